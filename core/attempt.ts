@@ -1,0 +1,37 @@
+// One try of an exchange at one channel: what will be sent there, and how it went.
+import type { Channel } from './catalogue.ts'
+import type { RequestBody } from './body.ts'
+import { BodyEdit } from './body.ts'
+import type { GatewayError } from './errors.ts'
+
+/** Changed by `onAttempt` hooks; the client's request stays as it came, as the next attempt starts from it again. */
+export class Attempt {
+  /** From 1. */
+  readonly number: number
+  readonly channel: Channel
+  /** What the upstream is asked for. */
+  upstreamModel: string
+  /** Below the channel's base address. */
+  path: string
+  /** Sent upstream beside the core's own, lower-case names. */
+  readonly headers: Record<string, string> = {}
+  /** The body to send: the client's bytes with these edits. */
+  readonly body: BodyEdit
+  /** `performance.now()` values. */
+  readonly startedAt = performance.now()
+  firstByteAt: number | undefined
+  endedAt: number | undefined
+  /** The upstream's status, when it answered. */
+  status: number | undefined
+  error: GatewayError | undefined
+  /** The request may have reached the upstream: from here on it may bill us. */
+  dispatched = false
+
+  constructor(number: number, channel: Channel, upstreamModel: string, path: string, body: RequestBody) {
+    this.number = number
+    this.channel = channel
+    this.upstreamModel = upstreamModel
+    this.path = path
+    this.body = new BodyEdit(body)
+  }
+}

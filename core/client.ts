@@ -1,0 +1,43 @@
+// The client's side of an exchange as the server hands it to the engine, whatever HTTP version carries it.
+import type { Readable } from 'node:stream'
+
+/** A request as it arrived: head parsed, body not yet read. */
+export interface Incoming {
+  readonly method: string
+  /** Raw request target: path and query, as sent. Always origin-form; anything else was refused by the server. */
+  readonly target: string
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly remoteAddress: string
+  readonly httpVersion: '1.1' | '1.0' | '2.0'
+  /** The body; never consumed when the exchange is refused early (the server then closes or drains it, bounded). */
+  readonly body: Readable
+  readonly client: Client
+}
+
+/** Flat pairs: name, value, name, value. Names in the case they are sent in. */
+export type FlatHeaders = string[]
+
+/**
+ * Writes one answer. Either `reply` once, or `head`, `write`…, `end`. After `gone` every call is a no-op.
+ * Framing is the implementation's: the engine hands over payload bytes only.
+ */
+export interface Client {
+  /** A whole answer with `content-length`, in one write. */
+  reply(status: number, headers: FlatHeaders, body: Buffer): void
+  /** Commits the head of a streamed answer; it may leave together with the first `write`. */
+  head(status: number, headers: FlatHeaders): void
+  /** One write to the socket. False: its buffer is full, pause until `onDrain`. */
+  write(bytes: Buffer): boolean
+  /** The clean end; `bytes` leave in the same write. */
+  end(bytes?: Buffer): void
+  /** Ends without the clean end marker (connection reset, RST_STREAM): the answer must not look complete. */
+  cut(): void
+  /** The client left, or was cut. */
+  readonly gone: boolean
+  readonly headSent: boolean
+  /** The socket's buffer is empty again after a `write` returned false. Set by the engine, cleared with null. */
+  onDrain: (() => void) | null
+  /** The client left before the answer ended; called once, at once when it already had. */
+  onGone: (() => void) | null
+}

@@ -1,0 +1,45 @@
+// One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
+
+/** `event`: one server-sent event with its blank line. `json`: a whole body. `bytes`: a run of an opaque body. */
+export type MessageKind = 'event' | 'json' | 'bytes'
+
+/** Owned by the relay and immutable; a stage may keep it, at the price of the chunk of bytes it points into. */
+export class Message {
+  readonly kind: MessageKind
+  /** The exact bytes on the wire, framing included. */
+  readonly bytes: Buffer
+  /** The payload: the joined `data:` lines of an event, the body itself otherwise. */
+  readonly data: Buffer
+  /** The `event:` field of an event, empty when it has none. */
+  readonly event: string
+  #json: unknown
+  #parsed = false
+
+  constructor(kind: MessageKind, bytes: Buffer, data: Buffer = bytes, event = '') {
+    this.kind = kind
+    this.bytes = bytes
+    this.data = data
+    this.event = event
+  }
+
+  /** The payload parsed as JSON, at most once and shared by all stages; undefined when it is not JSON. */
+  json(): unknown {
+    if (!this.#parsed) {
+      this.#parsed = true
+      try {
+        this.#json = JSON.parse(this.data.toString('utf8'))
+      } catch {
+        this.#json = undefined
+      }
+    }
+    return this.#json
+  }
+
+  /** A server-sent event with this payload; line breaks in it are split over several `data:` lines. */
+  static event(data: string, event = ''): Message {
+    const head = event ? `event: ${event}\n` : ''
+    const payload = Buffer.from(data)
+    const lines = data.includes('\n') ? data.split('\n').join('\ndata: ') : data
+    return new Message('event', Buffer.from(`${head}data: ${lines}\n\n`), payload, event)
+  }
+}

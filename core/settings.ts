@@ -1,0 +1,95 @@
+// A gateway.yaml after parsing, checking and resolving: what the core runs on. Made by config/load.ts, immutable.
+import type { Channel, Model, Tenant } from './catalogue.ts'
+import type { Budget, KeyLimits } from './caller.ts'
+
+/** Byte sizes and milliseconds. Defaults are those of config/shape.ts. */
+export interface Limits {
+  /** Largest JSON body, and largest multipart body, of a request. */
+  jsonBody: number
+  multipartBody: number
+  /** All request bodies held at one time; above it new ones are refused with `overloaded`. */
+  bodyMemory: number
+  /** How long running exchanges may take to end on SIGTERM, and old generations after a reload. */
+  drainTimeout: number
+  /** A client that reads nothing for this long is cut. */
+  clientStall: number
+  /** Time to send the request head, and the body (plus what 1 KiB/s needs). */
+  clientHeader: number
+  clientBody: number
+  /** Idle connections to clients are closed after this. */
+  keepAlive: number
+  connections: number
+  /** What happens to the upstream when the client leaves: read on for the usage within these bounds, or abort at once. */
+  onDisconnect: 'drain' | 'abort'
+  disconnectDrain: { time: number; bytes: number; concurrent: number }
+}
+
+/** Listener and store settings; a reload that changes them is refused. */
+export interface Settings {
+  listen: { host: string; port: number; tls: { cert: string; key: string } | undefined }
+  /** `token` empty: the admin API answers loopback addresses only. `port: false` in the file turns the listener off: undefined. */
+  admin: { host: string; port: number; token: string } | undefined
+  store: { sqlite: string; durability: 'power' | 'process' }
+  limits: Limits
+}
+
+/** Where something stands in the file, 1-based. */
+export interface Position {
+  line: number
+  column: number
+}
+
+/** A key declared in the file. */
+export interface ConfigKey {
+  name: string
+  sha256: Buffer
+  tenant: string
+  project: string | undefined
+  member: string | undefined
+  models: readonly string[]
+  endpoints: readonly string[]
+  limits: KeyLimits
+  budget: Budget | undefined
+  /** Unix milliseconds. */
+  expires: number | undefined
+}
+
+/** A tenant's tree. */
+export interface ConfigTenant extends Tenant {
+  readonly projects: ReadonlyMap<string, {
+    readonly budget: Budget | undefined
+    readonly members: ReadonlyMap<string, { readonly models: readonly string[]; readonly budget: Budget | undefined }>
+  }>
+}
+
+/** One entry of `chain:`. Options are checked and converted by the plugin's schema. */
+export interface ChainEntry {
+  plugin: string
+  options: unknown
+  /** Of the plugin's name, for the order check. */
+  at: Position
+}
+
+/** Everything the file says. Channels with `protocol: simulator` are listed in `simulated` and carry the address they were given. */
+export interface Config {
+  /** As given on the command line. */
+  file: string
+  /** SHA-256 of the file's bytes, hex; what `sluice check` and the admin API print. */
+  hash: string
+  settings: Settings
+  channels: ReadonlyMap<string, Channel>
+  models: ReadonlyMap<string, Model>
+  tenants: ReadonlyMap<string, ConfigTenant>
+  keys: readonly ConfigKey[]
+  chain: readonly ChainEntry[]
+  /** The file as plain data with every secret replaced by `[redacted]` and `${VAR}` left as written. */
+  redacted: unknown
+}
+
+/** One thing wrong with a file. */
+export interface Problem {
+  /** `gateway.yaml:31:5`. */
+  place: string
+  /** What is wrong and what to do, one sentence. */
+  message: string
+}

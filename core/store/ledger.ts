@@ -1,0 +1,80 @@
+// The ledger: reserve before, settle after, exactly once. The interface; money never leaves this folder except through it.
+import type { Scope } from '../caller.ts'
+import type { Nano } from '../money.ts'
+import type { Price } from '../price.ts'
+import type { Usage } from '../usage.ts'
+
+/** Where a charge's usage came from. `recovered`: written at restart for an exchange that a crash cut off. */
+export type UsageSource = 'upstream' | 'partial' | 'estimated' | 'recovered' | 'manual'
+
+/** What an exchange asks to hold before it is dispatched. */
+export interface ReserveRequest {
+  requestId: string
+  /** Outermost first; a budget that can not carry the amount refuses, and the error names that scope. */
+  scopes: readonly Scope[]
+  /** Worst case at `price`. */
+  amount: Nano
+  model: string
+  price: Price
+  /** For recovery: what a crash in mid-answer is charged, together with the delivered units. */
+  estimate: { input: number; maxOutput: number }
+  /** Unix milliseconds of arrival: decides the windows, also of the later settlement. */
+  time: number
+}
+
+/** One attempt's cost to us, a row beside the customer's charge. */
+export interface AttemptCost {
+  attempt: number
+  channel: string
+  usage: Usage
+  amount: Nano
+  source: UsageSource
+}
+
+/** The end of a reservation with a charge. The amount may exceed the reservation: the truth is always recorded. */
+export interface Settlement {
+  usage: Usage
+  amount: Nano
+  source: UsageSource
+  channel: string
+  costs?: readonly AttemptCost[]
+}
+
+/** An open hold. Exactly one of `settle` and `void` ends it; a second call throws, as it would be a double charge. */
+export interface Reservation {
+  readonly requestId: string
+  readonly amount: Nano
+  /** Resolves when the hold is on disk; the client's first byte waits for it, the dispatch does not. */
+  readonly durable: Promise<void>
+  /** An upstream may bill from here on: recovery charges an estimate instead of voiding. */
+  dispatched(channel: string): void
+  /** Output units delivered so far, for recovery; kept in memory and written with the next batch. */
+  delivered(units: number): void
+  /** Posts the charge; resolves when it is on disk. */
+  settle(settlement: Settlement): Promise<void>
+  /** Gives everything back; resolves when that is on disk. */
+  void(costs?: readonly AttemptCost[]): Promise<void>
+}
+
+/** A scope's money in one window. Amounts are nano-dollars. */
+export interface Balance {
+  scope: string
+  /** `2026-11-21`, `2026-11` or `total`. */
+  window: string
+  limit: Nano | undefined
+  posted: Nano
+  pending: Nano
+}
+
+/** The book. One per process; admission is decided in memory at once, durability follows in group commits. */
+export interface Ledger {
+  /**
+   * Holds `amount` in all scopes or in none.
+   * @throws GatewayError `quota_<scope>_exceeded` when a budget can not carry it, `billing_unavailable` when the store can not take it
+   */
+  reserve(request: ReserveRequest): Reservation
+  /** Balances in scope order, current windows only. */
+  balances(filter?: { scope?: string }): Balance[]
+  /** What is left of the tightest budget of these scopes at this time; undefined when none has a budget. */
+  affordable(scopes: readonly Scope[], time: number): Nano | undefined
+}

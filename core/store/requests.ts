@@ -1,0 +1,61 @@
+// The request log: one record per exchange, as operators query it.
+import type { Usage } from '../usage.ts'
+
+/** One try at one channel, as recorded. */
+export interface AttemptRecord {
+  channel: string
+  status?: number | undefined
+  error_code?: string | undefined
+  first_byte_ms?: number | undefined
+  duration_ms: number
+}
+
+/** One exchange. Never holds a body, a credential or a key's secret. Names are the public format of the admin API. */
+export interface RequestRecord {
+  request_id: string
+  /** RFC 3339, UTC, of arrival. */
+  time: string
+  tenant: string | null
+  project: string | null
+  member: string | null
+  key: string | null
+  model: string | null
+  endpoint: string
+  client_protocol: string
+  channel: string | null
+  channel_protocol: string | null
+  status: number
+  error_code: string | null
+  outcome: 'completed' | 'rejected' | 'failed' | 'aborted'
+  streamed: boolean
+  usage: Usage | null
+  usage_source: 'upstream' | 'partial' | 'estimated' | 'recovered' | 'manual' | null
+  cost_usd: string
+  cost_nano: string
+  attempts: AttemptRecord[]
+  first_byte_ms: number | null
+  duration_ms: number
+  /** The client's own X-Request-Id, as a label. */
+  client_request_id: string | null
+}
+
+/** What a listing may ask for; all conditions hold together. */
+export interface RequestQuery {
+  request_id?: string
+  tenant?: string
+  key?: string
+  model?: string
+  /** RFC 3339. */
+  since?: string
+  /** 1 to 1000. */
+  limit: number
+  cursor?: string
+}
+
+/** The log. */
+export interface RequestLog {
+  /** Queues a record; it is written in the same transaction as a settlement queued in the same turn of the loop. */
+  append(record: RequestRecord): void
+  /** Newest first. `next` is the cursor of the next page, null on the last. */
+  list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }>
+}

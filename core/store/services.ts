@@ -1,0 +1,13 @@
+// What the stores offer to the core and to plugins; each has an embedded implementation, later a distributed one.
+import type { Ledger } from './ledger.ts'
+import type { KeyStore } from './keys.ts'
+import type { Limits } from './limits.ts'
+import type { RequestLog } from './requests.ts'
+
+/** The process's stores. They outlive generations; the container opens and closes them. */
+export interface Services {
+  readonly keys: KeyStore
+  readonly ledger: Ledger
+  readonly limits: Limits
+  readonly requests: RequestLog
+}

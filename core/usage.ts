@@ -1,0 +1,34 @@
+// Token classes: one disjoint account of what an exchange consumed, whatever the protocol reported.
+
+/**
+ * Disjoint classes: a unit is in exactly one of them, so that Σ class × price is the cost. `reasoning` is the exception:
+ * it says how much of `output` was reasoning and is not priced by itself. Units are tokens, `image` counts pictures,
+ * `request` counts calls, `second` counts seconds of media. All are non-negative safe integers; absent means zero.
+ */
+export interface Usage {
+  input: number
+  cached_input: number
+  cache_write: number
+  output: number
+  reasoning: number
+  audio_input?: number
+  audio_output?: number
+  image_input?: number
+  image_output?: number
+  image?: number
+  request?: number
+  second?: number
+}
+
+/** The classes that carry a price, in the order they are shown. */
+export const pricedClasses = [
+  'input', 'cached_input', 'cache_write', 'output',
+  'audio_input', 'audio_output', 'image_input', 'image_output',
+  'image', 'request', 'second'
+] as const
+
+/** A class with a price of its own. */
+export type PricedClass = (typeof pricedClasses)[number]
+
+/** No consumption; callers copy it. */
+export const noUsage: Readonly<Usage> = { input: 0, cached_input: 0, cache_write: 0, output: 0, reasoning: 0 }
