@@ -55,3 +55,8 @@ export function matchEndpoint(method: string, path: string): Match | undefined {
   if (!candidates) return undefined
   return { endpoint: candidates.find((endpoint) => endpoint.method === method), allow: candidates.map((endpoint) => endpoint.method), argument }
 }
+
+/** Stands in for the endpoint of a request that has none, so that its refusal is recorded like any other. */
+export const unknownEndpoint: Endpoint = {
+  name: 'unknown', method: 'GET', protocol: 'openai-chat', upstreamPath: undefined, billable: false
+}

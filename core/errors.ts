@@ -120,3 +120,13 @@ export class GatewayError extends Error {
     this.details = details
   }
 }
+
+/**
+ * Anything thrown as the error a client may see. What is no GatewayError is a bug: it is kept as the cause, for the log,
+ * with the plugin it came from.
+ */
+export function asGatewayError(error: unknown, plugin?: string): GatewayError {
+  if (error instanceof GatewayError) return error
+  const cause = plugin === undefined ? error : new Error(`in the plugin ${plugin}`, { cause: error })
+  return new GatewayError('internal_error', 'The gateway failed to handle this request. The error has been logged.', { cause })
+}

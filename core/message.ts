@@ -1,7 +1,10 @@
 // One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
 
-/** `event`: one server-sent event with its blank line. `json`: a whole body. `bytes`: a run of an opaque body. */
-export type MessageKind = 'event' | 'json' | 'bytes'
+/**
+ * `event`: one server-sent event with its blank line. `comment`: a block of a stream that carries no data.
+ * `json`: a whole body. `bytes`: a run of an opaque body, or of a JSON body too large to be held.
+ */
+export type MessageKind = 'event' | 'comment' | 'json' | 'bytes'
 
 /** Owned by the relay and immutable; a stage may keep it, at the price of the chunk of bytes it points into. */
 export class Message {

@@ -1,0 +1,125 @@
+// Tries channels one after another until one begins to answer.
+import type { Attempt } from './attempt.ts'
+import type { Chain } from './chain.ts'
+import type { AttemptFailure, Stage, UpstreamResponse } from './contract.ts'
+import { asGatewayError, GatewayError } from './errors.ts'
+import type { LiveExchange } from './exchange.ts'
+import { protocols } from './protocols/index.ts'
+import { Relay } from './relay.ts'
+import type { Transport } from './transport.ts'
+import type { Watchdog } from './watchdog.ts'
+
+/** What an attempt is made with. */
+export interface AttemptParts {
+  transport: Transport
+  watchdog: Watchdog
+  /** Milliseconds that a client may read nothing. */
+  clientStall: number
+}
+
+/**
+ * The relay of the first attempt that has something to commit. Before that nothing has reached the client, so a failed
+ * attempt can be followed by another; whether and where is asked of the chain.
+ * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
+ */
+export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts: AttemptParts): Promise<Relay> {
+  const failures: AttemptFailure[] = []
+  const { plugin, call: selectChannel } = chain.selectChannel!
+  for (;;) {
+    let channel
+    try {
+      channel = selectChannel(exchange, failures)
+      if (channel instanceof Promise) channel = await channel
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+    if (exchange.gone) throw clientClosed()
+    if (!channel) {
+      throw failures.at(-1)?.error ?? new GatewayError('no_available_channel', `No channel can serve the model \`${exchange.model}\` at the moment.`)
+    }
+    const attempt = exchange.attempt(channel)
+    try {
+      return await begin(exchange, chain, attempt, parts)
+    } catch (error) {
+      const failure = asGatewayError(error)
+      attempt.error = failure
+      attempt.endedAt ??= performance.now()
+      failures.push({ attempt, error: failure })
+      if (!failure.retryable || exchange.gone) throw failure
+    }
+  }
+}
+
+/** The client left before there was anything to send. */
+export function clientClosed(): GatewayError {
+  return new GatewayError('client_closed', 'The client left before the answer was complete.')
+}
+
+async function begin(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts): Promise<Relay> {
+  for (const { plugin, call } of chain.onAttempt) {
+    try {
+      const done = call(exchange, attempt)
+      if (done instanceof Promise) await done
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+  }
+  if (exchange.gone) throw clientClosed()
+  const { streaming } = exchange
+  const relay = new Relay(attempt, {
+    protocol: protocols[exchange.request.endpoint.protocol],
+    streaming,
+    client: exchange.client,
+    watchdog: parts.watchdog,
+    clientStall: parts.clientStall,
+    accept: (response) => stagesOf(exchange, chain, response)
+  })
+  exchange.relay = relay
+  const headers = ['content-type', 'application/json', 'accept', streaming ? 'text/event-stream' : 'application/json']
+  for (const name in attempt.headers) headers.push(name, attempt.headers[name]!)
+  try {
+    const body = attempt.body.render()
+    attempt.dispatched = true
+    relay.call = parts.transport.send(attempt.channel, { method: 'POST', path: attempt.path, headers, body }, relay)
+  } catch (error) {
+    relay.fail(error)
+  }
+  await relay.opened
+  return relay
+}
+
+/** Asks every plugin, last one first, for its part in this body; a promise only when one of them answered with one. */
+function stagesOf(exchange: LiveExchange, chain: Chain, response: UpstreamResponse): Stage[] | Promise<Stage[]> {
+  const stages: Stage[] = []
+  for (let i = 0; i < chain.onResponse.length; i++) {
+    const { plugin, call } = chain.onResponse[i]!
+    try {
+      const stage = call(exchange, response)
+      if (stage instanceof Promise) return restOfStages(exchange, chain, response, stages, i, stage)
+      if (stage) stages.push(stage)
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+  }
+  return stages
+}
+
+async function restOfStages(
+  exchange: LiveExchange,
+  chain: Chain,
+  response: UpstreamResponse,
+  stages: Stage[],
+  from: number,
+  pending: Promise<Stage | void>
+): Promise<Stage[]> {
+  for (let i = from; i < chain.onResponse.length; i++) {
+    const { plugin, call } = chain.onResponse[i]!
+    try {
+      const stage = await (i === from ? pending : call(exchange, response))
+      if (stage) stages.push(stage)
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+  }
+  return stages
+}

@@ -1,0 +1,246 @@
+// Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
+import { attemptAnswer, clientClosed } from './attempts.ts'
+import type { AttemptParts } from './attempts.ts'
+import { readBody, RequestBody } from './body.ts'
+import type { BodyMemory } from './body.ts'
+import type { Chain } from './chain.ts'
+import type { Incoming } from './client.ts'
+import type { Outcome, Reply } from './contract.ts'
+import { matchEndpoint, unknownEndpoint } from './endpoints.ts'
+import { asGatewayError, GatewayError } from './errors.ts'
+import { LiveExchange } from './exchange.ts'
+import type { Generation, Generations } from './generation.ts'
+import type { Logger } from './log.ts'
+import { answerModels } from './models.ts'
+import type { Relay, RelayEnd } from './relay.ts'
+import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
+import type { Limits } from './settings.ts'
+
+/** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
+type Ending = { reply: Reply } | { relay: Relay; end: RelayEnd } | { error: GatewayError }
+
+/** What the engine works with; all of it outlives the exchanges. */
+export interface EngineParts extends AttemptParts {
+  generations: Generations
+  memory: BodyMemory
+  limits: Limits
+  log: Logger
+}
+
+/** Takes requests from the server and answers them, each through the chain of the generation it began with. */
+export class Engine {
+  readonly #parts: EngineParts
+  readonly #running = new Set<LiveExchange>()
+  /** Answers read to their end for their usage although the client has left. */
+  #drained = 0
+  #refusing = false
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts
+  }
+
+  /** Exchanges that have begun and not been settled. */
+  get running(): number {
+    return this.#running.size
+  }
+
+  /** From now on new requests are refused with `draining`. */
+  refuse(): void {
+    this.#refusing = true
+  }
+
+  /** Ends answers still under way with an error in the client's protocol; each is settled as usual. */
+  stop(): void {
+    for (const { relay } of this.#running) relay?.fail(new GatewayError('draining', 'The gateway is being restarted.'))
+  }
+
+  /** Begins an exchange. Never throws and never rejects; the answer goes to the request's client. */
+  handle(incoming: Incoming): void {
+    const mark = incoming.target.indexOf('?')
+    const match = matchEndpoint(incoming.method, mark === -1 ? incoming.target : incoming.target.slice(0, mark))
+    const read = (exchange: LiveExchange): Promise<RequestBody> | RequestBody => this.#read(incoming, exchange)
+    const exchange = new LiveExchange(incoming, match?.endpoint ?? unknownEndpoint, match?.argument ?? '', read, this.#parts.log)
+    const refusal = match?.endpoint ? (this.#refusing ? restarting() : undefined) : noRoute(incoming, match?.allow)
+    void this.#run(exchange, refusal)
+  }
+
+  async #run(exchange: LiveExchange, refusal: GatewayError | undefined): Promise<void> {
+    const generation = this.#parts.generations.enter()
+    this.#running.add(exchange)
+    exchange.client.onGone = () => this.#leave(exchange)
+    let ending: Ending
+    try {
+      ending = refusal ? { error: refusal } : await this.#answer(exchange, generation)
+    } catch (error) {
+      ending = { error: asGatewayError(error) }
+    }
+    try {
+      const outcome = outcomeOf(exchange, ending)
+      const durable = settle(exchange, generation.chain, outcome)
+      // A refusal has nothing at stake, so it need not wait for a disk.
+      if (durable.length > 0 && outcome.kind !== 'rejected') await Promise.all(durable)
+      send(exchange, ending)
+    } catch (error) {
+      // The settlement is not on disk: whoever saw the end of this answer would have had it for nothing.
+      exchange.log.error('an exchange could not be settled', { error: String(error) })
+      sendFailure(exchange, new GatewayError('billing_unavailable', 'The answer could not be recorded. Try again.', { retryAfterMs: 1000 }))
+    } finally {
+      exchange.client.onGone = null
+      this.#running.delete(exchange)
+      this.#parts.memory.give(exchange.heldBytes)
+      generation.leave()
+    }
+  }
+
+  async #answer(exchange: LiveExchange, generation: Generation): Promise<Ending> {
+    const { chain } = generation
+    for (const { plugin, readsBody, call } of chain.onRequest) {
+      if (readsBody) {
+        const body = exchange.read()
+        if (body instanceof Promise) await body
+      }
+      try {
+        let reply = call(exchange)
+        if (reply instanceof Promise) reply = await reply
+        if (reply) return { reply }
+      } catch (error) {
+        throw asGatewayError(error, plugin)
+      }
+      if (exchange.gone) throw clientClosed()
+    }
+    if (exchange.request.endpoint.upstreamPath === undefined) return { reply: answerModels(exchange, generation.catalogue) }
+    const body = exchange.read()
+    if (body instanceof Promise) await body
+    const relay = await attemptAnswer(exchange, chain, this.#parts)
+    if (!relay.whole) await this.#commit(exchange, relay)
+    return { relay, end: await relay.finished }
+  }
+
+  /** Sends the head of an answer that comes in pieces, once what it promises is durable. */
+  async #commit(exchange: LiveExchange, relay: Relay): Promise<void> {
+    try {
+      if (exchange.holds.length > 0) await Promise.all(exchange.holds)
+    } catch (error) {
+      relay.fail(error)
+    }
+    if (exchange.gone || relay.over) return
+    sendHead(exchange, relay.response!)
+    relay.commit()
+  }
+
+  #leave(exchange: LiveExchange): void {
+    const { onDisconnect, disconnectDrain } = this.#parts.limits
+    const { relay } = exchange
+    exchange.gone = true
+    exchange.abort()
+    if (!relay || relay.over) return
+    // Nothing was delivered yet, or reading on is not wanted or too much: the upstream hears of it at once.
+    if (!exchange.client.headSent || onDisconnect === 'abort' || this.#drained >= disconnectDrain.concurrent) {
+      relay.fail(clientClosed())
+      return
+    }
+    this.#drained++
+    exchange.defer(() => void this.#drained--)
+    relay.drain(disconnectDrain.time, disconnectDrain.bytes)
+  }
+
+  #read(incoming: Incoming, exchange: LiveExchange): Promise<RequestBody> | RequestBody {
+    if (exchange.request.endpoint.method !== 'POST') return RequestBody.none
+    const { memory, limits } = this.#parts
+    const { headers } = incoming
+    const encoding = String(headers['content-encoding'] ?? 'identity')
+    if (encoding !== 'identity') {
+      throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding} are not accepted; send them as they are.`)
+    }
+    const type = String(headers['content-type'] ?? 'application/json').split(';', 1)[0]!.trim().toLowerCase()
+    if (type !== 'application/json' && !type.endsWith('+json')) {
+      throw new GatewayError('unsupported_media_type', `This endpoint takes application/json, not ${type.slice(0, 100)}.`)
+    }
+    const declared = headers['content-length']
+    return readBody(incoming.body, declared === undefined ? undefined : Number(declared), { size: limits.jsonBody, time: limits.clientBody }, memory).then(
+      ({ bytes, held }) => {
+        exchange.heldBytes = held
+        return RequestBody.json(bytes)
+      }
+    )
+  }
+}
+
+/** How it ended, as plugins and records see it. */
+function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
+  const relay = exchange.relay
+  const error = 'error' in ending ? ending.error : 'end' in ending ? ending.end.error : undefined
+  const leftEarly = exchange.gone || error?.code === 'client_closed' || error?.code === 'client_stalled'
+  const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 ? 'rejected' : 'failed'
+  const sent = 'reply' in ending ? ending.reply.status : relay?.response?.status
+  const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
+  if (error?.code === 'internal_error') exchange.log.error('an exchange failed inside the gateway', { error: reasons(error.cause) })
+  return {
+    kind,
+    status,
+    error: error ?? (leftEarly ? clientClosed() : undefined),
+    bytes: relay?.bytes ?? 0,
+    firstByteMs: relay?.firstByteAt === undefined ? undefined : relay.firstByteAt - exchange.startedAt,
+    durationMs: performance.now() - exchange.startedAt
+  }
+}
+
+/** Starts every release, newest first, and tells every plugin: once per exchange. The promises are those to wait for. */
+function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise<unknown>[] {
+  const durable: Promise<unknown>[] = []
+  for (let i = exchange.releases.length - 1; i >= 0; i--) {
+    try {
+      const released = exchange.releases[i]!(outcome)
+      if (released instanceof Promise) durable.push(released)
+    } catch (error) {
+      durable.push(Promise.reject(asGatewayError(error)))
+      exchange.log.error('a release failed', { error: reasons(error) })
+    }
+  }
+  for (const { plugin, call } of chain.onSettled) {
+    try {
+      call(exchange, outcome)
+    } catch (error) {
+      exchange.log.error('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
+    }
+  }
+  if (outcome.kind === 'completed') durable.push(...exchange.holds)
+  for (const promise of durable) promise.catch(() => {})
+  return durable
+}
+
+/** The answer, or what is left of it: the last thing the client sees of this exchange. */
+function send(exchange: LiveExchange, ending: Ending): void {
+  if ('error' in ending) return sendFailure(exchange, ending.error)
+  if ('reply' in ending) return sendReply(exchange, ending.reply)
+  const { relay, end } = ending
+  if (end.error) sendFailure(exchange, end.error)
+  else if (relay.whole) sendWhole(exchange, relay.response!, relay.release())
+  else exchange.client.end(relay.release())
+}
+
+/** An error in the client's protocol: a reply, or when the head is out the stream's error event and no end marker. */
+function sendFailure(exchange: LiveExchange, error: GatewayError): void {
+  const { client } = exchange
+  if (exchange.gone || error.code === 'client_stalled') client.cut()
+  else if (!client.headSent) sendError(exchange, error)
+  else if (exchange.streaming) client.end(errorEvent(exchange, error))
+  else client.cut()
+}
+
+function restarting(): GatewayError {
+  return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
+}
+
+function noRoute(incoming: Incoming, allow: readonly string[] | undefined): GatewayError {
+  const path = incoming.target.split('?', 1)[0]!.slice(0, 200)
+  if (!allow) return new GatewayError('route_not_found', `There is nothing at ${path}.`)
+  const methods = allow.join(', ')
+  return new GatewayError('method_not_allowed', `${path} takes ${methods}, not ${incoming.method.slice(0, 20)}.`, { headers: [['allow', methods]] })
+}
+
+/** A chain of causes in one line, with the place of the innermost. */
+function reasons(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? (error.stack ?? String(error)) : `${error.message}: ${reasons(error.cause)}`
+}

@@ -1,0 +1,149 @@
+// The state of one exchange: what plugins see of it, and what only the engine may touch.
+import { randomUUIDv7 } from 'node:crypto'
+import { Attempt } from './attempt.ts'
+import type { RequestBody } from './body.ts'
+import type { Channel } from './catalogue.ts'
+import type { Client, FlatHeaders, Incoming } from './client.ts'
+import type { Awaitable, ClientRequest, Exchange, Outcome } from './contract.ts'
+import type { Endpoint } from './endpoints.ts'
+import { GatewayError } from './errors.ts'
+import type { Logger } from './log.ts'
+import type { Relay } from './relay.ts'
+import type { Slot } from './slots.ts'
+
+type Release = (outcome: Outcome) => Awaitable<void>
+
+/** Made by the engine per request; plugins get it as {@link Exchange}. */
+export class LiveExchange implements Exchange {
+  readonly id = randomUUIDv7()
+  readonly receivedAt = Date.now()
+  readonly startedAt = performance.now()
+  readonly request: ClientRequest
+  readonly client: Client
+  readonly attempts: Attempt[] = []
+  /** Promises that the first byte waits for. */
+  readonly holds: Promise<void>[] = []
+  readonly releases: Release[] = []
+  readonly replyHeaders: FlatHeaders = []
+  /** The answer under way, from the moment an attempt is sent. */
+  relay: Relay | undefined
+  /** Bytes of the request body held in the engine's body memory, given back at the end. */
+  heldBytes = 0
+  /** The client left before its answer ended. */
+  gone = false
+  readonly #log: Logger
+  readonly #read: () => Awaitable<RequestBody>
+  readonly #slots: unknown[] = []
+  #childLog: Logger | undefined
+  #abort: AbortController | undefined
+  #body: RequestBody | undefined
+  #model = ''
+  #streaming = false
+
+  /** `read` is called at most once. */
+  constructor(incoming: Incoming, endpoint: Endpoint, argument: string, read: (exchange: LiveExchange) => Awaitable<RequestBody>, log: Logger) {
+    const { method, target, headers, remoteAddress } = incoming
+    const mark = target.indexOf('?')
+    const path = mark === -1 ? target : target.slice(0, mark)
+    const query = mark === -1 ? '' : target.slice(mark + 1)
+    this.request = { method, path, query, headers, endpoint, argument, remoteAddress }
+    this.client = incoming.client
+    this.#read = () => read(this)
+    this.#log = log
+  }
+
+  get body(): RequestBody {
+    if (!this.#body) throw new Error('the request body has not been read: this plugin says reads: head, so it must await exchange.read()')
+    return this.#body
+  }
+
+  get model(): string {
+    void this.body
+    return this.#model
+  }
+
+  get streaming(): boolean {
+    void this.body
+    return this.#streaming
+  }
+
+  get log(): Logger {
+    return (this.#childLog ??= this.#log.child({ exchange: this.id }))
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      this.#abort = new AbortController()
+      if (this.gone) this.#abort.abort()
+    }
+    return this.#abort.signal
+  }
+
+  /** Tells those who asked for the signal. */
+  abort(): void {
+    this.#abort?.abort()
+  }
+
+  read(): Awaitable<RequestBody> {
+    if (this.#body) return this.#body
+    const reading = this.#read()
+    return reading instanceof Promise ? reading.then((body) => this.#accept(body)) : this.#accept(reading)
+  }
+
+  #accept(body: RequestBody): RequestBody {
+    this.#body = body
+    const { lens } = body
+    const { endpoint } = this.request
+    if (endpoint.billable) {
+      const model = lens.string('model')
+      if (model === undefined || model === '') {
+        throw new GatewayError(
+          lens.has('model') ? 'invalid_field' : 'missing_field',
+          'The field `model` must be given and be the name of a model, as listed by GET /v1/models.',
+          { param: 'model' }
+        )
+      }
+      this.#model = model
+      this.#streaming = lens.flag('stream')
+    }
+    return body
+  }
+
+  get<T>(slot: Slot<T>): T {
+    const value = this.#slots[slot.index]
+    if (value === undefined) throw new Error(`the slot ${slot.name} is empty: list it in needs, so that the order of the chain is checked`)
+    return value as T
+  }
+
+  find<T>(slot: Slot<T>): T | undefined {
+    return this.#slots[slot.index] as T | undefined
+  }
+
+  set<T>(slot: Slot<T>, value: T): void {
+    if (this.#slots[slot.index] !== undefined) throw new Error(`the slot ${slot.name} is filled already`)
+    this.#slots[slot.index] = value
+  }
+
+  setHeader(name: string, value: string): void {
+    this.replyHeaders.push(name, value)
+  }
+
+  hold(durable: Promise<void>): void {
+    this.holds.push(durable)
+    // The engine looks at it when the first byte is due; until then a rejection is not unhandled.
+    durable.catch(() => {})
+  }
+
+  defer(release: Release): void {
+    this.releases.push(release)
+  }
+
+  /** The next try, numbered, with the upstream's own name for the model. */
+  attempt(channel: Channel): Attempt {
+    const { upstreamPath = this.request.path } = this.request.endpoint
+    const upstreamModel = channel.models.get(this.#model) ?? this.#model
+    const attempt = new Attempt(this.attempts.length + 1, channel, upstreamModel, upstreamPath, this.body)
+    this.attempts.push(attempt)
+    return attempt
+  }
+}

@@ -1,0 +1,275 @@
+// Looks at the top level of a JSON object without parsing what lies below: where each member's value begins and ends.
+
+/** A member's place in the bytes. */
+export interface Member {
+  /** Of the opening quote of its key. */
+  keyStart: number
+  valueStart: number
+  /** Exclusive. */
+  valueEnd: number
+}
+
+/** Why bytes are no usable JSON object; the message names the byte offset. */
+export class LensError extends Error {
+  override readonly name = 'LensError'
+}
+
+/** Containers inside containers; deeper bodies are refused (stacks of parsers behind us are finite). */
+export const maxDepth = 512
+
+const quote = 0x22
+const backslash = 0x5c
+const comma = 0x2c
+const colon = 0x3a
+const openBrace = 0x7b
+const closeBrace = 0x7d
+const openBracket = 0x5b
+
+/**
+ * The members of one JSON object in `bytes`, found in one pass over the structure; values are neither parsed nor copied.
+ * Structure is checked to the end (brackets, commas, colons, literals, numbers), so that a body which two parsers could
+ * read differently is refused here: duplicate keys, also when one is spelled with escapes, are an error.
+ * String contents are skipped, not checked; the caller checks that the whole is UTF-8.
+ */
+export class Lens {
+  readonly bytes: Buffer
+  readonly members: ReadonlyMap<string, Member>
+  /** Of the opening brace. */
+  readonly start: number
+
+  /** @throws LensError when the bytes are not exactly one JSON object, white space around it allowed */
+  constructor(bytes: Buffer) {
+    this.bytes = bytes
+    const scan = new Scan(bytes)
+    this.members = scan.object()
+    this.start = scan.start
+  }
+
+  has(key: string): boolean {
+    return this.members.has(key)
+  }
+
+  /** The value's bytes as they stand, a view. */
+  slice(key: string): Buffer | undefined {
+    const member = this.members.get(key)
+    return member && this.bytes.subarray(member.valueStart, member.valueEnd)
+  }
+
+  /** The value parsed; undefined when absent. */
+  json(key: string): unknown {
+    const member = this.members.get(key)
+    return member && JSON.parse(this.bytes.toString('utf8', member.valueStart, member.valueEnd))
+  }
+
+  /** The value when it is a string; undefined when absent or of another type. */
+  string(key: string): string | undefined {
+    const value = this.#scalar(key, quote)
+    return typeof value === 'string' ? value : undefined
+  }
+
+  /** True only for the literal `true`. */
+  flag(key: string): boolean {
+    const member = this.members.get(key)
+    return member !== undefined && this.bytes[member.valueStart] === 0x74
+  }
+
+  /** The value when it is a number. */
+  number(key: string): number | undefined {
+    const value = this.#scalar(key)
+    return typeof value === 'number' ? value : undefined
+  }
+
+  #scalar(key: string, first?: number): unknown {
+    const member = this.members.get(key)
+    if (!member) return undefined
+    const byte = this.bytes[member.valueStart]!
+    if (first !== undefined ? byte !== first : byte === openBrace || byte === openBracket) return undefined
+    return JSON.parse(this.bytes.toString('utf8', member.valueStart, member.valueEnd))
+  }
+}
+
+/** One pass. A class, so that position and bytes are fields and not closure variables. */
+class Scan {
+  readonly #bytes: Buffer
+  #at = 0
+  start = 0
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+  }
+
+  object(): Map<string, Member> {
+    this.#space()
+    this.start = this.#at
+    if (this.#bytes[this.#at] !== openBrace) this.#fail('a JSON object must begin with {')
+    const members = new Map<string, Member>()
+    this.#at++
+    this.#space()
+    if (this.#bytes[this.#at] === closeBrace) this.#at++
+    else {
+      for (;;) {
+        const keyStart = this.#at
+        const key = this.#key()
+        const valueStart = this.#at
+        this.#value()
+        const valueEnd = this.#at
+        if (members.has(key)) this.#fail(`the key ${JSON.stringify(key.slice(0, 64))} appears twice`, keyStart)
+        members.set(key, { keyStart, valueStart, valueEnd })
+        this.#space()
+        const byte = this.#bytes[this.#at++]
+        if (byte === closeBrace) break
+        if (byte !== comma) this.#fail('expected , or } after a value', this.#at - 1)
+        this.#space()
+      }
+    }
+    this.#space()
+    if (this.#at !== this.#bytes.length) this.#fail('expected nothing after the object')
+    return members
+  }
+
+  /** A key and its colon; leaves the position at the value. */
+  #key(): string {
+    const from = this.#at
+    if (this.#bytes[from] !== quote) this.#fail('expected a key in double quotes')
+    this.#string()
+    let key = this.#bytes.toString('utf8', from + 1, this.#at - 1)
+    if (key.includes('\\')) {
+      try {
+        key = JSON.parse(`"${key}"`) as string
+      } catch {
+        this.#fail('a key has an invalid escape', from)
+      }
+    }
+    this.#colon()
+    return key
+  }
+
+  #colon(): void {
+    this.#space()
+    if (this.#bytes[this.#at] !== colon) this.#fail('expected : after a key')
+    this.#at++
+    this.#space()
+  }
+
+  /** Skips one value of any depth without recursion. */
+  #value(): void {
+    const bytes = this.#bytes
+    const closers: number[] = []
+    for (;;) {
+      const byte = bytes[this.#at]
+      if (byte === openBrace || byte === openBracket) {
+        if (closers.length >= maxDepth) this.#fail(`nested deeper than ${maxDepth}`)
+        this.#at++
+        this.#space()
+        const closer = byte + 2
+        if (bytes[this.#at] === closer) this.#at++
+        else {
+          closers.push(closer)
+          if (closer === closeBrace) this.#nestedKey()
+          continue
+        }
+      } else if (byte === quote) this.#string()
+      else this.#literal()
+
+      for (;;) {
+        const closer = closers.at(-1)
+        if (closer === undefined) return
+        this.#space()
+        const next = bytes[this.#at++]
+        if (next === comma) {
+          this.#space()
+          if (closer === closeBrace) this.#nestedKey()
+          break
+        }
+        if (next !== closer) this.#fail(`expected , or ${String.fromCharCode(closer)}`, this.#at - 1)
+        closers.pop()
+      }
+    }
+  }
+
+  #nestedKey(): void {
+    if (this.#bytes[this.#at] !== quote) this.#fail('expected a key in double quotes')
+    this.#string()
+    this.#colon()
+  }
+
+  /** From the opening quote to behind the closing one. */
+  #string(): void {
+    const bytes = this.#bytes
+    let at = this.#at + 1
+    // Most strings are short: a call into native search costs more than looking at the first bytes here.
+    const near = Math.min(at + 24, bytes.length)
+    for (; at < near; at++) {
+      const byte = bytes[at]!
+      if (byte === quote) {
+        this.#at = at + 1
+        return
+      }
+      if (byte === backslash) at++
+    }
+    for (;;) {
+      const end = bytes.indexOf(quote, at)
+      if (end === -1) this.#fail('a string does not end')
+      let before = end
+      while (before > at && bytes[before - 1] === backslash) before--
+      if ((end - before) % 2 === 0) {
+        this.#at = end + 1
+        return
+      }
+      at = end + 1
+    }
+  }
+
+  /** A number, true, false or null. */
+  #literal(): void {
+    const bytes = this.#bytes
+    const from = this.#at
+    const first = bytes[from]!
+    if (first === 0x74) return this.#word('true')
+    if (first === 0x66) return this.#word('false')
+    if (first === 0x6e) return this.#word('null')
+    if (first === 0x2d) this.#at++
+    if (bytes[this.#at] === 0x30) this.#at++
+    else if (!this.#digits()) this.#fail('expected a value', from)
+    if (bytes[this.#at] === 0x2e) {
+      this.#at++
+      if (!this.#digits()) this.#fail('a number has no digits after its point', from)
+    }
+    const exponent = bytes[this.#at]
+    if (exponent === 0x65 || exponent === 0x45) {
+      this.#at++
+      const sign = bytes[this.#at]
+      if (sign === 0x2b || sign === 0x2d) this.#at++
+      if (!this.#digits()) this.#fail('a number has no digits in its exponent', from)
+    }
+  }
+
+  #digits(): boolean {
+    const from = this.#at
+    for (;;) {
+      const byte = this.#bytes[this.#at]
+      if (byte === undefined || byte < 0x30 || byte > 0x39) return this.#at > from
+      this.#at++
+    }
+  }
+
+  #word(word: string): void {
+    for (let i = 0; i < word.length; i++) {
+      if (this.#bytes[this.#at + i] !== word.charCodeAt(i)) this.#fail('expected a value')
+    }
+    this.#at += word.length
+  }
+
+  #space(): void {
+    const bytes = this.#bytes
+    for (;;) {
+      const byte = bytes[this.#at]
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return
+      this.#at++
+    }
+  }
+
+  #fail(what: string, at = this.#at): never {
+    throw new LensError(at >= this.#bytes.length ? `${what}: the body ends at byte ${this.#bytes.length}` : `${what} (byte ${at})`)
+  }
+}

@@ -1,0 +1,80 @@
+// What the core asks of a wire protocol: grammar of streams, usage, errors and names. Pure: no I/O, no state but a watch's.
+import type { Usage } from '../usage.ts'
+
+/** A message as protocols see it: payload bytes, and the payload parsed once on demand. */
+export interface Payload {
+  readonly data: Buffer
+  /** The event's name, empty without one. */
+  readonly event: string
+  json(): unknown
+}
+
+/** The top level of a request body, read without parsing the rest. */
+export interface Fields {
+  has(key: string): boolean
+  flag(key: string): boolean
+  string(key: string): string | undefined
+  json(key: string): unknown
+}
+
+/**
+ * What an event means for its stream. `opening`: nothing of the answer yet, another channel could still take over.
+ * `content`: part of the answer. `end`: the protocol's own end marker. `error`: the upstream gave up.
+ * `invalid`: no event of this protocol.
+ */
+export type EventKind = 'opening' | 'content' | 'end' | 'error' | 'invalid'
+
+/** Follows one stream from its first event to its last. */
+export interface StreamWatch {
+  /** Called once per event, in order. */
+  see(event: Payload): EventKind
+  /** The events seen make a whole answer, with or without an end marker. Asked once, when the upstream is done. */
+  finished(): boolean
+}
+
+/** An error as a client sees it. All strings; `param` only where it applies. */
+export interface ShownError {
+  status: number
+  type: string
+  message: string
+  code: string
+  param: string | undefined
+}
+
+/** What an upstream said in an error body, as far as it can be understood. */
+export interface UpstreamError {
+  message: string
+  type: string | undefined
+  code: string | undefined
+  param: string | undefined
+}
+
+/** Numbers that can not be a count (negative, fractional, text, beyond 2^53, parts larger than their whole). */
+export const insane = Symbol('insane usage')
+
+/** A protocol of a client or an upstream. */
+export interface Protocol {
+  /** The wire family; a channel of this family speaks it natively. */
+  readonly family: 'openai' | 'anthropic' | 'gemini'
+  watch(): StreamWatch
+  /** An event that ends a stream cleanly, added when a whole answer came without one; undefined when the protocol has none. */
+  readonly endEvent: string | undefined
+  /** The body of an error reply. */
+  errorBody(error: ShownError): unknown
+  /** The event, framing included, that tells of an error in mid-stream. */
+  errorEvent(error: ShownError): string
+  /** Reads an upstream's error body or event; `body` is parsed JSON or text. */
+  readError(body: unknown): UpstreamError
+  /** A JSON body with status 200 is an answer in truth: neither an error nor something else. */
+  isAnswer(body: unknown): boolean
+  /** Usage reported in a message: undefined when it reports none. */
+  readUsage(message: Payload): Usage | typeof insane | undefined
+  /** Usage near the end of a JSON body of which only the tail is at hand. */
+  readUsageFromTail(tail: string): Usage | typeof insane | undefined
+  /** The new value of a body member that makes a streaming upstream report usage; undefined when it will anyway. */
+  askForUsage(fields: Fields): { key: string; json: string } | undefined
+  /** The event exists only to carry usage, and a client that did not ask for it must not see it. */
+  isUsageOnly(event: Payload): boolean
+  /** Text of an answer in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an upstream reports nothing. */
+  answerBytes(body: unknown): number
+}

@@ -1,0 +1,40 @@
+// One timer for all running exchanges: looks at each a few times a second, so that no stream needs timers of its own.
+
+/** Something with time limits. */
+export interface Watched {
+  /** Called on every turn while watched; `now` is `performance.now()`. Must not throw. */
+  check(now: number): void
+}
+
+/** How exact time limits are. */
+export const watchIntervalMs = 50
+
+/** Holds everything that has a limit. Costs nothing while empty. */
+export class Watchdog {
+  readonly #watched = new Set<Watched>()
+  #timer: NodeJS.Timeout | undefined
+  /** `performance.now()` of the latest turn: a time stamp for things that happen per event, at no cost. */
+  now = performance.now()
+
+  add(watched: Watched): void {
+    this.#watched.add(watched)
+    if (this.#timer) return
+    this.now = performance.now()
+    this.#timer = setInterval(() => this.#turn(), watchIntervalMs)
+    this.#timer.unref()
+  }
+
+  /** The timer itself stops at its next turn: short exchanges one after another would start and stop it each time. */
+  delete(watched: Watched): void {
+    this.#watched.delete(watched)
+  }
+
+  #turn(): void {
+    this.now = performance.now()
+    if (this.#watched.size === 0) {
+      clearInterval(this.#timer)
+      this.#timer = undefined
+    }
+    for (const watched of this.#watched) watched.check(this.now)
+  }
+}
