@@ -1,0 +1,127 @@
+// What a request may tell the simulator to do, written inside its text as `[[simulator {…}]]`.
+import { isBoolean, isObject } from './fields.ts'
+import { Refusal } from './refusal.ts'
+
+/** Ways to break off an answer, see README. */
+export const cuts = ['reset', 'fin', 'stall', 'end', 'error'] as const
+
+/** Line ends of a stream. */
+export const lineEnds = { lf: '\n', crlf: '\r\n', cr: '\r' } as const
+
+/** Every member is optional; the README has the meaning of each. Times are milliseconds. */
+export interface Directive {
+  model?: string
+  text?: string
+  tokens?: number
+  bytes?: number
+  chunks?: number
+  reasoning?: string
+  call?: string | string[]
+  arguments?: Record<string, unknown>
+  finish?: string | null
+  usage?: Record<string, unknown> | null
+  cached_tokens?: number
+  first_byte_ms?: number
+  first_event_ms?: number
+  gap_ms?: number
+  role?: boolean
+  done?: boolean
+  comments?: boolean
+  line_end?: keyof typeof lineEnds
+  status?: number
+  headers?: Record<string, string>
+  body?: unknown
+  content_length?: number
+  cut?: (typeof cuts)[number]
+  after_events?: number
+  after_bytes?: number
+  error?: unknown
+}
+
+type Check = readonly [accepts: (value: unknown) => boolean, what: string]
+
+const isText = (value: unknown): boolean => typeof value === 'string'
+const text: Check = [isText, 'a string']
+const flag: Check = [isBoolean, 'true or false']
+const object: Check = [isObject, 'an object']
+const anything: Check = [() => true, 'anything']
+const count = (largest: number): Check => [
+  (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= largest,
+  `an integer from 0 to ${largest}`
+]
+const time = count(3_600_000)
+const oneOf = (words: readonly string[]): Check => [(value) => words.includes(value as string), `one of ${words.join(', ')}`]
+
+const members: Readonly<Record<keyof Directive, Check>> = {
+  model: text,
+  text,
+  tokens: count(1_000_000),
+  bytes: count(2 ** 31),
+  chunks: count(1_000_000),
+  reasoning: text,
+  call: [(value) => isText(value) || (Array.isArray(value) && value.every(isText)), 'the name of a tool, or several in an array'],
+  arguments: object,
+  finish: [(value) => value === null || isText(value), 'a string or null'],
+  usage: [(value) => value === null || isObject(value), 'an object or null'],
+  cached_tokens: count(1_000_000_000),
+  first_byte_ms: time,
+  first_event_ms: time,
+  gap_ms: time,
+  role: flag,
+  done: flag,
+  comments: flag,
+  line_end: oneOf(Object.keys(lineEnds)),
+  status: [(value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599, 'an HTTP status from 200 to 599'],
+  headers: [(value) => isObject(value) && Object.values(value as object).every(isText), 'an object of strings'],
+  body: anything,
+  content_length: count(2 ** 40),
+  cut: oneOf(cuts),
+  after_events: count(1_000_000_000),
+  after_bytes: count(2 ** 40),
+  error: anything
+}
+
+const opening = '[[simulator '
+const closing = ']]'
+
+/** The directive of a text, and the text without it. Without one the directive is empty. */
+export interface Directed {
+  directive: Directive
+  prompt: string
+}
+
+/**
+ * Takes the first directive out of a text. `model` is what the upstream is asked for: a directive that names another one is ignored.
+ * @throws Refusal naming the member, when it is not understood: a typing error must not look like a plain answer
+ */
+export function takeDirective(source: string, model: string): Directed {
+  const start = source.indexOf(opening)
+  if (start === -1) return { directive: {}, prompt: source }
+  for (let end = source.indexOf(closing, start); end !== -1; end = source.indexOf(closing, end + 1)) {
+    let value: unknown
+    try {
+      value = JSON.parse(source.slice(start + opening.length, end))
+    } catch {
+      // These brackets belonged to the JSON.
+      continue
+    }
+    const directive = check(value)
+    const prompt = source.slice(0, start).trimEnd() + source.slice(end + closing.length)
+    return { directive: directive.model === undefined || directive.model === model ? directive : {}, prompt: prompt.trim() }
+  }
+  throw refuse(`the text after ${opening.trim()} is not JSON closed by ${closing}`)
+}
+
+function check(value: unknown): Directive {
+  if (!isObject(value)) throw refuse('it must be a JSON object')
+  for (const [name, given] of Object.entries(value as object)) {
+    const member = Object.hasOwn(members, name) ? members[name as keyof Directive] : undefined
+    if (!member) throw refuse(`it has no member ${JSON.stringify(name)}; there are ${Object.keys(members).join(', ')}`)
+    if (!member[0](given)) throw refuse(`${name} must be ${member[1]}`)
+  }
+  return value as Directive
+}
+
+function refuse(why: string): Refusal {
+  return new Refusal(400, `Simulator directive: ${why}.`, { param: 'messages', code: 'invalid_directive' })
+}

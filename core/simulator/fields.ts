@@ -1,0 +1,53 @@
+// Reads the members of a JSON request body and refuses what is wrong with them.
+import { Refusal } from './refusal.ts'
+
+/** A JSON object as it came. */
+export type Fields = Readonly<Record<string, unknown>>
+
+/** @throws Refusal when the bytes are no JSON object */
+export function parseObject(bytes: Buffer): Fields {
+  let value: unknown
+  try {
+    value = JSON.parse(bytes.toString('utf8'))
+  } catch {
+    value = undefined
+  }
+  if (isObject(value)) return value
+  throw new Refusal(400, 'We could not parse the JSON body of your request. The API expects a JSON payload, but what was sent was not valid JSON.')
+}
+
+/**
+ * The member when it passes; undefined when it is absent or null.
+ * @throws Refusal when it does not pass
+ */
+export function optional<T>(body: Fields, name: string, accepts: (value: unknown) => value is T, expected: string): T | undefined {
+  const value = body[name]
+  if (value === undefined || value === null) return undefined
+  if (!accepts(value)) throw invalid(name, `Expected ${expected}.`)
+  return value
+}
+
+/** The refusal of a member's type or value. */
+export function invalid(param: string, expected: string): Refusal {
+  return new Refusal(400, `Invalid value for '${param}'. ${expected}`, { param, code: 'invalid_value' })
+}
+
+/** An object that is no array. */
+export function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A literal true or false. */
+export function isBoolean(value: unknown): value is boolean {
+  return typeof value === 'boolean'
+}
+
+/** Numbers of a range, both ends included. */
+export function between(low: number, high: number): (value: unknown) => value is number {
+  return (value): value is number => typeof value === 'number' && value >= low && value <= high
+}
+
+/** Integers of a range, both ends included. */
+export function integer(low: number, high: number): (value: unknown) => value is number {
+  return (value): value is number => Number.isInteger(value) && (value as number) >= low && (value as number) <= high
+}

@@ -1,0 +1,79 @@
+// Makes a value that fits a JSON Schema, for tool arguments and structured answers.
+import type { Dice } from './prose.ts'
+
+type Schema = Readonly<Record<string, unknown>>
+
+const words = ['harbour', 'lantern', 'meadow', 'copper', 'willow', 'granite', 'ferry', 'orchard'] as const
+const formats: Readonly<Record<string, string>> = {
+  date: '2026-01-31',
+  time: '12:30:00Z',
+  'date-time': '2026-01-31T12:30:00Z',
+  email: 'simulator@example.com',
+  uri: 'https://example.com/',
+  uuid: '6f1c2f3e-0b7a-4c58-9d21-3f5e8a7b9c10'
+}
+const deepest = 12
+
+/** A value that the schema accepts, as far as types, enums, bounds and required members go; patterns are not followed. */
+export function sampleOf(schema: unknown, dice: Dice): unknown {
+  return sample(schema, dice, schema, 0)
+}
+
+function sample(given: unknown, dice: Dice, root: unknown, depth: number): unknown {
+  const schema = resolve(given, root)
+  if (depth > deepest || !schema) return null
+  if ('const' in schema) return schema['const']
+  if (Array.isArray(schema['enum']) && schema['enum'].length > 0) return dice.pick(schema['enum'])
+  for (const choice of ['anyOf', 'oneOf'] as const) {
+    const options = schema[choice]
+    if (Array.isArray(options) && options.length > 0) return sample(options[0], dice, root, depth + 1)
+  }
+  const type = Array.isArray(schema['type']) ? (schema['type'][0] as unknown) : schema['type']
+  switch (type ?? ('properties' in schema ? 'object' : undefined)) {
+    case 'object':
+      return sampleObject(schema, dice, root, depth)
+    case 'array': {
+      const length = Math.min(Math.max(bound(schema['minItems'], 1), 1), 100)
+      return Array.from({ length }, () => sample(schema['items'] ?? {}, dice, root, depth + 1))
+    }
+    case 'integer':
+    case 'number': {
+      const low = Math.ceil(bound(schema['minimum'], bound(schema['exclusiveMinimum'], 0) + ('exclusiveMinimum' in schema ? 1 : 0)))
+      const high = Math.floor(bound(schema['maximum'], low + 99))
+      return low + dice.below(Math.max(high - low, 0) + 1)
+    }
+    case 'boolean':
+      return dice.below(2) === 1
+    case 'null':
+      return null
+    default: {
+      const word = formats[String(schema['format'])] ?? dice.pick(words)
+      return word.padEnd(Math.min(bound(schema['minLength'], 0), 10_000), '.').slice(0, bound(schema['maxLength'], Infinity))
+    }
+  }
+}
+
+function sampleObject(schema: Schema, dice: Dice, root: unknown, depth: number): unknown {
+  const properties = asSchema(schema['properties']) ?? {}
+  const required = Array.isArray(schema['required']) ? schema['required'].map(String) : Object.keys(properties)
+  return Object.fromEntries(required.map((name) => [name, sample(properties[name] ?? {}, dice, root, depth + 1)]))
+}
+
+/** Follows a reference inside the same schema. */
+function resolve(given: unknown, root: unknown): Schema | undefined {
+  const schema = asSchema(given)
+  const reference = schema?.['$ref']
+  if (typeof reference !== 'string') return schema
+  let at: unknown = root
+  for (const step of reference.split('/').slice(1)) at = asSchema(at)?.[step]
+  const found = asSchema(at)
+  return typeof found?.['$ref'] === 'string' ? undefined : found
+}
+
+function asSchema(value: unknown): Schema | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : undefined
+}
+
+function bound(value: unknown, otherwise: number): number {
+  return typeof value === 'number' && Number.isFinite(value) ? value : otherwise
+}
