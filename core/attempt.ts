@@ -3,14 +3,18 @@ import type { Channel } from './catalogue.ts'
 import type { RequestBody } from './body.ts'
 import { BodyEdit } from './body.ts'
 import type { GatewayError } from './errors.ts'
+import type { Protocol } from './protocols/index.ts'
+import type { MeteredUsage } from './slots.ts'
 
 /** Changed by `onAttempt` hooks; the client's request stays as it came, as the next attempt starts from it again. */
 export class Attempt {
   /** From 1. */
   readonly number: number
   readonly channel: Channel
-  /** What the upstream is asked for. */
-  upstreamModel: string
+  /** The upstream's own name for the model; it stands in the body already. */
+  readonly upstreamModel: string
+  /** What is spoken to the upstream: the client's protocol unless the request is translated. */
+  protocol: Protocol
   /** Below the channel's base address. */
   path: string
   /** Sent upstream beside the core's own, lower-case names. */
@@ -24,13 +28,16 @@ export class Attempt {
   /** The upstream's status, when it answered. */
   status: number | undefined
   error: GatewayError | undefined
+  /** What it consumed, once its answer ended or was cut; filled by `usage-meter`, also for attempts that failed. */
+  usage: MeteredUsage | undefined
   /** The request may have reached the upstream: from here on it may bill us. */
   dispatched = false
 
-  constructor(number: number, channel: Channel, upstreamModel: string, path: string, body: RequestBody) {
+  constructor(number: number, channel: Channel, upstreamModel: string, protocol: Protocol, path: string, body: RequestBody) {
     this.number = number
     this.channel = channel
     this.upstreamModel = upstreamModel
+    this.protocol = protocol
     this.path = path
     this.body = new BodyEdit(body)
   }

@@ -4,7 +4,7 @@ import type { Chain } from './chain.ts'
 import type { AttemptFailure, Stage, UpstreamResponse } from './contract.ts'
 import { asGatewayError, GatewayError } from './errors.ts'
 import type { LiveExchange } from './exchange.ts'
-import { protocols } from './protocols/index.ts'
+import { restoreModelName } from './model-name.ts'
 import { Relay } from './relay.ts'
 import type { Transport } from './transport.ts'
 import type { Watchdog } from './watchdog.ts'
@@ -67,7 +67,6 @@ async function begin(exchange: LiveExchange, chain: Chain, attempt: Attempt, par
   if (exchange.gone) throw clientClosed()
   const { streaming } = exchange
   const relay = new Relay(attempt, {
-    protocol: protocols[exchange.request.endpoint.protocol],
     streaming,
     client: exchange.client,
     watchdog: parts.watchdog,
@@ -90,7 +89,8 @@ async function begin(exchange: LiveExchange, chain: Chain, attempt: Attempt, par
 
 /** Asks every plugin, last one first, for its part in this body; a promise only when one of them answered with one. */
 function stagesOf(exchange: LiveExchange, chain: Chain, response: UpstreamResponse): Stage[] | Promise<Stage[]> {
-  const stages: Stage[] = []
+  const { upstreamModel } = response.attempt
+  const stages: Stage[] = upstreamModel === exchange.model ? [] : [restoreModelName(exchange.model)]
   for (let i = 0; i < chain.onResponse.length; i++) {
     const { plugin, call } = chain.onResponse[i]!
     try {

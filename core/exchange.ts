@@ -8,6 +8,7 @@ import type { Awaitable, ClientRequest, Exchange, Outcome } from './contract.ts'
 import type { Endpoint } from './endpoints.ts'
 import { GatewayError } from './errors.ts'
 import type { Logger } from './log.ts'
+import { protocols } from './protocols/index.ts'
 import type { Relay } from './relay.ts'
 import type { Slot } from './slots.ts'
 
@@ -140,9 +141,10 @@ export class LiveExchange implements Exchange {
 
   /** The next try, numbered, with the upstream's own name for the model. */
   attempt(channel: Channel): Attempt {
-    const { upstreamPath = this.request.path } = this.request.endpoint
+    const { upstreamPath = this.request.path, protocol } = this.request.endpoint
     const upstreamModel = channel.models.get(this.#model) ?? this.#model
-    const attempt = new Attempt(this.attempts.length + 1, channel, upstreamModel, upstreamPath, this.body)
+    const attempt = new Attempt(this.attempts.length + 1, channel, upstreamModel, protocols[protocol], upstreamPath, this.body)
+    if (upstreamModel !== this.#model) attempt.body.set('model', upstreamModel)
     this.attempts.push(attempt)
     return attempt
   }

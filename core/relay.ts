@@ -4,7 +4,7 @@ import type { Client } from './client.ts'
 import type { Awaitable, Emit, Stage, UpstreamResponse } from './contract.ts'
 import { asGatewayError, GatewayError } from './errors.ts'
 import { Message } from './message.ts'
-import type { Protocol, StreamWatch } from './protocols/index.ts'
+import type { StreamWatch } from './protocols/index.ts'
 import { EventFramer, EventTooLarge } from './sse.ts'
 import type { UpstreamCall, UpstreamSink } from './transport.ts'
 import { errorFromBody, errorFromResponse } from './upstream-error.ts'
@@ -28,7 +28,6 @@ export interface RelayEnd {
 
 /** What the engine decides for every relay. */
 export interface RelayOptions {
-  protocol: Protocol
   /** The client asked for a stream of events. */
   streaming: boolean
   client: Client
@@ -90,7 +89,7 @@ export class Relay implements UpstreamSink, Watched {
   constructor(attempt: Attempt, options: RelayOptions) {
     this.#attempt = attempt
     this.#options = options
-    this.#watch = options.protocol.watch()
+    this.#watch = attempt.protocol.watch()
     this.#lastDataAt = attempt.startedAt
     this.opened = new Promise((resolve, reject) => {
       this.#open = resolve
@@ -269,7 +268,7 @@ export class Relay implements UpstreamSink, Watched {
     if (event.data.length === 0) return
     if (this.#marked) return this.#observe(event)
     const kind = this.#watch.see(event)
-    if (kind === 'error') return this.fail(errorFromBody(this.#options.protocol, this.#attempt.channel, event.json()))
+    if (kind === 'error') return this.fail(errorFromBody(this.#attempt.protocol, this.#attempt.channel, event.json()))
     if (kind === 'invalid') return this.fail(new GatewayError('upstream_bad_response', 'The upstream sent an event that is not of its protocol.'))
     if (kind === 'end') {
       if (!this.#isOpen) return this.fail(new GatewayError('upstream_bad_response', 'The upstream ended its answer without one.'))
@@ -380,13 +379,13 @@ export class Relay implements UpstreamSink, Watched {
   #refuseByStatus(): void {
     const { status, headers } = this.response!
     const body = Buffer.concat(this.#raw).subarray(0, errorBodyBytes)
-    this.#conclude({ complete: false, error: errorFromResponse(this.#options.protocol, this.#attempt.channel, status, headers, body) })
+    this.#conclude({ complete: false, error: errorFromResponse(this.#attempt.protocol, this.#attempt.channel, status, headers, body) })
   }
 
   #wholeBody(): void {
     const message = new Message('json', joined(this.#raw))
     this.#raw = []
-    const { protocol } = this.#options
+    const { protocol } = this.#attempt
     const body = message.json()
     if (!protocol.isAnswer(body)) {
       const error =
@@ -411,7 +410,7 @@ export class Relay implements UpstreamSink, Watched {
     if (!this.#marked) {
       this.#flush()
       this.#marked = true
-      const { endEvent } = this.#options.protocol
+      const { endEvent } = this.#attempt.protocol
       if (endEvent !== undefined) this.#pass(new Message('event', Buffer.from(endEvent), Buffer.from('[DONE]')))
     }
     this.#conclude({ complete: true })

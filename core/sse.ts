@@ -45,7 +45,7 @@ export class EventFramer {
     const length = chunk.length
     let from = 0
     let at = 0
-    if (this.#afterCr) {
+    if (this.#afterCr && length > 0) {
       this.#afterCr = false
       if (chunk[0] === lf) at = 1
     }

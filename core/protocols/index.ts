@@ -8,5 +8,4 @@ export const protocols = { 'openai-chat': openaiChat } as const satisfies Record
 /** The word for a protocol. */
 export type ProtocolName = keyof typeof protocols
 
-export { insane } from './protocol.ts'
-export type { Payload, Protocol, ShownError, StreamWatch } from './protocol.ts'
+export type { Payload, Protocol, ReportedUsage, ShownError, StreamWatch } from './protocol.ts'

@@ -1,8 +1,6 @@
 // OpenAI chat completions, as clients speak it and as compatible upstreams answer it.
 import { asObject, readOpenAiUsage } from './openai-usage.ts'
-import { insane } from './protocol.ts'
-import type { EventKind, Fields, Payload, Protocol, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
-import type { Usage } from '../usage.ts'
+import type { EventKind, Fields, Payload, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
 
 const openBrace = 0x7b
 const closeBrace = 0x7d
@@ -136,7 +134,7 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
-function readUsage(message: Payload): Usage | typeof insane | undefined {
+function readUsage(message: Payload): ReportedUsage {
   if (!mentionsUsage(message.data)) return undefined
   const body = asObject(message.json())
   if (!body) return undefined
@@ -151,7 +149,7 @@ function readUsage(message: Payload): Usage | typeof insane | undefined {
   return undefined
 }
 
-function readUsageFromTail(tail: string): Usage | typeof insane | undefined {
+function readUsageFromTail(tail: string): ReportedUsage {
   for (let at = tail.lastIndexOf('"usage"'); at !== -1; at = at === 0 ? -1 : tail.lastIndexOf('"usage"', at - 1)) {
     const open = /^"usage"\s*:\s*(?=\{)/.exec(tail.slice(at, at + 64))
     if (!open) continue

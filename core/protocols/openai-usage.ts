@@ -1,6 +1,5 @@
 // Usage as OpenAI-compatible upstreams report it, turned into disjoint classes.
-import type { Usage } from '../usage.ts'
-import { insane } from './protocol.ts'
+import type { ReportedUsage } from './protocol.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -13,14 +12,14 @@ export function asObject(value: unknown): Fields | undefined {
  * Reads `{prompt_tokens, completion_tokens, total_tokens, …_details}`. Cached, written and audio tokens are parts of the
  * prompt there (OpenAI's reference, "usage"), so they are taken out of it. Undefined when neither side is reported.
  */
-export function readOpenAiUsage(value: unknown): Usage | typeof insane | undefined {
+export function readOpenAiUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
   const counts = new Counts()
   const total = counts.of(usage['total_tokens'])
   let prompt = counts.of(usage['prompt_tokens'])
   let completion = counts.of(usage['completion_tokens'])
-  if (prompt === undefined && completion === undefined) return counts.insane ? insane : undefined
+  if (prompt === undefined && completion === undefined) return counts.insane ? 'insane' : undefined
   if (prompt === undefined) prompt = total === undefined ? 0 : total - completion!
   if (completion === undefined) completion = total === undefined ? 0 : total - prompt
 
@@ -38,7 +37,7 @@ export function readOpenAiUsage(value: unknown): Usage | typeof insane | undefin
 
   const plainIn = prompt - cached - written - audioIn - imageIn
   const plainOut = completion - audioOut
-  if (counts.insane || plainIn < 0 || plainOut < 0 || reasoning > completion) return insane
+  if (counts.insane || plainIn < 0 || plainOut < 0 || reasoning > completion) return 'insane'
   return {
     input: plainIn,
     cached_input: cached,

@@ -49,8 +49,11 @@ export interface UpstreamError {
   param: string | undefined
 }
 
-/** Numbers that can not be a count (negative, fractional, text, beyond 2^53, parts larger than their whole). */
-export const insane = Symbol('insane usage')
+/**
+ * `insane`: numbers that can not be counts (negative, fractional, text, beyond 2^53, parts larger than their whole).
+ * `undefined`: nothing was reported.
+ */
+export type ReportedUsage = Usage | 'insane' | undefined
 
 /** A protocol of a client or an upstream. */
 export interface Protocol {
@@ -68,9 +71,9 @@ export interface Protocol {
   /** A JSON body with status 200 is an answer in truth: neither an error nor something else. */
   isAnswer(body: unknown): boolean
   /** Usage reported in a message: undefined when it reports none. */
-  readUsage(message: Payload): Usage | typeof insane | undefined
+  readUsage(message: Payload): ReportedUsage
   /** Usage near the end of a JSON body of which only the tail is at hand. */
-  readUsageFromTail(tail: string): Usage | typeof insane | undefined
+  readUsageFromTail(tail: string): ReportedUsage
   /** The new value of a body member that makes a streaming upstream report usage; undefined when it will anyway. */
   askForUsage(fields: Fields): { key: string; json: string } | undefined
   /** The event exists only to carry usage, and a client that did not ask for it must not see it. */

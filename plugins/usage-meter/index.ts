@@ -1,0 +1,62 @@
+// Reads what an answer consumed out of the answer itself, or estimates it where the upstream does not say.
+import { definePlugin } from '../../core/contract.ts'
+import type { Exchange } from '../../core/contract.ts'
+import { usage } from '../../core/slots.ts'
+import { Meter } from './meter.ts'
+
+export default definePlugin({
+  name: 'usage-meter',
+  summary: 'Reads the real usage at the end of every answer, asks streaming upstreams to report it, and labels estimates as such.',
+  options: {
+    bytes_per_token: {
+      type: 'number',
+      minimum: 1,
+      maximum: 16,
+      default: 4,
+      description: 'UTF-8 bytes counted as one token where an upstream reports no usage, for the prompt and for the answer.'
+    }
+  },
+  provides: [usage],
+  setup({ bytes_per_token: bytesPerToken }, { metrics }) {
+    const rejected = metrics.counter({
+      name: 'usage_rejected_total',
+      help: 'Usage reports that could not be true (negative, fractional, parts above their whole) and were replaced by an estimate.',
+      labels: ['channel']
+    })
+    const estimated = metrics.counter({ name: 'usage_estimated_total', help: 'Answers whose usage is an estimate.', labels: ['channel'] })
+    return {
+      onRequest(exchange) {
+        if (!exchange.request.endpoint.billable) return
+        exchange.defer(() => {
+          const metered = exchange.attempts.at(-1)?.usage
+          if (metered) exchange.set(usage, metered)
+        })
+      },
+      onAttempt(exchange, attempt) {
+        const ask = exchange.streaming && attempt.protocol.askForUsage(exchange.body.lens)
+        if (ask) attempt.body.setRaw(ask.key, ask.json)
+      },
+      onResponse(exchange, { attempt, streaming }) {
+        const meter = new Meter(attempt.protocol, exchange.body.bytes.length, bytesPerToken)
+        const end = (complete: boolean): void => {
+          attempt.usage = meter.read(complete)
+          const { name: channel } = attempt.channel
+          if (meter.insane) rejected.add({ channel })
+          if (attempt.usage.source !== 'upstream') estimated.add({ channel })
+        }
+        if (!streaming || !askedByUs(exchange, attempt.protocol)) return { observe: (message) => meter.see(message), end }
+        return {
+          map(message, emit) {
+            // The event was made for us: a client that did not ask would meet a chunk without choices.
+            if (!meter.see(message) || !attempt.protocol.isUsageOnly(message)) emit(message)
+          },
+          end
+        }
+      }
+    }
+  }
+})
+
+function askedByUs({ body }: Exchange, protocol: ConstructorParameters<typeof Meter>[0]): boolean {
+  return protocol.askForUsage(body.lens) !== undefined
+}

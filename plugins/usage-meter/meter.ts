@@ -1,0 +1,97 @@
+// Follows one answer and says in the end what it consumed.
+import type { Message } from '../../core/contract.ts'
+import type { Protocol } from '../../core/protocols/index.ts'
+import type { MeteredUsage } from '../../core/slots.ts'
+import type { Usage } from '../../core/usage.ts'
+
+/** Of an answer too large to be held: usage stands at its end. */
+const tailBytes = 16 * 1024
+
+/** One per attempt. Costs a search for one word per event; parses only what holds usage. */
+export class Meter {
+  readonly #protocol: Protocol
+  readonly #requestBytes: number
+  readonly #bytesPerToken: number
+  #usage: Usage | undefined
+  /** The upstream reported numbers that can not be true. */
+  insane = false
+  #events = 0
+  /** Bytes of all events, and of the smallest: an event's envelope is about as long as the event with the least text. */
+  #eventBytes = 0
+  #envelope = Infinity
+  #body: Message | undefined
+  #tail = Buffer.alloc(0)
+  #runBytes = 0
+
+  constructor(protocol: Protocol, requestBytes: number, bytesPerToken: number) {
+    this.#protocol = protocol
+    this.#requestBytes = requestBytes
+    this.#bytesPerToken = bytesPerToken
+  }
+
+  /** Takes the next message; true when it reported usage. Reports are cumulative: the last one counts. */
+  see(message: Message): boolean {
+    if (message.kind === 'bytes') {
+      this.#keepTail(message.bytes)
+      return false
+    }
+    const reported = this.#protocol.readUsage(message)
+    if (reported === undefined) {
+      this.#count(message)
+      return false
+    }
+    if (reported === 'insane') this.insane = true
+    else {
+      this.insane = false
+      this.#usage = reported
+    }
+    // Some upstreams report in every event: these carry text too.
+    this.#count(message)
+    return true
+  }
+
+  /** The final account: what the upstream reported, or what was seen of the answer by its length. */
+  read(complete: boolean): MeteredUsage {
+    if (this.#runBytes > 0) {
+      const reported = this.#protocol.readUsageFromTail(this.#tail.toString('utf8'))
+      if (reported === 'insane') this.insane = true
+      else if (reported) this.#usage = reported
+    }
+    if (this.#usage && !this.insane) {
+      return { usage: this.#usage, source: complete ? 'upstream' : 'partial' }
+    }
+    const usage = { input: this.#tokens(this.#requestBytes), cached_input: 0, cache_write: 0, output: this.#outputTokens(), reasoning: 0 }
+    return { usage, source: complete ? 'estimated' : 'partial' }
+  }
+
+  #count(message: Message): void {
+    if (message.kind === 'json') {
+      this.#body = message
+      return
+    }
+    const { length } = message.data
+    // End markers are no text.
+    if (length <= '[DONE]'.length) return
+    this.#events++
+    this.#eventBytes += length
+    if (length < this.#envelope) this.#envelope = length
+  }
+
+  /** An event carries a token or more; its text is what it is longer by than the shortest event. */
+  #outputTokens(): number {
+    if (this.#body) return this.#tokens(this.#protocol.answerBytes(this.#body.json()))
+    if (this.#runBytes > 0) return this.#tokens(this.#runBytes)
+    if (this.#events === 0) return 0
+    const text = this.#eventBytes - this.#events * this.#envelope
+    return Math.max(this.#events, this.#tokens(text))
+  }
+
+  #tokens(bytes: number): number {
+    return Math.max(0, Math.ceil(bytes / this.#bytesPerToken))
+  }
+
+  #keepTail(bytes: Buffer): void {
+    this.#runBytes += bytes.length
+    this.#tail = Buffer.concat([this.#tail, bytes.subarray(-tailBytes)]).subarray(-tailBytes)
+  }
+}

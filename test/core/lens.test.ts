@@ -1,0 +1,133 @@
+// The lens agrees with JSON.parse on what is JSON and on every top-level value, and edits touch nothing else.
+import fc from 'fast-check'
+import t from 'tap'
+import { BodyEdit, RequestBody } from '../../core/body.ts'
+import { Lens, LensError, maxDepth } from '../../core/lens.ts'
+
+const object = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue({ depthSize: 'small', maxDepth: 4 }), { maxKeys: 12 })
+
+/** Puts white space where JSON allows it. */
+function spaced(text: string, seed: number): string {
+  let state = seed
+  const space = (): string => [' ', '\n', '\t', '\r\n', ''][(state = (state * 1103515245 + 12345) >>> 0) % 5]!
+  return text.replace(/("(?:[^"\\]|\\.)*")|([{}[\],:])/g, (_, string: string, mark: string) => (string ? string : `${space()}${mark}${space()}`))
+}
+
+t.test('every member of a valid object is found with the value that JSON.parse reads', async (t) => {
+  fc.assert(
+    fc.property(object, fc.nat(), (value, seed) => {
+      const text = spaced(JSON.stringify(value), seed)
+      const lens = new Lens(Buffer.from(text))
+      const parsed = JSON.parse(text) as Record<string, unknown>
+      t.strictSame([...lens.members.keys()].sort(), Object.keys(parsed).sort())
+      for (const key of Object.keys(parsed)) if (JSON.stringify(lens.json(key)) !== JSON.stringify(parsed[key])) return false
+      return true
+    }),
+    { numRuns: 500 }
+  )
+})
+
+t.test('a broken object is refused whenever JSON.parse refuses it for its structure', async (t) => {
+  const mutated = fc.tuple(object, fc.nat(), fc.nat(), fc.constantFrom('', ',', ':', '{', '}', '[', ']', '"', 'x', '-', '.', '0', 'null'))
+  fc.assert(
+    fc.property(mutated, ([value, at, cut, insert]) => {
+      const text = JSON.stringify(value)
+      const place = at % (text.length + 1)
+      const broken = text.slice(0, place) + insert + text.slice(place + (cut % 3))
+      let parsed: unknown
+      try {
+        parsed = JSON.parse(broken)
+      } catch {
+        // Control characters and escapes inside strings are not the lens's business; everything else is.
+        try {
+          new Lens(Buffer.from(broken))
+        } catch (error) {
+          return error instanceof LensError
+        }
+        return /"(?:[^"\\]|\\[^"])*"/s.test(broken)
+      }
+      if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return true
+      try {
+        new Lens(Buffer.from(broken))
+        return true
+      } catch (error) {
+        return (error as Error).message.includes('appears twice')
+      }
+    }),
+    { numRuns: 2000 }
+  )
+})
+
+t.test('what is no single JSON object is refused with the place', async (t) => {
+  const cases: [string, RegExp][] = [
+    ['', /must begin with \{.*ends at byte 0/],
+    ['[]', /must begin with \{ \(byte 0\)/],
+    ['"x"', /must begin/],
+    ['null', /must begin/],
+    ['{"a":1,}', /key in double quotes \(byte 7\)/],
+    ['{"a":1}{', /nothing after the object/],
+    ["{'a':1}", /double quotes/],
+    ['{"a":NaN}', /expected a value/],
+    ['{"a":01}', /expected , or \}/],
+    ['{"a":1.}', /no digits after its point/],
+    ['{"a":1e}', /no digits in its exponent/],
+    ['{"a":[1,2', /ends at byte/],
+    ['{"a":[1,]}', /expected a value/],
+    ['{"a":{"b":1,}}', /double quotes/],
+    ['{"a":[}', /expected a value/],
+    ['{"a":"x', /does not end/],
+    ['{"a":"x\\"}', /does not end/],
+    ['{"a" 1}', /expected : after a key/],
+    ['{/* c */"a":1}', /double quotes/],
+    ['{"model":"a","model":"b"}', /"model" appears twice \(byte 13\)/],
+    ['{"model":"a","\\u006dodel":"b"}', /"model" appears twice/],
+    ['{"m\\q":1}', /invalid escape/],
+    [`{"a":${'['.repeat(maxDepth + 1)}`, /nested deeper/]
+  ]
+  for (const [text, message] of cases) t.throws(() => new Lens(Buffer.from(text)), { message }, text.slice(0, 40))
+  t.doesNotThrow(() => new Lens(Buffer.from(`{"a":${'['.repeat(maxDepth)}${']'.repeat(maxDepth)}}`)), 'the limit itself is fine')
+})
+
+t.test('an escaped key name is the key it spells', async (t) => {
+  const lens = new Lens(Buffer.from('{"\\u006d\\u006fdel":"x","str\\u0065am":true}'))
+  t.equal(lens.string('model'), 'x')
+  t.equal(lens.flag('stream'), true)
+})
+
+t.test('typed reads give nothing for other types', async (t) => {
+  const lens = new Lens(Buffer.from('{"s":"a","n":1.5,"o":{},"b":false,"z":null}'))
+  t.strictSame([lens.string('s'), lens.string('n'), lens.string('o'), lens.string('none')], ['a', undefined, undefined, undefined])
+  t.strictSame([lens.number('n'), lens.number('s'), lens.number('o'), lens.number('z')], [1.5, undefined, undefined, undefined])
+  t.strictSame([lens.flag('b'), lens.flag('s'), lens.has('z'), lens.has('none')], [false, false, true, false])
+})
+
+t.test('an edit replaces the named values and leaves every other byte', async (t) => {
+  const text = '{ "a" : 1.0, "model":\n"old" ,"n":9007199254740993,"u":"\\u00e9","x":{"model":"inner"} }'
+  const edit = new BodyEdit(RequestBody.json(Buffer.from(text)))
+  edit.set('model', 'new')
+  t.equal(edit.render().toString(), text.replace('"old"', '"new"'))
+  edit.setRaw('stream_options', '{"include_usage":true}')
+  t.equal(edit.render().toString(), text.replace('"old"', '"new"').replace('{', '{"stream_options":{"include_usage":true},'))
+  t.equal(edit.original.bytes.toString(), text, 'the client\'s bytes stay as they came')
+  const untouched = new BodyEdit(RequestBody.json(Buffer.from(text)))
+  t.equal(untouched.render(), untouched.original.bytes, 'no change, no copy')
+})
+
+t.test('edits read back as the same object with the changes, for any object and any keys', async () => {
+  fc.assert(
+    fc.property(object, fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 4 }), fc.nat(), (value, changes, seed) => {
+      const edit = new BodyEdit(RequestBody.json(Buffer.from(spaced(JSON.stringify(value), seed))))
+      for (const [key, change] of Object.entries(changes)) edit.set(key, change)
+      const wanted = new Map([...Object.entries(JSON.parse(JSON.stringify(value)) as object), ...Object.entries(JSON.parse(JSON.stringify(changes)) as object)])
+      const got = new Map(Object.entries(JSON.parse(edit.render().toString()) as object))
+      return got.size === wanted.size && [...wanted].every(([key, item]) => JSON.stringify(got.get(key)) === JSON.stringify(item))
+    }),
+    { numRuns: 500 }
+  )
+})
+
+t.test('a body must be UTF-8, a byte order mark is taken off', async (t) => {
+  t.throws(() => RequestBody.json(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), { code: 'invalid_json', message: /UTF-8/ })
+  t.throws(() => RequestBody.json(Buffer.from('{"model":"x"}', 'utf16le')), { code: 'invalid_json' })
+  t.equal(RequestBody.json(Buffer.from('\ufeff{"model":"x"}')).bytes.toString(), '{"model":"x"}')
+})
