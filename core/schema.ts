@@ -3,19 +3,50 @@
 interface Described {
   /** One sentence: what it does, the unit, and what the default means. */
   description: string
+  /** Never shown: not in a problem, not in the redacted configuration. */
+  secret?: true
+  /** For the editor. */
+  examples?: readonly unknown[]
 }
 
 /**
- * A JSON Schema (draft-07) as options use it. `format` adds the config's own units: `duration` (`30s` → milliseconds),
- * `size` (`16MiB` → bytes), `usd` (decimal dollars → nano-dollars), `date` (→ Unix milliseconds).
+ * The config's own units, all written as text: `duration` (`30s` → milliseconds), `size` (`16MiB` → bytes), `usd`
+ * (decimal dollars → nano-dollars), `date` (`2027-01-01` → Unix milliseconds), `decimal` (a price: stays text, so that
+ * no digit is lost). `size`, `usd` and `decimal` may be written as numbers too.
  */
+export type Unit = 'duration' | 'size' | 'usd' | 'date' | 'decimal'
+
+/** A JSON Schema (draft-07) as options use it, with units added to `format`. */
 export type OptionSchema = Described & (
-  | { type: 'string'; format?: 'duration' | 'size' | 'usd' | 'date'; enum?: readonly string[]; default?: string; pattern?: string; minLength?: number }
+  | {
+    type: 'string'
+    format?: Unit
+    enum?: readonly string[]
+    default?: string
+    minLength?: number
+    pattern?: string
+    /** What `pattern` asks for, after "must be". */
+    patternErrorMessage?: string
+    /** Bounds of a duration or size, in its own notation: `1ms`, `24d`. */
+    atLeast?: string
+    atMost?: string
+  }
   | { type: 'integer' | 'number'; minimum?: number; maximum?: number; default?: number }
   | { type: 'boolean'; default?: boolean }
   | { type: 'array'; items: OptionSchema; default?: readonly unknown[]; minItems?: number }
-  | { type: 'object'; properties: OptionSchemas; required?: readonly string[]; default?: unknown }
+  /** Known keys, no others. With `or`, one of these words may stand instead: `admin: false`, `price: free`. */
+  | { type: 'object'; properties: OptionSchemas; required?: readonly string[]; or?: readonly (string | false)[]; default?: unknown }
+  /** Free names, one schema for all values. */
+  | { type: 'object'; additionalProperties: OptionSchema; propertyNames?: NameSchema; default?: unknown }
+  /** Anything: checked by other means. */
+  | { type?: undefined }
 )
+
+/** What the free names of an object look like. */
+export interface NameSchema {
+  pattern: string
+  patternErrorMessage: string
+}
 
 /** Options by name. */
 export type OptionSchemas = Readonly<Record<string, OptionSchema>>
@@ -29,11 +60,15 @@ export type OptionValue<S> =
   : S extends { type: 'integer' | 'number' } ? number
   : S extends { type: 'boolean' } ? boolean
   : S extends { type: 'array'; items: infer I } ? readonly OptionValue<I>[]
-  : S extends { type: 'object'; properties: infer P } ? OptionValues<P>
-  : never
+  : S extends { type: 'object'; properties: infer P } ? OptionValues<P, RequiredOf<S>> | Alternative<S>
+  : S extends { type: 'object'; additionalProperties: infer V } ? { readonly [name: string]: OptionValue<V> }
+  : unknown
 
-type Defaulted<O> = { [K in keyof O]: O[K] extends { default: unknown } ? K : never }[keyof O]
+type RequiredOf<S> = S extends { required: readonly (infer R)[] } ? R : never
+type Alternative<S> = S extends { or: readonly (infer E)[] } ? E : never
+type Filled<O, R> = { [K in keyof O]: O[K] extends { default: unknown } ? K : K extends R ? K : never }[keyof O]
 
-/** All values of a set of options; those without a default may be undefined (a `required` one is checked at load). */
-export type OptionValues<O> =
-  { readonly [K in Defaulted<O>]: OptionValue<O[K]> } & { readonly [K in Exclude<keyof O, Defaulted<O>>]?: OptionValue<O[K]> | undefined }
+/** All values of a set of options; those without a default that are not among the required `R` may be undefined. */
+export type OptionValues<O, R = never> =
+  & { readonly [K in Filled<O, R>]: OptionValue<O[K]> }
+  & { readonly [K in Exclude<keyof O, Filled<O, R>>]?: OptionValue<O[K]> | undefined }

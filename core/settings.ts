@@ -27,7 +27,7 @@ export interface Limits {
 /** Listener and store settings; a reload that changes them is refused. */
 export interface Settings {
   listen: { host: string; port: number; tls: { cert: string; key: string } | undefined }
-  /** `token` empty: the admin API answers loopback addresses only. `port: false` in the file turns the listener off: undefined. */
+  /** `token` empty: the admin API answers loopback addresses only. `admin: false` in the file turns the listener off: undefined. */
   admin: { host: string; port: number; token: string } | undefined
   store: { sqlite: string; durability: 'power' | 'process' }
   limits: Limits
@@ -52,6 +52,8 @@ export interface ConfigKey {
   budget: Budget | undefined
   /** Unix milliseconds. */
   expires: number | undefined
+  /** Of the entry, for problems found later. */
+  at: Position
 }
 
 /** A tenant's tree. */
@@ -70,7 +72,7 @@ export interface ChainEntry {
   at: Position
 }
 
-/** Everything the file says. Channels with `protocol: simulator` are listed in `simulated` and carry the address they were given. */
+/** Everything the file says. */
 export interface Config {
   /** As given on the command line. */
   file: string
@@ -78,6 +80,8 @@ export interface Config {
   hash: string
   settings: Settings
   channels: ReadonlyMap<string, Channel>
+  /** Names of the channels with `protocol: simulator`; they carry the address that the loader was given. */
+  simulated: readonly string[]
   models: ReadonlyMap<string, Model>
   tenants: ReadonlyMap<string, ConfigTenant>
   keys: readonly ConfigKey[]

@@ -1,0 +1,55 @@
+// The chain of gateway.yaml: which plugins stand in it, and their options checked by their own schemas.
+import { below, checkerOf } from '../core/schema-check.ts'
+import { suggestion } from '../core/suggest.ts'
+import type { Plugin } from '../core/contract.ts'
+import type { OptionSchema } from '../core/schema.ts'
+import type { ChainEntry } from '../core/settings.ts'
+import type { Report } from './report.ts'
+import type { Source } from './source.ts'
+
+/** Plugins by name. */
+export type Plugins = ReadonlyMap<string, Plugin>
+
+/** Resolves the chain; faulty entries are left out. An entry is `- name: {options}`, or `- name` alone. */
+export function readChain(entries: readonly unknown[], plugins: Plugins, source: Source, report: Report): ChainEntry[] {
+  const chain: ChainEntry[] = []
+  const seen = new Set<string>()
+  for (const [index, entry] of entries.entries()) {
+    const path = ['chain', index]
+    if (!report.sound(...path)) continue
+    const name = nameOf(entry)
+    if (name === undefined) {
+      report.value(path, 'must be one plugin with its options: "- name: {}"')
+      continue
+    }
+    const alone = typeof entry === 'string'
+    const at = alone ? path : [...path, name]
+    const plugin = plugins.get(name)
+    if (!plugin) report.key(at, `no plugin ${report.show(at, name)}${suggestion(name, [...plugins.keys()])}`)
+    else if (seen.has(name)) report.key(at, 'stands in the chain already: a plugin stands in it once')
+    if (!plugin || seen.has(name)) continue
+    seen.add(name)
+    const pointer = at.reduce<string>(below, '')
+    const options = alone ? undefined : (entry as Record<string, unknown>)[name]
+    const { value, faults } = checkerOf(plugin.options, plugin.required)(options, (inner, shown) => source.show(pointer + inner, shown))
+    for (const fault of faults) report.fault(fault, pointer)
+    if (faults.length === 0) chain.push({ plugin: name, options: value, at: source.position(pointer, 'key') })
+  }
+  return chain
+}
+
+function nameOf(entry: unknown): string | undefined {
+  if (typeof entry === 'string') return entry
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return undefined
+  const names = Object.keys(entry)
+  return names.length === 1 ? names[0] : undefined
+}
+
+/** The chain as a schema, by which secrets in options are found. */
+export function chainSchema(chain: readonly ChainEntry[], plugins: Plugins): OptionSchema {
+  const used = chain.flatMap(({ plugin: name }) => {
+    const plugin = plugins.get(name)
+    return plugin ? [[name, { type: 'object', description: plugin.summary, properties: plugin.options }] as const] : []
+  })
+  return { type: 'array', description: '', items: { type: 'object', description: '', properties: Object.fromEntries(used) } }
+}

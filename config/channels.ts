@@ -1,0 +1,159 @@
+// Channels of gateway.yaml: their shape, and what they mean to the core.
+import { isIP } from 'node:net'
+import { isPublic } from '../core/egress.ts'
+import { modelNames, names } from './names.ts'
+import type { Channel } from '../core/catalogue.ts'
+import type { OptionSchema, OptionValue } from '../core/schema.ts'
+import type { Report } from './report.ts'
+
+/** What a channel may be said to speak. */
+export const channelEndpoints = [
+  'chat', 'completions', 'embeddings', 'images', 'audio', 'moderations', 'rerank', 'videos', 'realtime', 'responses'
+] as const
+
+const timeout = { type: 'string', format: 'duration', atLeast: '1ms', atMost: '24d' } as const satisfies Partial<OptionSchema>
+
+export const channelsShape = {
+  type: 'object',
+  description: 'Upstreams by name.',
+  propertyNames: names,
+  additionalProperties: {
+    type: 'object',
+    description: 'One way to an upstream.',
+    required: ['protocol', 'models'],
+    properties: {
+      protocol: {
+        type: 'string', enum: ['openai', 'anthropic', 'gemini', 'simulator'],
+        description: 'What the upstream speaks; simulator is a local stand-in that needs no network.'
+      },
+      base_url: {
+        type: 'string', examples: ['https://api.openai.com/v1'],
+        description: 'Address with the version; a query is kept on every call. Required except for a simulator.'
+      },
+      credential: { type: 'string', secret: true, default: '', description: "The upstream's API key; empty sends none." },
+      endpoints: {
+        type: 'array', minItems: 1, default: ['chat'],
+        items: { type: 'string', enum: channelEndpoints, description: 'An endpoint.' },
+        description: 'What the upstream speaks natively.'
+      },
+      private: {
+        type: 'boolean', default: false,
+        description: 'Allows private and loopback addresses, which are refused otherwise, here and when connecting.'
+      },
+      models: {
+        type: 'object', propertyNames: modelNames, examples: [{ 'gpt-5': 'gpt-5-2026-08-01' }],
+        additionalProperties: { type: 'string', minLength: 1, description: "The upstream's name for it." },
+        description: "Models it serves: public name: upstream's name."
+      },
+      weight: { type: 'integer', minimum: 0, maximum: 1_000_000, default: 1, description: 'Share within one priority; 0 only when nothing else is left.' },
+      priority: { type: 'integer', minimum: 0, maximum: 1_000_000, default: 0, description: 'Lower is tried first.' },
+      timeouts: {
+        type: 'object', description: 'How long to wait for the upstream.', default: {},
+        properties: {
+          connect: { ...timeout, default: '5s', description: 'For the connection, TLS included.' },
+          first_byte: { ...timeout, default: '60s', description: 'For the first byte of the answer.' },
+          idle: { ...timeout, default: '60s', description: 'Between two pieces of the answer.' },
+          total: { ...timeout, default: '600s', description: 'For all of it.' }
+        }
+      },
+      headers: {
+        type: 'object', secret: true, default: {}, examples: [{ 'x-team': 'platform' }],
+        propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$", patternErrorMessage: 'a header name' },
+        additionalProperties: {
+          type: 'string', secret: true, pattern: '^[\\t\\x20-\\x7e]*$', patternErrorMessage: 'one line of ASCII text', description: 'The value.'
+        },
+        description: 'Added to every request to this channel.'
+      }
+    }
+  }
+} as const satisfies OptionSchema
+
+type ChannelEntry = OptionValue<typeof channelsShape.additionalProperties>
+
+/** Headers that the connection or the credential decides. */
+const ownHeaders = new Set([
+  'host', 'content-length', 'content-type', 'content-encoding', 'accept-encoding', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade',
+  'te', 'trailer', 'expect', 'proxy-authorization', 'proxy-connection'
+])
+
+/**
+ * Resolves the channels; one that is faulty stands as undefined, so that its name is still known. `simulatorUrl` is
+ * where channels with `protocol: simulator` lead.
+ */
+export function readChannels(
+  entries: Readonly<Record<string, ChannelEntry>>, simulatorUrl: URL, report: Report
+): Map<string, Channel | undefined> {
+  const channels = new Map<string, Channel | undefined>()
+  for (const [name, entry] of Object.entries(entries)) {
+    channels.set(name, report.sound('channels', name) ? readChannel(name, entry, simulatorUrl, report) : undefined)
+  }
+  return channels
+}
+
+function readChannel(name: string, entry: ChannelEntry, simulatorUrl: URL, report: Report): Channel | undefined {
+  const baseUrl = entry.protocol === 'simulator' ? readSimulator(name, entry, simulatorUrl, report) : readBaseUrl(name, entry, report)
+  const headers = readHeaders(name, entry, report)
+  if (!baseUrl || !report.sound('channels', name)) return undefined
+  const { connect, first_byte: firstByte, idle, total } = entry.timeouts
+  return {
+    name,
+    protocol: entry.protocol === 'simulator' ? 'openai' : entry.protocol,
+    baseUrl,
+    credential: entry.credential,
+    endpoints: new Set(entry.endpoints),
+    private: entry.private || entry.protocol === 'simulator',
+    models: new Map(Object.entries(entry.models)),
+    weight: entry.weight,
+    priority: entry.priority,
+    timeouts: { connect, firstByte, idle, total },
+    headers
+  }
+}
+
+function readSimulator(name: string, entry: ChannelEntry, simulatorUrl: URL, report: Report): URL {
+  if (entry.base_url !== undefined) {
+    report.key(['channels', name, 'base_url'], 'a simulator has its own address: remove this, or choose another protocol')
+  }
+  return simulatorUrl
+}
+
+function readBaseUrl(name: string, entry: ChannelEntry, report: Report): URL | undefined {
+  if (entry.base_url === undefined) {
+    report.key(['channels', name], '"base_url" is missing')
+    return undefined
+  }
+  const path = ['channels', name, 'base_url']
+  const url = URL.canParse(entry.base_url) ? new URL(entry.base_url) : undefined
+  const fault = url ? faultOf(url, entry.private) : notAnAddress
+  if (!url || fault !== undefined) {
+    report.value(path, fault ?? notAnAddress)
+    return undefined
+  }
+  url.pathname = url.pathname.replace(/\/+$/, '')
+  return url
+}
+
+const notAnAddress = 'must be an address like https://api.openai.com/v1'
+
+/** What speaks against a base address. The message never shows it: it may hold a password. */
+function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return notAnAddress
+  if (url.username !== '' || url.password !== '') return 'must not hold a user or password: put the key in "credential"'
+  if (url.hash !== '') return 'must not hold a fragment (#…)'
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const inside = isIP(host) === 0 ? /(^|\.)localhost\.?$/.test(host) : !isPublic(host)
+  return inside && !mayBePrivate ? `${host} is a private or loopback address: say "private: true" if that is meant` : undefined
+}
+
+function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<string, string> {
+  const headers: Record<string, string> = Object.create(null)
+  for (const [written, value] of Object.entries(entry.headers)) {
+    const header = written.toLowerCase()
+    const path = ['channels', name, 'headers', written]
+    if (ownHeaders.has(header)) report.key(path, 'the gateway sets this header itself')
+    else if (header === 'authorization' && entry.credential !== '') report.key(path, 'there is a credential already: keep one of the two')
+    else if (header in headers) report.key(path, 'this header stands here twice')
+    headers[header] = value
+  }
+  return headers
+}

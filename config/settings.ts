@@ -1,0 +1,41 @@
+// Listeners, store and limits of gateway.yaml, resolved.
+import { resolve } from 'node:path'
+import type { Limits, Settings } from '../core/settings.ts'
+import type { Report } from './report.ts'
+import type { File } from './shape.ts'
+
+/** Resolves the settings; paths are relative to the file's folder. Undefined when a section is faulty. */
+export function readSettings(file: File, folder: string, report: Report): Settings | undefined {
+  const sections = ['listen', 'admin', 'store', 'limits'] as const
+  for (const name of ['postgres', 'redis'] as const) {
+    if (report.sound('store') && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
+  }
+  if (!sections.every((section) => report.sound(section))) return undefined
+  const { listen, admin, store } = file
+  if (admin && admin.port === listen.port && listen.port !== 0) {
+    report.value(['admin', 'port'], `${listen.port} is the port of "listen" too: choose another`)
+  }
+  const tls = listen.tls && { cert: resolve(folder, listen.tls.cert), key: resolve(folder, listen.tls.key) }
+  return {
+    listen: { host: listen.host, port: listen.port, tls },
+    admin: admin === false ? undefined : admin,
+    store: { sqlite: resolve(folder, store.sqlite), durability: store.durability },
+    limits: readLimits(file.limits)
+  }
+}
+
+function readLimits(limits: File['limits']): Limits {
+  return {
+    jsonBody: limits.json_body,
+    multipartBody: limits.multipart_body,
+    bodyMemory: limits.body_memory,
+    drainTimeout: limits.drain_timeout,
+    clientStall: limits.client_stall,
+    clientHeader: limits.client_header,
+    clientBody: limits.client_body,
+    keepAlive: limits.keep_alive,
+    connections: limits.connections,
+    onDisconnect: limits.on_disconnect,
+    disconnectDrain: limits.disconnect_drain
+  }
+}

@@ -1,0 +1,112 @@
+// The shape of gateway.yaml: every key with its meaning, default and unit, in the language of plugin options.
+import { channelsShape } from './channels.ts'
+import { modelsShape } from './models.ts'
+import { keysShape, tenantsShape } from './tenants.ts'
+import type { OptionSchema, OptionSchemas, OptionValues } from '../core/schema.ts'
+
+const port = { type: 'integer', minimum: 0, maximum: 65535 } as const satisfies Partial<OptionSchema>
+/** A timer further away than this would fire at once. */
+const timer = { type: 'string', format: 'duration', atLeast: '1ms', atMost: '24d' } as const satisfies Partial<OptionSchema>
+const size = { type: 'string', format: 'size', atLeast: '1KiB' } as const satisfies Partial<OptionSchema>
+
+const listenShape = {
+  type: 'object',
+  description: 'Where clients connect. A change needs a restart.',
+  default: {},
+  properties: {
+    host: { type: 'string', minLength: 1, default: '127.0.0.1', description: 'Address to listen on; 0.0.0.0 or :: for all.' },
+    port: { ...port, default: 8080, description: 'TCP port; 0 takes a free one, named in the ready line.' },
+    tls: {
+      type: 'object',
+      description: 'Serves https instead of http.',
+      required: ['cert', 'key'],
+      properties: {
+        cert: { type: 'string', minLength: 1, description: 'PEM file with the certificate chain, relative to this file.' },
+        key: { type: 'string', minLength: 1, description: 'PEM file with the private key, relative to this file.' }
+      }
+    }
+  }
+} as const satisfies OptionSchema
+
+const adminShape = {
+  type: 'object',
+  or: [false],
+  description: "The operator's listener: health, metrics, admin API; false for none. A change needs a restart.",
+  default: {},
+  properties: {
+    host: { type: 'string', minLength: 1, default: '127.0.0.1', description: 'Address to listen on.' },
+    port: { ...port, default: 9090, description: 'TCP port; 0 takes a free one.' },
+    token: {
+      type: 'string', secret: true, default: '',
+      description: 'Bearer token of the admin API; when empty it answers loopback addresses only.'
+    }
+  }
+} as const satisfies OptionSchema
+
+const storeShape = {
+  type: 'object',
+  description: 'Where keys, ledger and request log are kept. A change needs a restart.',
+  default: {},
+  properties: {
+    sqlite: { type: 'string', minLength: 1, default: './data/sluice.db', description: 'Database file, relative to this file; made when missing.' },
+    durability: {
+      type: 'string', enum: ['power', 'process'], default: 'power',
+      description: 'What a settled request survives: a power failure, or (faster) only the death of the process.'
+    },
+    postgres: { type: 'string', secret: true, description: 'PostgreSQL address for many nodes. Not served yet.' },
+    redis: { type: 'string', secret: true, description: 'Redis address for many nodes. Not served yet.' }
+  }
+} as const satisfies OptionSchema
+
+const limitsShape = {
+  type: 'object',
+  description: 'Bounds of the data listener.',
+  default: {},
+  properties: {
+    json_body: { ...size, default: '32MiB', description: 'Largest JSON request body.' },
+    multipart_body: { ...size, default: '100MiB', description: 'Largest multipart request body.' },
+    body_memory: { ...size, default: '512MiB', description: 'All request bodies held at one time; more are refused with 503.' },
+    drain_timeout: { ...timer, default: '30s', description: 'How long running requests may take to end at shutdown and after a reload.' },
+    client_stall: { ...timer, default: '60s', description: 'A client that reads nothing for this long is cut.' },
+    client_header: { ...timer, default: '10s', description: 'Time a client has to send its request head.' },
+    client_body: { ...timer, default: '30s', description: 'Time a client has to send its request body, plus what 1 KiB/s needs.' },
+    keep_alive: { ...timer, default: '65s', description: 'Idle client connections are closed after this.' },
+    connections: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 20_000, description: 'Client connections at one time.' },
+    on_disconnect: {
+      type: 'string', enum: ['drain', 'abort'], default: 'drain',
+      description: 'When a client leaves: read the upstream on for its usage, within disconnect_drain, or abort at once.'
+    },
+    disconnect_drain: {
+      type: 'object',
+      description: 'How far an answer is read after its client left.',
+      default: {},
+      properties: {
+        time: { ...timer, default: '1s', description: 'Time, per answer.' },
+        bytes: { type: 'string', format: 'size', default: '256KiB', description: 'Bytes, per answer.' },
+        concurrent: { type: 'integer', minimum: 0, maximum: 1_000_000, default: 64, description: 'Answers read on at one time.' }
+      }
+    }
+  }
+} as const satisfies OptionSchema
+
+/** The whole file, without the free `x-…` keys. Entries of the chain are checked by their plugins. */
+export const fileShape = {
+  listen: listenShape,
+  admin: adminShape,
+  store: storeShape,
+  limits: limitsShape,
+  channels: channelsShape,
+  models: modelsShape,
+  tenants: tenantsShape,
+  keys: keysShape,
+  chain: {
+    type: 'array', minItems: 1, items: { description: "A plugin's name, with its options: `- ratelimit: {}`." },
+    description: 'Plugins, in the order in which a request passes them.'
+  }
+} as const satisfies OptionSchemas
+
+/** Keys that must be there. */
+export const fileRequired = ['channels', 'models', 'chain'] as const
+
+/** A file that has the right shape. */
+export type File = OptionValues<typeof fileShape, (typeof fileRequired)[number]>

@@ -1,0 +1,261 @@
+// The text of a configuration file as plain data, with the place of every value in it.
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar } from 'yaml'
+import { below, propertyOf, showPlain } from '../core/schema-check.ts'
+import { expand, redact } from './variables.ts'
+import type { Document, Pair, YAMLError, YAMLMap } from 'yaml'
+import type { Environment } from './variables.ts'
+import type { OptionSchema } from '../core/schema.ts'
+import type { Position } from '../core/settings.ts'
+
+/** A value in the file. */
+interface Entry {
+  value: unknown
+  /** Offset of the value, and of its key when it stands in a map. */
+  at: number
+  key?: number
+  /** The text before its variables were filled in. */
+  written?: string
+  /** There is a problem with it already; its value means nothing. */
+  spoiled?: true
+  children?: Map<string, Entry>
+}
+
+/** Reports a problem at an offset of the text. */
+type Complain = (offset: number, message: string) => void
+
+/** Values that aliases may add to a file: enough for thousands of keys that share limits, far too few for a bomb. */
+const mostAliased = 100_000
+const deepest = 64
+
+/** A parsed file: its data, and for every JSON pointer into the data where it stands and how it was written. */
+export class Source {
+  readonly value: unknown
+  readonly #root: Entry
+  readonly #lines: LineCounter
+
+  constructor(root: Entry, lines: LineCounter) {
+    this.value = root.value
+    this.#root = root
+    this.#lines = lines
+  }
+
+  /** Where a value or its key stands; of what is not in the file, where the nearest thing around it stands. */
+  position(pointer: string, on: 'key' | 'value'): Position {
+    const entry = this.#find(pointer)
+    return positionOf(this.#lines, on === 'key' ? entry.key ?? entry.at : entry.at)
+  }
+
+  /** A pointer as people write it: `channels.openai.base_url`, `keys[0]`. */
+  subject(pointer: string): string {
+    let entry: Entry | undefined = this.#root
+    let subject = ''
+    for (const part of partsOf(pointer)) {
+      const name = /^[\w.@+:/-]{1,64}$/.test(part) ? part : JSON.stringify(part.slice(0, 64))
+      subject += Array.isArray(entry?.value) ? `[${part}]` : `${subject === '' ? '' : '.'}${name}`
+      entry = entry?.children?.get(part)
+    }
+    return subject
+  }
+
+  /** For {@link Show}: variables stay as they are written. */
+  show = (pointer: string, value: unknown): string => showPlain(pointer, this.#find(pointer).written ?? value)
+
+  /** Pointers of values that could not be read; each has been reported. */
+  spoiled(): string[] {
+    const found: string[] = []
+    const visit = (entry: Entry, pointer: string): void => {
+      if (entry.spoiled) found.push(pointer)
+      entry.children?.forEach((child, name) => visit(child, below(pointer, name)))
+    }
+    visit(this.#root, '')
+    return found
+  }
+
+  /** The data below a pointer as it may be shown: variables as written, what the schema calls a secret redacted. */
+  redacted(pointer: string, schema: OptionSchema): unknown {
+    return redactEntry(this.#find(pointer), schema, false)
+  }
+
+  #find(pointer: string): Entry {
+    let entry = this.#root
+    for (const part of partsOf(pointer)) {
+      const child = entry.children?.get(part)
+      if (!child) break
+      entry = child
+    }
+    return entry
+  }
+}
+
+/** Parses YAML 1.2 (core schema, merge keys) and fills in variables. Undefined when the text is no YAML at all. */
+export function parseSource(text: string, env: Environment, complain: (at: Position, message: string) => void): Source | undefined {
+  const lines = new LineCounter()
+  const report: Complain = (offset, message) => complain(positionOf(lines, offset), message)
+  // Duplicate keys are found below: the parser's own check compares every key of a map with every other.
+  const document = parseDocument(text, {
+    version: '1.2', schema: 'core', merge: true, uniqueKeys: false, prettyErrors: false, logLevel: 'silent', lineCounter: lines
+  })
+  const errors = [...document.errors, ...document.warnings]
+  for (const error of errors) report(error.pos[0], syntaxWords(error))
+  if (errors.length > 0) return undefined
+  if (!isMap(document.contents)) {
+    report(0, document.contents === null ? 'the file is empty' : 'the file must be a map of sections: listen, channels, models, …')
+    return undefined
+  }
+  return new Source(new Reader(document, lines, env, report).read(document.contents), lines)
+}
+
+function partsOf(pointer: string): string[] {
+  return pointer.split('/').slice(1).map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
+function positionOf(lines: LineCounter, offset: number): Position {
+  const { line, col } = lines.linePos(offset)
+  return { line: Math.max(line, 1), column: Math.max(col, 1) }
+}
+
+/** The parser's messages may quote the text, which may be a secret that is not in quotes. */
+function syntaxWords({ code, message }: YAMLError): string {
+  switch (code) {
+    case 'RESOURCE_EXHAUSTION': return 'nested too deeply'
+    case 'TAG_RESOLVE_FAILED': case 'BAD_COLLECTION_TYPE': return 'unknown tag: put a text that begins with ! in quotes'
+    case 'BAD_DQ_ESCAPE': return 'no such escape: put a text with backslashes in single quotes'
+    case 'MULTIPLE_DOCS': return 'a second document begins here: the file must be one'
+    case 'BAD_DIRECTIVE': return 'directives (%) are not understood'
+    default: return message.replace(/: .*$/s, '').replace(/^[A-Z]/, (first) => first.toLowerCase())
+  }
+}
+
+/** Walks the parsed nodes in the order of the file, so that an alias finds the anchor last set above it. */
+class Reader {
+  readonly #document: Document.Parsed
+  readonly #lines: LineCounter
+  readonly #env: Environment
+  readonly #complain: Complain
+  readonly #anchors = new Map<string, unknown>()
+  /** Anchored nodes being read, innermost last: an alias to one of them would never end. */
+  readonly #open = new Set<unknown>()
+  #aliased = 0
+  #aliasDepth = 0
+
+  constructor(document: Document.Parsed, lines: LineCounter, env: Environment, complain: Complain) {
+    this.#document = document
+    this.#lines = lines
+    this.#env = env
+    this.#complain = complain
+  }
+
+  read(node: unknown, depth = 0, at = 0): Entry {
+    if (isAlias(node)) return this.#alias(node.source, depth, node.range?.[0] ?? at)
+    if (!isScalar(node) && !isMap(node) && !isSeq(node)) return { value: null, at }
+    const start = node.range?.[0] ?? at
+    if (depth > deepest) return this.#spoil(start, 'nested too deeply')
+    if (this.#aliasDepth > 0 && ++this.#aliased > mostAliased) {
+      const bomb = this.#aliased === mostAliased + 1
+      return bomb ? this.#spoil(start, `aliases add more than ${mostAliased} values to the file`) : { value: null, at: start, spoiled: true }
+    }
+    if (node.anchor !== undefined && this.#aliasDepth === 0) this.#anchors.set(node.anchor, node)
+    if (isScalar(node)) return this.#scalar(node, start)
+    this.#open.add(node)
+    const entry = isMap(node) ? this.#map(node, depth, start) : this.#list(node.items, depth, start)
+    this.#open.delete(node)
+    return entry
+  }
+
+  #spoil(at: number, message: string): Entry {
+    this.#complain(at, message)
+    return { value: null, at, spoiled: true }
+  }
+
+  #alias(name: string, depth: number, at: number): Entry {
+    const target = this.#anchors.get(name)
+    if (target === undefined) return this.#spoil(at, 'there is no such anchor above: put a text that begins with * in quotes')
+    if (this.#open.has(target)) return this.#spoil(at, 'an alias inside of what it stands for')
+    this.#aliasDepth++
+    const entry = this.read(target, depth, at)
+    this.#aliasDepth--
+    return { ...entry, at }
+  }
+
+  #list(items: readonly unknown[], depth: number, at: number): Entry {
+    const children = new Map(items.map((item, index) => [String(index), this.read(item, depth + 1, at)]))
+    return { value: Array.from(children.values(), (child) => child.value), at, children }
+  }
+
+  #map(node: YAMLMap, depth: number, at: number): Entry {
+    const children = new Map<string, Entry>()
+    const merges: Entry[] = []
+    for (const { key, value } of node.items as Pair[]) {
+      const keyAt = isScalar(key) ? key.range?.[0] ?? at : at
+      const plain = isScalar(key) && key.type === Scalar.PLAIN
+      // By its text, not its value: a model called 4.10 is not 4.1.
+      const name = isScalar(key) ? String(plain ? key.source : key.value) : ''
+      const child = this.read(value, depth + 1, keyAt)
+      child.key = keyAt
+      if (plain && name === '<<') merges.push(child)
+      else if (!isScalar(key) || (plain && name === '')) this.#complain(keyAt, 'a key must be plain text')
+      else if (children.has(name)) {
+        const { line } = positionOf(this.#lines, children.get(name)!.key!)
+        this.#complain(keyAt, `the key "${name}" stands on line ${line} already`)
+      } else children.set(name, child)
+    }
+    for (const merge of merges) this.#merge(merge, children)
+    const object: Record<string, unknown> = Object.create(null)
+    for (const [name, child] of children) object[name] = child.value
+    return { value: object, at, children }
+  }
+
+  /** `<<: *map` or a list of maps: adds what is not there yet, so that the map's own keys and earlier maps win. */
+  #merge(from: Entry, into: Map<string, Entry>): void {
+    const maps = Array.isArray(from.value) ? [...from.children!.values()] : [from]
+    for (const map of maps) {
+      if (map.spoiled) continue
+      if (Array.isArray(map.value) || !map.children) this.#complain(map.at, '<< takes a map, or a list of maps')
+      else for (const [name, child] of map.children) if (!into.has(name)) into.set(name, child)
+    }
+  }
+
+  #scalar(node: Scalar, at: number): Entry {
+    const { value } = node
+    const plain = node.type === Scalar.PLAIN
+    if (typeof value !== 'string') return this.#checked(value, node.source ?? '', at)
+    const expansion = expand(value, this.#env)
+    if (!expansion) return { value, at }
+    if (expansion.problems.length > 0) {
+      for (const problem of expansion.problems) this.#complain(at, problem)
+      return { value: '', at, written: value, spoiled: true }
+    }
+    const entry = expansion.whole && plain
+      ? this.#checked(this.#reread(expansion.text), expansion.text, at)
+      : { value: expansion.text, at }
+    return { ...entry, written: value }
+  }
+
+  /** What a plain scalar of this text would be. */
+  #reread(text: string): unknown {
+    for (const tag of this.#document.schema.tags) {
+      if (text !== '' && tag.default && 'test' in tag && tag.test?.test(text)) {
+        const value: unknown = tag.resolve(text, () => {}, this.#document.options)
+        return isScalar(value) ? value.value : value
+      }
+    }
+    return text
+  }
+
+  /** A double holds 15 digits exactly; more would change silently on the way to an amount of money. */
+  #checked(value: unknown, text: string, at: number): Entry {
+    if (typeof value !== 'number') return { value, at }
+    const digits = text.replace(/e.*$/i, '').replace(/\D/g, '').replace(/^0+|0+$/g, '')
+    if (Number.isFinite(value) && (digits.length <= 15 || /^0[ox]/.test(text))) return { value, at }
+    return this.#spoil(at, 'a number that can not be held exactly: put it in quotes')
+  }
+}
+
+function redactEntry(entry: Entry, schema: OptionSchema | undefined, hidden: boolean): unknown {
+  const secret = hidden || schema?.secret === true
+  if (!entry.children) return secret ? redact(entry.written ?? entry.value) : entry.written ?? entry.value
+  const items = schema?.type === 'array' ? schema.items : undefined
+  if (Array.isArray(entry.value)) return Array.from(entry.children.values(), (child) => redactEntry(child, items, secret))
+  const named = Array.from(entry.children, ([name, child]) => [name, redactEntry(child, propertyOf(schema, name).schema, secret)])
+  return Object.fromEntries(named)
+}

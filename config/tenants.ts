@@ -1,0 +1,180 @@
+// Tenants, projects, members and keys of gateway.yaml: their shape and how they refer to each other.
+import { createHash } from 'node:crypto'
+import { endpoints } from '../core/endpoints.ts'
+import { suggestion } from '../core/suggest.ts'
+import { channelEndpoints } from './channels.ts'
+import { names } from './names.ts'
+import type { Budget } from '../core/caller.ts'
+import type { OptionSchema, OptionValue } from '../core/schema.ts'
+import type { ConfigKey, ConfigTenant } from '../core/settings.ts'
+import type { Path, Report } from './report.ts'
+
+const globs = { type: 'array', default: ['*'], items: { type: 'string', minLength: 1, description: 'A name; * stands for anything.' } } as const
+const atMost = { type: 'integer', minimum: 1, maximum: 1_000_000_000 } as const satisfies Partial<OptionSchema>
+
+const budgetShape = {
+  type: 'object',
+  description: 'How much may be spent in a window; without one there is no bound at this level.',
+  required: ['usd', 'per'],
+  examples: [{ usd: 100, per: 'month' }],
+  properties: {
+    usd: { type: 'string', format: 'usd', description: 'US dollars.' },
+    per: { type: 'string', enum: ['day', 'month', 'total'], description: 'Calendar day or month in UTC, or for ever.' }
+  }
+} as const satisfies OptionSchema
+
+export const tenantsShape = {
+  type: 'object',
+  description: 'Customers by name; nothing is shared between them.',
+  default: {},
+  propertyNames: names,
+  additionalProperties: {
+    type: 'object',
+    description: 'One tenant.',
+    properties: {
+      models: { ...globs, description: 'Models the tenant may use.' },
+      budget: budgetShape,
+      projects: {
+        type: 'object', description: 'Projects by name.', default: {}, propertyNames: names,
+        additionalProperties: {
+          type: 'object',
+          description: 'One project.',
+          properties: {
+            budget: budgetShape,
+            members: {
+              type: 'object', description: 'Members by name.', default: {}, propertyNames: names,
+              additionalProperties: {
+                type: 'object',
+                description: 'One member.',
+                properties: { models: { ...globs, description: 'Models the member may use.' }, budget: budgetShape }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+} as const satisfies OptionSchema
+
+export const keysShape = {
+  type: 'array',
+  description: 'API keys; more can be made at run time.',
+  default: [],
+  items: {
+    type: 'object',
+    description: 'One key.',
+    required: ['name', 'tenant'],
+    properties: {
+      name: { type: 'string', ...names, description: 'Unique; shown wherever the key is meant, instead of its secret.' },
+      key: {
+        type: 'string', secret: true, pattern: '^sk-[\\x21-\\x7e]{1,509}$',
+        patternErrorMessage: 'a secret that begins with sk-, without spaces', description: 'The secret; begins with sk-.'
+      },
+      key_sha256: {
+        type: 'string', secret: true, pattern: '^[0-9a-fA-F]{64}$', patternErrorMessage: '64 hexadecimal digits',
+        description: 'Instead of key: the SHA-256 of the secret, hexadecimal.'
+      },
+      tenant: { type: 'string', description: 'The tenant it belongs to.' },
+      project: { type: 'string', description: 'The project its use counts for.' },
+      member: { type: 'string', description: 'The member of the project who uses it.' },
+      models: { ...globs, description: 'Models the key may use; tenant and member have to allow them too.' },
+      endpoints: { ...globs, description: 'Endpoints the key may call: chat, models, …' },
+      limits: {
+        type: 'object', description: 'Upper bounds; one that is left out does not limit.', default: {},
+        properties: {
+          rps: { ...atMost, description: 'Requests per second.' },
+          rpm: { ...atMost, description: 'Requests per minute.' },
+          tpm: { ...atMost, description: 'Tokens per minute, input and output together.' },
+          concurrency: { ...atMost, description: 'Requests at one time.' }
+        }
+      },
+      budget: budgetShape,
+      expires: { type: 'string', format: 'date', description: 'Refused from then on.' }
+    }
+  }
+} as const satisfies OptionSchema
+
+type TenantEntry = OptionValue<typeof tenantsShape.additionalProperties>
+type KeyEntry = OptionValue<typeof keysShape.items>
+type Tenants = ReadonlyMap<string, ConfigTenant | undefined>
+
+/** Resolves the tenants; a faulty one stands as undefined, so that its name is still known. */
+export function readTenants(entries: Readonly<Record<string, TenantEntry>>, report: Report): Map<string, ConfigTenant | undefined> {
+  return new Map(Object.entries(entries).map(([name, entry]) => [name, report.sound('tenants', name) ? readTenant(name, entry) : undefined]))
+}
+
+function readTenant(name: string, entry: TenantEntry): ConfigTenant {
+  const projects = Object.entries(entry.projects).map(([projectName, project]) => {
+    const members = Object.entries(project.members).map(([memberName, member]) => (
+      [memberName, { models: member.models, budget: readBudget(member.budget) }] as const
+    ))
+    return [projectName, { budget: readBudget(project.budget), members: new Map(members) }] as const
+  })
+  return { name, models: entry.models, budget: readBudget(entry.budget), projects: new Map(projects) }
+}
+
+function readBudget(entry: OptionValue<typeof budgetShape> | undefined): Budget | undefined {
+  return entry && { limit: entry.usd, per: entry.per }
+}
+
+/** Resolves the keys. Undefined tenants: they could not be read, so references to them are not checked. */
+export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefined, report: Report): ConfigKey[] {
+  const keys: ConfigKey[] = []
+  const names = new Map<string, number>()
+  const secrets = new Map<string, string>()
+  for (const [index, entry] of entries.entries()) {
+    if (!report.sound('keys', index)) continue
+    const path = ['keys', index]
+    const first = names.get(entry.name)
+    if (first !== undefined) report.value([...path, 'name'], `keys[${first}] has the same name: names are unique`)
+    else names.set(entry.name, index)
+    if (tenants) checkOwner(entry, path, tenants, report)
+    checkEndpoints(entry, path, report)
+    const sha256 = digestOf(entry, path, report)
+    const twin = secrets.get(sha256.toString('hex'))
+    if (twin !== undefined) report.key([...path, entry.key === undefined ? 'key_sha256' : 'key'], `the key "${twin}" has the same secret`)
+    else if (report.sound(...path)) secrets.set(sha256.toString('hex'), entry.name)
+    keys.push({
+      name: entry.name,
+      sha256,
+      tenant: entry.tenant,
+      project: entry.project,
+      member: entry.member,
+      models: entry.models,
+      endpoints: entry.endpoints,
+      limits: entry.limits,
+      budget: readBudget(entry.budget),
+      expires: entry.expires,
+      at: report.position(path)
+    })
+  }
+  return keys
+}
+
+function digestOf({ key, key_sha256: hex }: KeyEntry, path: Path, report: Report): Buffer {
+  if (key !== undefined && hex !== undefined) report.key([...path, 'key_sha256'], 'there is a "key" already: keep one of the two')
+  if (key === undefined && hex === undefined) report.key(path, 'the secret is missing: give "key" or "key_sha256"')
+  return key === undefined ? Buffer.from(hex ?? '', 'hex') : createHash('sha256').update(key).digest()
+}
+
+function checkOwner({ tenant, project, member }: KeyEntry, path: Path, tenants: Tenants, report: Report): void {
+  const unknown = (level: string, name: string, known: Iterable<string>): void => {
+    report.value([...path, level], `no ${level} ${report.show([...path, level], name)}${suggestion(name, [...known])}`)
+  }
+  if (member !== undefined && project === undefined) report.key(path, '"project" is missing: a member belongs to one')
+  if (!tenants.has(tenant)) return unknown('tenant', tenant, tenants.keys())
+  const projects = tenants.get(tenant)?.projects
+  if (!projects || project === undefined) return
+  const members = projects.get(project)?.members
+  if (!members) return unknown('project', project, projects.keys())
+  if (member !== undefined && !members.has(member)) unknown('member', member, members.keys())
+}
+
+const endpointNames = [...new Set([...channelEndpoints, ...endpoints.map((endpoint) => endpoint.name)])]
+
+function checkEndpoints(entry: KeyEntry, path: Path, report: Report): void {
+  for (const [index, glob] of entry.endpoints.entries()) {
+    if (glob.includes('*') || endpointNames.includes(glob)) continue
+    report.value([...path, 'endpoints', index], `no endpoint ${report.show([...path, 'endpoints', index], glob)}${suggestion(glob, endpointNames)}`)
+  }
+}

@@ -1,0 +1,47 @@
+// Variables in configuration text: `${VAR}`, `${VAR:-default}`, and `$$` for a dollar.
+
+/** What a process finds in its environment. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** A text with its variables filled in. */
+export interface Expansion {
+  text: string
+  /** The whole text was one variable, so the value stands for itself: `port: ${PORT}` is a number. */
+  whole: boolean
+  /** What is wrong, naming variables but never a value. */
+  problems: string[]
+}
+
+const token = /\$\$|\$\{([^}]*)\}?/g
+const variable = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^]*))?$/
+
+/** Fills in the variables of a text; undefined when it has none, which is nearly always. */
+export function expand(written: string, env: Environment): Expansion | undefined {
+  if (!written.includes('$$') && !written.includes('${')) return undefined
+  const problems: string[] = []
+  let whole = false
+  const text = written.replace(token, (found, inner: string | undefined) => {
+    if (inner === undefined) return '$'
+    const match = found.endsWith('}') ? variable.exec(inner) : null
+    if (!match || match[2]?.includes('${')) {
+      problems.push('"${" begins no variable here: write ${NAME} or ${NAME:-default}, or $$ for a dollar sign')
+      return ''
+    }
+    const [, name = '', fallback] = match
+    whole = found === written
+    const value = Object.hasOwn(env, name) ? env[name] : undefined
+    if (value !== undefined && (value !== '' || fallback === undefined)) return value
+    if (fallback === undefined) {
+      problems.push(`the environment variable ${name} is not set: set it, or give a default with \${${name}:-default}`)
+    }
+    return fallback ?? ''
+  })
+  return { text, whole, problems }
+}
+
+/** A secret as it may be shown: variables by name, everything else gone. */
+export function redact(written: unknown): string {
+  const match = typeof written === 'string' ? /^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}$/.exec(written) : null
+  if (!match) return '[redacted]'
+  return match[2] === undefined ? written as string : `\${${match[1]}:-[redacted]}`
+}

@@ -1,0 +1,54 @@
+// Option schemas as plain draft-07 JSON Schema: what ajv compiles and what editors complete from.
+import { notations } from './units.ts'
+import type { OptionSchema, OptionSchemas } from './schema.ts'
+
+/** A draft-07 schema object, or the `true` schema. */
+export type JsonSchema = boolean | { readonly [keyword: string]: unknown }
+
+/** The schema of an object with these options and no others. `title` of every option is its name. */
+export function objectSchema(options: OptionSchemas, required: readonly string[] = []): JsonSchema {
+  const properties = Object.entries(options).map(([name, option]) => [name, { title: name, ...valueSchema(option) }])
+  return {
+    type: 'object',
+    properties: Object.fromEntries(properties),
+    additionalProperties: false,
+    ...(required.length > 0 ? { required } : {})
+  }
+}
+
+/** The schema of one value, with its description, default and examples. A secret is `writeOnly`. */
+export function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknown } {
+  const about = {
+    description: option.description,
+    ...('default' in option ? { default: option.default } : {}),
+    ...(option.examples ? { examples: option.examples } : {}),
+    ...(option.secret ? { writeOnly: true } : {})
+  }
+  switch (option.type) {
+    case undefined:
+      return about
+    case 'array':
+      return { ...about, type: 'array', items: valueSchema(option.items), ...pick(option, ['minItems']) }
+    case 'object': {
+      if ('additionalProperties' in option) {
+        const values = valueSchema(option.additionalProperties)
+        return { ...about, type: 'object', additionalProperties: values, ...pick(option, ['propertyNames']) }
+      }
+      const object = objectSchema(option.properties, option.required) as object
+      return option.or
+        ? { ...about, if: { type: 'object' }, then: object, else: { enum: option.or } }
+        : { ...about, ...object }
+    }
+    case 'string': {
+      if (!option.format) return { ...about, type: 'string', ...pick(option, ['enum', 'minLength', 'pattern', 'patternErrorMessage']) }
+      const { pattern, words, number } = notations[option.format]
+      return { ...about, type: number ? ['string', 'number'] : 'string', pattern, patternErrorMessage: words }
+    }
+    default:
+      return { ...about, type: option.type, ...pick(option, ['minimum', 'maximum']) }
+  }
+}
+
+function pick(option: object, keywords: readonly string[]): object {
+  return Object.fromEntries(Object.entries(option).filter(([keyword]) => keywords.includes(keyword)))
+}

@@ -1,0 +1,194 @@
+// Checks values against option schemas: defaults filled in, units converted, faults in sentences.
+import { Ajv } from 'ajv'
+import { objectSchema } from './json-schema.ts'
+import { suggestion } from './suggest.ts'
+import { convertUnit, notations } from './units.ts'
+import type { ErrorObject, ValidateFunction } from 'ajv'
+import type { OptionSchema, OptionSchemas, OptionValues } from './schema.ts'
+
+/** One thing wrong with a value. */
+export interface Fault {
+  /** JSON pointer to what is wrong: of the key itself for an unknown key, of the object for a missing one. */
+  pointer: string
+  /** Whether the name at the pointer is at fault, or the value there. */
+  on: 'key' | 'value'
+  /** Without the subject: `must be a duration like 30s, not "soon"`. */
+  message: string
+}
+
+/** `value` has the schema's type when there are no faults; with faults it is as far as it could be converted. */
+export interface Checked<T> {
+  value: T
+  faults: Fault[]
+}
+
+/** Shows the value at a pointer in a message; a file shows variables as they are written, so that no secret leaks. */
+export type Show = (pointer: string, value: unknown) => string
+
+/** Checks one value; the value given is not changed. */
+export type Checker<T> = (value: unknown, show?: Show) => Checked<T>
+
+const checkers = new WeakMap<OptionSchemas, Checker<unknown>>()
+let ajv: Ajv | undefined
+
+/**
+ * The checker for a set of options, made on first use and kept as long as the options are; `required` belongs to the
+ * options and must be the same in every call. Throws when the options are no proper schema, which is their author's bug.
+ */
+export function checkerOf<O extends OptionSchemas, R extends keyof O & string = never>(
+  options: O, required: readonly R[] = []
+): Checker<OptionValues<O, R>> {
+  let checker = checkers.get(options)
+  if (!checker) checkers.set(options, (checker = makeChecker(options, required)))
+  return checker as Checker<OptionValues<O, R>>
+}
+
+function makeChecker(options: OptionSchemas, required: readonly string[]): Checker<unknown> {
+  ajv ??= new Ajv({ allErrors: true, strict: true, allowUnionTypes: true, useDefaults: true, verbose: true })
+    .addVocabulary(['patternErrorMessage'])
+  const validate: ValidateFunction = ajv.compile(objectSchema(options, required) as object)
+  const root: OptionSchema = { description: '', type: 'object', properties: options }
+  return (value, show = showPlain) => {
+    const copy = plainCopy(root, value ?? {})
+    validate(copy)
+    const faults = (validate.errors ?? []).flatMap((error) => faultOf(error, show) ?? [])
+    const broken = new Set(faults.map((fault) => fault.pointer))
+    return { value: convert(root, copy, '', { faults, broken, show }), faults }
+  }
+}
+
+/** Texts in quotes and cut short, numbers and words as they are, lists and maps by name; what looks like a key is hidden. */
+export function showPlain(_pointer: string, value: unknown): string {
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object' && value !== null) return 'a map'
+  if (value === null || value === undefined) return 'nothing'
+  if (typeof value !== 'string') return String(value)
+  if (/sk-/i.test(value)) return 'what looks like a key'
+  return JSON.stringify(value.length > 40 ? `${value.slice(0, 39)}…` : value)
+}
+
+/** One step down a JSON pointer. */
+export function below(pointer: string, name: string | number): string {
+  return `${pointer}/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`
+}
+
+/**
+ * Copies without prototypes, so that a key called `constructor` is only a key. An empty value (`limits:` with all lines
+ * commented out) counts as absent where a known option stands, and as an empty map where a map stands below a free name.
+ */
+function plainCopy(schema: OptionSchema | undefined, value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const items = schema?.type === 'array' ? schema.items : undefined
+    return value.map((item) => plainCopy(items, item))
+  }
+  if (typeof value !== 'object' || value === null) return value
+  const copy: Record<string, unknown> = Object.create(null)
+  for (const [name, item] of Object.entries(value)) {
+    const known = propertyOf(schema, name)
+    if (item !== null) copy[name] = plainCopy(known.schema, item)
+    else if (known.free && known.schema?.type === 'object') copy[name] = Object.create(null)
+    else if (known.free || !known.schema) copy[name] = null
+  }
+  return copy
+}
+
+/** The schema of one key of an object, and whether its name is free. */
+export function propertyOf(schema: OptionSchema | undefined, name: string): { schema: OptionSchema | undefined; free: boolean } {
+  if (schema?.type !== 'object') return { schema: undefined, free: false }
+  if ('additionalProperties' in schema) return { schema: schema.additionalProperties, free: true }
+  return { schema: Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined, free: false }
+}
+
+interface Conversion {
+  faults: Fault[]
+  /** Pointers that have a fault already. */
+  broken: ReadonlySet<string>
+  show: Show
+}
+
+function convert(schema: OptionSchema, value: unknown, pointer: string, conversion: Conversion): unknown {
+  if (schema.type === 'array' && Array.isArray(value)) {
+    return value.map((item, index) => convert(schema.items, item, below(pointer, index), conversion))
+  }
+  if (schema.type === 'object' && typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    const object = value as Record<string, unknown>
+    for (const [name, item] of Object.entries(object)) {
+      const property = propertyOf(schema, name).schema
+      if (property) object[name] = convert(property, item, below(pointer, name), conversion)
+    }
+    return object
+  }
+  const scalar = typeof value === 'string' || typeof value === 'number'
+  if (schema.type !== 'string' || !schema.format || !scalar || conversion.broken.has(pointer)) return value
+  const converted = convertUnit(schema.format, value)
+  const message = converted === undefined ? `must be ${notations[schema.format].words}` : outside(schema, converted)
+  if (message === undefined) return converted
+  conversion.faults.push({ pointer, on: 'value', message: withValue(message, schema.secret, pointer, value, conversion.show) })
+  return undefined
+}
+
+/** What a duration or size is outside of, if it is. */
+function outside(schema: OptionSchema & { type: 'string' }, value: number | bigint | string): string | undefined {
+  const { format, atLeast, atMost } = schema
+  if (format !== undefined && atLeast !== undefined && value < convertUnit(format, atLeast)!) return `must be at least ${atLeast}`
+  if (format !== undefined && atMost !== undefined && value > convertUnit(format, atMost)!) return `must be at most ${atMost}`
+  return undefined
+}
+
+function withValue(message: string, secret: unknown, pointer: string, value: unknown, show: Show): string {
+  return secret ? message : `${message}, not ${show(pointer, value)}`
+}
+
+const typeWords: Readonly<Record<string, string>> = {
+  string: 'text', integer: 'a whole number', number: 'a number', boolean: 'true or false', array: 'a list', object: 'a map'
+}
+
+/** Ajv's error as ours; undefined for those that only frame others. */
+function faultOf(error: ErrorObject, show: Show): Fault | undefined {
+  const pointer = error.instancePath
+  const schema = (error.parentSchema ?? {}) as Readonly<Record<string, unknown>>
+  const must = (what: string): Fault => (
+    { pointer, on: 'value', message: withValue(`must be ${what}`, schema['writeOnly'], pointer, error.data, show) }
+  )
+  switch (error.keyword) {
+    case 'additionalProperties': {
+      const unknown: string = error.params['additionalProperty']
+      const known = Object.keys(schema['properties'] as object)
+      return { pointer: below(pointer, unknown), on: 'key', message: `unknown key${suggestion(unknown, known)}` }
+    }
+    case 'required':
+      return { pointer, on: 'key', message: `"${error.params['missingProperty']}" is missing` }
+    case 'type':
+      return must(`${schema['patternErrorMessage'] ?? typeWords[error.params['type']]}${quotesHelp(error, schema['pattern'])}`)
+    case 'pattern': {
+      const words = String(schema['patternErrorMessage'] ?? `text that matches ${error.params['pattern']}`)
+      if (error.propertyName === undefined) return must(words)
+      return { pointer: below(pointer, error.propertyName), on: 'key', message: `the name must be ${words}` }
+    }
+    case 'enum': {
+      const allowed: readonly unknown[] = error.params['allowedValues']
+      const choices = allowed.length === 1 ? String(allowed[0]) : `one of ${allowed.join(', ')}`
+      const near = typeof error.data === 'string' && !schema['writeOnly'] ? suggestion(error.data, allowed.map(String)) : ''
+      const fault = must(error.schemaPath.endsWith('/else/enum') ? `a map or ${choices}` : choices)
+      return near.startsWith(',') ? { ...fault, message: fault.message + near } : fault
+    }
+    case 'minimum': case 'maximum':
+      return must(rangeWords(schema))
+    case 'minLength': case 'minItems':
+      return { pointer, on: 'value', message: 'must not be empty' }
+    default:
+      return undefined
+  }
+}
+
+/** YAML reads `123` and `true` as what they look like; quotes make them text. */
+function quotesHelp(error: ErrorObject, pattern: unknown): string {
+  const quotable = error.params['type'] === 'string' && (typeof error.data === 'number' || typeof error.data === 'boolean')
+  const fits = typeof pattern !== 'string' || new RegExp(pattern, 'u').test(String(error.data))
+  return quotable && fits ? ' (put it in quotes)' : ''
+}
+
+function rangeWords({ minimum, maximum }: Readonly<Record<string, unknown>>): string {
+  if (minimum === undefined) return `at most ${maximum}`
+  return maximum === undefined ? `at least ${minimum}` : `from ${minimum} to ${maximum}`
+}
