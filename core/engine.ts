@@ -179,8 +179,8 @@ function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
     kind,
     status,
     error: error ?? (leftEarly ? clientClosed() : undefined),
-    bytes: relay?.bytes ?? 0,
-    firstByteMs: relay?.firstByteAt === undefined ? undefined : relay.firstByteAt - exchange.startedAt,
+    bytes: relay?.outlet.bytes ?? 0,
+    firstByteMs: relay?.outlet.firstByteAt === undefined ? undefined : relay.outlet.firstByteAt - exchange.startedAt,
     durationMs: performance.now() - exchange.startedAt
   }
 }

@@ -8,4 +8,4 @@ export const protocols = { 'openai-chat': openaiChat } as const satisfies Record
 /** The word for a protocol. */
 export type ProtocolName = keyof typeof protocols
 
-export type { Payload, Protocol, ReportedUsage, ShownError, StreamWatch } from './protocol.ts'
+export type { Collector, Payload, Protocol, ReportedUsage, ShownError, StreamWatch } from './protocol.ts'

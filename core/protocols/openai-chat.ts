@@ -1,4 +1,5 @@
 // OpenAI chat completions, as clients speak it and as compatible upstreams answer it.
+import { chunksOf, CompletionCollector } from './openai-chat-shape.ts'
 import { asObject, readOpenAiUsage } from './openai-usage.ts'
 import type { EventKind, Fields, Payload, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
 
@@ -8,8 +9,10 @@ const closeBrace = 0x7d
 /** https://platform.openai.com/docs/api-reference/chat */
 export const openaiChat: Protocol = {
   family: 'openai',
-  endEvent: 'data: [DONE]\n\n',
+  endEvent: '[DONE]',
   watch: () => new ChatWatch(),
+  chunksOf,
+  collect: () => new CompletionCollector(),
   errorBody,
   errorEvent: (error) => `data: ${JSON.stringify(errorBody(error))}\n\n`,
   readError,

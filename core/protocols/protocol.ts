@@ -55,13 +55,25 @@ export interface UpstreamError {
  */
 export type ReportedUsage = Usage | 'insane' | undefined
 
+/** Puts a stream together to the whole answer. */
+export interface Collector {
+  /** The payload of the next event. */
+  add(payload: unknown): void
+  /** The whole answer, as JSON data. */
+  result(): unknown
+}
+
 /** A protocol of a client or an upstream. */
 export interface Protocol {
   /** The wire family; a channel of this family speaks it natively. */
   readonly family: 'openai' | 'anthropic' | 'gemini'
   watch(): StreamWatch
-  /** An event that ends a stream cleanly, added when a whole answer came without one; undefined when the protocol has none. */
+  /** The payload of the event that ends a stream cleanly, added when a whole answer came without one; undefined when the protocol has none. */
   readonly endEvent: string | undefined
+  /** For an upstream that sent a whole answer where a stream was asked for: the payloads of the stream it stands for. */
+  chunksOf(answer: unknown): string[]
+  /** For an upstream that streamed where a whole answer was asked for. */
+  collect(): Collector
   /** The body of an error reply. */
   errorBody(error: ShownError): unknown
   /** The event, framing included, that tells of an error in mid-stream. */
