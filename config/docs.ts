@@ -1,0 +1,74 @@
+// Writes what is generated from the schemas: gateway.schema.json and the tables of two READMEs. `--check` only compares.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { editorSchema } from './editor-schema.ts'
+import { fileRequired, fileShape } from './shape.ts'
+import { optionsTable } from './table.ts'
+import type { Plugins } from './chain.ts'
+
+const root = join(import.meta.dirname, '..')
+
+/** A generated file: where it is, and its content made from the one that is there now. */
+interface Generated {
+  path: string
+  write(before: string): string
+}
+
+/** Everything generated, for these plugins. */
+export function generated(plugins: Plugins): readonly Generated[] {
+  const reference = optionsTable([{ options: fileShape, required: fileRequired, prefix: '' }])
+  const options = optionsTable([...plugins.values()].map(({ name, options, required }) => ({ options, required, prefix: `${name}.` })))
+  return [
+    { path: 'config/gateway.schema.json', write: () => `${JSON.stringify(editorSchema(plugins), null, 2)}\n` },
+    { path: 'config/README.md', write: (before) => between(before, 'reference', reference) },
+    { path: 'plugins/README.md', write: (before) => between(before, 'options', options) }
+  ]
+}
+
+/** Replaces what stands between `<!-- name -->` and `<!-- /name -->`. Throws when there are no such lines. */
+export function between(text: string, name: string, content: string): string {
+  const [open, close] = [`<!-- ${name} -->`, `<!-- /${name} -->`]
+  const start = text.indexOf(open)
+  const end = text.indexOf(close)
+  if (start < 0 || end < start) throw new Error(`has no lines "${open}" and "${close}" to put the table between`)
+  return `${text.slice(0, start + open.length)}\n${content}${text.slice(end)}`
+}
+
+/** Brings every generated file up to date, or with `check` only says which are not. Returns the exit code. */
+function main(plugins: Plugins, check: boolean): number {
+  let code = 0
+  for (const { path, write } of generated(plugins)) {
+    const file = join(root, path)
+    try {
+      const before = path.endsWith('.json') ? readOr(file, '') : readFileSync(file, 'utf8')
+      const after = write(before)
+      if (after === before) continue
+      if (check) {
+        console.error(`${path} is out of date: run "npm run docs"`)
+        code = 1
+      } else {
+        writeFileSync(file, after)
+        console.log(`wrote ${path}`)
+      }
+    } catch (error) {
+      console.error(`${path}: ${(error as Error).message}`)
+      code = 1
+    }
+  }
+  return code
+}
+
+function readOr(file: string, otherwise: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return otherwise
+  }
+}
+
+if (import.meta.main) {
+  // The configuration knows plugins only by their contract; this command is the exception, and so it is not imported above.
+  const { plugins }: { plugins: Plugins } = await import(pathToFileURL(join(root, 'plugins/index.ts')).href)
+  process.exitCode = main(plugins, process.argv.includes('--check'))
+}

@@ -1,0 +1,61 @@
+// The JSON Schema of gateway.yaml for editors: the shape of the file with every plugin's options.
+import { objectSchema } from '../core/json-schema.ts'
+import { fileRequired, fileShape } from './shape.ts'
+import type { Plugin } from '../core/contract.ts'
+import type { JsonSchema } from '../core/json-schema.ts'
+import type { Plugins } from './chain.ts'
+
+type Keywords = { readonly [keyword: string]: unknown }
+
+const variable = '\\$\\{[A-Za-z_]'
+
+/** Draft-07, which is what YAML language servers read. */
+export function editorSchema(plugins: Plugins): Keywords {
+  const file = objectSchema(fileShape, fileRequired) as { properties: Record<string, Keywords> }
+  const chain = { ...file.properties['chain'], items: entrySchema([...plugins.values()]) }
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'gateway.yaml',
+    description: 'Configuration of the Sluice gateway.',
+    ...withVariables({ ...file, properties: { ...file.properties, chain } }) as object,
+    patternProperties: { '^x-': { description: 'Free, for anchors.' } }
+  }
+}
+
+function entrySchema(plugins: readonly Plugin[]): Keywords {
+  const properties = plugins.map(({ name, summary, options, required }) => [
+    name, { title: name, description: summary, ...objectSchema(options, required) as object }
+  ])
+  return {
+    title: 'plugin',
+    if: { type: 'string' },
+    then: { enum: plugins.map(({ name }) => name) },
+    else: { type: 'object', minProperties: 1, maxProperties: 1, additionalProperties: false, properties: Object.fromEntries(properties) }
+  }
+}
+
+/** Lets `${VAR}` stand wherever a scalar may: the editor can not know what it will be. */
+function withVariables(schema: JsonSchema): JsonSchema {
+  if (typeof schema === 'boolean') return schema
+  const { type, enum: choices, pattern, minimum, maximum, minLength, ...rest } = schema
+  const inner = Object.fromEntries(Object.entries(rest).map(([keyword, value]) => [keyword, deeper(keyword, value)]))
+  if (typeof pattern === 'string') return { ...inner, type, pattern: `(${pattern})|${variable}` }
+  const closed = choices !== undefined || type === 'integer' || type === 'number' || type === 'boolean'
+  if (!closed) return { ...inner, ...defined({ type, minLength }) }
+  return { ...inner, anyOf: [defined({ type, enum: choices, minimum, maximum }), { type: 'string', pattern: variable }] }
+}
+
+function deeper(keyword: string, value: unknown): unknown {
+  switch (keyword) {
+    case 'properties':
+      return Object.fromEntries(Object.entries(value as object).map(([name, schema]) => [name, withVariables(schema as JsonSchema)]))
+    case 'items': case 'additionalProperties': case 'then': case 'else':
+      return withVariables(value as JsonSchema)
+    default:
+      return value
+  }
+}
+
+function defined(keywords: Keywords): Keywords {
+  return Object.fromEntries(Object.entries(keywords).filter(([, value]) => value !== undefined))
+}

@@ -1,0 +1,58 @@
+// Option schemas as a Markdown table.
+import type { OptionSchema, OptionSchemas } from '../core/schema.ts'
+
+/** Options that stand below a prefix: `quota.`. */
+interface Section {
+  prefix: string
+  options: OptionSchemas
+  required: readonly string[]
+}
+
+/** One row an option, nested ones after what holds them; a section without options has no row. */
+export function optionsTable(sections: readonly Section[]): string {
+  const rows = sections.flatMap(({ prefix, options, required }) => rowsOf(prefix, options, required))
+  return ['| key | value | default | meaning |', '|---|---|---|---|', ...rows, ''].join('\n')
+}
+
+function rowsOf(prefix: string, options: OptionSchemas, required: readonly string[]): string[] {
+  return Object.entries(options).flatMap(([name, option]) => {
+    const cells = [`\`${prefix}${name}\``, valueWords(option), defaultWords(option, required.includes(name)), option.description]
+    return [`| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`, ...nested(`${prefix}${name}`, option)]
+  })
+}
+
+function nested(prefix: string, option: OptionSchema): string[] {
+  if (option.type === 'array') return nested(`${prefix}[]`, option.items)
+  if (option.type !== 'object') return []
+  if ('additionalProperties' in option) return nested(`${prefix}.<name>`, option.additionalProperties)
+  return rowsOf(`${prefix}.`, option.properties, option.required ?? [])
+}
+
+function valueWords(option: OptionSchema): string {
+  switch (option.type) {
+    case undefined: return 'anything'
+    case 'array': return option.items.type === undefined ? 'list' : `list: ${valueWords(option.items)}`
+    case 'object': {
+      if ('additionalProperties' in option) return `map: name to ${valueWords(option.additionalProperties)}`
+      return ['map', ...(option.or ?? []).map((word) => `\`${word}\``)].join(' or ')
+    }
+    case 'boolean': return '`true` or `false`'
+    case 'string': {
+      if (option.enum) return option.enum.map((choice) => `\`${choice}\``).join(', ')
+      return option.format ?? 'text'
+    }
+    default: return (option.type === 'integer' ? 'whole number' : 'number') + rangeWords(option)
+  }
+}
+
+function rangeWords({ minimum, maximum }: { minimum?: number; maximum?: number }): string {
+  if (minimum === undefined) return maximum === undefined ? '' : ` to ${maximum}`
+  return ` from ${minimum}${maximum === undefined ? '' : ` to ${maximum}`}`
+}
+
+function defaultWords(option: OptionSchema, required: boolean): string {
+  if (required) return '**required**'
+  if (!('default' in option) || option.default === undefined) return ''
+  const plain = typeof option.default === 'object' && Object.keys(option.default ?? {}).length === 0
+  return plain ? '' : `\`${JSON.stringify(option.default)}\``
+}
