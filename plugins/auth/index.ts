@@ -1,0 +1,49 @@
+// Who is asking, and may they: the caller of a key, its endpoints, its models.
+import { hash } from 'node:crypto'
+import { definePlugin, GatewayError } from '../../core/contract.ts'
+import type { Exchange } from '../../core/contract.ts'
+import { caller } from '../../core/slots.ts'
+import type { Caller } from '../../core/caller.ts'
+import { presentedKey } from './credential.ts'
+import { retirementHeaders } from './retirement.ts'
+
+export default definePlugin({
+  name: 'auth',
+  summary: 'Finds the caller by the key presented, and refuses endpoints and models that the key may not use.',
+  options: {},
+  reads: 'head',
+  provides: [caller],
+  setup(_config, { catalogue }) {
+    const retirements = new Map([...catalogue.models.values()].map((model) => [model.name, retirementHeaders(model)]))
+
+    /** Unknown and invisible models are told apart nowhere: their names are nobody's business. */
+    const checkModel = (exchange: Exchange, found: Caller): void => {
+      const { model } = exchange
+      if (model === '') return
+      const retirement = retirements.get(model)
+      if (!retirement || !found.mayUse(model)) {
+        const name = model.length > 128 ? `${model.slice(0, 127)}…` : model
+        throw new GatewayError('model_not_found', `The model \`${name}\` does not exist or this key may not use it.`, { param: 'model' })
+      }
+      for (const [header, value] of retirement) exchange.setHeader(header, value)
+    }
+
+    return {
+      onRequest(exchange) {
+        const { endpoint } = exchange.request
+        const found = catalogue.findKey(hash('sha256', presentedKey(exchange.request), 'buffer'))
+        if (!found) throw new GatewayError('invalid_api_key', 'The API key is not valid.')
+        exchange.set(caller, found)
+        if (found.expires !== undefined && found.expires <= exchange.receivedAt) {
+          throw new GatewayError('expired_api_key', `The API key expired on ${new Date(found.expires).toISOString()}.`)
+        }
+        if (!found.mayCall(endpoint.name)) {
+          throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint.name}.`)
+        }
+        // Only now is the body worth reading: nobody without a key makes the gateway hold one.
+        const body = exchange.read()
+        return body instanceof Promise ? body.then(() => checkModel(exchange, found)) : checkModel(exchange, found)
+      }
+    }
+  }
+})

@@ -1,0 +1,13 @@
+// Says of a deprecated model when it goes and what follows it, in the headers made for that.
+import type { Model } from '../../core/contract.ts'
+
+/** Pairs of name and value; empty for a model that is not deprecated. */
+export function retirementHeaders({ deprecated }: Model): readonly (readonly [string, string])[] {
+  if (!deprecated) return []
+  const { since, sunset, replacement } = deprecated
+  // RFC 9745 §2.1: a structured-field date. RFC 8594 §3: an HTTP date.
+  const headers: [string, string][] = [['Deprecation', `@${Math.floor(since / 1000)}`]]
+  if (sunset !== undefined) headers.push(['Sunset', new Date(sunset).toUTCString()])
+  if (replacement !== undefined) headers.push(['Link', `</v1/models/${encodeURIComponent(replacement)}>; rel="successor-version"`])
+  return headers
+}

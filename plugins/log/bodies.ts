@@ -1,0 +1,39 @@
+// Keeps the beginning of what was asked and answered, when an operator has turned that on, with credentials taken out.
+import type { Message } from '../../core/contract.ts'
+
+/** Taken beyond the limit, so that a credential across it is seen whole before the cut. */
+const margin = 512
+
+/** Bytes of one answer, up to a limit. */
+export class Excerpt {
+  readonly #limit: number
+  readonly #pieces: Buffer[] = []
+  #size = 0
+
+  constructor(limit: number) {
+    this.#limit = limit + margin
+  }
+
+  observe(message: Message): void {
+    if (this.#size >= this.#limit) return
+    // A copy: a view would keep the whole chunk of the network alive as long as the exchange.
+    const piece = Buffer.from(message.bytes.subarray(0, this.#limit - this.#size))
+    this.#pieces.push(piece)
+    this.#size += piece.length
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#pieces)
+  }
+}
+
+/** Makes bytes into text of at most `limit` bytes without `secrets` and without anything that looks like a key. */
+export function redactor(limit: number, secrets: readonly string[]): (bytes: Buffer) => string {
+  // A short secret would tear holes into every text, and is none.
+  const known = secrets.filter((secret) => secret.length >= 8)
+  return (bytes) => {
+    let text = bytes.toString('utf8', 0, limit + margin)
+    for (const secret of known) text = text.replaceAll(secret, '[redacted]')
+    return text.replace(/\b(?:sk|AIza)[-_A-Za-z0-9]{8,}/g, '[redacted]').slice(0, limit)
+  }
+}

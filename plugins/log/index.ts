@@ -1,0 +1,77 @@
+// Writes down every exchange when it is over: a record to the store, a line to the sink, numbers to the metrics.
+import { definePlugin } from '../../core/contract.ts'
+import type { Exchange } from '../../core/contract.ts'
+import { charge, slot } from '../../core/slots.ts'
+import { Excerpt, redactor } from './bodies.ts'
+import { meter } from './metrics.ts'
+import { recordOf } from './record.ts'
+import { Sink, writeTo } from './sink.ts'
+
+/** The answer of the latest attempt, when bodies are logged. */
+const answer = slot<{ excerpt: Excerpt }>('answer excerpt')
+
+export default definePlugin({
+  name: 'log',
+  summary: 'Records every request with its usage and cost in the request log, as a JSON line and as metrics.',
+  options: {
+    sink: {
+      type: 'string',
+      minLength: 1,
+      default: 'stdout',
+      description: 'Where JSON lines go: `stdout`, `stderr`, `none`, or the path of a file to append to. The request log is kept in any case.'
+    },
+    bodies: {
+      type: 'boolean',
+      default: false,
+      description: 'Whether lines carry what was asked and answered, without credentials. It is what your users wrote: mind who reads the log.'
+    },
+    body_limit: {
+      type: 'string',
+      format: 'size',
+      default: '16KiB',
+      description: 'How much of each body a line carries.'
+    },
+    buffer: {
+      type: 'string',
+      format: 'size',
+      default: '1MiB',
+      description: 'Lines waiting for a slow sink, in bytes; above it lines are dropped and counted in `sluice_log_dropped_total`, and nothing waits.'
+    }
+  },
+  setup({ sink, bodies, body_limit, buffer }, { catalogue, services, metrics, share }) {
+    const count = meter(metrics, catalogue)
+    const dropped = metrics.counter({ name: 'log_dropped_total', help: 'Lines lost because the sink of the log was too slow or failed.' })
+    // Shared, so that two generations never write into each other's lines.
+    const lines = sink === 'none'
+      ? undefined
+      : share(`log.sink ${sink}`, () => new Sink(writeTo(sink), buffer, (lost) => dropped.add({}, lost)))
+    const text = redactor(body_limit, [...catalogue.channels.values()].map(({ credential }) => credential))
+
+    const bodiesOf = (exchange: Exchange): object => ({
+      request_body: text(exchange.body.bytes),
+      response_body: text(exchange.find(answer)?.excerpt.bytes ?? Buffer.alloc(0))
+    })
+
+    return {
+      ...(bodies && {
+        onResponse(exchange: Exchange) {
+          const excerpt = new Excerpt(body_limit)
+          const kept = exchange.find(answer)
+          if (kept) kept.excerpt = excerpt
+          else exchange.set(answer, { excerpt })
+          return excerpt
+        }
+      }),
+
+      onSettled(exchange, outcome) {
+        const record = recordOf(exchange, outcome)
+        services.requests.append(record)
+        count(record, exchange.find(charge)?.amount ?? 0n)
+        if (!lines) return
+        lines.line(JSON.stringify(bodies && record.model !== null ? { ...record, ...bodiesOf(exchange) } : record))
+      },
+
+      dispose: () => lines?.flush()
+    }
+  }
+})

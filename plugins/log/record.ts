@@ -1,0 +1,73 @@
+// One exchange as a record: built from named fields, so that nothing gets in that was not meant to.
+import { formatDollars } from '../../core/contract.ts'
+import type { Attempt, Exchange, Outcome } from '../../core/contract.ts'
+import { caller, charge, usage } from '../../core/slots.ts'
+import type { AttemptRecord, RequestRecord } from '../../core/store/requests.ts'
+
+/** Longest label and longest model name kept; both come from the client. */
+const longestName = 128
+
+/** The record of an exchange that is over, however far it came. */
+export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
+  const { endpoint, headers } = exchange.request
+  const who = exchange.find(caller)
+  const metered = exchange.find(usage)
+  const charged = exchange.find(charge)
+  const channel = exchange.attempts.at(-1)?.channel
+  const { model, streaming } = asked(exchange)
+  const amount = charged?.amount ?? 0n
+  return {
+    request_id: exchange.id,
+    time: new Date(exchange.receivedAt).toISOString(),
+    tenant: who?.tenant ?? null,
+    project: who?.project ?? null,
+    member: who?.member ?? null,
+    key: who?.key ?? null,
+    model: model === '' ? null : model.slice(0, longestName),
+    endpoint: endpoint.name,
+    client_protocol: endpoint.protocol,
+    channel: channel?.name ?? null,
+    channel_protocol: channel?.protocol ?? null,
+    status: outcome.status,
+    error_code: outcome.error?.code ?? null,
+    outcome: outcome.kind,
+    streamed: streaming,
+    usage: metered?.usage ?? null,
+    usage_source: charged?.source ?? metered?.source ?? null,
+    cost_usd: formatDollars(amount),
+    cost_nano: amount.toString(),
+    attempts: exchange.attempts.map(attemptRecord),
+    first_byte_ms: outcome.firstByteMs === undefined ? null : tenths(outcome.firstByteMs),
+    duration_ms: tenths(outcome.durationMs),
+    client_request_id: label(headers['x-request-id'])
+  }
+}
+
+/** What was asked for; nothing, when the exchange was refused before its body was read. */
+export function asked(exchange: Exchange): { model: string; streaming: boolean } {
+  try {
+    return { model: exchange.model, streaming: exchange.streaming }
+  } catch {
+    return { model: '', streaming: false }
+  }
+}
+
+function attemptRecord({ channel, status, error, startedAt, firstByteAt, endedAt = performance.now() }: Attempt): AttemptRecord {
+  return {
+    channel: channel.name,
+    status,
+    error_code: error?.code,
+    first_byte_ms: firstByteAt === undefined ? undefined : tenths(firstByteAt - startedAt),
+    duration_ms: tenths(endedAt - startedAt)
+  }
+}
+
+/** A client's own request id: printable ASCII, short; null when nothing is left. */
+function label(header: string | string[] | undefined): string | null {
+  const text = String(header ?? '').slice(0, 1024).replace(/[^\x21-\x7e]/g, '').slice(0, longestName)
+  return text === '' ? null : text
+}
+
+function tenths(ms: number): number {
+  return Math.round(ms * 10) / 10
+}

@@ -1,0 +1,89 @@
+// Writes lines in batches to a destination that may be slow or stuck, without ever waiting for it.
+import { appendFile, appendFileSync } from 'node:fs'
+
+/** Writes bytes and calls back, once, when the destination took them or failed. */
+export type Write = (bytes: Buffer, done: (error?: Error | null) => void) => void
+
+/** Lines younger than this wait for company: one write serves them all. */
+const lingerMs = 20
+const batchBytes = 64 * 1024
+/** How long the last lines may hold up an end. */
+const flushMs = 1000
+
+/** A destination by its name in the configuration. Throws when a file can not be written. */
+export function writeTo(sink: string): Write {
+  if (sink === 'stdout' || sink === 'stderr') {
+    const stream = process[sink]
+    // A reader that went away is not worth a crash: its lines are dropped and counted.
+    stream.on('error', () => {})
+    return (bytes, done) => void stream.write(bytes, done)
+  }
+  try {
+    appendFileSync(sink, '')
+  } catch (error) {
+    throw new Error(`log: the sink ${sink} can not be written (${(error as Error).message}); name a file in a folder that exists, or stdout, stderr, none`)
+  }
+  // Opened for each batch, so that a file which was rotated away is followed at once.
+  return (bytes, done) => appendFile(sink, bytes, done)
+}
+
+/** A queue of lines in front of a destination, bounded in bytes: above it lines are dropped and counted. */
+export class Sink {
+  readonly #write: Write
+  readonly #limit: number
+  readonly #dropped: (lines: number) => void
+  #lines: string[] = []
+  #queued = 0
+  #writing = false
+  #timer: NodeJS.Timeout | undefined
+  #idle: (() => void)[] = []
+
+  constructor(write: Write, limit: number, dropped: (lines: number) => void) {
+    this.#write = write
+    this.#limit = limit
+    this.#dropped = dropped
+  }
+
+  /** Queues one line, given without its line break. */
+  line(text: string): void {
+    if (this.#queued + text.length > this.#limit) return this.#dropped(1)
+    this.#lines.push(text)
+    this.#queued += text.length
+    if (this.#writing) return
+    if (this.#queued >= batchBytes) this.#next()
+    else this.#timer ??= setTimeout(() => this.#next(), lingerMs)
+  }
+
+  /** Resolves when everything queued so far is written or lost, or after a second. */
+  async flush(): Promise<void> {
+    if (!this.#writing) this.#next()
+    if (!this.#writing) return
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>((resolve) => {
+      this.#idle.push(resolve)
+      timer = setTimeout(resolve, flushMs)
+    })
+    clearTimeout(timer)
+  }
+
+  #next(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#lines.length === 0) {
+      for (const resolve of this.#idle.splice(0)) resolve()
+      return
+    }
+    let end = 0
+    let size = 0
+    while (end < this.#lines.length && size < batchBytes) size += this.#lines[end++]!.length
+    const batch = end === this.#lines.length ? this.#lines : this.#lines.slice(0, end)
+    this.#lines = end === this.#lines.length ? [] : this.#lines.slice(end)
+    this.#writing = true
+    this.#write(Buffer.from(`${batch.join('\n')}\n`), (error) => {
+      this.#writing = false
+      this.#queued -= size
+      if (error) this.#dropped(batch.length)
+      this.#next()
+    })
+  }
+}

@@ -1,0 +1,95 @@
+// Rates, token rates and slots of a key: all decided in one step, and shown on every reply.
+import { definePlugin, GatewayError } from '../../core/contract.ts'
+import type { Exchange, Outcome } from '../../core/contract.ts'
+import { caller, usage } from '../../core/slots.ts'
+import type { Caller } from '../../core/caller.ts'
+import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
+import { answers, inputTokens, outputLimit } from '../estimate.ts'
+
+const words: Readonly<Record<LimitName, string>> = {
+  concurrency: 'requests at the same time',
+  rps: 'requests per second',
+  rpm: 'requests per minute',
+  tpm: 'tokens per minute'
+}
+
+export default definePlugin({
+  name: 'ratelimit',
+  summary: 'Holds a key to its requests per second and minute, tokens per minute and requests at the same time.',
+  options: {
+    reset: {
+      type: 'string',
+      enum: ['delta', 'epoch'],
+      default: 'delta',
+      description: 'How `X-RateLimit-Reset` tells the time: `delta` in seconds from now, `epoch` as Unix time in seconds.'
+    },
+    expected_output: {
+      type: 'integer',
+      minimum: 0,
+      default: 1024,
+      description:
+        'Output tokens counted against tokens per minute until an answer ends and its real count is known; ' +
+        'a request that limits its output to less counts with that.'
+    }
+  },
+  needs: [caller],
+  awaits: [usage],
+  setup({ reset, expected_output }, { services }) {
+    const show = (exchange: Exchange, { limit, remaining }: LimitState, resetMs: number): void => {
+      exchange.setHeader('X-RateLimit-Limit', String(Math.max(1, Math.floor(limit))))
+      exchange.setHeader('X-RateLimit-Remaining', String(remaining))
+      exchange.setHeader('X-RateLimit-Reset', String(Math.ceil((reset === 'epoch' ? Date.now() + resetMs : resetMs) / 1000)))
+    }
+
+    const apply = (exchange: Exchange, decision: Decision): void => {
+      const shown = decision.admitted ? tightest(decision.states) : decision.states.find(({ name }) => name === decision.refusedBy)
+      if (shown) show(exchange, shown, decision.admitted ? shown.resetMs : decision.retryAfterMs)
+      if (!decision.admitted) {
+        const { refusedBy, retryAfterMs } = decision
+        const limit = exchange.get(caller).limits[refusedBy]
+        throw new GatewayError(`rate_limit_${refusedBy}`, `This API key is limited to ${limit} ${words[refusedBy]}. Try again later.`, { retryAfterMs })
+      }
+      const { lease } = decision
+      exchange.defer((outcome) => release(exchange, lease, outcome))
+    }
+
+    return {
+      onRequest(exchange) {
+        // By the key's name: however a client spells its credential, it has one set of limits.
+        const { key, limits } = exchange.get(caller)
+        if (!isLimited(limits)) return
+        const tokens = limits.tpm === undefined || !exchange.request.endpoint.billable ? 0 : expectedTokens(exchange, expected_output)
+        const decision = services.limits.decide(key, limits, tokens)
+        return decision instanceof Promise ? decision.then((made) => apply(exchange, made)) : apply(exchange, decision)
+      }
+    }
+  }
+})
+
+function isLimited({ rps, rpm, tpm, concurrency }: Caller['limits']): boolean {
+  return rps !== undefined || rpm !== undefined || tpm !== undefined || concurrency !== undefined
+}
+
+/** An expectation, not a bound: what it misses is corrected at the end of the answer. Never 0, which would mean no tokens at all. */
+function expectedTokens({ body }: Exchange, expectedOutput: number): number {
+  return inputTokens(body, 'typical') + Math.min(outputLimit(body) ?? Infinity, expectedOutput) * answers(body)
+}
+
+/** The limit with the smallest share left; undefined when none applies to this request. */
+function tightest(states: readonly LimitState[]): LimitState | undefined {
+  let tight = states[0]
+  for (const state of states) {
+    if (tight && state.remaining / state.limit < tight.remaining / tight.limit) tight = state
+  }
+  return tight
+}
+
+/** Cached input does not count, as at most upstreams. When an upstream was at work and nothing is known of it, the expectation stays. */
+function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
+  // From the attempt: the slot is filled by a release too, and maybe by a later one.
+  const metered = exchange.attempts.at(-1)?.usage?.usage
+  if (metered) {
+    const { input, cache_write, output, audio_input = 0, audio_output = 0, image_input = 0, image_output = 0 } = metered
+    lease.release(input + cache_write + output + audio_input + audio_output + image_input + image_output)
+  } else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
+}

@@ -1,0 +1,40 @@
+// The health of all channels, kept across reloads.
+import type { Channel } from '../../core/contract.ts'
+import { ChannelState } from './health.ts'
+import type { ChannelHealth } from './health.ts'
+
+/** The health of the channels of one generation. */
+export type States = ReadonlyMap<Channel, ChannelState>
+
+/** One per process, shared under `route.health`. */
+export class HealthBoard {
+  /** Oldest first: old ones last as long as their exchanges, a new one may be given up before it went live. */
+  readonly #generations: States[] = []
+
+  /** The states of a new generation's channels: those of before where the upstream is the same. */
+  enter(channels: Iterable<Channel>): States {
+    const states = new Map<Channel, ChannelState>()
+    for (const channel of channels) states.set(channel, this.#known(channel) ?? new ChannelState())
+    this.#generations.push(states)
+    return states
+  }
+
+  /** The generation is over. */
+  leave(states: States): void {
+    this.#generations.splice(this.#generations.indexOf(states), 1)
+  }
+
+  /** By channel name, for the admin API. */
+  report(): Record<string, ChannelHealth> {
+    const now = performance.now()
+    return Object.fromEntries(Array.from(this.#generations.at(-1) ?? [], ([{ name }, state]) => [name, state.report(now)]))
+  }
+
+  /** With another address or credential a channel's past says nothing about it. */
+  #known({ name, baseUrl, credential }: Channel): ChannelState | undefined {
+    for (const [channel, state] of this.#generations.at(-1) ?? []) {
+      if (channel.name === name) return channel.baseUrl.href === baseUrl.href && channel.credential === credential ? state : undefined
+    }
+    return undefined
+  }
+}

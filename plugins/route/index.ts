@@ -1,0 +1,134 @@
+// Which channel serves a request, and which one next when that fails.
+import { definePlugin, GatewayError } from '../../core/contract.ts'
+import type { Attempt, AttemptFailure, Channel, Exchange } from '../../core/contract.ts'
+import { slot } from '../../core/slots.ts'
+import { HealthBoard } from './board.ts'
+import { RetryBudget } from './budget.ts'
+import { choose } from './choose.ts'
+
+export type { HealthBoard } from './board.ts'
+export type { ChannelHealth } from './health.ts'
+
+/** How many attempts of the exchange the health of their channels has heard of. */
+const judged = slot<{ count: number }>('judged attempts')
+
+const noneFailed: ReadonlySet<Channel> = new Set()
+
+export default definePlugin({
+  name: 'route',
+  summary: 'Chooses a channel by priority, weight and health, and the next one when it fails before anything was sent to the client.',
+  options: {
+    attempts: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 10,
+      default: 3,
+      description: 'Most channels tried for one request, the first included; no channel is tried twice.'
+    },
+    eject_after: {
+      type: 'integer',
+      minimum: 1,
+      default: 5,
+      description:
+        'Failures in a row after which a channel is left out for 5 s, and for twice as long each time its probe fails, up to 5 min. ' +
+        'More than half of at least 20 attempts within 10 s have the same effect.'
+    },
+    retry_ratio: {
+      type: 'number',
+      minimum: 0,
+      maximum: 10,
+      default: 0.2,
+      description: 'Share of the requests for a model that may be tried on another channel, over the last 10 s.'
+    },
+    retry_per_second: {
+      type: 'number',
+      minimum: 0,
+      default: 10,
+      description: 'Second tries a second that each model has in addition, so that a quiet one can fail over as well.'
+    }
+  },
+  setup({ attempts, eject_after, retry_ratio, retry_per_second }, { catalogue, log, metrics, share }) {
+    const board = share('route.health', () => new HealthBoard())
+    const states = board.enter(catalogue.channels.values())
+    const budgets = share('route.budgets', () => new Map<string, RetryBudget>())
+    const allowance = { ratio: retry_ratio, perSecond: retry_per_second }
+    const tries = metrics.counter({ name: 'attempts_total', help: 'Attempts at channels, by how they ended.', labels: ['channel', 'code'] })
+    const ejections = metrics.counter({ name: 'channel_ejections_total', help: 'Times a channel was left out for its failures.', labels: ['channel'] })
+
+    const budgetOf = (model: string): RetryBudget => {
+      let budget = budgets.get(model)
+      if (!budget) budgets.set(model, (budget = new RetryBudget()))
+      return budget
+    }
+
+    /** Tells the channel's health of an attempt that is over. */
+    const judge = ({ channel, error, startedAt, status }: Attempt): void => {
+      const state = states.get(channel)!
+      const now = performance.now()
+      tries.add({ channel: channel.name, code: error?.code ?? 'ok' })
+      let out = false
+      if (error?.code === 'upstream_auth_failed') {
+        out = state.refused(now, startedAt)
+        log.error('a channel refused our credential', {
+          channel: channel.name,
+          status,
+          hint: `check channels.${channel.name}.credential in gateway.yaml; a reload with a new one puts the channel back at once`
+        })
+      } else if (error?.code === 'upstream_rate_limited') state.cool(now, error.details.retryAfterMs)
+      // What the client sent was wrong, and a working channel said so.
+      else if (error?.code === 'upstream_rejected' || (!error && status !== undefined)) state.succeeded(now, startedAt)
+      else if (error?.source === 'upstream') {
+        out = state.failed(now, startedAt, eject_after)
+        if (!out && error.details.retryAfterMs !== undefined) state.cool(now, error.details.retryAfterMs)
+      } else state.undecided(now, startedAt)
+      if (!out) return
+      ejections.add({ channel: channel.name })
+      log.warn('a channel is left out', { channel: channel.name, ms: Math.round(state.until - now), code: error?.code })
+    }
+
+    /** Tells of attempts not told of yet: each once, as soon as it is known to be over. */
+    const judgeFailures = (exchange: Exchange, failures: readonly AttemptFailure[]): void => {
+      let done = exchange.find(judged)
+      if (!done) exchange.set(judged, (done = { count: 0 }))
+      while (done.count < failures.length) judge(failures[done.count++]!.attempt)
+    }
+
+    return {
+      selectChannel(exchange, failures) {
+        const name = exchange.model
+        const now = performance.now()
+        const last = failures.at(-1)
+        if (last) {
+          judgeFailures(exchange, failures)
+          if (!last.error.retryable || failures.length >= attempts || exchange.signal.aborted) return undefined
+        }
+        const model = catalogue.models.get(name)
+        if (!model) throw new GatewayError('model_not_found', `The model \`${name.slice(0, 128)}\` does not exist.`, { param: 'model' })
+        const { endpoint } = exchange.request
+        const serving = model.channels.filter((channel) => channel.endpoints.has(endpoint.name))
+        if (serving.length === 0) {
+          throw new GatewayError('protocol_mismatch', `The model \`${name}\` can not be used with the endpoint ${endpoint.name}.`, { param: 'model' })
+        }
+        if (!last) budgetOf(name).request(now)
+        const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed
+        const channel = choose(serving, failed, states, now, Math.random)
+        if (!channel || (last && !budgetOf(name).take(now, allowance))) return undefined
+        states.get(channel)!.chosen(now)
+        return channel
+      },
+
+      onResponse(_exchange, { attempt: { channel, startedAt } }) {
+        states.get(channel)!.answered(performance.now(), startedAt)
+      },
+
+      onSettled(exchange) {
+        const { attempts } = exchange
+        for (let i = exchange.find(judged)?.count ?? 0; i < attempts.length; i++) judge(attempts[i]!)
+      },
+
+      dispose() {
+        board.leave(states)
+      }
+    }
+  }
+})
