@@ -1,0 +1,120 @@
+// Child processes of a run: started pinned to a CPU, asked over a channel, ended by their own id whatever happens.
+import { execFileSync, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { availableParallelism } from 'node:os'
+
+/** `gateway` processes have one CPU to themselves, everything else shares another. */
+export type Place = 'gateway' | 'rest'
+
+const running = new Set<ChildProcess>()
+const taskset = pinnable()
+
+/** Processes are pinned in this run: two CPUs and `taskset` are there. */
+export const pinned = taskset
+
+/** A child process. Those of ours answer questions; others are merely started and stopped. */
+export class Child {
+  readonly #process: ChildProcess
+  readonly #name: string
+  #stderr = ''
+  #stopping = false
+
+  private constructor(name: string, command: readonly string[], place: Place, channel: boolean) {
+    const pin = taskset ? ['taskset', '-c', place === 'gateway' ? '1' : '0'] : []
+    const [file, ...args] = [...pin, ...command]
+    this.#name = name
+    this.#process = spawn(file!, args, { stdio: ['ignore', 'ignore', 'pipe', ...channel ? ['ipc' as const] : []] })
+    running.add(this.#process)
+    this.#process.once('exit', (code, signal) => {
+      running.delete(this.#process)
+      if (!this.#stopping) process.stderr.write(`${this.#ending(code, signal)}\n`)
+    })
+    this.#process.stderr!.on('data', (text: Buffer) => { this.#stderr = (this.#stderr + text).slice(-2000) })
+  }
+
+  /** Starts one of the bench's own entries and waits for the first message, what {@link serve} was given. */
+  static async start<Ready>(
+    entry: string, args: readonly string[], place: Place, flags: readonly string[] = [],
+  ): Promise<{ child: Child; ready: Ready }> {
+    const file = new URL(entry, import.meta.url).pathname
+    const child = new Child(entry, [process.execPath, '--disable-warning=ExperimentalWarning', ...flags, file, ...args], place, true)
+    return { child, ready: await child.#next<Ready>() }
+  }
+
+  /** Starts a program that is not ours. */
+  static program(command: readonly string[], place: Place): Child {
+    return new Child(command[0]!, command, place, false)
+  }
+
+  get pid(): number {
+    return this.#process.pid!
+  }
+
+  /** One question, one answer; one at a time. Rejects when the process ends instead. */
+  ask<Answer>(question: object): Promise<Answer> {
+    const answer = this.#next<Answer>()
+    this.#process.send(question)
+    return answer
+  }
+
+  /** Asks the process to end by SIGTERM and waits for it; kills it after `patience` milliseconds. */
+  async stop(patience = 3000): Promise<void> {
+    if (!running.has(this.#process)) return
+    this.#stopping = true
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#process.once('exit', () => resolve())
+    const timer = setTimeout(() => this.#process.kill('SIGKILL'), patience)
+    this.#process.kill('SIGTERM')
+    await promise
+    clearTimeout(timer)
+  }
+
+  #ending(code: number | null, signal: string | null): string {
+    return `${this.#name} ended with ${signal ?? `code ${code}`}: ${this.#stderr.trim() || 'no output'}`
+  }
+
+  #next<Answer>(): Promise<Answer> {
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+    const process = this.#process
+    const onMessage = (message: unknown) => {
+      process.off('exit', onExit)
+      resolve(message as Answer)
+    }
+    const onExit = (code: number | null, signal: string | null) => {
+      process.off('message', onMessage)
+      reject(new Error(this.#ending(code, signal)))
+    }
+    process.once('message', onMessage)
+    process.once('exit', onExit)
+    return promise
+  }
+}
+
+/** The other end, in the child: says it is ready, then answers each question in turn. Ends when the parent does. */
+export function serve<Question>(ready: object, answer: (question: Question) => object | Promise<object>): void {
+  process.on('message', async (question) => {
+    process.send!(await answer(question as Question))
+  })
+  process.once('disconnect', () => process.exit())
+  process.send!(ready)
+}
+
+/** Ends every process still running, at once. */
+export function killAll(): void {
+  for (const child of running) child.kill('SIGKILL')
+}
+
+/** Moves this process, and with it every child not placed elsewhere, to the CPU of the rest. */
+export function pinSelf(): void {
+  if (taskset) execFileSync('taskset', ['-acp', '0', String(process.pid)], { stdio: 'ignore' })
+}
+
+function pinnable(): boolean {
+  if (availableParallelism() < 2) return false
+  try {
+    execFileSync('taskset', ['--version'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,136 @@
+// Gateways in turn under the same load, round after round: what every scenario is made of.
+import type { Child } from './child.ts'
+import type { Job, Measured } from './load.ts'
+import { show, spread } from './spread.ts'
+import type { Report } from './report.ts'
+import type { Behaviour } from './upstream.ts'
+
+/** A gateway under test. */
+export interface Contestant {
+  name: string
+  pid: number
+  port: number
+  /** Runs one full garbage collection and tells the KiB of JavaScript heap left; undefined where there is no collector. */
+  collect(): Promise<number | undefined>
+  stop(): Promise<void>
+}
+
+/** What the scenarios share: one upstream and one load process for the whole run. */
+export interface Rig {
+  upstream: { child: Child; port: number }
+  load: Child
+  /** For files of the run; removed at its end. */
+  directory: string
+  rounds: number
+  /** Of one measured window. */
+  seconds: number
+  /** Fewer streams, for a look rather than a figure. */
+  quick: boolean
+  /** Units a second that upstream and load manage without a gateway, measured once a run. */
+  ceilings: Map<Workload, number>
+  /** Where CPU profiles of the Sluice processes go; undefined when none are taken. */
+  profile: string | undefined
+  progress(line: string): void
+}
+
+/** A load whose cost is CPU time per unit. */
+export interface Workload {
+  unit: 'request' | 'event'
+  behaviour(rig: Rig): Behaviour
+  job(rig: Rig, to: { port: number; pid: number }): Job
+  /** The same with more offered than can be done: how much the upstream and the load generator manage without a gateway. */
+  ceiling(rig: Rig): { behaviour: Behaviour; job: Job }
+}
+
+/** What one contestant did in one round. Microseconds per unit. */
+export interface Sample {
+  cpu: number
+  user: number
+  sys: number
+  rate: number
+  p50: number
+  p99: number
+}
+
+/** Every sample of every contestant, round by round, and what went wrong on the way. */
+export interface Outcome {
+  samples: Map<Contestant, Sample[]>
+  problems: string[]
+  notes: string[]
+}
+
+/** Warms every contestant up once, then measures them in turn, A B C A B C. */
+export async function contest(rig: Rig, title: string, workload: Workload, contestants: readonly Contestant[]): Promise<Outcome> {
+  const outcome: Outcome = { samples: new Map(contestants.map((contestant) => [contestant, []])), problems: [], notes: [] }
+  const ceiling = await highest(rig, workload)
+  rig.progress(`${title}: upstream and load alone do ${Math.round(ceiling)} ${workload.unit}s/s`)
+  for (let round = 0; round <= rig.rounds; round++) {
+    for (const contestant of contestants) {
+      const warmUp = round === 0
+      const measured = await run(rig, workload, contestant)
+      if (measured.failed > 0) outcome.problems.push(`${title}, ${contestant.name}: ${measured.failed} answers failed: ${measured.reason}`)
+      if (warmUp) continue
+      const sample = sampleOf(measured)
+      outcome.samples.get(contestant)!.push(sample)
+      rig.progress(`${title} round ${round}/${rig.rounds} ${contestant.name}: ${sample.cpu.toFixed(1)} µs per ${workload.unit}, ${Math.round(sample.rate)}/s`)
+    }
+  }
+  for (const [{ name }, samples] of outcome.samples) {
+    const { median } = spread(samples.map(({ rate }) => rate))
+    if (median < ceiling * 0.9) continue
+    outcome.notes.push(`${name} is within 10 % of what upstream and load can do together (${Math.round(ceiling)} ${workload.unit}s/s): ` +
+      'its rate says nothing, its CPU was not all used, and CPU time per unit may look a little higher than at saturation.')
+  }
+  return outcome
+}
+
+/** The table of an {@link Outcome}: CPU per unit and the ratio to the first contestant of the same round. */
+export function cpuReport(id: string, title: string, workload: Workload, { samples, problems, notes }: Outcome): Report {
+  const [[yardstick, base]] = samples as unknown as [[Contestant, Sample[]]]
+  const rows = [...samples].map(([{ name }, of]) => {
+    const column = (pick: (sample: Sample) => number) => spread(of.map(pick))
+    return [
+      name,
+      show(column(({ cpu }) => cpu), 1),
+      column(({ user }) => user).median.toFixed(1),
+      column(({ sys }) => sys).median.toFixed(1),
+      show(spread(of.map(({ cpu }, round) => cpu / base[round]!.cpu)), 2),
+      Math.round(column(({ rate }) => rate).median).toLocaleString('en'),
+      column(({ p50 }) => p50).median.toFixed(2),
+      column(({ p99 }) => p99).median.toFixed(2),
+    ]
+  })
+  const latency = workload.unit === 'request' ? 'ms' : 'gap ms'
+  return {
+    id, title, problems, notes,
+    columns: ['gateway', `CPU µs per ${workload.unit}`, 'user', 'sys', `× ${yardstick.name}`, `${workload.unit}s/s`, `p50 ${latency}`, `p99 ${latency}`],
+    rows,
+  }
+}
+
+async function run(rig: Rig, workload: Workload, to: { port: number; pid: number }): Promise<Measured> {
+  await rig.upstream.child.ask<object>(workload.behaviour(rig))
+  return rig.load.ask<Measured>(workload.job(rig, to))
+}
+
+async function highest(rig: Rig, workload: Workload): Promise<number> {
+  const known = rig.ceilings.get(workload)
+  if (known !== undefined) return known
+  const { behaviour, job } = workload.ceiling(rig)
+  await rig.upstream.child.ask<object>(behaviour)
+  const { count, seconds, failed, reason } = await rig.load.ask<Measured>(job)
+  if (failed > 0) throw new Error(`the upstream alone failed ${failed} times: ${reason}`)
+  rig.ceilings.set(workload, count / seconds)
+  return count / seconds
+}
+
+function sampleOf({ cpu, count, seconds, p50, p99 }: Measured): Sample {
+  return {
+    cpu: (cpu.user + cpu.sys) / count,
+    user: cpu.user / count,
+    sys: cpu.sys / count,
+    rate: count / seconds,
+    p50: p50 / 1000,
+    p99: p99 / 1000,
+  }
+}

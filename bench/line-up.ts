@@ -1,0 +1,37 @@
+// Which gateways take part in a scenario, and how each is started.
+import { Child } from './child.ts'
+import type { Contestant, Rig } from './contest.ts'
+import { nginx, startNginx } from './nginx.ts'
+import { startSluice } from './sluice.ts'
+
+/** Gateways that run until the scenario is left. */
+export interface LineUp extends AsyncDisposable {
+  list: Contestant[]
+}
+
+/** One function for each gateway: nginx when there is one, the bare relay, Sluice. The first is the yardstick. */
+export function starters(rig: Rig, streaming: boolean): (() => Promise<Contestant>)[] {
+  return [
+    ...nginx ? [() => startNginx(rig.upstream.port, rig.directory, streaming)] : [],
+    () => startBare(rig),
+    () => startSluice(rig),
+  ]
+}
+
+/** Starts them beside each other. */
+export async function start(starters: readonly (() => Promise<Contestant>)[]): Promise<LineUp> {
+  const list: Contestant[] = []
+  for (const starter of starters) list.push(await starter())
+  return { list, [Symbol.asyncDispose]: async () => void await Promise.all(list.map((contestant) => contestant.stop())) }
+}
+
+async function startBare({ upstream }: Rig): Promise<Contestant> {
+  const { child, ready } = await Child.start<{ port: number }>('bare.ts', [`http://127.0.0.1:${upstream.port}`], 'gateway', ['--expose-gc'])
+  return {
+    name: 'bare relay',
+    pid: child.pid,
+    port: ready.port,
+    collect: async () => (await child.ask<{ heap: number }>({})).heap,
+    stop: () => child.stop(),
+  }
+}

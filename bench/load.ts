@@ -1,0 +1,182 @@
+// The client of every scenario, in its own process: closed loops, paced streams, held streams, every answer checked.
+import { createHistogram } from 'node:perf_hooks'
+import { setTimeout as delay } from 'node:timers/promises'
+import { serve } from './child.ts'
+import { Connection } from './connection.ts'
+import { answerBody, requestBytes } from './payload.ts'
+import { cpuBetween, cpuOf } from './proc.ts'
+import type { Cpu } from './proc.ts'
+import { ExpectedBody, ExpectedEvents } from './response.ts'
+
+/** What to do. `pid` is whose CPU is read at both ends of the measured window. */
+export type Job =
+  /** A closed loop: every connection asks again as soon as its answer is complete. */
+  | { kind: 'json'; port: number; pid: number; connections: number; requestSize: number; answerSize: number } & Window
+  /** One stream a connection, all at the same time. The window lies within their life; all are read to their end. */
+  | { kind: 'paced'; port: number; pid: number; streams: number; events: number; requestSize: number } & Window
+  /** Opens streams until so many are open, and answers when each has its first event. */
+  | { kind: 'hold'; port: number; streams: number; requestSize: number }
+  /** Waits until every held stream has ended properly. */
+  | { kind: 'release' }
+
+/** Seconds before the measured window and in it. */
+interface Window {
+  warm: number
+  seconds: number
+}
+
+/** What was seen. */
+export interface Measured {
+  /** Used in the window. */
+  cpu: Cpu
+  /** Length of the window. */
+  seconds: number
+  /** Whole answers, or events, in the window. */
+  count: number
+  /** Microseconds: of whole answers the time each took, of streams the gap between two events. */
+  p50: number
+  p99: number
+  /** Answers of the whole job, also outside of the window, that were wrong, cut or missing; and why the first was. */
+  failed: number
+  reason: string
+}
+
+let count = 0
+let failed = 0
+let reason = ''
+const histogram = createHistogram()
+/** Streams of `hold` that have not ended. */
+const held = new Set<Connection>()
+
+function fail(why: string): void {
+  failed++
+  reason ||= why
+}
+
+/** `milliseconds` as a histogram takes it: whole microseconds, at least one. */
+function record(milliseconds: number): void {
+  histogram.record(Math.max(1, Math.round(milliseconds * 1000)))
+}
+
+async function json(job: Job & { kind: 'json' }): Promise<void> {
+  const request = requestBytes(job.requestSize, false)
+  const body = answerBody(job.answerSize)
+  const asking = new Set<Connection>()
+  let over = false
+  const start = () => {
+    let sent = performance.now()
+    const connection = new Connection(job.port, new ExpectedBody(body), () => {
+      const now = performance.now()
+      record(now - sent)
+      count++
+      sent = now
+      if (!over) return connection.send(request)
+      asking.delete(connection)
+      connection.close()
+    }, (why) => {
+      fail(why)
+      asking.delete(connection)
+      // Not at once: a gateway that refuses every connection would be asked in a tight loop.
+      if (!over) setTimeout(start, 50)
+    })
+    asking.add(connection)
+    connection.send(request)
+  }
+  for (let opened = 0; opened < job.connections; opened++) start()
+  await measure(job)
+  over = true
+  await ended(asking, 5)
+}
+
+async function paced(job: Job & { kind: 'paced' }): Promise<void> {
+  const request = requestBytes(job.requestSize, true)
+  const open = new Set<Connection>()
+  for (let opened = 0; opened < job.streams; opened++) {
+    let last = 0
+    const expected = new ExpectedEvents(job.events, (events, first) => {
+      const now = performance.now()
+      if (!first) record(now - last)
+      last = now
+      count += events
+    })
+    const connection = new Connection(job.port, expected, () => {
+      open.delete(connection)
+      connection.close()
+    }, (why) => {
+      fail(why)
+      open.delete(connection)
+    })
+    open.add(connection)
+    connection.send(request)
+  }
+  await measure(job)
+  await ended(open, 10)
+}
+
+/** Opens few at a time, so that no listen queue overflows and costs a second. */
+async function hold(job: Job & { kind: 'hold' }): Promise<void> {
+  const request = requestBytes(job.requestSize, true)
+  const opening = new Set<Promise<void>>()
+  for (let opened = held.size; opened < job.streams; opened++) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const connection = new Connection(job.port, new ExpectedEvents(1, () => resolve()), () => {
+      held.delete(connection)
+      connection.close()
+    }, (why) => {
+      fail(why)
+      held.delete(connection)
+      resolve()
+    })
+    held.add(connection)
+    connection.send(request)
+    opening.add(promise)
+    void promise.then(() => opening.delete(promise))
+    if (opening.size >= 32) await Promise.race(opening)
+  }
+  await Promise.race([Promise.all(opening), delay(10_000)])
+  if (opening.size > 0) fail(`${opening.size} streams did not begin`)
+}
+
+/** Lets the window pass and keeps what was counted in it. */
+async function measure({ pid, warm, seconds }: Window & { pid: number }): Promise<void> {
+  await delay(warm * 1000)
+  const cpu = cpuOf(pid)
+  const started = performance.now()
+  const before = count
+  histogram.reset()
+  await delay(seconds * 1000)
+  seen = {
+    cpu: cpuBetween(cpu, cpuOf(pid)),
+    seconds: (performance.now() - started) / 1000,
+    count: count - before,
+    // An empty histogram has no percentiles but says zero.
+    p50: histogram.percentile(50),
+    p99: histogram.percentile(99),
+  }
+}
+
+const nothing = { cpu: { user: 0, sys: 0 }, seconds: 0, count: 0, p50: 0, p99: 0 }
+let seen: Omit<Measured, 'failed' | 'reason'> = nothing
+
+/** Waits for the last answers; those that do not come in time have failed. */
+async function ended(open: Set<Connection>, seconds: number): Promise<void> {
+  for (const limit = performance.now() + seconds * 1000; open.size > 0 && performance.now() < limit;) await delay(10)
+  for (const connection of open) {
+    fail('an answer did not come to its end')
+    connection.close()
+  }
+  open.clear()
+}
+
+serve<Job>({}, async (job): Promise<Measured> => {
+  failed = 0
+  reason = ''
+  seen = nothing
+  switch (job.kind) {
+    case 'json': await json(job); break
+    case 'paced': await paced(job); break
+    case 'hold': await hold(job); break
+    case 'release': await ended(held, 10)
+  }
+  return { ...seen, failed, reason }
+})

@@ -1,0 +1,110 @@
+// `npm run bench`: starts upstream and load, runs the scenarios asked for, prints the tables and keeps them in the README.
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { Child, killAll, pinSelf } from './child.ts'
+import type { Rig } from './contest.ts'
+import * as j1 from './j1.ts'
+import { nginx } from './nginx.ts'
+import * as p1 from './p1.ts'
+import { hottest } from './profile.ts'
+import { environment, markdown, writeReadme } from './report.ts'
+import type { Report } from './report.ts'
+import * as s1 from './s1.ts'
+import * as s4 from './s4.ts'
+
+const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = { j1, s1, s4, p1 }
+
+const help = `npm run bench -- [${Object.keys(scenarios).join('] [')}] [options]
+
+${Object.values(scenarios).map(({ title }) => `  ${title}`).join('\n')}
+
+  --quick         one short round each, under a minute together; the README stays as it is
+  --rounds N      rounds (3); every figure is their median
+  --seconds N     length of one measured window (4)
+  --no-write      leave bench/README.md as it is
+  --profile       also say where Sluice spent its time; costs some, so the README stays as it is
+`
+
+/** Exit 0: done. 1: an answer was wrong or missing. 2: wrong usage. */
+async function main(): Promise<number> {
+  const { values, positionals } = parse()
+  if (values.help) {
+    process.stdout.write(help)
+    return 0
+  }
+  const names = positionals.length > 0 ? positionals : Object.keys(scenarios)
+  const unknown = names.find((name) => !scenarios[name])
+  if (unknown !== undefined) throw new UsageError(`there is no scenario "${unknown}"`)
+  if (process.platform !== 'linux') throw new UsageError('CPU and memory are read from /proc: run this on Linux')
+  const rounds = values.quick ? 1 : positive('--rounds', values.rounds)
+  const seconds = values.quick ? 1.5 : positive('--seconds', values.seconds)
+  const progress = (line: string) => process.stderr.write(`${line}\n`)
+  if (!nginx) progress('nginx is not installed (Debian: apt install nginx): the bare relay is the yardstick')
+
+  pinSelf()
+  const cache = new URL('../.cache/', import.meta.url).pathname
+  mkdirSync(cache, { recursive: true })
+  const directory = mkdtempSync(join(cache, 'bench-'))
+  process.once('exit', () => {
+    killAll()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
+
+  const upstream = await Child.start<{ port: number }>('upstream.ts', [], 'rest')
+  const load = await Child.start<object>('load.ts', [], 'rest')
+  const rig: Rig = {
+    upstream: { child: upstream.child, port: upstream.ready.port },
+    load: load.child,
+    directory, rounds, seconds, progress,
+    quick: values.quick,
+    ceilings: new Map(),
+    profile: undefined,
+  }
+  const where = environment(rounds, seconds)
+  const write = !(values.quick || values['no-write'] || values.profile)
+  let code = 0
+  for (const name of names) {
+    const profile = values.profile ? join(cache, 'profiles', name) : undefined
+    if (profile) rmSync(profile, { recursive: true, force: true })
+    const report = await scenarios[name]!.run({ ...rig, profile })
+    process.stdout.write(`${markdown(report)}\n\n`)
+    if (profile) process.stdout.write(`${hottest(profile)}\nThe profiles are in ${profile}.\n\n`)
+    if (report.problems.length > 0) code = 1
+    else if (write) writeReadme(report, where)
+  }
+  process.stdout.write(`${where}\n`)
+  return code
+}
+
+class UsageError extends Error {}
+
+function parse() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        quick: { type: 'boolean', default: false },
+        rounds: { type: 'string', default: '3' },
+        seconds: { type: 'string', default: '4' },
+        'no-write': { type: 'boolean', default: false },
+        profile: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    })
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
+}
+
+function positive(option: string, value: string): number {
+  const number = Number(value)
+  if (!(number > 0)) throw new UsageError(`${option} ${value}: give a number above 0`)
+  return number
+}
+
+main().then((code) => process.exit(code), (error: Error) => {
+  process.stderr.write(error instanceof UsageError ? `${error.message}\n\n${help}` : `${error.stack}\n`)
+  process.exit(error instanceof UsageError ? 2 : 1)
+})

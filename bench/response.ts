@@ -1,0 +1,175 @@
+// Reads the answers on one connection and compares every byte of every body with what the upstream sent.
+import { Script, eventSize } from './payload.ts'
+
+/** Compares a body as it arrives, in runs of any size. Throws at the first byte that is wrong. */
+export interface Expected {
+  /** A new answer begins. */
+  begin(): void
+  check(bytes: Buffer, start: number, end: number): void
+  /** The body is over; throws when something is missing. */
+  end(): void
+}
+
+/** One fixed body. */
+export class ExpectedBody implements Expected {
+  readonly #body: Buffer
+  #at = 0
+
+  constructor(body: Buffer) {
+    this.#body = body
+  }
+
+  begin(): void {
+    this.#at = 0
+  }
+
+  check(bytes: Buffer, start: number, end: number): void {
+    const to = this.#at + end - start
+    if (bytes.compare(this.#body, this.#at, Math.min(to, this.#body.length), start, end) !== 0) throw new Error('a byte of the body is wrong')
+    this.#at = to
+  }
+
+  end(): void {
+    if (this.#at !== this.#body.length) throw new Error(`the body has ${this.#at} of ${this.#body.length} bytes`)
+  }
+}
+
+/** The numbered events of a {@link Script}, its usage and `[DONE]`. */
+export class ExpectedEvents implements Expected {
+  /** Shared by all streams of a process: events are made again whenever another stream was looked at between. */
+  static readonly #script = new Script()
+  readonly #total: number
+  readonly #onEvents: (count: number, first: boolean) => void
+  #at = 0
+
+  /** `onEvents` runs once per run of bytes that completed events, with how many. */
+  constructor(total: number, onEvents: (count: number, first: boolean) => void) {
+    this.#total = total
+    this.#onEvents = onEvents
+  }
+
+  begin(): void {
+    this.#at = 0
+  }
+
+  check(bytes: Buffer, start: number, end: number): void {
+    const numbered = this.#total * eventSize
+    const before = this.#at
+    let at = before
+    while (start < end) {
+      const number = Math.floor(at / eventSize)
+      const expected = at < numbered ? ExpectedEvents.#script.event(number) : Script.tail
+      const offset = at < numbered ? at % eventSize : at - numbered
+      const length = Math.min(expected.length - offset, end - start)
+      if (length === 0) throw new Error('bytes after [DONE]')
+      if (bytes.compare(expected, offset, offset + length, start, start + length) !== 0) {
+        throw new Error(at < numbered ? `event ${number} is wrong or missing` : 'the usage event or [DONE] is wrong or missing')
+      }
+      at += length
+      start += length
+    }
+    this.#at = at
+    const completed = Math.floor(Math.min(at, numbered) / eventSize) - Math.floor(Math.min(before, numbered) / eventSize)
+    if (completed > 0) this.#onEvents(completed, before < eventSize)
+  }
+
+  end(): void {
+    const whole = this.#total * eventSize + Script.tail.length
+    if (this.#at !== whole) throw new Error(`the stream ended after ${this.#at} of ${whole} bytes`)
+  }
+}
+
+/** An answer's framing as it is read. */
+type State = 'head' | 'fixed' | 'size' | 'data' | 'data end' | 'last'
+
+/** Reads answer after answer from one connection: status 200, with a length or chunked. Throws on anything else. */
+export class ResponseReader {
+  readonly #expected: Expected
+  readonly #onEnd: () => void
+  #state: State = 'head'
+  /** Body or chunk bytes still to come. */
+  #left = 0
+  /** The beginning of a head or of a chunk's size line that the last read cut. */
+  #cut: Buffer | null = null
+
+  constructor(expected: Expected, onEnd: () => void) {
+    this.#expected = expected
+    this.#onEnd = onEnd
+  }
+
+  /** The bytes are the caller's and may be reused afterwards. */
+  read(bytes: Buffer): void {
+    if (this.#cut) {
+      bytes = Buffer.concat([this.#cut, bytes])
+      this.#cut = null
+    }
+    let at = 0
+    while (at < bytes.length) {
+      const next = this.#step(bytes, at)
+      if (next < 0) {
+        this.#cut = Buffer.from(bytes.subarray(at))
+        return
+      }
+      at = next
+    }
+  }
+
+  /** Takes one piece from `at` on and returns where the next begins; negative when it is not all there. */
+  #step(bytes: Buffer, at: number): number {
+    switch (this.#state) {
+      case 'head':
+        return this.#head(bytes, at)
+      case 'fixed':
+      case 'data': {
+        const end = Math.min(at + this.#left, bytes.length)
+        this.#expected.check(bytes, at, end)
+        this.#left -= end - at
+        if (this.#left === 0) {
+          if (this.#state === 'fixed') this.#finish()
+          else this.#state = 'data end'
+        }
+        return end
+      }
+      case 'size': {
+        const end = bytes.indexOf('\r\n', at, 'latin1')
+        if (end < 0) return -1
+        const size = bytes.toString('latin1', at, end)
+        if (!/^[0-9a-f]+$/i.test(size)) throw new Error(`"${size.slice(0, 20)}" is no chunk size`)
+        this.#left = parseInt(size, 16)
+        this.#state = this.#left === 0 ? 'last' : 'data'
+        return end + 2
+      }
+      case 'data end':
+      case 'last':
+        if (bytes.length - at < 2) return -1
+        if (bytes[at] !== 0x0d || bytes[at + 1] !== 0x0a) throw new Error('a chunk is longer than it says')
+        if (this.#state === 'last') this.#finish()
+        else this.#state = 'size'
+        return at + 2
+    }
+  }
+
+  #head(bytes: Buffer, at: number): number {
+    const end = bytes.indexOf('\r\n\r\n', at, 'latin1')
+    if (end < 0) return -1
+    const head = bytes.toString('latin1', at, end)
+    if (!head.startsWith('HTTP/1.1 200 ')) throw new Error(`answered ${head.slice(9, 12)}: ${bytes.toString('latin1', end + 4, end + 300)}`)
+    const length = /\r\ncontent-length: *(\d+)/i.exec(head)
+    if (length) {
+      this.#left = Number(length[1])
+      this.#state = 'fixed'
+    } else if (/\r\ntransfer-encoding: *chunked/i.test(head)) {
+      this.#state = 'size'
+    } else {
+      throw new Error('the answer has neither a length nor chunks')
+    }
+    this.#expected.begin()
+    return end + 4
+  }
+
+  #finish(): void {
+    this.#expected.end()
+    this.#state = 'head'
+    this.#onEnd()
+  }
+}

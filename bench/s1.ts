@@ -1,0 +1,43 @@
+// S1: steady streams of events, each event alone in its read: CPU time per event.
+import { contest, cpuReport } from './contest.ts'
+import type { Rig, Workload } from './contest.ts'
+import { start, starters } from './line-up.ts'
+import type { Job } from './load.ts'
+import type { Report } from './report.ts'
+
+const requestSize = 800
+/** Milliseconds between two events of a stream. */
+const gap = 20
+const warm = 1
+/** Streams live a little longer than the window, so that none ends in it. */
+const after = 0.5
+
+/** 200 streams, an event of 302 bytes every 20 ms each. */
+export const steadyStreams: Workload = {
+  unit: 'event',
+  behaviour: (rig) => ({ kind: 'paced', events: eventsIn(rig, gap), gap }),
+  job: paced,
+  ceiling(rig) {
+    // 200,000 events a second are offered, more than two Node processes on one CPU can do.
+    const short = { ...rig, seconds: 1 }
+    const to = { port: rig.upstream.port, pid: rig.upstream.child.pid }
+    const events = eventsIn(short, 1)
+    return { behaviour: { kind: 'paced', events, gap: 1 }, job: { ...paced(short, to), events } }
+  },
+}
+
+function paced(rig: Rig, { port, pid }: { port: number; pid: number }): Job & { kind: 'paced' } {
+  return { kind: 'paced', port, pid, streams: 200, events: eventsIn(rig, gap), requestSize, warm, seconds: rig.seconds }
+}
+
+function eventsIn({ seconds }: Rig, gap: number): number {
+  return Math.ceil((warm + seconds + after) * 1000 / gap)
+}
+
+export const title = 'S1 steady streams: 200 streams, 302 B events, 20 ms gap'
+
+/** Runs it. */
+export async function run(rig: Rig): Promise<Report> {
+  await using gateways = await start(starters(rig, true))
+  return cpuReport('s1', title, steadyStreams, await contest(rig, 's1', steadyStreams, gateways.list))
+}

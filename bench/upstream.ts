@@ -1,0 +1,137 @@
+// The upstream of every scenario, in its own process: prebuilt answers, streams paced by one timer, streams that hold.
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { serve } from './child.ts'
+import { Script, answerBody, eventSize } from './payload.ts'
+
+/** How requests are answered from now on; streams already under way go on as they began. */
+export type Behaviour =
+  /** A whole JSON body of `size` bytes, at once. */
+  | { kind: 'json'; size: number }
+  /** `events` numbered events, the first at once and then one every `gap` milliseconds; streams are spread over the gap. */
+  | { kind: 'paced'; events: number; gap: number }
+  /** One event, then nothing until the next behaviour is set, which ends the stream properly. */
+  | { kind: 'held' }
+
+const script = new Script()
+const streamHead = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n')
+const streamEnd = Buffer.concat([chunked(Script.tail), Buffer.from('0\r\n\r\n')])
+const frameHead = Buffer.from(`${eventSize.toString(16)}\r\n`)
+const frameSize = frameHead.length + eventSize + 2
+
+let behaviour: Behaviour = { kind: 'json', size: 100 }
+let answer: Buffer = Buffer.alloc(0)
+
+/** A paced stream under way. */
+interface Stream {
+  socket: Socket
+  sent: number
+  total: number
+}
+
+/** One set of streams for each millisecond of the gap; each is due when the hand passes. */
+let wheel: Set<Stream>[] = []
+let hand = 0
+let turned = 0
+let timer: NodeJS.Timeout | undefined
+const held = new Set<Socket>()
+
+function behave(next: Behaviour): void {
+  for (const socket of held) socket.write(streamEnd)
+  held.clear()
+  behaviour = next
+  clearInterval(timer)
+  if (next.kind === 'json') answer = jsonAnswer(next.size)
+  if (next.kind === 'paced') {
+    wheel = Array.from({ length: next.gap }, () => new Set())
+    turned = performance.now()
+    timer = setInterval(turn, 1)
+  }
+}
+
+/** Sends what is due. A late timer catches up, so that the rate holds. */
+function turn(): void {
+  for (const now = performance.now(); turned + 1 <= now; turned++) {
+    hand = (hand + 1) % wheel.length
+    const due = wheel[hand]!
+    // Bytes handed to a socket may wait there, so every turn has its own memory.
+    const frames = Buffer.allocUnsafe(due.size * frameSize)
+    let at = 0
+    for (const stream of due) {
+      stream.socket.write(frames.subarray(at, at = frame(frames, at, stream.sent++)))
+      if (stream.sent < stream.total) continue
+      stream.socket.write(streamEnd)
+      due.delete(stream)
+    }
+  }
+}
+
+/** Writes one event as a chunk and returns where it ends. */
+function frame(into: Buffer, at: number, number: number): number {
+  at += frameHead.copy(into, at)
+  at += script.event(number).copy(into, at)
+  into[at++] = 0x0d
+  into[at++] = 0x0a
+  return at
+}
+
+function respond(socket: Socket): void {
+  if (behaviour.kind === 'json') {
+    socket.write(answer)
+    return
+  }
+  const first = Buffer.allocUnsafe(streamHead.length + frameSize)
+  frame(first, streamHead.copy(first), 0)
+  socket.write(first)
+  if (behaviour.kind === 'held') {
+    held.add(socket)
+    socket.once('close', () => held.delete(socket))
+    return
+  }
+  const stream = { socket, sent: 1, total: behaviour.events }
+  const smallest = wheel.reduce((least, slot) => (slot.size < least.size ? slot : least))
+  smallest.add(stream)
+  socket.once('close', () => smallest.delete(stream))
+}
+
+function accept(socket: Socket): void {
+  let cut: Buffer | null = null
+  socket.on('error', () => socket.destroy())
+  socket.on('data', (bytes) => {
+    let rest = cut ? Buffer.concat([cut, bytes]) : bytes
+    for (let size = requestSize(rest); size > 0 && size <= rest.length; size = requestSize(rest)) {
+      respond(socket)
+      rest = rest.subarray(size)
+    }
+    cut = rest.length > 0 ? rest : null
+  })
+}
+
+/** Bytes of the request that begins here, 0 when its head is not all there. */
+function requestSize(bytes: Buffer): number {
+  const end = bytes.indexOf('\r\n\r\n', 0, 'latin1')
+  if (end < 0) return 0
+  const head = bytes.toString('latin1', 0, end)
+  const length = /\r\ncontent-length: *(\d+)/i.exec(head)
+  if (!length) throw new Error(`a request without a length reached the upstream: ${head}`)
+  return end + 4 + Number(length[1])
+}
+
+function jsonAnswer(size: number): Buffer {
+  return Buffer.concat([
+    Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${size}\r\n\r\n`),
+    answerBody(size),
+  ])
+}
+
+function chunked(bytes: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
+}
+
+const server = createServer({ noDelay: true }, accept)
+server.listen({ host: '127.0.0.1', port: 0, backlog: 4096 }, () => {
+  serve<Behaviour>({ port: (server.address() as AddressInfo).port }, (next) => {
+    behave(next)
+    return {}
+  })
+})
