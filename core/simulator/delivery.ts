@@ -88,7 +88,7 @@ export class Delivery implements Sleeper {
       this.#events++
       const room = cut && afterBytes !== undefined ? afterBytes - this.#bytes : Infinity
       const writable = this.#write(frame.value, room)
-      if (this.#bytes - (afterBytes ?? Infinity) >= 0 && cut) return this.#breakOff()
+      if (cut && afterBytes !== undefined && this.#bytes >= afterBytes) return this.#breakOff()
       if (gap > 0 && writable) return this.#sleep(gap)
       if (!writable) {
         this.#blocked = true
@@ -100,15 +100,14 @@ export class Delivery implements Sleeper {
 
   /** Writes at most `room` bytes of a frame. One write to the socket; node's own chunk writer needs four. */
   #write(frame: string, room: number): boolean {
-    let size = Buffer.byteLength(frame)
-    if (size > room) {
-      const part = Buffer.from(frame).subarray(0, room)
-      size = room
-      this.#bytes += size
+    const size = Math.min(Buffer.byteLength(frame), room)
+    // An empty chunk would be the end of the body.
+    if (size === 0) return true
+    this.#bytes += size
+    if (size === room) {
+      const part = Buffer.from(frame).subarray(0, size)
       return this.#socket.write(this.#chunked ? Buffer.concat([Buffer.from(`${size.toString(16)}\r\n`), part, Buffer.from('\r\n')]) : part)
     }
-    this.#bytes += size
-    if (size === 0) return true
     return this.#socket.write(this.#chunked ? `${size.toString(16)}\r\n${frame}\r\n` : frame)
   }
 
