@@ -1,0 +1,14 @@
+// The one list of plugins: what `chain:` in gateway.yaml can name.
+import type { Plugin } from '../core/contract.ts'
+import auth from './auth/index.ts'
+import log from './log/index.ts'
+import protocolTranslate from './protocol-translate/index.ts'
+import quota from './quota/index.ts'
+import ratelimit from './ratelimit/index.ts'
+import route from './route/index.ts'
+import usageMeter from './usage-meter/index.ts'
+
+const list: readonly Plugin[] = [auth, quota, ratelimit, route, protocolTranslate, usageMeter, log]
+
+/** Every plugin by its name, in the order of the default chain. */
+export const plugins: ReadonlyMap<string, Plugin> = new Map(list.map((plugin) => [plugin.name, plugin]))

@@ -1,0 +1,79 @@
+// A ledger without a disk, for tests of what plugins ask of one: it holds, posts and keeps every row.
+import { GatewayError } from '../../core/errors.ts'
+import type { AttemptCost, Balance, Ledger, Reservation, ReserveRequest, Settlement } from '../../core/store/ledger.ts'
+import type { Scope } from '../../core/caller.ts'
+
+/** Everything that happened to one reservation. */
+export interface Row {
+  request: ReserveRequest
+  /** Channels that were told of, in order. */
+  dispatched: string[]
+  delivered: number
+  settled?: Settlement
+  voided?: true
+  costs: readonly AttemptCost[]
+}
+
+/** Windows do not matter here: everything counts in one. */
+export class TestLedger implements Ledger {
+  readonly rows: Row[] = []
+  /** When set, the next `reserve` fails with it. */
+  broken: GatewayError | undefined
+  /** What the durability of reservations and settlements waits for. */
+  disk: Promise<void> = Promise.resolve()
+
+  /** Reservations that nothing ended. */
+  get open(): Row[] {
+    return this.rows.filter(({ settled, voided }) => !settled && !voided)
+  }
+
+  reserve(request: ReserveRequest): Reservation {
+    if (this.broken) throw this.broken
+    for (const scope of request.scopes) {
+      if (scope.budget && this.#used(scope) + request.amount > scope.budget.limit) {
+        throw new GatewayError(`quota_${scope.kind}_exceeded`, `The ${scope.kind} budget is exceeded.`)
+      }
+    }
+    const row: Row = { request, dispatched: [], delivered: 0, costs: [] }
+    this.rows.push(row)
+    const end = (): void => {
+      if (row.settled || row.voided) throw new Error(`${request.requestId} has ended already`)
+    }
+    return {
+      requestId: request.requestId,
+      amount: request.amount,
+      durable: this.disk,
+      dispatched: (channel) => void row.dispatched.push(channel),
+      delivered: (units) => void (row.delivered = units),
+      settle: (settlement) => {
+        end()
+        row.settled = settlement
+        row.costs = settlement.costs ?? []
+        return this.disk
+      },
+      void: (costs) => {
+        end()
+        row.voided = true
+        row.costs = costs ?? []
+        return this.disk
+      }
+    }
+  }
+
+  balances(): Balance[] {
+    return []
+  }
+
+  affordable(scopes: readonly Scope[]): bigint | undefined {
+    const left = scopes.flatMap((scope) => (scope.budget ? [scope.budget.limit - this.#used(scope)] : []))
+    return left.length === 0 ? undefined : left.reduce((least, one) => (one < least ? one : least))
+  }
+
+  #used({ id }: Scope): bigint {
+    let used = 0n
+    for (const { request, settled, voided } of this.rows) {
+      if (!voided && request.scopes.some((scope) => scope.id === id)) used += settled ? settled.amount : request.amount
+    }
+    return used
+  }
+}

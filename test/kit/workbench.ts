@@ -1,0 +1,321 @@
+// Runs a chain of plugins in the real engine with real upstreams, without listener, database and process around it.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { loadConfig } from '../../config/load.ts'
+import { BodyMemory } from '../../core/body.ts'
+import { checkOrder, compileChain } from '../../core/chain.ts'
+import type { Client, FlatHeaders } from '../../core/client.ts'
+import { definePlugin } from '../../core/contract.ts'
+import type { Exchange, Outcome, Plugin } from '../../core/contract.ts'
+import { Engine } from '../../core/engine.ts'
+import { Generations, Shared } from '../../core/generation.ts'
+import type { GenerationParts } from '../../core/generation.ts'
+import { openKeyring } from '../../core/keyring.ts'
+import type { LogFields, Logger } from '../../core/log.ts'
+import type { Labels, MetricDefinition, PluginMetrics } from '../../core/metrics.ts'
+import type { KeyStore } from '../../core/store/keys.ts'
+import { MemoryLimits } from '../../core/store/memory-limits.ts'
+import type { Limits } from '../../core/store/limits.ts'
+import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
+import { UndiciTransport } from '../../core/transport.ts'
+import { Watchdog } from '../../core/watchdog.ts'
+import { plugins } from '../../plugins/index.ts'
+import { TestLedger } from './ledger.ts'
+
+/** The sections of a gateway.yaml, as plain data; what is absent comes from {@link Workbench.open}. */
+export interface Sections {
+  channels?: Record<string, unknown>
+  models?: Record<string, unknown>
+  tenants?: Record<string, unknown>
+  keys?: unknown[]
+  chain?: unknown[]
+  limits?: Record<string, unknown>
+}
+
+/** A request to send; a chat request of the key `sk-test-key` unless it says otherwise. */
+export interface Ask {
+  method?: string
+  target?: string
+  headers?: Record<string, string | string[]>
+  /** A string or stream goes as it is, anything else as JSON. */
+  body?: unknown
+}
+
+/** What came of a request, and what plugins saw of it. */
+export interface Answer {
+  status: number
+  /** Lower-case names. */
+  headers: Record<string, string>
+  body: string
+  /** The answer came to its clean end. */
+  complete: boolean
+  exchange: Exchange
+  outcome: Outcome
+}
+
+/** A request under way. */
+export interface Pending {
+  client: TestClient
+  answer: Promise<Answer>
+}
+
+/** A client in memory. */
+export class TestClient implements Client {
+  gone = false
+  headSent = false
+  status = 0
+  headers: Record<string, string> = {}
+  complete = false
+  onDrain: (() => void) | null = null
+  onGone: (() => void) | null = null
+  readonly chunks: Buffer[] = []
+  readonly over: Promise<void>
+  /** Resolves when the first byte of a streamed answer is there. */
+  readonly began: Promise<void>
+  #over!: () => void
+  #begin!: () => void
+
+  constructor() {
+    this.over = new Promise((resolve) => (this.#over = resolve))
+    this.began = new Promise((resolve) => (this.#begin = resolve))
+  }
+
+  reply(status: number, headers: FlatHeaders, body: Buffer): void {
+    if (this.gone) return
+    this.head(status, headers)
+    this.end(body)
+  }
+
+  head(status: number, headers: FlatHeaders): void {
+    if (this.gone) return
+    this.headSent = true
+    this.status = status
+    for (let i = 0; i < headers.length; i += 2) this.headers[headers[i]!.toLowerCase()] = headers[i + 1]!
+  }
+
+  write(bytes: Buffer): boolean {
+    if (!this.gone) this.chunks.push(bytes)
+    this.#begin()
+    return true
+  }
+
+  end(bytes?: Buffer): void {
+    if (bytes) this.write(bytes)
+    this.complete = !this.gone
+    this.#over()
+  }
+
+  cut(): void {
+    this.gone = true
+    this.#over()
+  }
+
+  /** Closes the connection from the client's side. */
+  leave(): void {
+    this.gone = true
+    this.onGone?.()
+  }
+
+  get text(): string {
+    return Buffer.concat(this.chunks).toString('utf8')
+  }
+}
+
+/** Metrics that count, and refuse labels which were not declared. */
+export class TestMetrics implements PluginMetrics {
+  readonly #definitions = new Map<string, MetricDefinition>()
+  /** By `name{label="value"}`; of histograms the number of observations. */
+  readonly values = new Map<string, number>()
+
+  counter(definition: MetricDefinition): { add(labels: Labels, by?: number): void } {
+    return { add: this.#adder(definition) }
+  }
+
+  gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
+    const add = this.#adder(definition)
+    return { add, set: (labels, value) => add(labels, value - (this.values.get(this.#key(definition, labels)) ?? 0)) }
+  }
+
+  histogram(definition: MetricDefinition): { observe(labels: Labels, value: number): void } {
+    const add = this.#adder(definition)
+    return { observe: (labels, value) => add(labels, Number.isFinite(value) ? 1 : NaN) }
+  }
+
+  value(name: string, labels: Labels = {}): number {
+    return this.values.get(this.#key({ name, help: '' }, labels)) ?? 0
+  }
+
+  #adder(definition: MetricDefinition): (labels: Labels, by?: number) => void {
+    const known = this.#definitions.get(definition.name)
+    if (known && String(known.labels) !== String(definition.labels)) throw new Error(`metric ${definition.name} is declared twice with other labels`)
+    this.#definitions.set(definition.name, definition)
+    return (labels, by = 1) => {
+      const declared = [...(definition.labels ?? [])].sort().join()
+      if (Object.keys(labels).sort().join() !== declared) throw new Error(`metric ${definition.name} has the labels ${declared}, not ${Object.keys(labels).join()}`)
+      if (!Number.isFinite(by)) throw new Error(`metric ${definition.name} was given ${by}`)
+      const key = this.#key(definition, labels)
+      this.values.set(key, (this.values.get(key) ?? 0) + by)
+    }
+  }
+
+  #key({ name }: MetricDefinition, labels: Labels): string {
+    return `${name}{${Object.keys(labels).sort().map((label) => `${label}="${labels[label]}"`).join()}}`
+  }
+}
+
+/** Operational log lines as they were written. */
+export interface LogLine {
+  level: 'debug' | 'info' | 'warn' | 'error'
+  message: string
+  fields: LogFields
+}
+
+function testLog(lines: LogLine[], bound: LogFields = {}): Logger {
+  const at = (level: LogLine['level']) => (message: string, fields: LogFields = {}) => void lines.push({ level, message, fields: { ...bound, ...fields } })
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), child: (fields) => testLog(lines, { ...bound, ...fields }) }
+}
+
+const noKeys: KeyStore = { all: () => [], find: () => undefined, create: () => Promise.resolve(), revoke: () => Promise.resolve(false) }
+
+const testKey = { name: 'test-key', key: 'sk-test-key', tenant: 'acme' }
+
+/** The requests that a plugin meets. Everything in it is closed when its test is over. */
+export class Workbench {
+  readonly ledger = new TestLedger()
+  readonly limits: Limits
+  readonly records: RequestRecord[] = []
+  readonly metrics = new TestMetrics()
+  readonly log: LogLine[] = []
+  readonly shared = new Shared()
+  readonly #file: string
+  readonly #plugins: ReadonlyMap<string, Plugin>
+  readonly #settled = new WeakMap<object, { exchange: Exchange; outcome: Outcome }>()
+  #generations!: Generations
+  #engine!: Engine
+
+  private constructor(file: string, more: readonly Plugin[], limits: Limits) {
+    const probe = definePlugin({
+      name: 'probe',
+      summary: 'Tells the test how exchanges ended.',
+      options: {},
+      setup: () => ({ onSettled: (exchange, outcome) => void this.#settled.set(exchange.request.headers, { exchange, outcome }) })
+    })
+    this.#file = file
+    this.#plugins = new Map([...plugins, ...[...more, probe].map((plugin): [string, Plugin] => [plugin.name, plugin])])
+    this.limits = limits
+  }
+
+  /** `more`: plugins beside those of plugins/index.ts that the chain may name. */
+  static async open(t: Test, sections: Sections, { more = [], limits = new MemoryLimits() }: { more?: readonly Plugin[]; limits?: Limits } = {}): Promise<Workbench> {
+    const bench = new Workbench(join(t.testdir({}), 'gateway.yaml'), more, limits)
+    const generation = await bench.#generation(sections)
+    const transport = new UndiciTransport()
+    const log = testLog(bench.log)
+    bench.#generations = new Generations(generation, log)
+    bench.#engine = new Engine({
+      generations: bench.#generations,
+      transport,
+      watchdog: new Watchdog(),
+      clientStall: 5000,
+      memory: new BodyMemory(64 * 1024 * 1024),
+      limits: generation.config.settings.limits,
+      log
+    })
+    t.teardown(async () => {
+      await bench.#generations.close()
+      await transport.close()
+    })
+    return bench
+  }
+
+  /** Another configuration, live at once; exchanges under way keep the old one. */
+  async reload(sections: Sections): Promise<void> {
+    this.#generations.replace(await this.#generation(sections), 60_000)
+  }
+
+  /** Takes the last generation out, as at the end of the process. */
+  close(): Promise<void> {
+    return this.#generations.close()
+  }
+
+  async send(ask: Ask = {}): Promise<Answer> {
+    return this.start(ask).answer
+  }
+
+  start({ method = 'POST', target = '/v1/chat/completions', headers = {}, body = {} }: Ask = {}): Pending {
+    const client = new TestClient()
+    const content = body instanceof Readable ? body : Readable.from([Buffer.from(typeof body === 'string' ? body : JSON.stringify({ model: 'demo', messages: [], ...(body as object) }))])
+    const all = { authorization: 'Bearer sk-test-key', ...headers }
+    const finished = async (): Promise<Answer> => {
+      await client.over
+      await turn()
+      const { exchange, outcome } = this.#settled.get(all)!
+      return { status: client.status, headers: client.headers, body: client.text, complete: client.complete, exchange, outcome }
+    }
+    this.#engine.handle({ method, target, headers: all, remoteAddress: '127.0.0.1', httpVersion: '1.1', body: content, client })
+    return { client, answer: finished() }
+  }
+
+  get running(): number {
+    return this.#engine.running
+  }
+
+  async #generation(sections: Sections): Promise<GenerationParts> {
+    const chain = sections.chain ?? [...plugins.keys()].map((name) => (name === 'log' ? { log: { sink: 'none' } } : name))
+    const file = { models: { demo: { price: { input: 1, output: 2 } } }, tenants: { acme: {} }, keys: [testKey], ...sections, chain: [...chain, 'probe'] }
+    writeFileSync(this.#file, JSON.stringify(file))
+    const { config, problems } = loadConfig(this.#file, { env: {}, simulatorUrl: new URL('http://127.0.0.1:9/v1'), plugins: this.#plugins })
+    if (!config) throw new Error(problems.map(({ place, message }) => `${place}: ${message}`).join('\n'))
+    const misplaced = checkOrder(config.chain, this.#plugins, ({ plugin }) => plugin)
+    if (misplaced.length > 0) throw new Error(misplaced.map(({ place, message }) => `${place}: ${message}`).join('\n'))
+    const { catalogue, problems: clashes } = openKeyring(config, noKeys)
+    if (!catalogue) throw new Error(clashes.map(({ message }) => message).join('\n'))
+    const { share, drop } = this.shared.user()
+    const requests: RequestLog = {
+      append: (record) => void this.records.push(record),
+      list: () => Promise.resolve({ data: this.records, next: null })
+    }
+    const services = { keys: noKeys, ledger: this.ledger, limits: this.limits, requests }
+    const compiled = await compileChain(config.chain, this.#plugins, ({ name }) => ({
+      catalogue, services, metrics: this.metrics, log: testLog(this.log, { plugin: name }), share
+    }))
+    return { config, catalogue, chain: compiled, drop }
+  }
+}
+
+/** A key of the test's tenant, for the section `keys`. */
+export function key(more: Record<string, unknown>): Record<string, unknown> {
+  return { ...testKey, ...more }
+}
+
+/** A channel that leads to a test's upstream, for the section `channels`. */
+export function channelTo(upstream: { url: URL }, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return { protocol: 'openai', base_url: upstream.url.href, private: true, models: { demo: 'demo' }, ...more }
+}
+
+/** A whole chat answer that used so many tokens. */
+export function chatAnswer(promptTokens = 10, completionTokens = 5): object {
+  return {
+    id: 'chatcmpl-1',
+    object: 'chat.completion',
+    created: 1,
+    model: 'demo',
+    choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens }
+  }
+}
+
+/** The events of a streamed chat answer with its usage, without `[DONE]`. */
+export function chatEvents(words = 3, promptTokens = 10): object[] {
+  const event = (more: object): object => ({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'demo', choices: [], ...more })
+  const choice = (delta: object, finish: string | null = null): object => event({ choices: [{ index: 0, delta, finish_reason: finish }] })
+  return [
+    choice({ role: 'assistant', content: '' }),
+    ...Array.from({ length: words }, (_, i) => choice({ content: `word${i} ` })),
+    choice({}, 'stop'),
+    event({ usage: { prompt_tokens: promptTokens, completion_tokens: words, total_tokens: promptTokens + words } })
+  ]
+}
