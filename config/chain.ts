@@ -1,5 +1,5 @@
 // The chain of gateway.yaml: which plugins stand in it, and their options checked by their own schemas.
-import { below, checkerOf } from '../core/schema-check.ts'
+import { below, checkerOf, isMap } from '../core/schema-check.ts'
 import { suggestion } from '../core/suggest.ts'
 import type { Plugin } from '../core/contract.ts'
 import type { OptionSchema } from '../core/schema.ts'
@@ -40,8 +40,7 @@ export function readChain(entries: readonly unknown[], plugins: Plugins, source:
 
 function nameOf(entry: unknown): string | undefined {
   if (typeof entry === 'string') return entry
-  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return undefined
-  const names = Object.keys(entry)
+  const names = isMap(entry) ? Object.keys(entry) : []
   return names.length === 1 ? names[0] : undefined
 }
 

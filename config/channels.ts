@@ -1,6 +1,7 @@
 // Channels of gateway.yaml: their shape, and what they mean to the core.
 import { isIP } from 'node:net'
 import { isPublic } from '../core/egress.ts'
+import { isMap } from '../core/schema-check.ts'
 import { modelNames, names } from './names.ts'
 import type { Channel } from '../core/catalogue.ts'
 import type { OptionSchema, OptionValue } from '../core/schema.ts'
@@ -77,31 +78,31 @@ const ownHeaders = new Set([
 ])
 
 /**
- * Resolves the channels; one that is faulty stands as undefined, so that its name is still known. `simulatorUrl` is
- * where channels with `protocol: simulator` lead.
+ * Resolves the channels; a faulty one stands as undefined, so that its name is still known. `simulatorUrl` is where
+ * channels with `protocol: simulator` lead.
  */
 export function readChannels(
   entries: Readonly<Record<string, ChannelEntry>>, simulatorUrl: URL, report: Report
 ): Map<string, Channel | undefined> {
-  const channels = new Map<string, Channel | undefined>()
-  for (const [name, entry] of Object.entries(entries)) {
-    channels.set(name, report.sound('channels', name) ? readChannel(name, entry, simulatorUrl, report) : undefined)
-  }
-  return channels
+  return new Map(Object.entries(entries).map(([name, entry]) => [name, readChannel(name, entry, simulatorUrl, report)]))
 }
 
 function readChannel(name: string, entry: ChannelEntry, simulatorUrl: URL, report: Report): Channel | undefined {
-  const baseUrl = entry.protocol === 'simulator' ? readSimulator(name, entry, simulatorUrl, report) : readBaseUrl(name, entry, report)
-  const headers = readHeaders(name, entry, report)
-  if (!baseUrl || !report.sound('channels', name)) return undefined
+  // A fault in one field is no reason to be silent about the others.
+  const sound = (...fields: readonly string[]): boolean => fields.every((field) => report.sound('channels', name, field))
+  if (!isMap(entry)) return undefined
+  const simulated = entry.protocol === 'simulator'
+  const baseUrl = sound('protocol', 'base_url', 'private') ? readBaseUrl(name, entry, simulatorUrl, report) : undefined
+  const headers = sound('headers', 'credential') ? readHeaders(name, entry, report) : undefined
+  if (!baseUrl || !headers || !report.sound('channels', name)) return undefined
   const { connect, first_byte: firstByte, idle, total } = entry.timeouts
   return {
     name,
-    protocol: entry.protocol === 'simulator' ? 'openai' : entry.protocol,
+    protocol: simulated ? 'openai' : entry.protocol,
     baseUrl,
     credential: entry.credential,
     endpoints: new Set(entry.endpoints),
-    private: entry.private || entry.protocol === 'simulator',
+    private: simulated || entry.private,
     models: new Map(Object.entries(entry.models)),
     weight: entry.weight,
     priority: entry.priority,
@@ -110,19 +111,16 @@ function readChannel(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
   }
 }
 
-function readSimulator(name: string, entry: ChannelEntry, simulatorUrl: URL, report: Report): URL {
-  if (entry.base_url !== undefined) {
-    report.key(['channels', name, 'base_url'], 'a simulator has its own address: remove this, or choose another protocol')
+function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, report: Report): URL | undefined {
+  const path = ['channels', name, 'base_url']
+  if (entry.protocol === 'simulator') {
+    if (entry.base_url !== undefined) report.key(path, 'a simulator has its own address: remove this, or choose another protocol')
+    return simulatorUrl
   }
-  return simulatorUrl
-}
-
-function readBaseUrl(name: string, entry: ChannelEntry, report: Report): URL | undefined {
   if (entry.base_url === undefined) {
     report.key(['channels', name], '"base_url" is missing')
     return undefined
   }
-  const path = ['channels', name, 'base_url']
   const url = URL.canParse(entry.base_url) ? new URL(entry.base_url) : undefined
   const fault = url ? faultOf(url, entry.private) : notAnAddress
   if (!url || fault !== undefined) {

@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { checkerOf } from '../core/schema-check.ts'
+import { checkerOf, isMap } from '../core/schema-check.ts'
 import { chainSchema, readChain } from './chain.ts'
 import { readChannels } from './channels.ts'
 import { readModels } from './models.ts'
-import { Report } from './report.ts'
+import { problemsOf, Report } from './report.ts'
 import { readSettings } from './settings.ts'
 import { fileRequired, fileShape } from './shape.ts'
 import { parseSource } from './source.ts'
@@ -15,6 +15,7 @@ import type { Channel } from '../core/catalogue.ts'
 import type { OptionSchemas } from '../core/schema.ts'
 import type { Config, ConfigTenant, Problem } from '../core/settings.ts'
 import type { Plugins } from './chain.ts'
+import type { Finding } from './report.ts'
 import type { Environment } from './variables.ts'
 
 /** What a file is read with. */
@@ -36,17 +37,17 @@ const largest = 1024 * 1024
  * checked elsewhere: the order of the chain, and names against the key store.
  */
 export function loadConfig(file: string, surroundings: Surroundings): Loaded {
-  const report = new Report(file)
-  const bytes = readBytes(file, report)
-  const config = bytes && readConfig(file, bytes, surroundings, report)
-  return config && report.clean ? { config } : { problems: report.problems() }
+  const findings: Finding[] = []
+  const bytes = readBytes(file, findings)
+  const config = bytes && readConfig(file, bytes, surroundings, findings)
+  return config ? { config } : { problems: problemsOf(file, findings) }
 }
 
-function readConfig(file: string, bytes: Buffer, { env, simulatorUrl, plugins }: Surroundings, report: Report): Config | undefined {
-  const text = decode(bytes, report)
-  const source = text === undefined ? undefined : parseSource(text, env, (at, message) => report.at(at, message))
+function readConfig(file: string, bytes: Buffer, { env, simulatorUrl, plugins }: Surroundings, findings: Finding[]): Config | undefined {
+  const text = decode(bytes, findings)
+  const source = text === undefined ? undefined : parseSource(text, env, (at, message) => findings.push({ at, message }))
   if (!source) return undefined
-  report.read(source)
+  const report = new Report(source, findings)
 
   const sections: Record<string, unknown> = Object.create(null)
   for (const [name, section] of Object.entries(source.value as object)) if (!name.startsWith('x-')) sections[name] = section
@@ -60,7 +61,7 @@ function readConfig(file: string, bytes: Buffer, { env, simulatorUrl, plugins }:
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []
   const chain = Array.isArray(value.chain) ? readChain(value.chain, plugins, source, report) : []
   const settings = readSettings(value, dirname(file), report)
-  if (!settings || !channels || !models || !tenants || !report.clean) return undefined
+  if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
   const schemas: OptionSchemas = { ...fileShape, chain: chainSchema(chain, plugins) }
   return {
@@ -77,49 +78,47 @@ function readConfig(file: string, bytes: Buffer, { env, simulatorUrl, plugins }:
   }
 }
 
-function isMap(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function readBytes(file: string, report: Report): Buffer | undefined {
+function readBytes(file: string, findings: Finding[]): Buffer | undefined {
   let descriptor: number | undefined
   try {
     // Opening a pipe would wait for its writer.
     descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
-    if (!fstatSync(descriptor).isFile()) {
-      report.file('is not a file')
-      return undefined
-    }
-    const buffer = Buffer.allocUnsafe(largest + 1)
-    let length = 0
-    for (let read = -1; read !== 0 && length <= largest; length += read) read = readSync(descriptor, buffer, length, buffer.length - length, null)
-    if (length > largest) report.file('is larger than 1 MiB')
-    return length > largest ? undefined : buffer.subarray(0, length)
+    const isFile = fstatSync(descriptor).isFile()
+    const bytes = isFile ? readUpTo(descriptor, largest + 1) : Buffer.alloc(0)
+    if (isFile && bytes.length <= largest) return bytes
+    findings.push({ message: isFile ? 'is larger than 1 MiB' : 'is not a file' })
   } catch (error) {
-    report.file(readErrors[(error as NodeJS.ErrnoException).code ?? ''] ?? `can not be read: ${(error as Error).message}`)
-    return undefined
+    const { code = '', message } = error as NodeJS.ErrnoException
+    findings.push({ message: readErrors[code] ?? `can not be read: ${message}` })
   } finally {
     if (descriptor !== undefined) closeSync(descriptor)
   }
+  return undefined
 }
 
 const readErrors: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file: name one with --config',
-  EACCES: 'this user may not read the file',
-  EISDIR: 'is a folder, not a file'
+  EACCES: 'this user may not read the file'
 }
 
-function decode(bytes: Buffer, report: Report): string | undefined {
+function readUpTo(descriptor: number, most: number): Buffer {
+  const buffer = Buffer.allocUnsafe(most)
+  let length = 0
+  for (let read = -1; read !== 0 && length < most; length += read) read = readSync(descriptor, buffer, length, most - length, null)
+  return buffer.subarray(0, length)
+}
+
+function decode(bytes: Buffer, findings: Finding[]): string | undefined {
   const nul = bytes.indexOf(0)
   if (nul >= 0) {
-    const line = bytes.subarray(0, nul).toString('latin1').split('\n')
-    report.at({ line: line.length, column: line.at(-1)!.length + 1 }, 'a NUL byte: the file must be text in UTF-8')
+    const lines = bytes.subarray(0, nul).toString('latin1').split('\n')
+    findings.push({ at: { line: lines.length, column: lines.at(-1)!.length + 1 }, message: 'a NUL byte: the file must be text in UTF-8' })
     return undefined
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    report.file('the file must be text in UTF-8')
+    findings.push({ message: 'the file must be text in UTF-8' })
     return undefined
   }
 }

@@ -1,6 +1,7 @@
 // Public models of gateway.yaml: their shape, prices, and the channels that serve them.
 import { createHash } from 'node:crypto'
 import { parseDollars } from '../core/money.ts'
+import { isMap } from '../core/schema-check.ts'
 import { suggestion } from '../core/suggest.ts'
 import { pricedClasses } from '../core/usage.ts'
 import { modelNames } from './names.ts'
@@ -61,7 +62,6 @@ export const modelsShape = {
 } as const satisfies OptionSchema
 
 type ModelEntry = OptionValue<typeof modelsShape.additionalProperties>
-type PriceEntry = Exclude<ModelEntry['price'], string>
 
 /** Resolves the models with their channels, best first. Undefined channels may serve any, so then none counts as unserved. */
 export function readModels(
@@ -77,13 +77,11 @@ export function readModels(
   }
   const models = new Map<string, Model>()
   for (const [name, entry] of Object.entries(entries)) {
-    if (!report.sound('models', name)) continue
     const serving = servingChannels(name, channels, report)
-    const price = entry.price === 'free' ? undefined : readPrice(name, entry.price, report)
-    const { since, sunset, replacement } = entry.deprecated ?? {}
-    if (since !== undefined && sunset !== undefined && sunset < since) {
-      report.value(['models', name, 'deprecated', 'sunset'], 'must not be before "since"')
-    }
+    if (!isMap(entry)) continue
+    const price = report.sound('models', name, 'price') ? readPrice(name, entry.price, report) : undefined
+    const deprecated = report.sound('models', name, 'deprecated') ? readDeprecation(name, entry.deprecated, report) : undefined
+    if (!report.sound('models', name)) continue
     models.set(name, {
       name,
       ownedBy: entry.owned_by,
@@ -91,11 +89,18 @@ export function readModels(
       contextWindow: entry.context_window,
       maxOutputTokens: entry.max_output_tokens,
       created: Math.floor(entry.created / 1000),
-      deprecated: since === undefined ? undefined : { since, sunset, replacement },
+      deprecated,
       channels: serving
     })
   }
   return models
+}
+
+function readDeprecation(name: string, entry: ModelEntry['deprecated'], report: Report): Model['deprecated'] {
+  if (!entry) return undefined
+  const { since, sunset, replacement } = entry
+  if (sunset !== undefined && sunset < since) report.value(['models', name, 'deprecated', 'sunset'], 'must not be before "since"')
+  return { since, sunset, replacement }
 }
 
 function servingChannels(name: string, channels: ReadonlyMap<string, Channel | undefined> | undefined, report: Report): Channel[] {
@@ -120,8 +125,9 @@ const inherited: Readonly<Partial<Record<PricedClass, 'input' | 'output'>>> = {
 /** A thousand dollars a unit, per million: above any price, and a request's cost stays inside 64 bits. */
 const highest = 10n ** 18n
 
-function readPrice(name: string, entry: PriceEntry | 'list', report: Report): Price | undefined {
+function readPrice(name: string, entry: ModelEntry['price'], report: Report): Price | undefined {
   const path = ['models', name, 'price']
+  if (entry === 'free' || entry === undefined) return undefined
   if (entry === 'list') {
     report.value(path, 'a price list is not served yet: give the price here')
     return undefined

@@ -1,98 +1,73 @@
 // Everything found wrong with one file, in the order of the file.
-import { below, showPlain } from '../core/schema-check.ts'
+import { below } from '../core/schema-check.ts'
 import type { Fault } from '../core/schema-check.ts'
 import type { Position, Problem } from '../core/settings.ts'
 import type { Source } from './source.ts'
 
+/** Something wrong at a place of the text, or (without a place) with the file as a whole. */
+export interface Finding {
+  at?: Position
+  message: string
+}
+
 /** The way to a value: `['channels', 'openai', 'base_url']`. */
 export type Path = readonly (string | number)[]
 
-const start: Position = { line: 1, column: 1 }
-/** More than this is noise: the rest is counted. */
-const mostShown = 100
-
-/** Collects problems with their places. Sections ask it which parts are sound before they look closer. */
+/** Finds places for what is wrong with values, and tells sections which values are sound before they look closer. */
 export class Report {
-  readonly #file: string
-  readonly #found: { at: Position; message: string }[] = []
+  readonly #source: Source
+  readonly #findings: Finding[]
   readonly #unsound = new Set<string>()
-  #source: Source | undefined
 
-  constructor(file: string) {
-    this.#file = file
-  }
-
-  /** From here on problems are found by pointer. Values that could not be read are unsound. */
-  read(source: Source): void {
+  /** Adds to the findings there are; values that could not be read are unsound. */
+  constructor(source: Source, findings: Finding[]) {
     this.#source = source
+    this.#findings = findings
     for (const pointer of source.spoiled()) this.#mark(pointer)
   }
 
-  /** A problem at a place in the text. */
-  at(at: Position, message: string): void {
-    this.#found.push({ at, message })
-  }
-
-  /** A problem of the file as a whole: that it is missing, or no text. */
-  file(message: string): void {
-    this.at(start, message)
-  }
-
-  /** A fault that a schema found; `base` is where the checked value stands. Nothing is said twice of an unreadable value. */
+  /**
+   * A fault that a schema found; `base` is where the checked value stands. Nothing more is said of a value that could
+   * not be read. A wrong name leaves what is around it sound.
+   */
   fault({ pointer, on, message }: Fault, base = ''): void {
     const whole = base + pointer
-    if (this.#unsound.has(whole) && on === 'value') return
-    this.#add(whole, on, message)
+    if (on === 'value' && this.#unsound.has(whole)) return
+    if (on === 'name') this.#unsound.add(whole)
+    else this.#mark(whole)
+    this.#add(whole, on === 'value' ? 'value' : 'key', message)
   }
 
   /** A problem with a value that its schema could not see. */
   value(path: Path, message: string): void {
-    this.#add(path.reduce<string>(below, ''), 'value', message)
+    this.#mark(pointerOf(path))
+    this.#add(pointerOf(path), 'value', message)
   }
 
   /** A problem with a key, or with the whole of what it names. */
   key(path: Path, message: string): void {
-    this.#add(path.reduce<string>(below, ''), 'key', message)
+    this.#mark(pointerOf(path))
+    this.#add(pointerOf(path), 'key', message)
   }
 
-  /** No problem so far at this value or below it. */
+  /** No problem so far at this value or below it, so it is what its schema says. */
   sound(...path: Path): boolean {
-    return !this.#unsound.has(path.reduce<string>(below, ''))
+    return !this.#unsound.has(pointerOf(path))
   }
 
   /** A value of the file for use in a message. */
   show(path: Path, value: unknown): string {
-    return (this.#source?.show ?? showPlain)(path.reduce<string>(below, ''), value)
+    return this.#source.show(pointerOf(path), value)
   }
 
   /** Where a value stands. */
   position(path: Path): Position {
-    return this.#source?.position(path.reduce<string>(below, ''), 'value') ?? start
-  }
-
-  get clean(): boolean {
-    return this.#found.length === 0
-  }
-
-  /** By position; equal ones once. */
-  problems(): Problem[] {
-    const sorted = this.#found.toSorted((a, b) => a.at.line - b.at.line || a.at.column - b.at.column)
-    const problems = new Map<string, Problem>()
-    for (const { at, message } of sorted) {
-      const place = `${this.#file}:${at.line}:${at.column}`
-      problems.set(`${place} ${message}`, { place, message })
-    }
-    const all = [...problems.values()]
-    const shown = all.slice(0, mostShown)
-    if (all.length > mostShown) shown.push({ place: this.#file, message: `and ${all.length - mostShown} more` })
-    return shown
+    return this.#source.position(pointerOf(path), 'value')
   }
 
   #add(pointer: string, on: 'key' | 'value', message: string): void {
-    this.#mark(pointer)
-    const at = this.#source?.position(pointer, on) ?? start
-    const subject = this.#source?.subject(pointer) ?? ''
-    this.at(at, subject === '' ? message : `${subject}: ${message}`)
+    const subject = this.#source.subject(pointer)
+    this.#findings.push({ at: this.#source.position(pointer, on), message: subject === '' ? message : `${subject}: ${message}` })
   }
 
   #mark(pointer: string): void {
@@ -103,4 +78,24 @@ export class Report {
     }
     this.#unsound.add('')
   }
+}
+
+/** More than this is noise: the rest is counted. */
+const mostShown = 100
+
+/** Findings by position, equal ones once. */
+export function problemsOf(file: string, findings: readonly Finding[]): Problem[] {
+  const sorted = findings.toSorted((a, b) => (a.at?.line ?? 0) - (b.at?.line ?? 0) || (a.at?.column ?? 0) - (b.at?.column ?? 0))
+  const problems = new Map<string, Problem>()
+  for (const { at, message } of sorted) {
+    const place = at ? `${file}:${at.line}:${at.column}` : file
+    problems.set(`${place} ${message}`, { place, message })
+  }
+  const all = [...problems.values()]
+  const rest = all.length - mostShown
+  return rest <= 0 ? all : [...all.slice(0, mostShown), { place: file, message: `and ${rest} more` }]
+}
+
+function pointerOf(path: Path): string {
+  return path.reduce<string>(below, '')
 }

@@ -1,12 +1,13 @@
 // Tenants, projects, members and keys of gateway.yaml: their shape and how they refer to each other.
 import { createHash } from 'node:crypto'
 import { endpoints } from '../core/endpoints.ts'
+import { isMap } from '../core/schema-check.ts'
 import { suggestion } from '../core/suggest.ts'
 import { channelEndpoints } from './channels.ts'
 import { names } from './names.ts'
 import type { Budget } from '../core/caller.ts'
 import type { OptionSchema, OptionValue } from '../core/schema.ts'
-import type { ConfigKey, ConfigTenant } from '../core/settings.ts'
+import type { ConfigKey, ConfigTenant, Position } from '../core/settings.ts'
 import type { Path, Report } from './report.ts'
 
 const globs = { type: 'array', default: ['*'], items: { type: 'string', minLength: 1, description: 'A name; * stands for anything.' } } as const
@@ -117,51 +118,72 @@ function readBudget(entry: OptionValue<typeof budgetShape> | undefined): Budget 
   return entry && { limit: entry.usd, per: entry.per }
 }
 
-/** Resolves the keys. Undefined tenants: they could not be read, so references to them are not checked. */
+/**
+ * Resolves the keys; faulty ones are left out. Undefined tenants: they could not be read, so references to them are
+ * not checked.
+ */
 export function readKeys(entries: readonly KeyEntry[], tenants: Tenants | undefined, report: Report): ConfigKey[] {
+  const unique = new Unique(report)
   const keys: ConfigKey[] = []
-  const names = new Map<string, number>()
-  const secrets = new Map<string, string>()
   for (const [index, entry] of entries.entries()) {
-    if (!report.sound('keys', index)) continue
     const path = ['keys', index]
-    const first = names.get(entry.name)
-    if (first !== undefined) report.value([...path, 'name'], `keys[${first}] has the same name: names are unique`)
-    else names.set(entry.name, index)
-    if (tenants) checkOwner(entry, path, tenants, report)
-    checkEndpoints(entry, path, report)
-    const sha256 = digestOf(entry, path, report)
-    const twin = secrets.get(sha256.toString('hex'))
-    if (twin !== undefined) report.key([...path, entry.key === undefined ? 'key_sha256' : 'key'], `the key "${twin}" has the same secret`)
-    else if (report.sound(...path)) secrets.set(sha256.toString('hex'), entry.name)
-    keys.push({
-      name: entry.name,
-      sha256,
-      tenant: entry.tenant,
-      project: entry.project,
-      member: entry.member,
-      models: entry.models,
-      endpoints: entry.endpoints,
-      limits: entry.limits,
-      budget: readBudget(entry.budget),
-      expires: entry.expires,
-      at: report.position(path)
-    })
+    // A fault in one field is no reason to be silent about the others.
+    const sound = (...fields: readonly string[]): boolean => fields.every((field) => report.sound(...path, field))
+    if (!isMap(entry)) continue
+    if (entry.name !== undefined && sound('name')) unique.name(entry, path)
+    if (sound('tenant', 'project', 'member')) checkOwner(entry, path, tenants, report)
+    if (sound('endpoints')) checkEndpoints(entry, path, report)
+    const sha256 = sound('key', 'key_sha256') ? digestOf(entry, path, report) : undefined
+    if (!sha256) continue
+    unique.secret(entry, sha256, path)
+    if (report.sound(...path)) keys.push(keyOf(entry, sha256, report.position(path)))
   }
   return keys
 }
 
-function digestOf({ key, key_sha256: hex }: KeyEntry, path: Path, report: Report): Buffer {
-  if (key !== undefined && hex !== undefined) report.key([...path, 'key_sha256'], 'there is a "key" already: keep one of the two')
-  if (key === undefined && hex === undefined) report.key(path, 'the secret is missing: give "key" or "key_sha256"')
-  return key === undefined ? Buffer.from(hex ?? '', 'hex') : createHash('sha256').update(key).digest()
+function keyOf(entry: KeyEntry, sha256: Buffer, at: Position): ConfigKey {
+  const { name, tenant, project, member, models, endpoints, limits, budget, expires } = entry
+  return { name, sha256, tenant, project, member, models, endpoints, limits, budget: readBudget(budget), expires, at }
 }
 
-function checkOwner({ tenant, project, member }: KeyEntry, path: Path, tenants: Tenants, report: Report): void {
+/** Finds keys with the name or the secret of another. */
+class Unique {
+  readonly #report: Report
+  readonly #names = new Map<string, string>()
+  readonly #secrets = new Map<string, string>()
+
+  constructor(report: Report) {
+    this.#report = report
+  }
+
+  name({ name }: KeyEntry, path: Path): void {
+    const [section, index] = path
+    const first = this.#names.get(name)
+    if (first === undefined) this.#names.set(name, `${section}[${index}]`)
+    else this.#report.value([...path, 'name'], `${first} has this name already`)
+  }
+
+  secret({ name, key }: KeyEntry, sha256: Buffer, path: Path): void {
+    const first = this.#secrets.get(sha256.toString('hex'))
+    if (first === undefined) this.#secrets.set(sha256.toString('hex'), name)
+    else this.#report.key([...path, key === undefined ? 'key_sha256' : 'key'], `the key "${first}" has the same secret`)
+  }
+}
+
+function digestOf({ key, key_sha256: hex }: KeyEntry, path: Path, report: Report): Buffer | undefined {
+  if (key !== undefined && hex !== undefined) report.key([...path, 'key_sha256'], 'there is a "key" already: keep one of the two')
+  if (key !== undefined) return createHash('sha256').update(key).digest()
+  if (hex !== undefined) return Buffer.from(hex, 'hex')
+  report.key(path, 'the secret is missing: give "key" or "key_sha256"')
+  return undefined
+}
+
+function checkOwner({ tenant, project, member }: KeyEntry, path: Path, tenants: Tenants | undefined, report: Report): void {
   const unknown = (level: string, name: string, known: Iterable<string>): void => {
     report.value([...path, level], `no ${level} ${report.show([...path, level], name)}${suggestion(name, [...known])}`)
   }
   if (member !== undefined && project === undefined) report.key(path, '"project" is missing: a member belongs to one')
+  if (!tenants || tenant === undefined) return
   if (!tenants.has(tenant)) return unknown('tenant', tenant, tenants.keys())
   const projects = tenants.get(tenant)?.projects
   if (!projects || project === undefined) return

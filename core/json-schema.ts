@@ -40,13 +40,20 @@ export function valueSchema(option: OptionSchema): { readonly [keyword: string]:
         : { ...about, ...object }
     }
     case 'string': {
-      if (!option.format) return { ...about, type: 'string', ...pick(option, ['enum', 'minLength', 'pattern', 'patternErrorMessage']) }
+      if (option.enum) return { ...about, ...choice(option.enum) }
+      if (!option.format) return { ...about, type: 'string', ...pick(option, ['minLength', 'pattern', 'patternErrorMessage']) }
       const { pattern, words, number } = notations[option.format]
       return { ...about, type: number ? ['string', 'number'] : 'string', pattern, patternErrorMessage: words }
     }
     default:
       return { ...about, type: option.type, ...pick(option, ['minimum', 'maximum']) }
   }
+}
+
+/** YAML reads a choice like `1` as a number. */
+function choice(words: readonly string[]): object {
+  const numbers = words.map(Number).filter(Number.isFinite)
+  return { type: numbers.length > 0 ? ['string', 'number'] : 'string', enum: [...words, ...numbers] }
 }
 
 function pick(option: object, keywords: readonly string[]): object {

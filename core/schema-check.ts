@@ -1,17 +1,17 @@
 // Checks values against option schemas: defaults filled in, units converted, faults in sentences.
 import { Ajv } from 'ajv'
 import { objectSchema } from './json-schema.ts'
-import { suggestion } from './suggest.ts'
+import { nearest, suggestion } from './suggest.ts'
 import { convertUnit, notations } from './units.ts'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import type { OptionSchema, OptionSchemas, OptionValues } from './schema.ts'
 
 /** One thing wrong with a value. */
 export interface Fault {
-  /** JSON pointer to what is wrong: of the key itself for an unknown key, of the object for a missing one. */
+  /** JSON pointer to what is wrong. */
   pointer: string
-  /** Whether the name at the pointer is at fault, or the value there. */
-  on: 'key' | 'value'
+  /** What is wrong there: the value, the name it has in the object around it, or that the object there lacks something. */
+  on: 'value' | 'name' | 'missing'
   /** Without the subject: `must be a duration like 30s, not "soon"`. */
   message: string
 }
@@ -60,11 +60,16 @@ function makeChecker(options: OptionSchemas, required: readonly string[]): Check
 /** Texts in quotes and cut short, numbers and words as they are, lists and maps by name; what looks like a key is hidden. */
 export function showPlain(_pointer: string, value: unknown): string {
   if (Array.isArray(value)) return 'a list'
-  if (typeof value === 'object' && value !== null) return 'a map'
+  if (isMap(value)) return 'a map'
   if (value === null || value === undefined) return 'nothing'
   if (typeof value !== 'string') return String(value)
   if (/sk-/i.test(value)) return 'what looks like a key'
   return JSON.stringify(value.length > 40 ? `${value.slice(0, 39)}…` : value)
+}
+
+/** A value that has named parts: no list, nothing empty. */
+export function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** One step down a JSON pointer. */
@@ -81,7 +86,7 @@ function plainCopy(schema: OptionSchema | undefined, value: unknown): unknown {
     const items = schema?.type === 'array' ? schema.items : undefined
     return value.map((item) => plainCopy(items, item))
   }
-  if (typeof value !== 'object' || value === null) return value
+  if (!isMap(value)) return value
   const copy: Record<string, unknown> = Object.create(null)
   for (const [name, item] of Object.entries(value)) {
     const known = propertyOf(schema, name)
@@ -110,16 +115,16 @@ function convert(schema: OptionSchema, value: unknown, pointer: string, conversi
   if (schema.type === 'array' && Array.isArray(value)) {
     return value.map((item, index) => convert(schema.items, item, below(pointer, index), conversion))
   }
-  if (schema.type === 'object' && typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    const object = value as Record<string, unknown>
-    for (const [name, item] of Object.entries(object)) {
+  if (schema.type === 'object' && isMap(value)) {
+    for (const [name, item] of Object.entries(value)) {
       const property = propertyOf(schema, name).schema
-      if (property) object[name] = convert(property, item, below(pointer, name), conversion)
+      if (property) value[name] = convert(property, item, below(pointer, name), conversion)
     }
-    return object
+    return value
   }
   const scalar = typeof value === 'string' || typeof value === 'number'
-  if (schema.type !== 'string' || !schema.format || !scalar || conversion.broken.has(pointer)) return value
+  if (schema.type !== 'string' || !scalar || conversion.broken.has(pointer)) return value
+  if (!schema.format) return String(value)
   const converted = convertUnit(schema.format, value)
   const message = converted === undefined ? `must be ${notations[schema.format].words}` : outside(schema, converted)
   if (message === undefined) return converted
@@ -154,23 +159,23 @@ function faultOf(error: ErrorObject, show: Show): Fault | undefined {
     case 'additionalProperties': {
       const unknown: string = error.params['additionalProperty']
       const known = Object.keys(schema['properties'] as object)
-      return { pointer: below(pointer, unknown), on: 'key', message: `unknown key${suggestion(unknown, known)}` }
+      return { pointer: below(pointer, unknown), on: 'name', message: `unknown key${suggestion(unknown, known)}` }
     }
     case 'required':
-      return { pointer, on: 'key', message: `"${error.params['missingProperty']}" is missing` }
+      return { pointer, on: 'missing', message: `"${error.params['missingProperty']}" is missing` }
     case 'type':
       return must(`${schema['patternErrorMessage'] ?? typeWords[error.params['type']]}${quotesHelp(error, schema['pattern'])}`)
     case 'pattern': {
       const words = String(schema['patternErrorMessage'] ?? `text that matches ${error.params['pattern']}`)
       if (error.propertyName === undefined) return must(words)
-      return { pointer: below(pointer, error.propertyName), on: 'key', message: `the name must be ${words}` }
+      return { pointer: below(pointer, error.propertyName), on: 'name', message: `the name must be ${words}` }
     }
     case 'enum': {
-      const allowed: readonly unknown[] = error.params['allowedValues']
-      const choices = allowed.length === 1 ? String(allowed[0]) : `one of ${allowed.join(', ')}`
-      const near = typeof error.data === 'string' && !schema['writeOnly'] ? suggestion(error.data, allowed.map(String)) : ''
-      const fault = must(error.schemaPath.endsWith('/else/enum') ? `a map or ${choices}` : choices)
-      return near.startsWith(',') ? { ...fault, message: fault.message + near } : fault
+      const allowed = [...new Set((error.params['allowedValues'] as unknown[]).map(String))]
+      const choices = allowed.length === 1 ? allowed[0] : `one of ${allowed.join(', ')}`
+      const near = typeof error.data === 'string' && !schema['writeOnly'] ? nearest(error.data, allowed) : undefined
+      const fault = must(error.schemaPath.endsWith('/else/enum') ? `a map or ${choices}` : `${choices}`)
+      return near === undefined ? fault : { ...fault, message: `${fault.message}: did you mean "${near}"?` }
     }
     case 'minimum': case 'maximum':
       return must(rangeWords(schema))

@@ -16,11 +16,12 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** `, did you mean "x"?` when something is near, else the whole list when that is short, to end a sentence with. */
+/** Ends a sentence about an unknown word: `, did you mean "x"?` when something is near, else with the list if it is short. */
 export function suggestion(word: string, candidates: readonly string[]): string {
   const near = nearest(word, candidates)
   if (near !== undefined) return `, did you mean "${near}"?`
-  return candidates.length > 0 && candidates.length <= 12 ? `: there is ${candidates.join(', ')}` : ''
+  if (candidates.length === 0) return ': none are known'
+  return candidates.length <= 12 ? `: known are ${candidates.join(', ')}` : ''
 }
 
 /** Optimal string alignment: Levenshtein's distance with swapped neighbours as one change. */
