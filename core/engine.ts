@@ -175,13 +175,17 @@ function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   const sent = 'reply' in ending ? ending.reply.status : relay?.response?.status
   const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
   if (error?.code === 'internal_error') exchange.log.error('an exchange failed inside the gateway', { error: reasons(error.cause) })
+  const now = performance.now()
+  // What a complete answer still holds back goes out as soon as this outcome is settled.
+  const due = kind === 'completed' && relay ? relay.outlet.waiting : 0
+  const firstByteAt = relay?.outlet.firstByteAt ?? (due > 0 ? now : undefined)
   return {
     kind,
     status,
     error: error ?? (leftEarly ? clientClosed() : undefined),
-    bytes: relay?.outlet.bytes ?? 0,
-    firstByteMs: relay?.outlet.firstByteAt === undefined ? undefined : relay.outlet.firstByteAt - exchange.startedAt,
-    durationMs: performance.now() - exchange.startedAt
+    bytes: (relay?.outlet.bytes ?? 0) + due,
+    firstByteMs: firstByteAt === undefined ? undefined : firstByteAt - exchange.startedAt,
+    durationMs: now - exchange.startedAt
   }
 }
 
@@ -214,9 +218,11 @@ function send(exchange: LiveExchange, ending: Ending): void {
   if ('error' in ending) return sendFailure(exchange, ending.error)
   if ('reply' in ending) return sendReply(exchange, ending.reply)
   const { relay, end } = ending
-  if (end.error) sendFailure(exchange, end.error)
-  else if (relay.whole) sendWhole(exchange, relay.response!, relay.release())
-  else exchange.client.end(relay.release())
+  if (end.error) return sendFailure(exchange, end.error)
+  if (relay.whole) return sendWhole(exchange, relay.response!, relay.release())
+  // A short stream may have ended before its head was due.
+  if (!exchange.client.headSent) sendHead(exchange, relay.response!)
+  exchange.client.end(relay.release())
 }
 
 /** An error in the client's protocol: a reply, or when the head is out the stream's error event and no end marker. */
