@@ -271,7 +271,9 @@ async function write(socket: Socket, data: Buffer | string): Promise<void> {
   }
   const stop = new AbortController()
   const { signal } = stop
-  await Promise.race([once(socket, 'drain', { signal }), once(socket, 'close', { signal })]).finally(() => stop.abort())
+  // A write to a connection that was just lost returns false as well, and then its error arrives.
+  await Promise.race([once(socket, 'drain', { signal }), once(socket, 'close', { signal })]).catch(() => {})
+  stop.abort()
 }
 
 class Connection implements UpstreamConnection {

@@ -1,0 +1,206 @@
+// Starts the real gateway for a test, in this process or as one of its own, from a complete gateway.yaml.
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { stringify } from 'yaml'
+import { startGateway as start } from '../../core/container.ts'
+import type { Gateway, GatewayOptions } from '../../core/container.ts'
+import type { LogFields, Logger } from '../../core/log.ts'
+import type { RequestRecord } from '../../core/store/requests.ts'
+import { ask, connect } from './client.ts'
+import type { Client, ReceivedReply, RequestParts } from './client.ts'
+import { eventually } from './probe.ts'
+import type { Upstream } from './upstream.ts'
+
+/** The one key of a gateway that declares no others. */
+export const testKey = 'sk-test-000000000000000000000000'
+/** The one model of a gateway with upstreams; its price is one dollar a million tokens of input, two of output. */
+export const testModel = 'test-model'
+const price = { input: 1, output: 2 }
+
+/** Parts of gateway.yaml, as nested as needed: objects are merged into the complete file, everything else replaces. */
+export type Overrides = Readonly<Record<string, unknown>>
+
+/** What a gateway is started with, beside its file. */
+export interface GatewaySetup {
+  /** A channel for each, in this order of priority, all serving {@link testModel}. Without any, `demo` leads to a simulator. */
+  upstreams?: Readonly<Record<string, Upstream>>
+  env?: NodeJS.ProcessEnv
+  plugins?: GatewayOptions['plugins']
+}
+
+/** How a test speaks to a gateway, wherever it runs. */
+export interface TestGateway {
+  readonly url: string
+  readonly adminUrl: string
+  /** Path of its gateway.yaml. */
+  readonly file: string
+  /** Writes the file anew from other overrides; what it declares beside them stays. */
+  configure(overrides: Overrides): void
+  /** A request with {@link testKey} on a connection of its own. */
+  ask(parts: RequestParts): Promise<ReceivedReply>
+  /** A chat completion; the message is `Hi` unless the body says otherwise. */
+  chat(body?: Record<string, unknown>): Promise<ReceivedReply>
+  /** Opens a connection and sends a chat completion on it. */
+  openChat(body?: Record<string, unknown>): Promise<Client>
+  /** The request log's record of a reply, as soon as it is written. */
+  record(reply: { headers: Record<string, string> }): Promise<RequestRecord>
+  /** A GET on the admin listener: its JSON. */
+  admin(path: string): Promise<any>
+}
+
+/** One in this process. */
+export interface LocalGateway extends TestGateway {
+  readonly gateway: Gateway
+  readonly lines: LogLine[]
+}
+
+/** A line that the gateway logged. */
+export interface LogLine {
+  level: string
+  message: string
+  fields: LogFields
+}
+
+/** Starts a gateway in this process; it is closed when the test is over. Text is taken as the whole file. */
+export async function gateway(t: Test, overrides: Overrides | string = {}, setup: GatewaySetup = {}): Promise<LocalGateway> {
+  const file = writeConfig(t, overrides, setup)
+  const lines: LogLine[] = []
+  const options: GatewayOptions = { config: file, log: recordingLog(lines) }
+  if (setup.env) options.env = setup.env
+  if (setup.plugins) options.plugins = setup.plugins
+  const running = await start(options)
+  t.teardown(() => running.close())
+  return { ...speaker(t, file, setup, running.url, running.adminUrl ?? ''), gateway: running, lines }
+}
+
+/** A gateway as a process of its own, for signals and crashes. */
+export interface SpawnedGateway extends TestGateway {
+  readonly process: ChildProcess
+  /** What it has written so far. */
+  readonly output: () => string
+  readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+}
+
+/** Starts a gateway as a process of its own; resolves at its ready line. It is killed when the test is over. */
+export async function spawnGateway(t: Test, overrides: Overrides | string = {}, setup: Omit<GatewaySetup, 'plugins'> = {}): Promise<SpawnedGateway> {
+  const file = writeConfig(t, overrides, setup)
+  const child = spawn(process.execPath, ['core/main.ts', 'start', '--config', file], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...setup.env }
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  let output = ''
+  const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }) as { code: number | null; signal: NodeJS.Signals | null })
+  const [url, adminUrl] = await new Promise<string[]>((resolve, reject) => {
+    const take = (text: Buffer): void => {
+      output += text.toString()
+      const addresses = /^.*ready.*$/m.exec(output)?.[0].match(/http:\/\/[\w.:[\]-]+/g)
+      if (addresses) resolve(addresses)
+    }
+    child.stdout.on('data', take)
+    child.stderr.on('data', take)
+    void exited.then(() => reject(new Error(`the gateway did not start: ${output}`)))
+  })
+  return { ...speaker(t, file, setup, url!, adminUrl!), process: child, output: () => output, exited }
+}
+
+function speaker(t: Test, file: string, setup: GatewaySetup, url: string, adminUrl: string): TestGateway {
+  const model = setup.upstreams ? testModel : 'demo'
+  const headers = { authorization: `Bearer ${testKey}` }
+  const chat = (body: Record<string, unknown> = {}): RequestParts => ({
+    path: '/v1/chat/completions',
+    headers,
+    body: { model, messages: [{ role: 'user', content: 'Hi' }], ...body }
+  })
+  const admin = async (path: string): Promise<any> => {
+    const reply = await ask(t, adminUrl, { path })
+    if (reply.status !== 200) throw new Error(`GET ${path} on the admin listener: ${reply.status} ${reply.text}`)
+    return reply.json()
+  }
+  return {
+    url,
+    adminUrl,
+    file,
+    configure: (overrides) => writeFileSync(file, configText(file, overrides, setup)),
+    ask: (parts) => ask(t, url, { ...parts, headers: { ...headers, ...parts.headers } }),
+    chat: (body) => ask(t, url, chat(body)),
+    async record({ headers: { 'x-request-id': id } }) {
+      let found: RequestRecord | undefined
+      await eventually(async () => {
+        found = (await admin(`/admin/v1/requests?request_id=${id}`)).data[0]
+        return found !== undefined
+      })
+      return found!
+    },
+    openChat: async (body) => (await connect(t, url)).send(chat(body)),
+    admin
+  }
+}
+
+function writeConfig(t: Test, overrides: Overrides | string, setup: GatewaySetup): string {
+  const file = join(t.testdir(), 'gateway.yaml')
+  writeFileSync(file, typeof overrides === 'string' ? overrides : configText(file, overrides, setup))
+  return file
+}
+
+function configText(file: string, overrides: Overrides, { upstreams }: GatewaySetup): string {
+  const channels = upstreams
+    ? Object.fromEntries(Object.entries(upstreams).map(([name, upstream], priority) => [name, channelTo(upstream, name, priority)]))
+    : { demo: { protocol: 'simulator', models: { demo: 'demo' } } }
+  return stringify(
+    merge(
+      {
+        listen: { host: '127.0.0.1', port: 0 },
+        admin: { host: '127.0.0.1', port: 0 },
+        store: { sqlite: join(file, '..', 'sluice.db'), durability: 'process' },
+        channels,
+        models: { [upstreams ? testModel : 'demo']: { price } },
+        tenants: { acme: {} },
+        keys: [{ name: 'test', key: testKey, tenant: 'acme' }],
+        chain: [
+          { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
+        ]
+      },
+      overrides
+    )
+  )
+}
+
+function channelTo(upstream: Upstream, name: string, priority: number): unknown {
+  return {
+    protocol: 'openai',
+    base_url: upstream.url.href,
+    credential: `upstream-secret-of-${name}`,
+    private: true,
+    models: { [testModel]: testModel },
+    priority
+  }
+}
+
+function merge(base: unknown, over: unknown): unknown {
+  if (!isMap(base) || !isMap(over)) return over
+  const merged: Record<string, unknown> = { ...base }
+  for (const [key, value] of Object.entries(over)) merged[key] = key in base ? merge(base[key], value) : value
+  return merged
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function recordingLog(lines: LogLine[], always: LogFields = {}): Logger {
+  const write = (level: string) => (message: string, fields?: LogFields): void => {
+    lines.push({ level, message, fields: { ...always, ...fields } })
+  }
+  return {
+    debug: write('debug'),
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
+    child: (fields) => recordingLog(lines, { ...always, ...fields })
+  }
+}
