@@ -75,10 +75,12 @@ export class TestClient implements Client {
   readonly over: Promise<void>
   /** Resolves when the first byte of a streamed answer is there. */
   readonly began: Promise<void>
+  readonly #body: Readable
   #over!: () => void
   #begin!: () => void
 
-  constructor() {
+  constructor(body: Readable) {
+    this.#body = body
     this.over = new Promise((resolve) => (this.#over = resolve))
     this.began = new Promise((resolve) => (this.#begin = resolve))
   }
@@ -116,6 +118,7 @@ export class TestClient implements Client {
   /** Closes the connection from the client's side. */
   leave(): void {
     this.gone = true
+    this.#body.destroy()
     this.onGone?.()
   }
 
@@ -246,8 +249,9 @@ export class Workbench {
   }
 
   start({ method = 'POST', target = '/v1/chat/completions', headers = {}, body = {} }: Ask = {}): Pending {
-    const client = new TestClient()
-    const content = body instanceof Readable ? body : Readable.from([Buffer.from(typeof body === 'string' ? body : JSON.stringify({ model: 'demo', messages: [], ...(body as object) }))])
+    const text = typeof body === 'string' ? body : JSON.stringify({ model: 'demo', messages: [], ...(body as object) })
+    const content = body instanceof Readable ? body : Readable.from([Buffer.from(text)])
+    const client = new TestClient(content)
     const all = { authorization: 'Bearer sk-test-key', ...headers }
     const finished = async (): Promise<Answer> => {
       await client.over

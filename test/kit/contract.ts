@@ -1,0 +1,158 @@
+// What every plugin owes to the core, checked in one line of its test.
+import { Readable } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { definePlugin, GatewayError } from '../../core/contract.ts'
+import type { Plugin } from '../../core/contract.ts'
+import { checkerOf } from '../../core/schema-check.ts'
+import { plugins } from '../../plugins/index.ts'
+import { eventually } from './probe.ts'
+import { bytes, endOfBody, events, head, reset, stall, Upstream } from './upstream.ts'
+import { channelTo, chatAnswer, chatEvents, key, Workbench } from './workbench.ts'
+import type { Answer, Sections } from './workbench.ts'
+
+/** What is particular to a plugin. */
+export interface Particulars {
+  /** Options that are fine; the first, or none at all, are those it runs with. */
+  accepts?: readonly object[]
+  /** Options with what must be said of them. */
+  refuses?: readonly (readonly [options: object, problem: RegExp])[]
+  /** Plugins that fill what it needs, when they are not those of plugins/index.ts. */
+  above?: readonly Plugin[]
+}
+
+/** Stands below the plugin and refuses, when the request asks for it. */
+const refuser = definePlugin({
+  name: 'refuser',
+  summary: 'Refuses what asks to be refused.',
+  options: {},
+  setup: () => ({
+    onRequest(exchange) {
+      if ('x-refuse' in exchange.request.headers) throw new GatewayError('content_blocked', 'As asked.')
+    }
+  })
+})
+
+/**
+ * Checks a plugin's options, its order in a chain, and that it gives back what it took however an exchange ends: each way
+ * to end is gone through several times with a key that may have one request at a time, and then a request must pass.
+ */
+export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses = [], above = [] }: Particulars = {}): void {
+  void t.test(`${plugin.name}: options are documented and checked`, (t) => {
+    const check = checkerOf(plugin.options, plugin.required)
+    t.match(plugin.name, /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/, 'the name is kebab-case')
+    t.match(plugin.summary, /^[A-Z].*\.$/s, 'the summary is a sentence')
+    for (const [name, option] of Object.entries(plugin.options)) {
+      t.match(name, /^[a-z][a-z0-9_]*$/, `${name} is snake_case`)
+      t.match(option.description, /^[A-Z`].*\.$/s, `${name} has a description that is a sentence`)
+    }
+    if (plugin.required.length === 0) t.same(check({}).faults, [], 'nothing has to be given')
+    for (const options of accepts) t.same(check(options).faults, [], `accepts ${JSON.stringify(options)}`)
+    t.match(check({ ...accepts[0], 'no-such-option': 1 }).faults, [{ pointer: '/no-such-option', message: /unknown key/ }])
+    for (const [options, problem] of refuses) {
+      t.match(check(options).faults.map(({ message }) => message).join('; '), problem, `refuses ${JSON.stringify(options)}`)
+    }
+    t.end()
+  })
+
+  void t.test(`${plugin.name}: whatever it takes it gives back, however an exchange ends`, async (t) => {
+    const upstream = await Upstream.start(t)
+    const bench = await open(t, upstream, plugin, accepts[0] ?? {}, above)
+    const passes = async (after: string): Promise<void> => {
+      for (const stream of [false, true]) {
+        if (stream) upstream.sse(chatEvents())
+        else upstream.json(chatAnswer())
+        const answer = await bench.send({ body: { stream } })
+        t.equal(answer.status, 200, `a ${stream ? 'streamed' : 'plain'} request passes ${after}`)
+        t.ok(answer.complete, 'and its answer is complete')
+        t.equal(answer.outcome.kind, 'completed')
+        for (const slot of plugin.provides) t.not(answer.exchange.find(slot), undefined, `the slot ${slot.name} is filled`)
+      }
+    }
+    await passes('at first')
+    for (const [how, way] of Object.entries(ways)) {
+      for (let i = 0; i < 3; i++) {
+        const answer = await way(bench, upstream)
+        t.not(answer.outcome.kind, 'completed', how)
+        t.not(answer.outcome.error?.code, 'internal_error', how)
+      }
+      await passes(`after ${how}`)
+    }
+    t.same(bench.ledger.open, [], 'no reservation is left open')
+    t.equal(bench.running, 0, 'no exchange is left running')
+    const complaints = bench.log.filter(({ level, fields }) => level === 'error' && fields['plugin'] === plugin.name && 'error' in fields)
+    t.same(complaints, [], 'no hook failed')
+  })
+
+  void t.test(`${plugin.name}: a generation leaves nothing behind`, async (t) => {
+    const upstream = await Upstream.start(t)
+    const before = handles().length
+    const bench = await open(t, upstream, plugin, accepts[0] ?? {}, above)
+    for (let i = 0; i < 3; i++) await bench.reload(sections(upstream, plugin, accepts[0] ?? {}, above))
+    upstream.json(chatAnswer())
+    t.equal((await bench.send()).status, 200)
+    await bench.close()
+    await eventually(() => handles().length <= before)
+    t.pass('no timer and no file is left')
+  })
+}
+
+/** Ways of an exchange to end that are no complete answer. */
+const ways: Readonly<Record<string, (bench: Workbench, upstream: Upstream) => Promise<Answer>>> = {
+  'a refusal below it': (bench) => bench.send({ headers: { 'x-refuse': 'yes' } }),
+  'a body that can not be read': (bench) => bench.send({ body: '{' }),
+  'a body that never ends': async (bench) => {
+    const { client, answer } = bench.start({ body: new Readable({ read() {} }) })
+    await turn()
+    client.leave()
+    return answer
+  },
+  'a refusal by the upstream': (bench, upstream) => {
+    upstream.json({ error: { message: 'no', type: 'invalid_request_error', code: 'bad' } }, { status: 400 })
+    return bench.send()
+  },
+  'a failure of the upstream': (bench, upstream) => {
+    upstream.json({ error: { message: 'broken' } }, { status: 500 })
+    return bench.send()
+  },
+  'a connection that breaks': (bench, upstream) => {
+    upstream.script(reset())
+    return bench.send()
+  },
+  'a stream that is cut': (bench, upstream) => {
+    upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 3)), endOfBody())
+    return bench.send({ body: { stream: true } })
+  },
+  'a client that leaves before the answer': async (bench, upstream) => {
+    const seen = upstream.requests.length
+    upstream.script(stall())
+    const { client, answer } = bench.start()
+    await upstream.request(seen)
+    client.leave()
+    return answer
+  },
+  'a client that leaves in the middle of a stream': async (bench, upstream) => {
+    upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 3)), bytes(': more to come\n\n'), stall())
+    const { client, answer } = bench.start({ body: { stream: true } })
+    await client.began
+    client.leave()
+    return answer
+  }
+}
+
+function open(t: Test, upstream: Upstream, plugin: Plugin, options: object, above: readonly Plugin[]): Promise<Workbench> {
+  return Workbench.open(t, sections(upstream, plugin, options, above), { more: [...above, plugin, refuser] })
+}
+
+/** The default chain with the plugin in its place, or above `route` when it has none there. */
+function sections(upstream: Upstream, plugin: Plugin, options: object, above: readonly Plugin[]): Sections {
+  const chain: unknown[] = [...plugins.keys()].map((name) => ({ [name]: name === plugin.name ? options : name === 'log' ? { sink: 'none' } : {} }))
+  const added = plugins.has(plugin.name) ? [] : [{ [plugin.name]: options }]
+  chain.splice([...plugins.keys()].indexOf('route'), 0, ...above.map(({ name }) => name), ...added)
+  return { channels: { a: channelTo(upstream) }, keys: [key({ limits: { concurrency: 1 } })], chain: [...chain, 'refuser'] }
+}
+
+/** What keeps the process alive and belongs to this test: timers and files. */
+function handles(): string[] {
+  return process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('FS'))
+}

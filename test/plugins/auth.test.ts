@@ -1,0 +1,183 @@
+// Who is let in: credentials in every place and spelling, scopes of keys, and models that stay invisible.
+import { Readable } from 'node:stream'
+import t from 'tap'
+import { caller } from '../../core/slots.ts'
+import { presentedKey } from '../../plugins/auth/credential.ts'
+import auth from '../../plugins/auth/index.ts'
+import { pluginContract } from '../kit/contract.ts'
+import { Upstream } from '../kit/upstream.ts'
+import { channelTo, chatAnswer, key, Workbench } from '../kit/workbench.ts'
+import type { Answer } from '../kit/workbench.ts'
+
+pluginContract(t, auth, { refuses: [[{ keys: [] }, /unknown key/]] })
+
+const day = 86_400_000
+const date = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
+
+async function open(t: Parameters<typeof Workbench.open>[0]): Promise<Workbench> {
+  const upstream = (await Upstream.start(t)).json(chatAnswer())
+  for (let i = 0; i < 30; i++) upstream.json(chatAnswer())
+  const price = { input: 1, output: 1 }
+  return Workbench.open(t, {
+    channels: { a: channelTo(upstream, { models: { demo: 'demo', hidden: 'hidden', old: 'old' } }) },
+    models: {
+      demo: { price },
+      hidden: { price },
+      old: { price, deprecated: { since: '2026-09-01', sunset: '2027-03-01', replacement: 'family/demo 2' } }
+    },
+    tenants: { acme: { models: ['demo', 'old', 'gone'] }, other: {} },
+    keys: [
+      key({}),
+      key({ name: 'other', key: 'sk-other-key', tenant: 'other' }),
+      key({ name: 'late', key: 'sk-late-key', expires: date(Date.now() - day) }),
+      key({ name: 'soon', key: 'sk-soon-key', expires: date(Date.now() + 2 * day) }),
+      key({ name: 'lists', key: 'sk-lists-key', endpoints: ['models'] })
+    ]
+  })
+}
+
+function code({ body }: Answer): string | undefined {
+  return (JSON.parse(body) as { error?: { code: string } }).error?.code
+}
+
+t.test('a key is found in every place and spelling that clients use', async (t) => {
+  const bench = await open(t)
+  const spellings: Record<string, string | string[]>[] = [
+    { authorization: 'Bearer sk-test-key' },
+    { authorization: 'bearer sk-test-key' },
+    { authorization: 'BEARER   sk-test-key  ' },
+    { authorization: 'Bearer\tsk-test-key' },
+    { authorization: '', 'x-api-key': 'sk-test-key' },
+    { authorization: 'Bearer ', 'x-api-key': 'sk-test-key' },
+    { authorization: 'Basic dXNlcjpwYXNz', 'x-api-key': 'sk-test-key' },
+    { authorization: '', 'x-goog-api-key': ' sk-test-key ' },
+    { authorization: 'Bearer sk-test-key', 'x-api-key': 'sk-test-key', 'x-goog-api-key': 'sk-test-key' },
+    { authorization: 'Bearer sk-test-key', 'x-api-key': '' },
+    { authorization: ['Bearer sk-test-key', 'Bearer sk-test-key'] },
+    { authorization: '', 'x-api-key': 'sk-test-key, sk-test-key' }
+  ]
+  for (const headers of spellings) {
+    const answer = await bench.send({ headers })
+    t.equal(answer.status, 200, JSON.stringify(headers))
+    t.equal(answer.exchange.get(caller).key, 'test-key')
+  }
+})
+
+t.test('the query carries a key only on the paths of the protocol that puts it there', async (t) => {
+  const endpoint = { name: 'chat', method: 'POST', protocol: 'openai-chat', upstreamPath: undefined, billable: true } as const
+  for (const path of ['/v1beta/models/demo:generateContent', '/v1beta/models', '/v1/models/demo:streamGenerateContent']) {
+    const request = { method: 'POST', path, query: 'alt=sse&key=sk-test-key', headers: {}, endpoint, argument: '', remoteAddress: '' }
+    t.equal(presentedKey(request), 'sk-test-key', path)
+    t.throws(() => presentedKey({ ...request, headers: { 'x-goog-api-key': 'sk-other-key' } }), { code: 'conflicting_credentials' })
+    t.throws(() => presentedKey({ ...request, query: 'key=' }), { code: 'missing_api_key' })
+  }
+  const bench = await open(t)
+  const answer = await bench.send({ target: '/v1/chat/completions?key=sk-test-key', headers: { authorization: '' } })
+  t.equal(answer.status, 401)
+  t.equal(code(answer), 'missing_api_key')
+})
+
+t.test('two different keys are refused wherever they stand, whichever of them is valid', async (t) => {
+  const bench = await open(t)
+  const conflicts: Record<string, string | string[]>[] = [
+    { 'x-api-key': 'sk-other-key' },
+    { 'x-api-key': 'sk-unknown' },
+    { authorization: 'Bearer sk-unknown', 'x-api-key': 'sk-test-key' },
+    { 'x-goog-api-key': 'sk-other-key' },
+    { authorization: ['Bearer sk-test-key', 'Bearer sk-other-key'] },
+    { authorization: 'Bearer sk-test-key, Bearer sk-other-key' },
+    { authorization: '', 'x-api-key': ['sk-test-key', 'sk-other-key'] }
+  ]
+  for (const headers of conflicts) {
+    const answer = await bench.send({ headers })
+    t.equal(answer.status, 401, JSON.stringify(headers))
+    t.equal(code(answer), 'conflicting_credentials')
+    t.equal(answer.exchange.find(caller), undefined)
+  }
+})
+
+t.test('a wrong key gets the same words whatever is wrong with it, and never sees itself again', async (t) => {
+  const bench = await open(t)
+  const bodies = new Set<string>()
+  for (const wrong of ['sk-wrong', 'sk-test-keyy', 'sk-test-ke', "' OR 1=1 --", '\u00e9\u00e8', 'x'.repeat(8000)]) {
+    const answer = await bench.send({ headers: { authorization: `Bearer ${wrong}` } })
+    t.equal(answer.status, 401)
+    t.equal(code(answer), 'invalid_api_key')
+    t.notOk(answer.body.includes(wrong))
+    bodies.add(answer.body)
+  }
+  t.equal(bodies.size, 1)
+  const none = await bench.send({ headers: { authorization: '' } })
+  t.equal(none.status, 401)
+  t.equal(code(none), 'missing_api_key')
+})
+
+t.test('an expired key says so, one that expires later works', async (t) => {
+  const bench = await open(t)
+  const late = await bench.send({ headers: { authorization: 'Bearer sk-late-key' } })
+  t.equal(late.status, 401)
+  t.equal(code(late), 'expired_api_key')
+  t.equal(bench.records.at(-1)?.key, 'late', 'operators see whose it was')
+  t.equal((await bench.send({ headers: { authorization: 'Bearer sk-soon-key' } })).status, 200)
+})
+
+t.test('a key calls only the endpoints it is for', async (t) => {
+  const bench = await open(t)
+  const headers = { authorization: 'Bearer sk-lists-key' }
+  const chat = await bench.send({ headers })
+  t.equal(chat.status, 403)
+  t.equal(code(chat), 'endpoint_not_allowed')
+  t.equal((await bench.send({ method: 'GET', target: '/v1/models', headers })).status, 200)
+})
+
+t.test('a model that is hidden by any layer answers exactly as one that does not exist', async (t) => {
+  const bench = await open(t)
+  const about = async (model: string): Promise<string> => {
+    const answer = await bench.send({ body: { model } })
+    t.equal(answer.status, 404, model)
+    t.equal(code(answer), 'model_not_found')
+    t.equal(answer.exchange.attempts.length, 0)
+    return answer.body.replaceAll(model, 'NAME')
+  }
+  t.equal(await about('hidden'), await about('nothing'))
+  t.equal(await about('gone'), await about('nothing'), 'allowed to the tenant and not in the catalogue')
+  const long = await bench.send({ body: { model: 'm'.repeat(100_000) } })
+  t.equal(long.status, 404)
+  t.ok(long.body.length < 1000)
+})
+
+t.test('the body of a request is not read before its key is known', async (t) => {
+  const bench = await open(t)
+  let read = false
+  const body = new Readable({
+    read() {
+      read = true
+      this.push(Buffer.from('{"model":"demo"}'))
+      this.push(null)
+    }
+  })
+  t.equal((await bench.send({ headers: { authorization: 'Bearer sk-wrong' }, body })).status, 401)
+  t.notOk(read)
+})
+
+t.test('a body that is no JSON object is refused after the key and before anything else', async (t) => {
+  const bench = await open(t)
+  const answer = await bench.send({ body: '{"model":"demo"' })
+  t.equal(answer.status, 400)
+  t.equal(code(answer), 'invalid_json')
+  t.equal(bench.ledger.rows.length, 0)
+})
+
+t.test('every reply about a deprecated model says when it goes and what follows it', async (t) => {
+  const bench = await open(t)
+  const retiring = {
+    deprecation: '@1788220800',
+    sunset: 'Mon, 01 Mar 2027 00:00:00 GMT',
+    link: '</v1/models/family%2Fdemo%202>; rel="successor-version"'
+  }
+  t.match((await bench.send({ body: { model: 'old' } })).headers, retiring)
+  const refused = await bench.send({ body: { model: 'old', max_tokens: 0 } })
+  t.equal(refused.status, 400)
+  t.match(refused.headers, retiring, 'errors included')
+  t.notOk('deprecation' in (await bench.send()).headers)
+})
