@@ -13,8 +13,6 @@ import type { Watchdog } from './watchdog.ts'
 export interface AttemptParts {
   transport: Transport
   watchdog: Watchdog
-  /** Milliseconds that a client may read nothing. */
-  clientStall: number
 }
 
 /**
@@ -70,7 +68,7 @@ async function begin(exchange: LiveExchange, chain: Chain, attempt: Attempt, par
     streaming,
     client: exchange.client,
     watchdog: parts.watchdog,
-    clientStall: parts.clientStall,
+    clientStall: exchange.limits.clientStall,
     accept: (response) => stagesOf(exchange, chain, response)
   })
   exchange.relay = relay

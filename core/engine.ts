@@ -1,6 +1,5 @@
 // Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
 import { attemptAnswer, clientClosed } from './attempts.ts'
-import type { AttemptParts } from './attempts.ts'
 import { readBody, RequestBody } from './body.ts'
 import type { BodyMemory } from './body.ts'
 import type { Chain } from './chain.ts'
@@ -14,16 +13,18 @@ import type { Logger } from './log.ts'
 import { answerModels } from './models.ts'
 import type { Relay, RelayEnd } from './relay.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
-import type { Limits } from './settings.ts'
+import type { Transport } from './transport.ts'
+import type { Watchdog } from './watchdog.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
 type Ending = { reply: Reply } | { relay: Relay; end: RelayEnd } | { error: GatewayError }
 
 /** What the engine works with; all of it outlives the exchanges. */
-export interface EngineParts extends AttemptParts {
+export interface EngineParts {
   generations: Generations
+  transport: Transport
+  watchdog: Watchdog
   memory: BodyMemory
-  limits: Limits
   log: Logger
 }
 
@@ -34,6 +35,7 @@ export class Engine {
   /** Answers read to their end for their usage although the client has left. */
   #drained = 0
   #refusing = false
+  #onIdle: (() => void) | undefined
 
   constructor(parts: EngineParts) {
     this.#parts = parts
@@ -49,6 +51,11 @@ export class Engine {
     this.#refusing = true
   }
 
+  /** Resolves when no exchange is running: the last one has been settled. */
+  idle(): Promise<void> {
+    return this.#running.size === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onIdle = resolve))
+  }
+
   /** Ends answers still under way with an error in the client's protocol; each is settled as usual. */
   stop(): void {
     for (const { relay } of this.#running) relay?.fail(new GatewayError('draining', 'The gateway is being restarted.'))
@@ -56,16 +63,16 @@ export class Engine {
 
   /** Begins an exchange. Never throws and never rejects; the answer goes to the request's client. */
   handle(incoming: Incoming): void {
+    const generation = this.#parts.generations.enter()
     const mark = incoming.target.indexOf('?')
     const match = matchEndpoint(incoming.method, mark === -1 ? incoming.target : incoming.target.slice(0, mark))
     const read = (exchange: LiveExchange): Promise<RequestBody> | RequestBody => this.#read(incoming, exchange)
-    const exchange = new LiveExchange(incoming, match?.endpoint ?? unknownEndpoint, match?.argument ?? '', read, this.#parts.log)
+    const exchange = new LiveExchange(incoming, match?.endpoint ?? unknownEndpoint, match?.argument ?? '', generation.config.settings.limits, read, this.#parts.log)
     const refusal = match?.endpoint ? (this.#refusing ? restarting() : undefined) : noRoute(incoming, match?.allow)
-    void this.#run(exchange, refusal)
+    void this.#run(exchange, generation, refusal)
   }
 
-  async #run(exchange: LiveExchange, refusal: GatewayError | undefined): Promise<void> {
-    const generation = this.#parts.generations.enter()
+  async #run(exchange: LiveExchange, generation: Generation, refusal: GatewayError | undefined): Promise<void> {
     this.#running.add(exchange)
     exchange.client.onGone = () => this.#leave(exchange)
     let ending: Ending
@@ -87,6 +94,7 @@ export class Engine {
     } finally {
       exchange.client.onGone = null
       this.#running.delete(exchange)
+      if (this.#running.size === 0) this.#onIdle?.()
       this.#parts.memory.give(exchange.heldBytes)
       generation.leave()
     }
@@ -129,8 +137,8 @@ export class Engine {
   }
 
   #leave(exchange: LiveExchange): void {
-    const { onDisconnect, disconnectDrain } = this.#parts.limits
-    const { relay } = exchange
+    const { relay, limits } = exchange
+    const { onDisconnect, disconnectDrain } = limits
     exchange.gone = true
     exchange.abort()
     if (!relay || relay.over) return
@@ -146,7 +154,8 @@ export class Engine {
 
   #read(incoming: Incoming, exchange: LiveExchange): Promise<RequestBody> | RequestBody {
     if (exchange.request.endpoint.method !== 'POST') return RequestBody.none
-    const { memory, limits } = this.#parts
+    const { memory } = this.#parts
+    const { limits } = exchange
     const { headers } = incoming
     const encoding = String(headers['content-encoding'] ?? 'identity')
     if (encoding !== 'identity') {

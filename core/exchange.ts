@@ -10,6 +10,7 @@ import { GatewayError } from './errors.ts'
 import type { Logger } from './log.ts'
 import { protocols } from './protocols/index.ts'
 import type { Relay } from './relay.ts'
+import type { Limits } from './settings.ts'
 import type { Slot } from './slots.ts'
 
 type Release = (outcome: Outcome) => Awaitable<void>
@@ -21,6 +22,8 @@ export class LiveExchange implements Exchange {
   readonly startedAt = performance.now()
   readonly request: ClientRequest
   readonly client: Client
+  /** Of the generation it began with. */
+  readonly limits: Limits
   readonly attempts: Attempt[] = []
   /** Promises that the first byte waits for. */
   readonly holds: Promise<void>[] = []
@@ -42,13 +45,14 @@ export class LiveExchange implements Exchange {
   #streaming = false
 
   /** `read` is called at most once. */
-  constructor(incoming: Incoming, endpoint: Endpoint, argument: string, read: (exchange: LiveExchange) => Awaitable<RequestBody>, log: Logger) {
+  constructor(incoming: Incoming, endpoint: Endpoint, argument: string, limits: Limits, read: (exchange: LiveExchange) => Awaitable<RequestBody>, log: Logger) {
     const { method, target, headers, remoteAddress } = incoming
     const mark = target.indexOf('?')
     const path = mark === -1 ? target : target.slice(0, mark)
     const query = mark === -1 ? '' : target.slice(mark + 1)
     this.request = { method, path, query, headers, endpoint, argument, remoteAddress }
     this.client = incoming.client
+    this.limits = limits
     this.#read = () => read(this)
     this.#log = log
   }

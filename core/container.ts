@@ -1,0 +1,194 @@
+// Puts the program together: which service is made of which, in what order they start, and how they stop.
+import './reflect.ts'
+import { container as root, instanceCachingFactory } from 'tsyringe'
+import type { DependencyContainer } from 'tsyringe'
+import { plugins as shippedPlugins } from '../plugins/index.ts'
+import { AdminServer } from './admin/server.ts'
+import { BodyMemory } from './body.ts'
+import { compileChain } from './chain.ts'
+import { ConfigError, ConfigReader } from './configuration.ts'
+import type { Plugin, PluginContext } from './contract.ts'
+import { Engine } from './engine.ts'
+import { Generations, Shared } from './generation.ts'
+import type { GenerationParts } from './generation.ts'
+import { openKeyring } from './keyring.ts'
+import { createLogger } from './log.ts'
+import type { Logger } from './log.ts'
+import { Metrics } from './metrics.ts'
+import { observeProgram } from './program-metrics.ts'
+import { fixedChanges, Reloader } from './reload.ts'
+import type { ReloadResult } from './reload.ts'
+import { Server } from './server.ts'
+import type { Config, Settings } from './settings.ts'
+import { MemoryLimits } from './store/memory-limits.ts'
+import type { Services } from './store/services.ts'
+import { openStore } from './store/store.ts'
+import type { Store } from './store/store.ts'
+import { UndiciTransport } from './transport.ts'
+import { Watchdog } from './watchdog.ts'
+
+/** How a gateway is started. */
+export interface GatewayOptions {
+  /** Path of gateway.yaml. */
+  config: string
+  /** For `${VAR}`; default the process's own. */
+  env?: NodeJS.ProcessEnv
+  /** What `chain:` may name; default the shipped plugins. */
+  plugins?: ReadonlyMap<string, Plugin>
+  /** Default: JSON lines on standard error. */
+  log?: Logger
+}
+
+/** A running gateway. */
+export interface Gateway {
+  /** `http://127.0.0.1:8080`; clients are given this with `/v1`. */
+  readonly url: string
+  /** Undefined when the file turns the admin listener off. */
+  readonly adminUrl: string | undefined
+  /** The configuration in use. */
+  readonly config: Config
+  /** Reads the file again; resolves also when it is refused, with the reasons. */
+  reload(reason: string): Promise<ReloadResult>
+  /** Stops: with `drain` running exchanges may end within `limits.drain_timeout`, otherwise they are ended now. Each is settled. */
+  close(options?: { drain?: boolean }): Promise<{ cut: number }>
+}
+
+/** A symbol that carries the type of what it stands for. */
+type Token<T> = symbol & { readonly type?: T }
+
+function token<T>(name: string): Token<T> {
+  return Symbol(name)
+}
+
+const tokens = {
+  log: token<Logger>('log'),
+  settings: token<Settings>('settings'),
+  store: token<Store>('store'),
+  services: token<Services>('services'),
+  metrics: token<Metrics>('metrics'),
+  generations: token<Generations>('generations'),
+  transport: token<UndiciTransport>('transport'),
+  engine: token<Engine>('engine'),
+  server: token<Server>('server')
+}
+
+/** Says how each service is made of others; nothing is made before it is asked for, and then once. */
+function wire(log: Logger, settings: Settings, store: Store): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
+  const container: DependencyContainer = root.createChildContainer()
+  const get = <T>(key: Token<T>): T => container.resolve<T>(key)
+  const give = <T>(key: Token<T>, value: T): void => void container.register<T>(key, { useValue: value })
+  const make = <T>(key: Token<T>, factory: () => T): void => void container.register<T>(key, { useFactory: instanceCachingFactory(factory) })
+  give(tokens.log, log)
+  give(tokens.settings, settings)
+  give(tokens.store, store)
+  make(tokens.metrics, () => new Metrics())
+  make(tokens.transport, () => new UndiciTransport())
+  make(tokens.services, () => {
+    const { keys, ledger, requests } = get(tokens.store)
+    return { keys, ledger, requests, limits: new MemoryLimits() }
+  })
+  make(tokens.engine, () => {
+    const memory = new BodyMemory(get(tokens.settings).limits.bodyMemory)
+    return new Engine({ generations: get(tokens.generations), transport: get(tokens.transport), watchdog: new Watchdog(), memory, log })
+  })
+  make(tokens.server, () => {
+    const { listen, limits } = get(tokens.settings)
+    const engine = get(tokens.engine)
+    return new Server({ listen, limits, log, handle: (incoming) => engine.handle(incoming), onDrainTimeout: () => engine.stop() })
+  })
+  return { give, get }
+}
+
+/** Everything a file describes, checked and set up, ready to go live. */
+async function prepare(
+  config: Config,
+  plugins: ReadonlyMap<string, Plugin>,
+  { services, metrics, log, shared }: { services: Services; metrics: Metrics; log: Logger; shared: Shared }
+): Promise<GenerationParts> {
+  const { catalogue, problems } = openKeyring(config, services.keys)
+  if (!catalogue) throw new ConfigError(problems)
+  const { share, drop } = shared.user()
+  const context = (plugin: Plugin): PluginContext => ({ catalogue, services, metrics, log: log.child({ plugin: plugin.name }), share })
+  try {
+    return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
+  } catch (error) {
+    drop()
+    throw error
+  }
+}
+
+/**
+ * Starts a gateway: configuration, store with its recovery, chain, and last the listeners.
+ * @throws ConfigError when the file can not be used; Error when the store or an address can not be had
+ */
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const { config: file, env = process.env, plugins = shippedPlugins, log = createLogger() } = options
+  const reader = new ConfigReader({ file, env, plugins })
+  const stops: (() => Promise<unknown>)[] = [() => reader.close()]
+  const stop = async (): Promise<void> => {
+    for (const close of stops.reverse()) await close().catch((error: unknown) => log.error('a service could not be stopped', { error: String(error) }))
+  }
+  try {
+    const first = await reader.read()
+    const store = await openStore({ file: first.settings.store.sqlite, durability: first.settings.store.durability })
+    stops.push(() => store.close())
+    const { give, get } = wire(log, first.settings, store)
+    const shared = new Shared()
+    const parts = { services: get(tokens.services), metrics: get(tokens.metrics), log, shared }
+    const generations = new Generations(await prepare(first, plugins, parts), log)
+    give(tokens.generations, generations)
+    stops.push(() => generations.close())
+    const transport = get(tokens.transport)
+    stops.push(() => transport.close())
+
+    const reloader = new Reloader(
+      {
+        log,
+        explain: (error) => (error instanceof ConfigError ? error.problems : [{ place: file, message: String((error as Error).message) }]),
+        async build() {
+          const next = await reader.read()
+          const fixed = fixedChanges(first.settings, next.settings)
+          if (fixed.length > 0) {
+            throw new ConfigError(fixed.map((name) => ({ place: file, message: `${name} can not change while the gateway runs: restart it` })))
+          }
+          generations.replace(await prepare(next, plugins, parts), next.settings.limits.drainTimeout)
+          return next.hash
+        }
+      },
+      first.hash
+    )
+    const engine = get(tokens.engine)
+    const server = get(tokens.server)
+    const { host, port, protocol } = await server.listen()
+    stops.push(() => server.close())
+    observeProgram({ metrics: parts.metrics, server, engine, transport, store, reloader })
+    let draining = false
+    const admin =
+      first.settings.admin &&
+      (await AdminServer.start({ settings: first.settings.admin, store, metrics: parts.metrics, generations, shared, reloader, log, draining: () => draining }))
+    if (admin) stops.push(() => admin.close())
+
+    let closed: Promise<{ cut: number }> | undefined
+    return {
+      url: `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`,
+      adminUrl: admin?.url,
+      get config() {
+        return generations.current.config
+      },
+      reload: (reason) => reloader.reload(reason),
+      close({ drain = false } = {}) {
+        draining = true
+        closed ??= (async () => {
+          const result = await server.drain(drain ? generations.current.config.settings.limits.drainTimeout : 0)
+          await engine.idle()
+          await stop()
+          return result
+        })()
+        return closed
+      }
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
