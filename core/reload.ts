@@ -1,69 +1,123 @@
-// Reloads the configuration: one at a time, all or nothing, with the outcome kept for whoever asks.
+// Takes a changed gateway.yaml over, one reload at a time, or says why it was not.
 import { isDeepStrictEqual } from 'node:util'
+import { ConfigError } from './configuration.ts'
 import type { Logger } from './log.ts'
-import type { Problem, Settings } from './settings.ts'
+import type { PluginMetrics } from './metrics.ts'
+import { isMap } from './schema-check.ts'
+import type { Config, Problem, Settings } from './settings.ts'
 
-/** How a reload ended. */
+/** What came of a reload. */
 export interface ReloadResult {
-  /** RFC 3339. */
-  time: string
-  /** `start`, `file`, `signal`, `admin`. */
-  reason: string
   ok: boolean
-  /** SHA-256 of the file in use after it. */
+  /** What asked for it: `SIGHUP`, `file changed`, `admin API`. */
+  reason: string
+  /** Unix milliseconds of its end. */
+  time: number
+  durationMs: number
+  /** Of the configuration in use afterwards. */
   hash: string
-  /** Why the new file is not in use; empty when it is. */
+  /** Why the file was refused; empty when it was not. */
   problems: readonly Problem[]
 }
 
-/** What a reload needs; `build` reads, checks and swaps, and throws when it did not. */
-export interface ReloadParts {
+/** What a reloader works with. */
+export interface ReloaderParts {
+  /** The configuration in use. */
+  current(): Config
+  /** @throws ConfigError with what is wrong with the file */
+  read(): Promise<Config>
+  /** Builds what the configuration says beside what runs, and swaps. @throws anything, before the swap: then nothing changed */
+  apply(next: Config): Promise<void>
   log: Logger
-  /** Resolves with the hash of the file that is now in use. */
-  build(): Promise<string>
-  /** Turns what `build` threw into problems. */
-  explain(error: unknown): readonly Problem[]
+  metrics: PluginMetrics
 }
 
-/** Runs reloads one after another. Requests that come while one runs share the next. */
+/** Reloads the configuration. */
 export class Reloader {
-  /** The latest outcome; the start counts as the first. */
-  last: ReloadResult
-  readonly #parts: ReloadParts
-  #running: Promise<ReloadResult> | undefined
-  #next: Promise<ReloadResult> | undefined
+  readonly #parts: ReloaderParts
+  readonly #successful
+  readonly #timestamp
+  readonly #count
+  #tail: Promise<unknown> = Promise.resolve()
+  #queued: Promise<ReloadResult> | undefined
+  #last: ReloadResult | undefined
 
-  constructor(parts: ReloadParts, hash: string) {
+  /** Made when the first configuration is in use: that counts as a success in the metrics. */
+  constructor(parts: ReloaderParts) {
     this.#parts = parts
-    this.last = { time: new Date().toISOString(), reason: 'start', ok: true, hash, problems: [] }
+    const { metrics } = parts
+    this.#successful = metrics.gauge({
+      name: 'config_last_reload_successful', help: 'Whether the last attempt to read the configuration was a success.'
+    })
+    this.#timestamp = metrics.gauge({
+      name: 'config_last_reload_success_timestamp_seconds', help: 'When the configuration in use was taken over.'
+    })
+    this.#count = metrics.counter({ name: 'config_reloads_total', help: 'Reloads, by how they ended.', labels: ['outcome'] })
+    this.#successful.set({}, 1)
+    this.#timestamp.set({}, Date.now() / 1000)
   }
 
-  /** Never rejects: a file that can not be used leaves the old one in use. */
+  /** The latest reload; undefined before the first. */
+  get last(): ReloadResult | undefined {
+    return this.#last
+  }
+
+  /**
+   * Reads the file and takes it over. Never rejects. One that is asked for while another runs begins after it, and
+   * serves everyone who asks until then: the newest file wins and none is read twice for nothing.
+   */
   reload(reason: string): Promise<ReloadResult> {
-    if (!this.#running) return (this.#running = this.#run(reason).finally(() => (this.#running = undefined)))
-    return (this.#next ??= this.#running.then(() => {
-      this.#next = undefined
-      return this.reload(reason)
-    }))
+    if (this.#queued) return this.#queued
+    const result = this.#tail.then(() => {
+      this.#queued = undefined
+      return this.#run(reason)
+    })
+    this.#queued = result
+    this.#tail = result
+    return result
   }
 
   async #run(reason: string): Promise<ReloadResult> {
-    const { log, build, explain } = this.#parts
-    const time = new Date().toISOString()
+    const { current, read, apply, log } = this.#parts
+    const startedAt = performance.now()
+    let problems: readonly Problem[] = []
     try {
-      const hash = await build()
-      this.last = { time, reason, ok: true, hash, problems: [] }
-      log.info('configuration reloaded', { reason, hash })
+      const next = await read()
+      const fixed = fixedChanges(current().settings, next.settings)
+      if (fixed.length > 0) throw new ConfigError(fixed.map((name) => ({ place: next.file, message: restartNeeded(name) })))
+      await apply(next)
     } catch (error) {
-      this.last = { time, reason, ok: false, hash: this.last.hash, problems: explain(error) }
-      for (const { place, message } of this.last.problems) log.error('reload refused, the old configuration stays in use', { reason, place, problem: message })
+      problems = error instanceof ConfigError ? error.problems : [{ place: current().file, message: String((error as Error).message ?? error) }]
     }
-    return this.last
+    const ok = problems.length === 0
+    const { hash } = current()
+    const durationMs = Math.round(performance.now() - startedAt)
+    this.#last = { ok, reason, time: Date.now(), durationMs, hash, problems }
+    this.#count.add({ outcome: ok ? 'success' : 'refused' })
+    this.#successful.set({}, ok ? 1 : 0)
+    if (ok) {
+      this.#timestamp.set({}, Date.now() / 1000)
+      log.info('the configuration was reloaded', { reason, hash, ms: durationMs })
+    } else {
+      log.error('the configuration was not reloaded: the one in use stays', { reason, problems: problems.map(({ place, message }) => `${place} ${message}`) })
+    }
+    return this.#last
   }
 }
 
-/** What a running process can not change, by its name in the file; empty when a reload may go ahead. */
-export function fixedChanges(before: Settings, after: Settings): string[] {
-  const fixed = ['listen', 'admin', 'store'] as const
-  return fixed.filter((name) => !isDeepStrictEqual(before[name], after[name]))
+/** The settings that differ, by their names in the file: everything in {@link Settings} is fixed while the process runs. */
+function fixedChanges(before: Settings, after: Settings): string[] {
+  return changes(before, after, '')
+}
+
+function changes(before: unknown, after: unknown, name: string): string[] {
+  if (isDeepStrictEqual(before, after)) return []
+  if (!isMap(before) || !isMap(after)) return [name]
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) => (
+    changes(before[key], after[key], `${name === '' ? '' : `${name}.`}${key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`)
+  ))
+}
+
+function restartNeeded(name: string): string {
+  return `${name}: this can not change while the gateway runs: restart it, or put back what was there`
 }
