@@ -15,7 +15,10 @@ export interface Incoming {
   readonly client: Client
 }
 
-/** Flat pairs: name, value, name, value. Names in the case they are sent in. */
+/**
+ * Flat pairs: name, value, name, value. Names in the case they are sent in. An array that was handed to a client is the
+ * client's: it may add to it.
+ */
 export type FlatHeaders = string[]
 
 /**
@@ -40,4 +43,28 @@ export interface Client {
   onDrain: (() => void) | null
   /** The client left before the answer ended; called once, at once when it already had. */
   onGone: (() => void) | null
+}
+
+/** The server as its clients see it. */
+export interface Front {
+  /** The server is about to stop: every answer is the last one of its connection. */
+  readonly draining: boolean
+  /** Milliseconds after which a client that does not take the end of its answer is cut. */
+  readonly clientStall: number
+  /** A request was taken up, and its answer is over (or its client gone). */
+  began(): void
+  ended(): void
+}
+
+/** Headers that belong to one connection (RFC 9110 §7.6.1) or say where a body ends: written by the client alone. */
+const framing = new Set([
+  'connection', 'content-length', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
+])
+
+/** The same headers without those that are the client's own to write; the same array when there are none. */
+export function withoutFraming(headers: FlatHeaders): FlatHeaders {
+  for (let i = 0; i < headers.length; i += 2) {
+    if (framing.has(headers[i]!.toLowerCase())) return headers.filter((_, at) => !framing.has(headers[at & ~1]!.toLowerCase()))
+  }
+  return headers
 }

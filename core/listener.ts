@@ -1,0 +1,269 @@
+// The port: accepts connections and tells HTTP/2 from HTTP/1.1, by ALPN under TLS and by the first bytes without.
+import { readFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
+import type { IncomingMessage, Server as HttpServer } from 'node:http'
+import { createServer as createHttp2Server } from 'node:http2'
+import type { Http2Server } from 'node:http2'
+import { createServer as createHttpsServer } from 'node:https'
+import type { Server as HttpsServer } from 'node:https'
+import { Server as NetServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import type { Logger } from './log.ts'
+import { maxHeadBytes, maxHeaders } from './request-head.ts'
+import type { Limits, Settings } from './settings.ts'
+
+/** Where a server listens. `port` is the real one when 0 was asked for. */
+export interface Address {
+  host: string
+  port: number
+  protocol: 'http' | 'https'
+}
+
+/** Dead peers are found by TCP keep-alive probes, which begin after this long without traffic. */
+const probeAfterMs = 60_000
+
+/** What every HTTP/2 session may do; each bounds a flood that is known by name (rapid reset, CONTINUATION, SETTINGS, PING, HPACK). */
+const http2Options = {
+  settings: {
+    enablePush: false,
+    maxConcurrentStreams: 128,
+    maxHeaderListSize: maxHeadBytes,
+    // Uploads are limited by the round trip time at the protocol's 64 KiB.
+    initialWindowSize: 256 * 1024
+  },
+  maxHeaderListPairs: maxHeaders + 4,
+  maxOutstandingPings: 5,
+  maxOutstandingSettings: 5,
+  maxSettings: 16,
+  maxSessionMemory: 10,
+  maxSessionInvalidFrames: 50,
+  maxSessionRejectedStreams: 50,
+  streamResetBurst: 100,
+  streamResetRate: 33
+}
+
+/** What a listener needs; a connection is handed on before its first request is read. */
+export interface ListenerOptions {
+  listen: Settings['listen']
+  limits: Pick<Limits, 'clientHeader' | 'keepAlive' | 'connections'>
+  log: Logger
+  /** Whether a request that asks for an upgrade is announced as `upgrade`; otherwise it is a request like any other. */
+  upgrades(request: IncomingMessage): boolean
+  /** The connection will be served by {@link Listener.http1}. */
+  onHttp1(socket: Socket, remoteAddress: string): void
+  /** The connection is left to the callee. */
+  onHttp2(socket: Socket, remoteAddress: string): void
+}
+
+/** One port, clear text or TLS. */
+export class Listener {
+  /** Serves HTTP/1.x and owns the port. */
+  readonly http1: HttpServer | HttpsServer
+  /** Serves HTTP/2 on the sockets it is given. */
+  readonly http2: Http2Server
+  /** Connections open now that have turned out to be of one kind. */
+  readonly open = { http1: 0, http2: 0 }
+  /** Connections that were closed at once: above `limits.connections`, or for want of file descriptors. */
+  refused = 0
+  readonly #options: ListenerOptions
+  readonly #serveHttp1: (socket: Socket) => void
+  readonly #sockets = new Set<Socket>()
+  readonly #peeking = new Set<Socket>()
+  #stopped = false
+  #onEmpty: (() => void) | undefined
+  #complainedAt = -Infinity
+
+  constructor(options: ListenerOptions) {
+    this.#options = options
+    const { clientHeader, keepAlive, connections } = options.limits
+    const http1Options = {
+      maxHeaderSize: maxHeadBytes,
+      headersTimeout: clientHeader,
+      // Bodies have a limit of their own, which grows with what was announced: core/body.ts.
+      requestTimeout: 0,
+      keepAliveTimeout: keepAlive,
+      connectionsCheckingInterval: Math.min(clientHeader, 2000),
+      keepAlive: true,
+      keepAliveInitialDelay: probeAfterMs,
+      // A missing Host gets an answer of our own.
+      requireHostHeader: false,
+      shouldUpgradeCallback: options.upgrades
+    }
+    this.http1 = options.listen.tls
+      ? createHttpsServer({ ...http1Options, handshakeTimeout: clientHeader, ALPNProtocols: ['h2', 'http/1.1'] })
+      : createHttpServer(http1Options)
+    this.http2 = createHttp2Server(http2Options)
+    // The HTTP/1.1 server's own listener is called once a connection is known to be of its kind: in this way it keeps
+    // its timeouts, which it starts when it begins to listen.
+    const accepted = options.listen.tls ? 'secureConnection' : 'connection'
+    this.#serveHttp1 = this.http1.listeners(accepted)[0] as (socket: Socket) => void
+    this.http1.off(accepted, this.#serveHttp1)
+    this.http1.maxConnections = connections
+    // Counted and bounded by the check of each request's head, which refuses instead of dropping the surplus.
+    this.http1.maxHeadersCount = 0
+    this.http1.on('connection', (socket: Socket) => this.#accept(socket))
+    if (options.listen.tls) this.http1.on('secureConnection', (socket: TLSSocket) => this.#secured(socket))
+    this.http1.on('drop', () => this.refused++)
+    this.http1.on('error', (error) => this.#acceptFailed(error))
+  }
+
+  /**
+   * Binds the port.
+   * @throws Error naming the address or the file, and the remedy
+   */
+  async listen(): Promise<Address> {
+    const { host, port, tls } = this.#options.listen
+    if (tls) this.#certify(tls)
+    await new Promise<void>((resolve, reject) => {
+      const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port))
+      this.http1.once('error', onError)
+      this.http1.listen({ host, port }, () => {
+        this.http1.off('error', onError)
+        resolve()
+      })
+    })
+    const bound = this.http1.address() as AddressInfo
+    return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
+  }
+
+  /** Connections open now, of any kind or none yet. */
+  get connections(): number {
+    return this.#sockets.size
+  }
+
+  /** Accepts nothing more; connections on which nothing was sent yet are closed. */
+  stop(): void {
+    this.#stopped = true
+    // Without the HTTP server's own part of it, which would cut answers that slow clients are still reading.
+    NetServer.prototype.close.call(this.http1)
+    for (const socket of this.#peeking) socket.destroy()
+  }
+
+  /** Resolves true when the last connection is closed, false after the time. */
+  async emptied(withinMs: number): Promise<boolean> {
+    if (this.#sockets.size === 0) return true
+    let timer: NodeJS.Timeout | undefined
+    const empty = await Promise.race([
+      new Promise<true>((resolve) => (this.#onEmpty = () => resolve(true))),
+      new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), withinMs)))
+    ])
+    clearTimeout(timer)
+    return empty
+  }
+
+  /** Closes the port and every connection, whatever is under way. */
+  async destroy(): Promise<void> {
+    this.http1.close()
+    for (const socket of this.#sockets) socket.destroy()
+    await this.emptied(1000)
+  }
+
+  #certify(tls: { cert: string; key: string }): void {
+    const read = (option: 'cert' | 'key'): Buffer => {
+      try {
+        return readFileSync(tls[option])
+      } catch (error) {
+        throw new Error(`listen.tls.${option}: ${tls[option]} cannot be read (${(error as NodeJS.ErrnoException).code}). Name a PEM file that this user may read.`)
+      }
+    }
+    const files = { cert: read('cert'), key: read('key') }
+    try {
+      ;(this.http1 as HttpsServer).setSecureContext(files)
+    } catch (error) {
+      throw new Error(`listen.tls: ${tls.cert} and ${tls.key} are not a certificate and its key in PEM: ${(error as Error).message}`)
+    }
+  }
+
+  #accept(socket: Socket): void {
+    this.#sockets.add(socket)
+    socket.once('close', () => {
+      this.#sockets.delete(socket)
+      if (this.#sockets.size === 0) this.#onEmpty?.()
+    })
+    // A connection may break at any moment, also while nobody else listens.
+    socket.on('error', () => {})
+    if (!this.#options.listen.tls) this.#peek(socket)
+  }
+
+  /** Waits for as many bytes as it takes, puts them back and hands the connection on. */
+  #peek(socket: Socket): void {
+    this.#peeking.add(socket)
+    let seen: Buffer | undefined
+    const onData = (bytes: Buffer): void => {
+      seen = seen ? Buffer.concat([seen, bytes]) : bytes
+      const isHttp2 = beginsHttp2(seen)
+      if (isHttp2 === undefined) return
+      this.#peeking.delete(socket)
+      socket.off('data', onData).off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
+      socket.pause()
+      socket.unshift(seen)
+      this.#route(socket, isHttp2)
+      // An HTTP/2 session has taken the connection over and reads what was put back by itself.
+      if (!isHttp2) socket.resume()
+    }
+    const leave = (): void => {
+      this.#peeking.delete(socket)
+      socket.destroy()
+    }
+    socket.on('data', onData).on('end', leave).on('timeout', leave).on('close', leave).setTimeout(this.#options.limits.clientHeader)
+  }
+
+  #secured(socket: TLSSocket): void {
+    socket.on('error', () => {})
+    if (this.#stopped) socket.destroy()
+    else this.#route(socket, socket.alpnProtocol === 'h2')
+  }
+
+  #route(socket: Socket, isHttp2: boolean): void {
+    const { onHttp1, onHttp2 } = this.#options
+    const kind = isHttp2 ? 'http2' : 'http1'
+    this.open[kind]++
+    socket.once('close', () => this.open[kind]--)
+    const remoteAddress = plainAddress(socket.remoteAddress)
+    if (isHttp2) {
+      // The port's connections may stay half open, which is the HTTP/1.1 server's own business.
+      socket.allowHalfOpen = false
+      onHttp2(socket, remoteAddress)
+    } else {
+      onHttp1(socket, remoteAddress)
+      this.#serveHttp1.call(this.http1, socket)
+    }
+  }
+
+  #acceptFailed(error: Error): void {
+    // Before it listens, this is about binding, and whoever called listen() hears of it.
+    if (!this.http1.listening) return
+    this.refused++
+    // Out of file descriptors this comes with every connection: one line a minute is enough.
+    if (performance.now() - this.#complainedAt < 60_000) return
+    this.#complainedAt = performance.now()
+    this.#options.log.error('a connection could not be accepted', { error: error.message })
+  }
+}
+
+/** The first bytes of HTTP/2's connection preface (RFC 9113 §3.4), which no HTTP/1.1 method begins with. */
+const preface = Buffer.from('PRI')
+
+/** Undefined: too early to say. */
+function beginsHttp2(bytes: Buffer): boolean | undefined {
+  const length = Math.min(bytes.length, preface.length)
+  if (bytes.compare(preface, 0, length, 0, length) !== 0) return false
+  return length === preface.length ? true : undefined
+}
+
+/** An IPv4 address also when it came through an IPv6 socket; empty when the connection is already gone. */
+function plainAddress(address: string | undefined): string {
+  return address?.startsWith('::ffff:') ? address.slice(7) : (address ?? '')
+}
+
+function bindError(error: NodeJS.ErrnoException, host: string, port: number): Error {
+  const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
+  const remedies: Record<string, string> = {
+    EADDRINUSE: `${place} is in use by another process. Stop that process, or choose another listen.port.`,
+    EACCES: `${place} may not be bound by this user. Choose a listen.port above 1023, or grant the right to bind it.`,
+    EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another listen.host.`,
+    ENOTFOUND: `${host} is not known as an address or name. Choose another listen.host.`
+  }
+  return new Error(remedies[error.code ?? ''] ?? `${place} cannot be listened on: ${error.message}`, { cause: error })
+}

@@ -1,0 +1,47 @@
+// The server without an engine: a test says itself how requests are answered.
+import type { Test } from 'tap'
+import type { Incoming } from '../../core/client.ts'
+import type { Logger } from '../../core/log.ts'
+import { Server } from '../../core/server.ts'
+import type { ServerOptions } from '../../core/server.ts'
+
+/** A running server. */
+export interface Running {
+  server: Server
+  port: number
+  url: string
+  /** What it logged, as `message`. */
+  logged: string[]
+}
+
+/** What a test may set; the rest suits tests. */
+export interface RunOptions extends Partial<Omit<ServerOptions, 'limits' | 'handle'>> {
+  limits?: Partial<ServerOptions['limits']>
+}
+
+/** Starts a server on a free loopback port; it is closed when the test is over. */
+export async function runServer(t: Test, handle: (incoming: Incoming) => void, options: RunOptions = {}): Promise<Running> {
+  const logged: string[] = []
+  const note = (message: string): void => void logged.push(message)
+  const log: Logger = { debug: () => {}, info: note, warn: note, error: note, child: () => log }
+  const server = new Server({
+    listen: { host: '127.0.0.1', port: 0, tls: undefined },
+    log,
+    handle,
+    ...options,
+    limits: { clientHeader: 10_000, clientStall: 10_000, keepAlive: 10_000, connections: 1000, ...options.limits }
+  })
+  t.teardown(() => server.close())
+  const { port, protocol } = await server.listen()
+  return { server, port, url: `${protocol}://localhost:${port}`, logged }
+}
+
+/** Answers with what arrived, once the body is there. */
+export function echo({ client, method, target, headers, httpVersion, remoteAddress, body }: Incoming): void {
+  const chunks: Buffer[] = []
+  body.on('data', (chunk: Buffer) => chunks.push(chunk))
+  body.on('end', () => {
+    const seen = { method, target, headers, httpVersion, remoteAddress, body: Buffer.concat(chunks).toString() }
+    client.reply(200, ['content-type', 'application/json'], Buffer.from(JSON.stringify(seen)))
+  })
+}
