@@ -16,7 +16,7 @@ import { createLogger } from './log.ts'
 import type { Logger } from './log.ts'
 import { Metrics } from './metrics.ts'
 import { observeProgram } from './program-metrics.ts'
-import { fixedChanges, Reloader } from './reload.ts'
+import { Reloader } from './reload.ts'
 import type { ReloadResult } from './reload.ts'
 import { Server } from './server.ts'
 import type { Config, Settings } from './settings.ts'
@@ -141,27 +141,18 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     const transport = get(tokens.transport)
     stops.push(() => transport.close())
 
-    const reloader = new Reloader(
-      {
-        log,
-        explain: (error) => (error instanceof ConfigError ? error.problems : [{ place: file, message: String((error as Error).message) }]),
-        async build() {
-          const next = await reader.read()
-          const fixed = fixedChanges(first.settings, next.settings)
-          if (fixed.length > 0) {
-            throw new ConfigError(fixed.map((name) => ({ place: file, message: `${name} can not change while the gateway runs: restart it` })))
-          }
-          generations.replace(await prepare(next, plugins, parts), next.settings.limits.drainTimeout)
-          return next.hash
-        }
-      },
-      first.hash
-    )
+    const reloader = new Reloader({
+      current: () => generations.current.config,
+      read: () => reader.read(),
+      apply: async (next) => generations.replace(await prepare(next, plugins, parts), next.settings.limits.drainTimeout),
+      log,
+      metrics: parts.metrics
+    })
     const engine = get(tokens.engine)
     const server = get(tokens.server)
     const { host, port, protocol } = await server.listen()
     stops.push(() => server.close())
-    observeProgram({ metrics: parts.metrics, server, engine, transport, store, reloader })
+    observeProgram({ metrics: parts.metrics, server, engine, transport, store })
     let draining = false
     const admin =
       first.settings.admin &&

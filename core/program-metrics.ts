@@ -1,14 +1,13 @@
-// What the program says of itself to Prometheus: connections, exchanges, the store, the configuration.
+// What the program says of itself to Prometheus: connections, exchanges, the store.
 import type { Engine } from './engine.ts'
 import type { Metrics } from './metrics.ts'
-import type { Reloader } from './reload.ts'
 import type { Server } from './server.ts'
 import type { Store } from './store/store.ts'
 import type { Transport } from './transport.ts'
 
 /** Registers figures that are read when somebody scrapes; once per gateway. */
-export function observeProgram(parts: { metrics: Metrics; server: Server; engine: Engine; transport: Transport; store: Store; reloader: Reloader }): void {
-  const { metrics, server, engine, transport, store, reloader } = parts
+export function observeProgram(parts: { metrics: Metrics; server: Server; engine: Engine; transport: Transport; store: Store }): void {
+  const { metrics, server, engine, transport, store } = parts
   const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
   metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', label: 'protocol' }, () =>
     Object.entries(server.figures.connections)
@@ -24,6 +23,4 @@ export function observeProgram(parts: { metrics: Metrics; server: Server; engine
   figure('store_queued_operations', 'Operations not yet on disk.', () => store.health().queued)
   figure('store_failures_total', 'Commits that failed.', () => store.health().failures)
   figure('store_dropped_records_total', 'Request records that were not kept.', () => store.health().droppedRecords)
-  figure('config_last_reload_successful', '1 when the latest reload, or the start, took effect.', () => Number(reloader.last.ok))
-  figure('config_last_reload_timestamp_seconds', 'When the latest reload was tried.', () => Date.parse(reloader.last.time) / 1000)
 }

@@ -4,7 +4,7 @@ import { ConfigError } from './configuration.ts'
 import type { Logger } from './log.ts'
 import type { PluginMetrics } from './metrics.ts'
 import { isMap } from './schema-check.ts'
-import type { Config, Problem, Settings } from './settings.ts'
+import type { Config, Limits, Problem, Settings } from './settings.ts'
 
 /** What came of a reload. */
 export interface ReloadResult {
@@ -105,9 +105,13 @@ export class Reloader {
   }
 }
 
-/** The settings that differ, by their names in the file: everything in {@link Settings} is fixed while the process runs. */
+/** Limits that exchanges look up as they go; the other ones are built into the server and its memory when it starts. */
+const live: readonly (keyof Limits)[] = ['jsonBody', 'multipartBody', 'drainTimeout', 'clientBody', 'onDisconnect', 'disconnectDrain']
+
+/** The settings that differ and can not follow a reload, by their names in the file. */
 function fixedChanges(before: Settings, after: Settings): string[] {
-  return changes(before, after, '')
+  const limits = { ...after.limits, ...Object.fromEntries(live.map((name) => [name, before.limits[name]])) }
+  return changes(before, { ...after, limits }, '')
 }
 
 function changes(before: unknown, after: unknown, name: string): string[] {
