@@ -31,7 +31,7 @@ export function readChain(entries: readonly unknown[], plugins: Plugins, source:
     seen.add(name)
     const pointer = at.reduce<string>(below, '')
     const options = alone ? undefined : (entry as Record<string, unknown>)[name]
-    const { value, faults } = checkerOf(plugin.options, plugin.required)(options, (inner, shown) => source.show(pointer + inner, shown))
+    const { value, faults } = checkerOf(plugin.options, plugin.required)(options, source.origin(pointer))
     for (const fault of faults) report.fault(fault, pointer)
     if (faults.length === 0) chain.push({ plugin: name, options: value, at: source.position(pointer, 'key') })
   }

@@ -51,7 +51,7 @@ function readConfig(file: string, bytes: Buffer, { env, simulatorUrl, plugins }:
 
   const sections: Record<string, unknown> = Object.create(null)
   for (const [name, section] of Object.entries(source.value as object)) if (!name.startsWith('x-')) sections[name] = section
-  const { value, faults } = checkerOf(fileShape, fileRequired)(sections, source.show)
+  const { value, faults } = checkerOf(fileShape, fileRequired)(sections, source.origin())
   for (const fault of faults) report.fault(fault)
 
   // With faults a section may be of any type: what is no section is skipped, and what refers to it goes unchecked.

@@ -17,24 +17,25 @@ export type Path = readonly (string | number)[]
 export class Report {
   readonly #source: Source
   readonly #findings: Finding[]
+  readonly #unreadable: ReadonlySet<string>
   readonly #unsound = new Set<string>()
 
   /** Adds to the findings there are; values that could not be read are unsound. */
   constructor(source: Source, findings: Finding[]) {
     this.#source = source
     this.#findings = findings
-    for (const pointer of source.spoiled()) this.#mark(pointer)
+    this.#unreadable = new Set(source.spoiled())
+    for (const pointer of this.#unreadable) this.#mark(pointer)
   }
 
   /**
    * A fault that a schema found; `base` is where the checked value stands. Nothing more is said of a value that could
-   * not be read. A wrong name leaves what is around it sound.
+   * not be read. A wrong name leaves what it names sound, and what is around it.
    */
   fault({ pointer, on, message }: Fault, base = ''): void {
     const whole = base + pointer
-    if (on === 'value' && this.#unsound.has(whole)) return
-    if (on === 'name') this.#unsound.add(whole)
-    else this.#mark(whole)
+    if (on === 'value' && this.#unreadable.has(whole)) return
+    if (on !== 'name') this.#mark(whole)
     this.#add(whole, on === 'value' ? 'value' : 'key', message)
   }
 
@@ -57,7 +58,7 @@ export class Report {
 
   /** A value of the file for use in a message. */
   show(path: Path, value: unknown): string {
-    return this.#source.show(pointerOf(path), value)
+    return this.#source.origin().show(pointerOf(path), value)
   }
 
   /** Where a value stands. */

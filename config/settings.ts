@@ -1,5 +1,6 @@
 // Listeners, store and limits of gateway.yaml, resolved.
 import { resolve } from 'node:path'
+import { isMap } from '../core/schema-check.ts'
 import type { Limits, Settings } from '../core/settings.ts'
 import type { Report } from './report.ts'
 import type { File } from './shape.ts'
@@ -8,7 +9,7 @@ import type { File } from './shape.ts'
 export function readSettings(file: File, folder: string, report: Report): Settings | undefined {
   const sections = ['listen', 'admin', 'store', 'limits'] as const
   for (const name of ['postgres', 'redis'] as const) {
-    if (report.sound('store') && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
+    if (isMap(file.store) && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
   }
   if (!sections.every((section) => report.sound(section))) return undefined
   const { listen, admin, store } = file

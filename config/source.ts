@@ -2,9 +2,10 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar } from 'yaml'
 import { below, propertyOf, showPlain } from '../core/schema-check.ts'
 import { expand, redact } from './variables.ts'
-import type { Document, Pair, YAMLError, YAMLMap } from 'yaml'
+import type { Pair, YAMLError, YAMLMap } from 'yaml'
 import type { Environment } from './variables.ts'
 import type { OptionSchema } from '../core/schema.ts'
+import type { Origin } from '../core/schema-check.ts'
 import type { Position } from '../core/settings.ts'
 
 /** A value in the file. */
@@ -15,6 +16,8 @@ interface Entry {
   key?: number
   /** The text before its variables were filled in. */
   written?: string
+  /** All of the text was one variable. */
+  untyped?: true
   /** There is a problem with it already; its value means nothing. */
   spoiled?: true
   children?: Map<string, Entry>
@@ -57,8 +60,13 @@ export class Source {
     return subject
   }
 
-  /** For {@link Show}: variables stay as they are written. */
-  show = (pointer: string, value: unknown): string => showPlain(pointer, this.#find(pointer).written ?? value)
+  /** What the schema check has to know of the values below a pointer. */
+  origin(base = ''): Origin {
+    return {
+      show: (pointer, value) => showPlain(pointer, this.#find(base + pointer).written ?? value),
+      untyped: (pointer) => this.#find(base + pointer).untyped === true
+    }
+  }
 
   /** Pointers of values that could not be read; each has been reported. */
   spoiled(): string[] {
@@ -93,16 +101,19 @@ export function parseSource(text: string, env: Environment, complain: (at: Posit
   const report: Complain = (offset, message) => complain(positionOf(lines, offset), message)
   // Duplicate keys are found below: the parser's own check compares every key of a map with every other.
   const document = parseDocument(text, {
-    version: '1.2', schema: 'core', merge: true, uniqueKeys: false, prettyErrors: false, logLevel: 'silent', lineCounter: lines
+    version: '1.2', schema: 'core', merge: true, uniqueKeys: false, prettyErrors: false, lineCounter: lines
   })
-  const errors = [...document.errors, ...document.warnings]
-  for (const error of errors) report(error.pos[0], syntaxWords(error))
+  const errors = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
+  for (const error of errors) {
+    report(error.pos[0], syntaxWords(error, text))
+    if (!contained.has(error.code)) break
+  }
   if (errors.length > 0) return undefined
   if (!isMap(document.contents)) {
     report(0, document.contents === null ? 'the file is empty' : 'the file must be a map of sections: listen, channels, models, …')
     return undefined
   }
-  return new Source(new Reader(document, lines, env, report).read(document.contents), lines)
+  return new Source(new Reader(lines, env, report).read(document.contents), lines)
 }
 
 function partsOf(pointer: string): string[] {
@@ -114,8 +125,12 @@ function positionOf(lines: LineCounter, offset: number): Position {
   return { line: Math.max(line, 1), column: Math.max(col, 1) }
 }
 
+/** Errors after which the parser knows where it is; what it says after any other is noise. */
+const contained = new Set(['TAG_RESOLVE_FAILED', 'BAD_COLLECTION_TYPE', 'BAD_DQ_ESCAPE', 'BAD_SCALAR_START'])
+
 /** The parser's messages may quote the text, which may be a secret that is not in quotes. */
-function syntaxWords({ code, message }: YAMLError): string {
+function syntaxWords({ code, message, pos: [at] }: YAMLError, text: string): string {
+  if (text.startsWith('${', at - 1)) return 'put ${…} in quotes: braces end a plain text inside of { } and [ ]'
   switch (code) {
     case 'RESOURCE_EXHAUSTION': return 'nested too deeply'
     case 'TAG_RESOLVE_FAILED': case 'BAD_COLLECTION_TYPE': return 'unknown tag: put a text that begins with ! in quotes'
@@ -128,7 +143,6 @@ function syntaxWords({ code, message }: YAMLError): string {
 
 /** Walks the parsed nodes in the order of the file, so that an alias finds the anchor last set above it. */
 class Reader {
-  readonly #document: Document.Parsed
   readonly #lines: LineCounter
   readonly #env: Environment
   readonly #complain: Complain
@@ -138,8 +152,7 @@ class Reader {
   #aliased = 0
   #aliasDepth = 0
 
-  constructor(document: Document.Parsed, lines: LineCounter, env: Environment, complain: Complain) {
-    this.#document = document
+  constructor(lines: LineCounter, env: Environment, complain: Complain) {
     this.#lines = lines
     this.#env = env
     this.#complain = complain
@@ -152,7 +165,7 @@ class Reader {
     if (depth > deepest) return this.#spoil(start, 'nested too deeply')
     if (this.#aliasDepth > 0 && ++this.#aliased > mostAliased) {
       const bomb = this.#aliased === mostAliased + 1
-      return bomb ? this.#spoil(start, `aliases add more than ${mostAliased} values to the file`) : { value: null, at: start, spoiled: true }
+      return bomb ? this.#spoil(start, `aliases add more than ${mostAliased} values to the file`) : { value: '', at: start, spoiled: true }
     }
     if (node.anchor !== undefined && this.#aliasDepth === 0) this.#anchors.set(node.anchor, node)
     if (isScalar(node)) return this.#scalar(node, start)
@@ -164,7 +177,7 @@ class Reader {
 
   #spoil(at: number, message: string): Entry {
     this.#complain(at, message)
-    return { value: null, at, spoiled: true }
+    return { value: '', at, spoiled: true }
   }
 
   #alias(name: string, depth: number, at: number): Entry {
@@ -215,36 +228,19 @@ class Reader {
     }
   }
 
-  #scalar(node: Scalar, at: number): Entry {
-    const { value } = node
-    const plain = node.type === Scalar.PLAIN
-    if (typeof value !== 'string') return this.#checked(value, node.source ?? '', at)
-    const expansion = expand(value, this.#env)
+  #scalar({ value, source = '' }: Scalar, at: number): Entry {
+    if (typeof value === 'number') return this.#number(value, source, at)
+    const expansion = typeof value === 'string' ? expand(value, this.#env) : undefined
     if (!expansion) return { value, at }
-    if (expansion.problems.length > 0) {
-      for (const problem of expansion.problems) this.#complain(at, problem)
-      return { value: '', at, written: value, spoiled: true }
-    }
-    const entry = expansion.whole && plain
-      ? this.#checked(this.#reread(expansion.text), expansion.text, at)
-      : { value: expansion.text, at }
-    return { ...entry, written: value }
-  }
-
-  /** What a plain scalar of this text would be. */
-  #reread(text: string): unknown {
-    for (const tag of this.#document.schema.tags) {
-      if (text !== '' && tag.default && 'test' in tag && tag.test?.test(text)) {
-        const value: unknown = tag.resolve(text, () => {}, this.#document.options)
-        return isScalar(value) ? value.value : value
-      }
-    }
-    return text
+    for (const problem of expansion.problems) this.#complain(at, problem)
+    const entry: Entry = { value: expansion.text, at, written: value as string }
+    if (expansion.whole) entry.untyped = true
+    if (expansion.problems.length > 0) entry.spoiled = true
+    return entry
   }
 
   /** A double holds 15 digits exactly; more would change silently on the way to an amount of money. */
-  #checked(value: unknown, text: string, at: number): Entry {
-    if (typeof value !== 'number') return { value, at }
+  #number(value: number, text: string, at: number): Entry {
     const digits = text.replace(/e.*$/i, '').replace(/\D/g, '').replace(/^0+|0+$/g, '')
     if (Number.isFinite(value) && (digits.length <= 15 || /^0[ox]/.test(text))) return { value, at }
     return this.#spoil(at, 'a number that can not be held exactly: put it in quotes')

@@ -6,7 +6,7 @@ export type Environment = Readonly<Record<string, string | undefined>>
 /** A text with its variables filled in. */
 export interface Expansion {
   text: string
-  /** The whole text was one variable, so the value stands for itself: `port: ${PORT}` is a number. */
+  /** The text was one variable and nothing else, so it may stand for a number: `port: ${PORT}`. */
   whole: boolean
   /** What is wrong, naming variables but never a value. */
   problems: string[]

@@ -22,11 +22,16 @@ export interface Checked<T> {
   faults: Fault[]
 }
 
-/** Shows the value at a pointer in a message; a file shows variables as they are written, so that no secret leaks. */
-export type Show = (pointer: string, value: unknown) => string
+/** What is known of where a value comes from. */
+export interface Origin {
+  /** The value at a pointer for a message; a file shows variables as they are written, so that no secret leaks. */
+  show(pointer: string, value: unknown): string
+  /** The text there comes from a variable and may stand for a number, or for true or false. */
+  untyped(pointer: string): boolean
+}
 
 /** Checks one value; the value given is not changed. */
-export type Checker<T> = (value: unknown, show?: Show) => Checked<T>
+export type Checker<T> = (value: unknown, origin?: Origin) => Checked<T>
 
 const checkers = new WeakMap<OptionSchemas, Checker<unknown>>()
 let ajv: Ajv | undefined
@@ -48,14 +53,16 @@ function makeChecker(options: OptionSchemas, required: readonly string[]): Check
     .addVocabulary(['patternErrorMessage'])
   const validate: ValidateFunction = ajv.compile(objectSchema(options, required) as object)
   const root: OptionSchema = { description: '', type: 'object', properties: options }
-  return (value, show = showPlain) => {
-    const copy = plainCopy(root, value ?? {})
+  return (value, origin = plainOrigin) => {
+    const copy = plainCopy(root, value ?? {}, '', origin)
     validate(copy)
-    const faults = (validate.errors ?? []).flatMap((error) => faultOf(error, show) ?? [])
+    const faults = (validate.errors ?? []).flatMap((error) => faultOf(error, origin.show) ?? [])
     const broken = new Set(faults.map((fault) => fault.pointer))
-    return { value: convert(root, copy, '', { faults, broken, show }), faults }
+    return { value: convert(root, copy, '', { faults, broken, show: origin.show }), faults }
   }
 }
+
+const plainOrigin: Origin = { show: showPlain, untyped: () => false }
 
 /** Texts in quotes and cut short, numbers and words as they are, lists and maps by name; what looks like a key is hidden. */
 export function showPlain(_pointer: string, value: unknown): string {
@@ -81,20 +88,30 @@ export function below(pointer: string, name: string | number): string {
  * Copies without prototypes, so that a key called `constructor` is only a key. An empty value (`limits:` with all lines
  * commented out) counts as absent where a known option stands, and as an empty map where a map stands below a free name.
  */
-function plainCopy(schema: OptionSchema | undefined, value: unknown): unknown {
+function plainCopy(schema: OptionSchema | undefined, value: unknown, pointer: string, origin: Origin): unknown {
   if (Array.isArray(value)) {
     const items = schema?.type === 'array' ? schema.items : undefined
-    return value.map((item) => plainCopy(items, item))
+    return value.map((item, index) => plainCopy(items, item, below(pointer, index), origin))
   }
+  if (typeof value === 'string' && schema && origin.untyped(pointer)) return typed(schema, value)
   if (!isMap(value)) return value
   const copy: Record<string, unknown> = Object.create(null)
   for (const [name, item] of Object.entries(value)) {
     const known = propertyOf(schema, name)
-    if (item !== null) copy[name] = plainCopy(known.schema, item)
+    if (item !== null) copy[name] = plainCopy(known.schema, item, below(pointer, name), origin)
     else if (known.free && known.schema?.type === 'object') copy[name] = Object.create(null)
     else if (known.free || !known.schema) copy[name] = null
   }
   return copy
+}
+
+/** A variable's text as what the schema asks for, when it looks like it. */
+function typed(schema: OptionSchema, text: string): unknown {
+  const takesNumber = schema.type === 'integer' || schema.type === 'number'
+  if (takesNumber && /^-?\d{1,15}(\.\d{1,15})?$/.test(text)) return Number(text)
+  const takesFalse = schema.type === 'boolean' || (schema.type === 'object' && 'or' in schema && schema.or?.includes(false))
+  if (takesFalse && text === 'false') return false
+  return schema.type === 'boolean' && text === 'true' ? true : text
 }
 
 /** The schema of one key of an object, and whether its name is free. */
@@ -108,7 +125,7 @@ interface Conversion {
   faults: Fault[]
   /** Pointers that have a fault already. */
   broken: ReadonlySet<string>
-  show: Show
+  show: Origin['show']
 }
 
 function convert(schema: OptionSchema, value: unknown, pointer: string, conversion: Conversion): unknown {
@@ -120,7 +137,8 @@ function convert(schema: OptionSchema, value: unknown, pointer: string, conversi
       const property = propertyOf(schema, name).schema
       if (property) value[name] = convert(property, item, below(pointer, name), conversion)
     }
-    return value
+    // Where all names are known, plain objects are safe, and what authors expect.
+    return 'properties' in schema ? Object.fromEntries(Object.entries(value)) : value
   }
   const scalar = typeof value === 'string' || typeof value === 'number'
   if (schema.type !== 'string' || !scalar || conversion.broken.has(pointer)) return value
@@ -140,7 +158,7 @@ function outside(schema: OptionSchema & { type: 'string' }, value: number | bigi
   return undefined
 }
 
-function withValue(message: string, secret: unknown, pointer: string, value: unknown, show: Show): string {
+function withValue(message: string, secret: unknown, pointer: string, value: unknown, show: Origin['show']): string {
   return secret ? message : `${message}, not ${show(pointer, value)}`
 }
 
@@ -149,7 +167,7 @@ const typeWords: Readonly<Record<string, string>> = {
 }
 
 /** Ajv's error as ours; undefined for those that only frame others. */
-function faultOf(error: ErrorObject, show: Show): Fault | undefined {
+function faultOf(error: ErrorObject, show: Origin['show']): Fault | undefined {
   const pointer = error.instancePath
   const schema = (error.parentSchema ?? {}) as Readonly<Record<string, unknown>>
   const must = (what: string): Fault => (
@@ -187,10 +205,9 @@ function faultOf(error: ErrorObject, show: Show): Fault | undefined {
 }
 
 /** YAML reads `123` and `true` as what they look like; quotes make them text. */
-function quotesHelp(error: ErrorObject, pattern: unknown): string {
-  const quotable = error.params['type'] === 'string' && (typeof error.data === 'number' || typeof error.data === 'boolean')
-  const fits = typeof pattern !== 'string' || new RegExp(pattern, 'u').test(String(error.data))
-  return quotable && fits ? ' (put it in quotes)' : ''
+function quotesHelp({ params, data }: ErrorObject, pattern: unknown): string {
+  if (params['type'] !== 'string' || (typeof data !== 'number' && typeof data !== 'boolean')) return ''
+  return typeof pattern !== 'string' || new RegExp(pattern, 'u').test(String(data)) ? ' (put it in quotes)' : ''
 }
 
 function rangeWords({ minimum, maximum }: Readonly<Record<string, unknown>>): string {
