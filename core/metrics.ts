@@ -1,5 +1,7 @@
-// Metrics: one registry per gateway, and the narrow face of it that plugins get.
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+// Metrics: the registry of a gateway, and the narrow face of it that plugins get.
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import type { Metric, MetricType, MetricValueWithName } from 'prom-client'
+import { version } from './version.ts'
 
 /** Declares one metric; the full name is `sluice_<name>`. Labels must come from closed lists, never from a request. */
 export interface MetricDefinition {
@@ -18,92 +20,209 @@ export interface PluginMetrics {
   histogram(definition: MetricDefinition & { buckets?: readonly number[] }): { observe(labels: Labels, value: number): void }
 }
 
-/** Seconds, from a quick refusal to a long answer. */
-const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+/** Series of one metric. More than this is a label that is not from a closed list: what comes after is dropped and counted. */
+const mostSeries = 10_000
+/** Upper bounds that suit durations of requests, in seconds. */
+const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
-/** The metrics of one gateway; several may live in a process, in tests. */
+/**
+ * The metrics of one gateway; several may live in a process. Methods throw on label names other than the declared ones
+ * and on values that are no numbers, as both are bugs of the caller.
+ */
 export class Metrics implements PluginMetrics {
   readonly #registry = new Registry()
-  readonly #made = new Map<string, unknown>()
+  readonly #made = new Map<string, { signature: string; metric: unknown }>()
+  readonly #readings: (() => void)[] = []
+  readonly #dropped: { add(labels: Labels): void }
 
   constructor() {
-    collectDefaultMetrics({ register: this.#registry })
-  }
-
-  counter({ name, help, labels = [] }: MetricDefinition): { add(labels: Labels, by?: number): void } {
-    return this.#once(name, () => {
-      const counter = new Counter({ name: `sluice_${name}`, help, labelNames: [...labels], registers: [this.#registry] })
-      const children = new Children(labels, (values) => counter.labels(values))
-      return { add: (values: Labels, by = 1) => children.of(values).inc(by) }
+    this.#dropped = this.counter({
+      name: 'metrics_series_dropped_total', help: 'Updates lost because their metric has too many series already.', labels: ['metric']
     })
+    this.gauge({ name: 'build_info', help: 'Always 1; the labels tell what runs.', labels: ['version', 'node'] })
+      .set({ version, node: process.versions.node }, 1)
   }
 
-  gauge({ name, help, labels = [] }: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
-    return this.#once(name, () => {
-      const gauge = new Gauge({ name: `sluice_${name}`, help, labelNames: [...labels], registers: [this.#registry] })
-      const children = new Children(labels, (values) => gauge.labels(values))
+  /** A counter's name ends in `_total`. */
+  counter(definition: MetricDefinition): { add(labels: Labels, by?: number): void } {
+    if (!definition.name.endsWith('_total')) throw new Error(`the counter ${definition.name} must have a name that ends in _total`)
+    return this.#once('counter', definition, (family) => {
+      const cells = this.#numbers(family)
       return {
-        set: (values: Labels, value: number) => children.of(values).set(value),
-        add: (values: Labels, by: number) => children.of(values).inc(by)
+        add(labels: Labels, by = 1) {
+          if (!(by >= 0 && by < Infinity)) throw new RangeError(`${family.name}: a counter can not grow by ${by}`)
+          cells.of(labels).value += by
+        }
       }
     })
   }
 
-  histogram({ name, help, labels = [], buckets = durationBuckets }: MetricDefinition & { buckets?: readonly number[] }): {
-    observe(labels: Labels, value: number): void
-  } {
-    return this.#once(name, () => {
-      const histogram = new Histogram({ name: `sluice_${name}`, help, labelNames: [...labels], buckets: [...buckets], registers: [this.#registry] })
-      const children = new Children(labels, (values) => histogram.labels(values))
-      return { observe: (values: Labels, value: number) => children.of(values).observe(value) }
-    })
-  }
-
-  /** A gauge whose values are read when somebody looks; `read` gives a value, or one per label value of the only label. */
-  observed(definition: { name: string; help: string; label?: string }, read: () => number | Iterable<readonly [string, number]>): void {
-    const { name, help, label } = definition
-    new Gauge({
-      name: `sluice_${name}`,
-      help,
-      labelNames: label === undefined ? [] : [label],
-      registers: [this.#registry],
-      collect() {
-        const value = read()
-        if (typeof value === 'number') return this.set(value)
-        this.reset()
-        for (const [labelValue, figure] of value) this.set({ [label!]: labelValue }, figure)
+  gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
+    return this.#once('gauge', definition, (family) => {
+      const cells = this.#numbers(family)
+      return {
+        set(labels: Labels, value: number) {
+          cells.of(labels).value = finite(family.name, value)
+        },
+        add(labels: Labels, by: number) {
+          cells.of(labels).value += finite(family.name, by)
+        }
       }
     })
   }
 
-  /** The exposition format that Prometheus scrapes. */
-  async expose(): Promise<{ contentType: string; text: string }> {
-    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }
+  /** `buckets` are upper bounds, ascending. */
+  histogram(definition: MetricDefinition & { buckets?: readonly number[] }): { observe(labels: Labels, value: number): void } {
+    const { buckets: bounds = defaultBuckets } = definition
+    return this.#once('histogram', definition, (family) => {
+      const cells = this.#cells(family, (labels) => ({ labels, counts: bounds.map(() => 0), count: 0, sum: 0 }))
+      this.#register(family, () => cells.all.flatMap(({ labels, counts, count, sum }) => {
+        let below = 0
+        return [
+          ...bounds.map((le, i) => ({ metricName: `${family.name}_bucket`, labels: { ...labels, le }, value: (below += counts[i]!) })),
+          { metricName: `${family.name}_bucket`, labels: { ...labels, le: '+Inf' }, value: count },
+          { metricName: `${family.name}_sum`, labels, value: sum },
+          { metricName: `${family.name}_count`, labels, value: count }
+        ]
+      }))
+      return {
+        observe(labels: Labels, value: number) {
+          const cell = cells.of(labels)
+          cell.sum += finite(family.name, value)
+          cell.count++
+          for (let i = 0; i < bounds.length; i++) {
+            if (value > bounds[i]!) continue
+            cell.counts[i]!++
+            break
+          }
+        }
+      }
+    })
   }
 
-  #once<T>(name: string, make: () => T): T {
-    let made = this.#made.get(name)
-    if (made === undefined) this.#made.set(name, (made = make()))
-    return made as T
+  /** Has numbers that live elsewhere brought in at each scrape: `read` sets gauges, and must be quick. */
+  atScrape(read: () => void): void {
+    this.#readings.push(read)
+  }
+
+  /** All metrics, with those of the process, in OpenMetrics or in Prometheus' text format as an Accept header has it. */
+  async expose(accept = ''): Promise<{ type: string; text: string }> {
+    for (const read of this.#readings) read()
+    const text = await Registry.merge([this.#registry, registryOfProcess()]).metrics()
+    if (!accept.includes('application/openmetrics-text')) return { type: Registry.PROMETHEUS_CONTENT_TYPE, text }
+    return { type: Registry.OPENMETRICS_CONTENT_TYPE, text: openMetrics(text) }
+  }
+
+  #once<M>(type: MetricType, { name, help, labels = [] }: MetricDefinition, make: (family: Family) => M): M {
+    const signature = `${type} with the labels ${labels.join(', ') || 'none'}`
+    const made = this.#made.get(name)
+    if (made && made.signature !== signature) throw new Error(`the metric ${name} is a ${made.signature} already: give this one another name`)
+    if (made) return made.metric as M
+    const metric = make({ name: `sluice_${name}`, help, type, labels })
+    this.#made.set(name, { signature, metric })
+    return metric
+  }
+
+  #numbers(family: Family): Cells<{ labels: Labels; value: number }> {
+    const cells = this.#cells(family, (labels) => ({ labels, value: 0 }))
+    this.#register(family, () => cells.all)
+    return cells
+  }
+
+  #cells<C>(family: Family, make: (labels: Labels) => C): Cells<C> {
+    return new Cells(family, make, () => this.#dropped.add({ metric: family.name }))
+  }
+
+  /**
+   * The library's own metrics look their labels up anew at each update, which costs several times as much as a
+   * {@link Cells}; of a metric it renders, it wants what is given here and no more.
+   */
+  #register({ name, help, type }: Family, values: () => readonly MetricValueWithName<string>[]): void {
+    const metric = { name, help, type, aggregator: 'sum', get: () => ({ name, help, type, aggregator: 'sum', values: values() }) }
+    this.#registry.registerMetric(metric as unknown as Metric<string>)
   }
 }
 
-/** Finds a metric's child by its label values without building the library's own key each time. */
-class Children<Child> {
-  readonly #labels: readonly string[]
-  readonly #make: (values: Record<string, string>) => Child
-  readonly #children = new Map<string, Child>()
+/** One metric with all its series. */
+interface Family {
+  /** In full. */
+  name: string
+  help: string
+  type: MetricType
+  labels: readonly string[]
+}
 
-  constructor(labels: readonly string[], make: (values: Record<string, string>) => Child) {
-    this.#labels = labels
+type Branch<C> = Map<string, Branch<C> | C>
+
+/** One value for each combination of labels, made when it is first asked for and found by one map lookup a label. */
+class Cells<C> {
+  readonly all: C[] = []
+  readonly #family: Family
+  readonly #make: (labels: Labels) => C
+  readonly #onDrop: () => void
+  readonly #root: Branch<C> | C
+  #surplus: C | undefined
+
+  constructor(family: Family, make: (labels: Labels) => C, onDrop: () => void) {
+    this.#family = family
     this.#make = make
+    this.#onDrop = onDrop
+    this.#root = family.labels.length === 0 ? this.#add({}) : new Map<string, Branch<C> | C>()
   }
 
-  of(values: Labels): Child {
-    let key = ''
-    for (const label of this.#labels) key += `${values[label]}\0`
-    let child = this.#children.get(key)
-    if (!child) this.#children.set(key, (child = this.#make({ ...values })))
-    return child
+  of(labels: Labels): C {
+    const names = this.#family.labels
+    let node: Branch<C> | C | undefined = this.#root
+    for (let i = 0; i < names.length; i++) {
+      node = (node as Branch<C>).get(labels[names[i]!]!)
+      if (node === undefined) return this.#grow(labels)
+    }
+    return node as C
   }
+
+  #grow(labels: Labels): C {
+    const { name, labels: names } = this.#family
+    const wrong = Object.keys(labels).find((label) => !names.includes(label)) ?? names.find((label) => typeof labels[label] !== 'string')
+    if (wrong !== undefined) throw new TypeError(`${name} has the labels ${names.join(', ')}, and is given ${wrong}: ${labels[wrong]}`)
+    if (this.all.length >= mostSeries) {
+      this.#onDrop()
+      return (this.#surplus ??= this.#make(labels))
+    }
+    let branch = this.#root as Branch<C>
+    for (const label of names.slice(0, -1)) {
+      let next = branch.get(labels[label]!) as Branch<C> | undefined
+      if (!next) branch.set(labels[label]!, (next = new Map()))
+      branch = next
+    }
+    const cell = this.#add({ ...labels })
+    branch.set(labels[names.at(-1)!]!, cell)
+    return cell
+  }
+
+  #add(labels: Labels): C {
+    const cell = this.#make(labels)
+    this.all.push(cell)
+    return cell
+  }
+}
+
+function finite(metric: string, value: number): number {
+  if (!Number.isFinite(value)) throw new RangeError(`${metric}: ${value} is not a number`)
+  return value
+}
+
+let processRegistry: Registry | undefined
+
+/** CPU, memory, garbage collection and event loop, under the names that dashboards know. Nothing is measured before the first scrape. */
+function registryOfProcess(): Registry {
+  if (!processRegistry) {
+    processRegistry = new Registry()
+    collectDefaultMetrics({ register: processRegistry, eventLoopMonitoringPrecision: 20 })
+  }
+  return processRegistry
+}
+
+/** The same in OpenMetrics 1.0: the family of a counter is named without `_total`, there are no empty lines, and an end. */
+function openMetrics(text: string): string {
+  return `${text.replace(/^(# HELP \S+)_total /gm, '$1 ').replace(/^(# TYPE \S+)_total counter$/gm, '$1 counter').replace(/\n{2,}/g, '\n')}# EOF\n`
 }
