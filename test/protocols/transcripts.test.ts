@@ -29,6 +29,11 @@ function cutting(stream: Buffer, cut: Cut): [list: Buffer[], cut: Cut] {
   return [blocks.map((block) => Buffer.from(block, 'latin1')), cut]
 }
 
+/** Some upstreams report usage nowhere, or in places of their own. */
+function hasUsageChunk(stream: Buffer): boolean {
+  return readEvents(stream).some(({ data }) => data !== '[DONE]' && JSON.parse(data).choices.length === 0)
+}
+
 t.test('a client receives the same bytes and is billed the same, however the upstream cuts its stream', async (t) => {
   const upstream = await Upstream.start(t)
   const local = await gateway(t, {}, { upstreams: { vendor: upstream } })
@@ -43,7 +48,7 @@ t.test('a client receives the same bytes and is billed the same, however the ups
     if (exact) t.equal(reply.text, expected.toString())
     else t.same(readEvents(reply.body), readEvents(expected))
     if (transcript.grammar === true || (transcript.grammar === 'client' && !asked)) {
-      checkChatStream(reply.body, { n: transcript.n, usage: asked && expected.includes('"choices":[],"usage"') })
+      checkChatStream(reply.body, { n: transcript.n, usage: asked && hasUsageChunk(expected) })
     }
     t.equal(upstream.requests.at(-1)!.json().stream_options.include_usage, true, 'the upstream is always asked')
     t.match(await local.record(reply), { status: 200, outcome: 'completed', usage_source: transcript.source, ...(transcript.usage && { usage: transcript.usage }) })
