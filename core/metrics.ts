@@ -22,8 +22,8 @@ export interface PluginMetrics {
 
 /** Series of one metric. More than this is a label that is not from a closed list: what comes after is dropped and counted. */
 const mostSeries = 10_000
-/** Upper bounds that suit durations of requests, in seconds. */
-const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+/** Seconds, from a quick refusal to a long answer. */
+const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 
 /**
  * The metrics of one gateway; several may live in a process. Methods throw on label names other than the declared ones
@@ -32,7 +32,6 @@ const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 export class Metrics implements PluginMetrics {
   readonly #registry = new Registry()
   readonly #made = new Map<string, { signature: string; metric: unknown }>()
-  readonly #readings: (() => void)[] = []
   readonly #dropped: { add(labels: Labels): void }
 
   constructor() {
@@ -73,7 +72,7 @@ export class Metrics implements PluginMetrics {
 
   /** `buckets` are upper bounds, ascending. */
   histogram(definition: MetricDefinition & { buckets?: readonly number[] }): { observe(labels: Labels, value: number): void } {
-    const { buckets: bounds = defaultBuckets } = definition
+    const { buckets: bounds = durationBuckets } = definition
     return this.#once('histogram', definition, (family) => {
       const cells = this.#cells(family, (labels) => ({ labels, counts: bounds.map(() => 0), count: 0, sum: 0 }))
       this.#register(family, () => cells.all.flatMap(({ labels, counts, count, sum }) => {
@@ -100,17 +99,24 @@ export class Metrics implements PluginMetrics {
     })
   }
 
-  /** Has numbers that live elsewhere brought in at each scrape: `read` sets gauges, and must be quick. */
-  atScrape(read: () => void): void {
-    this.#readings.push(read)
+  /**
+   * A number that lives elsewhere, read when somebody looks: `read` gives it, or one for each value of the only label.
+   * A counter when its name ends in `_total`, otherwise a gauge.
+   */
+  observed({ label, ...definition }: { name: string; help: string; label?: string }, read: () => number | Iterable<readonly [string, number]>): void {
+    const labels = label === undefined ? [] : [label]
+    this.#once(definition.name.endsWith('_total') ? 'counter' : 'gauge', { ...definition, labels }, (family) => this.#register(family, () => {
+      const value = read()
+      return typeof value === 'number' ? [{ labels: {}, value }] : Array.from(value, ([name, figure]) => ({ labels: { [label!]: name }, value: figure }))
+    }))
   }
 
   /** All metrics, with those of the process, in OpenMetrics or in Prometheus' text format as an Accept header has it. */
-  async expose(accept = ''): Promise<{ type: string; text: string }> {
-    for (const read of this.#readings) read()
+  async expose(accept = ''): Promise<{ contentType: string; text: string }> {
     const text = await Registry.merge([this.#registry, registryOfProcess()]).metrics()
-    if (!accept.includes('application/openmetrics-text')) return { type: Registry.PROMETHEUS_CONTENT_TYPE, text }
-    return { type: Registry.OPENMETRICS_CONTENT_TYPE, text: openMetrics(text) }
+    return accept.includes('application/openmetrics-text')
+      ? { contentType: Registry.OPENMETRICS_CONTENT_TYPE, text: openMetrics(text) }
+      : { contentType: Registry.PROMETHEUS_CONTENT_TYPE, text }
   }
 
   #once<M>(type: MetricType, { name, help, labels = [] }: MetricDefinition, make: (family: Family) => M): M {
