@@ -98,7 +98,7 @@ export async function spawnGateway(t: Test, overrides: Overrides | string = {}, 
   const [url, adminUrl] = await new Promise<string[]>((resolve, reject) => {
     const take = (text: Buffer): void => {
       output += text.toString()
-      const addresses = /^.*ready.*$/m.exec(output)?.[0].match(/http:\/\/[\w.:[\]-]+/g)
+      const addresses = /^.*ready.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
       if (addresses) resolve(addresses)
     }
     child.stdout.on('data', take)
