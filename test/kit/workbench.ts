@@ -1,5 +1,6 @@
 // Runs a chain of plugins in the real engine with real upstreams, without listener, database and process around it.
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -213,7 +214,9 @@ export class Workbench {
 
   /** `more`: plugins beside those of plugins/index.ts that the chain may name. */
   static async open(t: Test, sections: Sections, { more = [], limits = new MemoryLimits() }: { more?: readonly Plugin[]; limits?: Limits } = {}): Promise<Workbench> {
-    const bench = new Workbench(join(t.testdir({}), 'gateway.yaml'), more, limits)
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
+    t.teardown(() => rmSync(folder, { recursive: true }))
+    const bench = new Workbench(join(folder, 'gateway.yaml'), more, limits)
     const generation = await bench.#generation(sections)
     const transport = new UndiciTransport()
     const log = testLog(bench.log)
@@ -222,9 +225,7 @@ export class Workbench {
       generations: bench.#generations,
       transport,
       watchdog: new Watchdog(),
-      clientStall: 5000,
       memory: new BodyMemory(64 * 1024 * 1024),
-      limits: generation.config.settings.limits,
       log
     })
     t.teardown(async () => {

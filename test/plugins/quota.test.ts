@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { GatewayError } from '../../core/contract.ts'
-import { charge } from '../../core/slots.ts'
+import { definePlugin, GatewayError } from '../../core/contract.ts'
+import { charge, usage } from '../../core/slots.ts'
 import quota from '../../plugins/quota/index.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { eventually } from '../kit/probe.ts'
@@ -158,6 +158,17 @@ t.test('requests that are not billed are not known to the ledger', async (t) => 
   const { bench } = await open(t)
   t.equal((await bench.send({ method: 'GET', target: '/v1/models' })).status, 200)
   t.equal(bench.ledger.rows.length, 0)
+})
+
+t.test('an answer that no meter counted is charged by its size: a missing number is not zero', async (t) => {
+  const blind = definePlugin({ name: 'blind', summary: 'Counts nothing.', options: {}, provides: [usage], setup: () => ({}) })
+  const upstream = (await Upstream.start(t)).json(chatAnswer())
+  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain: ['auth', 'quota', 'route', 'blind'] }, { more: [blind] })
+  const answer = await bench.send()
+  t.match(bench.ledger.rows[0]!.settled, {
+    source: 'estimated',
+    usage: { input: Math.ceil(answer.exchange.body.bytes.length / 3), output: Math.ceil(answer.body.length / 3) }
+  })
 })
 
 t.test('a price that changes while a request runs does not change its charge', async (t) => {

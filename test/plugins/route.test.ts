@@ -1,0 +1,380 @@
+// Where requests go: priorities, weights, failing channels, and how few retries a failing upstream sees.
+import fc from 'fast-check'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Channel } from '../../core/contract.ts'
+import { RetryBudget } from '../../plugins/route/budget.ts'
+import { choose } from '../../plugins/route/choose.ts'
+import { ChannelState } from '../../plugins/route/health.ts'
+import route from '../../plugins/route/index.ts'
+import type { HealthBoard } from '../../plugins/route/index.ts'
+import { pluginContract } from '../kit/contract.ts'
+import { chunk, endOfBody, events, head, reset, stall, Upstream } from '../kit/upstream.ts'
+import { channelTo, chatAnswer, chatEvents, Workbench } from '../kit/workbench.ts'
+import type { Answer, Sections } from '../kit/workbench.ts'
+
+pluginContract(t, route, {
+  accepts: [{}, { attempts: 1, eject_after: 1, retry_ratio: 0, retry_per_second: 0 }],
+  refuses: [
+    [{ attempts: 0 }, /must be/],
+    [{ retry_ratio: 11 }, /must be/],
+    [{ eject_after: 1.5 }, /must be/]
+  ]
+})
+
+const failure = { error: { message: 'broken' } }
+const good = [head(200, { 'content-type': 'application/json' }), chunk(JSON.stringify(chatAnswer())), endOfBody()]
+const bad = (status: number, headers: Record<string, string> = {}) =>
+  [head(status, { 'content-type': 'application/json', ...headers }), chunk(JSON.stringify(failure)), endOfBody()]
+
+interface Bench {
+  bench: Workbench
+  a: Upstream
+  b: Upstream
+}
+
+/** Two channels that answer well unless told otherwise; `b` stands in for `a`. */
+async function open(t: Test, options: object = {}, sections: Sections = {}): Promise<Bench> {
+  const [a, b] = [(await Upstream.start(t)).always(...good), (await Upstream.start(t)).always(...good)]
+  const channels = { a: channelTo(a), b: channelTo(b, { priority: 1 }) }
+  const bench = await Workbench.open(t, { channels, chain: ['auth', { route: options }, 'usage-meter'], ...sections })
+  return { bench, a, b }
+}
+
+function code({ body }: Answer): string {
+  return (JSON.parse(body) as { error: { code: string } }).error.code
+}
+
+function health(bench: Workbench): ReturnType<HealthBoard['report']> {
+  return (bench.shared.find('route.health') as HealthBoard).report()
+}
+
+t.test('the first priority serves while it can, the next one when it fails', async (t) => {
+  const { bench, a, b } = await open(t)
+  for (let i = 0; i < 5; i++) t.equal((await bench.send()).status, 200)
+  t.equal(a.requests.length, 5)
+  t.equal(b.requests.length, 0)
+  a.script(...bad(500))
+  const answer = await bench.send()
+  t.equal(answer.status, 200)
+  t.same(answer.exchange.attempts.map(({ channel, status }) => [channel.name, status]), [['a', 500], ['b', 200]])
+  t.equal(bench.metrics.value('attempts_total', { channel: 'a', code: 'upstream_bad_response' }), 1)
+  t.equal(bench.metrics.value('attempts_total', { channel: 'b', code: 'ok' }), 1)
+})
+
+t.test('within one priority channels are chosen by weight, and none is tried twice', async (t) => {
+  const upstream = await Upstream.start(t)
+  const weights = { a: 6, b: 3, c: 1, d: 0 }
+  const channels = Object.fromEntries(Object.entries(weights).map(([name, weight]) => [name, channelTo(upstream, { weight })]))
+  const bench = await Workbench.open(t, { channels, chain: ['auth', { route: { attempts: 10 } }, 'usage-meter'] })
+  upstream.always(...bad(500))
+  const first = { a: 0, b: 0, c: 0, d: 0 }
+  for (let i = 0; i < 10; i++) {
+    const { exchange } = await bench.send()
+    const tried = exchange.attempts.map(({ channel }) => channel.name)
+    t.equal(new Set(tried).size, tried.length, tried.join())
+  }
+  upstream.always(...good)
+  const fresh = await Workbench.open(t, { channels, chain: ['auth', 'route', 'usage-meter'] })
+  for (let i = 0; i < 400; i++) first[(await fresh.send()).exchange.attempts[0]!.channel.name as keyof typeof first]++
+  t.equal(first.d, 0, 'weight 0 only when nothing else is left')
+  t.ok(Math.abs(first.a - 240) < 60 && Math.abs(first.b - 120) < 55 && Math.abs(first.c - 40) < 35, JSON.stringify(first))
+})
+
+t.test('the choice by weight follows the random number exactly', (t) => {
+  const channels = [2, 0, 3, 5].map((weight, i) => ({ name: String(i), weight, priority: 0 }) as Channel)
+  const states = new Map(channels.map((channel) => [channel, new ChannelState()]))
+  const chosen = Array.from({ length: 10 }, (_, i) => choose(channels, new Set(), states, 0, () => i / 10)!.name)
+  t.same(chosen, ['0', '0', '2', '2', '2', '3', '3', '3', '3', '3'])
+  t.end()
+})
+
+t.test('a channel is chosen as long as one is left, and never one that failed', (t) => {
+  const entry = fc.record({ weight: fc.nat(3), priority: fc.nat(2), out: fc.boolean(), failed: fc.boolean() })
+  fc.assert(
+    fc.property(fc.array(entry, { minLength: 1, maxLength: 6 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (entries, random) => {
+      const sorted = [...entries].sort((x, y) => x.priority - y.priority)
+      const channels = sorted.map(({ weight, priority }, i) => ({ name: String(i), weight, priority }) as Channel)
+      const states = new Map(channels.map((channel, i) => {
+        const state = new ChannelState()
+        if (sorted[i]!.out) state.refused(0, 0)
+        return [channel, state]
+      }))
+      const failed = new Set(channels.filter((_, i) => sorted[i]!.failed))
+      const allOut = sorted.every(({ out }) => out)
+      const open = channels.filter((channel, i) => !failed.has(channel) && (allOut || !sorted[i]!.out))
+      const chosen = choose(channels, failed, states, 1, () => random)
+      if (open.length === 0) return chosen === undefined
+      return open.includes(chosen!) && (allOut || chosen!.priority === Math.min(...open.map(({ priority }) => priority)))
+    })
+  )
+  t.end()
+})
+
+t.test('what the client did wrong is tried once and counts against nobody', async (t) => {
+  const { bench, a, b } = await open(t, { eject_after: 2 })
+  for (const status of [400, 404, 413, 422]) {
+    for (let i = 0; i < 5; i++) {
+      a.script(...bad(status))
+      const answer = await bench.send()
+      t.equal(answer.status, status)
+      t.equal(answer.exchange.attempts.length, 1)
+    }
+  }
+  t.equal(b.requests.length, 0)
+  t.match(health(bench)['a'], { state: 'healthy', consecutive_failures: 0, failures: 0 })
+  t.equal((await bench.send()).status, 200)
+})
+
+t.test('a channel that refuses our credential is left out at once, and a reload with another one puts it back', async (t) => {
+  const { bench, a, b } = await open(t)
+  a.always(...bad(401))
+  const first = await bench.send()
+  t.equal(first.status, 200, 'the other channel serves')
+  t.equal((await bench.send()).status, 200)
+  t.equal(a.requests.length, 1)
+  t.match(health(bench)['a'], { state: 'ejected' })
+  const line = bench.log.find(({ level }) => level === 'error')
+  t.match(line, { message: 'a channel refused our credential', fields: { channel: 'a', status: 401, hint: /channels\.a\.credential/ } })
+
+  const chain = ['auth', 'route', 'usage-meter']
+  await bench.reload({ channels: { a: channelTo(a), b: channelTo(b, { priority: 1 }) }, chain })
+  await bench.send()
+  t.equal(a.requests.length, 1, 'a reload that changes nothing about it changes nothing')
+  a.always(...good)
+  await bench.reload({ channels: { a: channelTo(a, { credential: 'sk-new-credential' }), b: channelTo(b, { priority: 1 }) }, chain })
+  t.match(health(bench)['a'], { state: 'healthy', failures: 0 })
+  await bench.send()
+  t.equal(a.requests.length, 2)
+})
+
+t.test('a single channel that refuses our credential is an error of ours, not of the client', async (t) => {
+  const upstream = (await Upstream.start(t)).always(...bad(403))
+  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) } })
+  for (let i = 0; i < 3; i++) {
+    const answer = await bench.send()
+    t.equal(answer.status, 502)
+    t.equal(code(answer), 'upstream_auth_failed')
+  }
+})
+
+t.test('failures in a row take a channel out, and it is asked again when nothing else is left', async (t) => {
+  const { bench, a, b } = await open(t, { eject_after: 3 })
+  a.always(...bad(500))
+  for (let i = 0; i < 6; i++) t.equal((await bench.send()).status, 200)
+  t.equal(a.requests.length, 3)
+  const { until, ...state } = health(bench)['a']!
+  t.match(state, { state: 'ejected', consecutive_failures: 3, failures: 3, successes: 0 })
+  t.ok(Math.abs(until! - Date.now() - 5000) < 1000, 'for five seconds')
+  t.equal(bench.metrics.value('channel_ejections_total', { channel: 'a' }), 1)
+  t.match(bench.log, [{ level: 'warn', message: 'a channel is left out', fields: { channel: 'a', code: 'upstream_bad_response' } }])
+  b.always(...bad(500))
+  for (let i = 0; i < 3; i++) await bench.send()
+  t.match(health(bench)['b'], { state: 'ejected' })
+  a.always(...good)
+  const last = await bench.send()
+  t.equal(last.status, 200)
+  t.match(health(bench)['a'], { state: 'healthy', until: null, consecutive_failures: 0 }, 'its success puts it back')
+})
+
+t.test('the only channel of a model is used however often it failed', async (t) => {
+  const upstream = (await Upstream.start(t)).always(...bad(503))
+  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain: ['auth', 'route', 'usage-meter'] })
+  for (let i = 0; i < 20; i++) t.equal((await bench.send()).status, 503)
+  t.equal(upstream.requests.length, 20)
+  upstream.always(...good)
+  t.equal((await bench.send()).status, 200)
+})
+
+t.test('an upstream that asks for a pause gets it', async (t) => {
+  const { bench, a } = await open(t)
+  a.script(...bad(429, { 'retry-after': '60' }))
+  t.equal((await bench.send()).status, 200)
+  const { state, until, consecutive_failures } = health(bench)['a']!
+  t.match({ state, consecutive_failures }, { state: 'cooling', consecutive_failures: 0 })
+  t.ok(Math.abs(until! - Date.now() - 60_000) < 1000)
+  for (let i = 0; i < 5; i++) await bench.send()
+  t.equal(a.requests.length, 1)
+
+  const { bench: brief, a: soon } = await open(t)
+  soon.script(...bad(429, { 'retry-after-ms': '30' }))
+  await brief.send()
+  await new Promise((resolve) => setTimeout(resolve, 40))
+  t.equal(health(brief)['a']!.state, 'healthy')
+  await brief.send()
+  t.equal(soon.requests.length, 2)
+})
+
+t.test('when every channel limits us the client is told when to come back', async (t) => {
+  const { bench, a, b } = await open(t)
+  a.script(...bad(429, { 'retry-after': '9' }))
+  b.script(...bad(429, { 'retry-after-ms': '1200' }))
+  const answer = await bench.send()
+  t.equal(answer.status, 429)
+  t.equal(code(answer), 'upstream_rate_limited')
+  t.equal(answer.headers['retry-after'], '2')
+})
+
+t.test('a stream that dies after its opening is begun anew elsewhere; after its first words it is not', async (t) => {
+  const { bench, a, b } = await open(t)
+  const opening = [head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 1)), reset()]
+  a.script(...opening)
+  b.sse(chatEvents(4))
+  const answer = await bench.send({ body: { stream: true } })
+  t.equal(answer.status, 200)
+  t.equal(answer.body.match(/"role":"assistant"/g)?.length, 1)
+  t.ok(answer.body.includes('word3'))
+
+  a.script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 3)), reset())
+  const cut = await bench.send({ body: { stream: true } })
+  t.equal(cut.exchange.attempts.length, 1)
+  t.equal(cut.outcome.error?.code, 'upstream_stream_interrupted')
+  t.match(health(bench)['a'], { failures: 2, consecutive_failures: 2 })
+})
+
+t.test('attempts are bounded by the option, and by one', async (t) => {
+  const upstream = (await Upstream.start(t)).always(...bad(500))
+  const channels = Object.fromEntries(['a', 'b', 'c', 'd', 'e'].map((name) => [name, channelTo(upstream)]))
+  for (const [options, most] of [[{}, 3], [{ attempts: 5 }, 5], [{ attempts: 1 }, 1]] as const) {
+    const bench = await Workbench.open(t, { channels, chain: ['auth', { route: options }, 'usage-meter'] })
+    t.equal((await bench.send()).exchange.attempts.length, most)
+  }
+})
+
+t.test('when everything fails the upstreams see few requests more than there are', async (t) => {
+  const { bench, a, b } = await open(t, { retry_ratio: 0.2, retry_per_second: 1 })
+  a.always(...bad(500))
+  b.always(...bad(500))
+  const requests = 200
+  for (let i = 0; i < requests; i++) await bench.send()
+  const seen = a.requests.length + b.requests.length
+  t.ok(seen <= requests * 1.2 + 10 + 1, `${seen} attempts for ${requests} requests`)
+  t.ok(seen >= requests * 1.2, 'and the allowance is used')
+})
+
+t.test('a client that leaves says nothing about a channel', async (t) => {
+  const { bench, a } = await open(t, { eject_after: 1 })
+  a.always(stall())
+  for (let i = 0; i < 3; i++) {
+    const { client, answer } = bench.start()
+    await a.request(i)
+    client.leave()
+    await answer
+  }
+  t.match(health(bench)['a'], { state: 'healthy', failures: 0, successes: 0 })
+})
+
+t.test('a model without a channel for the endpoint is refused in words', async (t) => {
+  const upstream = await Upstream.start(t)
+  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream, { endpoints: ['embeddings'] }) } })
+  const answer = await bench.send()
+  t.equal(answer.status, 400)
+  t.equal(code(answer), 'protocol_mismatch')
+  t.equal(upstream.requests.length, 0)
+})
+
+t.test('without auth in the chain an unknown model is still refused', async (t) => {
+  const { bench } = await open(t, {}, { chain: ['route', 'usage-meter'] })
+  const answer = await bench.send({ body: { model: 'nothing' } })
+  t.equal(answer.status, 404)
+  t.equal(code(answer), 'model_not_found')
+})
+
+t.test('channel health over time', async (t) => {
+  t.test('each failed probe doubles the time out, up to five minutes; one probe at a time', (t) => {
+    const state = new ChannelState()
+    let now = 1000
+    for (let i = 0; i < 5; i++) state.failed(now, now, 5)
+    let expected = 5000
+    for (let probe = 0; probe < 9; probe++) {
+      t.equal(state.until - now, expected)
+      t.notOk(state.available(now + expected - 1))
+      now += expected
+      t.ok(state.available(now), 'a probe may go')
+      state.chosen(now)
+      t.equal(state.report(now).state, 'probing')
+      t.notOk(state.available(now), 'and no other')
+      now += 10
+      t.ok(state.failed(now, now - 10, 5))
+      expected = Math.min(expected * 2, 300_000)
+    }
+    now = state.until
+    state.chosen(now)
+    state.answered(now + 5, now)
+    t.match(state.report(now + 5), { state: 'healthy', consecutive_failures: 0 })
+    t.end()
+  })
+
+  t.test('a probe whose client left may be sent anew at once, one that was lost after a while', (t) => {
+    const state = new ChannelState()
+    state.refused(0, 0)
+    state.chosen(5000)
+    state.undecided(5100, 5000)
+    t.ok(state.available(5100))
+    state.chosen(5100)
+    t.notOk(state.available(6000))
+    t.ok(state.available(35_100))
+    t.end()
+  })
+
+  t.test('attempts that began before an ejection neither lengthen nor end it', (t) => {
+    const state = new ChannelState()
+    for (let i = 0; i < 100; i++) state.failed(100 + i, 50, 5)
+    t.equal(state.until, 104 + 5000)
+    state.succeeded(300, 60)
+    t.equal(state.report(300).state, 'ejected')
+    t.end()
+  })
+
+  t.test('half of twenty failing in ten seconds is not too much, more is, and older ones are forgotten', (t) => {
+    const half = new ChannelState()
+    for (let i = 0; i < 200; i++) (i % 2 ? half.failed(i * 40, i * 40, 1000) : half.succeeded(i * 40, i * 40))
+    t.equal(half.report(8000).state, 'healthy')
+    const more = new ChannelState()
+    let out = 0
+    for (let i = 0; i < 20; i++) if (i % 5 < 3 ? more.failed(i * 40, i * 40, 1000) : void more.succeeded(i * 40, i * 40)) out++
+    t.equal(more.report(0).state, 'healthy', 'the twentieth was a success')
+    t.ok(more.failed(900, 900, 1000))
+    t.equal(out, 0)
+    const old = new ChannelState()
+    for (let i = 0; i < 19; i++) old.failed(i, i, 1000)
+    t.notOk(old.failed(12_000, 12_000, 1000))
+    t.end()
+  })
+
+  t.test('after five healthy minutes a new ejection is short again', (t) => {
+    const state = new ChannelState()
+    state.refused(0, 0)
+    state.chosen(5000)
+    state.refused(5010, 5000)
+    t.equal(state.until, 5010 + 10_000)
+    state.chosen(15_010)
+    state.succeeded(15_020, 15_010)
+    state.refused(16_000, 16_000)
+    t.equal(state.until, 16_000 + 20_000, 'flapping')
+    state.chosen(36_000)
+    state.succeeded(36_001, 36_000)
+    state.refused(400_000, 400_000)
+    t.equal(state.until, 405_000)
+    t.end()
+  })
+  t.end()
+})
+
+t.test('the retry allowance is a share of the last ten seconds and a floor', (t) => {
+  const budget = new RetryBudget()
+  const allowance = { ratio: 0.2, perSecond: 0.5 }
+  const take = (now: number): number => {
+    let taken = 0
+    while (budget.take(now, allowance)) taken++
+    return taken
+  }
+  t.equal(take(0), 5)
+  for (let i = 0; i < 50; i++) budget.request(1000)
+  t.equal(take(1000), 10)
+  t.equal(take(9000), 0)
+  t.equal(take(10_500), 5, 'what was taken in the first second is free again')
+  t.equal(take(60_000), 5)
+  t.notOk(new RetryBudget().take(0, { ratio: 0, perSecond: 0 }))
+  t.end()
+})
