@@ -1,6 +1,6 @@
 // Operational logging: JSON lines with a level, a phrase and fields.
-import { writeSync } from 'node:fs'
 import { styleText } from 'node:util'
+import { LineWriter } from './line-writer.ts'
 
 /** Fields of a line. Values are shown as they are: never pass a whole request, header map or config object. */
 export type LogFields = Readonly<Record<string, unknown>>
@@ -14,67 +14,86 @@ export interface Logger {
   child(fields: LogFields): Logger
 }
 
-const levels = { debug: 10, info: 20, warn: 30, error: 40 } as const
+/** The logger of a program, which ends. */
+export interface ProgramLogger extends Logger {
+  /** Resolves when what was logged is written, or can not be within a second. The last call before an exit. */
+  flush(): Promise<void>
+}
+
+const severities = { debug: 10, info: 20, warn: 30, error: 40 } as const
 
 /** From this level on lines are written. */
-export type LogLevel = keyof typeof levels
+export type LogLevel = keyof typeof severities
+/** Ascending. */
+export const logLevels = Object.keys(severities) as readonly LogLevel[]
 
 /** Where lines go and which. */
 export interface LogOptions {
   level?: LogLevel
   /** For people at a terminal instead of programs: time, level and phrase first. */
   pretty?: boolean
-  /** Takes one line with its line end; default standard error, synchronously, so that the last line before a crash is there. */
+  /** Takes one line with its line end. Default: standard error, which is never waited for; lines it can not take are counted. */
   write?(line: string): void
 }
 
-/** Bytes of one field; what is longer is cut, so that no value can fill a disk by itself. */
-const longestField = 8 * 1024
+/** Characters of one value; what is longer is cut, so that no value can fill a disk by itself. */
+const longestValue = 8 * 1024
 
-/** A logger for the whole program. Field names are those of pino: `level`, `time`, `msg`. */
-export function createLogger({ level = 'info', pretty = false, write = writeToStderr }: LogOptions = {}): Logger {
+/** A logger for the whole program. Field names are those of pino: `time`, `level`, `msg`. */
+export function createLogger({ level = 'info', pretty = false, write }: LogOptions = {}): ProgramLogger {
   const format = pretty ? prettyLine : jsonLine
-  const threshold = levels[level]
-  const at = (base: LogFields): Logger => {
-    const line = (of: LogLevel, message: string, fields?: LogFields): void => {
-      if (levels[of] >= threshold) write(format(of, message, { ...base, ...fields }))
-    }
-    return {
-      debug: (message, fields) => line('debug', message, fields),
-      info: (message, fields) => line('info', message, fields),
-      warn: (message, fields) => line('warn', message, fields),
-      error: (message, fields) => line('error', message, fields),
-      child: (fields) => at({ ...base, ...fields })
-    }
+  const threshold = severities[level]
+  const stderr = write ? undefined : new LineWriter(process.stderr, (lines) => line({}, 'warn', 'log lines were lost: more came than standard error took', { lines }))
+  const put = write ?? ((text) => stderr?.write(text))
+  const line = (base: LogFields, of: LogLevel, message: string, fields?: LogFields): void => {
+    if (severities[of] >= threshold) put(format(of, message, { ...base, ...fields }).replace(secrets, '$1[redacted]'))
   }
-  return at({})
+  const at = (base: LogFields): Logger => ({
+    debug: (message, fields) => line(base, 'debug', message, fields),
+    info: (message, fields) => line(base, 'info', message, fields),
+    warn: (message, fields) => line(base, 'warn', message, fields),
+    error: (message, fields) => line(base, 'error', message, fields),
+    child: (fields) => at({ ...base, ...fields })
+  })
+  return { ...at({}), flush: () => stderr?.flush() ?? Promise.resolve() }
 }
 
 /** Writes nothing: for tests and programs that embed a gateway. */
 export const silentLog: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silentLog }
 
+/** What looks like a key, wherever it stands: an upstream may quote the credential that it refuses. */
+const secrets = /\b(sk-|bearer )[\w.~+/=-]{8,}/gi
+/** Fields whose value is a secret whatever it looks like. */
+const secretNames = /^(authorization|x-api-key|api_?key|credential|secret|password|token|cookie)$/i
+
 function jsonLine(level: LogLevel, message: string, fields: LogFields): string {
-  return `${JSON.stringify({ level, time: new Date().toISOString(), msg: message, ...fields }, plain)}\n`
+  const own = { time: new Date().toISOString(), level, msg: message }
+  return `${stringify({ ...own, ...fields, ...own })}\n`
 }
 
 const colours = { debug: 'gray', info: 'cyan', warn: 'yellow', error: 'red' } as const
 
 function prettyLine(level: LogLevel, message: string, fields: LogFields): string {
-  const rest = Object.entries(fields).map(([name, value]) => ` ${styleText('gray', `${name}=`)}${typeof value === 'string' ? value : JSON.stringify(value, plain)}`)
-  return `${new Date().toISOString().slice(11, 23)} ${styleText(colours[level], level.padEnd(5))} ${message}${rest.join('')}\n`
+  const paint = (colour: Parameters<typeof styleText>[0], text: string): string => styleText(colour, text, { stream: process.stderr })
+  const rest = Object.entries(fields).map(([name, value]) => {
+    const shown = plain(name, value)
+    return ` ${paint('gray', `${name}=`)}${typeof shown === 'string' ? shown : stringify(shown)}`
+  })
+  return `${new Date().toISOString().slice(11, 23)} ${paint(colours[level], level.padEnd(5))} ${message}${rest.join('')}\n`
 }
 
-/** BigInt has no JSON form, errors show their message, and long text is cut. */
-function plain(_name: string, value: unknown): unknown {
-  if (typeof value === 'bigint') return value.toString()
-  if (value instanceof Error) return value.message
-  return typeof value === 'string' && value.length > longestField ? `${value.slice(0, longestField)}…` : value
-}
-
-function writeToStderr(line: string): void {
+function stringify(value: unknown): string {
   try {
-    writeSync(2, line)
+    return JSON.stringify(value, plain) ?? 'undefined'
   } catch {
-    // A full or closed pipe must not take the program down; operational lines are few and can be lost.
+    return '"[circular]"'
   }
+}
+
+/** Secrets by name are hidden, BigInt has no JSON form, errors show where they come from, and long text is cut. */
+function plain(name: string, value: unknown): unknown {
+  if (secretNames.test(name)) return '[redacted]'
+  if (typeof value === 'bigint') return value.toString()
+  const text = value instanceof Error ? (value.stack ?? String(value)) : value
+  return typeof text === 'string' && text.length > longestValue ? `${text.slice(0, longestValue)}…` : text
 }
