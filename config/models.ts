@@ -49,11 +49,11 @@ export const modelsShape = {
       created: { type: 'string', format: 'date', default: '2026-01-01', description: 'Shown in the model list.' },
       deprecated: {
         type: 'object',
-        description: 'Announced in a header of every answer.',
+        description: 'Announced in the headers of every answer.',
         required: ['since'],
         properties: {
           since: { type: 'string', format: 'date', description: 'Not to be used by new clients from then on.' },
-          sunset: { type: 'string', format: 'date', description: 'Not served from then on.' },
+          sunset: { type: 'string', format: 'date', description: 'When it is to be switched off; announced, not enforced.' },
           replacement: { type: 'string', minLength: 1, description: 'What to use instead.' }
         }
       }

@@ -1,5 +1,5 @@
 // Option schemas as a Markdown table.
-import type { OptionSchema, OptionSchemas } from '../core/schema.ts'
+import type { OptionSchema, OptionSchemas, Unit } from '../core/schema.ts'
 
 /** Options that stand below a prefix: `quota.`. */
 interface Section {
@@ -39,15 +39,21 @@ function valueWords(option: OptionSchema): string {
     case 'boolean': return '`true` or `false`'
     case 'string': {
       if (option.enum) return option.enum.map((choice) => `\`${choice}\``).join(', ')
-      return option.format ?? 'text'
+      return option.format ? unitWords[option.format] : 'text'
     }
     default: return (option.type === 'integer' ? 'whole number' : 'number') + rangeWords(option)
   }
 }
 
-function rangeWords({ minimum, maximum }: { minimum?: number; maximum?: number }): string {
-  if (minimum === undefined) return maximum === undefined ? '' : ` to ${maximum}`
-  return ` from ${minimum}${maximum === undefined ? '' : ` to ${maximum}`}`
+const unitWords: Readonly<Record<Unit, string>> = {
+  duration: 'duration', size: 'size', usd: 'US dollars', date: 'date', decimal: 'price'
+}
+/** Bounds from here on are there to keep sums safe and tell a reader nothing. */
+const guard = 1_000_000
+
+function rangeWords({ minimum, maximum = guard }: { minimum?: number; maximum?: number }): string {
+  const from = minimum === undefined ? '' : ` from ${minimum}`
+  return maximum >= guard ? from : `${from} to ${maximum}`
 }
 
 function defaultWords(option: OptionSchema, required: boolean): string {
