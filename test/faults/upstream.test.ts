@@ -1,0 +1,333 @@
+// What upstreams do wrong, through the real gateway: what the client sees, whether another channel took over, what was billed.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from 'node:zlib'
+import t from 'tap'
+import type { Test } from 'tap'
+import { gateway, spawnGateway, testModel } from '../kit/gateway.ts'
+import type { LocalGateway, Overrides } from '../kit/gateway.ts'
+import { eventually, residentBytes, settled } from '../kit/probe.ts'
+import { checkChatStream } from '../kit/sse.ts'
+import { Upstream, bytes, chunk, endOfBody, eventBytes, events, fin, head, pause, readBody, reset, stall, until } from '../kit/upstream.ts'
+import type { Step } from '../kit/upstream.ts'
+
+const base = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: testModel }
+const delta = (content: string): unknown => ({ ...base, choices: [{ index: 0, delta: { content }, finish_reason: null }] })
+const opening = { ...base, choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }] }
+const finish = { ...base, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
+const usage = { ...base, choices: [], usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } }
+const done = 'data: [DONE]\n\n'
+const whole = [opening, delta('All'), delta(' well'), finish, usage]
+const completion = {
+  id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: testModel,
+  choices: [{ index: 0, message: { role: 'assistant', content: 'All well', refusal: null }, finish_reason: 'stop', logprobs: null }],
+  usage: usage.usage
+}
+const sse = head(200, { 'content-type': 'text/event-stream' })
+const billed = { input: 11, output: 7 }
+
+/** A gateway before one scripted upstream, or before a first and a second. */
+async function before<Names extends string>(t: Test, names: readonly Names[], overrides: Overrides = {}): Promise<{ local: LocalGateway } & Record<Names, Upstream>> {
+  const upstreams = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await Upstream.start(t)] as const))) as Record<Names, Upstream>
+  const local = await gateway(t, overrides, { upstreams })
+  return { local, ...upstreams }
+}
+
+const one = ['vendor'] as const
+const two = ['first', 'second'] as const
+
+t.test('what is delivered before a break is followed by an error, never by an end', async (t) => {
+  const { local, vendor } = await before(t, one)
+  const breaks: Record<string, Step[]> = {
+    'an error event': [events([{ error: { message: 'Overloaded', type: 'server_error', code: null } }]), endOfBody()],
+    'a reset': [reset()],
+    'a lost connection': [fin()],
+    'a proper end without a finish': [endOfBody()],
+    'an end in mid-event': [chunk('data: {"id":"chatcmpl-1","choi'), endOfBody()],
+    'an event that is no JSON': [events(['data: {oops\n\n']), endOfBody()],
+    'an HTML page': [chunk('<html><body>502</body></html>\n\n'), endOfBody()]
+  }
+  for (const [what, steps] of Object.entries(breaks)) {
+    vendor.script(sse, events([opening, delta('So'), delta(' far')]), pause(10), ...steps)
+    const reply = await local.chat({ stream: true })
+    t.equal(reply.status, 200, what)
+    t.ok(reply.complete, what)
+    const answer = checkChatStream(reply.body, { error: true })
+    t.match(answer.choices, [{ content: 'So far', finish: undefined }], what)
+    const record = await local.record(reply)
+    t.match(record, { outcome: 'failed', usage_source: 'partial' }, what)
+    t.equal(record.error_code, what === 'an error event' ? 'upstream_bad_response' : record.error_code)
+    t.ok(BigInt(record.cost_nano) > 0n, what)
+  }
+  t.equal(vendor.requests.length, Object.keys(breaks).length, 'and nothing is tried twice once a client has seen something')
+  await settled(t, local)
+})
+
+t.test('an upstream that fails before the answer begins is replaced by the next', async (t) => {
+  const json = (status: number, body: string, type = 'application/json'): Step[] => [head(status, { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) }), bytes(body)]
+  const failures: Record<string, Step[]> = {
+    'a reset': [reset()],
+    'a connection closed at once': [fin()],
+    'a bad HTTP response': [bytes('HTTP/1.1 banana\r\n\r\n')],
+    'status 500': json(500, '{"error":{"message":"oops"}}'),
+    'status 503 in HTML': json(503, '<html>busy</html>', 'text/html'),
+    'status 429': json(429, '{"error":{"message":"slow down","type":"requests"}}'),
+    'our key refused': json(401, '{"error":{"message":"Incorrect API key provided: upstream-secret-of-first"}}'),
+    'an empty 200': json(200, '', 'text/event-stream'),
+    'only an end marker': [sse, events([done]), endOfBody()],
+    'a role and an end marker': [sse, events([opening, done]), endOfBody()],
+    'a role and a loss': [sse, events([opening]), fin()],
+    'an error after the role': [sse, events([opening, { error: { message: 'Overloaded', code: 503 } }]), endOfBody()],
+    'an empty object': json(200, '{}')
+  }
+  for (const [what, steps] of Object.entries(failures)) {
+    // A gateway each, as it would leave out a channel that fails time and again.
+    await t.test(what, async (t) => {
+      const { local, first, second } = await before(t, two)
+      first.script(...steps)
+      second.sse(whole)
+      const reply = await local.chat({ stream: true })
+      t.equal(reply.status, 200)
+      t.match(checkChatStream(reply.body).choices, [{ content: 'All well' }])
+      t.match(await local.record(reply), { outcome: 'completed', channel: 'second', usage: billed, attempts: [{ channel: 'first' }, { channel: 'second' }] })
+      await settled(t, local)
+    })
+  }
+})
+
+t.test('when nobody is left the client gets the status, in its own envelope, and pays nothing', async (t) => {
+  const cases: [what: string, status: number, body: string | Buffer, headers: Record<string, string>, shown: number, error: object][] = [
+    ['a user error', 400, '{"error":{"message":"bad n","type":"invalid_request_error","param":"n","code":"invalid_value"}}', {}, 400, { message: 'bad n', type: 'invalid_request_error', param: 'n', code: 'invalid_value' }],
+    ['a code that is a number', 422, '{"error":{"message":"no","code":42}}', {}, 422, { message: 'no', code: '42' }],
+    ['an error that is a string', 400, '{"error":"plain text"}', {}, 400, { message: 'plain text' }],
+    ['an error in an array', 404, '[{"error":{"code":404,"message":"no such model","status":"NOT_FOUND"}}]', {}, 404, { message: 'no such model' }],
+    ['HTML', 500, `<html>${'<p>x</p>'.repeat(1000)}</html>`, { 'content-type': 'text/html' }, 502, { message: /^.{1,300}$/ }],
+    ['nothing', 500, '', {}, 502, { message: /\S/ }],
+    ['200 KB', 400, JSON.stringify({ error: { message: 'x'.repeat(200_000) } }), {}, 400, { message: /^.{1,1000}$/ }],
+    ['gzip', 400, gzipSync('{"error":{"message":"packed"}}'), { 'content-encoding': 'gzip' }, 400, { message: 'packed' }],
+    ['our key refused', 401, '{"error":{"message":"Incorrect key upstream-secret-of-vendor","code":"invalid_api_key"}}', {}, 502, { code: 'upstream_auth_failed' }],
+    ['no room', 429, '{"error":{"message":"slow down"}}', { 'retry-after-ms': '1200' }, 429, { code: 'upstream_rate_limited' }]
+  ]
+  for (const [what, status, body, headers, shown, error] of cases) {
+    await t.test(what, async (t) => {
+      const { local, vendor } = await before(t, one)
+      for (const stream of [true, false]) {
+        vendor.script(head(status, { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)), ...headers }), bytes(body))
+        const reply = await local.chat({ stream })
+        t.equal(reply.status, shown)
+        t.match(reply.headers, { 'content-type': /^application\/json/ })
+        t.match(reply.json().error, { message: String, type: String, code: String, ...error })
+        t.notMatch(reply.text, /upstream-secret|127\.0\.0\.1|vendor/)
+        if (status === 429) t.match(reply.headers, { 'retry-after': '2', 'retry-after-ms': '1200' })
+        t.match(await local.record(reply), { outcome: 'failed', cost_nano: '0' })
+      }
+      await settled(t, local)
+    })
+  }
+})
+
+t.test('a request that is wrong is tried once, and the channel is none the worse for it', async (t) => {
+  const { local, first, second } = await before(t, two)
+  for (let i = 0; i < 20; i++) {
+    first.json({ error: { message: 'bad', type: 'invalid_request_error' } }, { status: [400, 404, 413, 422][i % 4]! })
+    t.equal((await local.chat()).status, [400, 404, 413, 422][i % 4])
+  }
+  first.json(completion)
+  t.match(await local.record(await local.chat()), { channel: 'first', outcome: 'completed' })
+  t.equal(second.requests.length, 0)
+})
+
+t.test('a whole answer that is cut is never shown', async (t) => {
+  const { local, first, second } = await before(t, two)
+  const text = JSON.stringify(completion)
+  for (const [what, steps] of Object.entries({
+    'less than its length': [head(200, { 'content-type': 'application/json', 'content-length': '5000' }), bytes(text.slice(0, 200)), fin()],
+    'chunks without an end': [head(200, { 'content-type': 'application/json' }), chunk(text), fin()],
+    'a reset inside': [head(200, { 'content-type': 'application/json' }), chunk(text.slice(0, 100)), reset()]
+  })) {
+    first.script(...steps)
+    second.json(completion)
+    const reply = await local.chat()
+    t.same(reply.json(), completion, what)
+    t.match(await local.record(reply), { channel: 'second', usage: billed })
+  }
+})
+
+t.test('every byte of a large request reaches the second channel', async (t) => {
+  const { local, first, second } = await before(t, two)
+  first.scriptFromHead(readBody(1_000_000), reset())
+  second.json(completion)
+  const messages = [{ role: 'user', content: 'x'.repeat(8_000_000) }]
+  t.equal((await local.chat({ messages })).status, 200)
+  t.same(second.requests[0]!.json().messages, messages)
+})
+
+t.test('answers of the wrong shape are put right', async (t) => {
+  const { local, vendor } = await before(t, one)
+  vendor.json(completion)
+  const stream = await local.chat({ stream: true, stream_options: { include_usage: true } })
+  t.match(stream.headers, { 'content-type': /^text\/event-stream/ })
+  t.match(checkChatStream(stream.body, { usage: true }).choices, [{ content: 'All well', finish: 'stop' }])
+  t.match(await local.record(stream), { usage: billed })
+
+  vendor.script(head(200, { 'content-type': 'text/event-stream; charset=utf-8' }), events([...whole, done]), endOfBody())
+  const body = await local.chat()
+  t.match(body.headers, { 'content-type': /^application\/json/ })
+  t.match(body.json(), { object: 'chat.completion', choices: [{ message: { role: 'assistant', content: 'All well' }, finish_reason: 'stop' }] })
+  t.match(await local.record(body), { usage: billed })
+})
+
+t.test('compressed streams reach the client in the clear, event by event', async (t) => {
+  const { local, vendor } = await before(t, one)
+  const source = Buffer.concat([...whole, done].map(eventBytes))
+  for (const [encoding, packed] of [['gzip', gzipSync(source)], ['br', brotliCompressSync(source)], ['deflate', deflateSync(source)]] as const) {
+    vendor.script(head(200, { 'content-type': 'text/event-stream', 'content-encoding': encoding }), chunk(packed), endOfBody())
+    const reply = await local.chat({ stream: true, stream_options: { include_usage: true } })
+    t.notOk(reply.headers['content-encoding'])
+    t.equal(reply.text, source.toString(), encoding)
+    t.match(await local.record(reply), { usage: billed })
+  }
+  const gzip = createGzip()
+  const flushed = (data: unknown): Promise<Buffer> =>
+    new Promise((resolve) => {
+      gzip.write(eventBytes(data))
+      gzip.flush(constants.Z_SYNC_FLUSH, () => resolve(gzip.read() as Buffer))
+    })
+  let go!: () => void
+  vendor.script(
+    head(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }), chunk(await flushed(opening)), chunk(await flushed(delta('Early'))),
+    until(new Promise<void>((resolve) => (go = resolve))), fin()
+  )
+  const client = await local.openChat({ stream: true })
+  await client.body('Early')
+  go()
+  checkChatStream((await client.reply()).body, { error: true })
+})
+
+t.test('events of any length up to the limit pass whole, and longer ones are an error', async (t) => {
+  const { local, vendor } = await before(t, one)
+  for (const size of [70_000, 1_100_000, 12_000_000]) {
+    const long = Buffer.concat([opening, delta('x'.repeat(size)), finish].map(eventBytes))
+    const pieces = Array.from({ length: Math.ceil(long.length / 16_384) }, (_, i) => long.subarray(i * 16_384, (i + 1) * 16_384))
+    vendor.script(sse, events([...pieces, done]), endOfBody())
+    const began = performance.now()
+    const reply = await local.chat({ stream: true })
+    t.equal(checkChatStream(reply.body).choices[0]!.content.length, size)
+    t.ok(performance.now() - began < 5000)
+  }
+  vendor.script(sse, events([opening, delta('So far'), 'data: ', ...Array.from({ length: 18 }, () => 'x'.repeat(1_000_000))]), stall())
+  t.equal(checkChatStream((await local.chat({ stream: true })).body, { error: true }).error!.code, 'upstream_bad_response')
+})
+
+t.test('events are passed on as they come', async (t) => {
+  const { local, vendor } = await before(t, one)
+  vendor.script(sse, events([opening]), ...Array.from({ length: 6 }, (_, i) => [pause(60), events([delta(`piece ${i}`)])]).flat(), events([finish, done]), endOfBody())
+  const client = await local.openChat({ stream: true })
+  const reply = await client.reply()
+  t.match(reply.headers, { 'cache-control': /no-cache/ })
+  const times = client.reads.filter((read) => read.bytes.includes('piece')).map((read) => read.at)
+  t.equal(times.length, 6)
+  for (const [i, at] of times.slice(1).entries()) t.ok(at - times[i]! > 25, `gap ${i} is ${at - times[i]!} ms`)
+})
+
+t.test('silence ends in an error, at each of its places', async (t) => {
+  const { local, vendor } = await before(t, one, { channels: { vendor: { timeouts: { first_byte: '300ms', idle: '300ms', total: '900ms' } } } })
+  const slow = (...steps: Step[]): Promise<{ status: number; code: string; took: number }> => {
+    vendor.script(...steps)
+    const began = performance.now()
+    return local.chat({ stream: true }).then((reply) => ({
+      status: reply.status,
+      code: reply.status === 200 ? checkChatStream(reply.body, { error: true }).error!.code : reply.json().error.code,
+      took: performance.now() - began
+    }))
+  }
+  t.match(await slow(stall()), { status: 504, code: 'upstream_timeout_first_byte' })
+  t.match(await slow(sse, stall()), { status: 504, code: 'upstream_timeout_first_byte' })
+  t.match(await slow(sse, events([opening]), stall()), { status: 504, code: 'upstream_timeout_first_byte' })
+  const idle = await slow(sse, events([opening, delta('Hm')]), stall())
+  t.match(idle, { status: 200, code: 'upstream_timeout_idle' })
+  t.ok(idle.took > 290 && idle.took < 800, `${idle.took} ms`)
+  const trickle = Array.from({ length: 30 }, (_, i) => [events([delta(`${i}`)]), pause(50)]).flat()
+  t.match(await slow(sse, events([opening]), ...trickle, stall()), { status: 200, code: 'upstream_timeout_total' })
+  await eventually(() => vendor.open === 0)
+  await settled(t, local)
+})
+
+t.test('a client that leaves takes the upstream with it, wherever the answer is', async (t) => {
+  const { local, vendor } = await before(t, one, { limits: { on_disconnect: 'abort' } })
+  for (const [what, steps, stream] of [
+    ['before the head', [stall()], true],
+    ['before the first event', [sse, stall()], true],
+    ['in mid-stream', [sse, events([opening, delta('So far')]), stall()], true],
+    ['while a whole answer is waited for', [head(200, { 'content-type': 'application/json' }), chunk('{"id":'), stall()], false]
+  ] as const) {
+    for (const leave of ['close', 'reset'] as const) {
+      vendor.script(...steps)
+      const n = vendor.requests.length
+      const client = await local.openChat({ stream })
+      const { connection } = await vendor.request(n)
+      if (what === 'in mid-stream') await client.body('So far')
+      else await sleep(20)
+      const left = performance.now()
+      client[leave]()
+      const end = await connection.closed
+      t.equal(end.by, 'peer', what)
+      t.ok(end.at - left < 2000, what)
+    }
+  }
+  await settled(t, local)
+  const { data } = await local.admin('/admin/v1/requests?limit=20')
+  t.equal(data.length, 8)
+  for (const record of data) t.match(record, { outcome: 'aborted', status: record.first_byte_ms === null ? 499 : 200 })
+})
+
+t.test('whoever does not read is not read for', async (t) => {
+  const { local, vendor } = await before(t, one)
+  const flood = (function* () {
+    yield opening
+    const big = delta('x'.repeat(60_000))
+    for (let i = 0; i < 5000; i++) yield big
+  })()
+  vendor.script(sse, events(flood), endOfBody())
+  const memory = residentBytes()
+  const client = await local.openChat({ stream: true })
+  await client.body(100_000)
+  client.stopReading()
+  const { connection } = await vendor.request()
+  let written = -1
+  await eventually(async () => {
+    const before = written
+    await sleep(100)
+    return (written = connection.written) === before
+  })
+  t.ok(residentBytes() - memory < 64 * 1024 * 1024, 'memory stays')
+  client.close()
+  t.equal((await connection.closed).by, 'peer')
+  await settled(t, local)
+})
+
+t.test('a connection that the upstream dropped while idle costs no request', async (t) => {
+  const { local, vendor } = await before(t, one)
+  for (let i = 0; i < 30; i++) {
+    const body = JSON.stringify(completion)
+    // The upstream closes without saying so in the head.
+    vendor.script(head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), bytes(body), pause(i % 3), fin())
+    t.equal((await local.chat()).status, 200)
+    await sleep(i % 5)
+  }
+  t.equal(vendor.requests.length, 30)
+})
+
+t.test('running streams end by themselves after a signal, and new ones are refused', async (t) => {
+  const vendor = await Upstream.start(t)
+  const spawned = await spawnGateway(t, {}, { upstreams: { vendor } })
+  let go!: () => void
+  const signal = new Promise<void>((resolve) => (go = resolve))
+  vendor.always(sse, events([opening, delta('So far')]), until(signal), events([delta(' so good'), finish, usage, done]), endOfBody())
+  const clients = await Promise.all(Array.from({ length: 10 }, () => spawned.openChat({ stream: true })))
+  await Promise.all(clients.map((client) => client.body('So far')))
+  spawned.process.kill('SIGTERM')
+  await eventually(() => spawned.chat().then((reply) => reply.status === 503, () => true))
+  go()
+  for (const client of clients) t.equal(checkChatStream((await client.reply()).body).choices[0]!.content, 'So far so good')
+  t.match(await spawned.exited, { code: 0 })
+})
