@@ -48,6 +48,12 @@ export class Http1Connection {
     if (this.client === undefined && this.waiting === 0 && !this.closing) this.socket.destroySoon()
   }
 
+  /** Closes the connection now; an answer under way must not look complete. */
+  destroy(): void {
+    if (this.client) reset(this.socket)
+    else this.socket.destroy()
+  }
+
   /** The parser gave up. Answers `error` when its turn comes, and closes the connection. False when that is happening already. */
   fail(error: GatewayError): boolean {
     const { client, socket } = this
@@ -185,9 +191,7 @@ export class Http1Client implements Client {
     this.gone = true
     this.#release()
     this.#connection.closing = true
-    // TLS has no reset of its own, where an end without close_notify is as good; and one that is ending cannot be reset.
-    if ('encrypted' in this.#socket || !this.#socket.writable) this.#socket.destroy()
-    else this.#socket.resetAndDestroy()
+    reset(this.#socket)
   }
 
   /** The connection is closed, or its input broken; called by it. */
@@ -270,6 +274,12 @@ export class Http1Client implements Client {
 
 function uncork(client: Http1Client): void {
   client.uncork()
+}
+
+/** Closes a connection so that nobody takes it for an end. TLS has no reset, and a connection that is ending cannot have one. */
+function reset(socket: Socket): void {
+  if ('encrypted' in socket || !socket.writable) socket.destroy()
+  else socket.resetAndDestroy()
 }
 
 /** Writes one chunk (RFC 9112 §7.1); false when the socket's buffer is full. */

@@ -55,6 +55,11 @@ export class Http2Connection {
     this.#session.close()
   }
 
+  /** Closes the connection now, with an error for every answer under way. */
+  destroy(): void {
+    this.#session.destroy(new Error('the server is closed'), constants.NGHTTP2_INTERNAL_ERROR)
+  }
+
   /** An answer begins. */
   began(): void {
     this.#running++
@@ -153,7 +158,8 @@ export class Http2Client implements Client {
     if (this.#over) return
     this.gone = true
     this.#release()
-    this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+    // Not close(), which first ends the stream: the client would get END_STREAM and see a complete answer.
+    this.#stream.destroy(new Error('the answer was cut'))
   }
 
   /** Also before the event that says so has come. */

@@ -64,7 +64,7 @@ export class Listener {
   readonly http2: Http2Server
   /** Connections open now that have turned out to be of one kind. */
   readonly open = { http1: 0, http2: 0 }
-  /** Connections that were closed at once: above `limits.connections`, or for want of file descriptors. */
+  /** Connections that were closed at once, being above `limits.connections`. */
   refused = 0
   readonly #options: ListenerOptions
   readonly #serveHttp1: (socket: Socket) => void
@@ -105,6 +105,7 @@ export class Listener {
     this.http1.on('connection', (socket: Socket) => this.#accept(socket))
     if (options.listen.tls) this.http1.on('secureConnection', (socket: TLSSocket) => this.#secured(socket))
     this.http1.on('drop', () => this.refused++)
+    // Out of file descriptors, libuv closes new connections itself and nothing is heard of them; this is for other errors.
     this.http1.on('error', (error) => this.#acceptFailed(error))
   }
 
@@ -152,9 +153,10 @@ export class Listener {
     return empty
   }
 
-  /** Closes the port and every connection, whatever is under way. */
+  /** Ends everything: connections that do not close by themselves within a moment are closed. */
   async destroy(): Promise<void> {
     this.http1.close()
+    if (await this.emptied(100)) return
     for (const socket of this.#sockets) socket.destroy()
     await this.emptied(1000)
   }
@@ -235,7 +237,7 @@ export class Listener {
     // Before it listens, this is about binding, and whoever called listen() hears of it.
     if (!this.http1.listening) return
     this.refused++
-    // Out of file descriptors this comes with every connection: one line a minute is enough.
+    // Such errors come with every connection as long as the cause lasts: one line a minute is enough.
     if (performance.now() - this.#complainedAt < 60_000) return
     this.#complainedAt = performance.now()
     this.#options.log.error('a connection could not be accepted', { error: error.message })

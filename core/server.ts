@@ -114,9 +114,12 @@ export class Server implements Front {
     return (this.#drained ??= this.#drain(timeoutMs))
   }
 
-  /** Stops at once: the port and every connection are closed. */
-  close(): Promise<void> {
-    return this.#listener.destroy()
+  /** Stops at once: the port and every connection are closed, answers under way are cut. */
+  async close(): Promise<void> {
+    this.#listener.stop()
+    for (const connection of this.#http1.values()) connection.destroy()
+    for (const connection of this.#http2) connection.destroy()
+    await this.#listener.destroy()
   }
 
   /** Called by the clients. */
