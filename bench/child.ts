@@ -3,8 +3,10 @@ import { execFileSync, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 
-/** `gateway` processes have one CPU to themselves, everything else shares another. */
-export type Place = 'gateway' | 'rest'
+/** `gateway` processes have one CPU to themselves, the `rest` shares another; `anywhere` is on both. */
+export type Place = 'gateway' | 'rest' | 'anywhere'
+
+const cpus: Readonly<Record<Place, string>> = { gateway: '1', rest: '0', anywhere: '0,1' }
 
 const running = new Set<ChildProcess>()
 const taskset = pinnable()
@@ -20,14 +22,15 @@ export class Child {
   #stopping = false
 
   private constructor(name: string, command: readonly string[], place: Place, channel: boolean) {
-    const pin = taskset ? ['taskset', '-c', place === 'gateway' ? '1' : '0'] : []
+    const pin = taskset ? ['taskset', '-c', cpus[place]] : []
     const [file, ...args] = [...pin, ...command]
     this.#name = name
     this.#process = spawn(file!, args, { stdio: ['ignore', 'ignore', 'pipe', ...channel ? ['ipc' as const] : []] })
     running.add(this.#process)
     this.#process.once('exit', (code, signal) => {
       running.delete(this.#process)
-      if (!this.#stopping) process.stderr.write(`${this.#ending(code, signal)}\n`)
+      // Whoever is waiting for an answer gets the news as an error.
+      if (!this.#stopping && this.#process.listenerCount('message') === 0) process.stderr.write(`${this.#ending(code, signal)}\n`)
     })
     this.#process.stderr!.on('data', (text: Buffer) => { this.#stderr = (this.#stderr + text).slice(-2000) })
   }
@@ -106,7 +109,7 @@ export function killAll(): void {
 
 /** Moves this process, and with it every child not placed elsewhere, to the CPU of the rest. */
 export function pinSelf(): void {
-  if (taskset) execFileSync('taskset', ['-acp', '0', String(process.pid)], { stdio: 'ignore' })
+  if (taskset) execFileSync('taskset', ['-acp', cpus.rest, String(process.pid)], { stdio: 'ignore' })
 }
 
 function pinnable(): boolean {

@@ -47,6 +47,8 @@ export interface Sample {
   cpu: number
   user: number
   sys: number
+  /** Of `cpu`, what threads beside the first used. */
+  beside: number
   rate: number
   p50: number
   p99: number
@@ -94,6 +96,7 @@ export function cpuReport(id: string, title: string, workload: Workload, { sampl
       show(column(({ cpu }) => cpu), 1),
       column(({ user }) => user).median.toFixed(1),
       column(({ sys }) => sys).median.toFixed(1),
+      column(({ beside }) => beside).median.toFixed(1),
       show(spread(of.map(({ cpu }, round) => cpu / base[round]!.cpu)), 2),
       Math.round(column(({ rate }) => rate).median).toLocaleString('en'),
       column(({ p50 }) => p50).median.toFixed(2),
@@ -103,7 +106,7 @@ export function cpuReport(id: string, title: string, workload: Workload, { sampl
   const latency = workload.unit === 'request' ? 'ms' : 'gap ms'
   return {
     id, title, problems, notes,
-    columns: ['gateway', `CPU µs per ${workload.unit}`, 'user', 'sys', `× ${yardstick.name}`, `${workload.unit}s/s`, `p50 ${latency}`, `p99 ${latency}`],
+    columns: ['gateway', `CPU µs per ${workload.unit}`, 'user', 'sys', 'other threads', `× ${yardstick.name}`, `${workload.unit}s/s`, `p50 ${latency}`, `p99 ${latency}`],
     rows,
   }
 }
@@ -129,6 +132,7 @@ function sampleOf({ cpu, count, seconds, p50, p99 }: Measured): Sample {
     cpu: (cpu.user + cpu.sys) / count,
     user: cpu.user / count,
     sys: cpu.sys / count,
+    beside: cpu.beside / count,
     rate: count / seconds,
     p50: p50 / 1000,
     p99: p99 / 1000,

@@ -17,8 +17,8 @@ for (let number = 1; number <= Number(extra); number++) {
 }
 
 const gateway = await startGateway({ config: config!, plugins: own })
-process.once('SIGTERM', () => void gateway.stop().then(() => process.exit()))
-serve({ port: gateway.port }, () => {
+process.once('SIGTERM', () => void gateway.close().then(() => process.exit()))
+serve({ port: Number(new URL(gateway.url).port) }, () => {
   globalThis.gc!()
   return { heap: process.memoryUsage().heapUsed / 1024 }
 })

@@ -155,7 +155,7 @@ async function measure({ pid, warm, seconds }: Window & { pid: number }): Promis
   }
 }
 
-const nothing = { cpu: { user: 0, sys: 0 }, seconds: 0, count: 0, p50: 0, p99: 0 }
+const nothing = { cpu: { user: 0, sys: 0, beside: 0 }, seconds: 0, count: 0, p50: 0, p99: 0 }
 let seen: Omit<Measured, 'failed' | 'reason'> = nothing
 
 /** Waits for the last answers; those that do not come in time have failed. */

@@ -5,6 +5,8 @@ import { readFileSync } from 'node:fs'
 export interface Cpu {
   user: number
   sys: number
+  /** Of both, what threads other than the first used: workers, garbage collection, file system calls. */
+  beside: number
 }
 
 /** Linux counts CPU time for user space in ticks of 10 ms, whatever the kernel's own timer does. */
@@ -12,7 +14,13 @@ const tick = 10_000
 
 /** Fields 14 and 15 of /proc/PID/stat; precise to one tick of 10 ms, so measure for seconds. */
 export function cpuOf(pid: number): Cpu {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  const all = times(`/proc/${pid}/stat`)
+  const first = times(`/proc/${pid}/task/${pid}/stat`)
+  return { ...all, beside: all.user + all.sys - first.user - first.sys }
+}
+
+function times(file: string): { user: number; sys: number } {
+  const stat = readFileSync(file, 'latin1')
   // The second field is the command in parentheses and may hold spaces.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return { user: Number(fields[11]) * tick, sys: Number(fields[12]) * tick }
@@ -26,5 +34,5 @@ export function residentOf(pid: number): number {
 
 /** CPU time between two readings. */
 export function cpuBetween(from: Cpu, to: Cpu): Cpu {
-  return { user: to.user - from.user, sys: to.sys - from.sys }
+  return { user: to.user - from.user, sys: to.sys - from.sys, beside: to.beside - from.beside }
 }
