@@ -1,0 +1,27 @@
+// Keys of the admin API: those of the file to read, those of the store to make and revoke too.
+import type { AdminParts, Answer, Call } from './contract.ts'
+import { KeyDesk } from './key-desk.ts'
+import { pageOf } from './query.ts'
+
+export function listKeys({ query }: Call, parts: AdminParts): Answer {
+  return { json: pageOf(deskOf(parts).list(), ({ name }) => name, query) }
+}
+
+/** The answer holds the secret, this once. */
+export async function createKey({ json }: Call, parts: AdminParts): Promise<Answer> {
+  const request = await json()
+  const key = await deskOf(parts).create(request)
+  const { name, tenant, project, member } = key
+  parts.log.info('a key was made', { key: name, tenant, project, member })
+  return { status: 201, json: key }
+}
+
+export async function revokeKey({ name }: Call, parts: AdminParts): Promise<Answer> {
+  const key = await deskOf(parts).revoke(name)
+  parts.log.info('a key was revoked', { key: name })
+  return { json: key }
+}
+
+function deskOf({ generations, store }: AdminParts): KeyDesk {
+  return new KeyDesk(generations.current.config, store.keys)
+}
