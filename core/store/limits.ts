@@ -27,5 +27,6 @@ export interface Lease {
 
 /** The limiter. A value or a promise: the embedded one decides at once, a shared one asks Redis. */
 export interface Limits {
+  /** `tokens` 0: the request has none, and its token limit is neither asked nor shown. */
   decide(key: string, limits: KeyLimits, tokens: number): Decision | Promise<Decision>
 }

@@ -15,7 +15,7 @@ export function writeTo(sink: string): Write {
   if (sink === 'stdout' || sink === 'stderr') {
     const stream = process[sink]
     // A reader that went away is not worth a crash: its lines are dropped and counted.
-    stream.on('error', () => {})
+    if (stream.listenerCount('error') === 0) stream.on('error', () => {})
     return (bytes, done) => void stream.write(bytes, done)
   }
   try {

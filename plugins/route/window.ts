@@ -4,8 +4,8 @@ const slots = 10
 
 /** A sliding count; `now` is in milliseconds of a monotonic clock and never goes back. */
 export class Window {
-  readonly #all = new Array<number>(slots).fill(0)
-  readonly #marked = new Array<number>(slots).fill(0)
+  readonly #all = Array.from({ length: slots }, () => 0)
+  readonly #marked = Array.from({ length: slots }, () => 0)
   #second = 0
 
   /** Counts one event; marked ones are counted among all, too. */

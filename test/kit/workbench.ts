@@ -16,7 +16,6 @@ import { Generations, Shared } from '../../core/generation.ts'
 import type { GenerationParts } from '../../core/generation.ts'
 import { openKeyring } from '../../core/keyring.ts'
 import type { LogFields, Logger } from '../../core/log.ts'
-import type { Labels, MetricDefinition, PluginMetrics } from '../../core/metrics.ts'
 import type { KeyStore } from '../../core/store/keys.ts'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
 import type { Limits } from '../../core/store/limits.ts'
@@ -25,6 +24,7 @@ import { UndiciTransport } from '../../core/transport.ts'
 import { Watchdog } from '../../core/watchdog.ts'
 import { plugins } from '../../plugins/index.ts'
 import { TestLedger } from './ledger.ts'
+import { TestMetrics } from './metrics.ts'
 
 /** The sections of a gateway.yaml, as plain data; what is absent comes from {@link Workbench.open}. */
 export interface Sections {
@@ -32,7 +32,7 @@ export interface Sections {
   models?: Record<string, unknown>
   tenants?: Record<string, unknown>
   keys?: unknown[]
-  chain?: unknown[]
+  chain?: readonly unknown[]
   limits?: Record<string, unknown>
 }
 
@@ -128,48 +128,6 @@ export class TestClient implements Client {
   }
 }
 
-/** Metrics that count, and refuse labels which were not declared. */
-export class TestMetrics implements PluginMetrics {
-  readonly #definitions = new Map<string, MetricDefinition>()
-  /** By `name{label="value"}`; of histograms the number of observations. */
-  readonly values = new Map<string, number>()
-
-  counter(definition: MetricDefinition): { add(labels: Labels, by?: number): void } {
-    return { add: this.#adder(definition) }
-  }
-
-  gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
-    const add = this.#adder(definition)
-    return { add, set: (labels, value) => add(labels, value - (this.values.get(this.#key(definition, labels)) ?? 0)) }
-  }
-
-  histogram(definition: MetricDefinition): { observe(labels: Labels, value: number): void } {
-    const add = this.#adder(definition)
-    return { observe: (labels, value) => add(labels, Number.isFinite(value) ? 1 : NaN) }
-  }
-
-  value(name: string, labels: Labels = {}): number {
-    return this.values.get(this.#key({ name, help: '' }, labels)) ?? 0
-  }
-
-  #adder(definition: MetricDefinition): (labels: Labels, by?: number) => void {
-    const known = this.#definitions.get(definition.name)
-    if (known && String(known.labels) !== String(definition.labels)) throw new Error(`metric ${definition.name} is declared twice with other labels`)
-    this.#definitions.set(definition.name, definition)
-    return (labels, by = 1) => {
-      const declared = [...(definition.labels ?? [])].sort().join()
-      if (Object.keys(labels).sort().join() !== declared) throw new Error(`metric ${definition.name} has the labels ${declared}, not ${Object.keys(labels).join()}`)
-      if (!Number.isFinite(by)) throw new Error(`metric ${definition.name} was given ${by}`)
-      const key = this.#key(definition, labels)
-      this.values.set(key, (this.values.get(key) ?? 0) + by)
-    }
-  }
-
-  #key({ name }: MetricDefinition, labels: Labels): string {
-    return `${name}{${Object.keys(labels).sort().map((label) => `${label}="${labels[label]}"`).join()}}`
-  }
-}
-
 /** Operational log lines as they were written. */
 export interface LogLine {
   level: 'debug' | 'info' | 'warn' | 'error'
@@ -183,6 +141,11 @@ function testLog(lines: LogLine[], bound: LogFields = {}): Logger {
 }
 
 const noKeys: KeyStore = { all: () => [], find: () => undefined, create: () => Promise.resolve(), revoke: () => Promise.resolve(false) }
+
+/** The chain of gateway.yaml as it comes, without lines on stdout. */
+export const defaultChain: readonly Record<string, object>[] = [
+  { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
+]
 
 const testKey = { name: 'test-key', key: 'sk-test-key', tenant: 'acme' }
 
@@ -269,7 +232,7 @@ export class Workbench {
   }
 
   async #generation(sections: Sections): Promise<GenerationParts> {
-    const chain = sections.chain ?? [...plugins.keys()].map((name) => (name === 'log' ? { log: { sink: 'none' } } : name))
+    const { chain = defaultChain } = sections
     const file = { models: { demo: { price: { input: 1, output: 2 } } }, tenants: { acme: {} }, keys: [testKey], ...sections, chain: [...chain, 'probe'] }
     writeFileSync(this.#file, JSON.stringify(file))
     const { config, problems } = loadConfig(this.#file, { env: {}, simulatorUrl: new URL('http://127.0.0.1:9/v1'), plugins: this.#plugins })

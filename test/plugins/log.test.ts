@@ -10,7 +10,7 @@ import log from '../../plugins/log/index.ts'
 import { Sink } from '../../plugins/log/sink.ts'
 import type { Write } from '../../plugins/log/sink.ts'
 import { pluginContract } from '../kit/contract.ts'
-import { endOfBody, events, head, Upstream } from '../kit/upstream.ts'
+import { bytes, endOfBody, events, head, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, key, Workbench } from '../kit/workbench.ts'
 import type { Sections } from '../kit/workbench.ts'
 
@@ -93,7 +93,8 @@ t.test('refused, failed, cut and abandoned requests are records as well', async 
 
 t.test("a client's own request id is a label: printable, short, never the id", async (t) => {
   const { bench, upstream } = await open(t, { sink: 'none' })
-  upstream.always(...[head(200, { 'content-type': 'application/json', 'content-length': String(JSON.stringify(chatAnswer()).length) }), (stage: { write(text: string): Promise<void> }) => stage.write(JSON.stringify(chatAnswer()))])
+  const body = JSON.stringify(chatAnswer())
+  upstream.always(head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), bytes(body))
   for (const [sent, kept] of [['abc', 'abc'], ['x'.repeat(5000), 'x'.repeat(128)], ['a\r\nb\u0000c d\u00e9', 'abcd'], ['\u001b[31m', '[31m'], ['   ', null], [['a', 'b'], 'a,b']] as const) {
     const answer = await bench.send({ headers: { 'x-request-id': sent as string | string[] } })
     t.equal(bench.records.at(-1)!.client_request_id, kept)

@@ -328,7 +328,10 @@ t.test('channel health over time', async (t) => {
 
   t.test('half of twenty failing in ten seconds is not too much, more is, and older ones are forgotten', (t) => {
     const half = new ChannelState()
-    for (let i = 0; i < 200; i++) (i % 2 ? half.failed(i * 40, i * 40, 1000) : half.succeeded(i * 40, i * 40))
+    for (let i = 0; i < 200; i++) {
+      if (i % 2) half.failed(i * 40, i * 40, 1000)
+      else half.succeeded(i * 40, i * 40)
+    }
     t.equal(half.report(8000).state, 'healthy')
     const more = new ChannelState()
     let out = 0
