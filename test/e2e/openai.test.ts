@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import { ask } from '../kit/client.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../kit/gateway.ts'
-import { eventually } from '../kit/probe.ts'
+import { eventually, settled } from '../kit/probe.ts'
 
 /** A gateway with its simulator, and a client of it that counts its own requests. */
 interface Bench {
@@ -122,6 +122,7 @@ t.test('whoever stops reading stops the upstream, and gives the slot back', asyn
   const { data } = await local.admin('/admin/v1/requests?limit=10')
   t.match(data.map((record: any) => [record.outcome, record.usage_source]), [['completed', 'upstream'], ['aborted', 'partial']])
   t.ok(BigInt(data[1].cost_nano) > 0n, 'what was delivered is paid for')
+  await settled(t, local)
 })
 
 t.test('refusals arrive as the classes the SDK has for them', async (t) => {

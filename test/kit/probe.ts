@@ -1,6 +1,8 @@
 // Looks at what a test leaves behind: memory, open handles, and the gateway's books through its admin API.
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Test } from 'tap'
 import { ask } from './client.ts'
 import type { TestGateway } from './gateway.ts'
@@ -24,6 +26,16 @@ export function residentBytes(pid?: number): number {
   return Number(kilobytes?.[1]) * 1024
 }
 
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+/** Bytes that this process can not let go of: heap and buffers after a collection. */
+export function heldBytes(): number {
+  collectGarbage()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+
 /** The figures of the metrics endpoint, by name with labels: `sluice_exchanges_running`, `sluice_attempts_total{channel="a",code="ok"}`. */
 export async function figures(t: Test, { adminUrl }: Pick<TestGateway, 'adminUrl'>): Promise<Map<string, number>> {
   const { text } = await ask(t, adminUrl, { path: '/metrics' })
@@ -31,7 +43,27 @@ export async function figures(t: Test, { adminUrl }: Pick<TestGateway, 'adminUrl
   return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]))
 }
 
-/** Waits until nothing runs, and checks that the gateway's books are in order: no open reservation, and balances that are the sum of the records. */
+/**
+ * Waits until nothing runs and every exchange is written down, then holds the books against the records: no open
+ * reservation, and what a tenant and a key have spent is what their requests cost.
+ */
 export async function settled(t: Test, gateway: TestGateway): Promise<void> {
   await eventually(async () => (await figures(t, gateway)).get('sluice_exchanges_running') === 0)
+  const spent = new Map<string, bigint>()
+  for await (const { tenant, key, cost_nano: cost } of pages(gateway, '/admin/v1/requests')) {
+    for (const scope of [`tenant:${tenant}`, `key:${key}`]) spent.set(scope, (spent.get(scope) ?? 0n) + BigInt(cost))
+  }
+  for await (const { scope, window, posted_nano: posted, pending_nano: pending } of pages(gateway, '/admin/v1/balances')) {
+    t.equal(pending, '0', `${scope} holds nothing in ${window}`)
+    if (window === 'total' && /^(tenant|key):/.test(scope)) t.equal(posted, String(spent.get(scope) ?? 0n), `${scope} has paid for its requests`)
+  }
+}
+
+/** All entries of a list of the admin API. */
+async function* pages(gateway: TestGateway, path: string): AsyncGenerator<any> {
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const page: { data: unknown[]; next: string | null } = await gateway.admin(`${path}?limit=1000${cursor && `&cursor=${encodeURIComponent(cursor)}`}`)
+    yield* page.data
+    cursor = page.next
+  }
 }
