@@ -18,6 +18,7 @@ import { openKeyring } from '../../core/keyring.ts'
 import type { LogFields, Logger } from '../../core/log.ts'
 import type { KeyStore } from '../../core/store/keys.ts'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
+import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
 import { UndiciTransport } from '../../core/transport.ts'
@@ -34,6 +35,16 @@ export interface Sections {
   keys?: unknown[]
   chain?: readonly unknown[]
   limits?: Record<string, unknown>
+}
+
+/** What a chain works with, beside its configuration. */
+export interface Surroundings {
+  /** Plugins beside those of plugins/index.ts that the chain may name. */
+  more?: readonly Plugin[]
+  /** Default: the process's own kind. */
+  limits?: Limits
+  /** Default: {@link Workbench.ledger}, which shows what it was asked. */
+  ledger?: Ledger
 }
 
 /** A request to send; a chat request of the key `sk-test-key` unless it says otherwise. */
@@ -153,6 +164,7 @@ const testKey = { name: 'test-key', key: 'sk-test-key', tenant: 'acme' }
 export class Workbench {
   readonly ledger = new TestLedger()
   readonly limits: Limits
+  readonly #book: Ledger
   readonly records: RequestRecord[] = []
   readonly metrics = new TestMetrics()
   readonly log: LogLine[] = []
@@ -163,7 +175,7 @@ export class Workbench {
   #generations!: Generations
   #engine!: Engine
 
-  private constructor(file: string, more: readonly Plugin[], limits: Limits) {
+  private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {
     const probe = definePlugin({
       name: 'probe',
       summary: 'Tells the test how exchanges ended.',
@@ -173,13 +185,13 @@ export class Workbench {
     this.#file = file
     this.#plugins = new Map([...plugins, ...[...more, probe].map((plugin): [string, Plugin] => [plugin.name, plugin])])
     this.limits = limits
+    this.#book = ledger ?? this.ledger
   }
 
-  /** `more`: plugins beside those of plugins/index.ts that the chain may name. */
-  static async open(t: Test, sections: Sections, { more = [], limits = new MemoryLimits() }: { more?: readonly Plugin[]; limits?: Limits } = {}): Promise<Workbench> {
+  static async open(t: Test, sections: Sections, surroundings: Surroundings = {}): Promise<Workbench> {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
     t.teardown(() => rmSync(folder, { recursive: true }))
-    const bench = new Workbench(join(folder, 'gateway.yaml'), more, limits)
+    const bench = new Workbench(join(folder, 'gateway.yaml'), surroundings)
     const generation = await bench.#generation(sections)
     const transport = new UndiciTransport()
     const log = testLog(bench.log)
@@ -246,7 +258,7 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    const services = { keys: noKeys, ledger: this.ledger, limits: this.limits, requests }
+    const services = { keys: noKeys, ledger: this.#book, limits: this.limits, requests }
     const compiled = await compileChain(config.chain, this.#plugins, ({ name }) => ({
       catalogue, services, metrics: this.metrics, log: testLog(this.log, { plugin: name }), share
     }))

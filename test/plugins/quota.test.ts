@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { definePlugin, GatewayError } from '../../core/contract.ts'
 import { charge, usage } from '../../core/slots.ts'
+import { openStore } from '../../core/store/store.ts'
 import quota from '../../plugins/quota/index.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { eventually } from '../kit/probe.ts'
@@ -144,6 +145,33 @@ t.test('fifty requests at once on a budget for three: three pass', async (t) => 
   const answers = await Promise.all(Array.from({ length: 50 }, () => bench.send({ body })))
   t.equal(answers.filter(({ status }) => status === 200).length, 3)
   t.equal(answers.filter((answer) => answer.status === 429 && code(answer) === 'quota_key_exceeded').length, 47)
+})
+
+t.test('on the embedded ledger nothing stays held, and the books say what the records say', async (t) => {
+  const store = await openStore({ file: ':memory:', durability: 'process' })
+  t.teardown(() => store.close())
+  const upstream = await Upstream.start(t)
+  const sections: Sections = {
+    channels: { a: channelTo(upstream) },
+    tenants: { acme: { budget: { usd: 0.05, per: 'total' } } },
+    keys: [key({ budget: { usd: 0.02, per: 'month' } })]
+  }
+  const bench = await Workbench.open(t, sections, { ledger: store.ledger })
+  const stream = head(200, { 'content-type': 'text/event-stream' })
+  upstream.json(chatAnswer(100, 7)).sse(chatEvents(50)).json(failing, { status: 500 }).script(reset()).script(stream, events(chatEvents().slice(0, 3)), endOfBody())
+  for (const streamed of [false, true, false, false, true]) await bench.send({ body: { stream: streamed } })
+  await bench.send({ body: { max_tokens: 0 } })
+  upstream.always(head(200, { 'content-type': 'application/json' }), chunk(JSON.stringify(chatAnswer(50, 1000))), endOfBody())
+  const race = await Promise.all(Array.from({ length: 30 }, () => bench.send({ body: { max_tokens: 1000 } })))
+  const admitted = race.filter(({ status }) => status === 200).length
+  t.ok(admitted > 0 && race.filter((answer) => answer.status === 429 && code(answer) === 'quota_key_exceeded').length === 30 - admitted)
+  const spent = bench.records.reduce((sum, { cost_nano }) => sum + BigInt(cost_nano), 0n)
+  for (const { pending, posted, limit, scope } of store.ledger.balances()) {
+    t.equal(pending, 0n, scope)
+    t.equal(posted, spent, scope)
+    t.ok(limit === undefined || posted <= limit, scope)
+  }
+  t.same(new Set(store.ledger.balances().map(({ scope }) => scope)), new Set(['tenant:acme', 'key:test-key']))
 })
 
 t.test('a model without a price is charged nothing, and its requests are in the journal all the same', async (t) => {
