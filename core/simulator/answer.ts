@@ -1,10 +1,8 @@
 // What an endpoint of the simulator is given and gives back.
-import type { IncomingHttpHeaders } from 'node:http'
 import type { Directive } from './directive.ts'
 
 /** One request, read whole. */
 export interface Call {
-  headers: IncomingHttpHeaders
   body: Buffer
   /** What stands behind the endpoint's path; empty when nothing may. */
   argument: string

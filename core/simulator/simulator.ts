@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { jsonAnswer } from './answer.ts'
-import type { Answer, Call, Endpoint } from './answer.ts'
+import type { Answer, Endpoint } from './answer.ts'
 import { chat } from './chat.ts'
 import { Delivery } from './delivery.ts'
 import { modelDetail, modelList } from './models.ts'
@@ -111,8 +111,7 @@ function route(request: IncomingMessage, body: Buffer, models: readonly string[]
   const found = endpoints.filter((endpoint) => path === endpoint.path || (endpoint.path.endsWith('/') && path.startsWith(endpoint.path)))
   const endpoint = found.find(({ method }) => method === request.method)
   if (endpoint) {
-    const call: Call = { headers: request.headers, body, argument: decode(path.slice(endpoint.path.length)), models }
-    return endpoint.answer(call)
+    return endpoint.answer({ body, argument: decode(path.slice(endpoint.path.length)), models })
   }
   if (found.length === 0) throw new Refusal(404, `Invalid URL (${request.method} ${path})`)
   throw new Refusal(405, `Not allowed to ${request.method} on ${path}.`, { code: 'method_not_supported' })
