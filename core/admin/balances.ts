@@ -1,47 +1,41 @@
-// Balances: what every tenant, project, member and key has spent and holds in the present windows.
+// Balances: what tenants, projects, members and keys have spent in their current windows, and what they may.
 import type { Budget } from '../caller.ts'
 import { formatDollars } from '../money.ts'
 import type { Config } from '../settings.ts'
-import type { Balance } from '../store/ledger.ts'
 import type { StoredKey } from '../store/keys.ts'
+import type { Balance } from '../store/ledger.ts'
 import { windowOf } from '../store/window.ts'
-import type { Route } from './contract.ts'
-import { page, pageQuery } from './page.ts'
+import type { AdminParts, Answer, Call } from './contract.ts'
+import { pageOf } from './query.ts'
 
-/** A level that spends, as far as the configuration and the key store know it. */
+/** Whoever is in the configuration or the key store and may spend. */
 interface Spender {
   tenant: string
   budget: Budget | undefined
 }
 
-export const balanceRoutes: readonly Route[] = [
-  {
-    method: 'GET',
-    path: '/admin/v1/balances',
-    query: ['scope', 'tenant', ...pageQuery],
-    handle: ({ query }, { generations, store }) => {
-      const spenders = spendersOf(generations.current.config, store.keys.all())
-      const rows = balances(store.ledger.balances(query['scope'] === undefined ? {} : { scope: query['scope'] }), spenders, Date.now())
-      const wanted = rows.filter(({ scope }) => (
-        (query['scope'] === undefined || scope === query['scope']) && (query['tenant'] === undefined || spenders.get(scope)?.tenant === query['tenant'])
-      ))
-      const { data, next } = page(wanted, ({ scope, window }) => `${scope} ${window}`, query)
-      return { body: { data: data.map(show), next } }
-    }
-  }
-]
+export function listBalances({ query }: Call, { generations, store }: AdminParts): Answer {
+  const scope = query.get('scope')
+  const tenant = query.get('tenant')
+  const spenders = spendersOf(generations.current.config, store.keys.all())
+  const all = withBudgets(store.ledger.balances(scope === undefined ? {} : { scope }), spenders, Date.now()).filter((balance) => (
+    (scope === undefined || balance.scope === scope) && (tenant === undefined || spenders.get(balance.scope)?.tenant === tenant)
+  ))
+  const { data, next } = pageOf(all, ({ scope, window }) => `${scope} ${window}`, query)
+  return { json: { data: data.map(show), next } }
+}
 
 /**
- * The ledger's rows, and one for every budget on which nothing was spent yet. Limits are those of the present
- * configuration: the ledger learns of a new one with the next request only.
+ * The ledger's balances and one for each budget of which nothing was spent yet. Limits are those of the configuration in
+ * use: the ledger hears of a new one with the next request only.
  */
-function balances(rows: readonly Balance[], spenders: ReadonlyMap<string, Spender>, now: number): Balance[] {
-  const all = new Map(rows.map((row) => [`${row.scope} ${row.window}`, { ...row, limit: undefined as bigint | undefined }]))
+function withBudgets(balances: readonly Balance[], spenders: ReadonlyMap<string, Spender>, now: number): Balance[] {
+  const all = new Map(balances.map((balance) => [`${balance.scope} ${balance.window}`, { ...balance, limit: undefined as bigint | undefined }]))
   for (const [scope, { budget }] of spenders) {
     if (!budget) continue
     const window = windowOf(budget.per, now)
-    const row = all.get(`${scope} ${window}`) ?? { scope, window, limit: undefined, posted: 0n, pending: 0n }
-    all.set(`${scope} ${window}`, { ...row, limit: budget.limit })
+    const id = `${scope} ${window}`
+    all.set(id, { ...(all.get(id) ?? { scope, window, posted: 0n, pending: 0n }), limit: budget.limit })
   }
   return [...all.values()]
 }
@@ -59,17 +53,13 @@ function spendersOf({ tenants, keys }: Config, stored: readonly StoredKey[]): Ma
   return spenders
 }
 
-/** Money as strings: dollars for people, nano-dollars for sums. */
-function show({ scope, window, limit, posted, pending }: Balance): unknown {
+/** Posted is what was charged, pending what requests under way hold, left what new ones may still reserve. */
+function show({ scope, window, limit, posted, pending }: Balance): object {
   const left = limit === undefined ? undefined : limit - posted - pending
-  return {
-    scope,
-    window,
-    limit_usd: limit === undefined ? null : formatDollars(limit),
-    spent_usd: formatDollars(posted),
-    held_usd: formatDollars(pending),
-    left_usd: left === undefined ? null : formatDollars(left),
-    spent_nano: posted.toString(),
-    held_nano: pending.toString()
-  }
+  return { scope, window, ...amount('limit', limit), ...amount('posted', posted), ...amount('pending', pending), ...amount('left', left) }
+}
+
+/** One amount in both of its forms, as in request records: dollars to read, nano-dollars to compute with. */
+function amount(name: string, nano: bigint | undefined): object {
+  return { [`${name}_usd`]: nano === undefined ? null : formatDollars(nano), [`${name}_nano`]: nano === undefined ? null : String(nano) }
 }

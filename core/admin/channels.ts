@@ -1,41 +1,35 @@
-// Channels: where requests can go, and how each of these ways is doing.
+// Channels: where requests can go, and how each of these ways is doing. Never a credential.
 import type { Channel } from '../catalogue.ts'
-import type { AdminParts, Route } from './contract.ts'
-import { page, pageQuery } from './page.ts'
+import type { AdminParts, Answer, Call } from './contract.ts'
+import { pageOf } from './query.ts'
 
-/** What the plugin that selects channels shares under `route.health`; times are Unix milliseconds. */
+/** What the plugin `route` shares under `route.health`: by channel name, times as Unix milliseconds. */
 interface HealthBoard {
-  report(): Readonly<Record<string, { readonly state: string; readonly until: number | null }>>
+  report(): Readonly<Record<string, Health>>
 }
 
-export const channelRoutes: readonly Route[] = [
-  {
-    method: 'GET',
-    path: '/admin/v1/channels',
-    query: pageQuery,
-    handle: ({ query }, { generations, shared }) => {
-      const { channels } = generations.current.config
-      const health = healthOf(shared)
-      return { body: page([...channels.values()].map((channel) => show(channel, health[channel.name])), ({ name }) => name, query) }
-    }
-  }
-]
+type Health = { readonly until: number | null }
 
-function healthOf(shared: AdminParts['shared']): ReturnType<HealthBoard['report']> {
-  return (shared.find('route.health') as HealthBoard | undefined)?.report() ?? {}
+/** `health` is null where no plugin of the chain keeps it. */
+export function listChannels({ query }: Call, { generations, shared }: AdminParts): Answer {
+  const { channels, simulated } = generations.current.config
+  const health = new Map(Object.entries((shared.find('route.health') as HealthBoard | undefined)?.report() ?? {}))
+  const { data, next } = pageOf([...channels.values()], ({ name }) => name, query)
+  return { json: { data: data.map((channel) => show(channel, simulated.includes(channel.name), health.get(channel.name))), next } }
 }
 
-/** Without the credential, and without the address's query, which may hold one. */
-function show({ name, protocol, baseUrl, endpoints, models, private: inside, weight, priority }: Channel, health: { until: number | null } | undefined) {
+function show(channel: Channel, simulated: boolean, health: Health | undefined): object {
+  const { name, protocol, baseUrl, endpoints, models, priority, weight } = channel
   return {
     name,
-    protocol,
+    protocol: simulated ? 'simulator' : protocol,
+    // Not the address's query, which may hold a credential.
     base_url: baseUrl.origin + baseUrl.pathname,
-    private: inside,
+    private: channel.private,
     endpoints: [...endpoints],
     models: Object.fromEntries(models),
-    weight,
     priority,
+    weight,
     health: health ? { ...health, until: health.until === null ? null : new Date(health.until).toISOString() } : null
   }
 }

@@ -1,26 +1,23 @@
-// The configuration in use, what came of the last reload, and a way to ask for one.
+// The configuration in use, and taking over the file anew.
+import { resolve } from 'node:path'
 import type { ReloadResult } from '../reload.ts'
-import type { AdminParts, AdminReply, Route } from './contract.ts'
+import { version } from '../version.ts'
+import type { AdminParts, Answer, Call } from './contract.ts'
 
-export const configRoutes: readonly Route[] = [
-  { method: 'GET', path: '/admin/v1/config', handle: (_request, parts) => current(parts) },
-  { method: 'POST', path: '/admin/v1/reload', handle: (_request, parts) => reload(parts) }
-]
-
-function current({ generations, reloader }: AdminParts): AdminReply {
+/** Without secrets, and with variables as they are written. By `file` and `store` the command knows whom it speaks to. */
+export function showConfig(_call: Call, { generations, reloader: { last } }: AdminParts): Answer {
   const { file, hash, settings, redacted } = generations.current.config
-  return { body: { file, hash, store: settings.store.sqlite, last_reload: reloader.last ? show(reloader.last) : null, config: redacted } }
+  return { json: { version, file: resolve(file), hash, store: settings.store.sqlite, last_reload: last ? show(last) : null, config: redacted } }
 }
 
-/** Answers when the reload is over, one way or the other. */
-async function reload({ reloader }: AdminParts): Promise<AdminReply> {
+/** Answers when the new configuration serves; with 422 and every problem when the file is refused and the old one goes on. */
+export async function reload(_call: Call, { reloader }: AdminParts): Promise<Answer> {
   const result = await reloader.reload('admin API')
-  const body = show(result)
-  if (result.ok) return { body }
-  const error = { type: 'invalid_request_error', message: 'The configuration was not reloaded: the one in use stays.', code: 'config_rejected' }
-  return { status: 422, body: { ...body, error } }
+  if (result.ok) return { json: show(result) }
+  const message = 'The file was not taken over: the configuration in use stays. The problems say what to mend.'
+  return { status: 422, json: { error: { type: 'invalid_request_error', message, code: 'config_refused' }, ...show(result) } }
 }
 
-function show({ ok, reason, time, durationMs, hash, problems }: ReloadResult) {
+function show({ ok, reason, time, durationMs, hash, problems }: ReloadResult): object {
   return { ok, reason, time: new Date(time).toISOString(), duration_ms: durationMs, hash, problems }
 }

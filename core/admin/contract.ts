@@ -1,4 +1,4 @@
-// What the admin listener works with, and what one of its routes is.
+// What the admin listener is made of: the services it shows, its routes, and what a route gets and gives.
 import type { Awaitable } from '../contract.ts'
 import type { Generations, Shared } from '../generation.ts'
 import type { Logger } from '../log.ts'
@@ -10,40 +10,44 @@ import type { Store } from '../store/store.ts'
 /** The services of a gateway that operators look at and act on. */
 export interface AdminParts {
   settings: NonNullable<Settings['admin']>
-  store: Store
-  metrics: Metrics
-  generations: Generations
-  shared: Shared
-  reloader: Reloader
+  store: Pick<Store, 'keys' | 'ledger' | 'requests' | 'health'>
+  metrics: Pick<Metrics, 'expose'>
+  generations: Pick<Generations, 'current'>
+  shared: Pick<Shared, 'find'>
+  reloader: Pick<Reloader, 'last' | 'reload'>
   log: Logger
-  /** The gateway is stopping: new requests are refused. */
+  /** The gateway is stopping: new requests of clients are refused. */
   draining(): boolean
 }
 
-/** A request whose route is known and whose sender may use it. */
-export interface AdminRequest {
-  /** Each parameter stands at most once, has a value and is one that the route knows. */
-  readonly query: Readonly<Record<string, string | undefined>>
-  /** What stands for `{name}` in the path, decoded. */
-  readonly argument: string
-  readonly accept: string
-  /** The body as JSON, read and checked for size and type by now; undefined when there was none. */
-  readonly body: unknown
+/** One operation. Paths below `/admin/` need the token, all others are open to whoever reaches the listener. */
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** Exact, or with a last segment in braces that stands for any name: `/admin/v1/keys/{name}`. */
+  readonly path: string
+  /** Every parameter that the query may have; others are refused. Absent: the query is not looked at. */
+  readonly query?: readonly string[]
+  /** @throws GatewayError to refuse */
+  handle(call: Call, parts: AdminParts): Awaitable<Answer>
 }
 
-/** An answer: `body` goes out as JSON, `text` as it is. */
-export type AdminReply =
-  | { status?: number; body: unknown }
-  | { status?: number; contentType: string; text: string }
+/** A request that was let in. */
+export interface Call {
+  /** Percent-decoded, each at most once and never empty. */
+  readonly query: ReadonlyMap<string, string>
+  /** What stands in the path's braces, percent-decoded; empty without any. */
+  readonly name: string
+  /** The header of this name; empty when there is none. */
+  readonly accept: string
+  /** The body as JSON. @throws GatewayError when it is none or too large */
+  json(): Promise<unknown>
+}
 
-/** One operation. What it throws as a GatewayError is its answer. */
-export interface Route {
-  method: 'GET' | 'POST' | 'DELETE'
-  /** May end in `/{name}`. */
-  path: string
-  /** Query parameters it knows. */
-  query?: readonly string[]
-  /** For everyone who reaches the listener: without a token. */
-  open?: true
-  handle(request: AdminRequest, parts: AdminParts): Awaitable<AdminReply>
+/** What a route says: `json` is rendered, `text` goes out as it is. The status is 200 unless it says otherwise. */
+export type Answer = { status?: number } & ({ json: unknown } | { text: string; contentType: string })
+
+/** A page of a list, as every list of the admin API is shown. `next` is the cursor of the page after it. */
+export interface Page<T> {
+  data: T[]
+  next: string | null
 }

@@ -1,24 +1,21 @@
-// Health and metrics: what load balancers, orchestrators and Prometheus ask, without a token.
-import type { AdminParts, AdminReply, Route } from './contract.ts'
+// Health for orchestrators and metrics for Prometheus: open to whoever reaches the listener, so nothing here tells secrets.
+import type { AdminParts, Answer, Call } from './contract.ts'
 
-/** The process runs and its event loop turns: it says nothing of stores or upstreams, as a restart would not heal them. */
-function live(): AdminReply {
-  return { body: { status: 'ok' } }
+/** The process runs and its event loop turns. It says nothing of stores and upstreams, which no restart would heal. */
+export function alive(): Answer {
+  return { json: { status: 'ok' } }
 }
 
-/** May traffic be sent here? */
-function ready({ draining, store }: AdminParts): AdminReply {
-  const { healthy, lastError } = store.health()
+/** Whether new requests should be sent here; 503 says why not. */
+export function ready(_call: Call, { draining, store }: AdminParts): Answer {
   const reasons = [
-    ...(draining() ? ['the gateway is stopping'] : []),
-    ...(healthy ? [] : [`the store takes no commits: ${lastError ?? 'unknown error'}`])
+    ...(draining() ? ['draining: the gateway is stopping'] : []),
+    ...(store.health().healthy ? [] : ['store: the disk takes no commits, so requests can not be accounted for'])
   ]
-  return reasons.length === 0 ? { body: { status: 'ready' } } : { status: 503, body: { status: 'not ready', reasons } }
+  return reasons.length === 0 ? alive() : { status: 503, json: { status: 'unavailable', reasons } }
 }
 
-export const healthRoutes: readonly Route[] = [
-  { method: 'GET', path: '/healthz', open: true, handle: live },
-  { method: 'GET', path: '/livez', open: true, handle: live },
-  { method: 'GET', path: '/readyz', open: true, handle: (_request, parts) => ready(parts) },
-  { method: 'GET', path: '/metrics', open: true, handle: ({ accept }, { metrics }) => metrics.expose(accept) }
-]
+/** All metrics, in the format of the Accept header. */
+export async function exposeMetrics({ accept }: Call, { metrics }: AdminParts): Promise<Answer> {
+  return metrics.expose(accept)
+}

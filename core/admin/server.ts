@@ -1,125 +1,98 @@
-// The operator's listener: health, metrics and the admin API, apart from the one that clients use.
-import { randomUUIDv7 } from 'node:crypto'
+// The operator's listener: health, metrics and the admin API, on a port of their own that no client needs to reach.
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { asGatewayError, GatewayError } from '../errors.ts'
-import { suggestion } from '../suggest.ts'
-import { checkAccess } from './access.ts'
-import type { AdminParts, AdminReply, AdminRequest, Route } from './contract.ts'
-import { findRoutes } from './routes.ts'
+import { readJson } from './body.ts'
+import type { AdminParts, Answer } from './contract.ts'
+import { guardFor } from './guard.ts'
+import type { Guard } from './guard.ts'
+import { readQuery } from './query.ts'
+import { findRoute } from './routes.ts'
 
-const largestBody = 64 * 1024
-const limits = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 15_000, maxHeaderSize: 16 * 1024 }
-const mostConnections = 1000
+/** Bounds of a listener with few users; times are milliseconds. */
+const bounds = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
+const mostConnections = 256
+/** How long answers under way may take to end when the listener is closed. */
+const closeAfterMs = 1000
 
 /** A running admin listener. */
 export class AdminServer {
+  /** `http://127.0.0.1:9090`. */
   readonly url: string
+  readonly #parts: AdminParts
+  readonly #guard: Guard
   readonly #server: Server
 
-  private constructor(server: Server) {
+  private constructor(parts: AdminParts, server: Server) {
     const { address, port } = server.address() as AddressInfo
-    this.#server = server
     this.url = `http://${address.includes(':') ? `[${address}]` : address}:${port}`
+    this.#parts = parts
+    this.#guard = guardFor(parts.settings.token)
+    this.#server = server
+    server.on('request', (request, response) => void this.#serve(request, response))
   }
 
-  /** @throws Error naming the address, when it can not be bound */
+  /**
+   * Binds the port and begins to serve.
+   * @throws Error in the operator's words when the port can not be had
+   */
   static async start(parts: AdminParts): Promise<AdminServer> {
     const { host, port } = parts.settings
-    const server = createServer(limits, (request, response) => void serve(request, response, parts))
+    const server = createServer(bounds)
     server.maxConnections = mostConnections
     await new Promise<void>((resolve, reject) => {
-      server.once('error', (error: NodeJS.ErrnoException) => reject(bindError(error, host, port)))
+      server.once('error', (error) => reject(bindError(error, host, port)))
       server.listen({ host, port }, resolve)
     })
-    return new AdminServer(server)
+    server.removeAllListeners('error')
+    server.on('error', (error) => parts.log.error('the admin listener met an error', { error: error.message }))
+    return new AdminServer(parts, server)
   }
 
-  /** Answers under way are cut. */
+  /** Accepts nothing more and lets answers under way end, for a second. */
   async close(): Promise<void> {
-    const closed = new Promise((resolve) => this.#server.close(resolve))
-    this.#server.closeAllConnections()
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    const timer = setTimeout(() => this.#server.closeAllConnections(), closeAfterMs)
     await closed
+    clearTimeout(timer)
   }
-}
 
-async function serve(request: IncomingMessage, response: ServerResponse, parts: AdminParts): Promise<void> {
-  request.on('error', () => {})
-  try {
-    send(response, await answer(request, parts))
-  } catch (thrown) {
-    const error = asGatewayError(thrown)
-    if (error.code === 'internal_error') parts.log.error('an admin request failed', { path: request.url?.split('?', 1)[0], error: thrown })
-    for (const [name, value] of error.details.headers ?? []) response.setHeader(name, value)
-    // What is left of a body that nobody reads would be taken for the next request.
-    if (!request.complete) response.setHeader('connection', 'close')
-    const { message, type, details: { shownCode, param } } = error
-    send(response, { status: error.status, body: { error: { type, message, code: shownCode ?? error.code, param } } })
+  /** Never rejects. */
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let answer: Answer
+    try {
+      answer = await this.#answer(request)
+    } catch (error) {
+      answer = this.#refuse(asGatewayError(error), request, response)
+    }
+    const text = 'json' in answer ? `${JSON.stringify(answer.json)}\n` : answer.text
+    response.writeHead(answer.status ?? 200, {
+      'content-type': 'json' in answer ? 'application/json' : answer.contentType,
+      'content-length': Buffer.byteLength(text),
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff'
+    })
+    response.end(text)
   }
-}
 
-function send(response: ServerResponse, reply: AdminReply): void {
-  const text = 'text' in reply ? reply.text : `${JSON.stringify(reply.body)}\n`
-  response.writeHead(reply.status ?? 200, {
-    'content-type': 'text' in reply ? reply.contentType : 'application/json',
-    'content-length': Buffer.byteLength(text),
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-    'x-request-id': randomUUIDv7()
-  })
-  response.end(text)
-}
+  async #answer(request: IncomingMessage): Promise<Answer> {
+    const { method = '', url = '', headers } = request
+    const mark = url.indexOf('?')
+    const path = mark === -1 ? url : url.slice(0, mark)
+    // What there is and what not is told only to those who may come in.
+    if (path.startsWith('/admin')) this.#guard(request)
+    const { route, name } = findRoute(method, path)
+    const query = route.query ? readQuery(mark === -1 ? '' : url.slice(mark + 1), route.query) : new Map<string, string>()
+    return route.handle({ query, name, accept: headers.accept ?? '', json: () => readJson(request) }, this.#parts)
+  }
 
-async function answer(request: IncomingMessage, parts: AdminParts): Promise<AdminReply> {
-  const { url = '/', method = 'GET' } = request
-  const [path = '', query = ''] = url.split(/\?(.*)/s, 2)
-  const found = findRoutes(path)
-  // What is behind the token is not told to those without it, not even that it is not there.
-  if (!found?.operations[0]!.open) checkAccess(request, parts.settings.token)
-  if (!found) throw new GatewayError('route_not_found', `There is nothing at ${path.slice(0, 200)} on the admin listener.`)
-  const route = found.operations.find((operation) => operation.method === (method === 'HEAD' ? 'GET' : method))
-  if (!route) {
-    const methods = found.operations.map((operation) => operation.method).join(', ')
-    throw new GatewayError('method_not_allowed', `${path.slice(0, 200)} takes ${methods}, not ${method.slice(0, 20)}.`, { headers: [['allow', methods]] })
-  }
-  return route.handle({
-    query: readQuery(query, route),
-    argument: found.argument,
-    accept: request.headers.accept ?? '',
-    body: method === 'POST' ? await readBody(request) : undefined
-  }, parts)
-}
-
-function readQuery(query: string, { query: known = [], path }: Route): AdminRequest['query'] {
-  const values: Record<string, string> = Object.create(null)
-  const refuse = (name: string, what: string): never => {
-    throw new GatewayError('invalid_field', `${path}: the parameter ${JSON.stringify(name.slice(0, 40))} ${what}.`, { param: name.slice(0, 40) })
-  }
-  for (const [name, value] of new URLSearchParams(query)) {
-    if (!known.includes(name)) refuse(name, `is not known${suggestion(name, known)}`)
-    if (name in values) refuse(name, 'stands there twice')
-    if (value === '') refuse(name, 'has no value')
-    values[name] = value
-  }
-  return values
-}
-
-async function readBody(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    chunks.push(chunk)
-    size += chunk.length
-    if (size > largestBody) throw new GatewayError('request_too_large', `The body is larger than ${largestBody} bytes.`)
-  }
-  if (size === 0) return undefined
-  const type = String(request.headers['content-type'] ?? 'none').split(';', 1)[0]!.trim().toLowerCase()
-  if (type !== 'application/json') throw new GatewayError('unsupported_media_type', `The body must be application/json, not ${type.slice(0, 100)}.`)
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown
-  } catch {
-    throw new GatewayError('invalid_json', 'The body is not JSON.')
+  #refuse(error: GatewayError, { method, url }: IncomingMessage, response: ServerResponse): Answer {
+    const { status, type, message, code, details: { cause, headers = [], param, retryAfterMs, shownCode } } = error
+    if (code === 'internal_error') this.#parts.log.error('an admin request failed', { method, path: url, error: String(cause) })
+    for (const [field, value] of headers) response.setHeader(field, value)
+    if (retryAfterMs !== undefined) response.setHeader('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1000)))
+    return { status, json: { error: { type, message, code: shownCode ?? code, param } } }
   }
 }
 
@@ -131,5 +104,5 @@ function bindError(error: NodeJS.ErrnoException, host: string, port: number): Er
     EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another admin.host.`,
     ENOTFOUND: `${host} is not known as an address or name. Choose another admin.host.`
   }
-  return new Error(remedies[error.code ?? ''] ?? `${place} cannot be listened on: ${error.message}`, { cause: error })
+  return new Error(remedies[error.code ?? ''] ?? `${place} can not be listened on: ${error.message}`, { cause: error })
 }

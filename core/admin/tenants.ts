@@ -1,34 +1,37 @@
-// Tenants with their projects and members, as gateway.yaml declares them.
+// The tree of tenants, projects and members with what each may use and spend.
 import type { Budget } from '../caller.ts'
 import { formatDollars } from '../money.ts'
-import type { ConfigTenant } from '../settings.ts'
-import type { Route } from './contract.ts'
-import { page, pageQuery } from './page.ts'
+import type { AdminParts, Answer, Call } from './contract.ts'
+import { pageOf } from './query.ts'
 
-export const tenantRoutes: readonly Route[] = [
-  {
-    method: 'GET',
-    path: '/admin/v1/tenants',
-    query: pageQuery,
-    handle: ({ query }, { generations }) => ({
-      body: page([...generations.current.config.tenants.values()].map(show), ({ name }) => name, query)
-    })
-  }
-]
-
-function show({ name, models, budget, projects }: ConfigTenant) {
-  return {
-    name,
+/** `scope` is the name under which balances are kept. */
+export function listTenants({ query }: Call, { generations }: AdminParts): Answer {
+  const { data, next } = pageOf([...generations.current.config.tenants.values()], ({ name }) => name, query)
+  const shown = data.map(({ name: tenant, models, budget, projects }) => ({
+    name: tenant,
+    scope: `tenant:${tenant}`,
     models,
-    budget: budgetOf(budget),
-    projects: Array.from(projects, ([project, { budget: ofProject, members }]) => ({
+    budget: showBudget(budget),
+    projects: Array.from(projects, ([project, { budget, members }]) => ({
       name: project,
-      budget: budgetOf(ofProject),
-      members: Array.from(members, ([member, { models: own, budget: ofMember }]) => ({ name: member, models: own, budget: budgetOf(ofMember) }))
+      scope: `project:${tenant}/${project}`,
+      budget: showBudget(budget),
+      members: Array.from(members, ([member, { models, budget }]) => ({
+        name: member, scope: `member:${tenant}/${project}/${member}`, models, budget: showBudget(budget)
+      }))
     }))
-  }
+  }))
+  return { json: { data: shown, next } }
 }
 
-function budgetOf(budget: Budget | undefined): { usd: string; per: Budget['per'] } | null {
-  return budget ? { usd: formatDollars(budget.limit), per: budget.per } : null
+/** A budget as the file writes it, with its amount in nano-dollars beside. */
+export interface ShownBudget {
+  usd: string
+  usd_nano: string
+  per: Budget['per']
+}
+
+/** Null where nothing bounds the spending. */
+export function showBudget(budget: Budget | undefined): ShownBudget | null {
+  return budget ? { usd: formatDollars(budget.limit), usd_nano: String(budget.limit), per: budget.per } : null
 }
