@@ -24,3 +24,15 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   }
   return (sum + million / 2n) / million
 }
+
+/** A price's rates as JSON, classes in a fixed order: equal prices render equal. Rates are decimal strings. */
+export function renderPrice({ perMillion }: Price): string {
+  const rates = pricedClasses.flatMap((name) => (perMillion[name] === undefined ? [] : [[name, String(perMillion[name])] as const]))
+  return JSON.stringify(Object.fromEntries(rates))
+}
+
+/** The price that {@link renderPrice} rendered. */
+export function parsePrice(version: string, json: string): Price {
+  const rates = Object.entries(JSON.parse(json) as Record<string, string>)
+  return { version, perMillion: Object.fromEntries(rates.map(([name, rate]) => [name, BigInt(rate)])) }
+}

@@ -10,6 +10,8 @@ export type UsageSource = 'upstream' | 'partial' | 'estimated' | 'recovered' | '
 /** What an exchange asks to hold before it is dispatched. */
 export interface ReserveRequest {
   requestId: string
+  /** Which part of the exchange this is, where one is charged in parts (a realtime session per response). Default: all of it. */
+  part?: string | undefined
   /** Outermost first; a budget that can not carry the amount refuses, and the error names that scope. */
   scopes: readonly Scope[]
   /** Worst case at `price`. */
@@ -20,6 +22,10 @@ export interface ReserveRequest {
   estimate: { input: number; maxOutput: number }
   /** Unix milliseconds of arrival: decides the windows, also of the later settlement. */
   time: number
+  /** For the request record that recovery writes in place of the exchange; `unknown` there when absent. */
+  endpoint?: string | undefined
+  clientProtocol?: string | undefined
+  streamed?: boolean | undefined
 }
 
 /** One attempt's cost to us, a row beside the customer's charge. */
@@ -44,15 +50,21 @@ export interface Settlement {
 export interface Reservation {
   readonly requestId: string
   readonly amount: Nano
-  /** Resolves when the hold is on disk; the client's first byte waits for it, the dispatch does not. */
+  /**
+   * Resolves when the hold is on disk; the client's first byte waits for it, the dispatch does not. Rejects with
+   * `billing_unavailable` when the disk has failed for some seconds; the hold stays and is to be ended as any other.
+   */
   readonly durable: Promise<void>
   /** An upstream may bill from here on: recovery charges an estimate instead of voiding. */
   dispatched(channel: string): void
   /** Output units delivered so far, for recovery; kept in memory and written with the next batch. */
   delivered(units: number): void
-  /** Posts the charge; resolves when it is on disk. */
+  /**
+   * Posts the charge, at once in memory; resolves when it is on disk. Rejects with `billing_unavailable` when the disk has
+   * failed for some seconds: the charge stands and is written as soon as the disk allows.
+   */
   settle(settlement: Settlement): Promise<void>
-  /** Gives everything back; resolves when that is on disk. */
+  /** Gives everything back; resolves and rejects as `settle` does. */
   void(costs?: readonly AttemptCost[]): Promise<void>
 }
 

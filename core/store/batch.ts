@@ -1,0 +1,63 @@
+// One commit's worth of changes, in the flat form that crosses to the writer thread: arrays of values, not objects per row.
+import type { RequestRecord } from './requests.ts'
+import type { Value } from './sqlite.ts'
+
+/** A unit of durability: all of it is committed, or none. Applied in the order of the fields. */
+export interface Batch {
+  /** From 1 within a boot, without gaps: a batch that may have been committed is recognised by it. */
+  number: number
+  /** Unix milliseconds, never less than those of an earlier batch. */
+  written: number
+  /** Per new price: version, JSON. */
+  prices: string[]
+  /** The moves bring the balances up to this batch. Otherwise there are none: balances may lag behind the journal. */
+  balanced: boolean
+  /** Per balance that changed: scope, window, change of posted, change of pending. */
+  moves: (string | bigint)[]
+  /** Per budget that changed: limit, scope, window. */
+  limits: (string | bigint | null)[]
+  /** Per hold: the columns of {@link holdColumns}. */
+  opened: Value[]
+  /** Per hold that went on: channel, delivered units, id. */
+  touched: Value[]
+  /** Ids of holds that ended. */
+  closed: number[]
+  /** Per journal row: the columns of {@link entryColumns}. */
+  entries: Value[]
+  /** Per request record: the columns of {@link recordColumns}. */
+  records: Value[]
+  /** Per key that was made or revoked: the columns of {@link keyColumns}. */
+  keys: Value[]
+}
+
+/** Columns of an entry in {@link Batch.entries}; the writer adds seq, boot_id, prev_hash and hash. */
+export const entryColumns = [
+  'kind', 'request_id', 'part', 'class', 'scopes', 'amount', 'reserved', 'usage_json', 'model', 'channel', 'price_version', 'source', 'ts_ms'
+] as const
+
+/** Columns of a hold in {@link Batch.opened}; the writer adds boot_id. */
+export const holdColumns = [
+  'id', 'request_id', 'part', 'scopes', 'amount', 'model', 'price_version', 'input_units', 'max_out',
+  'dispatched', 'channel', 'delivered_units', 'endpoint', 'client_protocol', 'streamed', 'ts_ms'
+] as const
+
+/** Columns of a record in {@link Batch.records}; the writer adds seq and written. */
+export const recordColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const
+
+/** A record in the order of {@link recordColumns}. */
+export function recordValues(record: RequestRecord): [string, string | null, string | null, string | null, number, string] {
+  const time = Date.parse(record.time)
+  return [record.request_id, record.tenant, record.key, record.model, Number.isNaN(time) ? 0 : time, JSON.stringify(record)]
+}
+
+/** Columns of the table key, all of them. */
+export const keyColumns = [
+  'name', 'sha256', 'hint', 'tenant', 'project', 'member', 'models', 'endpoints', 'limits', 'budget_limit', 'budget_per', 'expires', 'created', 'revoked'
+] as const
+
+/** A batch without changes. */
+export function emptyBatch(number: number, written: number): Batch {
+  return {
+    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], closed: [], entries: [], records: [], keys: []
+  }
+}

@@ -1,0 +1,172 @@
+// The ledger on this store: decides admissions in memory, at once, and leaves durability to the writer.
+import type { Scope } from '../caller.ts'
+import { renderPrice } from '../price.ts'
+import type { Price } from '../price.ts'
+import type { Batch } from './batch.ts'
+import { Cell } from './cell.ts'
+import { Hold } from './hold.ts'
+import type { Balance, Ledger, Reservation, ReserveRequest } from './ledger.ts'
+import { Purse } from './purse.ts'
+import type { Limited } from './purse.ts'
+import { day, horizon, windowOf, windowsOf } from './window.ts'
+import type { Period } from './window.ts'
+import type { Writer } from './writer.ts'
+import type { Snapshot } from './writer-thread.ts'
+
+/** The only owner of balances while the process lives; what the disk has is what it had some batches ago. */
+export class Book implements Ledger {
+  readonly #writer: Writer
+  readonly #now: () => number
+  /** By scope, then window. */
+  readonly #cells = new Map<string, Map<string, Cell>>()
+  /** A caller's scopes are one array for as long as a generation lives. */
+  readonly #purses = new WeakMap<readonly Scope[], Purse>()
+  readonly #prices = new Map<string, string>()
+  readonly #knownPrices = new WeakSet<Price>()
+  /** Holds whose end is not on disk yet, by request and part. */
+  readonly #live = new Map<string, Hold>()
+  /** Cells ahead of their balance on disk. */
+  readonly #moved: Cell[] = []
+  #lastId = 0
+
+  /** `now` decides only which windows {@link Book.balances} calls current. */
+  constructor(writer: Writer, { balances, prices }: Snapshot, now: () => number) {
+    this.#writer = writer
+    this.#now = now
+    for (const row of balances) {
+      const limit = row['limit'] as bigint | null
+      this.#keep(new Cell(row['scope'] as string, row['window'] as string, limit ?? undefined, row['posted'] as bigint, row['pending'] as bigint))
+    }
+    for (const { version, json } of prices) this.#prices.set(version as string, json as string)
+  }
+
+  reserve(request: ReserveRequest): Reservation {
+    const { requestId, part = '', amount, price, time } = request
+    const draft = this.#writer.admit()
+    const name = nameOf(requestId, part)
+    if (this.#live.has(name)) throw new Error(`${requestId} has a reservation already: it needs another id or part`)
+    if (amount < 0n) throw new RangeError(`${requestId} asks to hold ${amount} nano-dollars: amounts are not negative`)
+    const purse = this.#purse(request.scopes, time)
+    if (!this.#knownPrices.has(price)) this.#learn(price)
+    purse.hold(amount)
+    const hold = new Hold(++this.#lastId, request, purse, draft.durable, this)
+    this.#live.set(name, hold)
+    draft.opened.push(hold)
+    draft.count()
+    this.#writer.wake()
+    this.#writer.wakeLater()
+    return hold
+  }
+
+  balances({ scope }: { scope?: string } = {}): Balance[] {
+    const now = this.#now()
+    const current = [windowOf('day', now), windowOf('month', now), 'total']
+    const scopes = scope === undefined ? [...this.#cells.keys()].sort() : [scope]
+    return scopes.flatMap((id) => {
+      const cells = this.#cells.get(id)
+      return current.flatMap((window) => {
+        const cell = cells?.get(window)
+        return cell ? [{ scope: id, window, limit: cell.limit, posted: cell.posted, pending: cell.pending }] : []
+      })
+    })
+  }
+
+  affordable(scopes: readonly Scope[], time: number): bigint | undefined {
+    return this.#purse(scopes, time).left()
+  }
+
+  /** Whether the request has a hold whose end is not on disk yet. */
+  owes(requestId: string): boolean {
+    return this.#live.has(requestId)
+  }
+
+  /** A hold went on; `first` since its last row. Unless it is urgent this waits for company. Called by holds only. */
+  touch(hold: Hold, first: boolean, urgent: boolean): void {
+    const { draft } = this.#writer
+    if (first) {
+      draft.touched.push(hold)
+      draft.count()
+    }
+    if (urgent) this.#writer.wake()
+    else this.#writer.wakeLater()
+  }
+
+  /** A hold ends with a charge. Called by holds only, once each. */
+  end(hold: Hold, amount: bigint): Promise<void> {
+    const { draft } = this.#writer
+    hold.purse.post(hold.amount, amount)
+    draft.ended.push(hold)
+    draft.count()
+    this.#writer.wake()
+    this.#writer.wakeLater()
+    return draft.durable
+  }
+
+  /** Brings the balances on disk up to what the batch leads to. */
+  balance(batch: Batch): void {
+    batch.balanced = true
+    for (const cell of this.#moved) cell.write(batch)
+    this.#moved.length = 0
+  }
+
+  /** The ends of these holds are on disk. */
+  forget(ended: readonly Hold[]): void {
+    for (const hold of ended) this.#live.delete(nameOf(hold.requestId, hold.part))
+  }
+
+  #purse(scopes: readonly Scope[], time: number): Purse {
+    const known = this.#purses.get(scopes)
+    if (known && time >= known.day && time < known.day + day) return known
+    const limited: Limited[] = []
+    const cells = new Set<Cell>()
+    const periods: Record<string, Period> = {}
+    for (const scope of scopes) {
+      const { id, budget } = scope
+      const per = budget?.per ?? 'total'
+      const [first, ...rest] = windowsOf(per, time).map((window) => this.#cell(id, window, time))
+      for (const cell of [first!, ...rest]) cells.add(cell)
+      periods[id] = per
+      // The total is limited only by a budget in total; one that was taken out of the file no longer shows.
+      first!.limit = budget?.limit
+      for (const cell of rest) cell.limit = undefined
+      if (budget) limited.push({ scope, budget, cell: first! })
+    }
+    const purse = new Purse(JSON.stringify(periods), Math.floor(time / day) * day, [...cells], limited, this.#moved)
+    this.#purses.set(scopes, purse)
+    return purse
+  }
+
+  #cell(scope: string, window: string, time: number): Cell {
+    const known = this.#cells.get(scope)?.get(window)
+    if (known) return known
+    const cell = new Cell(scope, window)
+    this.#keep(cell)
+    for (const [name, other] of this.#cells.get(scope)!) {
+      if (name < horizon(time) && other.settled) this.#cells.get(scope)!.delete(name)
+    }
+    return cell
+  }
+
+  #keep(cell: Cell): void {
+    let windows = this.#cells.get(cell.scope)
+    if (!windows) this.#cells.set(cell.scope, (windows = new Map()))
+    windows.set(cell.window, cell)
+  }
+
+  /** Sees to it that the price is stored before what was reserved at it. */
+  #learn(price: Price): void {
+    const json = renderPrice(price)
+    const stored = this.#prices.get(price.version)
+    if (stored !== undefined && stored !== json) {
+      throw new Error(`the price version ${price.version} is ${stored} in the ledger and ${json} now: a price that changes needs another version`)
+    }
+    this.#knownPrices.add(price)
+    if (stored !== undefined) return
+    this.#prices.set(price.version, json)
+    this.#writer.draft.prices.push(price.version, json)
+  }
+}
+
+function nameOf(requestId: string, part: string): string {
+  return part === '' ? requestId : `${requestId} ${part}`
+}

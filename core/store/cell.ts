@@ -1,0 +1,59 @@
+// A balance in memory: the authority for admission, ahead of the disk by a second or so.
+import type { Batch } from './batch.ts'
+
+/** The largest amount that a column holds: about 9.2 billion dollars. */
+export const maxNano = 2n ** 63n - 1n
+
+/** One scope in one window. */
+export class Cell {
+  readonly scope: string
+  readonly window: string
+  /** Of the latest request; written with the next move. */
+  limit: bigint | undefined
+  posted: bigint
+  pending: bigint
+  #savedLimit: bigint | undefined
+  #savedPosted: bigint
+  #savedPending: bigint
+  #moved = false
+
+  constructor(scope: string, window: string, limit?: bigint, posted = 0n, pending = 0n) {
+    this.scope = scope
+    this.window = window
+    this.limit = this.#savedLimit = limit
+    this.posted = this.#savedPosted = posted
+    this.pending = this.#savedPending = pending
+  }
+
+  /** Nothing in it is still to be written or given back. */
+  get settled(): boolean {
+    return this.pending === 0n && this.#savedPending === 0n && this.posted === this.#savedPosted
+  }
+
+  /** Moves money, and enters the list of cells to be written unless it is there already. */
+  move(posted: bigint, pending: bigint, moved: Cell[]): void {
+    this.posted += posted
+    this.pending += pending
+    if (this.#moved) return
+    this.#moved = true
+    moved.push(this)
+  }
+
+  /** Adds what changed since it was written last, which takes it off the list. */
+  write(batch: Batch): void {
+    const posted = this.posted - this.#savedPosted
+    const pending = this.pending - this.#savedPending
+    const limited = this.limit !== this.#savedLimit
+    if (posted !== 0n || pending !== 0n || limited) batch.moves.push(this.scope, this.window, posted, pending)
+    if (limited) batch.limits.push(this.limit === undefined ? null : smaller(this.limit, maxNano), this.scope, this.window)
+    this.#savedLimit = this.limit
+    this.#savedPosted = this.posted
+    this.#savedPending = this.pending
+    this.#moved = false
+  }
+}
+
+/** The smaller of two amounts. */
+export function smaller(a: bigint, b: bigint): bigint {
+  return a < b ? a : b
+}

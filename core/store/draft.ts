@@ -1,0 +1,64 @@
+// The batch that is being gathered: whatever the main thread did since the last one left.
+import { emptyBatch } from './batch.ts'
+import type { Batch } from './batch.ts'
+import type { Hold } from './hold.ts'
+import type { Value } from './sqlite.ts'
+
+/** Bytes that an operation is taken to hold beside its text. */
+const opBytes = 512
+
+/**
+ * Collects operations; sealed once, when it leaves for the writer. Holds are written as they are at that moment, so one
+ * that ended in the meantime was never open as far as the disk knows.
+ */
+export class Draft {
+  readonly opened: Hold[] = []
+  readonly touched: Hold[] = []
+  readonly ended: Hold[] = []
+  readonly prices: string[] = []
+  readonly records: Value[] = []
+  readonly keys: Value[] = []
+  /** Operations and bytes gathered. */
+  ops = 0
+  bytes = 0
+  #durable: PromiseWithResolvers<void> | undefined
+
+  /** Counts an operation with `text` characters. */
+  count(text = 0): void {
+    this.ops++
+    this.bytes += opBytes + text
+  }
+
+  /** Resolves when the batch is on disk: one promise for all of its operations. */
+  get durable(): Promise<void> {
+    if (!this.#durable) {
+      this.#durable = Promise.withResolvers<void>()
+      // Whoever waits sees the rejection; nobody has to wait.
+      this.#durable.promise.catch(() => {})
+    }
+    return this.#durable.promise
+  }
+
+  /** All of it is on disk. */
+  resolve(): void {
+    this.#durable?.resolve()
+  }
+
+  /** Tells those who wait that it is not on disk yet. It stays to be written; later waiters get a new promise. */
+  disappoint(error: Error): void {
+    this.#durable?.reject(error)
+    this.#durable = undefined
+  }
+
+  /** As the writer takes it. */
+  seal(number: number, written: number): Batch {
+    const batch = emptyBatch(number, written)
+    batch.prices = this.prices
+    batch.records = this.records
+    batch.keys = this.keys
+    for (const hold of this.opened) hold.writeOpen(batch)
+    for (const hold of this.touched) hold.writeTouch(batch)
+    for (const hold of this.ended) hold.writeEnd(batch)
+    return batch
+  }
+}

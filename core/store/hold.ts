@@ -1,0 +1,128 @@
+// One reservation: an amount held for one exchange, from its admission until it is settled or given back.
+import type { Batch } from './batch.ts'
+import type { Book } from './book.ts'
+import { maxNano } from './cell.ts'
+import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
+import type { Purse } from './purse.ts'
+
+/** Made by the book only. */
+export class Hold implements Reservation {
+  readonly id: number
+  readonly purse: Purse
+  readonly durable: Promise<void>
+  readonly #book: Book
+  readonly #request: ReserveRequest
+  #channel: string | null = null
+  #delivered = 0
+  /** A row of it is on its way to the disk or there. */
+  #written = false
+  #touched = false
+  #ended = false
+  #settlement: Settlement | undefined
+  #costs: readonly AttemptCost[] | undefined
+
+  /** `id` is unique within a boot. */
+  constructor(id: number, request: ReserveRequest, purse: Purse, durable: Promise<void>, book: Book) {
+    this.id = id
+    this.#request = request
+    this.purse = purse
+    this.durable = durable
+    this.#book = book
+  }
+
+  get requestId(): string {
+    return this.#request.requestId
+  }
+
+  get part(): string {
+    return this.#request.part ?? ''
+  }
+
+  get amount(): bigint {
+    return this.#request.amount
+  }
+
+  dispatched(channel: string): void {
+    if (this.#ended) throw this.#over()
+    this.#channel = channel
+    if (this.#written) this.#touch(true)
+  }
+
+  delivered(units: number): void {
+    if (this.#ended) return
+    this.#delivered = units
+    if (this.#written) this.#touch(false)
+  }
+
+  settle(settlement: Settlement): Promise<void> {
+    return this.#end(settlement.amount, settlement.costs, settlement)
+  }
+
+  void(costs?: readonly AttemptCost[]): Promise<void> {
+    return this.#end(0n, costs, undefined)
+  }
+
+  #end(amount: bigint, costs: readonly AttemptCost[] | undefined, settlement: Settlement | undefined): Promise<void> {
+    if (this.#ended) throw this.#over()
+    if (amount < 0n || !this.purse.fits(amount, this.amount) || costs?.some((cost) => cost.amount < 0n || cost.amount > maxNano)) {
+      throw new RangeError(`${this.requestId} can not be charged ${amount} nano-dollars: an amount is from 0 to what a balance can hold`)
+    }
+    this.#ended = true
+    this.#settlement = settlement
+    this.#costs = costs
+    return this.#book.end(this, amount)
+  }
+
+  #touch(urgent: boolean): void {
+    const first = !this.#touched
+    this.#touched = true
+    this.#book.touch(this, first, urgent)
+  }
+
+  #over(): Error {
+    return new Error(`${this.requestId} was ${this.#settlement ? 'settled' : 'voided'} already: a reservation ends once`)
+  }
+
+  /** Its row, unless it ended before there was one. */
+  writeOpen(batch: Batch): void {
+    if (this.#ended) return
+    this.#written = true
+    const { model, price, estimate, endpoint = null, clientProtocol = null, streamed = false, time } = this.#request
+    batch.opened.push(
+      this.id, this.requestId, this.part, this.purse.scopes, this.amount, model, price.version, whole(estimate.input), whole(estimate.maxOutput),
+      this.#channel === null ? 0 : 1, this.#channel, whole(this.#delivered), endpoint, clientProtocol, streamed ? 1 : 0, time
+    )
+  }
+
+  /** How far it went since its row was written. */
+  writeTouch(batch: Batch): void {
+    this.#touched = false
+    if (!this.#ended) batch.touched.push(this.#channel, whole(this.#delivered), this.id)
+  }
+
+  /** Its end in the journal; its row goes. */
+  writeEnd(batch: Batch): void {
+    const { model, price, time } = this.#request
+    const { entries } = batch
+    const { scopes } = this.purse
+    if (this.#written) batch.closed.push(this.id)
+    for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
+      entries.push(
+        'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, JSON.stringify(usage), model, channel, price.version, source, time
+      )
+    }
+    const end = this.#settlement
+    if (!end) entries.push('void', this.requestId, this.part, 'terminal', scopes, 0n, this.amount, null, model, this.#channel, price.version, null, time)
+    else {
+      const { amount, usage, channel, source } = end
+      entries.push(
+        'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, JSON.stringify(usage), model, channel, price.version, source, time
+      )
+    }
+  }
+}
+
+/** A count as a column takes it, whatever a plugin made of it: a row that is refused would hold up all others. */
+function whole(units: number): number {
+  return Math.min(Math.max(Math.ceil(units) || 0, 0), Number.MAX_SAFE_INTEGER)
+}

@@ -1,0 +1,78 @@
+// The balances that the requests of one caller move together, and what they let through.
+import type { Budget, Scope } from '../caller.ts'
+import { GatewayError } from '../errors.ts'
+import { formatDollars } from '../money.ts'
+import { maxNano, smaller } from './cell.ts'
+import type { Cell } from './cell.ts'
+
+/** A budget with the balance that it limits. */
+export interface Limited {
+  scope: Scope
+  budget: Budget
+  cell: Cell
+}
+
+/** Made once per caller and UTC day; every request of the caller on that day goes through it. */
+export class Purse {
+  /** The scopes with their periods, as the journal has them. */
+  readonly scopes: string
+  /** Start of the day that the windows are those of, in Unix milliseconds. */
+  readonly day: number
+  readonly #cells: readonly Cell[]
+  readonly #budgets: readonly Limited[]
+  readonly #moved: Cell[]
+
+  /** `moved` gathers the cells whose balances are to be written. */
+  constructor(scopes: string, day: number, cells: readonly Cell[], budgets: readonly Limited[], moved: Cell[]) {
+    this.scopes = scopes
+    this.day = day
+    this.#cells = cells
+    this.#budgets = budgets
+    this.#moved = moved
+  }
+
+  /**
+   * Holds an amount in every balance, or in none.
+   * @throws GatewayError `quota_<scope>_exceeded` naming the outermost budget that can not carry it, `invalid_request`
+   * when no ledger could
+   */
+  hold(amount: bigint): void {
+    for (const { scope, budget, cell } of this.#budgets) {
+      if (amount > 0n && cell.posted + cell.pending + amount > budget.limit) throw exceeded(scope, budget, cell, amount)
+    }
+    if (!this.fits(amount, 0n)) throw new GatewayError('invalid_request', `This request may cost ${formatDollars(amount)} USD, more than can be accounted for: ask for less output.`)
+    for (const cell of this.#cells) cell.move(0n, amount, this.#moved)
+  }
+
+  /** Whether the balances stay within what a column holds when `amount` replaces the pending `held`. */
+  fits(amount: bigint, held: bigint): boolean {
+    for (const cell of this.#cells) if (cell.posted + cell.pending - held + amount > maxNano) return false
+    return true
+  }
+
+  /** Ends a hold: what was pending becomes what is posted. */
+  post(held: bigint, amount: bigint): void {
+    for (const cell of this.#cells) cell.move(amount, -held, this.#moved)
+  }
+
+  /** What the tightest budget has left, at least 0; undefined when there is none. */
+  left(): bigint | undefined {
+    let left: bigint | undefined
+    for (const { budget, cell } of this.#budgets) {
+      const rest = budget.limit - cell.posted - cell.pending
+      left = left === undefined ? rest : smaller(left, rest)
+    }
+    return left !== undefined && left < 0n ? 0n : left
+  }
+}
+
+function exceeded({ kind }: Scope, { limit, per }: Budget, { posted, pending }: Cell, amount: bigint): GatewayError {
+  const usd = (nano: bigint): string => `${formatDollars(nano)} USD`
+  const budget = `the ${kind} budget of ${usd(limit)} ${per === 'total' ? 'in total' : `per ${per}`}`
+  const left = limit - posted - pending
+  const message =
+    posted >= limit ? `${budget} is used up`
+    : left <= 0n ? `${budget} is used up, counting ${usd(pending)} held by requests that are still running`
+    : `this request may cost up to ${usd(amount)}, and ${usd(left)} of ${budget} is left`
+  return new GatewayError(`quota_${kind}_exceeded`, `${message[0]!.toUpperCase()}${message.slice(1)}.`)
+}

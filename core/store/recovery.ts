@@ -1,0 +1,141 @@
+// Ends the holds that a crash left open: once each, before the store opens. Runs in the writer thread.
+import { formatDollars } from '../money.ts'
+import { costOf, parsePrice } from '../price.ts'
+import type { Price } from '../price.ts'
+import { noUsage } from '../usage.ts'
+import type { Usage } from '../usage.ts'
+import { emptyBatch, recordValues } from './batch.ts'
+import type { Batch } from './batch.ts'
+import type { Committer } from './committer.ts'
+import type { RequestRecord } from './requests.ts'
+import type { Value } from './sqlite.ts'
+import { windowsOf } from './window.ts'
+import type { Period } from './window.ts'
+
+/** Holds ended per transaction: a crash in the middle leaves the rest to the next start. */
+const chunk = 500
+
+/** What the balances lack, after a stop between two of their updates: the journal's latest rows, and the open holds. */
+export function missingMoves({ database, head }: Committer): Batch['moves'] {
+  const moves = new Map<string, { scope: string; window: string; posted: bigint; pending: bigint }>()
+  const move = (scope: string, window: string, posted: bigint, pending: bigint): void => {
+    const name = `${scope} ${window}`
+    const before = moves.get(name) ?? { scope, window, posted: 0n, pending: 0n }
+    moves.set(name, { scope, window, posted: before.posted + posted, pending: before.pending + pending })
+  }
+  const each = (sql: string, visit: (row: Record<string, Value>) => void, ...values: Value[]): void => {
+    const statement = database.prepare(sql)
+    statement.setReadBigInts(true)
+    for (const row of statement.iterate(...values)) visit(row as Record<string, Value>)
+  }
+  const spread = (row: Record<string, Value>, posted: bigint, pending: bigint): void => {
+    for (const [scope, per] of Object.entries(JSON.parse(row['scopes'] as string) as Record<string, Period>)) {
+      for (const window of windowsOf(per, Number(row['ts_ms']))) move(scope, window, posted, pending)
+    }
+  }
+  each("SELECT scopes, ts_ms, amount FROM journal WHERE seq > ? AND kind <> 'cost'", (row) => spread(row, row['amount'] as bigint, 0n), head.balancedSeq)
+  each('SELECT scope, window, pending FROM balance WHERE pending <> 0', (row) => move(row['scope'] as string, row['window'] as string, 0n, -(row['pending'] as bigint)))
+  each('SELECT scopes, ts_ms, amount FROM reservation', (row) => spread(row, 0n, row['amount'] as bigint))
+  return [...moves.values()].flatMap(({ scope, window, posted, pending }) => [scope, window, posted, pending])
+}
+
+/**
+ * Ends the holds of earlier boots; those with a lease belong to their poller. What no upstream ever saw is given back,
+ * anything else is charged the estimated input and what was delivered of the output. Returns how many it ended.
+ */
+export function recover(committer: Committer, written: number): number {
+  const holds = committer.database.prepare(
+    `SELECT reservation.*, price.json AS price FROM reservation JOIN price ON version = price_version
+     WHERE boot_id < ? AND lease_until IS NULL ORDER BY id LIMIT ${chunk}`
+  )
+  holds.setReadBigInts(true)
+  let ended = 0
+  for (;;) {
+    const { boot, batch: last } = committer.head
+    const rows = holds.all(boot) as unknown as HoldRow[]
+    if (rows.length === 0) return ended
+    const batch = emptyBatch(last + 1, written)
+    batch.balanced = true
+    for (const row of rows) end(row, batch)
+    committer.apply(batch)
+    ended += rows.length
+  }
+}
+
+/** A row of the table reservation with its price. */
+interface HoldRow {
+  id: bigint
+  request_id: string
+  part: string
+  scopes: string
+  amount: bigint
+  model: string
+  price_version: string
+  price: string
+  input_units: bigint
+  max_out: bigint
+  dispatched: bigint
+  channel: string | null
+  delivered_units: bigint
+  endpoint: string | null
+  client_protocol: string | null
+  streamed: bigint
+  ts_ms: bigint
+}
+
+function end(row: HoldRow, batch: Batch): void {
+  const time = Number(row.ts_ms)
+  const scopes = JSON.parse(row.scopes) as Record<string, Period>
+  const price = parsePrice(row.price_version, row.price)
+  const usage = row.dispatched ? consumed(row, price) : undefined
+  const amount = usage ? costOf(usage, price) : 0n
+  batch.closed.push(Number(row.id))
+  batch.entries.push(
+    usage ? 'settle' : 'void', row.request_id, row.part, 'terminal', row.scopes, amount, row.amount,
+    usage ? JSON.stringify(usage) : null, row.model, row.channel, row.price_version, usage ? 'recovered' : null, time
+  )
+  for (const [scope, per] of Object.entries(scopes)) {
+    for (const window of windowsOf(per, time)) batch.moves.push(scope, window, amount, -row.amount)
+  }
+  if (row.part === '') batch.records.push(...recordValues(recordOf(row, scopes, usage, amount)))
+}
+
+/** What a crash in mid-answer is charged; never more output than was asked for. */
+function consumed(row: HoldRow, price: Price): Usage {
+  const output = row.delivered_units < row.max_out ? row.delivered_units : row.max_out
+  const usage = { ...noUsage, input: Number(row.input_units), output: Number(output) }
+  return price.perMillion.request === undefined ? usage : { ...usage, request: 1 }
+}
+
+function recordOf(row: HoldRow, scopes: Record<string, Period>, usage: Usage | undefined, amount: bigint): RequestRecord {
+  const name = (kind: string): string | null => {
+    const id = Object.keys(scopes).find((scope) => scope.startsWith(`${kind}:`))
+    if (id === undefined) return null
+    return id.slice(id.startsWith('project:') || id.startsWith('member:') ? id.lastIndexOf('/') + 1 : kind.length + 1)
+  }
+  return {
+    request_id: row.request_id,
+    time: new Date(Number(row.ts_ms)).toISOString(),
+    tenant: name('tenant'),
+    project: name('project'),
+    member: name('member'),
+    key: name('key'),
+    model: row.model,
+    endpoint: row.endpoint ?? 'unknown',
+    client_protocol: row.client_protocol ?? 'unknown',
+    channel: row.channel,
+    channel_protocol: null,
+    status: 500,
+    error_code: 'internal_error',
+    outcome: 'failed',
+    streamed: row.streamed === 1n,
+    usage: usage ?? null,
+    usage_source: usage ? 'recovered' : null,
+    cost_usd: formatDollars(amount),
+    cost_nano: String(amount),
+    attempts: row.channel === null ? [] : [{ channel: row.channel, error_code: 'internal_error', duration_ms: 0 }],
+    first_byte_ms: null,
+    duration_ms: 0,
+    client_request_id: null
+  }
+}

@@ -1,0 +1,152 @@
+// The tables, as numbered migrations. Money is in nano-dollars, times in Unix milliseconds.
+import type { Database } from './sqlite.ts'
+
+/** Applied in order, each once; a released migration is never edited. */
+const migrations: readonly string[] = [
+  `
+  -- What happened to money. Never changed: rows are only added, each with the hash of the one before (see journal.ts).
+  -- amount: what the row adds to posted of every scope (a grant is negative, a void 0); a cost row adds nothing.
+  CREATE TABLE journal (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,            -- grant | settle | void | adjust | cost
+    request_id TEXT NOT NULL,
+    part TEXT NOT NULL,            -- '' for the exchange itself; a realtime session has one part per response
+    class TEXT NOT NULL,           -- terminal | adjust:<evidence> | cost:<attempt>
+    scopes TEXT NOT NULL,          -- {"<scope>": "day" | "month" | "total", …}, outermost first
+    amount INTEGER NOT NULL,
+    reserved INTEGER NOT NULL,
+    usage_json TEXT,
+    model TEXT,
+    channel TEXT,
+    price_version TEXT,
+    source TEXT,
+    ts_ms INTEGER NOT NULL,        -- of the reservation: decides the windows
+    boot_id INTEGER NOT NULL,
+    prev_hash BLOB NOT NULL,
+    hash BLOB NOT NULL,
+    UNIQUE (request_id, part, class)
+  ) STRICT;
+  CREATE TRIGGER journal_is_not_changed BEFORE UPDATE ON journal BEGIN SELECT RAISE(ABORT, 'the journal is only appended to'); END;
+  CREATE TRIGGER journal_is_not_cut BEFORE DELETE ON journal BEGIN SELECT RAISE(ABORT, 'the journal is only appended to'); END;
+
+  -- Open holds, with all that ending one after a crash takes. The row goes when the hold ends: the journal tells the rest.
+  CREATE TABLE reservation (
+    id INTEGER PRIMARY KEY,
+    request_id TEXT NOT NULL,
+    part TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    amount INTEGER NOT NULL CHECK (amount >= 0),
+    model TEXT NOT NULL,
+    price_version TEXT NOT NULL REFERENCES price (version),
+    input_units INTEGER NOT NULL,
+    max_out INTEGER NOT NULL,
+    dispatched INTEGER NOT NULL,
+    channel TEXT,
+    delivered_units INTEGER NOT NULL,
+    endpoint TEXT,
+    client_protocol TEXT,
+    streamed INTEGER NOT NULL,
+    ts_ms INTEGER NOT NULL,
+    boot_id INTEGER NOT NULL,
+    lease_until INTEGER            -- of a poller that carries it over a restart; null for what lives as long as its connection
+  ) STRICT;
+
+  -- What the journal and the open holds add up to, as of the batch head.balanced_batch: written about once a second.
+  CREATE TABLE balance (
+    scope TEXT NOT NULL,
+    window TEXT NOT NULL,          -- 2026-11-21 | 2026-11 | total
+    "limit" INTEGER,
+    posted INTEGER NOT NULL,
+    pending INTEGER NOT NULL CHECK (pending >= 0),
+    PRIMARY KEY (scope, window)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Prices as reservations saw them: {"<class>": "<nano-dollars per million units>", …}.
+  CREATE TABLE price (version TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE key (
+    name TEXT PRIMARY KEY,
+    sha256 BLOB NOT NULL UNIQUE,
+    hint TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    project TEXT,
+    member TEXT,
+    models TEXT NOT NULL,          -- JSON, as are the next two
+    endpoints TEXT NOT NULL,
+    limits TEXT NOT NULL,
+    budget_limit INTEGER,
+    budget_per TEXT,
+    expires INTEGER,
+    created INTEGER NOT NULL,
+    revoked INTEGER
+  ) STRICT, WITHOUT ROWID;
+
+  -- The request log. seq is the order of writing; written never decreases with it.
+  CREATE TABLE request (
+    seq INTEGER PRIMARY KEY,
+    request_id TEXT NOT NULL UNIQUE,
+    tenant TEXT,
+    key TEXT,
+    model TEXT,
+    time INTEGER NOT NULL,
+    written INTEGER NOT NULL,
+    json TEXT NOT NULL
+  ) STRICT;
+
+  -- Which tenants, keys and models occur in a block of 1024 requests (seq / 1024); written when the block is full.
+  CREATE TABLE request_block (
+    block INTEGER NOT NULL,
+    field TEXT NOT NULL,           -- tenant | key | model
+    value TEXT NOT NULL,
+    PRIMARY KEY (block, field, value)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload TEXT NOT NULL) STRICT;
+
+  CREATE TABLE route (
+    id TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    project TEXT NOT NULL,         -- '' for none
+    channel TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    expires INTEGER NOT NULL,
+    PRIMARY KEY (tenant, project, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX route_expires ON route (expires);
+
+  -- Where the writer stands: a batch is known to be committed by its number, and the journal's last row by its hash.
+  CREATE TABLE head (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    boot_id INTEGER NOT NULL,
+    batch INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    balanced_batch INTEGER NOT NULL,
+    balanced_seq INTEGER NOT NULL  -- the last journal row that the balances include
+  ) STRICT;
+  INSERT INTO head VALUES (1, 0, 0, 0, zeroblob(32), 0, 0);
+  `
+]
+
+/**
+ * Brings a database to the newest schema, in one transaction.
+ * @throws Error when a newer version of the program wrote it
+ */
+export function migrate(database: Database, file: string): void {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    database.exec('CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
+    const version = Number(database.prepare('SELECT coalesce(max(version), 0) AS version FROM schema_migrations').get()!['version'])
+    if (version > migrations.length) {
+      throw new Error(`${file} has schema version ${version} and this program knows ${migrations.length}: start the newer program, or give another file`)
+    }
+    for (let next = version; next < migrations.length; next++) {
+      database.exec(migrations[next]!)
+      database.prepare('INSERT INTO schema_migrations VALUES (?, ?)').run(next + 1, Date.now())
+    }
+    database.exec('COMMIT')
+  } catch (error) {
+    database.exec('ROLLBACK')
+    throw error
+  }
+}

@@ -1,0 +1,68 @@
+// The embedded store: everything in one SQLite file, for one process.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { Book } from './book.ts'
+import { KeyRing } from './key-ring.ts'
+import type { KeyStore } from './keys.ts'
+import type { Ledger } from './ledger.ts'
+import { Logbook } from './logbook.ts'
+import type { RequestLog } from './requests.ts'
+import { lockDatabase } from './sqlite.ts'
+import type { Durability } from './sqlite.ts'
+import { Writer } from './writer.ts'
+import type { StoreHealth } from './writer.ts'
+
+/** Where and how to store. */
+export interface StoreOptions {
+  /** Made when missing, with its folder. `:memory:` is a file of its own that goes when the store is closed. */
+  file: string
+  /** `power`: a commit survives the loss of power. `process`: it survives the process, however that ends. */
+  durability: Durability
+  /** The clock, for tests. */
+  now?: () => number
+}
+
+/** An open store; the process's only one on its file. */
+export interface Store {
+  readonly keys: KeyStore
+  readonly ledger: Ledger
+  readonly requests: RequestLog
+  /** A fresh reading, cheap enough for every scrape. */
+  health(): StoreHealth
+  /** Commits everything and gives the file up. The last call on a store; reservations that are open are ended at the next start. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
+ * @throws Error when another process has the file, a newer version wrote it, or it can not be read
+ */
+export async function openStore({ file, durability, now = Date.now }: StoreOptions): Promise<Store> {
+  const path = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
+  const lock = lockDatabase(path)
+  const opened = await Writer.open(path, durability, now).catch((error: unknown) => {
+    lock.release()
+    throw error
+  })
+  const { writer, snapshot } = opened
+  const ledger = new Book(writer, snapshot, now)
+  const requests = new Logbook(writer, path, (requestId) => ledger.owes(requestId))
+  writer.onEnded = (ended) => ledger.forget(ended)
+  writer.onBalance = (batch) => ledger.balance(batch)
+  return {
+    ledger,
+    requests,
+    keys: new KeyRing(writer, snapshot.keys),
+    health: () => writer.report(),
+    async close() {
+      try {
+        await requests.close()
+        await writer.close()
+      } finally {
+        lock.release()
+        if (path !== file) rmSync(dirname(path), { recursive: true })
+      }
+    }
+  }
+}

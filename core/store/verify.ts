@@ -1,0 +1,174 @@
+// Checks a store's book against its invariants, on a read-only connection: what `sluice ledger verify` runs.
+import { entryColumns } from './batch.ts'
+import { readHead } from './committer.ts'
+import { entryHash, genesis } from './journal.ts'
+import { openForReading } from './sqlite.ts'
+import type { Database, Value } from './sqlite.ts'
+import { windowsOf } from './window.ts'
+import type { Period } from './window.ts'
+
+/** One row that breaks an invariant. */
+export interface Breach {
+  invariant: 'I1' | 'I2' | 'I3' | 'I4' | 'I8' | 'I9' | 'I10' | 'I11'
+  /** Table and row: `journal 17`, `balance project:acme/web 2026-11`. */
+  row: string
+  /** What is, and what should be. */
+  message: string
+}
+
+type Row = Record<string, Value>
+
+/**
+ * Reads a store's file once, beside a gateway that may be running on it, and returns every row that breaks an invariant:
+ * - I1 the journal adds up to what is posted; I2 the open holds to what is pending (where the balances are up to date: a
+ *   running gateway writes them about once a second, and a start after a crash brings them up to date)
+ * - I3 a request part ends at most once; I4 an amount is its usage at its price
+ * - I8 ends and request records belong together one to one, as far back as records are kept
+ * - I9 no hold of an earlier boot is open; I10 the hash chain is whole; I11 money is integers
+ */
+export function verify(file: string): Breach[] {
+  const database = openForReading(file)
+  try {
+    database.exec('BEGIN')
+    const breaches: Breach[] = []
+    const report = (invariant: Breach['invariant'], row: string, message: string): void => void breaches.push({ invariant, row, message })
+    const head = readHead(database)
+    const posted = checkJournal(database, head, report)
+    checkBalances(database, head, posted, report)
+    checkEnds(database, report)
+    checkRecords(database, report)
+    checkIntegers(database, report)
+    return breaches
+  } finally {
+    database.close()
+  }
+}
+
+type Report = (invariant: Breach['invariant'], row: string, message: string) => void
+
+/** I4 and I10; returns what the journal posted, by balance. */
+function checkJournal(database: Database, head: ReturnType<typeof readHead>, report: Report): Map<string, bigint> {
+  const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], ratesOf(row['json'] as string)]))
+  const posted = new Map<string, bigint>()
+  let hash = genesis
+  let seq = 0
+  for (const row of rows(database, `SELECT seq, boot_id, prev_hash, hash, ${entryColumns.join(', ')} FROM journal ORDER BY seq`)) {
+    const name = `journal ${row['seq']}`
+    seq++
+    if (Number(row['seq']) !== seq) report('I10', name, `follows row ${seq - 1}: rows between are missing`)
+    if (hex(row['prev_hash']) !== hash) report('I10', name, 'does not continue the hash of the row before')
+    seq = Number(row['seq'])
+    const columns = entryColumns.map((column) => row[column]!)
+    hash = hex(row['hash'])
+    if (entryHash(hex(row['prev_hash']), seq, Number(row['boot_id']), columns, 0) !== hash) report('I10', name, 'is not what was hashed when it was written')
+    checkAmount(row, prices, report)
+    if (row['kind'] !== 'cost' && seq <= head.balancedSeq) for (const balance of balancesOf(row)) add(posted, balance, row['amount'] as bigint)
+  }
+  if (seq !== head.seq || hash !== head.hash) report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
+  return posted
+}
+
+function checkAmount(row: Row, prices: Map<Value | undefined, Map<string, bigint>>, report: Report): void {
+  const name = `journal ${row['seq']}`
+  const amount = row['amount'] as bigint
+  if (row['kind'] === 'void' && amount !== 0n) report('I4', name, `gives everything back and posts ${amount}`)
+  if (row['kind'] !== 'settle' || row['source'] === 'manual') return
+  const rates = prices.get(row['price_version'])
+  if (!rates) return report('I4', name, `has the price version ${row['price_version']}, which is not stored`)
+  if (row['usage_json'] === null) return report('I4', name, 'has no usage')
+  // Apart from costOf on purpose: twice the exact fraction, then the half that rounds up.
+  let millionths = 0n
+  for (const [units, count] of Object.entries(JSON.parse(row['usage_json'] as string) as Record<string, number>)) {
+    if (!Number.isSafeInteger(count) || count < 0) return report('I4', name, `counts ${count} ${units}`)
+    millionths += BigInt(count) * (rates.get(units) ?? 0n)
+  }
+  const due = (2n * millionths + 1_000_000n) / 2_000_000n
+  if (amount !== due) report('I4', name, `charges ${amount} where usage and price make ${due}`)
+}
+
+/** I1, I2 and I9. */
+function checkBalances(database: Database, head: ReturnType<typeof readHead>, posted: Map<string, bigint>, report: Report): void {
+  const pending = new Map<string, bigint>()
+  for (const row of rows(database, 'SELECT * FROM reservation')) {
+    for (const balance of balancesOf(row)) add(pending, balance, row['amount'] as bigint)
+    if (Number(row['boot_id']) !== head.boot && row['lease_until'] === null) {
+      report('I9', `reservation ${row['request_id']}`, `is open since boot ${row['boot_id']}, and this is ${head.boot}`)
+    }
+  }
+  const upToDate = head.balancedBatch === head.batch
+  for (const row of rows(database, 'SELECT * FROM balance')) {
+    const name = `${row['scope']} ${row['window']}`
+    const spent = posted.get(name) ?? 0n
+    const held = pending.get(name) ?? 0n
+    posted.delete(name)
+    pending.delete(name)
+    if (row['posted'] !== spent) report('I1', `balance ${name}`, `has ${row['posted']} posted where the journal makes ${spent}`)
+    if (upToDate && row['pending'] !== held) report('I2', `balance ${name}`, `has ${row['pending']} pending where open holds make ${held}`)
+  }
+  for (const [name, spent] of posted) if (spent !== 0n) report('I1', `balance ${name}`, `is missing; the journal makes ${spent}`)
+  if (upToDate) for (const [name, held] of pending) if (held !== 0n) report('I2', `balance ${name}`, `is missing; open holds make ${held}`)
+}
+
+/** I3. */
+function checkEnds(database: Database, report: Report): void {
+  const twice = "SELECT request_id, part, count(*) AS ends FROM journal WHERE class = 'terminal' GROUP BY request_id, part HAVING count(*) > 1"
+  for (const row of rows(database, twice)) report('I3', `journal ${row['request_id']} ${row['part']}`, `ends ${row['ends']} times`)
+}
+
+/** I8. */
+function checkRecords(database: Database, report: Report): void {
+  const oldest = 'SELECT min(time) FROM request'
+  const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest})
+    AND request_id NOT IN (SELECT request_id FROM request)`
+  for (const row of rows(database, unrecorded)) report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
+  const differing = `SELECT request.request_id, json ->> 'cost_nano' AS cost, amount FROM request
+    LEFT JOIN journal ON journal.request_id = request.request_id AND part = '' AND class = 'terminal'
+    WHERE cost <> coalesce(CAST(amount AS TEXT), '0')`
+  for (const row of rows(database, differing)) {
+    report('I8', `request ${row['request_id']}`, `says ${row['cost']} where the journal ${row['amount'] === null ? 'has nothing' : `says ${row['amount']}`}`)
+  }
+}
+
+/** I11: columns by their storage class, JSON by its types. */
+function checkIntegers(database: Database, report: Report): void {
+  const columns = {
+    journal: ['amount', 'reserved'], reservation: ['amount'], balance: ['"limit"', 'posted', 'pending'], key: ['budget_limit']
+  }
+  for (const [table, names] of Object.entries(columns)) {
+    const broken = names.map((name) => `typeof(${name}) NOT IN ('integer', 'null')`).join(' OR ')
+    for (const row of rows(database, `SELECT * FROM ${table} WHERE ${broken}`)) report('I11', `${table} ${Object.values(row)[0]}`, 'has money that is no integer')
+  }
+  const broken = {
+    journal: "SELECT journal.seq AS id FROM journal, json_each(usage_json) AS units WHERE units.type <> 'integer'",
+    request: "SELECT request_id AS id FROM request WHERE json_type(json, '$.cost_nano') <> 'text' OR json_type(json, '$.cost_usd') <> 'text'",
+    price: "SELECT version AS id FROM price, json_each(price.json) AS rate WHERE rate.type <> 'text'"
+  }
+  for (const [table, query] of Object.entries(broken)) {
+    for (const row of rows(database, query)) report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
+  }
+}
+
+function* rows(database: Database, query: string): Generator<Row> {
+  const statement = database.prepare(query)
+  statement.setReadBigInts(true)
+  yield* statement.iterate() as Iterable<Row>
+}
+
+/** The balances that a journal row or a hold counts in. */
+function balancesOf(row: Row): string[] {
+  const time = Number(row['ts_ms'])
+  const scopes = Object.entries(JSON.parse(row['scopes'] as string) as Record<string, Period>)
+  return scopes.flatMap(([scope, per]) => windowsOf(per, time).map((window) => `${scope} ${window}`))
+}
+
+function ratesOf(json: string): Map<string, bigint> {
+  return new Map(Object.entries(JSON.parse(json) as Record<string, string>).map(([name, rate]) => [name, BigInt(rate)]))
+}
+
+function add(sums: Map<string, bigint>, name: string, amount: bigint): void {
+  sums.set(name, (sums.get(name) ?? 0n) + amount)
+}
+
+function hex(bytes: Value | undefined): string {
+  return Buffer.from(bytes as Uint8Array).toString('hex')
+}

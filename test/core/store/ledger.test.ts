@@ -1,0 +1,350 @@
+// The ledger's arithmetic: what is admitted, what is charged and what the book says afterwards.
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import fc from 'fast-check'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Scope } from '../../../core/caller.ts'
+import { GatewayError } from '../../../core/errors.ts'
+import { costOf } from '../../../core/price.ts'
+import { openStore } from '../../../core/store/store.ts'
+import type { Store } from '../../../core/store/store.ts'
+import { verify } from '../../../core/store/verify.ts'
+import { giveBack, noon, price, query, record, reserve, scope, settle, used } from './sample.ts'
+
+interface Opened {
+  store: Store
+  file: string
+  /** Closes the store and checks every invariant. */
+  check(): Promise<void>
+}
+
+async function open(t: Test, now = (): number => noon): Promise<Opened> {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'process', now })
+  let closed = false
+  const check = async (): Promise<void> => {
+    closed = true
+    await store.close()
+    t.same(verify(file), [], 'every invariant holds')
+  }
+  t.teardown(() => (closed ? undefined : store.close()))
+  return { store, file, check }
+}
+
+function refusal(run: () => unknown): GatewayError {
+  try {
+    run()
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+  throw new Error('was not refused')
+}
+
+t.test('a hold counts as pending, a settlement as posted, and the difference comes back', async (t) => {
+  const { store, check } = await open(t)
+  const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop')]
+  const reservation = reserve(store.ledger, scopes, 300n)
+  t.same(store.ledger.balances(), [
+    { scope: 'key:laptop', window: 'total', limit: undefined, posted: 0n, pending: 300n },
+    { scope: 'tenant:acme', window: '2026-11', limit: 1000n, posted: 0n, pending: 300n },
+    { scope: 'tenant:acme', window: 'total', limit: undefined, posted: 0n, pending: 300n }
+  ])
+  t.equal(store.ledger.affordable(scopes, noon), 700n)
+  await reservation.durable
+  reservation.dispatched('openai')
+  await settle(store, reservation, 120)
+  t.same(store.ledger.balances({ scope: 'tenant:acme' }).map(({ posted, pending }) => [posted, pending]), [[120n, 0n], [120n, 0n]])
+  t.equal(store.ledger.affordable(scopes, noon), 880n)
+  t.equal(store.ledger.affordable([scope('key', 'laptop')], noon), undefined, 'nothing limits a key without a budget')
+  await check()
+})
+
+t.test('a void gives everything back and is the only end', async (t) => {
+  const { store, file, check } = await open(t)
+  const scopes = [scope('key', 'laptop', 100n)]
+  const reservation = reserve(store.ledger, scopes, 100n)
+  await reservation.durable
+  const voided = giveBack(store, reservation)
+  t.equal(store.ledger.affordable(scopes, noon), 100n, 'at once')
+  t.throws(() => reservation.void(), /voided already/)
+  t.throws(() => reservation.settle({ usage: used(1), amount: 1n, source: 'upstream', channel: 'openai' }), /voided already/)
+  t.throws(() => reservation.dispatched('openai'), /voided already/, 'an upstream must not bill what was given back')
+  await voided
+  const [row, ...rest] = query(file, 'SELECT kind, amount, reserved FROM journal')
+  t.match(row, { kind: 'void', amount: 0n, reserved: 100n })
+  t.same(rest, [])
+  await check()
+})
+
+t.test('the truth is posted when it is more than what was held, and then nothing more is admitted', async (t) => {
+  const { store, check } = await open(t)
+  const scopes = [scope('key', 'laptop', 100n)]
+  await settle(store, reserve(store.ledger, scopes, 100n), 130)
+  t.match(store.ledger.balances(), [{ posted: 130n, pending: 0n }])
+  t.equal(store.ledger.affordable(scopes, noon), 0n)
+  t.equal(refusal(() => reserve(store.ledger, scopes, 1n)).code, 'quota_key_exceeded')
+  await giveBack(store, reserve(store.ledger, scopes, 0n))
+  await check()
+})
+
+t.test('every attempt leaves a cost that no balance counts', async (t) => {
+  const { store, file, check } = await open(t)
+  const reservation = reserve(store.ledger, [scope('key', 'laptop')], 100n)
+  const costs = [{ attempt: 1, channel: 'azure', usage: used(0, 5), amount: 10n, source: 'estimated' as const }]
+  const usage = used(40)
+  await reservation.settle({ usage, amount: 40n, source: 'partial', channel: 'openai', costs })
+  store.requests.append(record({ request_id: reservation.requestId, cost_nano: '40' }))
+  t.match(query(file, 'SELECT kind, class, channel, amount, source, usage_json FROM journal ORDER BY seq'), [
+    { kind: 'cost', class: 'cost:1', channel: 'azure', amount: 10n, source: 'estimated' },
+    { kind: 'settle', class: 'terminal', channel: 'openai', amount: 40n, source: 'partial', usage_json: JSON.stringify(usage) }
+  ])
+  t.match(store.ledger.balances(), [{ posted: 40n }])
+  await check()
+})
+
+t.test('a refusal names the outermost budget that can not carry it, and holds nothing anywhere', async (t) => {
+  const { store, check } = await open(t)
+  const usd = 10n ** 9n
+  const scopes = [
+    scope('tenant', 'acme', 1000n * usd, 'month'), scope('project', 'acme/web', 100n * usd, 'month'),
+    scope('member', 'acme/web/alice', 20n * usd, 'day'), scope('key', 'laptop', 5n * usd)
+  ]
+  const says = (amount: bigint, scopes: Scope[]): string => {
+    const before = store.ledger.balances()
+    const { code, message, status } = refusal(() => reserve(store.ledger, scopes, amount))
+    t.equal(status, 429)
+    t.same(store.ledger.balances().filter(({ pending, posted }) => pending + posted > 0n), before.filter(({ pending, posted }) => pending + posted > 0n))
+    return `${code}: ${message}`
+  }
+  t.equal(
+    says(200n * usd, scopes),
+    'quota_project_exceeded: This request may cost up to 200 USD, and 100 USD of the project budget of 100 USD per month is left.'
+  )
+  t.equal(
+    says(21n * usd, scopes),
+    'quota_member_exceeded: This request may cost up to 21 USD, and 20 USD of the member budget of 20 USD per day is left.'
+  )
+  const running = reserve(store.ledger, scopes, 5n * usd)
+  t.equal(
+    says(1n, scopes),
+    'quota_key_exceeded: The key budget of 5 USD in total is used up, counting 5 USD held by requests that are still running.'
+  )
+  await settle(store, running, Number(5n * usd))
+  t.equal(says(1n, scopes), 'quota_key_exceeded: The key budget of 5 USD in total is used up.')
+  await check()
+})
+
+t.test('a budget belongs to the day and month of the request, in UTC, also when it is settled later', async (t) => {
+  let now = Date.UTC(2026, 10, 30, 23, 59, 59, 900)
+  const { store, file, check } = await open(t, () => now)
+  const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop', 100n, 'day')]
+  const late = reserve(store.ledger, scopes, 100n, { time: now })
+  t.equal(refusal(() => reserve(store.ledger, scopes, 1n, { time: now })).code, 'quota_key_exceeded')
+  now += 200
+  const early = reserve(store.ledger, scopes, 60n, { time: now })
+  t.equal(store.ledger.affordable(scopes, now), 40n, 'the new day is whole but for what it holds')
+  t.equal(refusal(() => reserve(store.ledger, scopes, 1n, { time: now - 200 })).code, 'quota_key_exceeded', 'one that arrived before midnight counts there')
+  await settle(store, late, 70)
+  await settle(store, early, 50)
+  t.same(store.ledger.balances().map(({ scope, window, posted }) => `${scope} ${window} ${posted}`), [
+    'key:laptop 2026-12-01 50', 'key:laptop total 120', 'tenant:acme 2026-12 50', 'tenant:acme total 120'
+  ])
+  await check()
+  t.match(query(file, "SELECT window, posted FROM balance WHERE scope = 'key:laptop' ORDER BY window"), [
+    { window: '2026-11-30', posted: 70n }, { window: '2026-12-01', posted: 50n }, { window: 'total', posted: 120n }
+  ])
+})
+
+t.test('a reload may change a budget: the limit of the request is the one that holds', async (t) => {
+  const { store, check } = await open(t)
+  const first = reserve(store.ledger, [scope('key', 'laptop', 100n, 'day')], 90n)
+  t.equal(refusal(() => reserve(store.ledger, [scope('key', 'laptop', 80n, 'day')], 1n)).code, 'quota_key_exceeded')
+  const second = reserve(store.ledger, [scope('key', 'laptop', 200n, 'day')], 50n)
+  t.match(store.ledger.balances({ scope: 'key:laptop' }), [{ window: '2026-11-21', limit: 200n, pending: 140n }, { window: 'total', limit: undefined }])
+  await Promise.all([settle(store, first, 90), settle(store, second, 50)])
+  await check()
+})
+
+t.test('what a store knew it knows when it is opened again', async (t) => {
+  const { store, file, check } = await open(t)
+  const scopes = [scope('key', 'laptop', 1000n, 'month')]
+  await settle(store, reserve(store.ledger, scopes, 100n), 77)
+  const before = store.ledger.balances()
+  await check()
+  const again = await openStore({ file, durability: 'process', now: () => noon })
+  t.same(again.ledger.balances(), before)
+  t.equal(again.ledger.affordable(scopes, noon), 923n)
+  t.equal(again.health().recovered, 0)
+  await again.close()
+})
+
+t.test('500 requests at once on a budget for 37 admit 37, whatever else they count in', async (t) => {
+  const { store, check } = await open(t)
+  for (const [i, kind] of (['tenant', 'project', 'member', 'key'] as const).entries()) {
+    const held = Array.from({ length: 500 }, (_, n) => {
+      const others = (['tenant', 'project', 'member', 'key'] as const).map((other) => scope(other, `${i}-${other === kind ? 'tight' : n}`, other === kind ? 37n * 11n + 10n : undefined))
+      try {
+        return reserve(store.ledger, others, 11n)
+      } catch (error) {
+        t.equal((error as GatewayError).code, `quota_${kind}_exceeded`)
+        return undefined
+      }
+    }).filter((reservation) => reservation !== undefined)
+    t.equal(held.length, 37, kind)
+    await Promise.all(held.map((reservation) => settle(store, reservation, 11)))
+    t.match(store.ledger.balances({ scope: `${kind}:${i}-tight` }), [{ posted: 407n, pending: 0n }])
+  }
+  await check()
+})
+
+t.test('amounts beyond 2⁵³ are exact, and those that no column holds are refused', async (t) => {
+  const { store, file, check } = await open(t)
+  const huge = 2n ** 53n + 1n
+  const dear = { version: 'dear', perMillion: { output: huge * 1_000_000n } }
+  const scopes = [scope('tenant', 'acme', 2n ** 62n, 'month')]
+  const one = reserve(store.ledger, scopes, huge, { price: dear })
+  await one.settle({ usage: used(1), amount: costOf(used(1), dear), source: 'upstream', channel: 'openai' })
+  store.requests.append(record({ request_id: one.requestId, cost_nano: String(huge) }))
+  t.match(store.ledger.balances(), [{ posted: 9007199254740993n }, { posted: 9007199254740993n }])
+  const unlimited = [scope('key', 'laptop')]
+  const { code, message } = refusal(() => reserve(store.ledger, unlimited, 2n ** 63n))
+  t.equal(code, 'invalid_request')
+  t.match(message, /9223372036\.854775808 USD/)
+  const two = reserve(store.ledger, unlimited, 5n)
+  t.throws(() => two.settle({ usage: used(1), amount: 2n ** 63n, source: 'upstream', channel: 'openai' }), RangeError)
+  t.throws(() => two.settle({ usage: used(1), amount: -1n, source: 'upstream', channel: 'openai' }), RangeError)
+  await giveBack(store, two)
+  const rich = reserve(store.ledger, [scope('project', 'x', 10n ** 24n)], 2n ** 62n)
+  await giveBack(store, rich)
+  await check()
+  t.match(query(file, "SELECT amount FROM journal WHERE kind = 'settle'"), [{ amount: 9007199254740993n }])
+  const again = await openStore({ file, durability: 'process', now: () => noon })
+  t.match(again.ledger.balances({ scope: 'tenant:acme' }), [{ posted: 9007199254740993n }, { posted: 9007199254740993n }])
+  await again.close()
+})
+
+t.test('a request has one reservation, a price version one content, and an amount is not negative', async (t) => {
+  const { store, check } = await open(t)
+  const scopes = [scope('key', 'laptop')]
+  const one = reserve(store.ledger, scopes, 5n, { requestId: 'r' })
+  t.throws(() => reserve(store.ledger, scopes, 5n, { requestId: 'r' }), /r has a reservation already/)
+  t.throws(() => reserve(store.ledger, scopes, -5n), /not negative/)
+  t.throws(() => reserve(store.ledger, scopes, 5n, { price: { version: price.version, perMillion: { output: 3n } } }), /sample:1 is .* in the ledger/)
+  const part = reserve(store.ledger, scopes, 5n, { requestId: 'r', part: 'resp_1' })
+  await Promise.all([settle(store, one, 5), part.settle({ usage: used(2), amount: 2n, source: 'upstream', channel: 'openai' })])
+  t.match(store.ledger.balances(), [{ posted: 7n, pending: 0n }])
+  await check()
+})
+
+t.test('what ends in the turn it began leaves no row behind, only its entry', async (t) => {
+  const { store, file, check } = await open(t)
+  const held: Promise<void>[] = []
+  for (let i = 0; i < 50; i++) held.push(settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4))
+  t.equal(new Set(held).size, 1, 'one promise for the batch')
+  await Promise.all(held)
+  t.match(store.health(), { commits: 1, lastBatch: 150, queued: 0, healthy: true })
+  t.match(query(file, 'SELECT count(*) AS n, min(reserved) AS low, max(reserved) AS high FROM journal'), [{ n: 50n, low: 9n, high: 9n }])
+  t.match(query(file, 'SELECT count(*) AS n FROM reservation'), [{ n: 0n }])
+  await check()
+})
+
+t.test('operations that arrive during a commit go together with the next', async (t) => {
+  const { store, check } = await open(t)
+  const first = settle(store, reserve(store.ledger, [scope('key', 'a')], 9n), 4)
+  await new Promise((resolve) => setImmediate(resolve))
+  const later: Promise<void>[] = []
+  for (let i = 0; i < 20; i++) {
+    later.push(settle(store, reserve(store.ledger, [scope('key', 'a')], 9n), 4))
+    await Promise.resolve()
+  }
+  await Promise.all([first, ...later])
+  t.equal(store.health().commits, 2)
+  await check()
+})
+
+t.test('how far a stream has come is written without being asked for', async (t) => {
+  const { store, file, check } = await open(t)
+  const reservation = reserve(store.ledger, [scope('key', 'laptop')], 90n)
+  await reservation.durable
+  reservation.dispatched('openai')
+  reservation.delivered(17)
+  const hold = (): Record<string, unknown> | undefined => query(file, 'SELECT dispatched, channel, delivered_units AS units FROM reservation')[0]
+  await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 1n), 1)
+  t.match(hold(), { dispatched: 1n, channel: 'openai', units: 17n })
+  reservation.delivered(23)
+  const { commits } = store.health()
+  while (store.health().commits === commits) await sleep(20)
+  t.match(hold(), { units: 23n })
+  await settle(store, reservation, 30)
+  t.equal(hold(), undefined)
+  await check()
+})
+
+t.test('any sequence of operations leaves what a simple model says', async (t) => {
+  const { store, check } = await open(t)
+  const kinds = ['tenant', 'project', 'key'] as const
+  const operation = fc.oneof(
+    { weight: 5, arbitrary: fc.record({ do: fc.constant('reserve' as const), tree: fc.nat(2), amount: fc.bigInt(0n, 60n), day: fc.nat(2) }) },
+    { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), which: fc.nat(), output: fc.nat(80) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('void' as const), which: fc.nat() }) },
+    { weight: 1, arbitrary: fc.constant({ do: 'wait' as const }) }
+  )
+  let run = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(operation, { maxLength: 60 }), fc.array(fc.bigInt(0n, 200n), { minLength: 9, maxLength: 9 }), async (operations, limits) => {
+      run++
+      const trees = [0, 1, 2].map((tree) =>
+        kinds.map((kind, i) => scope(kind, `${run}-${i === 2 ? tree : i === 1 ? tree % 2 : 0}`, limits[i === 0 ? 0 : i === 1 ? 1 + (tree % 2) : 3 + tree]!, i === 0 ? 'month' : i === 1 ? 'total' : 'day'))
+      )
+      const model = new Map<string, { limit: bigint; posted: bigint; pending: bigint }>()
+      const balancesOf = (tree: number, day: number): { limit: bigint; posted: bigint; pending: bigint }[] =>
+        trees[tree]!.map(({ id, budget }) => {
+          const name = `${id} ${budget!.per === 'day' ? day : ''}`
+          if (!model.has(name)) model.set(name, { limit: budget!.limit, posted: 0n, pending: 0n })
+          return model.get(name)!
+        })
+      const open: { reservation: ReturnType<typeof reserve>; balances: { posted: bigint; pending: bigint }[] }[] = []
+      const end = (which: number): (typeof open)[number] | undefined => (open.length === 0 ? undefined : open.splice(which % open.length, 1)[0])
+      for (const step of operations) {
+        if (step.do === 'reserve') {
+          const balances = balancesOf(step.tree, step.day)
+          const fits = step.amount === 0n || balances.every(({ limit, posted, pending }) => posted + pending + step.amount <= limit)
+          let reservation: ReturnType<typeof reserve> | undefined
+          try {
+            reservation = reserve(store.ledger, trees[step.tree]!, step.amount, { time: noon + step.day * 86_400_000 })
+          } catch (error) {
+            if (!(error instanceof GatewayError)) throw error
+          }
+          if (fits !== (reservation !== undefined)) throw new Error(`admitted: ${reservation !== undefined}, model: ${fits}`)
+          if (!reservation) continue
+          for (const balance of balances) balance.pending += step.amount
+          open.push({ reservation, balances })
+        } else if (step.do === 'wait') {
+          await open.at(-1)?.reservation.durable
+        } else {
+          const ended = end(step.which)
+          if (!ended) continue
+          const charge = step.do === 'settle' ? step.output : 0
+          void (step.do === 'settle' ? settle(store, ended.reservation, charge) : giveBack(store, ended.reservation))
+          for (const balance of ended.balances) {
+            balance.pending -= ended.reservation.amount
+            balance.posted += BigInt(charge)
+          }
+        }
+      }
+      for (const [tree, scopes] of trees.entries()) {
+        for (let day = 0; day < 3; day++) {
+          const left = balancesOf(tree, day).map(({ limit, posted, pending }) => limit - posted - pending)
+          const least = left.reduce((a, b) => (b < a ? b : a))
+          const found = store.ledger.affordable(scopes, noon + day * 86_400_000)
+          if (found !== (least < 0n ? 0n : least)) throw new Error(`left: ${found}, model: ${least}`)
+        }
+      }
+      for (const { reservation } of open) void giveBack(store, reservation)
+    }),
+    { numRuns: 300 }
+  )
+  await check()
+})
