@@ -14,7 +14,10 @@ import { countTokens } from './tokens.ts'
 /** https://platform.openai.com/docs/api-reference/chat/create */
 export const chat: Endpoint = { method: 'POST', path: '/v1/chat/completions', answer }
 
-const largestBody = 64 * 1024 * 1024
+/** Of the text of all choices together, when it has to be held: everything but streamed filler. */
+const largestText = 16 * 1024 * 1024
+/** A token and its share of the text, roughly. */
+const bytesPerToken = 8
 
 interface ToolCall {
   id: string
@@ -40,6 +43,7 @@ interface Completion {
 function answer(call: Call): Answer {
   const request = readChatRequest(call)
   const { directive } = request
+  checkSize(request)
   const completion = complete(request)
   if (request.stream) {
     return {
@@ -50,10 +54,17 @@ function answer(call: Call): Answer {
       tokens: completion.tokens
     }
   }
-  if ((directive.bytes ?? 0) > largestBody) {
-    throw new Refusal(400, `Simulator directive: bytes above ${largestBody} need stream: true.`, { param: 'messages' })
-  }
   return jsonAnswer(whole(request, completion), directive, completion.tokens)
+}
+
+function checkSize({ directive, stream, choices }: ChatRequest): void {
+  const { text = '', tokens = 0, chunks = 0, bytes = 0, reasoning = '' } = directive
+  const held = text.length + reasoning.length + Math.max(tokens, chunks) * bytesPerToken + (stream ? 0 : bytes)
+  if (held * choices <= largestText) return
+  throw new Refusal(400, `Simulator directive: more than ${largestText} bytes of text; streamed filler (bytes) has no such limit.`, {
+    param: 'messages',
+    code: 'invalid_directive'
+  })
 }
 
 function complete(request: ChatRequest): Completion {

@@ -67,7 +67,12 @@ export class Delivery implements Sleeper {
     }
     // Head and first frame leave in one packet, as do the frames of a burst and the end.
     this.#socket.cork()
-    this.#advance()
+    try {
+      this.#advance()
+    } catch {
+      // Frames are made while they are written; one that can not be made (JSON nested too deep) is a lost connection.
+      this.#socket.destroy()
+    }
     this.#socket.uncork()
   }
 

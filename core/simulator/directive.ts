@@ -52,6 +52,13 @@ const count = (largest: number): Check => [
 const time = count(3_600_000)
 const oneOf = (words: readonly string[]): Check => [(value) => words.includes(value as string), `one of ${words.join(', ')}`]
 
+/** Framing is told by `content_length` and `cut`: anything else would leave nothing that node can send. */
+const framing = /^(connection|content-length|transfer-encoding|trailer|upgrade|keep-alive)$/i
+
+function isHeader([name, value]: [string, unknown]): boolean {
+  return /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !framing.test(name) && typeof value === 'string' && /^[\t\x20-\x7e]*$/.test(value)
+}
+
 const members: Readonly<Record<keyof Directive, Check>> = {
   model: text,
   text,
@@ -72,7 +79,7 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   comments: flag,
   line_end: oneOf(Object.keys(lineEnds)),
   status: [(value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599, 'an HTTP status from 200 to 599'],
-  headers: [(value) => isObject(value) && Object.values(value as object).every(isText), 'an object of strings'],
+  headers: [(value) => isObject(value) && Object.entries(value).every(isHeader), 'an object of header fields, without those that frame a body'],
   body: anything,
   content_length: count(2 ** 40),
   cut: oneOf(cuts),
@@ -83,6 +90,9 @@ const members: Readonly<Record<keyof Directive, Check>> = {
 
 const opening = '[[simulator '
 const closing = ']]'
+/** Bounds on the search for the end: brackets inside the JSON look like it. */
+const longest = 1024 * 1024
+const mostClosings = 100
 
 /** The directive of a text, and the text without it. Without one the directive is empty. */
 export interface Directed {
@@ -97,7 +107,9 @@ export interface Directed {
 export function takeDirective(source: string, model: string): Directed {
   const start = source.indexOf(opening)
   if (start === -1) return { directive: {}, prompt: source }
-  for (let end = source.indexOf(closing, start); end !== -1; end = source.indexOf(closing, end + 1)) {
+  const limited = source.slice(0, start + longest)
+  let end = limited.indexOf(closing, start)
+  for (let tries = 0; end !== -1 && tries < mostClosings; tries++, end = limited.indexOf(closing, end + 1)) {
     let value: unknown
     try {
       value = JSON.parse(source.slice(start + opening.length, end))

@@ -12,29 +12,38 @@ const formats: Readonly<Record<string, string>> = {
   uri: 'https://example.com/',
   uuid: '6f1c2f3e-0b7a-4c58-9d21-3f5e8a7b9c10'
 }
+/** Schemas that refer to themselves have no smallest value: what lies deeper, or comes after so many values, is null. */
 const deepest = 12
+const mostValues = 1000
 
 /** A value that the schema accepts, as far as types, enums, bounds and required members go; patterns are not followed. */
 export function sampleOf(schema: unknown, dice: Dice): unknown {
-  return sample(schema, dice, schema, 0)
+  return sample(schema, { root: schema, dice, values: 0 }, 0)
 }
 
-function sample(given: unknown, dice: Dice, root: unknown, depth: number): unknown {
-  const schema = resolve(given, root)
-  if (depth > deepest || !schema) return null
+interface Sampling {
+  root: unknown
+  dice: Dice
+  values: number
+}
+
+function sample(given: unknown, sampling: Sampling, depth: number): unknown {
+  const { dice } = sampling
+  const schema = resolve(given, sampling.root)
+  if (!schema || depth > deepest || ++sampling.values > mostValues) return null
   if ('const' in schema) return schema['const']
   if (Array.isArray(schema['enum']) && schema['enum'].length > 0) return dice.pick(schema['enum'])
   for (const choice of ['anyOf', 'oneOf'] as const) {
     const options = schema[choice]
-    if (Array.isArray(options) && options.length > 0) return sample(options[0], dice, root, depth + 1)
+    if (Array.isArray(options) && options.length > 0) return sample(options[0], sampling, depth + 1)
   }
   const type = Array.isArray(schema['type']) ? (schema['type'][0] as unknown) : schema['type']
   switch (type ?? ('properties' in schema ? 'object' : undefined)) {
     case 'object':
-      return sampleObject(schema, dice, root, depth)
+      return sampleObject(schema, sampling, depth)
     case 'array': {
       const length = Math.min(Math.max(bound(schema['minItems'], 1), 1), 100)
-      return Array.from({ length }, () => sample(schema['items'] ?? {}, dice, root, depth + 1))
+      return Array.from({ length }, () => sample(schema['items'] ?? {}, sampling, depth + 1))
     }
     case 'integer':
     case 'number': {
@@ -53,10 +62,10 @@ function sample(given: unknown, dice: Dice, root: unknown, depth: number): unkno
   }
 }
 
-function sampleObject(schema: Schema, dice: Dice, root: unknown, depth: number): unknown {
+function sampleObject(schema: Schema, sampling: Sampling, depth: number): unknown {
   const properties = asSchema(schema['properties']) ?? {}
   const required = Array.isArray(schema['required']) ? schema['required'].map(String) : Object.keys(properties)
-  return Object.fromEntries(required.map((name) => [name, sample(properties[name] ?? {}, dice, root, depth + 1)]))
+  return Object.fromEntries(required.map((name) => [name, sample(properties[name] ?? {}, sampling, depth + 1)]))
 }
 
 /** Follows a reference inside the same schema. */

@@ -62,9 +62,10 @@ export async function startSimulator({ host = '127.0.0.1', port = 0, key, models
       authenticate(request, key)
       return directed(route(request, body, models))
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error
       stats.refused++
-      return jsonAnswer(errorEnvelope(error.message, error.details), { status: error.status })
+      if (error instanceof Refusal) return jsonAnswer(errorEnvelope(error.message, error.details), { status: error.status })
+      // It may run inside a gateway: what it can not answer must not end the process.
+      return jsonAnswer(errorEnvelope(`The simulator failed: ${String(error)}.`, { type: 'server_error' }), { status: 500 })
     }
   }
 
