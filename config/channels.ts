@@ -46,7 +46,10 @@ export const channelsShape = {
         additionalProperties: { type: 'string', minLength: 1, description: "The upstream's name for it." },
         description: "Models it serves: public name: upstream's name."
       },
-      weight: { type: 'integer', minimum: 0, maximum: 1_000_000, default: 1, description: 'Share within one priority; 0 only when nothing else is left.' },
+      weight: {
+        type: 'integer', minimum: 0, maximum: 1_000_000, default: 1,
+        description: 'Share within one priority; 0 only when nothing else is left.'
+      },
       priority: { type: 'integer', minimum: 0, maximum: 1_000_000, default: 0, description: 'Lower is tried first.' },
       timeouts: {
         type: 'object', description: 'How long to wait for the upstream.', default: {},
@@ -61,7 +64,8 @@ export const channelsShape = {
         type: 'object', secret: true, default: {}, examples: [{ 'x-team': 'platform' }],
         propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$", patternErrorMessage: 'a header name' },
         additionalProperties: {
-          type: 'string', secret: true, pattern: '^[\\t\\x20-\\x7e]*$', patternErrorMessage: 'one line of ASCII text', description: 'The value.'
+          type: 'string', secret: true, description: 'The value.',
+          pattern: '^[\\t\\x20-\\x7e]*$', patternErrorMessage: 'one line of ASCII text'
         },
         description: 'Added to every request to this channel.'
       }
@@ -73,8 +77,8 @@ type ChannelEntry = OptionValue<typeof channelsShape.additionalProperties>
 
 /** Headers that the connection or the credential decides. */
 const ownHeaders = new Set([
-  'host', 'content-length', 'content-type', 'content-encoding', 'accept-encoding', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade',
-  'te', 'trailer', 'expect', 'proxy-authorization', 'proxy-connection'
+  'host', 'content-length', 'content-type', 'content-encoding', 'accept-encoding', 'transfer-encoding',
+  'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect', 'proxy-authorization', 'proxy-connection'
 ])
 
 /**
@@ -114,7 +118,8 @@ function readChannel(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
 function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, report: Report): URL | undefined {
   const path = ['channels', name, 'base_url']
   if (entry.protocol === 'simulator') {
-    if (entry.base_url !== undefined) report.key(path, 'a simulator has its own address: remove this, or choose another protocol')
+    const own = 'a simulator has its own address: remove this, or choose another protocol'
+    if (entry.base_url !== undefined) report.key(path, own)
     return simulatorUrl
   }
   if (entry.base_url === undefined) {
@@ -140,7 +145,8 @@ function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
   if (url.hash !== '') return 'must not hold a fragment (#…)'
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const inside = isIP(host) === 0 ? /(^|\.)localhost\.?$/.test(host) : !isPublic(host)
-  return inside && !mayBePrivate ? `${host} is a private or loopback address: say "private: true" if that is meant` : undefined
+  if (!inside || mayBePrivate) return undefined
+  return `${host} is a private or loopback address: say "private: true" if that is meant`
 }
 
 function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<string, string> {
@@ -148,8 +154,9 @@ function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<
   for (const [written, value] of Object.entries(entry.headers)) {
     const header = written.toLowerCase()
     const path = ['channels', name, 'headers', written]
+    const decided = header === 'authorization' && entry.credential !== ''
     if (ownHeaders.has(header)) report.key(path, 'the gateway sets this header itself')
-    else if (header === 'authorization' && entry.credential !== '') report.key(path, 'there is a credential already: keep one of the two')
+    else if (decided) report.key(path, 'there is a credential already: keep one of the two')
     else if (header in headers) report.key(path, 'this header stands here twice')
     headers[header] = value
   }

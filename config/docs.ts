@@ -18,7 +18,8 @@ interface Generated {
 /** Everything generated, for these plugins. */
 export function generated(plugins: Plugins): readonly Generated[] {
   const reference = optionsTable([{ options: fileShape, required: fileRequired, prefix: '' }])
-  const options = optionsTable([...plugins.values()].map(({ name, options, required }) => ({ options, required, prefix: `${name}.` })))
+  const sections = [...plugins.values()].map(({ name, options, required }) => ({ prefix: `${name}.`, options, required }))
+  const options = optionsTable(sections)
   return [
     { path: 'config/gateway.schema.json', write: () => `${JSON.stringify(editorSchema(plugins), null, 2)}\n` },
     { path: 'config/README.md', write: (before) => between(before, 'reference', reference) },

@@ -30,7 +30,10 @@ function entrySchema(plugins: readonly Plugin[]): Keywords {
     title: 'plugin',
     if: { type: 'string' },
     then: { enum: plugins.map(({ name }) => name) },
-    else: { type: 'object', minProperties: 1, maxProperties: 1, additionalProperties: false, properties: Object.fromEntries(properties) }
+    else: {
+      type: 'object', minProperties: 1, maxProperties: 1, additionalProperties: false,
+      properties: Object.fromEntries(properties)
+    }
   }
 }
 
@@ -47,8 +50,10 @@ function withVariables(schema: JsonSchema): JsonSchema {
 
 function deeper(keyword: string, value: unknown): unknown {
   switch (keyword) {
-    case 'properties':
-      return Object.fromEntries(Object.entries(value as object).map(([name, schema]) => [name, withVariables(schema as JsonSchema)]))
+    case 'properties': {
+      const properties = Object.entries(value as Record<string, JsonSchema>)
+      return Object.fromEntries(properties.map(([name, schema]) => [name, withVariables(schema)]))
+    }
     case 'items': case 'additionalProperties': case 'then': case 'else':
       return withVariables(value as JsonSchema)
     default:

@@ -43,7 +43,8 @@ export function loadConfig(file: string, surroundings: Surroundings): Loaded {
   return config ? { config } : { problems: problemsOf(file, findings) }
 }
 
-function readConfig(file: string, bytes: Buffer, { env, simulatorUrl, plugins }: Surroundings, findings: Finding[]): Config | undefined {
+function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, findings: Finding[]): Config | undefined {
+  const { env, simulatorUrl, plugins } = surroundings
   const text = decode(bytes, findings)
   const source = text === undefined ? undefined : parseSource(text, env, (at, message) => findings.push({ at, message }))
   if (!source) return undefined
@@ -104,7 +105,9 @@ const readErrors: Readonly<Record<string, string>> = {
 function readUpTo(descriptor: number, most: number): Buffer {
   const buffer = Buffer.allocUnsafe(most)
   let length = 0
-  for (let read = -1; read !== 0 && length < most; length += read) read = readSync(descriptor, buffer, length, most - length, null)
+  for (let read = -1; read !== 0 && length < most; length += read) {
+    read = readSync(descriptor, buffer, length, most - length, null)
+  }
   return buffer.subarray(0, length)
 }
 
@@ -112,7 +115,8 @@ function decode(bytes: Buffer, findings: Finding[]): string | undefined {
   const nul = bytes.indexOf(0)
   if (nul >= 0) {
     const lines = bytes.subarray(0, nul).toString('latin1').split('\n')
-    findings.push({ at: { line: lines.length, column: lines.at(-1)!.length + 1 }, message: 'a NUL byte: the file must be text in UTF-8' })
+    const at = { line: lines.length, column: lines.at(-1)!.length + 1 }
+    findings.push({ at, message: 'a NUL byte: the file must be text in UTF-8' })
     return undefined
   }
   try {

@@ -62,25 +62,18 @@ export const modelsShape = {
 } as const satisfies OptionSchema
 
 type ModelEntry = OptionValue<typeof modelsShape.additionalProperties>
+/** By name; a faulty one is undefined. Undefined as a whole when the section could not be read. */
+type Channels = ReadonlyMap<string, Channel | undefined> | undefined
 
 /** Resolves the models with their channels, best first. Undefined channels may serve any, so then none counts as unserved. */
-export function readModels(
-  entries: Readonly<Record<string, ModelEntry>>, channels: ReadonlyMap<string, Channel | undefined> | undefined, report: Report
-): Map<string, Model> {
-  const known = Object.keys(entries)
-  for (const channel of channels?.values() ?? []) {
-    for (const name of channel?.models.keys() ?? []) {
-      if (Object.hasOwn(entries, name)) continue
-      const help = suggestion(name, known)
-      report.key(['channels', channel!.name, 'models', name], `not among the models${help}${help ? '' : ': add it there with its price'}`)
-    }
-  }
+export function readModels(entries: Readonly<Record<string, ModelEntry>>, channels: Channels, report: Report): Map<string, Model> {
+  checkReferences(entries, channels, report)
   const models = new Map<string, Model>()
   for (const [name, entry] of Object.entries(entries)) {
     const serving = servingChannels(name, channels, report)
     if (!isMap(entry)) continue
     const price = report.sound('models', name, 'price') ? readPrice(name, entry.price, report) : undefined
-    const deprecated = report.sound('models', name, 'deprecated') ? readDeprecation(name, entry.deprecated, report) : undefined
+    const deprecated = readDeprecation(name, entry.deprecated, report)
     if (!report.sound('models', name)) continue
     models.set(name, {
       name,
@@ -96,21 +89,34 @@ export function readModels(
   return models
 }
 
+/** A channel may list only models that there are: any other would have no price. */
+function checkReferences(entries: Readonly<Record<string, ModelEntry>>, channels: Channels, report: Report): void {
+  for (const channel of channels?.values() ?? []) {
+    for (const name of channel?.models.keys() ?? []) {
+      if (Object.hasOwn(entries, name)) continue
+      const help = suggestion(name, Object.keys(entries)) || ': add it there with its price'
+      report.key(['channels', channel!.name, 'models', name], `not among the models${help}`)
+    }
+  }
+}
+
 function readDeprecation(name: string, entry: ModelEntry['deprecated'], report: Report): Model['deprecated'] {
-  if (!entry) return undefined
+  const path = ['models', name, 'deprecated']
+  if (!entry || !report.sound(...path)) return undefined
   const { since, sunset, replacement } = entry
-  if (sunset !== undefined && sunset < since) report.value(['models', name, 'deprecated', 'sunset'], 'must not be before "since"')
+  if (sunset !== undefined && sunset < since) report.value([...path, 'sunset'], 'must not be before "since"')
   return { since, sunset, replacement }
 }
 
-function servingChannels(name: string, channels: ReadonlyMap<string, Channel | undefined> | undefined, report: Report): Channel[] {
+function servingChannels(name: string, channels: Channels, report: Report): Channel[] {
   const all = channels ? [...channels.values()] : [undefined]
   const having = all.filter((channel) => channel?.models.has(name)) as Channel[]
   const serving = having.filter((channel) => channel.protocol === 'openai')
   if (serving.length === 0 && !all.includes(undefined)) {
-    report.key(['models', name], having.length === 0
-      ? 'no channel serves it: add it to the models of a channel, or remove it'
-      : `only ${having.map((channel) => channel.name).join(', ')} would serve it, and protocol ${having[0]!.protocol} is not served yet`)
+    const [first] = having
+    report.key(['models', name], first
+      ? `the channel ${first.name} has protocol ${first.protocol}, which is not served yet: give it another channel`
+      : 'no channel serves it: add it to the models of a channel, or remove it')
   }
   return serving.sort((a, b) => a.priority - b.priority)
 }
@@ -120,7 +126,8 @@ const scales = { '1M': 9, '1K': 12, '1': 15 } as const
 const countedSingly: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'second'])
 /** Where a class without a price of its own takes it from. */
 const inherited: Readonly<Partial<Record<PricedClass, 'input' | 'output'>>> = {
-  cached_input: 'input', cache_write: 'input', audio_input: 'input', image_input: 'input', audio_output: 'output', image_output: 'output'
+  cached_input: 'input', cache_write: 'input', audio_input: 'input', image_input: 'input',
+  audio_output: 'output', image_output: 'output'
 }
 /** A thousand dollars a unit, per million: above any price, and a request's cost stays inside 64 bits. */
 const highest = 10n ** 18n
@@ -145,8 +152,8 @@ function readPrice(name: string, entry: ModelEntry['price'], report: Report): Pr
     const from = inherited[priced]
     if (written !== undefined) {
       const exact = parseDollars(written, countedSingly.has(priced) ? scales['1'] : scales[entry.per])
-      if (exact === undefined || exact > highest) report.value([...path, priced], 'must be exact to a nano-dollar per million, and at most 1000 dollars a unit')
-      else perMillion[priced] = exact
+      if (exact !== undefined && exact <= highest) perMillion[priced] = exact
+      else report.value([...path, priced], 'must be exact to a nano-dollar per million, and at most 1000 dollars a unit')
     } else if (from !== undefined && perMillion[from] !== undefined) perMillion[priced] = perMillion[from]
   }
   const canonical = JSON.stringify(pricedClasses.map((priced) => [priced, perMillion[priced]?.toString() ?? null]))

@@ -68,7 +68,8 @@ export class Report {
 
   #add(pointer: string, on: 'key' | 'value', message: string): void {
     const subject = this.#source.subject(pointer)
-    this.#findings.push({ at: this.#source.position(pointer, on), message: subject === '' ? message : `${subject}: ${message}` })
+    const at = this.#source.position(pointer, on)
+    this.#findings.push({ at, message: subject === '' ? message : `${subject}: ${message}` })
   }
 
   #mark(pointer: string): void {
@@ -86,9 +87,10 @@ const mostShown = 100
 
 /** Findings by position, equal ones once. */
 export function problemsOf(file: string, findings: readonly Finding[]): Problem[] {
-  const sorted = findings.toSorted((a, b) => (a.at?.line ?? 0) - (b.at?.line ?? 0) || (a.at?.column ?? 0) - (b.at?.column ?? 0))
+  const start = { line: 0, column: 0 }
+  const order = ({ at: a = start }: Finding, { at: b = start }: Finding): number => a.line - b.line || a.column - b.column
   const problems = new Map<string, Problem>()
-  for (const { at, message } of sorted) {
+  for (const { at, message } of findings.toSorted(order)) {
     const place = at ? `${file}:${at.line}:${at.column}` : file
     problems.set(`${place} ${message}`, { place, message })
   }

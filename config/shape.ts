@@ -48,7 +48,10 @@ const storeShape = {
   description: 'Where keys, ledger and request log are kept. A change needs a restart.',
   default: {},
   properties: {
-    sqlite: { type: 'string', minLength: 1, default: './data/sluice.db', description: 'Database file, relative to this file; made when missing.' },
+    sqlite: {
+      type: 'string', minLength: 1, default: './data/sluice.db',
+      description: 'Database file, relative to this file; made when missing.'
+    },
     durability: {
       type: 'string', enum: ['power', 'process'], default: 'power',
       description: 'What a settled request survives: a power failure, or (faster) only the death of the process.'
@@ -66,12 +69,14 @@ const limitsShape = {
     json_body: { ...size, default: '32MiB', description: 'Largest JSON request body.' },
     multipart_body: { ...size, default: '100MiB', description: 'Largest multipart request body.' },
     body_memory: { ...size, default: '512MiB', description: 'All request bodies held at one time; more are refused with 503.' },
-    drain_timeout: { ...timer, default: '30s', description: 'How long running requests may take to end at shutdown and after a reload.' },
+    drain_timeout: { ...timer, default: '30s', description: 'Time running requests have to end at shutdown and after a reload.' },
     client_stall: { ...timer, default: '60s', description: 'A client that reads nothing for this long is cut.' },
     client_header: { ...timer, default: '10s', description: 'Time a client has to send its request head.' },
-    client_body: { ...timer, default: '30s', description: 'Time a client has to send its request body, plus what 1 KiB/s needs.' },
+    client_body: { ...timer, default: '30s', description: 'Time a client has to send a request body, plus what 1 KiB/s needs.' },
     keep_alive: { ...timer, default: '65s', description: 'Idle client connections are closed after this.' },
-    connections: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 20_000, description: 'Client connections at one time.' },
+    connections: {
+      type: 'integer', minimum: 1, maximum: 1_000_000, default: 20_000, description: 'Client connections at one time.'
+    },
     on_disconnect: {
       type: 'string', enum: ['drain', 'abort'], default: 'drain',
       description: 'When a client leaves: read the upstream on for its usage, within disconnect_drain, or abort at once.'
@@ -83,7 +88,9 @@ const limitsShape = {
       properties: {
         time: { ...timer, default: '1s', description: 'Time, per answer.' },
         bytes: { type: 'string', format: 'size', default: '256KiB', description: 'Bytes, per answer.' },
-        concurrent: { type: 'integer', minimum: 0, maximum: 1_000_000, default: 64, description: 'Answers read on at one time.' }
+        concurrent: {
+          type: 'integer', minimum: 0, maximum: 1_000_000, default: 64, description: 'Answers read on at one time.'
+        }
       }
     }
   }

@@ -96,7 +96,9 @@ export class Source {
 }
 
 /** Parses YAML 1.2 (core schema, merge keys) and fills in variables. Undefined when the text is no YAML at all. */
-export function parseSource(text: string, env: Environment, complain: (at: Position, message: string) => void): Source | undefined {
+export function parseSource(
+  text: string, env: Environment, complain: (at: Position, message: string) => void
+): Source | undefined {
   const lines = new LineCounter()
   const report: Complain = (offset, message) => complain(positionOf(lines, offset), message)
   // Duplicate keys are found below: the parser's own check compares every key of a map with every other.
@@ -110,7 +112,8 @@ export function parseSource(text: string, env: Environment, complain: (at: Posit
   }
   if (errors.length > 0) return undefined
   if (!isMap(document.contents)) {
-    report(0, document.contents === null ? 'the file is empty' : 'the file must be a map of sections: listen, channels, models, …')
+    const empty = document.contents === null
+    report(0, empty ? 'the file is empty' : 'the file must be a map of sections: listen, channels, models, …')
     return undefined
   }
   return new Source(new Reader(lines, env, report).read(document.contents), lines)
@@ -164,8 +167,8 @@ class Reader {
     const start = node.range?.[0] ?? at
     if (depth > deepest) return this.#spoil(start, 'nested too deeply')
     if (this.#aliasDepth > 0 && ++this.#aliased > mostAliased) {
-      const bomb = this.#aliased === mostAliased + 1
-      return bomb ? this.#spoil(start, `aliases add more than ${mostAliased} values to the file`) : { value: '', at: start, spoiled: true }
+      const first = this.#aliased === mostAliased + 1
+      return this.#spoil(start, first ? `aliases add more than ${mostAliased} values to the file` : undefined)
     }
     if (node.anchor !== undefined && this.#aliasDepth === 0) this.#anchors.set(node.anchor, node)
     if (isScalar(node)) return this.#scalar(node, start)
@@ -175,8 +178,8 @@ class Reader {
     return entry
   }
 
-  #spoil(at: number, message: string): Entry {
-    this.#complain(at, message)
+  #spoil(at: number, message: string | undefined): Entry {
+    if (message !== undefined) this.#complain(at, message)
     return { value: '', at, spoiled: true }
   }
 
@@ -209,7 +212,7 @@ class Reader {
       else if (!isScalar(key) || (plain && name === '')) this.#complain(keyAt, 'a key must be plain text')
       else if (children.has(name)) {
         const { line } = positionOf(this.#lines, children.get(name)!.key!)
-        this.#complain(keyAt, `the key "${name}" stands on line ${line} already`)
+        this.#complain(keyAt, `the key "${name.slice(0, 64)}" stands on line ${line} already`)
       } else children.set(name, child)
     }
     for (const merge of merges) this.#merge(merge, children)
@@ -242,7 +245,8 @@ class Reader {
   /** A double holds 15 digits exactly; more would change silently on the way to an amount of money. */
   #number(value: number, text: string, at: number): Entry {
     const digits = text.replace(/e.*$/i, '').replace(/\D/g, '').replace(/^0+|0+$/g, '')
-    if (Number.isFinite(value) && (digits.length <= 15 || /^0[ox]/.test(text))) return { value, at }
+    const exact = /^0[ox]/.test(text) ? Number.isSafeInteger(value) : Number.isFinite(value) && digits.length <= 15
+    if (exact) return { value, at }
     return this.#spoil(at, 'a number that can not be held exactly: put it in quotes')
   }
 }
@@ -252,6 +256,6 @@ function redactEntry(entry: Entry, schema: OptionSchema | undefined, hidden: boo
   if (!entry.children) return secret ? redact(entry.written ?? entry.value) : entry.written ?? entry.value
   const items = schema?.type === 'array' ? schema.items : undefined
   if (Array.isArray(entry.value)) return Array.from(entry.children.values(), (child) => redactEntry(child, items, secret))
-  const named = Array.from(entry.children, ([name, child]) => [name, redactEntry(child, propertyOf(schema, name).schema, secret)])
-  return Object.fromEntries(named)
+  const shown = (name: string, child: Entry): unknown => redactEntry(child, propertyOf(schema, name).schema, secret)
+  return Object.fromEntries(Array.from(entry.children, ([name, child]) => [name, shown(name, child)]))
 }

@@ -16,7 +16,8 @@ export function optionsTable(sections: readonly Section[]): string {
 
 function rowsOf(prefix: string, options: OptionSchemas, required: readonly string[]): string[] {
   return Object.entries(options).flatMap(([name, option]) => {
-    const cells = [`\`${prefix}${name}\``, valueWords(option), defaultWords(option, required.includes(name)), option.description]
+    const standard = defaultWords(option, required.includes(name))
+    const cells = [`\`${prefix}${name}\``, valueWords(option), standard, option.description]
     return [`| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`, ...nested(`${prefix}${name}`, option)]
   })
 }

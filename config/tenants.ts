@@ -10,7 +10,9 @@ import type { OptionSchema, OptionValue } from '../core/schema.ts'
 import type { ConfigKey, ConfigTenant, Position } from '../core/settings.ts'
 import type { Path, Report } from './report.ts'
 
-const globs = { type: 'array', default: ['*'], items: { type: 'string', minLength: 1, description: 'A name; * stands for anything.' } } as const
+const globs = {
+  type: 'array', default: ['*'], items: { type: 'string', minLength: 1, description: 'A name; * stands for anything.' }
+} as const satisfies Partial<OptionSchema>
 const atMost = { type: 'integer', minimum: 1, maximum: 1_000_000_000 } as const satisfies Partial<OptionSchema>
 
 const budgetShape = {
@@ -101,7 +103,10 @@ type Tenants = ReadonlyMap<string, ConfigTenant | undefined>
 
 /** Resolves the tenants; a faulty one stands as undefined, so that its name is still known. */
 export function readTenants(entries: Readonly<Record<string, TenantEntry>>, report: Report): Map<string, ConfigTenant | undefined> {
-  return new Map(Object.entries(entries).map(([name, entry]) => [name, report.sound('tenants', name) ? readTenant(name, entry) : undefined]))
+  const read = (name: string, entry: TenantEntry): ConfigTenant | undefined => (
+    report.sound('tenants', name) ? readTenant(name, entry) : undefined
+  )
+  return new Map(Object.entries(entries).map(([name, entry]) => [name, read(name, entry)]))
 }
 
 function readTenant(name: string, entry: TenantEntry): ConfigTenant {
@@ -171,7 +176,8 @@ class Unique {
 }
 
 function digestOf({ key, key_sha256: hex }: KeyEntry, path: Path, report: Report): Buffer | undefined {
-  if (key !== undefined && hex !== undefined) report.key([...path, 'key_sha256'], 'there is a "key" already: keep one of the two')
+  const both = key !== undefined && hex !== undefined
+  if (both) report.key([...path, 'key_sha256'], 'there is a "key" already: keep one of the two')
   if (key !== undefined) return createHash('sha256').update(key).digest()
   if (hex !== undefined) return Buffer.from(hex, 'hex')
   report.key(path, 'the secret is missing: give "key" or "key_sha256"')
@@ -197,6 +203,7 @@ const endpointNames = [...new Set([...channelEndpoints, ...endpoints.map((endpoi
 function checkEndpoints(entry: KeyEntry, path: Path, report: Report): void {
   for (const [index, glob] of entry.endpoints.entries()) {
     if (glob.includes('*') || endpointNames.includes(glob)) continue
-    report.value([...path, 'endpoints', index], `no endpoint ${report.show([...path, 'endpoints', index], glob)}${suggestion(glob, endpointNames)}`)
+    const at = [...path, 'endpoints', index]
+    report.value(at, `no endpoint ${report.show(at, glob)}${suggestion(glob, endpointNames)}`)
   }
 }

@@ -73,17 +73,17 @@ class Callers {
     const member = key.member === undefined ? undefined : project?.members.get(key.member)
     if ((key.project !== undefined && !project) || (key.member !== undefined && !member)) return undefined
     const layers = [tenant.models, member?.models, key.models].filter((globs) => globs !== undefined)
+    const scopes: Scope[] = [{ kind: 'tenant', id: `tenant:${key.tenant}`, budget: tenant.budget }]
+    const path = `${key.tenant}/${key.project}`
+    if (project) scopes.push({ kind: 'project', id: `project:${path}`, budget: project.budget })
+    if (member) scopes.push({ kind: 'member', id: `member:${path}/${key.member}`, budget: member.budget })
+    scopes.push({ kind: 'key', id: `key:${key.name}`, budget: key.budget })
     return {
       key: key.name,
       tenant: key.tenant,
       project: key.project,
       member: key.member,
-      scopes: [
-        { kind: 'tenant', id: `tenant:${key.tenant}`, budget: tenant.budget },
-        ...(project ? [{ kind: 'project', id: `project:${key.tenant}/${key.project}`, budget: project.budget } as const] : []),
-        ...(member ? [{ kind: 'member', id: `member:${key.tenant}/${key.project}/${key.member}`, budget: member.budget } as const] : []),
-        { kind: 'key', id: `key:${key.name}`, budget: key.budget }
-      ] satisfies Scope[],
+      scopes,
       limits: key.limits,
       mayUse: this.#remembered(layers.map((globs) => this.#compile(globs))),
       mayCall: this.#compile(key.endpoints),

@@ -115,7 +115,9 @@ function typed(schema: OptionSchema, text: string): unknown {
 }
 
 /** The schema of one key of an object, and whether its name is free. */
-export function propertyOf(schema: OptionSchema | undefined, name: string): { schema: OptionSchema | undefined; free: boolean } {
+export function propertyOf(
+  schema: OptionSchema | undefined, name: string
+): { schema: OptionSchema | undefined; free: boolean } {
   if (schema?.type !== 'object') return { schema: undefined, free: false }
   if ('additionalProperties' in schema) return { schema: schema.additionalProperties, free: true }
   return { schema: Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined, free: false }
@@ -146,16 +148,17 @@ function convert(schema: OptionSchema, value: unknown, pointer: string, conversi
   const converted = convertUnit(schema.format, value)
   const message = converted === undefined ? `must be ${notations[schema.format].words}` : outside(schema, converted)
   if (message === undefined) return converted
-  conversion.faults.push({ pointer, on: 'value', message: withValue(message, schema.secret, pointer, value, conversion.show) })
+  const shown = withValue(message, schema.secret, pointer, value, conversion.show)
+  conversion.faults.push({ pointer, on: 'value', message: shown })
   return undefined
 }
 
 /** What a duration or size is outside of, if it is. */
 function outside(schema: OptionSchema & { type: 'string' }, value: number | bigint | string): string | undefined {
   const { format, atLeast, atMost } = schema
-  if (format !== undefined && atLeast !== undefined && value < convertUnit(format, atLeast)!) return `must be at least ${atLeast}`
-  if (format !== undefined && atMost !== undefined && value > convertUnit(format, atMost)!) return `must be at most ${atMost}`
-  return undefined
+  if (format === undefined) return undefined
+  if (atLeast !== undefined && value < convertUnit(format, atLeast)!) return `must be at least ${atLeast}`
+  return atMost !== undefined && value > convertUnit(format, atMost)! ? `must be at most ${atMost}` : undefined
 }
 
 function withValue(message: string, secret: unknown, pointer: string, value: unknown, show: Origin['show']): string {
@@ -182,7 +185,7 @@ function faultOf(error: ErrorObject, show: Origin['show']): Fault | undefined {
     case 'required':
       return { pointer, on: 'missing', message: `"${error.params['missingProperty']}" is missing` }
     case 'type':
-      return must(`${schema['patternErrorMessage'] ?? typeWords[error.params['type']]}${quotesHelp(error, schema['pattern'])}`)
+      return must((schema['patternErrorMessage'] ?? typeWords[error.params['type']]) + quotesHelp(error, schema['pattern']))
     case 'pattern': {
       const words = String(schema['patternErrorMessage'] ?? `text that matches ${error.params['pattern']}`)
       if (error.propertyName === undefined) return must(words)

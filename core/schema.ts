@@ -35,7 +35,13 @@ export type OptionSchema = Described & (
   | { type: 'boolean'; default?: boolean }
   | { type: 'array'; items: OptionSchema; default?: readonly unknown[]; minItems?: number }
   /** Known keys, no others. With `or`, one of these words may stand instead: `admin: false`, `price: free`. */
-  | { type: 'object'; properties: OptionSchemas; required?: readonly string[]; or?: readonly (string | false)[]; default?: unknown }
+  | {
+    type: 'object'
+    properties: OptionSchemas
+    required?: readonly string[]
+    or?: readonly (string | false)[]
+    default?: unknown
+  }
   /** Free names, one schema for all values. */
   | { type: 'object'; additionalProperties: OptionSchema; propertyNames?: NameSchema; default?: unknown }
   /** Anything: checked by other means. */

@@ -224,7 +224,12 @@ t.test('the redacted file keeps variables as written and shows no secret', (t) =
 x-secret: sk-hidden
 admin: { token: "\${TOKEN}" }
 listen: { host: "\${HOST:-127.0.0.1}" }
-channels: { demo: { protocol: simulator, credential: "\${KEY:-sk-hidden}", models: { demo: demo }, headers: { x-a: hidden, x-b: "a\${KEY:-hidden}" } } }
+channels:
+  demo:
+    protocol: simulator
+    credential: "\${KEY:-sk-hidden}"
+    models: { demo: demo }
+    headers: { x-a: hidden, x-b: "a\${KEY:-hidden}" }
 models: { demo: { price: free } }
 tenants: { acme: { budget: { usd: 1.5, per: day } } }
 keys: [{ name: a, key: sk-hidden, tenant: acme }, { name: b, key_sha256: ${'ab'.repeat(32)}, tenant: acme }]
@@ -259,7 +264,8 @@ t.test('what can not be read is a problem, not an error', (t) => {
 })
 
 t.test('bombs are refused, and thousands of keys may share one anchor', (t) => {
-  const levels = Array.from({ length: 12 }, (_, level) => `  l${level}: &l${level} [${level === 0 ? 'x' : Array(9).fill(`*l${level - 1}`).join(', ')}]`)
+  const nine = (level: number): string => level === 0 ? 'x' : Array(9).fill(`*l${level - 1}`).join(', ')
+  const levels = Array.from({ length: 12 }, (_, level) => `  l${level}: &l${level} [${nine(level)}]`)
   t.match(messages(`x-bomb:\n${levels.join('\n')}\n${least}`), [/^:\d+:\d+ aliases add more than 100000 values to the file$/])
   t.match(messages('['.repeat(20_000))[0], /nested too deeply/)
   t.match(messages(`x: ${'['.repeat(100)}${']'.repeat(100)}\n`).join(), /nested too deeply/)
@@ -279,8 +285,9 @@ t.test('no bytes make the loader throw', (t) => {
     return config ? !problems : problems.length > 0 && problems.every(({ place }) => place.startsWith(file))
   }
   const token = fc.constantFrom(
-    '\n', '\n  ', '\n- ', ': ', ' ', '{', '}', '[', ']', ',', '"', "'", '|', '>', '&a', ' *a', '<<: ', '? ', '# ', '!!', '!x', '---', '\t', '%', '${A}', '${', '$$',
-    'channels', 'models', 'keys', 'chain', 'limits', 'tenants', 'demo', 'price', 'auth', '1', '0x1F', '1e999', '.nan', '~', 'null', 'true', '__proto__', '\u2028', '😀'
+    '\n', '\n  ', '\n- ', ': ', ' ', '{', '}', '[', ']', ',', '"', "'", '|', '>', '&a', ' *a', '<<: ', '? ', '# ', '!!', '!x',
+    '---', '\t', '%', '${A}', '${', '$$', 'channels', 'models', 'keys', 'chain', 'limits', 'tenants', 'demo', 'price', 'auth',
+    '1', '0x1F', '1e999', '.nan', '~', 'null', 'true', '__proto__', '\u2028', '😀'
   )
   fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => tolerates(Buffer.from(bytes))), { numRuns: 200 })
   fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 60 }), tolerates), { numRuns: 200 })
