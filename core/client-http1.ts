@@ -40,6 +40,7 @@ export class Http1Connection {
     this.remoteAddress = remoteAddress
     this.front = front
     socket.on('drain', () => this.client?.onDrain?.())
+    socket.on('timeout', () => this.destroy())
     socket.on('close', () => this.client?.lost())
   }
 
@@ -48,9 +49,9 @@ export class Http1Connection {
     if (this.client === undefined && this.waiting === 0 && !this.closing) this.socket.destroySoon()
   }
 
-  /** Closes the connection now; an answer under way must not look complete. */
+  /** Closes the connection now. An answer that is not out yet must not look complete. */
   destroy(): void {
-    if (this.client) reset(this.socket)
+    if (this.client || this.socket.writableLength > 0) reset(this.socket)
     else this.socket.destroy()
   }
 
@@ -276,9 +277,9 @@ function uncork(client: Http1Client): void {
   client.uncork()
 }
 
-/** Closes a connection so that nobody takes it for an end. TLS has no reset, and a connection that is ending cannot have one. */
+/** Closes a connection so that nobody takes it for an end. TLS has no reset, and what has ended cannot have one any more. */
 function reset(socket: Socket): void {
-  if ('encrypted' in socket || !socket.writable) socket.destroy()
+  if ('encrypted' in socket || (socket.writableEnded && socket.writableLength === 0)) socket.destroy()
   else socket.resetAndDestroy()
 }
 

@@ -5,12 +5,18 @@ import type { Socket } from 'node:net'
 import { withoutFraming } from './client.ts'
 import type { Client, FlatHeaders, Front } from './client.ts'
 
-/** New streams of one session in a second. Those above are refused, which tells the client that they were not looked at. */
-const streamsPerSecond = 10_000
 /** Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit uploads. */
 const sessionWindow = 1024 * 1024
 /** How long a client may take to close its side of a connection that the server has closed. */
 const lingerMs = 2000
+
+/** What a session may do. */
+export interface Http2Limits {
+  /** Milliseconds without a request or an answer after which the session is closed. */
+  idle: number
+  /** New streams in a second. Those above are refused, which tells the client that nobody has looked at them. */
+  streamsPerSecond: number
+}
 
 /** One session. */
 export class Http2Connection {
@@ -18,18 +24,18 @@ export class Http2Connection {
   readonly front: Front
   readonly #session: ServerHttp2Session
   readonly #socket: Socket
-  readonly #idleMs: number
+  readonly #limits: Http2Limits
   #running = 0
   #idled = false
   #second = 0
   #opened = 0
 
-  /** `onStream` is called for every request; the session is closed when it had none for `idleMs`. */
+  /** `onStream` is called for every request. */
   constructor(
     session: ServerHttp2Session,
     socket: Socket,
     remoteAddress: string,
-    idleMs: number,
+    limits: Http2Limits,
     front: Front,
     onStream: (connection: Http2Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: string[]) => void
   ) {
@@ -37,7 +43,7 @@ export class Http2Connection {
     this.front = front
     this.#session = session
     this.#socket = socket
-    this.#idleMs = idleMs
+    this.#limits = limits
     session.setLocalWindowSize(sessionWindow)
     session.on('stream', (stream, headers, _flags, raw) => {
       // Streams break when their client leaves, whoever listens.
@@ -46,7 +52,7 @@ export class Http2Connection {
       else stream.close(constants.NGHTTP2_REFUSED_STREAM)
     })
     session.on('timeout', () => this.#idle())
-    session.setTimeout(idleMs)
+    session.setTimeout(limits.idle)
     socket.once('finish', () => this.#linger())
   }
 
@@ -70,7 +76,7 @@ export class Http2Connection {
   ended(): void {
     this.front.ended()
     // The session's timer runs out once while an answer is silent, and is set again by traffic only.
-    if (--this.#running === 0 && this.#idled) this.#session.setTimeout(this.#idleMs)
+    if (--this.#running === 0 && this.#idled) this.#session.setTimeout(this.#limits.idle)
     this.#idled = false
   }
 
@@ -78,7 +84,7 @@ export class Http2Connection {
     const second = Math.floor(performance.now() / 1000)
     if (second !== this.#second) this.#opened = 0
     this.#second = second
-    return ++this.#opened <= streamsPerSecond
+    return ++this.#opened <= this.#limits.streamsPerSecond
   }
 
   #idle(): void {

@@ -60,11 +60,17 @@ export interface Front {
 const framing = new Set([
   'connection', 'content-length', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
 ])
+/** One bit per length of such a name: most others are told apart by it. */
+const framingLengths = [...framing].reduce((bits, { length }) => bits | (1 << length), 0)
 
 /** The same headers without those that are the client's own to write; the same array when there are none. */
 export function withoutFraming(headers: FlatHeaders): FlatHeaders {
   for (let i = 0; i < headers.length; i += 2) {
-    if (framing.has(headers[i]!.toLowerCase())) return headers.filter((_, at) => !framing.has(headers[at & ~1]!.toLowerCase()))
+    if (isFraming(headers[i]!)) return headers.filter((_, at) => !isFraming(headers[at & ~1]!))
   }
   return headers
+}
+
+function isFraming(name: string): boolean {
+  return ((framingLengths >> name.length) & 1) === 1 && framing.has(name.toLowerCase())
 }

@@ -36,7 +36,8 @@ const http2Options = {
   maxOutstandingPings: 5,
   maxOutstandingSettings: 5,
   maxSettings: 16,
-  maxSessionMemory: 10,
+  // MiB; room for every stream with its buffers full, since streams that come above it are refused.
+  maxSessionMemory: 32,
   maxSessionInvalidFrames: 50,
   maxSessionRejectedStreams: 50,
   streamResetBurst: 100,
@@ -84,6 +85,7 @@ export class Listener {
       requestTimeout: 0,
       keepAliveTimeout: keepAlive,
       connectionsCheckingInterval: Math.min(clientHeader, 2000),
+      // Requests per connection are not limited: it would cost clients failed requests and protect nothing.
       keepAlive: true,
       keepAliveInitialDelay: probeAfterMs,
       // A missing Host gets an answer of our own.
@@ -213,7 +215,7 @@ export class Listener {
 
   #secured(socket: TLSSocket): void {
     socket.on('error', () => {})
-    if (this.#stopped) socket.destroy()
+    if (this.#stopped || socket.destroyed) socket.destroy()
     else this.#route(socket, socket.alpnProtocol === 'h2')
   }
 

@@ -21,7 +21,9 @@ export function rawRefusal(error: GatewayError): Buffer {
 
 /** Refuses an upgrade: the socket was taken from the HTTP server and no 101 has been sent. Closes the connection. */
 export function refuseUpgrade(socket: Duplex, error: GatewayError): void {
-  socket.once('finish', () => socket.destroy())
+  // What the client still sends is thrown away for a while: unread, it would turn the end into a reset.
+  socket.once('finish', () => setTimeout(() => socket.destroy(), 1000).unref())
+  socket.resume()
   socket.end(rawRefusal(error))
 }
 

@@ -11,6 +11,7 @@ type Headers = Record<string, string | string[] | undefined>
 
 /** Lines of which Node would drop or join a second one, while it may be the one that counts for somebody else. One bit each. */
 const singular = new Map(['host', 'authorization', 'x-api-key', 'x-goog-api-key', 'content-type'].map((name, at) => [name, 1 << at]))
+/** One bit per length of such a name: most others are told apart by it. */
 const singularLengths = [...singular.keys()].reduce((bits, { length }) => bits | (1 << length), 0)
 
 /** A visible character of ASCII except the number sign, which begins what is never sent (RFC 9112 §3.2). */

@@ -1,6 +1,6 @@
 // The server: takes requests from the port, refuses what is not a sound one, and hands the rest to the engine.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
+import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { Http1Client, Http1Connection } from './client-http1.ts'
 import { Http2Client, Http2Connection } from './client-http2.ts'
@@ -18,6 +18,8 @@ export type { Address } from './listener.ts'
 
 /** Requests that may wait on one connection for the answers before theirs. */
 const maxPipelined = 100
+/** Far above what a client does, and enough for a proxy that carries many of them on one session. */
+const defaultStreamsPerSecond = 10_000
 /** Between telling the engine to end what is left and closing the connections. */
 const graceMs = 1000
 
@@ -25,6 +27,8 @@ const graceMs = 1000
 export interface ServerOptions {
   listen: Settings['listen']
   limits: Pick<Limits, 'clientHeader' | 'clientStall' | 'keepAlive' | 'connections'>
+  /** New streams of one HTTP/2 session in a second; those above are refused unseen. Default 10,000. */
+  streamsPerSecond?: number | undefined
   log: Logger
   /** Called for every sound request. Must answer through `incoming.client`. */
   handle(incoming: Incoming): void
@@ -154,21 +158,24 @@ export class Server implements Front {
 
   #openHttp2(socket: Socket, remoteAddress: string): void {
     const { http2 } = this.#listener
-    http2.once('session', (session) => {
-      const connection = new Http2Connection(session, socket, remoteAddress, this.#options.limits.keepAlive, this, (...request) =>
+    const { limits, streamsPerSecond = defaultStreamsPerSecond } = this.#options
+    const onSession = (session: ServerHttp2Session): void => {
+      const connection = new Http2Connection(session, socket, remoteAddress, { idle: limits.keepAlive, streamsPerSecond }, this, (...request) =>
         this.#onStream(...request)
       )
       this.#http2.add(connection)
       socket.once('close', () => this.#http2.delete(connection))
-    })
-    http2.emit('connection', socket)
+    }
+    // The session is made before emit() returns.
+    http2.once('session', onSession).emit('connection', socket)
+    http2.off('session', onSession)
   }
 
   #onRequest(request: IncomingMessage, response: ServerResponse): void {
     const connection = this.#http1.get(request.socket)!
     if (response.socket) return this.#begin(connection, request, response)
     // Pipelined: Node gives the response its socket when the one before is out.
-    if (++connection.waiting > maxPipelined) return void request.socket.destroy()
+    if (++connection.waiting > maxPipelined) return connection.destroy()
     response.once('socket', () =>
       process.nextTick(() => {
         connection.waiting--
@@ -193,7 +200,8 @@ export class Server implements Front {
     }
     this.#handle({
       method: request.method!,
-      ...head,
+      target: head.target,
+      headers: head.headers,
       remoteAddress: connection.remoteAddress,
       httpVersion: request.httpVersion as Incoming['httpVersion'],
       body: request,
@@ -211,7 +219,8 @@ export class Server implements Front {
     }
     this.#handle({
       method: headers[':method']!,
-      ...head,
+      target: head.target,
+      headers: head.headers,
       remoteAddress: connection.remoteAddress,
       httpVersion: '2.0',
       body: stream,
@@ -231,7 +240,7 @@ export class Server implements Front {
   #onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
     const connection = this.#http1.get(socket)!
     // Behind pipelined requests: a 101 would be read as the answer to one of them.
-    if (connection.client !== undefined || connection.waiting > 0) return void socket.destroy()
+    if (connection.client !== undefined || connection.waiting > 0) return connection.destroy()
     connection.closing = true
     try {
       request.url = checkHttp1Head(request).target

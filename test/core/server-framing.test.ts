@@ -1,11 +1,13 @@
 // Requests that two readers could understand differently, sent byte for byte: refused, the connection closed, nothing after them served.
-import { connect as dial } from 'node:net'
 import { once } from 'node:events'
+import { connect as dial } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import fc from 'fast-check'
 import t from 'tap'
 import { runServer } from '../kit/server.ts'
 
 const seen: string[] = []
-const { port } = await runServer(t, ({ client, method, target, body }) => {
+const { server, port } = await runServer(t, ({ client, method, target, body }) => {
   seen.push(`${method} ${target}`)
   let length = 0
   body.on('data', (chunk: Buffer) => (length += chunk.length))
@@ -184,4 +186,29 @@ t.test('an upgrade to clear-text HTTP/2 is ignored, and the connection closed be
   t.match(heard, /^HTTP\/1\.1 200 OK\r\n/)
   t.match(heard, /\r\nConnection: close\r\n/)
   t.notOk(seen.includes('GET /smuggled'))
+})
+
+t.test('nothing that is sent brings the server down or leaves something behind', async (t) => {
+  const seeds = [...Object.values(refused), smuggled, post('Content-Length: 5') + 'hello', chunked('5\r\nhello\r\n0\r\n\r\n'), 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0']
+  const change = fc.tuple(fc.nat(), fc.constantFrom('insert', 'remove', 'replace', 'cut'), fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 8 }))
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...seeds), fc.array(change, { maxLength: 4 }), fc.boolean(), async (seed, changes, reset) => {
+      let raw = seed
+      for (const [place, how, text] of changes) {
+        const at = place % (raw.length + 1)
+        raw = raw.slice(0, at) + (how === 'insert' || how === 'replace' ? text : '') + (how === 'cut' ? '' : raw.slice(how === 'insert' ? at : at + text.length))
+      }
+      const socket = dial({ port, host: '127.0.0.1' })
+      socket.on('error', () => {}).resume()
+      socket.write(Buffer.from(raw, 'latin1'))
+      await new Promise((resolve) => setImmediate(resolve))
+      if (reset) socket.resetAndDestroy()
+      else socket.end()
+      await once(socket, 'close')
+    }),
+    { numRuns: 500 }
+  )
+  t.match(await talk(head('GET /alive HTTP/1.0')), '/alive 0')
+  while (server.figures.connections.http1 + server.figures.connections.http2 + server.figures.connections.undecided > 0) await sleep(5)
+  t.equal(server.figures.active, 0)
 })

@@ -1,6 +1,7 @@
 // A self-signed certificate for localhost, made for one test run.
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 
@@ -11,9 +12,10 @@ export interface Certificate {
   ca: string
 }
 
-/** Makes a P-256 certificate for localhost and 127.0.0.1 in a directory of the test; needs the openssl command. */
+/** Makes a P-256 certificate for localhost and 127.0.0.1, gone when the test is over; needs the openssl command. */
 export function makeCertificate(t: Test): Certificate {
-  const folder = t.testdir()
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-certificate-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
   const cert = join(folder, 'cert.pem')
   const key = join(folder, 'key.pem')
   const options = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 -subj /CN=localhost'

@@ -45,3 +45,19 @@ export function echo({ client, method, target, headers, httpVersion, remoteAddre
     client.reply(200, ['content-type', 'application/json'], Buffer.from(JSON.stringify(seen)))
   })
 }
+
+/** A server that leaves the answering to the test: `next` gives the requests as they come. */
+export async function heldServer(t: Test, options?: RunOptions): Promise<Running & { next(): Promise<Incoming> }> {
+  const arrived: Incoming[] = []
+  const waiting: ((incoming: Incoming) => void)[] = []
+  const running = await runServer(
+    t,
+    (incoming) => {
+      const resolve = waiting.shift()
+      if (resolve) resolve(incoming)
+      else arrived.push(incoming)
+    },
+    options
+  )
+  return { ...running, next: () => (arrived.length > 0 ? Promise.resolve(arrived.shift()!) : new Promise((resolve) => waiting.push(resolve))) }
+}

@@ -1,0 +1,39 @@
+// HTTP/2 clients on Node's own API.
+import { once } from 'node:events'
+import { connect } from 'node:http2'
+import type { ClientHttp2Session, ClientHttp2Stream, ClientSessionOptions, IncomingHttpHeaders, OutgoingHttpHeaders, SecureClientSessionOptions } from 'node:http2'
+import type { Test } from 'tap'
+
+/** An answer that ended as it should. */
+export interface Http2Reply {
+  headers: IncomingHttpHeaders
+  body: Buffer
+  text: string
+  json(): any
+}
+
+/** Connects; the session is closed when the test is over. What happens to it is seen on its streams. */
+export function openSession(t: Test, url: string, options: ClientSessionOptions | SecureClientSessionOptions = {}): ClientHttp2Session {
+  const session = connect(url, options)
+  session.on('error', () => {})
+  t.teardown(() => session.destroy())
+  return session
+}
+
+/** One request on a session; rejects when its stream is reset. */
+export function askHttp2(session: ClientHttp2Session, headers: OutgoingHttpHeaders, body?: string | Buffer): Promise<Http2Reply> {
+  const stream = session.request(headers, { endStream: body === undefined })
+  if (body !== undefined) stream.end(body)
+  return readHttp2(stream)
+}
+
+/** The answer on a stream; rejects when the stream is reset. */
+export async function readHttp2(stream: ClientHttp2Stream): Promise<Http2Reply> {
+  const [headers] = (await once(stream, 'response')) as [IncomingHttpHeaders]
+  const chunks: Buffer[] = []
+  for await (const chunk of stream) chunks.push(chunk as Buffer)
+  if (stream.rstCode !== 0) throw new Error(`the stream was reset with code ${stream.rstCode}`)
+  const body = Buffer.concat(chunks)
+  const text = body.toString()
+  return { headers, body, text, json: () => JSON.parse(text) as unknown }
+}
