@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import type { Readable } from 'node:stream'
 import { GatewayError } from './errors.ts'
 import { Lens, LensError } from './lens.ts'
+import { withMembers } from './splice.ts'
 
 /** The client's body as it came. Immutable; kept until the exchange is settled, so that every attempt can send it again. */
 export class RequestBody {
@@ -61,30 +62,8 @@ export class BodyEdit {
   /** The bytes to send: the client's own buffer when nothing was changed. */
   render(): Buffer {
     if (this.#replacement) return this.#replacement
-    return this.#changes ? splice(this.original.lens, this.#changes) : this.original.bytes
+    return this.#changes ? withMembers(this.original.lens, this.#changes) : this.original.bytes
   }
-}
-
-/** `lens.bytes` with members set to new JSON texts; every other byte stays. */
-export function splice(lens: Lens, changes: ReadonlyMap<string, string>): Buffer {
-  const replaced: { start: number; end: number; text: string }[] = []
-  let added = ''
-  for (const [key, text] of changes) {
-    const member = lens.members.get(key)
-    if (member) replaced.push({ start: member.valueStart, end: member.valueEnd, text })
-    else added += `${added && ','}${JSON.stringify(key)}:${text}`
-  }
-  replaced.sort((a, b) => a.start - b.start)
-  const open = lens.start + 1
-  const parts = [lens.bytes.subarray(0, open)]
-  if (added) parts.push(Buffer.from(lens.members.size > 0 ? `${added},` : added))
-  let at = open
-  for (const { start, end, text } of replaced) {
-    parts.push(lens.bytes.subarray(at, start), Buffer.from(text))
-    at = end
-  }
-  parts.push(lens.bytes.subarray(at))
-  return Buffer.concat(parts)
 }
 
 /** Bounds for reading a body. */

@@ -38,6 +38,17 @@ export class Message {
     return this.#json
   }
 
+  /** The same message with another payload: framing, name and neighbouring lines stay as they came. */
+  withData(data: Buffer): Message {
+    const { kind, bytes, event } = this
+    const start = this.data.byteOffset - bytes.byteOffset
+    const end = start + this.data.length
+    // The payload of an event with several data lines is no part of its bytes.
+    if (this.data.buffer !== bytes.buffer || start < 0 || end > bytes.length) return Message.event(data.toString('utf8'), event)
+    const whole = Buffer.concat([bytes.subarray(0, start), data, bytes.subarray(end)])
+    return new Message(kind, whole, whole.subarray(start, start + data.length), event)
+  }
+
   /** A server-sent event with this payload; line breaks in it are split over several `data:` lines. */
   static event(data: string, event = ''): Message {
     const head = event ? `event: ${event}\n` : ''

@@ -1,4 +1,6 @@
 // OpenAI chat completions, as clients speak it and as compatible upstreams answer it.
+import { Lens, LensError } from '../lens.ts'
+import { withoutMember } from '../splice.ts'
 import { chunksOf, CompletionCollector } from './openai-chat-shape.ts'
 import { asObject, readOpenAiUsage } from './openai-usage.ts'
 import type { EventKind, Fields, Payload, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
@@ -20,11 +22,7 @@ export const openaiChat: Protocol = {
   readUsage,
   readUsageFromTail,
   askForUsage,
-  isUsageOnly(event) {
-    const body = asObject(event.json())
-    const choices = body?.['choices']
-    return Array.isArray(choices) && choices.length === 0 && asObject(body?.['usage']) !== undefined
-  },
+  withoutUsage,
   answerBytes
 }
 
@@ -166,6 +164,23 @@ function readUsageFromTail(tail: string): ReportedUsage {
     }
   }
   return undefined
+}
+
+function withoutUsage(event: Payload): Buffer | 'nothing' | undefined {
+  if (!event.data.includes('"usage"')) return undefined
+  const body = asObject(event.json())
+  if (!body || !('usage' in body)) return undefined
+  const { choices, usage } = body
+  const inAnswer = Array.isArray(choices) && choices.length > 0
+  // An upstream that reports in the midst of its answer does so by itself: that stays as it came.
+  if (usage !== null) return inAnswer ? undefined : 'nothing'
+  try {
+    return withoutMember(new Lens(event.data), 'usage')
+  } catch (error) {
+    // A key given twice: the client's parser will do with it what ours did.
+    if (error instanceof LensError) return undefined
+    throw error
+  }
 }
 
 function askForUsage(fields: Fields): { key: string; json: string } | undefined {

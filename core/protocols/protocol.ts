@@ -88,8 +88,11 @@ export interface Protocol {
   readUsageFromTail(tail: string): ReportedUsage
   /** The new value of a body member that makes a streaming upstream report usage; undefined when it will anyway. */
   askForUsage(fields: Fields): { key: string; json: string } | undefined
-  /** The event exists only to carry usage, and a client that did not ask for it must not see it. */
-  isUsageOnly(event: Payload): boolean
+  /**
+   * What a client that did not ask for usage sees of an event: its payload without it, undefined when there is none in it,
+   * or `nothing` when the event exists only to carry it.
+   */
+  withoutUsage(event: Payload): Buffer | 'nothing' | undefined
   /** Text of an answer in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an upstream reports nothing. */
   answerBytes(body: unknown): number
 }

@@ -47,8 +47,11 @@ export default definePlugin({
         if (!streaming || !askedByUs(exchange, attempt.protocol)) return { observe: (message) => meter.see(message), end }
         return {
           map(message, emit) {
-            // The event was made for us: a client that did not ask would meet a chunk without choices.
-            if (!meter.see(message) || !attempt.protocol.isUsageOnly(message)) emit(message)
+            meter.see(message)
+            // What was asked for on our own account is not for the client: SDKs fail on a chunk without choices.
+            const data = message.kind === 'event' ? attempt.protocol.withoutUsage(message) : undefined
+            if (data === undefined) emit(message)
+            else if (data !== 'nothing') emit(message.withData(data))
           },
           end
         }

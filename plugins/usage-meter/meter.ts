@@ -29,25 +29,15 @@ export class Meter {
     this.#bytesPerToken = bytesPerToken
   }
 
-  /** Takes the next message; true when it reported usage. Reports are cumulative: the last one counts. */
-  see(message: Message): boolean {
-    if (message.kind === 'bytes') {
-      this.#keepTail(message.bytes)
-      return false
-    }
-    const reported = this.#protocol.readUsage(message)
-    if (reported === undefined) {
-      this.#count(message)
-      return false
-    }
-    if (reported === 'insane') this.insane = true
-    else {
-      this.insane = false
-      this.#usage = reported
-    }
+  /** Takes the next message. Reports are cumulative: the last one counts. */
+  see(message: Message): void {
+    if (message.kind === 'bytes') return this.#keepTail(message.bytes)
     // Some upstreams report in every event: these carry text too.
     this.#count(message)
-    return true
+    const reported = this.#protocol.readUsage(message)
+    if (reported === undefined) return
+    this.insane = reported === 'insane'
+    if (reported !== 'insane') this.#usage = reported
   }
 
   /** The final account: what the upstream reported, or what was seen of the answer by its length. */

@@ -27,7 +27,7 @@ t.test('every member of a valid object is found with the value that JSON.parse r
   )
 })
 
-t.test('a broken object is refused whenever JSON.parse refuses it for its structure', async (t) => {
+t.test('a broken object is refused whenever JSON.parse refuses it for its structure', async () => {
   const mutated = fc.tuple(object, fc.nat(), fc.nat(), fc.constantFrom('', ',', ':', '{', '}', '[', ']', '"', 'x', '-', '.', '0', 'null'))
   fc.assert(
     fc.property(mutated, ([value, at, cut, insert]) => {

@@ -1,0 +1,37 @@
+// Changes members of a JSON object in its bytes: every byte that is not named stays as it is.
+import type { Lens } from './lens.ts'
+
+/** The object with members set to new JSON texts: values are replaced in place, new members go first. */
+export function withMembers(lens: Lens, changes: ReadonlyMap<string, string>): Buffer {
+  const replaced: { start: number; end: number; text: string }[] = []
+  let added = ''
+  for (const [key, text] of changes) {
+    const member = lens.members.get(key)
+    if (member) replaced.push({ start: member.valueStart, end: member.valueEnd, text })
+    else added += `${added && ','}${JSON.stringify(key)}:${text}`
+  }
+  replaced.sort((a, b) => a.start - b.start)
+  const open = lens.start + 1
+  const parts = [lens.bytes.subarray(0, open)]
+  if (added) parts.push(Buffer.from(lens.members.size > 0 ? `${added},` : added))
+  let at = open
+  for (const { start, end, text } of replaced) {
+    parts.push(lens.bytes.subarray(at, start), Buffer.from(text))
+    at = end
+  }
+  parts.push(lens.bytes.subarray(at))
+  return Buffer.concat(parts)
+}
+
+/** The object without one of its members, which must be there, and without the comma that set it apart. */
+export function withoutMember(lens: Lens, key: string): Buffer {
+  const { keyStart, valueEnd } = lens.members.get(key)!
+  let before: number | undefined
+  let after: number | undefined
+  for (const member of lens.members.values()) {
+    if (member.keyStart < keyStart) before = member.valueEnd
+    else if (member.keyStart > keyStart) after ??= member.keyStart
+  }
+  const [start, end] = before !== undefined ? [before, valueEnd] : [keyStart, after ?? valueEnd]
+  return Buffer.concat([lens.bytes.subarray(0, start), lens.bytes.subarray(end)])
+}
