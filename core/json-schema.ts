@@ -35,9 +35,9 @@ export function valueSchema(option: OptionSchema): { readonly [keyword: string]:
         return { ...about, type: 'object', additionalProperties: values, ...pick(option, ['propertyNames']) }
       }
       const object = objectSchema(option.properties, option.required) as object
-      return option.or
-        ? { ...about, if: { type: 'object' }, then: object, else: { enum: option.or } }
-        : { ...about, ...object }
+      if (!option.or) return { ...about, ...object }
+      // Not anyOf, in which ajv fills in no defaults.
+      return { ...about, if: { type: 'object' }, then: object, else: { enum: option.or } }
     }
     case 'string': {
       if (option.enum) return { ...about, ...choice(option.enum) }
