@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
+import { ask } from '../kit/client.ts'
 import { gateway, spawnGateway, testModel } from '../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../kit/gateway.ts'
 import { eventually, residentBytes, settled } from '../kit/probe.ts'
@@ -307,12 +308,12 @@ t.test('whoever does not read is not read for', async (t) => {
 
 t.test('a connection that the upstream dropped while idle costs no request', async (t) => {
   const { local, vendor } = await before(t, one)
+  const body = JSON.stringify(completion)
   for (let i = 0; i < 30; i++) {
-    const body = JSON.stringify(completion)
-    // The upstream closes without saying so in the head.
-    vendor.script(head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), bytes(body), pause(i % 3), fin())
+    // Nothing in the head says that the connection will be closed.
+    vendor.script(head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), bytes(body), pause(i % 5), fin())
     t.equal((await local.chat()).status, 200)
-    await sleep(i % 5)
+    await vendor.requests[i]!.connection.closed
   }
   t.equal(vendor.requests.length, 30)
 })
@@ -326,7 +327,9 @@ t.test('running streams end by themselves after a signal, and new ones are refus
   const clients = await Promise.all(Array.from({ length: 10 }, () => spawned.openChat({ stream: true })))
   await Promise.all(clients.map((client) => client.body('So far')))
   spawned.process.kill('SIGTERM')
-  await eventually(() => spawned.chat().then((reply) => reply.status === 503, () => true))
+  await eventually(async () => (await ask(t, spawned.adminUrl, { path: '/readyz' })).status === 503)
+  const refused = await spawned.chat().then((reply) => reply.status, () => 503)
+  t.equal(refused, 503)
   go()
   for (const client of clients) t.equal(checkChatStream((await client.reply()).body).choices[0]!.content, 'So far so good')
   t.match(await spawned.exited, { code: 0 })
