@@ -75,9 +75,10 @@ export class Http2Connection {
   /** An answer is over. */
   ended(): void {
     this.front.ended()
-    // The session's timer runs out once while an answer is silent, and is set again by traffic only.
-    if (--this.#running === 0 && this.#idled) this.#session.setTimeout(this.#limits.idle)
+    if (--this.#running > 0 || !this.#idled) return
+    // The session's timer ran out while an answer was silent, and only traffic would set it again.
     this.#idled = false
+    this.#session.setTimeout(this.#limits.idle)
   }
 
   #admits(): boolean {
