@@ -32,8 +32,9 @@ const collectGarbage = runInNewContext('gc') as () => void
 /** Bytes that this process can not let go of: heap and buffers after a collection. */
 export function heldBytes(): number {
   collectGarbage()
-  const { heapUsed, external } = process.memoryUsage()
-  return heapUsed + external
+  // Not `external`, which still counts buffers that were just collected.
+  const { heapUsed, arrayBuffers } = process.memoryUsage()
+  return heapUsed + arrayBuffers
 }
 
 /** The figures of the metrics endpoint, by name with labels: `sluice_exchanges_running`, `sluice_attempts_total{channel="a",code="ok"}`. */
