@@ -37,6 +37,7 @@ export interface Model {
   readonly maxOutputTokens: number | undefined
   /** Unix seconds; what the model list shows as `created`. */
   readonly created: number
+  /** Unix milliseconds. */
   readonly deprecated: { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined } | undefined
   /** Channels that serve it, by priority, then in the order of the file. Never empty. */
   readonly channels: readonly Channel[]

@@ -44,9 +44,9 @@ export interface Exchange {
   readonly request: ClientRequest
   /** The request body; there once it has been read (before any `onRequest` unless the plugin says `reads: 'head'`). */
   readonly body: RequestBody
-  /** The public model name asked for; empty for endpoints without one. There once the body is. */
+  /** The public model name asked for; empty before the body was read, and for endpoints without one. */
   readonly model: string
-  /** The client asked for a stream of events. */
+  /** The client asked for a stream of events; false before the body was read. */
   readonly streaming: boolean
   /** Unix milliseconds of arrival; windows and records use it. Durations come from `performance.now()`. */
   readonly receivedAt: number

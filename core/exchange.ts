@@ -63,12 +63,10 @@ export class LiveExchange implements Exchange {
   }
 
   get model(): string {
-    void this.body
     return this.#model
   }
 
   get streaming(): boolean {
-    void this.body
     return this.#streaming
   }
 

@@ -14,7 +14,7 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const metered = exchange.find(usage)
   const charged = exchange.find(charge)
   const channel = exchange.attempts.at(-1)?.channel
-  const { model, streaming } = asked(exchange)
+  const { model, streaming } = exchange
   const amount = charged?.amount ?? 0n
   return {
     request_id: exchange.id,
@@ -40,15 +40,6 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     first_byte_ms: outcome.firstByteMs === undefined ? null : tenths(outcome.firstByteMs),
     duration_ms: tenths(outcome.durationMs),
     client_request_id: label(headers['x-request-id'])
-  }
-}
-
-/** What was asked for; nothing, when the exchange was refused before its body was read. */
-export function asked(exchange: Exchange): { model: string; streaming: boolean } {
-  try {
-    return { model: exchange.model, streaming: exchange.streaming }
-  } catch {
-    return { model: '', streaming: false }
   }
 }
 
