@@ -1,8 +1,8 @@
 // Keys issued at run time, all of them in memory; the writer keeps them on disk.
-import type { Period } from './window.ts'
-import { smaller, maxNano } from './cell.ts'
+import { maxNano, smaller } from './cell.ts'
 import type { KeyStore, StoredKey } from './keys.ts'
 import type { Value } from './sqlite.ts'
+import type { Period } from './window.ts'
 import type { Writer } from './writer.ts'
 
 /** The key store. */
@@ -11,9 +11,12 @@ export class KeyRing implements KeyStore {
   readonly #byName = new Map<string, StoredKey>()
   readonly #byHash = new Map<string, StoredKey>()
 
-  /** `rows` of the table key, integers as bigint. */
-  constructor(writer: Writer, rows: readonly Record<string, Value>[]) {
+  readonly #now: () => number
+
+  /** `rows` of the table key, integers as bigint. `now` stamps revocations. */
+  constructor(writer: Writer, rows: readonly Record<string, Value>[], now: () => number) {
     this.#writer = writer
+    this.#now = now
     for (const row of rows) this.#keep(fromRow(row))
   }
 
@@ -36,7 +39,7 @@ export class KeyRing implements KeyStore {
   async revoke(name: string): Promise<boolean> {
     const key = this.#byName.get(name)
     if (!key || key.revoked !== undefined) return false
-    const revoked = { ...key, revoked: Date.now() }
+    const revoked = { ...key, revoked: this.#now() }
     this.#keep(revoked)
     await this.#write(revoked)
     return true

@@ -15,7 +15,7 @@ export type Value = SQLInputValue
 export type Durability = 'power' | 'process'
 
 /** Milliseconds to wait for a lock that another process holds on the database. */
-const lockWait = 2000
+const lockWait = 1000
 
 /** Opens a database for its one writer; makes the file and its folder when they are missing. */
 export function openDatabase(file: string, durability: Durability): Database {

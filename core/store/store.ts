@@ -53,7 +53,7 @@ export async function openStore({ file, durability, now = Date.now }: StoreOptio
   return {
     ledger,
     requests,
-    keys: new KeyRing(writer, snapshot.keys),
+    keys: new KeyRing(writer, snapshot.keys, now),
     health: () => writer.report(),
     async close() {
       try {

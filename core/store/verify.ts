@@ -48,7 +48,7 @@ type Report = (invariant: Breach['invariant'], row: string, message: string) => 
 
 /** I4 and I10; returns what the journal posted, by balance. */
 function checkJournal(database: Database, head: ReturnType<typeof readHead>, report: Report): Map<string, bigint> {
-  const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], ratesOf(row['json'] as string)]))
+  const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], ratesOf(row['json']!)]))
   const posted = new Map<string, bigint>()
   let hash = genesis
   let seq = 0
@@ -62,7 +62,7 @@ function checkJournal(database: Database, head: ReturnType<typeof readHead>, rep
     hash = hex(row['hash'])
     if (entryHash(hex(row['prev_hash']), seq, Number(row['boot_id']), columns, 0) !== hash) report('I10', name, 'is not what was hashed when it was written')
     checkAmount(row, prices, report)
-    if (row['kind'] !== 'cost' && seq <= head.balancedSeq) for (const balance of balancesOf(row)) add(posted, balance, row['amount'] as bigint)
+    if (row['kind'] !== 'cost' && seq <= head.balancedSeq) for (const balance of balancesOf(row)) add(posted, balance, row['amount'])
   }
   if (seq !== head.seq || hash !== head.hash) report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
   return posted
@@ -75,12 +75,13 @@ function checkAmount(row: Row, prices: Map<Value | undefined, Map<string, bigint
   if (row['kind'] !== 'settle' || row['source'] === 'manual') return
   const rates = prices.get(row['price_version'])
   if (!rates) return report('I4', name, `has the price version ${row['price_version']}, which is not stored`)
-  if (row['usage_json'] === null) return report('I4', name, 'has no usage')
+  const usage = parse(row['usage_json'])
+  if (!usage) return report('I4', name, 'has no usage')
   // Apart from costOf on purpose: twice the exact fraction, then the half that rounds up.
   let millionths = 0n
-  for (const [units, count] of Object.entries(JSON.parse(row['usage_json'] as string) as Record<string, number>)) {
-    if (!Number.isSafeInteger(count) || count < 0) return report('I4', name, `counts ${count} ${units}`)
-    millionths += BigInt(count) * (rates.get(units) ?? 0n)
+  for (const [units, count] of Object.entries(usage)) {
+    if (!Number.isSafeInteger(count) || (count as number) < 0) return report('I4', name, `counts ${count} ${units}`)
+    millionths += BigInt(count as number) * (rates.get(units) ?? 0n)
   }
   const due = (2n * millionths + 1_000_000n) / 2_000_000n
   if (amount !== due) report('I4', name, `charges ${amount} where usage and price make ${due}`)
@@ -90,7 +91,7 @@ function checkAmount(row: Row, prices: Map<Value | undefined, Map<string, bigint
 function checkBalances(database: Database, head: ReturnType<typeof readHead>, posted: Map<string, bigint>, report: Report): void {
   const pending = new Map<string, bigint>()
   for (const row of rows(database, 'SELECT * FROM reservation')) {
-    for (const balance of balancesOf(row)) add(pending, balance, row['amount'] as bigint)
+    for (const balance of balancesOf(row)) add(pending, balance, row['amount'])
     if (Number(row['boot_id']) !== head.boot && row['lease_until'] === null) {
       report('I9', `reservation ${row['request_id']}`, `is open since boot ${row['boot_id']}, and this is ${head.boot}`)
     }
@@ -121,7 +122,7 @@ function checkRecords(database: Database, report: Report): void {
   const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest})
     AND request_id NOT IN (SELECT request_id FROM request)`
   for (const row of rows(database, unrecorded)) report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
-  const differing = `SELECT request.request_id, json ->> 'cost_nano' AS cost, amount FROM request
+  const differing = `SELECT request.request_id, ${sound('json')} ->> 'cost_nano' AS cost, amount FROM request
     LEFT JOIN journal ON journal.request_id = request.request_id AND part = '' AND class = 'terminal'
     WHERE cost <> coalesce(CAST(amount AS TEXT), '0')`
   for (const row of rows(database, differing)) {
@@ -139,13 +140,19 @@ function checkIntegers(database: Database, report: Report): void {
     for (const row of rows(database, `SELECT * FROM ${table} WHERE ${broken}`)) report('I11', `${table} ${Object.values(row)[0]}`, 'has money that is no integer')
   }
   const broken = {
-    journal: "SELECT journal.seq AS id FROM journal, json_each(usage_json) AS units WHERE units.type <> 'integer'",
-    request: "SELECT request_id AS id FROM request WHERE json_type(json, '$.cost_nano') <> 'text' OR json_type(json, '$.cost_usd') <> 'text'",
-    price: "SELECT version AS id FROM price, json_each(price.json) AS rate WHERE rate.type <> 'text'"
+    journal: `SELECT journal.seq AS id FROM journal, json_each(${sound('usage_json')}) AS units WHERE units.type <> 'integer'`,
+    request: `SELECT request_id AS id FROM request
+      WHERE json_type(${sound('json')}, '$.cost_nano') IS NOT 'text' OR json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`,
+    price: `SELECT version AS id FROM price, json_each(${sound('price.json')}) AS rate WHERE rate.type <> 'text'`
   }
   for (const [table, query] of Object.entries(broken)) {
     for (const row of rows(database, query)) report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
   }
+}
+
+/** A JSON column for the functions of SQL, which do not take what is no JSON. */
+function sound(column: string): string {
+  return `CASE WHEN json_valid(${column}) THEN ${column} ELSE '{}' END`
 }
 
 function* rows(database: Database, query: string): Generator<Row> {
@@ -157,16 +164,28 @@ function* rows(database: Database, query: string): Generator<Row> {
 /** The balances that a journal row or a hold counts in. */
 function balancesOf(row: Row): string[] {
   const time = Number(row['ts_ms'])
-  const scopes = Object.entries(JSON.parse(row['scopes'] as string) as Record<string, Period>)
-  return scopes.flatMap(([scope, per]) => windowsOf(per, time).map((window) => `${scope} ${window}`))
+  const scopes = Object.entries(parse(row['scopes']) ?? {})
+  return scopes.flatMap(([scope, per]) => windowsOf(per as Period, time).map((window) => `${scope} ${window}`))
 }
 
-function ratesOf(json: string): Map<string, bigint> {
-  return new Map(Object.entries(JSON.parse(json) as Record<string, string>).map(([name, rate]) => [name, BigInt(rate)]))
+function ratesOf(json: Value): Map<string, bigint> {
+  const rates = Object.entries(parse(json) ?? {}).filter(([, rate]) => /^\d+$/.test(String(rate)))
+  return new Map(rates.map(([name, rate]) => [name, BigInt(String(rate))]))
 }
 
-function add(sums: Map<string, bigint>, name: string, amount: bigint): void {
-  sums.set(name, (sums.get(name) ?? 0n) + amount)
+/** The object of a JSON column; undefined when somebody made it something else. */
+function parse(json: Value | undefined): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(String(json))
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Amounts that are no integers count as nothing here; I11 names them. */
+function add(sums: Map<string, bigint>, name: string, amount: Value | undefined): void {
+  if (typeof amount === 'bigint') sums.set(name, (sums.get(name) ?? 0n) + amount)
 }
 
 function hex(bytes: Value | undefined): string {

@@ -36,7 +36,7 @@ const queueLimit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
 
 /** Milliseconds. */
 const firstRetry = 50
-const lastRetry = 5000
+const lastRetry = 1000
 /** How long a failing disk is waited for before those who wait for durability are told; shorter failures go unnoticed. */
 const patience = 2000
 /** How long what is not urgent waits: balances, which the journal implies, and how far streams have come. */

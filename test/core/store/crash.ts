@@ -1,0 +1,88 @@
+// A process for the durability tests to kill: `node crash.ts serve|hold|open|fill <file>`. It says on stdout what it was promised.
+import { execFileSync } from 'node:child_process'
+import { writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Scope } from '../../../core/caller.ts'
+import { GatewayError } from '../../../core/errors.ts'
+import { openStore } from '../../../core/store/store.ts'
+import type { Store } from '../../../core/store/store.ts'
+import { verify } from '../../../core/store/verify.ts'
+import { giveBack, query, reserve, scope, settle } from './sample.ts'
+
+const [mode, file = ''] = process.argv.slice(2)
+
+/** Written before anything else happens: a pipe on Linux is synchronous. */
+function say(...words: unknown[]): void {
+  writeSync(1, `${words.join(' ')}\n`)
+}
+
+const trees: Scope[][] = Array.from({ length: 5 }, (_, i) => [scope('tenant', 'acme', 10n ** 15n, 'month'), scope('project', `acme/p${i % 2}`), scope('key', `k${i}`, 10n ** 12n, 'day')])
+
+/** An endless mix of exchanges: `byte <id>` when its client saw a byte, `end <id> <amount>` when it saw the end. */
+async function exchange(store: Store, i: number): Promise<void> {
+  for (let n = i; ; n += 7) {
+    const reservation = reserve(store.ledger, trees[n % trees.length]!, 1000n, { time: Date.now() })
+    const { requestId } = reservation
+    reservation.dispatched('openai')
+    await reservation.durable
+    say('byte', requestId)
+    if (n % 3 === 0) await sleep(n % 5)
+    reservation.delivered(n % 50)
+    const amount = n % 11 === 0 ? 0 : 1 + (n % 900)
+    await (amount === 0 ? giveBack(store, reservation) : settle(store, reservation, amount))
+    say('end', requestId, amount)
+  }
+}
+
+/** Takes the disk to its end, heals it and tells what came of it. */
+async function fill(store: Store): Promise<void> {
+  const open: ReturnType<typeof reserve>[] = []
+  const ends: Promise<void>[] = []
+  const acknowledged: string[] = []
+  const end = (reservation: ReturnType<typeof reserve>): void => {
+    const settled = settle(store, reservation, 7)
+    settled.then(() => acknowledged.push(reservation.requestId), () => {})
+    ends.push(settled)
+  }
+  let code = ''
+  while (code === '') {
+    try {
+      open.push(reserve(store.ledger, trees[0]!, 1000n, { model: 'x'.repeat(5000) }))
+      if (open.length > 10) end(open.shift()!)
+      await sleep(1)
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
+      code = error.code
+    }
+  }
+  const { healthy, lastError } = store.health()
+  const stored = new Set(query(file, "SELECT request_id FROM journal WHERE class = 'terminal'").map((row) => row['request_id']))
+  const early = acknowledged.length
+  const missing = acknowledged.filter((id) => !stored.has(id)).length
+  for (const reservation of open) end(reservation)
+  const told = await Promise.allSettled(ends)
+  execFileSync('mount', ['-o', 'remount,size=64m', dirname(file)])
+  while (!store.health().healthy) await sleep(20)
+  await settle(store, reserve(store.ledger, trees[0]!, 1000n), 5)
+  await store.close()
+  const rows = Number(query(file, "SELECT count(*) AS n FROM journal WHERE class = 'terminal'")[0]!['n'])
+  const rejected = told.filter(({ status }) => status === 'rejected').length
+  say(JSON.stringify({ code, healthy, lastError, early, missing, ends: ends.length, rejected, rows, breaches: verify(file) }))
+}
+
+const store = await openStore({ file, durability: 'power' })
+say('ready', store.health().recovered)
+if (mode === 'serve') await Promise.all([1, 2, 3, 4, 5, 6, 7].map((i) => exchange(store, i)))
+else if (mode === 'fill') await fill(store)
+else if (mode === 'hold') {
+  const holds = Array.from({ length: 20_000 }, (_, i) => {
+    const reservation = reserve(store.ledger, trees[i % trees.length]!, 1000n)
+    if (i % 2 === 0) reservation.dispatched('openai')
+    reservation.delivered(i % 200)
+    return reservation.durable
+  })
+  await Promise.all(holds)
+  say('held')
+  await new Promise(() => {})
+}

@@ -1,0 +1,175 @@
+// What the store keeps when its process is killed, its disk fails or a second process wants its file.
+import { spawn, spawnSync } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { openDatabase } from '../../../core/store/sqlite.ts'
+import { openStore } from '../../../core/store/store.ts'
+import { verify } from '../../../core/store/verify.ts'
+import { query, record, reserve, scope, settle } from './sample.ts'
+
+const program = join(import.meta.dirname, 'crash.ts')
+
+interface Child {
+  process: ChildProcess
+  lines: string[]
+  /** Resolves with the first line that begins so; rejects when the process ends before. */
+  line(beginning: string): Promise<string>
+  kill(): Promise<void>
+}
+
+function start(mode: string, file: string, command: string[] = []): Child {
+  const [first, ...rest] = [...command, process.execPath, program, mode, file]
+  const child = spawn(first!, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const lines: string[] = []
+  const reader = createInterface({ input: child.stdout! })
+  reader.on('line', (line) => lines.push(line))
+  const ended = once(reader, 'close')
+  return {
+    process: child,
+    lines,
+    async line(beginning) {
+      for (;;) {
+        const found = lines.find((line) => line.startsWith(beginning))
+        if (found !== undefined) return found
+        if (!(await Promise.race([once(reader, 'line'), ended.then(() => undefined)]))) {
+          const last = lines.find((line) => line.startsWith(beginning))
+          if (last !== undefined) return last
+          throw new Error(`${mode} ended without saying ${beginning}`)
+        }
+      }
+    },
+    async kill() {
+      child.kill('SIGKILL')
+      await ended
+    }
+  }
+}
+
+t.test('killed at any moment, nothing that was acknowledged is lost and nothing is charged twice', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const lines: string[] = []
+  for (let i = 0; i < 10; i++) {
+    const child = start('serve', file)
+    await child.line('byte')
+    await sleep(Math.random() * 200)
+    await child.kill()
+    lines.push(...child.lines)
+  }
+  const store = await openStore({ file, durability: 'process' })
+  await store.close()
+  t.same(verify(file), [], 'every invariant holds')
+  const ends = new Map<string, bigint[]>()
+  for (const { request_id, amount } of query(file, "SELECT request_id, amount FROM journal WHERE class = 'terminal'")) {
+    ends.set(request_id as string, [...(ends.get(request_id as string) ?? []), amount as bigint])
+  }
+  const words = lines.map((line) => line.split(' '))
+  const started = words.filter(([word]) => word === 'byte')
+  const finished = words.filter(([word]) => word === 'end')
+  t.ok(finished.length > 100, `${finished.length} of ${started.length} exchanges were finished`)
+  t.equal(started.filter(([, id]) => ends.get(id!)?.length !== 1).length, 0, 'who saw a byte has one end')
+  t.equal(finished.filter(([, id, amount]) => ends.get(id!)?.[0] !== BigInt(amount!)).length, 0, 'who saw the end was charged that')
+  const recovered = query(file, "SELECT count(*) AS n FROM journal WHERE source = 'recovered'")[0]!['n'] as bigint
+  t.ok(recovered > 0n, `${recovered} were ended by recovery`)
+})
+
+t.test('a recovery that is killed goes on where it was, and charges what can be known', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const child = start('hold', file)
+  await child.line('held')
+  await child.kill()
+  const left = (): number => Number(query(file, 'SELECT count(*) AS n FROM reservation')[0]!['n'])
+  const total = left()
+  t.equal(total, 20_000)
+  const recovering = start('open', file)
+  while (left() === total) await sleep(2)
+  await recovering.kill()
+  const midway = left()
+  t.ok(midway < total, `killed with ${midway} of ${total} left`)
+  const store = await openStore({ file, durability: 'process' })
+  t.equal(store.health().recovered, midway, 'the rest')
+  t.same(store.ledger.balances({ scope: 'project:acme/p0' }).map(({ pending }) => pending), [0n])
+  const { data } = await store.requests.list({ limit: 2 })
+  await store.close()
+  t.same(verify(file), [])
+  t.match(query(file, 'SELECT kind, source, count(*) AS n, min(amount) AS low, max(amount) AS high FROM journal GROUP BY 1, 2 ORDER BY 1'), [
+    // Estimated input is 10 tokens of 2 nano-dollars; of up to 199 delivered units at 1, no more than the 100 asked for count.
+    { kind: 'settle', source: 'recovered', n: 10_000n, low: 20n, high: 120n },
+    { kind: 'void', source: null, n: 10_000n, low: 0n, high: 0n }
+  ])
+  t.match(data, [
+    { outcome: 'failed', tenant: 'acme', project: 'p0', key: 'k4', usage: null, usage_source: null, cost_nano: '0', channel: null },
+    { outcome: 'failed', tenant: 'acme', project: 'p1', key: 'k3', usage: { input: 10, output: 100 }, usage_source: 'recovered', cost_nano: '120', channel: 'openai' }
+  ])
+})
+
+t.test('a file has one owner, whose process id a second one is told', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'process' })
+  await t.rejects(openStore({ file, durability: 'process' }), { message: `${file} is in use by process ${process.pid} (this one): stop that process, or give this one another file` })
+  await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
+  await store.close()
+  const child = start('open', file)
+  await child.line('ready')
+  await t.rejects(openStore({ file, durability: 'process' }), { message: new RegExp(`in use by process ${child.process.pid}:`) })
+  await child.kill()
+  const again = await openStore({ file, durability: 'process' })
+  await again.close()
+})
+
+t.test('a file of a newer version, or that is no database, is refused and left alone', async (t) => {
+  const folder = t.testdir({ 'text.db': 'this is a letter and by no means a database, although it is long enough to be one' })
+  const file = join(folder, 'sluice.db')
+  const store = await openStore({ file, durability: 'process' })
+  await store.close()
+  const database = openDatabase(file, 'process')
+  database.exec('INSERT INTO schema_migrations VALUES (99, 0)')
+  database.close()
+  await t.rejects(openStore({ file, durability: 'process' }), { message: /schema version 99 and this program knows 1: start the newer program/ })
+  await t.rejects(openStore({ file: join(folder, 'text.db'), durability: 'process' }), { message: /not a database/ })
+})
+
+t.test('while the disk refuses, new work is refused and what was admitted is kept until it heals', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'power' })
+  const scopes = [scope('key', 'laptop', 1000n)]
+  const early = reserve(store.ledger, scopes, 10n)
+  await early.durable
+  const other = openDatabase(file, 'process')
+  other.exec('BEGIN IMMEDIATE')
+  const late = reserve(store.ledger, scopes, 20n)
+  const settled = settle(store, early, 7)
+  while (store.health().healthy) await sleep(20)
+  t.match(store.health(), { lastError: /locked/, failures: 1 })
+  t.throws(() => reserve(store.ledger, scopes, 1n), { code: 'billing_unavailable', status: 503 })
+  await t.rejects(store.keys.create({ name: 'k', sha256: Buffer.alloc(32), hint: '', tenant: 'acme', models: [], endpoints: [], limits: {}, created: 1 }), {
+    code: 'billing_unavailable'
+  })
+  store.requests.append(record())
+  t.equal(store.health().droppedRecords, 1, 'a record without money')
+  const answer = settle(store, late, 8)
+  t.equal(store.ledger.affordable(scopes, Date.now()), 985n, 'in memory all goes on')
+  other.exec('ROLLBACK')
+  other.close()
+  await Promise.all([settled, late.durable, answer])
+  t.match(store.health(), { healthy: true, queued: 0 })
+  await settle(store, reserve(store.ledger, scopes, 5n), 5)
+  await store.close()
+  t.same(verify(file), [])
+  t.match(query(file, 'SELECT sum(amount) AS spent, count(*) AS n FROM journal'), [{ spent: 20n, n: 3n }])
+})
+
+const namespaces = spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /mnt'], { stdio: 'ignore' }).status === 0
+
+t.test('a full disk loses nothing that was acknowledged, and everything goes on when there is room', { skip: !namespaces && 'no tmpfs can be mounted here' }, async (t) => {
+  const folder = t.testdir()
+  const child = start('fill', join(folder, 'sluice.db'), ['unshare', '-rm', 'sh', '-c', 'mount -t tmpfs -o size=3m tmpfs "$0" && exec "$@"', folder])
+  const result = JSON.parse(await child.line('{')) as { early: number; ends: number; rejected: number; rows: number }
+  t.match(result, { code: 'billing_unavailable', healthy: false, lastError: /full/, missing: 0, breaches: [] })
+  t.ok(result.early > 0, `${result.early} were acknowledged before the disk was full`)
+  t.equal(result.rejected, result.ends - result.early, 'who waited too long was told')
+  t.equal(result.rows, result.ends + 1, 'and charged all the same, as was one after it')
+})

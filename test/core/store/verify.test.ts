@@ -1,0 +1,115 @@
+// The check of the book: it finds nothing in an honest one, and names the row when somebody changed one.
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { openDatabase } from '../../../core/store/sqlite.ts'
+import { openStore } from '../../../core/store/store.ts'
+import { verify } from '../../../core/store/verify.ts'
+import { giveBack, noon, query, record, reserve, scope, settle } from './sample.ts'
+
+const folder = t.testdir()
+const honest = join(folder, 'honest.db')
+
+t.before(async () => {
+  const store = await openStore({ file: honest, durability: 'process', now: () => noon })
+  const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop')]
+  for (const output of [10, 20, 30]) await settle(store, reserve(store.ledger, scopes, 50n, { requestId: `r${output}` }), output)
+  await giveBack(store, reserve(store.ledger, scopes, 50n, { requestId: 'r40' }))
+  store.requests.append(record({ request_id: 'refused', outcome: 'rejected', status: 401 }))
+  await store.close()
+})
+
+/** What the check says of a copy in which the SQL was run, as `I1 balance key:laptop total`. */
+function after(t: { testdir(): string }, sql: string): string[] {
+  const file = join(t.testdir(), 'copy.db')
+  cpSync(honest, file)
+  const database = openDatabase(file, 'process')
+  database.exec('PRAGMA foreign_keys = OFF; DROP TRIGGER journal_is_not_changed; DROP TRIGGER journal_is_not_cut')
+  database.exec(sql)
+  database.close()
+  return verify(file).map(({ invariant, row }) => `${invariant} ${row}`)
+}
+
+t.test('an honest book has nothing to report, also while its gateway runs', async (t) => {
+  t.same(verify(honest), [])
+  const file = join(t.testdir(), 'running.db')
+  const store = await openStore({ file, durability: 'process' })
+  await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 50n, { time: Date.now() }), 10)
+  await reserve(store.ledger, [scope('key', 'laptop')], 50n, { time: Date.now() }).durable
+  t.same(verify(file), [])
+  await store.close()
+  t.same(verify(file), [], 'what is open stays pending until the next start')
+})
+
+t.test('the journal refuses to be changed', (t) => {
+  const file = join(t.testdir(), 'copy.db')
+  cpSync(honest, file)
+  const database = openDatabase(file, 'process')
+  t.throws(() => database.exec('UPDATE journal SET amount = 0'), /only appended to/)
+  t.throws(() => database.exec('DELETE FROM journal WHERE seq = 4'), /only appended to/)
+  database.close()
+  t.end()
+})
+
+const rebuilt = 'CREATE TABLE loose AS SELECT * FROM journal; DROP TABLE journal; ALTER TABLE loose RENAME TO journal;'
+const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
+  'an amount': [
+    'UPDATE journal SET amount = 9 WHERE seq = 2',
+    'I10 journal 2', 'I4 journal 2', 'I1 balance key:laptop total', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total', 'I8 request r20'
+  ],
+  'a column that no sum shows': ["UPDATE journal SET channel = 'other' WHERE seq = 2", 'I10 journal 2'],
+  'the hash of a row': ['UPDATE journal SET hash = zeroblob(32) WHERE seq = 2', 'I10 journal 2', 'I10 journal 3'],
+  'a row in the middle': [
+    'DELETE FROM journal WHERE seq = 2',
+    'I10 journal 3', 'I10 journal 3', 'I1 balance key:laptop total', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total', 'I8 request r20'
+  ],
+  'the last row': ['DELETE FROM journal WHERE seq = 4', 'I10 journal 3'],
+  'the order': [
+    'UPDATE journal SET seq = 9 WHERE seq = 2; UPDATE journal SET seq = 2 WHERE seq = 3; UPDATE journal SET seq = 3 WHERE seq = 9',
+    'I10 journal 2', 'I10 journal 2', 'I10 journal 3', 'I10 journal 3', 'I10 journal 4'
+  ],
+  'a second end': [
+    `${rebuilt} INSERT INTO journal SELECT 5, kind, request_id, part, class, scopes, 0, reserved, usage_json, model, channel, price_version, source, ts_ms, boot_id, hash, hash
+     FROM journal WHERE seq = 4`,
+    'I10 journal 5', 'I10 journal 5', 'I3 journal r40 '
+  ],
+  'a fraction': [
+    `${rebuilt} UPDATE journal SET amount = 20.5 WHERE seq = 2`,
+    'I10 journal 2', 'I4 journal 2', 'I1 balance key:laptop total', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total', 'I8 request r20', 'I11 journal 2'
+  ],
+  'a fraction in a usage': [
+    `UPDATE journal SET usage_json = '{"output":20.5}' WHERE seq = 2`, 'I10 journal 2', 'I4 journal 2', 'I11 journal 2'
+  ],
+  'what was posted': ["UPDATE balance SET posted = posted - 1 WHERE window = '2026-11'", 'I1 balance tenant:acme 2026-11'],
+  'what is pending': ["UPDATE balance SET pending = 1 WHERE scope = 'key:laptop'", 'I2 balance key:laptop total'],
+  'a balance': ["DELETE FROM balance WHERE scope = 'key:laptop'", 'I1 balance key:laptop total'],
+  'a price': [`UPDATE price SET json = '{"output":"2000000"}'`, 'I4 journal 1', 'I4 journal 2', 'I4 journal 3'],
+  'a price that is gone': ['DELETE FROM price', 'I4 journal 1', 'I4 journal 2', 'I4 journal 3'],
+  'a record': ["DELETE FROM request WHERE request_id = 'r20'", 'I8 journal 2'],
+  'the cost in a record': [
+    `UPDATE request SET json = json_set(json, '$.cost_nano', '1') WHERE request_id IN ('r40', 'refused')`, 'I8 request r40', 'I8 request refused'
+  ],
+  'a number for money in a record': [
+    `UPDATE request SET json = json_set(json, '$.cost_nano', 20) WHERE request_id = 'r20'`, 'I8 request r20', 'I11 request r20'
+  ],
+  'an old hold': [
+    `INSERT INTO reservation VALUES (7, 'r7', '', '{"key:laptop":"total"}', 5, 'gpt-5', 'sample:1', 1, 1, 0, NULL, 0, NULL, NULL, 0, ${noon}, 0, NULL)`,
+    'I9 reservation r7', 'I2 balance key:laptop total'
+  ]
+}
+
+for (const [what, [sql, ...breaches]] of Object.entries(tampered)) {
+  t.test(`${what} is named when somebody tampered with it`, (t) => {
+    t.same(after(t, sql).sort(), breaches.sort())
+    t.end()
+  })
+}
+
+t.test('every column of a journal row counts', (t) => {
+  const [row] = query(honest, 'SELECT * FROM journal WHERE seq = 3')
+  for (const [column, value] of Object.entries(row!)) {
+    const other = typeof value === 'bigint' ? `${column} + 10` : typeof value === 'string' ? `${column} || '!'` : 'zeroblob(32)'
+    t.match(after(t, `UPDATE journal SET ${column} = ${other} WHERE seq = 3`).join(), /I10/, column)
+  }
+  t.end()
+})
