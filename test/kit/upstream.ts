@@ -102,7 +102,7 @@ function chunkBytes(data: Buffer | string): Buffer {
  */
 export function events(list: Iterable<unknown>, cut: Cut = 'event'): Step {
   return async (stage) => {
-    let all: Buffer[] = []
+    const all: Buffer[] = []
     for (const event of list) {
       const framed = chunkBytes(eventBytes(event))
       if (cut === 'one') all.push(framed)
