@@ -12,9 +12,16 @@ import { giveBack, query, reserve, scope, settle } from './sample.ts'
 
 const [mode, file = ''] = process.argv.slice(2)
 
-/** Written before anything else happens: a pipe on Linux is synchronous. */
+/** Is out of the process before anything else happens, as the next moment may be its last. */
 function say(...words: unknown[]): void {
-  writeSync(1, `${words.join(' ')}\n`)
+  let rest = Buffer.from(`${words.join(' ')}\n`)
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(1, rest))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+    }
+  }
 }
 
 const trees: Scope[][] = Array.from({ length: 5 }, (_, i) => [scope('tenant', 'acme', 10n ** 15n, 'month'), scope('project', `acme/p${i % 2}`), scope('key', `k${i}`, 10n ** 12n, 'day')])

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
@@ -160,6 +161,33 @@ t.test('while the disk refuses, new work is refused and what was admitted is kep
   await store.close()
   t.same(verify(file), [])
   t.match(query(file, 'SELECT sum(amount) AS spent, count(*) AS n FROM journal'), [{ spent: 20n, n: 3n }])
+})
+
+t.test('a writer thread that dies is replaced, and what it had under way is written once', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const threads = new Set<Worker>()
+  const { postMessage } = Worker.prototype
+  Worker.prototype.postMessage = function (this: Worker, ...message: [unknown]) {
+    threads.add(this)
+    postMessage.apply(this, message)
+  }
+  t.teardown(() => void (Worker.prototype.postMessage = postMessage))
+  const store = await openStore({ file, durability: 'power' })
+  const scopes = [scope('key', 'laptop')]
+  const settled: Promise<void>[] = []
+  for (let round = 0; round < 5; round++) {
+    for (let i = 0; i < 200; i++) settled.push(settle(store, reserve(store.ledger, scopes, 5n), 3))
+    // The batch is sent when this turn ends.
+    await new Promise((resolve) => setImmediate(resolve))
+    const [thread] = threads
+    threads.clear()
+    await thread!.terminate()
+    await Promise.all(settled)
+  }
+  t.match(store.health(), { healthy: true, failures: 5, lastError: /ended/ })
+  await store.close()
+  t.same(verify(file), [])
+  t.match(query(file, 'SELECT count(*) AS n, sum(amount) AS spent FROM journal'), [{ n: 1000n, spent: 3000n }])
 })
 
 const namespaces = spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /mnt'], { stdio: 'ignore' }).status === 0
