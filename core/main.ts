@@ -1,5 +1,8 @@
 #!/usr/bin/env node
 // The command `sluice`.
-import { start } from './commands/start.ts'
+import { run } from './commands/index.ts'
 
-await start(process.argv.slice(3))
+// Who reads the output may leave before its end, as `head` does.
+process.stdout.on('error', () => {})
+const code = await run(process.argv.slice(2))
+process.stdout.write('', () => process.exit(code))

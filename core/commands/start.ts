@@ -1,15 +1,100 @@
-// sluice start: runs the gateway until a signal ends it.
-import { parseArgs } from 'node:util'
+// sluice start: runs a gateway until a signal or a fault ends it.
+import { createHash } from 'node:crypto'
+import { watchConfig } from '../../config/watch.ts'
 import { startGateway } from '../container.ts'
+import type { Gateway } from '../container.ts'
 import { createLogger } from '../log.ts'
+import type { Logger } from '../log.ts'
+import { configOption, defineCommand, exits } from './command.ts'
 
-/** Runs until SIGTERM or SIGINT. */
-export async function start(args: string[]): Promise<void> {
-  const { values } = parseArgs({ args, options: { config: { type: 'string', default: './gateway.yaml' } } })
-  const gateway = await startGateway({ config: values.config, log: createLogger({ pretty: process.stderr.isTTY }) })
-  process.stdout.write(`sluice is ready: ${gateway.url}${gateway.adminUrl ? ` (admin ${gateway.adminUrl})` : ''}\n`)
-  const stop = (): void => void gateway.close({ drain: true }).then(() => process.exit(0))
-  process.once('SIGTERM', stop)
-  process.once('SIGINT', stop)
-  process.on('SIGHUP', () => void gateway.reload('SIGHUP'))
+/** The key that the shipped gateway.yaml declares, for trying out. */
+const demoKey = 'sk-demo-alice-000000000000'
+/** What may follow the drain itself: settling, writing, closing. Then the process ends, whatever is left. */
+const farewellMs = 15_000
+
+export const start = defineCommand({
+  name: 'start',
+  summary: 'runs the gateway until SIGTERM or SIGINT',
+  options: configOption,
+  notes: `
+SIGTERM, SIGINT  ends it: requests under way may finish within limits.drain_timeout; a second one does not wait for them
+SIGHUP           reads the file again, as does saving it; a file with problems changes nothing
+The line on standard output that says "ready" names the addresses. The log is on standard error.`,
+  async run({ config: file }) {
+    const log = createLogger({ pretty: process.stderr.isTTY })
+    const stops = new Stops(log)
+    const gateway = await startGateway({ config: file, log })
+    announce(gateway, log)
+    const watch = watchConfig(file, { hash: gateway.config.hash, onChange: () => void gateway.reload('file changed') })
+    process.on('SIGHUP', () => void gateway.reload('SIGHUP'))
+    const reason = await stops.first
+    watch.close()
+    log.info('the gateway stops', { reason })
+    return stop(gateway, stops, log)
+  }
+})
+
+function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
+  const { admin } = config.settings
+  const unguarded = admin?.token === ''
+  const notes = adminUrl === undefined ? '' : ` (admin ${adminUrl}${unguarded ? ', loopback only: admin.token is empty' : ''})`
+  const lines = [`sluice is ready: ${url}${notes}`]
+  const demo = createHash('sha256').update(demoKey).digest()
+  if (config.keys.some(({ sha256 }) => sha256.equals(demo))) {
+    const [model] = config.models.keys()
+    const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] })
+    lines.push(`try: curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' -d '${body}'`)
+    log.warn('the demo key is in use: everybody knows it')
+  }
+  process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+/** Drains and closes; the store is closed also when somebody is in a hurry. */
+async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number> {
+  const { drainTimeout } = gateway.config.settings.limits
+  let hurried = false
+  // Whatever went wrong may have left something that never ends.
+  const deadline = setTimeout(() => {
+    log.error('the gateway could not be closed in time: the next start mends its books')
+    process.exit(exits.failed)
+  }, drainTimeout + farewellMs)
+  void stops.second.then((reason) => {
+    hurried = true
+    log.warn('the gateway stops at once', { reason })
+    void gateway.close()
+  })
+  const { cut } = await gateway.close({ drain: true })
+  clearTimeout(deadline)
+  log.info('the gateway has stopped', { cut })
+  if (stops.fault) return exits.failed
+  return hurried ? exits.interrupted : exits.ok
+}
+
+/** Reasons to stop, from the moment this is made: signals, and faults that nothing caught. */
+class Stops {
+  /** Resolves with the first reason, and with the first signal after it. */
+  readonly first: Promise<string>
+  readonly second: Promise<string>
+  /** One of them was a fault. */
+  fault = false
+
+  constructor(log: Logger) {
+    const [first, second] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()]
+    this.first = first.promise
+    this.second = second.promise
+    let stopping = false
+    const stop = (reason: string): void => {
+      if (stopping) second.resolve(reason)
+      stopping = true
+      first.resolve(reason)
+    }
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal))
+    // Rejections that nobody handles arrive here too.
+    process.on('uncaughtException', (error, origin) => {
+      log.error('a fault that nothing caught: the gateway stops', { origin, error: error.stack ?? String(error) })
+      this.fault = true
+      stopping = true
+      first.resolve(origin)
+    })
+  }
 }

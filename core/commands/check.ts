@@ -1,0 +1,34 @@
+// sluice check: says everything that is wrong with a configuration, without starting anything.
+import { plugins } from '../../plugins/index.ts'
+import { ConfigError, readConfig } from '../configuration.ts'
+import type { Config } from '../settings.ts'
+import { configOption, defineCommand, exits, jsonOption } from './command.ts'
+
+export const check = defineCommand({
+  name: 'check',
+  summary: 'says everything that is wrong with the configuration',
+  options: { ...configOption, ...jsonOption },
+  notes: `
+Prints a line for each problem, file:line:column and what to do, and exits with 2. Opens nothing, so it can run
+beside the gateway.
+The file needs the environment that it will run in, as it may ask for variables.`,
+  run({ config: file, json }) {
+    const print = (text: string, value: object): void => void process.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
+    try {
+      const config = readConfig({ file, env: process.env, plugins })
+      const sizes = sizesOf(config)
+      const summary = Object.entries(sizes).map(([noun, count]) => `${count} ${count === 1 ? noun.slice(0, -1) : noun}`).join(', ')
+      print(`${file} is right: ${summary}; SHA-256 ${config.hash}`, { ok: true, file, hash: config.hash, ...sizes, problems: [] })
+      return exits.ok
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      const { problems } = error
+      print(problems.map(({ place, message }) => `${place} ${message}`).join('\n'), { ok: false, file, problems })
+      return exits.invalid
+    }
+  }
+})
+
+function sizesOf({ channels, models, tenants, keys }: Config): Record<string, number> {
+  return { channels: channels.size, models: models.size, tenants: tenants.size, keys: keys.length }
+}

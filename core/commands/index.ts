@@ -1,0 +1,76 @@
+// The commands of the program, and the way from a command line to one of them and its exit code.
+import { ConfigError } from '../configuration.ts'
+import { GatewayError } from '../errors.ts'
+import { suggestion } from '../suggest.ts'
+import { version } from '../version.ts'
+import { check } from './check.ts'
+import { exits, UsageError } from './command.ts'
+import type { Command } from './command.ts'
+import { commandHelp, programHelp } from './help.ts'
+import { createKey, listKeys, revokeKey } from './keys.ts'
+import { start } from './start.ts'
+
+const commands: readonly Command[] = [start, check, createKey, listKeys, revokeKey]
+
+/** Runs what a command line says; resolves with the exit code. Never rejects: what goes wrong is said on standard error. */
+export async function run(args: readonly string[]): Promise<number> {
+  let command: Command | undefined
+  try {
+    if (args[0] === 'version' || args[0] === '--version') return say(version)
+    const words = leadingWords(args)
+    if (args[0] === 'help' || args.includes('--help') || args.includes('-h')) return say(helpOn(words))
+    command = commandOf(words)
+    return await command.run(args.slice(command.name.split(' ').length))
+  } catch (error) {
+    return explain(error, command)
+  }
+}
+
+function say(text: string): number {
+  process.stdout.write(`${text}\n`)
+  return exits.ok
+}
+
+/** What may name a command: everything before the first option, without the word help. */
+function leadingWords(args: readonly string[]): readonly string[] {
+  const words = args[0] === 'help' ? args.slice(1) : args
+  const option = words.findIndex((word) => word.startsWith('-'))
+  return option === -1 ? words : words.slice(0, option)
+}
+
+/** @throws UsageError when there is no such command */
+function commandOf(words: readonly string[]): Command {
+  const command = commands.find(({ name }) => name === words.slice(0, name.split(' ').length).join(' '))
+  if (command) return command
+  const [first, second] = words
+  const group = commands.map(({ name }) => name).filter((name) => name.startsWith(`${first} `))
+  if (first === undefined) throw new UsageError(`a command is missing${suggestion('', listed)}`)
+  if (group.length === 0) throw new UsageError(`there is no command "${first}"${suggestion(first, listed)}`)
+  throw new UsageError(second === undefined ? `${first} is half a command: known are ${group.join(', ')}` : `there is no command "${first} ${second}"${suggestion(`${first} ${second}`, group)}`)
+}
+
+const listed = [...commands.map(({ name }) => name), 'help', 'version']
+
+/** Of one command, of all that begin with a word, or of the program. */
+function helpOn(words: readonly string[]): string {
+  if (words.length === 0) return programHelp(commands)
+  const group = commands.filter(({ name }) => name.startsWith(`${words.join(' ')} `))
+  return group.length > 0 ? group.map(commandHelp).join('\n\n') : commandHelp(commandOf(words))
+}
+
+function explain(error: unknown, command: Command | undefined): number {
+  const complain = (text: string): void => void process.stderr.write(`${text}\n`)
+  const name = command ? `sluice ${command.name}` : 'sluice'
+  if (error instanceof ConfigError) {
+    for (const { place, message } of error.problems) complain(`${place} ${message}`)
+    return exits.invalid
+  }
+  if (error instanceof UsageError) {
+    complain(`${name}: ${error.message}\nSee: sluice help${command ? ` ${command.name}` : ''}`)
+    return exits.invalid
+  }
+  // What was thrown on purpose is a plain Error or one of ours; of anything else the stack is wanted.
+  const forPeople = error instanceof GatewayError || (error instanceof Error && error.constructor === Error)
+  complain(`${name}: ${forPeople ? error.message : error instanceof Error ? error.stack : String(error)}`)
+  return exits.failed
+}
