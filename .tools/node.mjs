@@ -1,0 +1,126 @@
+// Runs `node <arguments>` with a Node that can run this project and with its dependencies installed; both are fetched when missing.
+// Plain JavaScript for Node 16 and later, as it is what an older Node runs. Called by the scripts of package.json:
+//   node .tools/node.mjs [--install FOLDER]… <file or node option> [arguments]
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const cache = join(root, '.cache')
+/** What the code needs, and what is fetched where it is missing. */
+const oldest = [24, 16]
+const fetched = '24.21.0'
+
+const args = process.argv.slice(2)
+const folders = [root]
+while (args[0] === '--install') folders.push(join(root, args.splice(0, 2)[1]))
+
+const node = suffices(process.versions.node) ? process.execPath : fetchedNode()
+const env = { ...process.env, PATH: dirname(node) + delimiter + (process.env.PATH || '') }
+env.NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE || join(cache, 'compile')
+for (const folder of folders) installDependencies(folder)
+run(args)
+
+function suffices(version) {
+  const [major, minor] = version.split('.').map(Number)
+  return major > oldest[0] || (major === oldest[0] && minor >= oldest[1])
+}
+
+/** The Node in .cache, put there by npm on first use: npm checks it against the registry's digest. */
+function fetchedNode() {
+  const platform = process.platform === 'win32' ? 'win' : process.platform
+  // Apple silicon has a name of its own in the registry.
+  const name = `node-${platform === 'darwin' && process.arch === 'arm64' ? 'bin-' : ''}${platform}-${process.arch}`
+  const prefix = join(cache, 'node')
+  const file = join(prefix, 'node_modules', name, 'bin', platform === 'win' ? 'node.exe' : 'node')
+  if (works(file)) return file
+  alone(() => {
+    if (works(file)) return
+    say(`This needs Node ${oldest.join('.')} or later and runs on ${process.versions.node}: fetching Node ${fetched} into .cache/node …`)
+    mkdirSync(prefix, { recursive: true })
+    const done = npm(['install', '--prefix', prefix, '--no-save', '--no-package-lock', '--no-fund', '--no-audit', '--loglevel=error', `${name}@${fetched}`], root, process.env)
+    if (!done || !works(file)) fail(`Node ${fetched} could not be had from npm for ${process.platform} ${process.arch}. Install Node 24 (https://nodejs.org) and try again.`)
+  })
+  return file
+}
+
+function works(file) {
+  const { stdout } = existsSync(file) ? spawnSync(file, ['--version'], { encoding: 'utf8' }) : { stdout: '' }
+  return suffices(String(stdout).trim().replace('v', ''))
+}
+
+/** Brings node_modules of a folder to what its lock file says. */
+function installDependencies(folder) {
+  if (isInstalled(folder)) return
+  alone(() => {
+    if (isInstalled(folder)) return
+    say(`Installing dependencies (npm ci${folder === root ? '' : ` in ${folder.slice(root.length + 1)}`}) …`)
+    if (!npm(['ci', '--no-fund', '--no-audit', '--loglevel=error'], folder, env)) fail(`npm ci failed in ${folder}: its messages stand above.`)
+  })
+}
+
+/** npm writes both files together when it installs; a lock file that came later is from elsewhere. */
+function isInstalled(folder) {
+  const installed = join(folder, 'node_modules', '.package-lock.json')
+  return existsSync(installed) && statSync(installed).mtimeMs >= statSync(join(folder, 'package-lock.json')).mtimeMs - 2000
+}
+
+/** Runs npm on the Node that `env` finds first; what it prints is no output of ours, so it goes to standard error. */
+function npm(parameters, cwd, env) {
+  const cli = process.env.npm_execpath
+  const options = { cwd, env, stdio: ['ignore', 2, 2] }
+  const { status } = cli && cli.endsWith('.js')
+    ? spawnSync('node', [cli, ...parameters], options)
+    : spawnSync('npm', parameters, { ...options, shell: process.platform === 'win32' })
+  return status === 0
+}
+
+/** Two commands started together do not install into each other's way. */
+function alone(work) {
+  const lock = join(cache, 'install.lock')
+  mkdirSync(cache, { recursive: true })
+  while (!take(lock)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  work()
+  rmSync(lock, { force: true })
+}
+
+function take(lock) {
+  try {
+    writeFileSync(lock, String(process.pid), { flag: 'wx' })
+    return true
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error
+  }
+  try {
+    const owner = Number(readFileSync(lock, 'utf8'))
+    if (owner > 0) process.kill(owner, 0)
+  } catch (error) {
+    // Its owner is gone, so it holds nothing any more.
+    if (error.code === 'ESRCH') rmSync(lock, { force: true })
+  }
+  return false
+}
+
+/** Ends as the child ends. */
+function run(parameters) {
+  const child = spawn(node, parameters, { stdio: 'inherit', env })
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
+    process.on(signal, () => {
+      // A terminal has sent its Ctrl-C to the child too, for which a second one would mean "at once".
+      if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal)
+    })
+  }
+  child.on('error', (error) => fail(`${node} could not be run: ${error.message}`))
+  child.on('exit', (code, signal) => process.exit(code === null ? 128 + (constants.signals[signal] || 0) : code))
+}
+
+function say(text) {
+  process.stderr.write(`${text}\n`)
+}
+
+function fail(text) {
+  say(text)
+  process.exit(1)
+}
