@@ -2,8 +2,8 @@
 import { GatewayError } from '../core/contract.ts'
 import type { RequestBody } from '../core/body.ts'
 
-/** Fields by which clients of the various protocols limit the output. */
-const limitFields = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const
+/** Fields by which clients of the various protocols limit the output; the first is for clients that give none. */
+export const limitFields = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const
 
 /** Largest limit taken seriously, and the most answers to one request. */
 const largestLimit = 2 ** 31 - 1

@@ -25,7 +25,9 @@ export interface Terms {
 /** What is known of a request before it is answered. */
 export interface Bound {
   input: number
+  /** Of each answer, and how many answers. */
   output: number
+  count: number
   amount: bigint
 }
 
@@ -40,10 +42,30 @@ export function termsOf({ price = free, contextWindow = Infinity, maxOutputToken
 export function boundOf(body: RequestBody, terms: Terms, estimate: 'worst' | 'typical', defaultOutput: number): Bound {
   const count = answers(body)
   const input = Math.min(inputTokens(body, estimate), terms.contextWindow)
-  const output = Math.min(outputLimit(body) ?? defaultOutput, terms.maxOutputTokens) * count
-  // The same arithmetic as the settlement's, so that what stays within the bound never costs more than it.
-  const amount = costOf({ ...noUsage, [terms.input]: input, [terms.output]: output, request: 1, image: count }, terms.price)
-  return { input, output, amount }
+  const output = Math.min(outputLimit(body) ?? defaultOutput, terms.maxOutputTokens)
+  return { input, output, count, amount: amountOf(terms, input, output, count) }
+}
+
+/**
+ * As much of a bound as `left` pays for, at least one token of output; the bound itself when that is all of it, or when
+ * not even one is left for. All of `left` is held then, so that nobody is let in on what lies between two tokens.
+ */
+export function within(left: bigint | undefined, bound: Bound, terms: Terms): Bound {
+  if (left === undefined || left >= bound.amount) return bound
+  const { input, count } = bound
+  let enough = 0
+  let tooMuch = bound.output
+  while (tooMuch - enough > 1) {
+    const middle = Math.floor((enough + tooMuch) / 2)
+    if (amountOf(terms, input, middle, count) <= left) enough = middle
+    else tooMuch = middle
+  }
+  return enough === 0 ? bound : { input, output: enough, count, amount: left }
+}
+
+/** The same arithmetic as the settlement's, so that what stays within the bound never costs more than it. */
+function amountOf(terms: Terms, input: number, output: number, count: number): bigint {
+  return costOf({ ...noUsage, [terms.input]: input, [terms.output]: output * count, request: 1, image: count }, terms.price)
 }
 
 function dearest(price: Price, classes: readonly PricedClass[]): PricedClass {

@@ -1,12 +1,15 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
 import { definePlugin, GatewayError } from '../../core/contract.ts'
+import type { Attempt } from '../../core/contract.ts'
 import { caller, charge, slot, usage } from '../../core/slots.ts'
-import { inputTokens } from '../estimate.ts'
-import { boundOf, termsOf } from './bound.ts'
+import { inputTokens, limitFields } from '../estimate.ts'
+import { boundOf, termsOf, within } from './bound.ts'
 import { settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 
 const held = slot<Hold>('reservation')
+/** Output tokens that the budget still allows each answer, where that is less than was asked for. */
+const clamped = slot<number>('clamped output')
 
 /** How often a stream tells the ledger how far it is, in events: about tokens. A crash charges at most this much less. */
 const deliveryStep = 64
@@ -28,12 +31,19 @@ export default definePlugin({
       minimum: 1,
       default: 4096,
       description: 'Output tokens held when a request does not limit its output by itself; the maximum of the model still holds.'
+    },
+    clamp_output: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Near the end of a budget, let a request have as much output as is left for it, instead of refusing it. ' +
+        'The reply says how much in `X-Sluice-Max-Output`.'
     }
   },
   needs: [caller],
   awaits: [usage],
   provides: [charge],
-  setup({ estimate, default_output }, { catalogue, services }) {
+  setup({ estimate, default_output, clamp_output }, { catalogue, services }) {
     const terms = new Map([...catalogue.models.values()].map((model) => [model.name, termsOf(model)]))
     return {
       onRequest(exchange) {
@@ -41,15 +51,24 @@ export default definePlugin({
         const { scopes } = exchange.get(caller)
         const term = terms.get(exchange.model)
         if (!term) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it can not be used.`)
-        const bound = boundOf(exchange.body, term, estimate, default_output)
+        const whole = boundOf(exchange.body, term, estimate, default_output)
+        const bound = clamp_output ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term) : whole
+        if (bound !== whole) {
+          exchange.set(clamped, bound.output)
+          exchange.setHeader('X-Sluice-Max-Output', String(bound.output))
+        }
+        const { endpoint } = exchange.request
         const reservation = services.ledger.reserve({
           requestId: exchange.id,
           scopes,
           amount: bound.amount,
           model: exchange.model,
           price: term.price,
-          estimate: { input: inputTokens(exchange.body, 'typical'), maxOutput: bound.output },
-          time: exchange.receivedAt
+          estimate: { input: inputTokens(exchange.body, 'typical'), maxOutput: bound.output * bound.count },
+          time: exchange.receivedAt,
+          endpoint: endpoint.name,
+          clientProtocol: endpoint.protocol,
+          streamed: exchange.streaming
         })
         const hold = { reservation, price: term.price }
         exchange.set(held, hold)
@@ -59,6 +78,8 @@ export default definePlugin({
 
       onAttempt(exchange, attempt) {
         exchange.find(held)?.reservation.dispatched(attempt.channel.name)
+        const most = exchange.find(clamped)
+        if (most !== undefined) limitOutput(attempt, most)
       },
 
       onResponse(exchange, { streaming }) {
@@ -74,3 +95,10 @@ export default definePlugin({
     }
   }
 })
+
+/** Lowers the limits that the client gave, or gives one where it gave none. */
+function limitOutput({ body }: Attempt, most: number): void {
+  const { lens } = body.original
+  const given = limitFields.filter((field) => lens.number(field) !== undefined)
+  for (const field of given.length > 0 ? given : [limitFields[0]]) body.set(field, Math.min(lens.number(field) ?? most, most))
+}

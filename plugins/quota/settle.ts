@@ -8,10 +8,18 @@ import type { AttemptCost, Reservation } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/usage.ts'
 import { inputTokens } from '../estimate.ts'
 
+/** A million dollars: counts that make one exchange dearer than this are a broken upstream's, and would lock every budget. */
+const incredible = 10n ** 15n
+
 /** A reservation with the price it was made at; no reload changes it. */
 export interface Hold {
   reservation: Reservation
   price: Price
+}
+
+/** Usage with what it costs. */
+interface Priced extends MeteredUsage {
+  amount: bigint
 }
 
 /**
@@ -23,10 +31,10 @@ export function settle(exchange: Exchange, { reservation, price }: Hold, outcome
   const last = sent.at(-1)
   const metered = last && chargeable(exchange, last, outcome)
   if (!metered) return reservation.void(costsOf(exchange, sent, price))
-  const amount = costOf(metered.usage, price)
-  exchange.set(charge, { amount, reserved: reservation.amount, priceVersion: price.version, source: metered.source })
+  const { usage, amount, source } = priced(exchange, metered, price)
+  exchange.set(charge, { amount, reserved: reservation.amount, priceVersion: price.version, source })
   const costs = costsOf(exchange, sent.slice(0, -1), price)
-  return reservation.settle({ usage: metered.usage, amount, source: metered.source, channel: last.channel.name, ...(costs && { costs }) })
+  return reservation.settle({ usage, amount, source, channel: last.channel.name, ...(costs && { costs }) })
 }
 
 /**
@@ -36,17 +44,30 @@ export function settle(exchange: Exchange, { reservation, price }: Hold, outcome
 function chargeable(exchange: Exchange, { usage }: Attempt, { kind, bytes }: Outcome): MeteredUsage | undefined {
   // A whole answer that nobody counted: a missing number is not zero.
   if (!usage) return kind === 'completed' ? { usage: { ...promptOf(exchange), output: Math.ceil(bytes / 3) }, source: 'estimated' } : undefined
-  // A failure that showed the client nothing is charged only when the upstream itself has counted it.
-  return kind === 'failed' && bytes === 0 && usage.source !== 'upstream' ? undefined : usage
+  // Whoever was shown nothing pays only what the upstream itself has counted to the end.
+  return kind !== 'completed' && bytes === 0 && usage.source !== 'upstream' ? undefined : usage
 }
 
 /** Rows for attempts that were sent and are not the charge itself; undefined when there are none. */
 function costsOf(exchange: Exchange, attempts: readonly Attempt[], price: Price): AttemptCost[] | undefined {
   if (attempts.length === 0) return undefined
   return attempts.map((attempt) => {
-    const { usage, source } = attempt.usage ?? { usage: mayBeBilled(attempt) ? promptOf(exchange) : noUsage, source: 'estimated' }
-    return { attempt: attempt.number, channel: attempt.channel.name, usage, amount: costOf(usage, price), source }
+    const { number, channel } = attempt
+    if (!attempt.usage && !mayBeBilled(attempt)) return { attempt: number, channel: channel.name, usage: noUsage, amount: 0n, source: 'estimated' }
+    const metered = attempt.usage ?? { usage: promptOf(exchange), source: 'estimated' }
+    return { attempt: number, channel: channel.name, ...priced(exchange, metered, price) }
   })
+}
+
+/** The price applied. A call is a unit of its own where the price has one for it. */
+function priced(exchange: Exchange, { usage, source }: MeteredUsage, price: Price): Priced {
+  const call = price.perMillion.request === undefined ? {} : { request: 1 }
+  const units = { ...usage, ...call }
+  const amount = costOf(units, price)
+  if (amount <= incredible) return { usage: units, amount, source }
+  exchange.log.error('an upstream reported a usage that can not be true: the prompt is charged instead', { usage })
+  const prompt = { ...promptOf(exchange), ...call }
+  return { usage: prompt, amount: costOf(prompt, price), source: 'estimated' }
 }
 
 /** An upstream that took the request and then failed has read the prompt; one that refused it or was not reached has not. */
