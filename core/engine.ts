@@ -1,6 +1,7 @@
 // Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
 import { attemptAnswer, clientClosed } from './attempts.ts'
-import { readBody, RequestBody } from './body.ts'
+import { readBody } from './body-reader.ts'
+import { RequestBody } from './body.ts'
 import type { BodyMemory } from './body.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming } from './client.ts'
@@ -154,7 +155,7 @@ export class Engine {
 
   #read(incoming: Incoming, exchange: LiveExchange): Promise<RequestBody> | RequestBody {
     if (exchange.request.endpoint.method !== 'POST') return RequestBody.none
-    const { memory } = this.#parts
+    const { memory, watchdog } = this.#parts
     const { limits } = exchange
     const { headers } = incoming
     const encoding = String(headers['content-encoding'] ?? 'identity')
@@ -166,12 +167,11 @@ export class Engine {
       throw new GatewayError('unsupported_media_type', `This endpoint takes application/json, not ${type.slice(0, 100)}.`)
     }
     const declared = headers['content-length']
-    return readBody(incoming.body, declared === undefined ? undefined : Number(declared), { size: limits.jsonBody, time: limits.clientBody }, memory).then(
-      ({ bytes, held }) => {
-        exchange.heldBytes = held
-        return RequestBody.json(bytes)
-      }
-    )
+    const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }
+    return readBody(incoming.body, declared === undefined ? undefined : Number(declared), bounds).then(({ bytes, held }) => {
+      exchange.heldBytes = held
+      return RequestBody.json(bytes)
+    })
   }
 }
 

@@ -1,0 +1,111 @@
+// Reads a request body off the connection, within bounds of size, time and memory.
+import type { Readable } from 'node:stream'
+import type { BodyMemory } from './body.ts'
+import { GatewayError } from './errors.ts'
+import type { Watchdog, Watched } from './watchdog.ts'
+
+const slowestBytesPerMs = 1.024
+
+/** What a body may take. */
+export interface BodyBounds {
+  /** Bytes of one body. */
+  size: number
+  /** Milliseconds for the body, plus a second for each KiB that has arrived. */
+  time: number
+  memory: BodyMemory
+  watchdog: Watchdog
+}
+
+/** A body that has been read, and the bytes it occupies in the {@link BodyMemory}; whoever gets it gives them back. */
+export interface ReadBody {
+  bytes: Buffer
+  held: number
+}
+
+/**
+ * Reads a whole body. With a `content-length` its memory is taken before the first byte is read; without one as they come.
+ * @throws GatewayError `request_too_large`, `overloaded`, `request_timeout`, or `client_closed` when it ends early
+ */
+export function readBody(source: Readable, declared: number | undefined, bounds: BodyBounds): Promise<ReadBody> {
+  return new Promise((resolve, reject) => new BodyReader(source, declared, bounds, resolve, reject))
+}
+
+class BodyReader implements Watched {
+  readonly #source: Readable
+  readonly #bounds: BodyBounds
+  readonly #resolve: (body: ReadBody) => void
+  readonly #reject: (error: GatewayError) => void
+  readonly #startedAt = performance.now()
+  readonly #chunks: Buffer[] = []
+  #length = 0
+  #held = 0
+
+  constructor(
+    source: Readable,
+    declared: number | undefined,
+    bounds: BodyBounds,
+    resolve: (body: ReadBody) => void,
+    reject: (error: GatewayError) => void
+  ) {
+    this.#source = source
+    this.#bounds = bounds
+    this.#resolve = resolve
+    this.#reject = reject
+    if (declared !== undefined && declared > bounds.size) this.#refuse(this.#tooLarge())
+    else if (declared === undefined || this.#hold(declared)) {
+      bounds.watchdog.add(this)
+      source.on('data', this.#onData).on('end', this.#onEnd).on('error', this.#onLost).on('close', this.#onLost)
+    }
+  }
+
+  check(now: number): void {
+    const allowed = this.#bounds.time + this.#length / slowestBytesPerMs
+    if (now - this.#startedAt > allowed) this.#refuse(new GatewayError('request_timeout', 'The request body did not arrive in time.'))
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    this.#length += chunk.length
+    if (this.#length > this.#bounds.size) return this.#refuse(this.#tooLarge())
+    // A body of unknown length takes memory as it grows, twice as much each time.
+    const more = Math.min(Math.max(chunk.length, this.#length), this.#bounds.size - this.#held)
+    if (this.#length > this.#held && !this.#hold(more)) return
+    this.#chunks.push(chunk)
+  }
+
+  readonly #onEnd = (): void => {
+    this.#stop()
+    this.#bounds.memory.give(this.#held - this.#length)
+    const [first] = this.#chunks
+    const bytes = this.#chunks.length === 1 ? first! : Buffer.concat(this.#chunks, this.#length)
+    this.#resolve({ bytes, held: this.#length })
+  }
+
+  readonly #onLost = (): void => this.#refuse(new GatewayError('client_closed', 'The client left before its request body was complete.'))
+
+  #hold(bytes: number): boolean {
+    if (this.#bounds.memory.take(bytes)) {
+      this.#held += bytes
+      return true
+    }
+    this.#refuse(new GatewayError('overloaded', 'Too many request bodies are being handled. Try again shortly.', { retryAfterMs: 1000 }))
+    return false
+  }
+
+  #refuse(error: GatewayError): void {
+    this.#stop()
+    this.#bounds.memory.give(this.#held)
+    // What still comes is the server's to drain or cut; an error on the way there is of no interest any more.
+    this.#source.on('error', () => {})
+    this.#source.pause()
+    this.#reject(error)
+  }
+
+  #stop(): void {
+    this.#bounds.watchdog.delete(this)
+    this.#source.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onLost).off('close', this.#onLost)
+  }
+
+  #tooLarge(): GatewayError {
+    return new GatewayError('request_too_large', `The request body is larger than ${this.#bounds.size} bytes, the limit for this kind of request.`)
+  }
+}

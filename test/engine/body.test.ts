@@ -1,0 +1,88 @@
+// Request bodies are read within their bounds of size, time and memory, however they are framed.
+import t from 'tap'
+import { connect } from '../kit/client.ts'
+import { gateway, testKey, testModel } from '../kit/gateway.ts'
+import { Upstream } from '../kit/upstream.ts'
+import { chatAnswer } from '../kit/workbench.ts'
+
+const start = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: application/json\r\n`
+const body = (size: number): string => {
+  const text = `{"model":"${testModel}","messages":[{"role":"user","content":"`
+  return `${text}${'x'.repeat(size - text.length - 4)}"}]}`
+}
+const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
+
+t.test('a body of the largest size passes, one byte more is refused before it is read', async (t) => {
+  const upstream = await Upstream.start(t)
+  const running = await gateway(t, { limits: { json_body: '64KiB' } }, { upstreams: { up: upstream } })
+  for (const chunked of [false, true]) {
+    const send = async (text: string, declared = text.length): Promise<number> => {
+      const client = await connect(t, running.url)
+      if (chunked) client.write(`${start}transfer-encoding: chunked\r\n\r\n${chunk(text.slice(0, 1000))}${chunk(text.slice(1000))}0\r\n\r\n`)
+      else client.write(`${start}content-length: ${declared}\r\n\r\n${text}`)
+      const { status, text: reply } = await client.reply()
+      if (status !== 200) t.match(JSON.parse(reply), { error: { code: 'request_too_large', message: /65536 bytes/ } })
+      return status
+    }
+    upstream.json(chatAnswer())
+    t.equal(await send(body(64 * 1024)), 200)
+    t.equal(await send(body(64 * 1024 + 1)), 413)
+    if (!chunked) t.equal(await send('', 10 * 1024 ** 3), 413, 'ten gigabytes are refused by their announcement')
+  }
+  t.equal(upstream.requests.length, 2)
+})
+
+t.test('a body that comes too slowly is given up', async (t) => {
+  const running = await gateway(t, { limits: { client_body: '300ms' } })
+  for (const framing of ['content-length: 1000\r\n\r\n{', 'transfer-encoding: chunked\r\n\r\n1\r\n{\r\n']) {
+    const client = await connect(t, running.url)
+    const began = performance.now()
+    client.write(start + framing)
+    const { status, text } = await client.reply()
+    t.match([status, JSON.parse(text)], [408, { error: { code: 'request_timeout' } }])
+    t.ok(performance.now() - began < 2000)
+  }
+})
+
+t.test('a slow body that keeps coming is waited for', async (t) => {
+  const upstream = await Upstream.start(t)
+  const running = await gateway(t, { limits: { client_body: '300ms' } }, { upstreams: { up: upstream } })
+  upstream.json(chatAnswer())
+  const text = body(4000)
+  const client = await connect(t, running.url)
+  client.write(`${start}content-length: ${text.length}\r\n\r\n`)
+  for (let at = 0; at < text.length; at += 1000) {
+    client.write(text.slice(at, at + 1000))
+    await new Promise((resolve) => setTimeout(resolve, 150))
+  }
+  t.equal((await client.reply()).status, 200)
+  t.equal(upstream.requests[0]!.body.toString(), text)
+})
+
+t.test('bodies that would not fit in memory together are refused, and the memory comes back', async (t) => {
+  const upstream = await Upstream.start(t)
+  const running = await gateway(t, { limits: { body_memory: '256KiB', client_body: '500ms' } }, { upstreams: { up: upstream } })
+  const holding = await Promise.all(Array.from({ length: 4 }, () => connect(t, running.url)))
+  for (const client of holding) client.write(`${start}content-length: 65536\r\n\r\n{`)
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  const refused = await running.chat()
+  t.match([refused.status, refused.json().error.code], [503, 'overloaded'])
+  t.ok(refused.headers['retry-after'])
+  await Promise.all(holding.map((client) => client.reply()))
+  upstream.json(chatAnswer())
+  t.equal((await running.chat()).status, 200)
+})
+
+t.test('what is not JSON by its own account is refused', async (t) => {
+  const running = await gateway(t)
+  for (const [headers, status, code] of [
+    [{ 'content-type': 'text/plain' }, 415, 'unsupported_media_type'],
+    [{ 'content-type': 'multipart/form-data; boundary=x' }, 415, 'unsupported_media_type'],
+    [{ 'content-type': 'application/json', 'content-encoding': 'gzip' }, 415, 'unsupported_media_type']
+  ] as const) {
+    const reply = await running.ask({ path: '/v1/chat/completions', headers, body: Buffer.from('{"model":"demo"}') })
+    t.match([reply.status, reply.json().error.code], [status, code])
+  }
+  const plus = await running.ask({ path: '/v1/chat/completions', headers: { 'content-type': 'application/vnd.api+json' }, body: Buffer.from('{"model":"demo","messages":[{"role":"user","content":"x"}]}') })
+  t.equal(plus.status, 200)
+})
