@@ -113,7 +113,9 @@ export class Metrics implements PluginMetrics {
 
   /** All metrics, with those of the process, in OpenMetrics or in Prometheus' text format as an Accept header has it. */
   async expose(accept = ''): Promise<{ contentType: string; text: string }> {
-    const text = await Registry.merge([this.#registry, registryOfProcess()]).metrics()
+    const rendered = await Registry.merge([this.#registry, registryOfProcess()]).metrics()
+    // The library's spelling of what is no number is its own.
+    const text = rendered.replaceAll(' Nan\n', ' NaN\n')
     return accept.includes('application/openmetrics-text')
       ? { contentType: Registry.OPENMETRICS_CONTENT_TYPE, text: openMetrics(text) }
       : { contentType: Registry.PROMETHEUS_CONTENT_TYPE, text }
@@ -230,5 +232,5 @@ function registryOfProcess(): Registry {
 
 /** The same in OpenMetrics 1.0: the family of a counter is named without `_total`, there are no empty lines, and an end. */
 function openMetrics(text: string): string {
-  return `${text.replace(/^(# HELP \S+)_total /gm, '$1 ').replace(/^(# TYPE \S+)_total counter$/gm, '$1 counter').replace(/\n{2,}/g, '\n')}# EOF\n`
+  return `${text.replace(/^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm, '# HELP $1 $2\n# TYPE $1 counter').replace(/\n{2,}/g, '\n')}# EOF\n`
 }
