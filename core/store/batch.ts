@@ -16,11 +16,11 @@ export interface Batch {
   moves: (string | bigint)[]
   /** Per budget that changed: limit, scope, window. */
   limits: (string | bigint | null)[]
-  /** Per hold: the columns of {@link holdColumns}. */
-  opened: Value[]
   /** Per hold that went on: channel, delivered units, id. */
   touched: Value[]
-  /** Ids of holds that ended. */
+  /** Per hold: the columns of {@link holdColumns}; it replaces a row that has its id. */
+  opened: Value[]
+  /** Ids of holds that ended and were not replaced. */
   closed: number[]
   /** Per journal row: the columns of {@link entryColumns}. */
   entries: Value[]

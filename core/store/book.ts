@@ -27,7 +27,6 @@ export class Book implements Ledger {
   readonly #live = new Map<string, Hold>()
   /** Cells ahead of their balance on disk. */
   readonly #moved: Cell[] = []
-  #lastId = 0
 
   /** `now` decides only which windows {@link Book.balances} calls current. */
   constructor(writer: Writer, { balances, prices }: Snapshot, now: () => number) {
@@ -49,8 +48,9 @@ export class Book implements Ledger {
     const purse = this.#purse(request.scopes, time)
     if (!this.#knownPrices.has(price)) this.#learn(price)
     purse.hold(amount)
-    const hold = new Hold(++this.#lastId, request, purse, draft.durable, this)
+    const hold = new Hold(request, purse, draft.durable, this)
     this.#live.set(name, hold)
+    this.#writer.exchanges++
     draft.opened.push(hold)
     draft.count()
     this.#writer.wake()
@@ -95,6 +95,7 @@ export class Book implements Ledger {
   end(hold: Hold, amount: bigint): Promise<void> {
     const { draft } = this.#writer
     hold.purse.post(hold.amount, amount)
+    this.#writer.exchanges--
     draft.ended.push(hold)
     draft.count()
     this.#writer.wake()

@@ -88,8 +88,8 @@ export class Committer {
 
   #holds({ opened, touched, closed }: Batch, boot: number): void {
     const { open, touch, close } = this.#sql
-    for (let i = 0; i < opened.length; i += holdColumns.length) open.run(...opened.slice(i, i + holdColumns.length), boot)
     forEach(touched, 3, touch)
+    for (let i = 0; i < opened.length; i += holdColumns.length) open.run(...opened.slice(i, i + holdColumns.length), boot)
     for (const id of closed) close.run(id)
   }
 
@@ -134,8 +134,8 @@ function forEach(values: readonly Value[], width: number, statement: Statement):
 }
 
 function prepare(database: Database) {
-  const insert = (table: string, columns: readonly string[], conflict = ''): Statement =>
-    database.prepare(`INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')}) ${conflict}`)
+  const insert = (table: string, columns: readonly string[], conflict = '', or = ''): Statement =>
+    database.prepare(`INSERT ${or} INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')}) ${conflict}`)
   return {
     begin: database.prepare('BEGIN IMMEDIATE'),
     commit: database.prepare('COMMIT'),
@@ -143,7 +143,7 @@ function prepare(database: Database) {
     move: database.prepare('UPDATE balance SET posted = posted + ?, pending = pending + ? WHERE scope = ? AND window = ?'),
     balance: insert('balance', ['scope', 'window', 'posted', 'pending']),
     limit: database.prepare('UPDATE balance SET "limit" = ? WHERE scope = ? AND window = ?'),
-    open: insert('reservation', [...holdColumns, 'boot_id']),
+    open: insert('reservation', [...holdColumns, 'boot_id'], '', 'OR REPLACE'),
     touch: database.prepare('UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, delivered_units = ?2 WHERE id = ?3'),
     close: database.prepare('DELETE FROM reservation WHERE id = ?'),
     entry: insert('journal', [...entryColumns, 'seq', 'boot_id', 'prev_hash', 'hash']),

@@ -2,6 +2,7 @@
 import { emptyBatch } from './batch.ts'
 import type { Batch } from './batch.ts'
 import type { Hold } from './hold.ts'
+import type { Slots } from './slots.ts'
 import type { Value } from './sqlite.ts'
 
 /** Bytes that an operation is taken to hold beside its text. */
@@ -51,14 +52,15 @@ export class Draft {
   }
 
   /** As the writer takes it. */
-  seal(number: number, written: number): Batch {
+  seal(number: number, written: number, slots: Slots): Batch {
     const batch = emptyBatch(number, written)
     batch.prices = this.prices
     batch.records = this.records
     batch.keys = this.keys
-    for (const hold of this.opened) hold.writeOpen(batch)
     for (const hold of this.touched) hold.writeTouch(batch)
-    for (const hold of this.ended) hold.writeEnd(batch)
+    for (const hold of this.ended) hold.writeEnd(batch, slots)
+    for (const hold of this.opened) hold.writeOpen(batch, slots)
+    batch.closed = slots.abandoned()
     return batch
   }
 }

@@ -4,26 +4,24 @@ import type { Book } from './book.ts'
 import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
 import type { Purse } from './purse.ts'
+import type { Slots } from './slots.ts'
 
 /** Made by the book only. */
 export class Hold implements Reservation {
-  readonly id: number
   readonly purse: Purse
   readonly durable: Promise<void>
   readonly #book: Book
   readonly #request: ReserveRequest
   #channel: string | null = null
   #delivered = 0
-  /** A row of it is on its way to the disk or there. */
-  #written = false
+  /** The id of its row, once that is on its way to the disk. */
+  #slot: number | undefined
   #touched = false
   #ended = false
   #settlement: Settlement | undefined
   #costs: readonly AttemptCost[] | undefined
 
-  /** `id` is unique within a boot. */
-  constructor(id: number, request: ReserveRequest, purse: Purse, durable: Promise<void>, book: Book) {
-    this.id = id
+  constructor(request: ReserveRequest, purse: Purse, durable: Promise<void>, book: Book) {
     this.#request = request
     this.purse = purse
     this.durable = durable
@@ -45,13 +43,13 @@ export class Hold implements Reservation {
   dispatched(channel: string): void {
     if (this.#ended) throw this.#over()
     this.#channel = channel
-    if (this.#written) this.#touch(true)
+    if (this.#slot !== undefined) this.#touch(true)
   }
 
   delivered(units: number): void {
     if (this.#ended) return
     this.#delivered = units
-    if (this.#written) this.#touch(false)
+    if (this.#slot !== undefined) this.#touch(false)
   }
 
   settle(settlement: Settlement): Promise<void> {
@@ -83,13 +81,13 @@ export class Hold implements Reservation {
     return new Error(`${this.requestId} was ${this.#settlement ? 'settled' : 'voided'} already: a reservation ends once`)
   }
 
-  /** Its row, unless it ended before there was one. */
-  writeOpen(batch: Batch): void {
+  /** Its row, in a free slot, unless it ended before there was one. Runs after every {@link Hold.writeEnd} of the batch. */
+  writeOpen(batch: Batch, slots: Slots): void {
     if (this.#ended) return
-    this.#written = true
+    this.#slot = slots.take()
     const { model, price, estimate, endpoint = null, clientProtocol = null, streamed = false, time } = this.#request
     batch.opened.push(
-      this.id, this.requestId, this.part, this.purse.scopes, this.amount, model, price.version, whole(estimate.input), whole(estimate.maxOutput),
+      this.#slot, this.requestId, this.part, this.purse.scopes, this.amount, model, price.version, whole(estimate.input), whole(estimate.maxOutput),
       this.#channel === null ? 0 : 1, this.#channel, whole(this.#delivered), endpoint, clientProtocol, streamed ? 1 : 0, time
     )
   }
@@ -97,15 +95,15 @@ export class Hold implements Reservation {
   /** How far it went since its row was written. */
   writeTouch(batch: Batch): void {
     this.#touched = false
-    if (!this.#ended) batch.touched.push(this.#channel, whole(this.#delivered), this.id)
+    if (!this.#ended) batch.touched.push(this.#channel, whole(this.#delivered), this.#slot!)
   }
 
-  /** Its end in the journal; its row goes. */
-  writeEnd(batch: Batch): void {
+  /** Its end in the journal; its slot is free for another's row. */
+  writeEnd(batch: Batch, slots: Slots): void {
     const { model, price, time } = this.#request
     const { entries } = batch
     const { scopes } = this.purse
-    if (this.#written) batch.closed.push(this.id)
+    if (this.#slot !== undefined) slots.give(this.#slot)
     for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
       entries.push(
         'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, JSON.stringify(usage), model, channel, price.version, source, time

@@ -61,7 +61,7 @@ const migrations: readonly string[] = [
     PRIMARY KEY (scope, window)
   ) STRICT, WITHOUT ROWID;
 
-  -- Prices as reservations saw them: {"<class>": "<nano-dollars per million units>", …}.
+  -- Prices as reservations saw them: {"<class>": "<nano-dollars per million units>", …}, with "tiers" as price.ts renders them.
   CREATE TABLE price (version TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
   CREATE TABLE key (

@@ -48,7 +48,7 @@ type Report = (invariant: Breach['invariant'], row: string, message: string) => 
 
 /** I4 and I10; returns what the journal posted, by balance. */
 function checkJournal(database: Database, head: ReturnType<typeof readHead>, report: Report): Map<string, bigint> {
-  const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], ratesOf(row['json']!)]))
+  const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], tiersOf(row['json']!)]))
   const posted = new Map<string, bigint>()
   let hash = genesis
   let seq = 0
@@ -68,21 +68,23 @@ function checkJournal(database: Database, head: ReturnType<typeof readHead>, rep
   return posted
 }
 
-function checkAmount(row: Row, prices: Map<Value | undefined, Map<string, bigint>>, report: Report): void {
+function checkAmount(row: Row, prices: Map<Value | undefined, StoredTier[]>, report: Report): void {
   const name = `journal ${row['seq']}`
   const amount = row['amount'] as bigint
   if (row['kind'] === 'void' && amount !== 0n) report('I4', name, `gives everything back and posts ${amount}`)
   if (row['kind'] !== 'settle' || row['source'] === 'manual') return
-  const rates = prices.get(row['price_version'])
-  if (!rates) return report('I4', name, `has the price version ${row['price_version']}, which is not stored`)
+  const tiers = prices.get(row['price_version'])
+  if (!tiers) return report('I4', name, `has the price version ${row['price_version']}, which is not stored`)
   const usage = parse(row['usage_json'])
   if (!usage) return report('I4', name, 'has no usage')
-  // Apart from costOf on purpose: twice the exact fraction, then the half that rounds up.
-  let millionths = 0n
   for (const [units, count] of Object.entries(usage)) {
     if (!Number.isSafeInteger(count) || (count as number) < 0) return report('I4', name, `counts ${count} ${units}`)
-    millionths += BigInt(count as number) * (rates.get(units) ?? 0n)
   }
+  // Apart from costOf on purpose: the longest tier first, then twice the exact fraction with the half that rounds up.
+  const counts = Object.entries(usage as Record<string, number>).map(([units, count]) => [units, BigInt(count)] as const)
+  const length = counts.reduce((sum, [units, count]) => (ofPrompt.has(units) ? sum + count : sum), 0n)
+  const rates = tiers.findLast(({ above }) => length > above)?.rates
+  const millionths = counts.reduce((sum, [units, count]) => sum + count * (rates?.get(units) ?? 0n), 0n)
   const due = (2n * millionths + 1_000_000n) / 2_000_000n
   if (amount !== due) report('I4', name, `charges ${amount} where usage and price make ${due}`)
 }
@@ -143,7 +145,7 @@ function checkIntegers(database: Database, report: Report): void {
     journal: `SELECT journal.seq AS id FROM journal, json_each(${sound('usage_json')}) AS units WHERE units.type <> 'integer'`,
     request: `SELECT request_id AS id FROM request
       WHERE json_type(${sound('json')}, '$.cost_nano') IS NOT 'text' OR json_type(${sound('json')}, '$.cost_usd') IS NOT 'text'`,
-    price: `SELECT version AS id FROM price, json_each(${sound('price.json')}) AS rate WHERE rate.type <> 'text'`
+    price: `SELECT version AS id FROM price, json_tree(${sound('price.json')}) AS rate WHERE rate.type NOT IN ('text', 'array', 'object')`
   }
   for (const [table, query] of Object.entries(broken)) {
     for (const row of rows(database, query)) report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
@@ -168,9 +170,28 @@ function balancesOf(row: Row): string[] {
   return scopes.flatMap(([scope, per]) => windowsOf(per as Period, time).map((window) => `${scope} ${window}`))
 }
 
-function ratesOf(json: Value): Map<string, bigint> {
-  const rates = Object.entries(parse(json) ?? {}).filter(([, rate]) => /^\d+$/.test(String(rate)))
-  return new Map(rates.map(([name, rate]) => [name, BigInt(String(rate))]))
+/** Rates for prompts of more than that many tokens. */
+interface StoredTier {
+  above: bigint
+  rates: Map<string, bigint>
+}
+
+const ofPrompt: ReadonlySet<string> = new Set(['input', 'cached_input', 'cache_write', 'audio_input', 'image_input'])
+
+/** A stored price, shortest prompts first. */
+function tiersOf(json: Value): StoredTier[] {
+  const price = parse(json) ?? {}
+  const longer = (Array.isArray(price['tiers']) ? price['tiers'] : []).flatMap((tier: unknown) => {
+    const rates = ratesOf(Object(tier))
+    const above = rates.get('above')
+    return above === undefined ? [] : [{ above, rates }]
+  })
+  return [{ above: -1n, rates: ratesOf(price) }, ...longer]
+}
+
+function ratesOf(rates: object): Map<string, bigint> {
+  const sound = Object.entries(rates).filter(([, rate]) => /^\d+$/.test(String(rate)))
+  return new Map(sound.map(([name, rate]) => [name, BigInt(String(rate))]))
 }
 
 /** The object of a JSON column; undefined when somebody made it something else. */

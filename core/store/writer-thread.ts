@@ -27,6 +27,8 @@ export interface Snapshot {
   /** The newest `written` of the request log. */
   written: number
   recovered: number
+  /** The highest id of a hold that is still open. */
+  lastHold: number
   balances: Record<string, Value>[]
   prices: Record<string, Value>[]
   keys: Record<string, Value>[]
@@ -93,6 +95,7 @@ function start(): Snapshot {
     batch: committer.head.batch,
     written,
     recovered,
+    lastHold: Number(all('SELECT coalesce(max(id), 0) AS id FROM reservation')[0]!['id']),
     balances: all('SELECT * FROM balance WHERE window >= ? ORDER BY scope, window', horizon(options.now)),
     prices: all('SELECT * FROM price'),
     keys: all('SELECT * FROM key ORDER BY created, name')

@@ -5,6 +5,7 @@ import { GatewayError } from '../errors.ts'
 import type { Batch } from './batch.ts'
 import { Draft } from './draft.ts'
 import type { Hold } from './hold.ts'
+import { Slots } from './slots.ts'
 import type { Durability } from './sqlite.ts'
 import type { Snapshot, WriterMessage, WriterOptions } from './writer-thread.ts'
 
@@ -34,6 +35,13 @@ export interface StoreHealth {
 /** Reservations are refused above this many operations, or bytes, that wait for the batch after the one under way. */
 const queueLimit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
 
+/**
+ * A commit costs some 200 µs whatever is in it. So while `crowd` exchanges are open, which may join it, the next batch
+ * starts `spacing` milliseconds after the last one did; after a pause, and while there is no crowd, it starts at once.
+ */
+const crowd = 8
+const spacing = 3
+
 /** Milliseconds. */
 const firstRetry = 50
 const lastRetry = 1000
@@ -50,6 +58,8 @@ export class Writer {
     healthy: true, lastError: undefined, failures: 0, commits: 0, operations: 0, lastBatch: 0, commitSeconds: 0, lastCommitSeconds: 0,
     queued: 0, queuedBytes: 0, droppedRecords: 0, recovered: 0
   }
+  /** Exchanges with money held, counted by the book: those who may join a batch. */
+  exchanges = 0
   /** Told of the holds whose end has become durable. */
   onEnded: (ended: readonly Hold[]) => void = () => {}
   /** Asked to add the balances to a batch, with the first one and then about once a second. */
@@ -59,9 +69,12 @@ export class Writer {
   #thread: Worker | undefined
   #draft = new Draft()
   #flight: { draft: Draft; batch: Batch } | undefined
+  readonly #slots: Slots
   #number: number
   #written: number
   #awake = false
+  /** When the last batch left, by `performance.now()`. */
+  #left = 0
   #later: NodeJS.Timeout | undefined
   /** The next batch carries the balances. */
   #due = false
@@ -69,10 +82,12 @@ export class Writer {
   #retryDelay = firstRetry
   #failingSince: number | undefined
   #closing = false
+  #closed = false
 
   private constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, now: () => number) {
     this.#options = { ...options, boot: snapshot.boot }
     this.#now = now
+    this.#slots = new Slots(snapshot.lastHold)
     this.#number = snapshot.batch
     this.#written = snapshot.written
     this.health.recovered = snapshot.recovered
@@ -111,11 +126,13 @@ export class Writer {
     return this.#closing || !this.health.healthy || this.#draft.ops >= queueLimit.ops || this.#draft.bytes >= queueLimit.bytes
   }
 
-  /** Sends the draft at the end of this turn of the loop, or as soon as the batch under way is committed. */
+  /** Sends the draft at the end of this turn of the loop, or as soon as the batch under way is committed, or its time has come. */
   wake(): void {
     if (this.#awake || this.#flight) return
     this.#awake = true
-    setImmediate(this.#cut)
+    const wait = this.exchanges < crowd ? 0 : this.#left + spacing - performance.now()
+    if (wait > 0) setTimeout(this.#cut, wait)
+    else setImmediate(this.#cut)
   }
 
   /** Sends the draft and the balances within a second or so. */
@@ -156,6 +173,7 @@ export class Writer {
       lost = this.report().queued
       break
     }
+    this.#closed = true
     clearTimeout(this.#later)
     clearTimeout(this.#retry)
     if (this.#thread) {
@@ -170,11 +188,13 @@ export class Writer {
     this.#awake = false
     if (this.#flight || (this.#draft.ops === 0 && !this.#due)) return
     const draft = this.#draft
+    if (this.#closed) return draft.disappoint(unavailable('the store is closed'))
     this.#draft = new Draft()
     this.#written = Math.max(this.#written, this.#now())
-    const batch = draft.seal(++this.#number, this.#written)
+    const batch = draft.seal(++this.#number, this.#written, this.#slots)
     if (this.#due) this.#balance(batch)
     this.#flight = { draft, batch }
+    this.#left = performance.now()
     this.#send()
   }
 
@@ -200,7 +220,7 @@ export class Writer {
     thread.on('error', (error) => void (reason = String(error)))
     thread.on('exit', () => {
       this.#thread = undefined
-      if (this.#flight && !this.#retry) this.#failed(reason)
+      if (this.#flight && !this.#retry && !this.#closed) this.#failed(reason)
     })
     return thread
   }

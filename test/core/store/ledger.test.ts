@@ -282,6 +282,19 @@ t.test('how far a stream has come is written without being asked for', async (t)
   await check()
 })
 
+t.test('after the store is closed nothing is taken and nothing is acknowledged', async (t) => {
+  const { store, file, check } = await open(t)
+  const scopes = [scope('key', 'laptop')]
+  const late = reserve(store.ledger, scopes, 9n)
+  await late.durable
+  await check()
+  t.equal(refusal(() => reserve(store.ledger, scopes, 1n)).code, 'billing_unavailable')
+  await t.rejects(settle(store, late, 4), { code: 'billing_unavailable' })
+  const again = await openStore({ file, durability: 'process' })
+  t.equal(again.health().recovered, 1, 'what was open is ended at the next start')
+  await again.close()
+})
+
 t.test('any sequence of operations leaves what a simple model says', async (t) => {
   const { store, check } = await open(t)
   const kinds = ['tenant', 'project', 'key'] as const

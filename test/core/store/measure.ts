@@ -1,28 +1,36 @@
-// Measures what the store costs per request, both threads together: node test/core/store/measure.ts [file]
+// Measures what the store costs per request, both threads together: node test/core/store/measure.ts [folder]
+import { randomUUIDv7 } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { randomUUIDv7 } from 'node:crypto'
-import { openStore } from '../../../core/store/store.ts'
-import { costOf } from '../../../core/price.ts'
-import { formatDollars } from '../../../core/money.ts'
+import { join } from 'node:path'
 import type { Scope } from '../../../core/caller.ts'
-import type { Reservation } from '../../../core/store/ledger.ts'
+import { formatDollars } from '../../../core/money.ts'
+import { costOf } from '../../../core/price.ts'
+import type { Reservation, ReserveRequest } from '../../../core/store/ledger.ts'
 import type { RequestRecord } from '../../../core/store/requests.ts'
+import { openStore } from '../../../core/store/store.ts'
+import type { Store } from '../../../core/store/store.ts'
 
 interface Scenario {
-  name: string
-  /** Requests that begin, and as many that end, per batch. */
+  /** Requests that begin, and as many that end, per commit. */
   batch: number
   keys: number
-  /** Reserve and settle meet in one batch. */
+  /** Reserve and settle meet in one commit. */
   short: boolean
   durability: 'power' | 'process'
 }
 
-const folder = mkdtempSync(join(process.argv[2] ? dirname(process.argv[2]) : tmpdir(), 'sluice-measure-'))
+/** What the gateway hands over for one request. */
+interface Sample {
+  request: ReserveRequest
+  record: RequestRecord
+}
+
+const folder = mkdtempSync(join(process.argv[2] ?? tmpdir(), 'sluice-measure-'))
 const price = { version: 'gpt-5:1', perMillion: { input: 1_250_000_000n, cached_input: 125_000_000n, output: 10_000_000_000n } }
 const usage = { input: 1234, cached_input: 256, cache_write: 0, output: 345, reasoning: 128 }
+const amount = costOf(usage, price)
+const requests = 30_000
 
 function scopesOf(i: number): Scope[] {
   const limit = 10n ** 15n
@@ -34,71 +42,85 @@ function scopesOf(i: number): Scope[] {
   ]
 }
 
-function recordOf(id: string, key: number, time: number, amount: bigint): RequestRecord {
+function sample(key: number, scopes: Scope[]): Sample {
+  const time = Date.now()
+  const requestId = randomUUIDv7()
   return {
-    request_id: id, time: new Date(time).toISOString(), tenant: `acme-${key % 10}`, project: 'web', member: `m${key}`, key: `laptop-${key}`, model: 'gpt-5',
-    endpoint: 'chat', client_protocol: 'openai-chat', channel: 'openai', channel_protocol: 'openai', status: 200, error_code: null, outcome: 'completed',
-    streamed: true, usage, usage_source: 'upstream', cost_usd: formatDollars(amount), cost_nano: String(amount),
-    attempts: [{ channel: 'openai', status: 200, first_byte_ms: 211, duration_ms: 2345 }], first_byte_ms: 212, duration_ms: 2346, client_request_id: null
+    request: { requestId, scopes, amount: amount * 10n, model: 'gpt-5', price, estimate: { input: 1400, maxOutput: 4096 }, time },
+    record: {
+      request_id: requestId, time: new Date(time).toISOString(), tenant: `acme-${key % 10}`, project: 'web', member: `m${key}`, key: `laptop-${key}`,
+      model: 'gpt-5', endpoint: 'chat', client_protocol: 'openai-chat', channel: 'openai', channel_protocol: 'openai', status: 200, error_code: null,
+      outcome: 'completed', streamed: true, usage, usage_source: 'upstream', cost_usd: formatDollars(amount), cost_nano: String(amount),
+      attempts: [{ channel: 'openai', status: 200, first_byte_ms: 211, duration_ms: 2345 }], first_byte_ms: 212, duration_ms: 2346, client_request_id: null
+    }
   }
 }
 
-async function run({ name, batch, keys, short, durability }: Scenario): Promise<void> {
-  const store = await openStore({ file: join(folder, `${name.replaceAll(' ', '-')}.db`), durability })
+/** Microseconds of CPU since the process began: of all threads, of this one, and of the kernel for all. */
+function clock(): [all: number, main: number, kernel: number] {
+  const all = process.cpuUsage()
+  const main = process.threadCpuUsage()
+  return [all.user + all.system, main.user + main.system, all.system]
+}
+
+/** What making the samples costs, which is not the store's. */
+function baseline(): number {
+  const scopes = scopesOf(0)
+  let began = clock()
+  for (let i = 0; i < 3 * requests; i++) {
+    if (i === requests) began = clock()
+    sample(i % 10, scopes)
+  }
+  return (clock()[1] - began[1]) / (2 * requests)
+}
+
+async function run({ batch, keys, short, durability }: Scenario, samples: number): Promise<void> {
+  const store: Store = await openStore({ file: join(folder, `${[batch, keys, short, durability].join('-')}.db`), durability })
   const scopes = Array.from({ length: keys }, (_, i) => scopesOf(i))
-  const amount = costOf(usage, price)
-  const waiting: { id: string; key: number; time: number; reservation: Reservation }[] = []
+  const open: { reservation: Reservation; record: RequestRecord }[] = []
   let turn = 0
   const begin = (): void => {
     const key = turn++ % keys
-    const time = Date.now()
-    const id = randomUUIDv7()
-    const reservation = store.ledger.reserve({
-      requestId: id, scopes: scopes[key]!, amount: amount * 10n, model: 'gpt-5', price, estimate: { input: 1400, maxOutput: 4096 }, time
-    })
+    const { request, record } = sample(key, scopes[key]!)
+    const reservation = store.ledger.reserve(request)
     reservation.dispatched('openai')
-    waiting.push({ id, key, time, reservation })
+    open.push({ reservation, record })
   }
-  const finish = (): Promise<void> => {
-    const { id, key, time, reservation } = waiting.shift()!
+  const end = ({ reservation, record }: (typeof open)[number]): Promise<void> => {
     const settled = reservation.settle({ usage, amount, source: 'upstream', channel: 'openai' })
-    store.requests.append(recordOf(id, key, time, amount))
+    store.requests.append(record)
     return settled
   }
   const round = async (): Promise<void> => {
     let durable: Promise<void> | undefined
     if (short) for (let i = 0; i < batch; i++) begin()
-    for (let i = 0; i < batch; i++) durable = finish()
+    for (const one of open.splice(0, batch)) durable = end(one)
     if (!short) for (let i = 0; i < batch; i++) begin()
     await durable
   }
   if (!short) for (let i = 0; i < batch; i++) begin()
-  for (let done = 0; done < 20_000; done += batch) await round()
-  const before = { all: process.cpuUsage(), main: process.threadCpuUsage(), wall: performance.now(), health: store.health() }
+  for (let done = 0; done < requests / 2; done += batch) await round()
+  const before = clock()
+  const began = performance.now()
+  const commits = store.health().commits
   let done = 0
-  for (; done < 40_000; done += batch) await round()
-  const all = process.cpuUsage(before.all)
-  const main = process.threadCpuUsage(before.main)
-  const wall = performance.now() - before.wall
-  const health = store.health()
-  const per = (micros: number): string => (micros / done).toFixed(1).padStart(6)
-  console.log(
-    `${name.padEnd(34)}${per(all.user + all.system)} µs  (main thread ${per(main.user + main.system)}, kernel ${per(all.system)})` +
-      `  ${Math.round(done / (wall / 1000)).toString().padStart(6)} req/s  ${((done / (health.commits - before.health.commits)) || 0).toFixed(0)} per commit`
-  )
-  if (!short) while (waiting.length > 0) void finish()
+  for (; done < requests; done += batch) await round()
+  const [all, main, kernel] = clock().map((micros, i) => (micros - before[i]!) / done) as [number, number, number]
+  const rate = done / ((performance.now() - began) / 1000)
+  const perCommit = done / (store.health().commits - commits)
+  for (const one of open.splice(0)) void end(one)
   await store.close()
+  const figures = [all - samples, main - samples, all - main, kernel].map((micros) => micros.toFixed(1))
+  console.log(`| ${[durability, keys, short ? 'one' : 'two', perCommit.toFixed(0), ...figures, Math.round(rate)].join(' | ')} |`)
 }
 
-console.log('CPU per request: reserve + settle + request record, both threads')
-for (const batch of [30, 100]) {
-  for (const durability of ['process', 'power'] as const) {
-    for (const keys of [1, 1000]) {
-      for (const short of [true, false]) {
-        if (durability === 'power' && keys > 1) continue
-        await run({ name: `${batch} ${durability} ${keys} keys ${short ? 'one batch' : 'two batches'}`, batch, keys, short, durability })
-      }
-    }
+const samples = baseline()
+console.log(`CPU in µs per request: reserve + settle + request record (${samples.toFixed(1)} µs for making up the requests are taken off)\n`)
+console.log('| durability | keys | commits a request meets | requests per commit | total | main thread | other threads | kernel (in total) | requests/s |')
+console.log('|---|---|---|---|---|---|---|---|---|')
+for (const durability of ['process', 'power'] as const) {
+  for (const keys of durability === 'power' ? [1] : [1, 1000]) {
+    for (const batch of [30, 100]) for (const short of [true, false]) await run({ batch, keys, short, durability }, samples)
   }
 }
 rmSync(folder, { recursive: true })
