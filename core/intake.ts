@@ -108,6 +108,7 @@ export class EventIntake implements Intake {
       outlet.hold()
       this.marked = true
     }
+    if (!this.#host.isOpen) for (const payload of this.#watch.missing(event)) outlet.pass(Message.event(payload))
     outlet.pass(event)
     if (kind === 'content') this.#host.open()
   }

@@ -51,9 +51,18 @@ const socketsPerPool = 256
 /** Providers close idle connections after about a minute; ours go first. */
 const keepAliveMs = 55_000
 
+/**
+ * A connection that its upstream closes for idleness in the very moment of reuse fails the request unseen. Within this
+ * time of sending, and with no new connection made meanwhile, that is taken to be what happened, and it is sent once more
+ * (RFC 9112, section 9.3.1).
+ */
+const staleMs = 500
+
 interface Shard {
   pool: Pool
   active: number
+  /** Connections made so far. */
+  connects: number
 }
 
 /** Pools of one origin and connect policy, shared by channels and generations. */
@@ -76,15 +85,14 @@ export class UndiciTransport implements Transport {
   send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
     let prepared = this.#prepared.get(channel)
     if (!prepared) this.#prepared.set(channel, (prepared = this.#prepare(channel)))
-    const shard = this.#shard(channel, prepared.origin)
-    const call = new Call(sink, shard)
     const options: Dispatcher.DispatchOptions = {
       method: request.method,
       path: prepared.basePath + request.path + prepared.query,
       headers: prepared.headers.concat(request.headers),
       body: request.body
     }
-    shard.pool.dispatch(options, call)
+    const call = new Call(sink, this.#shard(channel, prepared.origin), options)
+    call.send()
     return call
   }
 
@@ -124,7 +132,8 @@ export class UndiciTransport implements Transport {
       bodyTimeout: 0,
       connect: guardedConnector(channel)
     })
-    const shard = { pool, active: 0 }
+    const shard = { pool, active: 0, connects: 0 }
+    pool.on('connect', () => shard.connects++)
     origin.shards.push(shard)
     return shard
   }
@@ -133,15 +142,25 @@ export class UndiciTransport implements Transport {
 class Call implements UpstreamCall, Dispatcher.DispatchHandler {
   readonly #sink: UpstreamSink
   readonly #shard: Shard
+  readonly #options: Dispatcher.DispatchOptions
+  readonly #sentAt = performance.now()
+  #connects = 0
+  #again = false
   #controller: Dispatcher.DispatchController | undefined
   #headed = false
   #aborted = false
   #done = false
 
-  constructor(sink: UpstreamSink, shard: Shard) {
+  constructor(sink: UpstreamSink, shard: Shard, options: Dispatcher.DispatchOptions) {
     this.#sink = sink
     this.#shard = shard
+    this.#options = options
     shard.active++
+  }
+
+  send(): void {
+    this.#connects = this.#shard.connects
+    this.#shard.pool.dispatch(this.#options, this)
   }
 
   pause(): void {
@@ -180,8 +199,19 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, cause: Error): void {
+    if (this.#wasStale(cause)) {
+      this.#again = true
+      this.send()
+      return
+    }
     this.#finish()
     if (!this.#aborted) this.#sink.onError(describe(cause, this.#headed))
+  }
+
+  #wasStale(cause: Error & { code?: unknown }): boolean {
+    if (this.#again || this.#headed || this.#aborted || this.#connects !== this.#shard.connects) return false
+    if (performance.now() - this.#sentAt > staleMs) return false
+    return ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'].includes(String(cause.code))
   }
 
   #finish(): void {

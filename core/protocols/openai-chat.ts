@@ -3,7 +3,7 @@ import { Lens, LensError } from '../lens.ts'
 import { withoutMember } from '../splice.ts'
 import { chunksOf, CompletionCollector } from './openai-chat-shape.ts'
 import { asObject, readOpenAiUsage } from './openai-usage.ts'
-import type { EventKind, Fields, Payload, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
+import type { EventKind, Fields, Payload, Preface, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
 
 const openBrace = 0x7b
 const closeBrace = 0x7d
@@ -41,6 +41,7 @@ function opensWithError(data: Buffer): boolean {
 }
 
 class ChatWatch implements StreamWatch {
+  readonly #opened = new Set<unknown>()
   #content = false
   #done = false
   /** The last events, as the finish reason is followed by at most a usage event and a vendor's own postscript. */
@@ -67,6 +68,23 @@ class ChatWatch implements StreamWatch {
       this.#content = true
     }
     return this.#keep(event)
+  }
+
+  /** A choice opens with its role; SDKs that put a message together fail without one. */
+  missing(event: Payload): Preface {
+    const chunk = asObject(event.json())
+    const choices = chunk?.['choices']
+    if (!Array.isArray(choices)) return []
+    const opened: string[] = []
+    for (const choice of choices as unknown[]) {
+      const { index = 0, delta } = (asObject(choice) ?? {}) as { index?: unknown; delta?: unknown }
+      if (this.#opened.has(index)) continue
+      this.#opened.add(index)
+      if (asObject(delta)?.['role']) continue
+      const opening = { index, delta: { role: 'assistant', content: '' }, finish_reason: null }
+      opened.push(JSON.stringify({ ...chunk, choices: [opening], usage: undefined }))
+    }
+    return opened
   }
 
   finished(): boolean {

@@ -24,10 +24,15 @@ export interface Fields {
  */
 export type EventKind = 'opening' | 'content' | 'end' | 'error' | 'invalid'
 
+/** Payloads that go before an event, for clients that hold its protocol to the letter. */
+export type Preface = readonly string[]
+
 /** Follows one stream from its first event to its last. */
 export interface StreamWatch {
   /** Called once per event, in order. */
   see(event: Payload): EventKind
+  /** What the protocol demands before the event just seen and the upstream left out; asked until there was content. */
+  missing(event: Payload): Preface
   /** The events seen make a whole answer, with or without an end marker. Asked once, when the upstream is done. */
   finished(): boolean
 }

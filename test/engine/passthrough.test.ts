@@ -2,6 +2,7 @@
 import t from 'tap'
 import { ask } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
+import { checkChatStream } from '../kit/sse.ts'
 import { bytes, endOfBody, events, head, Upstream } from '../kit/upstream.ts'
 import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 
@@ -150,4 +151,14 @@ t.test('an answer too large to be held passes in runs, and its usage is read fro
   const cut = await ask(t, url, { path, headers, body: { model: testModel, messages: [] } })
   t.notOk(cut.complete, 'a cut body does not look whole')
   t.match(await record(cut), { outcome: 'failed', error_code: 'upstream_stream_interrupted', usage_source: 'partial' })
+})
+
+t.test('an upstream that leaves the role out is completed, and nothing else of it is touched', async (t) => {
+  const upstream = await Upstream.start(t)
+  const { chat } = await gateway(t, {}, { upstreams: { up: upstream } })
+  const [, ...list] = chatEvents(2)
+  upstream.sse(list)
+  const reply = await chat({ stream: true })
+  t.match(checkChatStream(reply.body).choices, [{ role: 'assistant', content: 'word0 word1 ', finish: 'stop' }])
+  t.ok(reply.text.endsWith(list.slice(0, -1).map((event) => `data: ${JSON.stringify(event)}\n\n`).join('') + 'data: [DONE]\n\n'))
 })
