@@ -49,7 +49,10 @@ export interface Gateway {
   readonly config: Config
   /** Reads the file again; resolves also when it is refused, with the reasons. */
   reload(reason: string): Promise<ReloadResult>
-  /** Stops: with `drain` running exchanges may end within `limits.drain_timeout`, otherwise they are ended now. Each is settled. */
+  /**
+   * Stops: with `drain` running exchanges may end within `limits.drain_timeout`, otherwise they are ended now. Each is
+   * settled. Without `drain` while it drains: waits no longer.
+   */
   close(options?: { drain?: boolean }): Promise<{ cut: number }>
 }
 
@@ -169,6 +172,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       reload: (reason) => reloader.reload(reason),
       close({ drain = false } = {}) {
         draining = true
+        if (closed && !drain) void server.drain(0)
         closed ??= (async () => {
           const result = await server.drain(drain ? generations.current.config.settings.limits.drainTimeout : 0)
           await engine.idle()

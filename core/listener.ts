@@ -72,7 +72,8 @@ export class Listener {
   readonly #sockets = new Set<Socket>()
   readonly #peeking = new Set<Socket>()
   #stopped = false
-  #onEmpty: (() => void) | undefined
+  /** Of everyone who waits for the last connection to close. */
+  readonly #onEmpty: (() => void)[] = []
   #complainedAt = -Infinity
 
   constructor(options: ListenerOptions) {
@@ -148,7 +149,7 @@ export class Listener {
     if (this.#sockets.size === 0) return true
     let timer: NodeJS.Timeout | undefined
     const empty = await Promise.race([
-      new Promise<true>((resolve) => (this.#onEmpty = () => resolve(true))),
+      new Promise<true>((resolve) => void this.#onEmpty.push(() => resolve(true))),
       new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), withinMs)))
     ])
     clearTimeout(timer)
@@ -183,7 +184,7 @@ export class Listener {
     this.#sockets.add(socket)
     socket.once('close', () => {
       this.#sockets.delete(socket)
-      if (this.#sockets.size === 0) this.#onEmpty?.()
+      if (this.#sockets.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve()
     })
     // A connection may break at any moment, also while nobody else listens.
     socket.on('error', () => {})

@@ -64,6 +64,7 @@ export class Server implements Front {
   #active = 0
   #refusedRequests = 0
   #drained: Promise<{ cut: number }> | undefined
+  #hurry: () => void = () => {}
 
   constructor(options: ServerOptions) {
     this.#options = options
@@ -112,9 +113,11 @@ export class Server implements Front {
   /**
    * Stops in good order: accepts nothing more, closes idle connections, and lets answers under way finish. Requests that
    * still come on open connections are refused with `draining`. After `timeoutMs`, `onDrainTimeout` is called, and a
-   * second later whatever is still open is closed. `cut` answers had not finished by themselves.
+   * second later whatever is still open is closed. `cut` answers had not finished by themselves. Called once more with 0
+   * it waits no longer.
    */
   drain(timeoutMs: number): Promise<{ cut: number }> {
+    if (timeoutMs === 0) this.#hurry()
     return (this.#drained ??= this.#drain(timeoutMs))
   }
 
@@ -142,7 +145,8 @@ export class Server implements Front {
     for (const connection of this.#http1.values()) connection.drain()
     for (const connection of this.#http2) connection.drain()
     let cut = 0
-    if (!(await this.#listener.emptied(timeoutMs))) {
+    const hurried = new Promise<false>((resolve) => (this.#hurry = () => resolve(false)))
+    if (!(await Promise.race([this.#listener.emptied(timeoutMs), hurried]))) {
       cut = this.#active
       this.#options.onDrainTimeout?.()
       await this.#listener.emptied(graceMs)

@@ -20,9 +20,12 @@ export interface KeyAccess {
  */
 export async function withKeys<T>(config: Config, work: (keys: KeyAccess, where: string) => Promise<T>): Promise<T> {
   const { admin, store: { sqlite: file, durability } } = config.settings
-  const running = admin && admin.port !== 0 ? await findGateway(admin, file) : undefined
-  if (running) return work(running, `the gateway at ${running.url}`)
-  const store = await openStore({ file, durability })
+  const remote = admin && admin.port !== 0 ? new RemoteKeys(admin) : undefined
+  if (remote && (await remote.keeps(file))) return work(remote, `the gateway at ${remote.url}`)
+  const store = await openStore({ file, durability }).catch((error: Error) => {
+    const missed = remote ? `No gateway with this store answers at ${remote.url}.` : 'The configuration has no admin.port at which the gateway could be asked.'
+    throw new Error(`${error.message}. ${missed}`)
+  })
   try {
     return await work(new KeyDesk(config, store.keys), file)
   } finally {
@@ -31,16 +34,6 @@ export async function withKeys<T>(config: Config, work: (keys: KeyAccess, where:
 }
 
 type Admin = NonNullable<Settings['admin']>
-
-/** Undefined when nobody answers there who keeps keys in this store. */
-async function findGateway({ host, port, token }: Admin, store: string): Promise<RemoteKeys | undefined> {
-  const remote = new RemoteKeys(`http://${reachable(host)}:${port}`, token)
-  const { status, body } = await remote.ask('GET', '/admin/v1/config').catch(() => ({ status: 0, body: undefined }))
-  if ((status === 401 || status === 403) && isMap(body) && isMap(body['error'])) {
-    throw new Error(`${remote.url} does not let this command in: ${String(body['error']['message'])} Is the environment the same as the gateway's?`)
-  }
-  return status === 200 && isMap(body) && body['store'] === store ? remote : undefined
-}
 
 /** An address to connect to, for one to listen on. */
 function reachable(host: string): string {
@@ -56,9 +49,18 @@ class RemoteKeys implements KeyAccess {
   readonly url: string
   readonly #token: string
 
-  constructor(url: string, token: string) {
-    this.url = url
+  constructor({ host, port, token }: Admin) {
+    this.url = `http://${reachable(host)}:${port}`
     this.#token = token
+  }
+
+  /** Whether somebody answers who keeps keys in this store. @throws Error when the token is not the right one */
+  async keeps(store: string): Promise<boolean> {
+    const { status, body } = await this.#ask('GET', '/admin/v1/config').catch(() => ({ status: 0, body: undefined }))
+    if ((status === 401 || status === 403) && isMap(body) && isMap(body['error'])) {
+      throw new Error(`${this.url} does not let this command in: ${String(body['error']['message'])} Is the environment the same as the gateway's?`)
+    }
+    return status === 200 && isMap(body) && body['store'] === store
   }
 
   async list(): Promise<ShownKey[]> {
@@ -80,20 +82,20 @@ class RemoteKeys implements KeyAccess {
     return this.#call('DELETE', `/admin/v1/keys/${encodeURIComponent(name)}`)
   }
 
+  async #call<T>(method: string, path: string, request?: object): Promise<T> {
+    const { status, body } = await this.#ask(method, path, request)
+    if (status < 300) return body as T
+    const error = isMap(body) && isMap(body['error']) ? body['error']['message'] : undefined
+    throw new Error(String(error ?? `${this.url} answered with ${status}`))
+  }
+
   /** One request. @throws when nothing answers in JSON */
-  async ask(method: string, path: string, request?: object): Promise<{ status: number; body: unknown }> {
+  async #ask(method: string, path: string, request?: object): Promise<{ status: number; body: unknown }> {
     const headers: Record<string, string> = this.#token === '' ? {} : { authorization: `Bearer ${this.#token}` }
     if (request) headers['content-type'] = 'application/json'
     const reply = await fetch(this.url + path, {
       method, headers, body: request ? JSON.stringify(request) : null, redirect: 'error', signal: AbortSignal.timeout(patienceMs)
     })
     return { status: reply.status, body: await reply.json() }
-  }
-
-  async #call<T>(method: string, path: string, request?: object): Promise<T> {
-    const { status, body } = await this.ask(method, path, request)
-    if (status < 300) return body as T
-    const error = isMap(body) && isMap(body['error']) ? body['error']['message'] : undefined
-    throw new Error(String(error ?? `${this.url} answered with ${status}`))
   }
 }

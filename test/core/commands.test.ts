@@ -1,0 +1,275 @@
+// The command as an operator meets it: processes with exit codes, standard output, standard error and signals.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { startGateway } from '../../core/container.ts'
+import { silentLog } from '../../core/log.ts'
+import { openStore } from '../../core/store/store.ts'
+import type { RequestRecord } from '../../core/store/requests.ts'
+import { ask } from '../kit/client.ts'
+import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
+import type { Overrides } from '../kit/gateway.ts'
+import { eventually } from '../kit/probe.ts'
+import { head, events, stall, until, Upstream } from '../kit/upstream.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const shipped = join(root, 'gateway.yaml')
+const chatPath = '/v1/chat/completions'
+const event = { id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant', content: 'x' }, finish_reason: null }] }
+
+interface Ended {
+  code: number | null
+  out: string
+  err: string
+}
+
+/** Runs the command to its end. */
+async function sluice(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
+  const child = spawn(process.execPath, [join(root, 'core/main.ts'), ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
+  const ended: Ended = { code: null, out: '', err: '' }
+  child.stdout.on('data', (text: Buffer) => (ended.out += text.toString()))
+  child.stderr.on('data', (text: Buffer) => (ended.err += text.toString()))
+  ;[ended.code] = (await once(child, 'close')) as [number | null]
+  return ended
+}
+
+/** A port that is free now. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+/** A configuration that starts as it is, in a folder of the test. */
+function writeShipped(t: Test, changes: readonly (readonly [string | RegExp, string])[] = []): string {
+  const file = join(t.testdir(), 'gateway.yaml')
+  let text = readFileSync(shipped, 'utf8').replace('port: 8080', 'port: 0').replace('port: 9090', 'port: 0')
+  for (const [from, to] of changes) text = text.replace(from, to)
+  writeFileSync(file, text)
+  return file
+}
+
+/** What the gateway has in its request log, read from its store after it has ended. */
+async function recordsOf(file: string): Promise<RequestRecord[]> {
+  const store = await openStore({ file: join(dirname(file), 'sluice.db'), durability: 'process' })
+  const { data } = await store.requests.list({ limit: 10 })
+  t.strictSame(store.ledger.balances().filter(({ pending }) => pending !== 0n), [], 'nothing is held')
+  t.equal(store.health().recovered, 0, 'and nothing had to be mended')
+  await store.close()
+  return data
+}
+
+t.test('help is on standard output, mistakes of the command line are on standard error with exit code 2', async (t) => {
+  const cases: [string, number, RegExp, RegExp][] = [
+    ['help', 0, /sluice keys revoke NAME .*Exit codes\n {2}0 .*\n {2}1 .*\n {2}2 .*/s, /^$/],
+    ['start --help', 0, /--config FILE .*default gateway\.yaml.*SIGHUP/s, /^$/],
+    ['help keys', 0, /sluice keys create \[options\].*sluice keys list.*sluice keys revoke NAME/s, /^$/],
+    ['--version', 0, /^\d+\.\d+\.\d+\n$/, /^$/],
+    ['', 2, /^$/, /a command is missing: known are start, check/],
+    ['chekc', 2, /^$/, /no command "chekc", did you mean "check"\?/],
+    ['keys crate', 2, /^$/, /did you mean "keys create"\?/],
+    ['check --confg x', 2, /^$/, /unknown option --confg, did you mean "--config"\?\nSee: sluice help check\n$/],
+    ['check --config --json', 2, /^$/, /--config needs a value/],
+    ['check --json=yes', 2, /^$/, /--json takes no value/],
+    ['check gateway.yaml', 2, /^$/, /unexpected argument "gateway\.yaml"/],
+    ['keys create', 2, /^$/, /--tenant is missing/],
+    ['keys create --tenant acme --budget 5', 2, /^$/, /--budget is "5": it must be like 5\/day/],
+    ['keys create --tenant acme --rps ten', 2, /^$/, /--rps is "ten"/]
+  ]
+  const results = await Promise.all(cases.map(([line]) => sluice(line === '' ? [] : line.split(' '))))
+  for (const [index, [line, code, out, err]] of cases.entries()) {
+    t.match(results[index], { code, out, err }, line)
+  }
+})
+
+t.test('check says every problem with its place, or sums up what is right', async (t) => {
+  const right = writeShipped(t)
+  const wrong = join(dirname(right), 'wrong.yaml')
+  writeFileSync(wrong, readFileSync(right, 'utf8')
+    .replace('protocol: simulator', 'protocol: simulater')
+    .replace('drain_timeout: 30s', 'drain_timeout: soon')
+    .replace('tenant: acme', 'tenant: acmee')
+    .replace('rps: 10', 'rsp: 10')
+    .replace('- quota: {}', '- qouta: {}'))
+  const lineOf = (text: string): number => readFileSync(wrong, 'utf8').split('\n').findIndex((line) => line.includes(text)) + 1
+  const [plain, json, good, goodJson, unset] = await Promise.all([
+    sluice(['check', '--config', wrong]), sluice(['check', '--json', '--config', wrong]),
+    sluice(['check', '--config', right]), sluice(['check', '--config', right, '--json']),
+    sluice(['check', '--config', writeConfig(dirname(right), 'unset.yaml', `x-a: "\${SURELY_UNSET}"\n${readFileSync(right, 'utf8')}`)])
+  ])
+  t.match(plain, { code: 2, err: '' })
+  const lines = plain.out.trimEnd().split('\n')
+  t.equal(lines.length, 5)
+  for (const [at, message] of [['soon', /must be a duration/], ['simulater', /did you mean "simulator"\?/], ['acmee', /did you mean "acme"\?/], ['rsp', /did you mean "rps"\?/], ['qouta', /did you mean "quota"\?/]] as const) {
+    const [line] = lines.filter((line) => line.startsWith(`${wrong}:${lineOf(at)}:`))
+    t.match(line, message, at)
+    t.match(line, /^\S+:\d+:\d+ /)
+  }
+  t.equal(json.code, 2)
+  t.match(JSON.parse(json.out), { ok: false, file: wrong, problems: lines.map((line) => ({ place: line.split(' ', 1)[0] })) })
+  t.match(good, { code: 0, err: '', out: /^\S+gateway\.yaml is right: 1 channel, 1 model, 1 tenant, 1 key; SHA-256 [0-9a-f]{64}\n$/ })
+  t.match(JSON.parse(goodJson.out), { ok: true, channels: 1, keys: 1, hash: good.out.trimEnd().slice(-64), problems: [] })
+  t.match(unset, { code: 2, out: /SURELY_UNSET/ })
+})
+
+function writeConfig(folder: string, name: string, text: string): string {
+  writeFileSync(join(folder, name), text)
+  return join(folder, name)
+}
+
+t.test('start names its addresses and how to try it, and SIGINT ends it', async (t) => {
+  const running = await spawnGateway(t, readFileSync(writeShipped(t), 'utf8'))
+  const [ready, trial] = running.output().split('\n')
+  t.equal(ready, `sluice is ready: ${running.url} (admin ${running.adminUrl}, loopback only: admin.token is empty)`)
+  const [, address, key, body] = /^try: curl (\S+) -H 'Authorization: Bearer (\S+)' -H 'Content-Type: application\/json' -d '(.+)'$/.exec(trial!)!
+  t.equal(address, running.url + chatPath)
+  const reply = await ask(t, running.url, { path: chatPath, headers: { authorization: `Bearer ${key}` }, body })
+  t.equal(reply.status, 200)
+  t.match(running.output(), /"level":"warn".*demo key/)
+  running.process.kill('SIGINT')
+  t.strictSame(await running.exited, { code: 0, signal: null })
+})
+
+t.test('SIGTERM lets a stream end, then the process ends with 0 and everything is in the store', async (t) => {
+  const upstream = await Upstream.start(t)
+  const go = Promise.withResolvers<void>()
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }), events([event]), until(go.promise),
+    events([{ ...event, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }, 'data: [DONE]\n\n']), ({ socket }) => void socket.destroySoon()
+  )
+  const running = await spawnGateway(t, { admin: { token: 'token' } }, { upstreams: { first: upstream } })
+  t.match(running.output(), /^sluice is ready: \S+ \(admin \S+\)\n/, 'no note when there is a token, no trial without the demo key')
+  t.notMatch(running.output(), /curl/)
+  const client = await running.openChat({ stream: true })
+  await client.body('"x"')
+  running.process.kill('SIGTERM')
+  await eventually(async () => (await ask(t, running.adminUrl, { path: '/readyz' })).status === 503)
+  go.resolve()
+  t.match((await client.reply()).text, /\[DONE\]/)
+  t.strictSame(await running.exited, { code: 0, signal: null })
+  t.match(running.output(), /"the gateway stops","reason":"SIGTERM".*\n.*"the gateway has stopped","cut":0/)
+  t.match(await recordsOf(running.file), [{ outcome: 'completed', status: 200 }])
+})
+
+t.test('a second signal does not wait, and yet settles and closes the store', async (t) => {
+  const upstream = await Upstream.start(t)
+  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([event]), stall())
+  const running = await spawnGateway(t, { limits: { drain_timeout: '5m' } }, { upstreams: { first: upstream } })
+  const client = await running.openChat({ stream: true })
+  await client.body('"x"')
+  running.process.kill('SIGTERM')
+  await eventually(() => running.output().includes('"the gateway stops"'))
+  running.process.kill('SIGINT')
+  t.strictSame(await running.exited, { code: 130, signal: null })
+  t.match(Buffer.concat(client.reads.map(({ bytes }) => bytes)).toString(), /"code":"draining"/, 'the client was told')
+  t.match(await recordsOf(running.file), [{ outcome: 'failed', error_code: 'draining', usage_source: /partial|estimated/ }])
+})
+
+t.test('a fault that nothing catches is logged, and the process drains and ends with 1', async (t) => {
+  const upstream = await Upstream.start(t)
+  const go = Promise.withResolvers<void>()
+  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([event]), until(go.promise), events(['data: [DONE]\n\n']), ({ socket }) => void socket.destroySoon())
+  const faults = `
+    process.on('SIGUSR2', () => { throw new Error('thrown by the test') })
+    process.on('SIGWINCH', () => { void Promise.reject(new Error('rejected by the test')) })`
+  const running = await spawnGateway(t, {}, { upstreams: { first: upstream }, env: { NODE_OPTIONS: `--import=data:text/javascript;base64,${Buffer.from(faults).toString('base64')}` } })
+  const client = await running.openChat({ stream: true })
+  await client.body('"x"')
+  running.process.kill('SIGWINCH')
+  await eventually(() => running.output().includes('the gateway stops'))
+  t.match(running.output(), /"origin":"unhandledRejection","error":"Error: rejected by the test\\n +at /)
+  running.process.kill('SIGUSR2')
+  await eventually(() => running.output().includes('thrown by the test'))
+  go.resolve()
+  await client.reply()
+  t.strictSame(await running.exited, { code: 1, signal: null })
+  t.equal((await recordsOf(running.file)).length, 1)
+})
+
+t.test('SIGHUP and a saved file are taken over, and a file with problems is not', async (t) => {
+  const running = await spawnGateway(t)
+  const hash = async (): Promise<string> => (await running.admin('/admin/v1/config')).hash
+  const first = await hash()
+  running.configure({ tenants: { acme: {}, second: {} } })
+  running.process.kill('SIGHUP')
+  await eventually(async () => (await hash()) !== first)
+  running.configure({ tenants: { acme: {}, third: {} } })
+  await eventually(async () => (await running.admin('/admin/v1/tenants')).data[1].name === 'third', 6000)
+  t.match((await running.admin('/admin/v1/config')).last_reload, { ok: true, reason: 'file changed' })
+  writeFileSync(running.file, 'nonsense: 1\n')
+  await eventually(async () => !(await running.admin('/admin/v1/config')).last_reload.ok, 6000)
+  t.match(running.output(), /not reloaded.*gateway\.yaml:1:1 .*nonsense/)
+  t.equal((await running.chat()).status, 200)
+})
+
+t.test('what can not be started says why in one sentence', async (t) => {
+  const running = await gateway(t)
+  const folder = dirname(running.file)
+  const text = readFileSync(running.file, 'utf8')
+  const { port } = new URL(running.url)
+  const taken = text.replace('port: 0', `port: ${port}`).replace('sluice.db', 'other.db')
+  const [broken, missing, inUse, locked] = await Promise.all([
+    sluice(['start', '--config', writeConfig(folder, 'broken.yaml', text.replace('tenant: acme', 'tenant: nobody'))]),
+    sluice(['start', '--config', join(folder, 'missing.yaml')]),
+    sluice(['start', '--config', writeConfig(folder, 'taken.yaml', taken)]),
+    sluice(['start', '--config', running.file])
+  ])
+  t.match(broken, { code: 2, out: '', err: /^\S+broken\.yaml:\d+:\d+ .*no tenant "nobody".*\n$/ })
+  t.match(missing, { code: 2, out: '', err: /^\S+missing\.yaml there is no such file: name one with --config\n$/ })
+  t.match(inUse, { code: 1, out: '', err: new RegExp(`^sluice start: 127\\.0\\.0\\.1:${port} is in use by another process\\..*\\n$`) })
+  t.match(locked, { code: 1, out: '', err: new RegExp(`^sluice start: \\S+sluice\\.db is in use by process ${process.pid}: .*\\n$`) })
+})
+
+t.test('keys are made, listed and revoked in the store while no gateway runs, and through it while it does', async (t) => {
+  const config: Overrides = {
+    admin: { port: await freePort(), token: '${TOKEN:-a-token}' },
+    tenants: { acme: { projects: { web: { members: { alice: {} } } } } }
+  }
+  const running = await gateway(t, config)
+  const keys = (...args: string[]): Promise<Ended> => sluice(['keys', ...args, '--config', running.file])
+  const works = async (key: string): Promise<boolean> => (
+    (await ask(t, running.url, { path: '/v1/models', headers: { authorization: `Bearer ${key.trim()}` } })).status === 200
+  )
+
+  const live = await keys('create', '--tenant', 'acme', '--name', 'live', '--models', 'demo,gpt-*', '--rpm', '60', '--budget', '5/day', '--expires', '2100-01-01')
+  t.match(live, { code: 0, out: /^sk-\w{43}\n$/, err: `live was made for acme in the gateway at ${running.adminUrl}. Its secret is not shown again.\n` })
+  t.ok(await works(live.out))
+  const [listed, json, wrongToken, unknown, readOnly, misspelt, clash] = await Promise.all([
+    keys('list'), keys('list', '--json'), sluice(['keys', 'list', '--config', running.file], { TOKEN: 'another' }),
+    keys('revoke', 'lve'), keys('revoke', 'test'), keys('create', '--tenant', 'acmee'), keys('create', '--tenant', 'acme', '--name', 'live')
+  ])
+  t.match(listed, { code: 0, err: '', out: /^NAME +STATE +SOURCE +OWNER +MODELS +BUDGET +EXPIRES +SECRET\nlive +active +store +acme +demo,gpt-\* +5\/day +2100-01-01 +sk-\w{4}…\w{4}\ntest +active +file +acme +\* +- +- +-\n$/ })
+  t.match(JSON.parse(json.out), { data: [{ name: 'live', limits: { rpm: 60 }, budget: { usd: '5', per: 'day' } }, { name: 'test' }] })
+  t.match(wrongToken, { code: 1, err: /does not let this command in: This is not the admin token/ })
+  t.match(unknown, { code: 1, err: /no key "lve", did you mean "live"\?/ })
+  t.match(readOnly, { code: 1, err: /gateway\.yaml:\d+:\d+: take it out there/ })
+  t.match(misspelt, { code: 1, out: '', err: /no tenant "acmee", did you mean "acme"\?/ })
+  t.match(clash, { code: 1, out: '', err: /already, in the store: choose another name/ })
+  t.match(await keys('revoke', 'live'), { code: 0, out: '', err: `live is revoked in the gateway at ${running.adminUrl}.\n` })
+  t.notOk(await works(live.out))
+  await running.gateway.close()
+
+  const store = join(dirname(running.file), 'sluice.db')
+  const offline = await keys('create', '--tenant', 'acme', '--project', 'web', '--member', 'alice', '--json')
+  const { key, name } = JSON.parse(offline.out)
+  t.match(offline, { code: 0, err: `${name} was made for acme/web/alice in ${store}. Its secret is not shown again.\n` })
+  const second = await keys('create', '--tenant', 'acme', '--name', 'second')
+  t.match(await keys('revoke', 'second'), { code: 0, err: `second is revoked in ${store}.\n` })
+  t.match(await keys('create', '--tenant', 'acme', '--name', 'test'), { code: 1, err: /a key test already, in \S+gateway\.yaml:\d+:\d+/ })
+  const after = await startGateway({ config: running.file, log: silentLog })
+  t.teardown(() => after.close())
+  const status = async (secret: string): Promise<number> => (
+    (await ask(t, after.url, { path: '/v1/models', headers: { authorization: `Bearer ${secret.trim()}` } })).status
+  )
+  t.strictSame([await status(key), await status(second.out), await status(testKey)], [200, 401, 200])
+  const other = writeConfig(dirname(running.file), 'other.yaml', readFileSync(running.file, 'utf8').replace(/port: [1-9]\d*/, 'port: 0'))
+  t.match(await sluice(['keys', 'list', '--config', other]), { code: 1, err: /is in use by process \d+: .* no admin\.port at which the gateway could be asked\.\n$/ })
+})
