@@ -1,17 +1,13 @@
 // Public models of gateway.yaml: their shape, prices, and the channels that serve them.
-import { createHash } from 'node:crypto'
-import { parseDollars } from '../core/money.ts'
 import { isMap } from '../core/schema-check.ts'
 import { suggestion } from '../core/suggest.ts'
-import { pricedClasses } from '../core/usage.ts'
 import { modelNames } from './names.ts'
+import { priceShape, readPrices } from './prices.ts'
 import type { Channel, Model } from '../core/catalogue.ts'
-import type { Price } from '../core/price.ts'
 import type { OptionSchema, OptionValue } from '../core/schema.ts'
-import type { PricedClass } from '../core/usage.ts'
+import type { Names } from './price-list.ts'
 import type { Report } from './report.ts'
 
-const rate = { type: 'string', format: 'decimal' } as const satisfies Partial<OptionSchema>
 const tokens = { type: 'integer', minimum: 1, maximum: 1_000_000_000 } as const satisfies Partial<OptionSchema>
 
 export const modelsShape = {
@@ -24,26 +20,7 @@ export const modelsShape = {
     required: ['price'],
     properties: {
       owned_by: { type: 'string', minLength: 1, default: 'sluice', description: 'Shown in the model list.' },
-      price: {
-        type: 'object',
-        or: ['free', 'list'],
-        description: 'US dollars per class of usage; free charges nothing. A price list (list) is not served yet.',
-        examples: [{ input: 1.25, cached_input: 0.125, output: 10 }],
-        properties: {
-          per: { type: 'string', enum: ['1M', '1K', '1'], default: '1M', description: 'How many tokens the prices are for.' },
-          input: { ...rate, description: 'Input tokens that no other class counts.' },
-          cached_input: { ...rate, description: 'Input tokens read from a cache; default: as input.' },
-          cache_write: { ...rate, description: 'Input tokens written to a cache; default: as input.' },
-          output: { ...rate, description: 'Output tokens, reasoning included.' },
-          audio_input: { ...rate, description: 'Audio input tokens; default: as input.' },
-          audio_output: { ...rate, description: 'Audio output tokens; default: as output.' },
-          image_input: { ...rate, description: 'Image input tokens; default: as input.' },
-          image_output: { ...rate, description: 'Image output tokens; default: as output.' },
-          image: { ...rate, description: 'One picture, whatever per says.' },
-          request: { ...rate, description: 'One call, whatever per says.' },
-          second: { ...rate, description: 'One second of media, whatever per says.' }
-        }
-      },
+      price: priceShape,
       context_window: { ...tokens, description: 'Tokens of input and output together.' },
       max_output_tokens: { ...tokens, description: 'Tokens of output.' },
       created: { type: 'string', format: 'date', default: '2026-01-01', description: 'Shown in the model list.' },
@@ -72,13 +49,13 @@ export function readModels(entries: Readonly<Record<string, ModelEntry>>, channe
   for (const [name, entry] of Object.entries(entries)) {
     const serving = servingChannels(name, channels, report)
     if (!isMap(entry)) continue
-    const price = report.sound('models', name, 'price') ? readPrice(name, entry.price, report) : undefined
+    const prices = report.sound('models', name, 'price') ? readPrices(['models', name, 'price'], entry.price, namesOf(name, channels), report) : undefined
     const deprecated = readDeprecation(name, entry.deprecated, report)
-    if (!report.sound('models', name)) continue
+    if (!prices || !report.sound('models', name)) continue
     models.set(name, {
       name,
       ownedBy: entry.owned_by,
-      price,
+      prices,
       contextWindow: entry.context_window,
       maxOutputTokens: entry.max_output_tokens,
       created: Math.floor(entry.created / 1000),
@@ -100,6 +77,11 @@ function checkReferences(entries: Readonly<Record<string, ModelEntry>>, channels
   }
 }
 
+function namesOf(name: string, channels: Channels): Names {
+  const all = channels && [...channels.values()]
+  return { name, upstream: all?.includes(undefined) === false ? all.flatMap((channel) => channel?.models.get(name) ?? []) : undefined }
+}
+
 function readDeprecation(name: string, entry: ModelEntry['deprecated'], report: Report): Model['deprecated'] {
   const path = ['models', name, 'deprecated']
   if (!entry || !report.sound(...path)) return undefined
@@ -119,43 +101,4 @@ function servingChannels(name: string, channels: Channels, report: Report): Chan
       : 'no channel serves it: add it to the models of a channel, or remove it')
   }
   return serving.sort((a, b) => a.priority - b.priority)
-}
-
-/** Decimals of a dollar at which a price is nano-dollars per million units. */
-const scales = { '1M': 9, '1K': 12, '1': 15 } as const
-const countedSingly: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'second'])
-/** Where a class without a price of its own takes it from. */
-const inherited: Readonly<Partial<Record<PricedClass, 'input' | 'output'>>> = {
-  cached_input: 'input', cache_write: 'input', audio_input: 'input', image_input: 'input',
-  audio_output: 'output', image_output: 'output'
-}
-/** A thousand dollars a unit, per million: above any price, and a request's cost stays inside 64 bits. */
-const highest = 10n ** 18n
-
-function readPrice(name: string, entry: ModelEntry['price'], report: Report): Price | undefined {
-  const path = ['models', name, 'price']
-  if (entry === 'free' || entry === undefined) return undefined
-  if (entry === 'list') {
-    report.value(path, 'a price list is not served yet: give the price here')
-    return undefined
-  }
-  if (pricedClasses.every((priced) => entry[priced] === undefined)) {
-    report.value(path, 'names no class: give input and output, or say "price: free"')
-  }
-  if ((entry.input === undefined) !== (entry.output === undefined)) {
-    const missing = entry.input === undefined ? 'input' : 'output'
-    report.key(path, `"${missing}" is missing: say "${missing}: 0" if that costs nothing`)
-  }
-  const perMillion: Partial<Record<PricedClass, bigint>> = {}
-  for (const priced of pricedClasses) {
-    const written = entry[priced]
-    const from = inherited[priced]
-    if (written !== undefined) {
-      const exact = parseDollars(written, countedSingly.has(priced) ? scales['1'] : scales[entry.per])
-      if (exact !== undefined && exact <= highest) perMillion[priced] = exact
-      else report.value([...path, priced], 'must be exact to a nano-dollar per million, and at most 1000 dollars a unit')
-    } else if (from !== undefined && perMillion[from] !== undefined) perMillion[priced] = perMillion[from]
-  }
-  const canonical = JSON.stringify(pricedClasses.map((priced) => [priced, perMillion[priced]?.toString() ?? null]))
-  return { version: createHash('sha256').update(canonical).digest('hex').slice(0, 12), perMillion }
 }

@@ -35,7 +35,7 @@ function valueWords(option: OptionSchema): string {
     case 'array': return option.items.type === undefined ? 'list' : `list: ${valueWords(option.items)}`
     case 'object': {
       if ('additionalProperties' in option) return `map: name to ${valueWords(option.additionalProperties)}`
-      return ['map', ...(option.or ?? []).map((word) => `\`${word}\``)].join(' or ')
+      return ['map', ...(option.orList ? ['list of maps'] : []), ...(option.or ?? []).map((word) => `\`${word}\``)].join(' or ')
     }
     case 'boolean': return '`true` or `false`'
     case 'string': {

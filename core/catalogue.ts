@@ -1,6 +1,6 @@
 // The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key store.
 import type { Caller } from './caller.ts'
-import type { Price } from './price.ts'
+import type { PricePeriod } from './price.ts'
 import type { Nano } from './money.ts'
 
 /** A configured way to an upstream. Immutable; one object per generation. */
@@ -31,8 +31,8 @@ export interface Channel {
 export interface Model {
   readonly name: string
   readonly ownedBy: string
-  /** Undefined for `price: free`. */
-  readonly price: Price | undefined
+  /** What it costs, by date; never empty. `price: free` is one price with no rates. Before the first it is not to be used. */
+  readonly prices: readonly PricePeriod[]
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
   /** Unix seconds; what the model list shows as `created`. */

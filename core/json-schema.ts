@@ -36,8 +36,11 @@ export function valueSchema(option: OptionSchema): { readonly [keyword: string]:
       }
       const object = objectSchema(option.properties, option.required) as object
       if (!option.or) return { ...about, ...object }
+      const words = { enum: option.or }
+      const list = { type: 'array', minItems: 1, items: object }
       // Not anyOf, in which ajv fills in no defaults.
-      return { ...about, if: { type: 'object' }, then: object, else: { enum: option.or } }
+      const rest = option.orList ? { if: { type: 'array' }, then: list, else: words } : words
+      return { ...about, if: { type: 'object' }, then: object, else: rest }
     }
     case 'string': {
       if (option.enum) return { ...about, ...choice(option.enum) }

@@ -1,38 +1,81 @@
 // What a model's usage costs: exact integer prices, one rounding per request.
-import { pricedClasses } from './usage.ts'
+import { pricedClasses, promptTokens } from './usage.ts'
 import type { PricedClass, Usage } from './usage.ts'
 import type { Nano } from './money.ts'
 
+/** Nano-dollars per 1,000,000 units of each class, so that `$1.25 / 1M tokens` is `1_250_000_000n`. */
+export type Rates = Readonly<Partial<Record<PricedClass, bigint>>>
+
+/** What requests with a long prompt cost. */
+export interface Tier {
+  /** The rates hold for prompts of more tokens than this. */
+  above: number
+  /** Complete: what the tier leaves as it is stands in it too. */
+  perMillion: Rates
+}
+
 /**
- * Prices of one model as snapshotted by a reservation: nano-dollars per 1,000,000 units of each class, so that
- * `$1.25 / 1M tokens` is `1_250_000_000n`. `version` names the snapshot in the journal; equal prices share a version.
+ * Prices of one model as snapshotted by a reservation. `version` names the snapshot in the journal; equal prices share a
+ * version.
  */
 export interface Price {
   version: string
-  perMillion: Readonly<Partial<Record<PricedClass, bigint>>>
+  perMillion: Rates
+  /** Shortest prompts first. The last one that a prompt is above holds for the whole request; none of them, the rates beside. */
+  tiers?: readonly Tier[]
 }
+
+/** A price with the time from when it is in force, until the next one is. */
+export interface PricePeriod {
+  /** Unix milliseconds; -Infinity when it always was. */
+  from: number
+  price: Price
+}
+
+/** A price with nothing in it: its charges are journalled like any other, with the amount 0. */
+export const freePrice: Price = { version: 'free', perMillion: {} }
 
 const million = 1_000_000n
 
 /** Cost of a usage, rounded half up to the nano-dollar, once. Classes without a price of their own cost nothing. */
 export function costOf(usage: Readonly<Usage>, price: Price): Nano {
+  const rates = price.tiers ? tierOf(usage, price.tiers) ?? price.perMillion : price.perMillion
   let sum = 0n
   for (const name of pricedClasses) {
     const units = usage[name]
-    const rate = price.perMillion[name]
+    const rate = rates[name]
     if (units && rate) sum += BigInt(units) * rate
   }
   return (sum + million / 2n) / million
 }
 
-/** A price's rates as JSON, classes in a fixed order: equal prices render equal. Rates are decimal strings. */
-export function renderPrice({ perMillion }: Price): string {
-  const rates = pricedClasses.flatMap((name) => (perMillion[name] === undefined ? [] : [[name, String(perMillion[name])] as const]))
-  return JSON.stringify(Object.fromEntries(rates))
+function tierOf(usage: Readonly<Usage>, tiers: readonly Tier[]): Rates | undefined {
+  const length = promptTokens(usage)
+  let rates: Rates | undefined
+  for (const { above, perMillion } of tiers) if (length > above) rates = perMillion
+  return rates
+}
+
+/**
+ * A price as JSON, `{"<class>": "<rate>", …, "tiers": [{"above": "<tokens>", "<class>": "<rate>", …}]}`, classes in a fixed
+ * order: equal prices render equal. Numbers are decimal strings.
+ */
+export function renderPrice({ perMillion, tiers = [] }: Price): string {
+  const rendered = tiers.map((tier) => ({ above: String(tier.above), ...renderRates(tier.perMillion) }))
+  return JSON.stringify({ ...renderRates(perMillion), ...(tiers.length > 0 && { tiers: rendered }) })
+}
+
+function renderRates(rates: Rates): Record<string, string> {
+  return Object.fromEntries(pricedClasses.flatMap((name) => (rates[name] === undefined ? [] : [[name, String(rates[name])]])))
 }
 
 /** The price that {@link renderPrice} rendered. */
 export function parsePrice(version: string, json: string): Price {
-  const rates = Object.entries(JSON.parse(json) as Record<string, string>)
-  return { version, perMillion: Object.fromEntries(rates.map(([name, rate]) => [name, BigInt(rate)])) }
+  const { tiers, ...rates } = JSON.parse(json) as { tiers?: { above: string; [name: string]: string }[]; [name: string]: unknown }
+  const price = { version, perMillion: parseRates(rates) }
+  return tiers ? { ...price, tiers: tiers.map(({ above, ...own }) => ({ above: Number(above), perMillion: parseRates(own) })) } : price
+}
+
+function parseRates(rates: Record<string, unknown>): Rates {
+  return Object.fromEntries(Object.entries(rates).map(([name, rate]) => [name, BigInt(rate as string)]))
 }

@@ -90,7 +90,7 @@ export function below(pointer: string, name: string | number): string {
  */
 function plainCopy(schema: OptionSchema | undefined, value: unknown, pointer: string, origin: Origin): unknown {
   if (Array.isArray(value)) {
-    const items = schema?.type === 'array' ? schema.items : undefined
+    const items = itemsOf(schema)
     return value.map((item, index) => plainCopy(items, item, below(pointer, index), origin))
   }
   if (typeof value === 'string' && schema && origin.untyped(pointer)) return typed(schema, value)
@@ -123,6 +123,12 @@ export function propertyOf(
   return { schema: Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined, free: false }
 }
 
+/** The schema of the entries where a list stands; undefined where none may. */
+function itemsOf(schema: OptionSchema | undefined): OptionSchema | undefined {
+  if (schema?.type === 'array') return schema.items
+  return schema?.type === 'object' && 'orList' in schema ? schema : undefined
+}
+
 interface Conversion {
   faults: Fault[]
   /** Pointers that have a fault already. */
@@ -131,9 +137,8 @@ interface Conversion {
 }
 
 function convert(schema: OptionSchema, value: unknown, pointer: string, conversion: Conversion): unknown {
-  if (schema.type === 'array' && Array.isArray(value)) {
-    return value.map((item, index) => convert(schema.items, item, below(pointer, index), conversion))
-  }
+  const items = itemsOf(schema)
+  if (items && Array.isArray(value)) return value.map((item, index) => convert(items, item, below(pointer, index), conversion))
   if (schema.type === 'object' && isMap(value)) {
     for (const [name, item] of Object.entries(value)) {
       const property = propertyOf(schema, name).schema

@@ -34,12 +34,16 @@ export type OptionSchema = Described & (
   | { type: 'integer' | 'number'; minimum?: number; maximum?: number; default?: number }
   | { type: 'boolean'; default?: boolean }
   | { type: 'array'; items: OptionSchema; default?: readonly unknown[]; minItems?: number }
-  /** Known keys, no others. With `or`, one of these words may stand instead: `admin: false`, `price: free`. */
+  /**
+   * Known keys, no others. With `or`, one of these words may stand instead: `admin: false`, `price: free`. With `orList`,
+   * a list of such objects may.
+   */
   | {
     type: 'object'
     properties: OptionSchemas
     required?: readonly string[]
     or?: readonly (string | false)[]
+    orList?: true
     default?: unknown
   }
   /** Free names, one schema for all values. */
@@ -66,11 +70,12 @@ export type OptionValue<S> =
   : S extends { type: 'integer' | 'number' } ? number
   : S extends { type: 'boolean' } ? boolean
   : S extends { type: 'array'; items: infer I } ? readonly OptionValue<I>[]
-  : S extends { type: 'object'; properties: infer P } ? OptionValues<P, RequiredOf<S>> | Alternative<S>
+  : S extends { type: 'object'; properties: infer P } ? OptionValues<P, RequiredOf<S>> | Several<S, P> | Alternative<S>
   : S extends { type: 'object'; additionalProperties: infer V } ? { readonly [name: string]: OptionValue<V> }
   : unknown
 
 type RequiredOf<S> = S extends { required: readonly (infer R)[] } ? R : never
+type Several<S, P> = S extends { orList: true } ? readonly OptionValues<P, RequiredOf<S>>[] : never
 type Alternative<S> = S extends { or: readonly (infer E)[] } ? E : never
 type Filled<O, R> = { [K in keyof O]: O[K] extends { default: unknown } ? K : K extends R ? K : never }[keyof O]
 

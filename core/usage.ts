@@ -32,3 +32,13 @@ export type PricedClass = (typeof pricedClasses)[number]
 
 /** No consumption; callers copy it. */
 export const noUsage: Readonly<Usage> = { input: 0, cached_input: 0, cache_write: 0, output: 0, reasoning: 0 }
+
+/** The classes that tokens of the prompt fall into. */
+export const promptClasses = ['input', 'cached_input', 'cache_write', 'audio_input', 'image_input'] as const satisfies readonly PricedClass[]
+
+/** Tokens of the whole prompt, whatever they cost. */
+export function promptTokens(usage: Readonly<Usage>): number {
+  let sum = 0
+  for (const name of promptClasses) sum += usage[name] ?? 0
+  return sum
+}

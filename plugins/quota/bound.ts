@@ -1,23 +1,29 @@
 // The most a request can cost: what is held of every budget before it goes upstream.
-import { costOf, noUsage } from '../../core/contract.ts'
+import { costOf, noUsage, promptClasses } from '../../core/contract.ts'
 import type { Model } from '../../core/contract.ts'
 import type { RequestBody } from '../../core/body.ts'
-import type { Price } from '../../core/price.ts'
+import type { Price, Rates } from '../../core/price.ts'
 import type { PricedClass } from '../../core/usage.ts'
 import { answers, inputTokens, outputLimit } from '../estimate.ts'
 
-/** A price with nothing in it: its charges are journalled like any other, with the amount 0. */
-const free: Price = { version: 'free', perMillion: {} }
-
-const inputClasses = ['input', 'cached_input', 'cache_write', 'audio_input', 'image_input'] as const
 const outputClasses = ['output', 'audio_output', 'image_output'] as const
 
-/** What a model costs at most, worked out once per generation. */
-export interface Terms {
-  price: Price
+/** Prompts of more than `above` and at most `upTo` tokens, which have one price. */
+interface Bracket {
+  above: number
+  upTo: number
   /** The dearest class that a token of the input, or of the output, can turn out to be. */
   input: PricedClass
   output: PricedClass
+}
+
+/** What a model costs at most while one of its prices is in force, worked out once per generation. */
+export interface Terms {
+  /** Unix milliseconds; in force until the next terms are. */
+  from: number
+  price: Price
+  /** Shortest prompts first; the first takes the empty one too. */
+  brackets: readonly Bracket[]
   contextWindow: number
   maxOutputTokens: number
 }
@@ -31,8 +37,14 @@ export interface Bound {
   amount: bigint
 }
 
-export function termsOf({ price = free, contextWindow = Infinity, maxOutputTokens = Infinity }: Model): Terms {
-  return { price, input: dearest(price, inputClasses), output: dearest(price, outputClasses), contextWindow, maxOutputTokens }
+/** In the order of their dates. */
+export function termsOf({ prices, contextWindow = Infinity, maxOutputTokens = Infinity }: Model): Terms[] {
+  return prices.map(({ from, price }) => ({ from, price, brackets: bracketsOf(price), contextWindow, maxOutputTokens }))
+}
+
+/** The terms in force at a time; undefined before the first. */
+export function termsAt(terms: readonly Terms[], time: number): Terms | undefined {
+  return terms.findLast(({ from }) => from <= time)
 }
 
 /**
@@ -63,12 +75,29 @@ export function within(left: bigint | undefined, bound: Bound, terms: Terms): Bo
   return enough === 0 ? bound : { input, output: enough, count, amount: left }
 }
 
-/** The same arithmetic as the settlement's, so that what stays within the bound never costs more than it. */
-function amountOf(terms: Terms, input: number, output: number, count: number): bigint {
-  return costOf({ ...noUsage, [terms.input]: input, [terms.output]: output * count, request: 1, image: count }, terms.price)
+/**
+ * The dearest that a prompt of at most `input` tokens can come to: a shorter one may fall into a bracket that costs more.
+ * The same arithmetic as the settlement's, so that what stays within the bound never costs more than it.
+ */
+function amountOf({ price, brackets }: Terms, input: number, output: number, count: number): bigint {
+  let most = 0n
+  for (const bracket of brackets) {
+    if (input <= bracket.above) break
+    const units = { ...noUsage, [bracket.input]: Math.min(input, bracket.upTo), [bracket.output]: output * count, request: 1, image: count }
+    const amount = costOf(units, price)
+    if (amount > most) most = amount
+  }
+  return most
 }
 
-function dearest(price: Price, classes: readonly PricedClass[]): PricedClass {
-  const rate = (name: PricedClass): bigint => price.perMillion[name] ?? 0n
+function bracketsOf({ perMillion, tiers = [] }: Price): Bracket[] {
+  const steps = [{ above: -1, perMillion }, ...tiers]
+  return steps.map(({ above, perMillion: rates }, index) => ({
+    above, upTo: steps[index + 1]?.above ?? Infinity, input: dearest(rates, promptClasses), output: dearest(rates, outputClasses)
+  }))
+}
+
+function dearest(rates: Rates, classes: readonly PricedClass[]): PricedClass {
+  const rate = (name: PricedClass): bigint => rates[name] ?? 0n
   return classes.reduce((best, name) => (rate(name) > rate(best) ? name : best))
 }

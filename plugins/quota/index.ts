@@ -3,7 +3,7 @@ import { definePlugin, GatewayError } from '../../core/contract.ts'
 import type { Attempt } from '../../core/contract.ts'
 import { caller, charge, slot, usage } from '../../core/slots.ts'
 import { inputTokens, limitFields } from '../estimate.ts'
-import { boundOf, termsOf, within } from './bound.ts'
+import { boundOf, termsAt, termsOf, within } from './bound.ts'
 import { settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 
@@ -49,7 +49,7 @@ export default definePlugin({
       onRequest(exchange) {
         if (!exchange.request.endpoint.billable) return
         const { scopes } = exchange.get(caller)
-        const term = terms.get(exchange.model)
+        const term = termsAt(terms.get(exchange.model) ?? [], exchange.receivedAt)
         if (!term) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it can not be used.`)
         const whole = boundOf(exchange.body, term, estimate, default_output)
         const bound = clamp_output ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term) : whole

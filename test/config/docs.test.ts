@@ -30,7 +30,7 @@ t.test('the real channel in the shipped file works when its comments are taken o
   const { config, problems } = loadConfig(file, { env: { OPENAI_API_KEY: 'sk-x' }, plugins: shipped, simulatorUrl: new URL('http://127.0.0.1:1/v1') })
   t.same(problems, undefined)
   t.match(config?.channels.get('openai'), { credential: 'sk-x', private: false })
-  t.equal(config?.models.get('gpt-5')?.price?.perMillion.input, 1_250_000_000n)
+  t.equal(config?.models.get('gpt-5')?.prices[0]?.price.perMillion.input, 1_250_000_000n)
   t.end()
 })
 

@@ -76,7 +76,7 @@ t.test('the least file is filled in with the documented defaults', (t) => {
   t.same(channel.timeouts, { connect: 5000, firstByte: 60_000, idle: 60_000, total: 600_000 })
   t.same(config.simulated, ['demo'])
   t.same(config.models.get('demo')!.channels, [channel])
-  t.equal(config.models.get('demo')!.price, undefined)
+  t.same(config.models.get('demo')!.prices, [{ from: -Infinity, price: { version: 'free', perMillion: {} } }])
   t.same(config.chain, [{ plugin: 'auth', options: {}, at: { line: 4, column: 9 } }])
   t.same([...config.tenants], [])
   t.same(config.keys, [])
@@ -147,15 +147,15 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
 
   const gpt = config.models.get('gpt-5')!
   t.same(gpt.channels.map(({ name }) => name), ['second', 'first'], 'by priority, without what is not served yet')
-  t.same(gpt.price!.perMillion, {
+  t.same(gpt.prices[0]!.price.perMillion, {
     input: 1_250_000_000n, cached_input: 125_000_000n, cache_write: 0n, output: 10_000_000_000n,
     audio_input: 1_250_000_000n, image_input: 1_250_000_000n, audio_output: 10_000_000_000n, image_output: 10_000_000_000n,
     image: 40_000_000_000_000n
   })
-  t.match(gpt.price!.version, /^[0-9a-f]{12}$/)
+  t.match(gpt.prices[0]!.price.version, /^[0-9a-f]{12}$/)
   t.equal(gpt.created, Date.UTC(2025, 7, 7) / 1000)
   t.same(gpt.deprecated, { since: Date.UTC(2026, 8, 1), sunset: Date.UTC(2027, 2, 1, 10, 30), replacement: 'gpt-6' })
-  t.match(config.models.get('meta/llama:free')!.price!.perMillion, { input: 500_000_000n, output: 1_000_000_000n })
+  t.match(config.models.get('meta/llama:free')!.prices[0]!.price.perMillion, { input: 500_000_000n, output: 1_000_000_000n })
 
   const acme = config.tenants.get('acme')!
   t.same(acme.budget, { limit: 1_000_500_000_000n, per: 'month' })
@@ -175,7 +175,7 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
 })
 
 t.test('equal prices have one version, however they are written', (t) => {
-  const version = (price: string): string => loaded(least.replace('price: free', `price: ${price}`)).models.get('demo')!.price!.version
+  const version = (price: string): string => loaded(least.replace('price: free', `price: ${price}`)).models.get('demo')!.prices[0]!.price.version
   t.equal(version('{ input: 1.25, output: 10 }'), version('{ output: "10.0", per: 1K, input: 0.00125 }'.replace('"10.0"', '0.01')))
   t.equal(version('{ input: 1, output: 2 }'), version('{ input: 1, output: 2, cached_input: 1 }'))
   t.not(version('{ input: 1, output: 2 }'), version('{ input: 1, output: 2, cached_input: 0.5 }'))
@@ -190,7 +190,7 @@ t.test('prices and budgets are exact to the nano-dollar, as numbers and as text'
     const nano = digits * 10n ** BigInt(9 - decimals)
     fc.pre(nano <= 10n ** 18n)
     const config = loaded(`${least.replace('free', `{ input: ${usd}, output: 0 }`)}tenants: { acme: { budget: { usd: ${usd}, per: day } } }`)
-    return config.tenants.get('acme')!.budget!.limit === nano && config.models.get('demo')!.price!.perMillion.input === nano
+    return config.tenants.get('acme')!.budget!.limit === nano && config.models.get('demo')!.prices[0]!.price.perMillion.input === nano
   }), { numRuns: 60 })
   t.end()
 })

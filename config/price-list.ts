@@ -1,0 +1,47 @@
+// The list of public prices (price-list.json), for models that say `price: list`.
+import { nearest } from '../core/suggest.ts'
+import list from './price-list.json' with { type: 'json' }
+
+/** What a model is called: by clients, and by the upstreams that serve it. */
+export interface Names {
+  name: string
+  /** Undefined when not all of them could be read. */
+  upstream: readonly string[] | undefined
+}
+
+const prices = indexed(list.prices)
+const leftOut = indexed(list.left_out)
+
+/**
+ * The list's price for a model, as `price:` of the file would say it: that of its public name, else that of its names
+ * upstream. Otherwise what is wrong, as a text; undefined when that can not be told, as a name upstream could not be read.
+ */
+export function findListed({ name, upstream }: Names): object | string | undefined {
+  const own = lookUp(prices, name)
+  if (own) return own.price
+  const others = (upstream ?? []).filter((other) => lookUp(prices, other))
+  const found = new Set(others.map((other) => lookUp(prices, other)!.price))
+  if (found.size > 1) return `the price list has different prices for ${others.join(' and ')}: give the price here`
+  const [price] = found
+  return price ?? (upstream && missing([...new Set([name, ...upstream])]))
+}
+
+function indexed<T extends { models: readonly string[] }>(entries: readonly T[]): ReadonlyMap<string, T> {
+  return new Map(entries.flatMap((entry) => entry.models.map((name) => [name, entry])))
+}
+
+/** A snapshot goes by its date where the list has the name with a date left open. */
+function lookUp<T>(entries: ReadonlyMap<string, T>, name: string): T | undefined {
+  return entries.get(name) ?? entries.get(name.replace(/-\d{8}$/, '-YYYYMMDD').replace(/-\d{4}-\d\d-\d\d$/, '-YYYY-MM-DD'))
+}
+
+function missing(names: readonly string[]): string {
+  const words = `the price list has no ${names.map((name) => JSON.stringify(name)).join(' and no ')}`
+  for (const name of names) {
+    const left = lookUp(leftOut, name)
+    if (left) return `${words}, as ${left.because}: give the price here`
+    const near = nearest(name, prices.keys())
+    if (near !== undefined) return `${words}, did you mean "${near}"?`
+  }
+  return `${words}: give the price here`
+}

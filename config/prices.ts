@@ -1,0 +1,145 @@
+// Prices of gateway.yaml: their shape, and what they are in exact integers.
+import { createHash } from 'node:crypto'
+import { parseDollars } from '../core/money.ts'
+import { freePrice, renderPrice } from '../core/price.ts'
+import { checkerOf } from '../core/schema-check.ts'
+import { pricedClasses } from '../core/usage.ts'
+import { findListed } from './price-list.ts'
+import type { Price, PricePeriod, Rates, Tier } from '../core/price.ts'
+import type { OptionSchema, OptionValue } from '../core/schema.ts'
+import type { PricedClass } from '../core/usage.ts'
+import type { Names } from './price-list.ts'
+import type { Path, Report } from './report.ts'
+
+const rate = { type: 'string', format: 'decimal' } as const satisfies Partial<OptionSchema>
+
+/** What a prompt's length may change. */
+const tokenRates = {
+  input: { ...rate, description: 'Input tokens that no other class counts.' },
+  cached_input: { ...rate, description: 'Input tokens read from a cache; default: as input.' },
+  cache_write: { ...rate, description: 'Input tokens written to a cache; default: as input.' },
+  output: { ...rate, description: 'Output tokens, reasoning included.' },
+  audio_input: { ...rate, description: 'Audio input tokens; default: as input.' },
+  audio_output: { ...rate, description: 'Audio output tokens; default: as output.' },
+  image_input: { ...rate, description: 'Image input tokens; default: as input.' },
+  image_output: { ...rate, description: 'Image output tokens; default: as output.' }
+} as const
+
+export const priceShape = {
+  type: 'object',
+  or: ['free', 'list'],
+  orList: true,
+  description: 'US dollars per class of usage; free charges nothing, list takes the public price. A list of prices, by from.',
+  examples: [{ input: 1.25, cached_input: 0.125, output: 10 }, [{ input: 1.25, output: 10 }, { from: '2026-12-01', input: 1, output: 8 }]],
+  properties: {
+    from: { type: 'string', format: 'date', description: 'In force for requests that arrive from then on; the first price of a list needs none.' },
+    per: { type: 'string', enum: ['1M', '1K', '1'], default: '1M', description: 'How many tokens the prices are for.' },
+    ...tokenRates,
+    image: { ...rate, description: 'One picture, whatever per says.' },
+    request: { ...rate, description: 'One call, whatever per says.' },
+    second: { ...rate, description: 'One second of media, whatever per says.' },
+    tiers: {
+      type: 'array', minItems: 1,
+      description: 'Other prices for long prompts; the last one that the prompt is above holds for the whole request.',
+      items: {
+        type: 'object',
+        description: 'What changes; the rest is as above.',
+        required: ['above'],
+        properties: {
+          above: {
+            type: 'integer', minimum: 1, maximum: 1_000_000_000,
+            description: 'For prompts of more tokens than this, cached ones and all others together.'
+          },
+          ...tokenRates
+        }
+      }
+    }
+  }
+} as const satisfies OptionSchema
+
+/** A price as written, checked by its shape. */
+export type PriceEntry = OptionValue<typeof priceShape>
+type Written = Exclude<PriceEntry, string | readonly unknown[]>
+type WrittenRates = { readonly [K in PricedClass]?: string | undefined }
+
+const listed = { price: priceShape } as const
+
+/**
+ * The prices of a model by date; `path` is where its price stands. Undefined when there is none: it is missing, or the
+ * list has none, which is reported unless it can not be told.
+ */
+export function readPrices(path: Path, entry: PriceEntry | undefined, names: Names, report: Report): readonly PricePeriod[] | undefined {
+  if (entry === 'free') return [{ from: -Infinity, price: freePrice }]
+  if (entry !== 'list') return entry && readPeriods(path, entry, report)
+  const found = findListed(names)
+  // What the list says is read as if it stood in the file.
+  if (typeof found === 'object') return readPeriods(path, checkerOf(listed)({ price: found }).value.price as Written | readonly Written[], report)
+  if (found !== undefined) report.value(path, found)
+  return undefined
+}
+
+function readPeriods(path: Path, entry: Written | readonly Written[], report: Report): PricePeriod[] {
+  if (!Array.isArray(entry)) return [readPeriod(path, entry as Written, report)]
+  const periods = (entry as readonly Written[]).map((written, index) => readPeriod([...path, index], written, report))
+  for (let index = 1; index < periods.length; index++) {
+    const at = [...path, index]
+    const { from } = periods[index]!
+    if (from === -Infinity) report.key(at, '"from" is missing: only the first price may have none')
+    else if (from <= periods[index - 1]!.from) report.value([...at, 'from'], 'must be after the "from" of the price before')
+  }
+  return periods
+}
+
+function readPeriod(path: Path, { from = -Infinity, ...written }: Written, report: Report): PricePeriod {
+  return { from, price: readPrice(path, written, report) }
+}
+
+function readPrice(path: Path, written: Omit<Written, 'from'>, report: Report): Price {
+  const { per, tiers: longer, ...base } = written
+  const rates: WrittenRates = base
+  if (pricedClasses.every((name) => rates[name] === undefined)) {
+    report.value(path, 'names no class: give input and output, or say "price: free"')
+  }
+  if ((rates.input === undefined) !== (rates.output === undefined)) {
+    const missing = rates.input === undefined ? 'input' : 'output'
+    report.key(path, `"${missing}" is missing: say "${missing}: 0" if that costs nothing`)
+  }
+  const perMillion = readRates(rates, per, (name, message) => report.value([...path, name], message))
+  const tiers = longer?.map((tier, index): Tier => {
+    const at = [...path, 'tiers', index]
+    const { above, ...changed } = tier
+    if (Object.keys(changed).length === 0) report.value(at, 'changes nothing: give the prices that are other for long prompts')
+    if (index > 0 && above <= longer[index - 1]!.above) report.value([...at, 'above'], 'must be more than that of the tier before')
+    const complain = (name: PricedClass, message: string): void => {
+      if (Object.hasOwn(changed, name)) report.value([...at, name], message)
+    }
+    return { above, perMillion: readRates({ ...rates, ...changed }, per, complain) }
+  })
+  const price = { version: '', perMillion, ...(tiers && { tiers }) }
+  return { ...price, version: createHash('sha256').update(renderPrice(price)).digest('hex').slice(0, 12) }
+}
+
+/** Decimals of a dollar at which a price is nano-dollars per million units. */
+const scales = { '1M': 9, '1K': 12, '1': 15 } as const
+const countedSingly: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'second'])
+/** Where a class without a price of its own takes it from. */
+const inherited: Readonly<Partial<Record<PricedClass, 'input' | 'output'>>> = {
+  cached_input: 'input', cache_write: 'input', audio_input: 'input', image_input: 'input',
+  audio_output: 'output', image_output: 'output'
+}
+/** A thousand dollars a unit, per million: above any price, and a request's cost stays inside 64 bits. */
+const highest = 10n ** 18n
+
+function readRates(written: WrittenRates, per: keyof typeof scales, complain: (name: PricedClass, message: string) => void): Rates {
+  const rates: Partial<Record<PricedClass, bigint>> = {}
+  for (const name of pricedClasses) {
+    const text = written[name]
+    const from = inherited[name]
+    if (text !== undefined) {
+      const exact = parseDollars(text, countedSingly.has(name) ? scales['1'] : scales[per])
+      if (exact !== undefined && exact <= highest) rates[name] = exact
+      else complain(name, 'must be exact to a nano-dollar per million, and at most 1000 dollars a unit')
+    } else if (from !== undefined && rates[from] !== undefined) rates[name] = rates[from]
+  }
+  return rates
+}
