@@ -211,7 +211,10 @@ function answerBytes(body: unknown): number {
   const choices = asObject(body)?.['choices']
   if (!Array.isArray(choices)) return 0
   let bytes = 0
-  for (const choice of choices as unknown[]) bytes += textBytes(asObject(choice)?.['message'])
+  for (const choice of choices as unknown[]) {
+    const { message, delta } = (asObject(choice) ?? {}) as { message?: unknown; delta?: unknown }
+    bytes += textBytes(message ?? delta)
+  }
   return bytes
 }
 

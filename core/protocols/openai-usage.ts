@@ -10,7 +10,8 @@ export function asObject(value: unknown): Fields | undefined {
 
 /**
  * Reads `{prompt_tokens, completion_tokens, total_tokens, …_details}`. Cached, written and audio tokens are parts of the
- * prompt there (OpenAI's reference, "usage"), so they are taken out of it. Undefined when neither side is reported.
+ * prompt there (OpenAI's reference, "usage"), so they are taken out of it. Undefined when one side is neither reported nor
+ * follows from the total: what is missing is not zero.
  */
 export function readOpenAiUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
@@ -19,9 +20,11 @@ export function readOpenAiUsage(value: unknown): ReportedUsage {
   const total = counts.of(usage['total_tokens'])
   let prompt = counts.of(usage['prompt_tokens'])
   let completion = counts.of(usage['completion_tokens'])
-  if (prompt === undefined && completion === undefined) return counts.insane ? 'insane' : undefined
-  if (prompt === undefined) prompt = total === undefined ? 0 : total - completion!
-  if (completion === undefined) completion = total === undefined ? 0 : total - prompt
+  if (total !== undefined) {
+    if (prompt !== undefined) completion ??= total - prompt
+    else if (completion !== undefined) prompt = total - completion
+  }
+  if (prompt === undefined || completion === undefined) return counts.insane ? 'insane' : undefined
 
   const input = asObject(usage['prompt_tokens_details']) ?? {}
   const output = asObject(usage['completion_tokens_details']) ?? {}

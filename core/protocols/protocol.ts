@@ -98,6 +98,6 @@ export interface Protocol {
    * or `nothing` when the event exists only to carry it.
    */
   withoutUsage(event: Payload): Buffer | 'nothing' | undefined
-  /** Text of an answer in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an upstream reports nothing. */
+  /** Text of an answer, or of one event of it, in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an upstream reports nothing. */
   answerBytes(body: unknown): number
 }

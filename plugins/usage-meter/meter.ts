@@ -6,6 +6,8 @@ import type { Usage } from '../../core/usage.ts'
 
 /** Of an answer too large to be held: usage stands at its end. */
 const tailBytes = 16 * 1024
+/** Longest event that is kept as a sample. */
+const sampleBytes = 4 * 1024
 
 /** One per attempt. Costs a search for one word per event; parses only what holds usage. */
 export class Meter {
@@ -16,9 +18,9 @@ export class Meter {
   /** The upstream reported numbers that can not be true. */
   insane = false
   #events = 0
-  /** Bytes of all events, and of the smallest: an event's envelope is about as long as the event with the least text. */
   #eventBytes = 0
-  #envelope = Infinity
+  /** The first event, the second, the fourth, …: they tell how much of an event is not text. */
+  readonly #samples: Buffer[] = []
   #body: Message | undefined
   #tail = Buffer.alloc(0)
   #runBytes = 0
@@ -64,16 +66,24 @@ export class Meter {
     if (length <= '[DONE]'.length) return
     this.#events++
     this.#eventBytes += length
-    if (length < this.#envelope) this.#envelope = length
+    // A copy, as the original would keep the whole chunk that it came in.
+    if ((this.#events & (this.#events - 1)) === 0 && length <= sampleBytes) this.#samples.push(Buffer.from(message.data))
   }
 
-  /** An event carries a token or more; its text is what it is longer by than the shortest event. */
+  /** An event carries a token or more; its text is what it is longer by than the usual envelope. */
   #outputTokens(): number {
     if (this.#body) return this.#tokens(this.#protocol.answerBytes(this.#body.json()))
     if (this.#runBytes > 0) return this.#tokens(this.#runBytes)
-    if (this.#events === 0) return 0
-    const text = this.#eventBytes - this.#events * this.#envelope
-    return Math.max(this.#events, this.#tokens(text))
+    return Math.max(this.#events, this.#tokens(this.#eventBytes - this.#events * this.#envelope()))
+  }
+
+  /** The median of the samples that have text; without any, no event is taken to have some. */
+  #envelope(): number {
+    const envelopes = this.#samples.flatMap((sample) => {
+      const text = this.#protocol.answerBytes(parsed(sample))
+      return text > 0 ? [sample.length - text] : []
+    })
+    return envelopes.sort((a, b) => a - b)[envelopes.length >> 1] ?? this.#eventBytes
   }
 
   #tokens(bytes: number): number {
@@ -83,5 +93,13 @@ export class Meter {
   #keepTail(bytes: Buffer): void {
     this.#runBytes += bytes.length
     this.#tail = Buffer.concat([this.#tail, bytes.subarray(-tailBytes)]).subarray(-tailBytes)
+  }
+}
+
+function parsed(payload: Buffer): unknown {
+  try {
+    return JSON.parse(payload.toString('utf8'))
+  } catch {
+    return undefined
   }
 }

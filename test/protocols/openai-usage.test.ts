@@ -36,7 +36,10 @@ t.test('explicit zero is zero, missing is missing', async (t) => {
   t.strictSame(read({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }), none)
   for (const usage of [undefined, null, {}, [], 'x', 5, { total_tokens: 7 }]) t.equal(read(usage), undefined, JSON.stringify(usage))
   t.strictSame(read({ prompt_tokens: 9, total_tokens: 11 }), { ...none, input: 9, output: 2 }, 'one side follows from the total')
-  t.strictSame(read({ prompt_tokens: 9, completion_tokens: null, prompt_tokens_details: null }), { ...none, input: 9 })
+  t.strictSame(read({ prompt_tokens: 9, completion_tokens: 0, prompt_tokens_details: null }), { ...none, input: 9 })
+  for (const usage of [{ prompt_tokens: 9 }, { prompt_tokens: 9, completion_tokens: null }, { completion_tokens: 9 }]) {
+    t.equal(read(usage), undefined, 'a side that nothing tells of')
+  }
 })
 
 t.test('numbers that can not be counts are called insane', async (t) => {
@@ -80,7 +83,7 @@ t.test('whatever is reported, classes are never negative and add up to the total
       const sum = Object.values(priced).reduce((total, part) => total + part, 0)
       const [prompt, completion, total] = [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens].map((value) => (typeof value === 'number' ? value : undefined))
       const beside = usage.completion_tokens_details?.reasoning_tokens
-      const parts = prompt !== undefined && completion !== undefined ? prompt + completion : (total ?? prompt ?? completion)!
+      const parts = prompt !== undefined && completion !== undefined ? prompt + completion : total!
       const whole = prompt !== undefined && completion !== undefined && total === parts + Number(beside) ? total : parts
       return Object.values(classes).every((part) => Number.isSafeInteger(part) && part >= 0) && reasoning! <= priced['output']! + (priced['audio_output'] ?? 0) && sum === whole
     }),
