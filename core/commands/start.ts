@@ -22,8 +22,9 @@ SIGHUP           reads the file again, as does saving it; a file with problems c
 The line on standard output that says "ready" names the addresses. The log is on standard error.`,
   async run({ config: file }) {
     const log = createLogger({ pretty: process.stderr.isTTY })
-    const stops = new Stops(log)
+    // Until it has started there is nothing to drain: signals and faults just end the process.
     const gateway = await startGateway({ config: file, log })
+    const stops = new Stops(log)
     announce(gateway, log)
     const watch = watchConfig(file, { hash: gateway.config.hash, onChange: () => void gateway.reload('file changed') })
     process.on('SIGHUP', () => void gateway.reload('SIGHUP'))
@@ -51,26 +52,27 @@ function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
 
 /** Drains and closes; the store is closed also when somebody is in a hurry. */
 async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number> {
-  const { drainTimeout } = gateway.config.settings.limits
-  let hurried = false
   // Whatever went wrong may have left something that never ends.
-  const deadline = setTimeout(() => {
+  const giveUp = (): void => {
     log.error('the gateway could not be closed in time: the next start mends its books')
     process.exit(exits.failed)
-  }, drainTimeout + farewellMs)
+  }
+  let deadline = setTimeout(giveUp, gateway.config.settings.limits.drainTimeout + farewellMs)
+  let hurried = false
   void stops.second.then((reason) => {
     hurried = true
+    clearTimeout(deadline)
+    deadline = setTimeout(giveUp, farewellMs)
     log.warn('the gateway stops at once', { reason })
     void gateway.close()
   })
   const { cut } = await gateway.close({ drain: true })
-  clearTimeout(deadline)
   log.info('the gateway has stopped', { cut })
   if (stops.fault) return exits.failed
   return hurried ? exits.interrupted : exits.ok
 }
 
-/** Reasons to stop, from the moment this is made: signals, and faults that nothing caught. */
+/** Reasons to stop, from when this is made: signals, and faults that nothing caught. Once per process. */
 class Stops {
   /** Resolves with the first reason, and with the first signal after it. */
   readonly first: Promise<string>

@@ -58,7 +58,7 @@ function writeShipped(t: Test, changes: readonly (readonly [string | RegExp, str
 }
 
 /** What the gateway has in its request log, read from its store after it has ended. */
-async function recordsOf(file: string): Promise<RequestRecord[]> {
+async function recordsOf(t: Test, file: string): Promise<RequestRecord[]> {
   const store = await openStore({ file: join(dirname(file), 'sluice.db'), durability: 'process' })
   const { data } = await store.requests.list({ limit: 10 })
   t.strictSame(store.ledger.balances().filter(({ pending }) => pending !== 0n), [], 'nothing is held')
@@ -156,7 +156,7 @@ t.test('SIGTERM lets a stream end, then the process ends with 0 and everything i
   t.match((await client.reply()).text, /\[DONE\]/)
   t.strictSame(await running.exited, { code: 0, signal: null })
   t.match(running.output(), /"the gateway stops","reason":"SIGTERM".*\n.*"the gateway has stopped","cut":0/)
-  t.match(await recordsOf(running.file), [{ outcome: 'completed', status: 200 }])
+  t.match(await recordsOf(t, running.file), [{ outcome: 'completed', status: 200 }])
 })
 
 t.test('a second signal does not wait, and yet settles and closes the store', async (t) => {
@@ -170,7 +170,7 @@ t.test('a second signal does not wait, and yet settles and closes the store', as
   running.process.kill('SIGINT')
   t.strictSame(await running.exited, { code: 130, signal: null })
   t.match(Buffer.concat(client.reads.map(({ bytes }) => bytes)).toString(), /"code":"draining"/, 'the client was told')
-  t.match(await recordsOf(running.file), [{ outcome: 'failed', error_code: 'draining', usage_source: /partial|estimated/ }])
+  t.match(await recordsOf(t, running.file), [{ outcome: 'failed', error_code: 'draining', usage_source: /partial|estimated/ }])
 })
 
 t.test('a fault that nothing catches is logged, and the process drains and ends with 1', async (t) => {
@@ -191,7 +191,7 @@ t.test('a fault that nothing catches is logged, and the process drains and ends 
   go.resolve()
   await client.reply()
   t.strictSame(await running.exited, { code: 1, signal: null })
-  t.equal((await recordsOf(running.file)).length, 1)
+  t.equal((await recordsOf(t, running.file)).length, 1)
 })
 
 t.test('SIGHUP and a saved file are taken over, and a file with problems is not', async (t) => {
