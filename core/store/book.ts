@@ -44,7 +44,9 @@ export class Book implements Ledger {
     const draft = this.#writer.admit()
     const name = nameOf(requestId, part)
     if (this.#live.has(name)) throw new Error(`${requestId} has a reservation already: it needs another id or part`)
-    if (amount < 0n) throw new RangeError(`${requestId} asks to hold ${amount} nano-dollars: amounts are not negative`)
+    if (amount < 0n || !Number.isSafeInteger(time)) {
+      throw new RangeError(`${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`)
+    }
     const purse = this.#purse(request.scopes, time)
     if (!this.#knownPrices.has(price)) this.#learn(price)
     purse.hold(amount)

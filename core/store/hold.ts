@@ -62,9 +62,10 @@ export class Hold implements Reservation {
 
   #end(amount: bigint, costs: readonly AttemptCost[] | undefined, settlement: Settlement | undefined): Promise<void> {
     if (this.#ended) throw this.#over()
-    if (amount < 0n || !this.purse.fits(amount, this.amount) || costs?.some((cost) => cost.amount < 0n || cost.amount > maxNano)) {
-      throw new RangeError(`${this.requestId} can not be charged ${amount} nano-dollars: an amount is from 0 to what a balance can hold`)
+    if (amount < 0n || !this.purse.fits(amount, this.amount)) {
+      throw new RangeError(`${this.requestId} can not be charged ${amount} nano-dollars: a charge is from 0 to what a balance can hold`)
     }
+    if (costs) checkCosts(this.requestId, costs)
     this.#ended = true
     this.#settlement = settlement
     this.#costs = costs
@@ -120,7 +121,17 @@ export class Hold implements Reservation {
   }
 }
 
-/** A count as a column takes it, whatever a plugin made of it: a row that is refused would hold up all others. */
+/** A row that the journal refuses would hold up all others, so it is refused here. */
+function checkCosts(requestId: string, costs: readonly AttemptCost[]): void {
+  const attempts = new Set<number>()
+  for (const { attempt, amount } of costs) {
+    if (amount < 0n || amount > maxNano) throw new RangeError(`${requestId} can not have cost ${amount} nano-dollars`)
+    if (attempts.has(attempt)) throw new Error(`${requestId} has two costs for attempt ${attempt}: an attempt has one`)
+    attempts.add(attempt)
+  }
+}
+
+/** A count as a column takes it, whatever a plugin made of it. */
 function whole(units: number): number {
   return Math.min(Math.max(Math.ceil(units) || 0, 0), Number.MAX_SAFE_INTEGER)
 }

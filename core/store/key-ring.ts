@@ -31,6 +31,9 @@ export class KeyRing implements KeyStore {
   async create(key: StoredKey): Promise<void> {
     const other = this.#byName.get(key.name) ?? this.find(key.sha256)
     if (other) throw new Error(`the key ${other.name} exists already: choose another ${other.name === key.name ? 'name' : 'secret'}`)
+    for (const time of [key.created, key.expires ?? 0]) {
+      if (!Number.isSafeInteger(time)) throw new RangeError(`the key ${key.name} has the time ${time}: times are whole milliseconds`)
+    }
     this.#writer.admit()
     this.#keep(key)
     await this.#write(key)

@@ -1,9 +1,10 @@
 // The request log on this store: written by the writer with the settlements, read by a thread of its own.
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import { GatewayError } from '../errors.ts'
 import { recordValues } from './batch.ts'
 import type { ReaderQuery, ReaderReply } from './reader-thread.ts'
 import type { RequestLog, RequestQuery, RequestRecord } from './requests.ts'
+import { startThread } from './thread.ts'
 import type { Writer } from './writer.ts'
 
 /** The log. The reader thread starts with the first listing. */
@@ -58,9 +59,7 @@ export class Logbook implements RequestLog {
   }
 
   #start(): Worker {
-    // Compiled and source files stand in the same places, with other endings.
-    const file = new URL(import.meta.url.endsWith('.ts') ? './reader-thread.ts' : './reader-thread.js', import.meta.url)
-    const reader = new Worker(file, { name: 'request-log', workerData: this.#file })
+    const reader = startThread('reader-thread', this.#file)
     reader.unref()
     reader.on('message', (reply: ReaderReply) => {
       this.#waiting.get(reply.id)?.resolve(reply)

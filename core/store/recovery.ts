@@ -15,28 +15,50 @@ import type { Period } from './window.ts'
 /** Holds ended per transaction: a crash in the middle leaves the rest to the next start. */
 const chunk = 500
 
-/** What the balances lack, after a stop between two of their updates: the journal's latest rows, and the open holds. */
-export function missingMoves({ database, head }: Committer): Batch['moves'] {
-  const moves = new Map<string, { scope: string; window: string; posted: bigint; pending: bigint }>()
-  const move = (scope: string, window: string, posted: bigint, pending: bigint): void => {
+/** Changes of balances, summed up per balance. */
+class Moves {
+  readonly #sums = new Map<string, { scope: string; window: string; posted: bigint; pending: bigint }>()
+
+  add(scope: string, window: string, posted: bigint, pending: bigint): void {
     const name = `${scope} ${window}`
-    const before = moves.get(name) ?? { scope, window, posted: 0n, pending: 0n }
-    moves.set(name, { scope, window, posted: before.posted + posted, pending: before.pending + pending })
-  }
-  const each = (sql: string, visit: (row: Record<string, Value>) => void, ...values: Value[]): void => {
-    const statement = database.prepare(sql)
-    statement.setReadBigInts(true)
-    for (const row of statement.iterate(...values)) visit(row as Record<string, Value>)
-  }
-  const spread = (row: Record<string, Value>, posted: bigint, pending: bigint): void => {
-    for (const [scope, per] of Object.entries(JSON.parse(row['scopes'] as string) as Record<string, Period>)) {
-      for (const window of windowsOf(per, Number(row['ts_ms']))) move(scope, window, posted, pending)
+    const sum = this.#sums.get(name)
+    if (!sum) this.#sums.set(name, { scope, window, posted, pending })
+    else {
+      sum.posted += posted
+      sum.pending += pending
     }
   }
-  each("SELECT scopes, ts_ms, amount FROM journal WHERE seq > ? AND kind <> 'cost'", (row) => spread(row, row['amount'] as bigint, 0n), head.balancedSeq)
-  each('SELECT scope, window, pending FROM balance WHERE pending <> 0', (row) => move(row['scope'] as string, row['window'] as string, 0n, -(row['pending'] as bigint)))
-  each('SELECT scopes, ts_ms, amount FROM reservation', (row) => spread(row, 0n, row['amount'] as bigint))
-  return [...moves.values()].flatMap(({ scope, window, posted, pending }) => [scope, window, posted, pending])
+
+  /** In every balance that a row with these scopes and this time counts in. */
+  spread(scopes: string, time: number, posted: bigint, pending: bigint): void {
+    for (const [scope, per] of Object.entries(JSON.parse(scopes) as Record<string, Period>)) {
+      for (const window of windowsOf(per, time)) this.add(scope, window, posted, pending)
+    }
+  }
+
+  flat(): Batch['moves'] {
+    return [...this.#sums.values()].flatMap(({ scope, window, posted, pending }) => [scope, window, posted, pending])
+  }
+}
+
+/** What the balances lack, after a stop between two of their updates: the journal's latest rows, and the open holds. */
+export function missingMoves({ database, head }: Committer): Batch['moves'] {
+  const moves = new Moves()
+  const rows = (sql: string, ...values: Value[]): Iterable<Record<string, Value>> => {
+    const statement = database.prepare(sql)
+    statement.setReadBigInts(true)
+    return statement.iterate(...values) as Iterable<Record<string, Value>>
+  }
+  for (const row of rows("SELECT scopes, ts_ms, amount FROM journal WHERE seq > ? AND kind <> 'cost'", head.balancedSeq)) {
+    moves.spread(row['scopes'] as string, Number(row['ts_ms']), row['amount'] as bigint, 0n)
+  }
+  for (const row of rows('SELECT scope, window, pending FROM balance WHERE pending <> 0')) {
+    moves.add(row['scope'] as string, row['window'] as string, 0n, -(row['pending'] as bigint))
+  }
+  for (const row of rows('SELECT scopes, ts_ms, amount FROM reservation')) {
+    moves.spread(row['scopes'] as string, Number(row['ts_ms']), 0n, row['amount'] as bigint)
+  }
+  return moves.flat()
 }
 
 /**
@@ -56,7 +78,9 @@ export function recover(committer: Committer, written: number): number {
     if (rows.length === 0) return ended
     const batch = emptyBatch(last + 1, written)
     batch.balanced = true
-    for (const row of rows) end(row, batch)
+    const moves = new Moves()
+    for (const row of rows) end(row, batch, moves)
+    batch.moves = moves.flat()
     committer.apply(batch)
     ended += rows.length
   }
@@ -83,9 +107,8 @@ interface HoldRow {
   ts_ms: bigint
 }
 
-function end(row: HoldRow, batch: Batch): void {
+function end(row: HoldRow, batch: Batch, moves: Moves): void {
   const time = Number(row.ts_ms)
-  const scopes = JSON.parse(row.scopes) as Record<string, Period>
   const price = parsePrice(row.price_version, row.price)
   const usage = row.dispatched ? consumed(row, price) : undefined
   const amount = usage ? costOf(usage, price) : 0n
@@ -94,10 +117,8 @@ function end(row: HoldRow, batch: Batch): void {
     usage ? 'settle' : 'void', row.request_id, row.part, 'terminal', row.scopes, amount, row.amount,
     usage ? JSON.stringify(usage) : null, row.model, row.channel, row.price_version, usage ? 'recovered' : null, time
   )
-  for (const [scope, per] of Object.entries(scopes)) {
-    for (const window of windowsOf(per, time)) batch.moves.push(scope, window, amount, -row.amount)
-  }
-  if (row.part === '') batch.records.push(...recordValues(recordOf(row, scopes, usage, amount)))
+  moves.spread(row.scopes, time, amount, -row.amount)
+  if (row.part === '') batch.records.push(...recordValues(recordOf(row, usage, amount)))
 }
 
 /** What a crash in mid-answer is charged; never more output than was asked for. */
@@ -107,9 +128,10 @@ function consumed(row: HoldRow, price: Price): Usage {
   return price.perMillion.request === undefined ? usage : { ...usage, request: 1 }
 }
 
-function recordOf(row: HoldRow, scopes: Record<string, Period>, usage: Usage | undefined, amount: bigint): RequestRecord {
+function recordOf(row: HoldRow, usage: Usage | undefined, amount: bigint): RequestRecord {
+  const scopes = Object.keys(JSON.parse(row.scopes) as object)
   const name = (kind: string): string | null => {
-    const id = Object.keys(scopes).find((scope) => scope.startsWith(`${kind}:`))
+    const id = scopes.find((scope) => scope.startsWith(`${kind}:`))
     if (id === undefined) return null
     return id.slice(id.startsWith('project:') || id.startsWith('member:') ? id.lastIndexOf('/') + 1 : kind.length + 1)
   }

@@ -1,12 +1,13 @@
 // The main thread's side of the writer: gathers operations into batches, has one under way at a time, and outlasts disk failures.
 import { once } from 'node:events'
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import { GatewayError } from '../errors.ts'
 import type { Batch } from './batch.ts'
 import { Draft } from './draft.ts'
 import type { Hold } from './hold.ts'
 import { Slots } from './slots.ts'
 import type { Durability } from './sqlite.ts'
+import { startThread } from './thread.ts'
 import type { Snapshot, WriterMessage, WriterOptions } from './writer-thread.ts'
 
 /** What operators see of a store. Counters only grow. */
@@ -100,7 +101,7 @@ export class Writer {
    */
   static async open(file: string, durability: Durability, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
     const options: WriterOptions = { file, durability, now: now(), boot: undefined }
-    const thread = startThread(options)
+    const thread = startThread('writer-thread', options)
     const [message] = (await once(thread, 'message')) as [WriterMessage]
     if (message.kind === 'open') return { writer: new Writer(thread, options, message.snapshot, now), snapshot: message.snapshot }
     await thread.terminate()
@@ -117,7 +118,7 @@ export class Writer {
    * @throws GatewayError `billing_unavailable` while the disk fails, or too much waits for it
    */
   admit(): Draft {
-    if (this.full) throw unavailable(this.health.lastError)
+    if (this.full) throw unavailable(this.health.healthy ? `${this.#draft.ops} operations wait for the disk` : this.health.lastError)
     return this.#draft
   }
 
@@ -206,7 +207,7 @@ export class Writer {
   }
 
   #send(): void {
-    this.#thread ??= this.#listen(startThread(this.#options))
+    this.#thread ??= this.#listen(startThread('writer-thread', this.#options))
     this.#thread.postMessage(this.#flight!.batch)
   }
 
@@ -258,12 +259,6 @@ export class Writer {
     }, this.#retryDelay)
     this.#retryDelay = Math.min(this.#retryDelay * 2, lastRetry)
   }
-}
-
-function startThread(options: WriterOptions): Worker {
-  // Compiled and source files stand in the same places, with other endings.
-  const file = new URL(import.meta.url.endsWith('.ts') ? './writer-thread.ts' : './writer-thread.js', import.meta.url)
-  return new Worker(file, { name: 'ledger', workerData: options })
 }
 
 function unavailable(cause: string | undefined): GatewayError {

@@ -231,6 +231,10 @@ t.test('a request has one reservation, a price version one content, and an amoun
   const one = reserve(store.ledger, scopes, 5n, { requestId: 'r' })
   t.throws(() => reserve(store.ledger, scopes, 5n, { requestId: 'r' }), /r has a reservation already/)
   t.throws(() => reserve(store.ledger, scopes, -5n), /not negative/)
+  t.throws(() => reserve(store.ledger, scopes, 5n, { time: 1.5 }), /whole milliseconds/)
+  const cost = { attempt: 1, channel: 'azure', usage: used(0), amount: 0n, source: 'estimated' as const }
+  t.throws(() => one.void([cost, cost]), /two costs for attempt 1/)
+  t.throws(() => one.void([{ ...cost, amount: -1n }]), RangeError)
   t.throws(() => reserve(store.ledger, scopes, 5n, { price: { version: price.version, perMillion: { output: 3n } } }), /sample:1 is .* in the ledger/)
   const part = reserve(store.ledger, scopes, 5n, { requestId: 'r', part: 'resp_1' })
   await Promise.all([settle(store, one, 5), part.settle({ usage: used(2), amount: 2n, source: 'upstream', channel: 'openai' })])

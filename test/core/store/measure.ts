@@ -8,6 +8,9 @@ import { formatDollars } from '../../../core/money.ts'
 import { costOf } from '../../../core/price.ts'
 import type { Reservation, ReserveRequest } from '../../../core/store/ledger.ts'
 import type { RequestRecord } from '../../../core/store/requests.ts'
+import { entryColumns } from '../../../core/store/batch.ts'
+import { migrate } from '../../../core/store/schema.ts'
+import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 
@@ -114,6 +117,84 @@ async function run({ batch, keys, short, durability }: Scenario, samples: number
   console.log(`| ${[durability, keys, short ? 'one' : 'two', perCommit.toFixed(0), ...figures, Math.round(rate)].join(' | ')} |`)
 }
 
+/** Requests that arrive at a steady rate and take 5 ms: what the writer thread spends, and how long a hold takes to be durable. */
+async function steady(rate: number, durability: Scenario['durability']): Promise<void> {
+  const store = await openStore({ file: join(folder, `steady-${rate}-${durability}.db`), durability })
+  const scopes = scopesOf(0)
+  const open: { due: number; reservation: Reservation; record: RequestRecord }[] = []
+  const waits: number[] = []
+  const began = performance.now()
+  let before: { clock: ReturnType<typeof clock>; commits: number; started: number } | undefined
+  let started = 0
+  for (let now = began; now - began < 3000; now = performance.now()) {
+    if (!before && now - began > 1000) before = { clock: clock(), commits: store.health().commits, started }
+    for (; started < ((now - began) / 1000) * rate; started++) {
+      const { request, record } = sample(0, scopes)
+      const reservation = store.ledger.reserve(request)
+      reservation.dispatched('openai')
+      void reservation.durable.then(() => waits.push(performance.now() - now))
+      open.push({ due: now + 5, reservation, record })
+    }
+    while (open.length > 0 && open[0]!.due < now) {
+      const { reservation, record } = open.shift()!
+      void reservation.settle({ usage, amount, source: 'upstream', channel: 'openai' })
+      store.requests.append(record)
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  const [all, main] = clock().map((micros, i) => (micros - before!.clock[i]!) / (started - before!.started)) as [number, number]
+  const perCommit = (started - before!.started) / (store.health().commits - before!.commits)
+  waits.sort((a, b) => a - b)
+  const wait = (share: number): string => waits[Math.floor(waits.length * share)]!.toFixed(1)
+  for (const { reservation } of open) void reservation.void()
+  await store.close()
+  console.log(`| ${[durability, rate, perCommit.toFixed(1), (all - main).toFixed(1), wait(0.5), wait(0.99)].join(' | ')} |`)
+}
+
+/** Ways to hand rows over and to insert them, in µs per journal row of a batch of 30. */
+function alternatives(): void {
+  const batch = 30
+  const rows = Array.from({ length: batch }, () => {
+    const { request, record } = sample(0, scopesOf(0))
+    const scopes = '{"tenant:acme-0":"month","project:acme-0/web":"month","member:acme-0/web/m0":"day","key:laptop-0":"total"}'
+    return ['settle', request.requestId, '', 'terminal', scopes, amount, amount, JSON.stringify(record.usage), 'gpt-5', 'openai', 'gpt-5:1', 'upstream', request.time]
+  })
+  const flat = rows.flat()
+  const objects = rows.map((row) => Object.fromEntries(entryColumns.map((name, i) => [name, row[i]])))
+  const file = join(folder, 'rows.db')
+  const database = openDatabase(file, 'process')
+  migrate(database, file)
+  const columns = [...entryColumns, 'boot_id', 'prev_hash', 'hash']
+  const one = database.prepare(`INSERT INTO journal (${columns.join()}) VALUES (${columns.map(() => '?').join()})`)
+  const each = database.prepare(
+    `INSERT INTO journal (${columns.join()}) SELECT ${entryColumns.map((_, i) => `value ->> ${i}`).join()}, 1, zeroblob(32), zeroblob(32) FROM json_each(?)`
+  )
+  const zero = Buffer.alloc(32)
+  const time = (name: string, run: (i: number) => void): void => {
+    let began = clock()
+    for (let i = 0; i < 3000; i++) {
+      if (i === 1000) began = clock()
+      run(i)
+    }
+    console.log(`| ${name} | ${((clock()[1] - began[1]) / 2000 / batch).toFixed(2)} |`)
+  }
+  const named = (i: number): (string | bigint | number)[][] => rows.map((row) => row.with(1, `${row[1]}-${i}`) as (string | bigint | number)[])
+  console.log('| per journal row | µs |\n|---|---|')
+  time('structured clone of a flat array', () => void structuredClone(flat))
+  time('structured clone of an object per row', () => void structuredClone(objects))
+  time('insert: a prepared statement per row', (i) => {
+    database.exec('BEGIN')
+    for (const row of named(i)) one.run(...row, 1, zero, zero)
+    database.exec('COMMIT')
+  })
+  time('insert: one statement from json_each', (i) => {
+    database.exec('BEGIN')
+    each.run(JSON.stringify(named(-i), (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value)))
+    database.exec('COMMIT')
+  })
+  database.close()
+}
+
 const samples = baseline()
 console.log(`CPU in µs per request: reserve + settle + request record (${samples.toFixed(1)} µs for making up the requests are taken off)\n`)
 console.log('| durability | keys | commits a request meets | requests per commit | total | main thread | other threads | kernel (in total) | requests/s |')
@@ -123,4 +204,8 @@ for (const durability of ['process', 'power'] as const) {
     for (const batch of [30, 100]) for (const short of [true, false]) await run({ batch, keys, short, durability }, samples)
   }
 }
+console.log('\n| durability | requests/s | requests per commit | other threads, µs CPU per request | ms until a hold is durable, p50 | p99 |\n|---|---|---|---|---|---|')
+for (const durability of ['process', 'power'] as const) for (const rate of [200, 1000, 5000]) await steady(rate, durability)
+console.log()
+alternatives()
 rmSync(folder, { recursive: true })
