@@ -67,7 +67,7 @@ export class Script {
 
   constructor() {
     const text = (content: string) =>
-      `data: ${JSON.stringify({ ...chunk, choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`
+      `data: ${JSON.stringify({ ...chunk, choices: [{ index: 0, delta: { role: 'assistant', content }, finish_reason: null }] })}\n\n`
     const number = '#'.repeat(digits)
     this.bytes = Buffer.from(text(number + filler(eventSize - text(number).length)))
     this.#digits = this.bytes.indexOf(number)
