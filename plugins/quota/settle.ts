@@ -70,9 +70,13 @@ function priced(exchange: Exchange, { usage, source }: MeteredUsage, price: Pric
   return { usage: prompt, amount: costOf(prompt, price), source: 'estimated' }
 }
 
-/** An upstream that took the request and then failed has read the prompt; one that refused it or was not reached has not. */
+/** Of connections that were there and got lost; Node's codes and undici's. */
+const lost: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+
+/** An upstream that took the request and then failed may have read the prompt; one that refused it or was not reached has not. */
 function mayBeBilled({ status, error }: Attempt): boolean {
-  return (status === undefined || status < 300) && error?.code !== 'upstream_connection_failed'
+  if (status !== undefined) return status < 300
+  return error?.code !== 'upstream_connection_failed' || lost.has((error.details.cause as NodeJS.ErrnoException | undefined)?.code)
 }
 
 function promptOf({ body }: Exchange): Usage {

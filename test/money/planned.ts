@@ -134,7 +134,7 @@ export class PlannedUpstream {
   async #stream(plan: Plan, fault: Fault | undefined, model: string, response: ServerResponse): Promise<void> {
     const usage = plan.usage === undefined ? wireUsage(plan.units) : plan.usage
     const reports = plan.usage !== absent
-    const send = (more: object): void => void response.write(event({ id: `chatcmpl-${plan.id}`, object: 'chat.completion.chunk', created: 1, model, ...more }))
+    const send = (more: object): boolean => response.write(event({ id: `chatcmpl-${plan.id}`, object: 'chat.completion.chunk', created: 1, model, ...more }))
     const choices = (delta: object, finish: string | null = null, more: object = {}): object => ({ choices: [{ index: 0, delta, finish_reason: finish, ...more }] })
     const stop = async (): Promise<void> => {
       this.#onStop?.(plan)
@@ -148,7 +148,8 @@ export class PlannedUpstream {
         await sleep(5)
         return void (fault === 'cut' ? response.destroy() : response.end())
       }
-      send({ ...choices({ content: `word${word} ` }), ...(plan.place === 'every event' && { usage: grown(usage, word + 1, plan.words) }) })
+      const taken = send({ ...choices({ content: `word${word} ` }), ...(plan.place === 'every event' && { usage: grown(usage, word + 1, plan.words) }) })
+      if (!taken) await drained(response)
       if (plan.gap) await sleep(plan.gap)
       if (response.destroyed) return
     }
@@ -183,4 +184,15 @@ function text(words: number): string {
 function grown(usage: unknown, part: number, of: number): unknown {
   const { prompt_tokens: prompt, completion_tokens: completion } = usage as { prompt_tokens: number; completion_tokens: number }
   return { prompt_tokens: prompt, completion_tokens: Math.floor((completion * part) / of) }
+}
+
+/** Resolves when the client takes more, or is gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done).off('close', done)
+      resolve()
+    }
+    response.on('drain', done).on('close', done)
+  })
 }

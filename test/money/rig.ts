@@ -80,6 +80,8 @@ export interface Asking {
   body?: More
   /** Leave after so many bytes of the answer's body, or after the head (0). */
   leaveAt?: number
+  /** Leave when the answer holds this. */
+  leaveOn?: string
   /** Leave when this resolves. */
   leave?: Promise<unknown>
   headers?: Record<string, string>
@@ -94,7 +96,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: Infinity, timeout: 60_000
 
 /** One request; never rejects: what did not come is missing. */
 export function ask(url: string, plan: Plan, asking: Asking = {}): Promise<Seen> {
-  const { key: name = 'test', model = 'plain', leaveAt, leave, headers = {} } = asking
+  const { key: name = 'test', model = 'plain', leaveAt = Infinity, leaveOn, leave, headers = {} } = asking
   const seen: Seen = { plan, model, status: 0, headers: {}, text: '', ended: false, id: undefined, code: undefined }
   return new Promise((resolve) => {
     const bytes = bodyOf(plan, asking)
@@ -106,7 +108,7 @@ export function ask(url: string, plan: Plan, asking: Asking = {}): Promise<Seen>
       if (leaveAt === 0) outgoing.destroy()
       response.on('data', (chunk: Buffer) => {
         seen.text += chunk.toString('latin1')
-        if (leaveAt !== undefined && seen.text.length >= leaveAt) outgoing.destroy()
+        if (seen.text.length >= leaveAt || (leaveOn !== undefined && seen.text.includes(leaveOn))) outgoing.destroy()
       })
       response.on('end', () => {
         const events = String(seen.headers['content-type']).startsWith('text/event-stream')
