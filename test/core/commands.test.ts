@@ -22,6 +22,9 @@ const shipped = join(root, 'gateway.yaml')
 const chatPath = '/v1/chat/completions'
 const event = { id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant', content: 'x' }, finish_reason: null }] }
 
+// Some forty processes: on a busy machine they take longer than a file is given.
+t.setTimeout(120_000)
+
 interface Ended {
   code: number | null
   out: string
