@@ -22,8 +22,9 @@ export interface Rig {
   /** For files of the run; removed at its end. */
   directory: string
   rounds: number
-  /** Of one measured window. */
+  /** Seconds of one measured window, and of load before it. */
   seconds: number
+  warm: number
   /** Fewer streams, for a look rather than a figure. */
   quick: boolean
   /** Units a second that upstream and load manage without a gateway, measured once a run. */

@@ -12,7 +12,7 @@ const answerSize = 1200
 export const smallJson: Workload = {
   unit: 'request',
   behaviour: () => ({ kind: 'json', size: answerSize }),
-  job: ({ seconds }, { port, pid }) => ({ kind: 'json', port, pid, connections, requestSize, answerSize, warm: 0.8, seconds }),
+  job: ({ warm, seconds }, { port, pid }) => ({ kind: 'json', port, pid, connections, requestSize, answerSize, warm, seconds }),
   ceiling: (rig) => ({
     behaviour: smallJson.behaviour(rig),
     job: smallJson.job(rig, { port: rig.upstream.port, pid: rig.upstream.child.pid }),

@@ -38,7 +38,7 @@ async function main(): Promise<number> {
   if (unknown !== undefined) throw new UsageError(`there is no scenario "${unknown}"`)
   if (process.platform !== 'linux') throw new UsageError('CPU and memory are read from /proc: run this on Linux')
   const rounds = values.quick ? 1 : positive('--rounds', values.rounds)
-  const seconds = values.quick ? 1.5 : positive('--seconds', values.seconds)
+  const seconds = values.quick ? 1 : positive('--seconds', values.seconds)
   const progress = (line: string) => process.stderr.write(`${line}\n`)
   if (!nginx) progress('nginx is not installed (Debian: apt install nginx): the bare relay is the yardstick')
 
@@ -58,6 +58,7 @@ async function main(): Promise<number> {
     upstream: { child: upstream.child, port: upstream.ready.port },
     load: load.child,
     directory, rounds, seconds, progress,
+    warm: values.quick ? 0.4 : 1,
     quick: values.quick,
     ceilings: new Map(),
     profile: undefined,

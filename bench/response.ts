@@ -63,7 +63,8 @@ export class ExpectedEvents implements Expected {
       const length = Math.min(expected.length - offset, end - start)
       if (length === 0) throw new Error('bytes after [DONE]')
       if (bytes.compare(expected, offset, offset + length, start, start + length) !== 0) {
-        throw new Error(at < numbered ? `event ${number} is wrong or missing` : 'the usage event or [DONE] is wrong or missing')
+        const what = at < numbered ? `event ${number}` : 'the usage event or [DONE]'
+        throw new Error(`${what} is wrong or missing: ${bytes.toString('latin1', start, Math.min(end, start + 200))}`)
       }
       at += length
       start += length

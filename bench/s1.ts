@@ -8,9 +8,8 @@ import type { Report } from './report.ts'
 const requestSize = 800
 /** Milliseconds between two events of a stream. */
 const gap = 20
-const warm = 1
-/** Streams live a little longer than the window, so that none ends in it. */
-const after = 0.5
+/** Seconds that streams live longer than the window, so that none ends in it. */
+const after = 0.3
 
 /** 200 streams, an event of 302 bytes every 20 ms each. */
 export const steadyStreams: Workload = {
@@ -19,7 +18,7 @@ export const steadyStreams: Workload = {
   job: paced,
   ceiling(rig) {
     // 200,000 events a second are offered, more than two Node processes on one CPU can do.
-    const short = { ...rig, seconds: 1 }
+    const short = { ...rig, warm: 0.3, seconds: 0.7 }
     const to = { port: rig.upstream.port, pid: rig.upstream.child.pid }
     const events = eventsIn(short, 1)
     return { behaviour: { kind: 'paced', events, gap: 1 }, job: { ...paced(short, to), events } }
@@ -27,10 +26,10 @@ export const steadyStreams: Workload = {
 }
 
 function paced(rig: Rig, { port, pid }: { port: number; pid: number }): Job & { kind: 'paced' } {
-  return { kind: 'paced', port, pid, streams: 200, events: eventsIn(rig, gap), requestSize, warm, seconds: rig.seconds }
+  return { kind: 'paced', port, pid, streams: 200, events: eventsIn(rig, gap), requestSize, warm: rig.warm, seconds: rig.seconds }
 }
 
-function eventsIn({ seconds }: Rig, gap: number): number {
+function eventsIn({ warm, seconds }: Rig, gap: number): number {
   return Math.ceil((warm + seconds + after) * 1000 / gap)
 }
 

@@ -22,16 +22,18 @@ interface Sample {
 
 /** Runs it. Every round starts new processes, for memory once grown is not given back. */
 export async function run(rig: Rig): Promise<Report> {
-  const points = rig.quick ? [200, 400, 800] : [1000, 2000, 4000]
+  const points = rig.quick ? [500, 1000, 2000] : [4000, 6000, 8000]
+  // Opening thousands takes long and the figures hardly differ between rounds.
+  const rounds = Math.min(rig.rounds, 2)
   const samples = new Map<string, Sample[]>()
   const problems: string[] = []
-  for (let round = 1; round <= rig.rounds; round++) {
+  for (let round = 1; round <= rounds; round++) {
     for (const start of starters(rig, true)) {
       const contestant = await start()
       const sample = await hold(rig, contestant, points, problems)
       await contestant.stop()
       samples.set(contestant.name, [...samples.get(contestant.name) ?? [], sample])
-      rig.progress(`s4 round ${round}/${rig.rounds} ${contestant.name}: ${sample.perStream.toFixed(1)} KiB per stream`)
+      rig.progress(`s4 round ${round}/${rounds} ${contestant.name}: ${sample.perStream.toFixed(1)} KiB per stream`)
     }
   }
   const [[yardstick, base]] = samples as unknown as [[string, Sample[]]]
