@@ -3,9 +3,10 @@ import { createHash } from 'node:crypto'
 import { watchConfig } from '../../config/watch.ts'
 import { startGateway } from '../container.ts'
 import type { Gateway } from '../container.ts'
-import { createLogger } from '../log.ts'
+import { createLogger, logLevels } from '../log.ts'
 import type { Logger } from '../log.ts'
-import { configOption, defineCommand, exits } from './command.ts'
+import { suggestion } from '../suggest.ts'
+import { configOption, defineCommand, exits, UsageError } from './command.ts'
 
 /** The key that the shipped gateway.yaml declares, for trying out. */
 const demoKey = 'sk-demo-alice-000000000000'
@@ -15,25 +16,39 @@ const farewellMs = 15_000
 export const start = defineCommand({
   name: 'start',
   summary: 'runs the gateway until SIGTERM or SIGINT',
-  options: configOption,
+  options: {
+    ...configOption,
+    'log-level': { value: 'LEVEL', default: 'info', text: `what is logged: ${logLevels.join(', ')}` }
+  },
   notes: `
 SIGTERM, SIGINT  ends it: requests under way may finish within limits.drain_timeout; a second one does not wait for them
 SIGHUP           reads the file again, as does saving it; a file with problems changes nothing
 The line on standard output that says "ready" names the addresses. The log is on standard error.`,
-  async run({ config: file }) {
-    const log = createLogger({ pretty: process.stderr.isTTY })
-    // Until it has started there is nothing to drain: signals and faults just end the process.
-    const gateway = await startGateway({ config: file, log })
-    const stops = new Stops(log)
-    announce(gateway, log)
-    const watch = watchConfig(file, { hash: gateway.config.hash, onChange: () => void gateway.reload('file changed') })
-    process.on('SIGHUP', () => void gateway.reload('SIGHUP'))
-    const reason = await stops.first
-    watch.close()
-    log.info('the gateway stops', { reason })
-    return stop(gateway, stops, log)
+  async run({ config: file, 'log-level': wanted }) {
+    const level = logLevels.find((one) => one === wanted)
+    if (!level) throw new UsageError(`--log-level is ${JSON.stringify(wanted)}${suggestion(wanted, logLevels)}`)
+    const log = createLogger({ level, pretty: process.stderr.isTTY })
+    try {
+      return await serve(file, log)
+    } finally {
+      // The process ends next, and with it whatever standard error has not taken.
+      await log.flush()
+    }
   }
 })
+
+async function serve(file: string, log: Logger): Promise<number> {
+  // Until it has started there is nothing to drain: signals and faults just end the process.
+  const gateway = await startGateway({ config: file, log })
+  const stops = new Stops(log)
+  announce(gateway, log)
+  const watch = watchConfig(file, { hash: gateway.config.hash, onChange: () => void gateway.reload('file changed') })
+  process.on('SIGHUP', () => void gateway.reload('SIGHUP'))
+  const reason = await stops.first
+  watch.close()
+  log.info('the gateway stops', { reason })
+  return stop(gateway, stops, log)
+}
 
 function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
   const { admin } = config.settings
@@ -42,10 +57,10 @@ function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
   const lines = [`sluice is ready: ${url}${notes}`]
   const demo = createHash('sha256').update(demoKey).digest()
   if (config.keys.some(({ sha256 }) => sha256.equals(demo))) {
-    const [model] = config.models.keys()
-    const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] })
-    lines.push(`try: curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' -d '${body}'`)
     log.warn('the demo key is in use: everybody knows it')
+    const model = [...config.models.values()].find(({ channels }) => channels.some(({ name }) => config.simulated.includes(name)))
+    const body = JSON.stringify({ model: model?.name, messages: [{ role: 'user', content: 'Hello' }] })
+    if (model) lines.push(`try: curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' -d '${body}'`)
   }
   process.stdout.write(`${lines.join('\n')}\n`)
 }
