@@ -45,9 +45,9 @@ export const holdColumns = [
 export const recordColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const
 
 /** A record in the order of {@link recordColumns}. */
-export function recordValues(record: RequestRecord): [string, string | null, string | null, string | null, number, string] {
+export function recordValues(record: RequestRecord, json = JSON.stringify(record)): [string, string | null, string | null, string | null, number, string] {
   const time = Date.parse(record.time)
-  return [record.request_id, record.tenant ?? null, record.key ?? null, record.model ?? null, Number.isNaN(time) ? 0 : time, JSON.stringify(record)]
+  return [record.request_id, record.tenant ?? null, record.key ?? null, record.model ?? null, Number.isNaN(time) ? 0 : time, json]
 }
 
 /** Columns of the table key, all of them. */

@@ -54,8 +54,11 @@ export interface RequestQuery {
 
 /** The log. */
 export interface RequestLog {
-  /** Queues a record; it is written in the same transaction as a settlement queued in the same turn of the loop. */
-  append(record: RequestRecord): void
+  /**
+   * Queues a record; it is written in the same transaction as a settlement queued in the same turn of the loop.
+   * `json`: the record's text, from a caller that has made it already.
+   */
+  append(record: RequestRecord, json?: string): void
   /** Newest first. `next` is the cursor of the next page, null on the last. */
   list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }>
 }

@@ -65,10 +65,11 @@ export default definePlugin({
 
       onSettled(exchange, outcome) {
         const record = recordOf(exchange, outcome)
-        services.requests.append(record)
+        const json = JSON.stringify(record)
+        services.requests.append(record, json)
         count(record, exchange.find(charge)?.amount ?? 0n)
         if (!lines) return
-        lines.line(JSON.stringify(bodies && record.model !== null ? { ...record, ...bodiesOf(exchange) } : record))
+        lines.line(bodies && record.model !== null ? JSON.stringify({ ...record, ...bodiesOf(exchange) }) : json)
       },
 
       dispose: () => lines?.flush()
