@@ -81,7 +81,10 @@ function npm(parameters, cwd, env) {
 function alone(work) {
   const lock = join(cache, 'install.lock')
   mkdirSync(cache, { recursive: true })
-  while (!take(lock)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  for (let turn = 0; !take(lock); turn++) {
+    if (turn === 5) say('Waiting for another command that installs …')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  }
   work()
   rmSync(lock, { force: true })
 }
