@@ -22,7 +22,7 @@ export function listBalances({ query }: Call, { generations, store }: AdminParts
     (scope === undefined || balance.scope === scope) && (tenant === undefined || spenders.get(balance.scope)?.tenant === tenant)
   ))
   const { data, next } = pageOf(all, ({ scope, window }) => `${scope} ${window}`, query)
-  return { json: { data: data.map(show), next } }
+  return { json: { data: data.map(showBalance), next } }
 }
 
 /**
@@ -54,7 +54,7 @@ function spendersOf({ tenants, keys }: Config, stored: readonly StoredKey[]): Ma
 }
 
 /** Posted is what was charged, pending what requests under way hold, left what new ones may still reserve. */
-function show({ scope, window, limit, posted, pending }: Balance): object {
+export function showBalance({ scope, window, limit, posted, pending }: Balance): object {
   const left = limit === undefined ? undefined : limit - posted - pending
   return { scope, window, ...amount('limit', limit), ...amount('posted', posted), ...amount('pending', pending), ...amount('left', left) }
 }

@@ -6,6 +6,7 @@ import type { Config } from '../settings.ts'
 import { configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import type { Given } from './command.ts'
 import { withKeys } from './key-access.ts'
+import { renderTable } from './table.ts'
 
 const places = `
 Goes through the admin API of the gateway when it runs, by the address and token of the same
@@ -104,7 +105,5 @@ function table(keys: readonly ShownKey[]): string {
     key.name, key.state, key.source, ownerOf(key), key.models.join(','), key.budget ? `${key.budget.usd}/${key.budget.per}` : '-',
     key.expires?.slice(0, 10) ?? '-', key.hint ?? '-'
   ])
-  const all = [['NAME', 'STATE', 'SOURCE', 'OWNER', 'MODELS', 'BUDGET', 'EXPIRES', 'SECRET'], ...rows]
-  const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)))
-  return all.map((row) => row.map((text, column) => text.padEnd(widths[column]!)).join('  ').trimEnd()).join('\n')
+  return renderTable([['NAME', 'STATE', 'SOURCE', 'OWNER', 'MODELS', 'BUDGET', 'EXPIRES', 'SECRET'], ...rows])
 }

@@ -42,7 +42,7 @@ class Moves {
 }
 
 /** What the balances lack, after a stop between two of their updates: the journal's latest rows, and the open holds. */
-export function missingMoves({ database, head }: Committer): Batch['moves'] {
+export function missingMoves({ database, head }: Pick<Committer, 'database' | 'head'>): Batch['moves'] {
   const moves = new Moves()
   const rows = (sql: string, ...values: Value[]): Iterable<Record<string, Value>> => {
     const statement = database.prepare(sql)

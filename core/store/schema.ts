@@ -150,3 +150,19 @@ export function migrate(database: Database, file: string): void {
     throw error
   }
 }
+
+/**
+ * Makes sure that a database that is only read has the newest schema.
+ * @throws Error when it is no store or another version of the program wrote it
+ */
+export function checkSchema(database: Database, file: string): void {
+  let version = 0
+  try {
+    version = Number(database.prepare('SELECT max(version) AS version FROM schema_migrations').get()!['version'])
+  } catch (error) {
+    throw new Error(`${file} can not be read as a store: ${(error as Error).message}`)
+  }
+  if (version === migrations.length) return
+  const remedy = version > migrations.length ? 'use the newer program' : 'start the gateway once, which brings it up to date'
+  throw new Error(`${file} has schema version ${version} and this program knows ${migrations.length}: ${remedy}`)
+}

@@ -1,5 +1,5 @@
 // SQLite as this project opens it: the only file that imports the driver.
-import { existsSync, mkdirSync, realpathSync } from 'node:fs'
+import { existsSync, mkdirSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
@@ -31,8 +31,12 @@ export function openDatabase(file: string, durability: Durability): Database {
   return database
 }
 
-/** Opens an existing database for reading beside its writer; never waits for it and never delays it. */
+/**
+ * Opens an existing database for reading beside its writer; never waits for it and never delays it.
+ * @throws Error when there is no such file
+ */
 export function openForReading(file: string): Database {
+  if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new Error(`there is no file ${file}`)
   return new DatabaseSync(file, { readOnly: true, timeout: lockWait })
 }
 

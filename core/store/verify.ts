@@ -2,6 +2,7 @@
 import { entryColumns } from './batch.ts'
 import { readHead } from './committer.ts'
 import { entryHash, genesis } from './journal.ts'
+import { checkSchema } from './schema.ts'
 import { openForReading } from './sqlite.ts'
 import type { Database, Value } from './sqlite.ts'
 import { windowsOf } from './window.ts'
@@ -18,6 +19,12 @@ export interface Breach {
 
 type Row = Record<string, Value>
 
+/** Told how far a check is: a table, and how many of its rows have been looked at; undefined when it begins with one that takes long. */
+export type Progress = (table: 'price' | 'journal' | 'reservation' | 'balance' | 'request', rows?: number) => void
+
+/** Rows of the journal between two reports of progress. */
+const stride = 8192
+
 /**
  * Reads a store's file once, beside a gateway that may be running on it, and returns every row that breaks an invariant:
  * - I1 the journal adds up to what is posted; I2 the open holds to what is pending (where the balances are up to date: a
@@ -25,19 +32,23 @@ type Row = Record<string, Value>
  * - I3 a request part ends at most once; I4 an amount is its usage at its price
  * - I8 ends and request records belong together one to one, as far back as records are kept
  * - I9 no hold of an earlier boot is open; I10 the hash chain is whole; I11 money is integers
+ * @throws Error when the file is no store of this version
  */
-export function verify(file: string): Breach[] {
+export function verify(file: string, progress: Progress = () => {}): Breach[] {
   const database = openForReading(file)
   try {
+    checkSchema(database, file)
     database.exec('BEGIN')
     const breaches: Breach[] = []
     const report = (invariant: Breach['invariant'], row: string, message: string): void => void breaches.push({ invariant, row, message })
     const head = readHead(database)
-    const posted = checkJournal(database, head, report)
-    checkBalances(database, head, posted, report)
+    const posted = checkJournal(database, head, report, progress)
+    checkBalances(database, head, posted, report, progress)
     checkEnds(database, report)
+    progress('request')
     checkRecords(database, report)
     checkIntegers(database, report)
+    progress('request', Number(database.prepare('SELECT count(*) AS rows FROM request').get()!['rows']))
     return breaches
   } finally {
     database.close()
@@ -47,13 +58,16 @@ export function verify(file: string): Breach[] {
 type Report = (invariant: Breach['invariant'], row: string, message: string) => void
 
 /** I4 and I10; returns what the journal posted, by balance. */
-function checkJournal(database: Database, head: ReturnType<typeof readHead>, report: Report): Map<string, bigint> {
+function checkJournal(database: Database, head: ReturnType<typeof readHead>, report: Report, progress: Progress): Map<string, bigint> {
   const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], tiersOf(row['json']!)]))
+  progress('price', prices.size)
   const posted = new Map<string, bigint>()
   let hash = genesis
   let seq = 0
+  let count = 0
   for (const row of rows(database, `SELECT seq, boot_id, prev_hash, hash, ${entryColumns.join(', ')} FROM journal ORDER BY seq`)) {
     const name = `journal ${row['seq']}`
+    if (++count % stride === 0) progress('journal', count)
     seq++
     if (Number(row['seq']) !== seq) report('I10', name, `follows row ${seq - 1}: rows between are missing`)
     if (hex(row['prev_hash']) !== hash) report('I10', name, 'does not continue the hash of the row before')
@@ -64,6 +78,7 @@ function checkJournal(database: Database, head: ReturnType<typeof readHead>, rep
     checkAmount(row, prices, report)
     if (row['kind'] !== 'cost' && seq <= head.balancedSeq) for (const balance of balancesOf(row)) add(posted, balance, row['amount'])
   }
+  progress('journal', count)
   if (seq !== head.seq || hash !== head.hash) report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
   return posted
 }
@@ -90,16 +105,21 @@ function checkAmount(row: Row, prices: Map<Value | undefined, StoredTier[]>, rep
 }
 
 /** I1, I2 and I9. */
-function checkBalances(database: Database, head: ReturnType<typeof readHead>, posted: Map<string, bigint>, report: Report): void {
+function checkBalances(database: Database, head: ReturnType<typeof readHead>, posted: Map<string, bigint>, report: Report, progress: Progress): void {
   const pending = new Map<string, bigint>()
+  let holds = 0
   for (const row of rows(database, 'SELECT * FROM reservation')) {
+    holds++
     for (const balance of balancesOf(row)) add(pending, balance, row['amount'])
     if (Number(row['boot_id']) !== head.boot && row['lease_until'] === null) {
       report('I9', `reservation ${row['request_id']}`, `is open since boot ${row['boot_id']}, and this is ${head.boot}`)
     }
   }
+  progress('reservation', holds)
   const upToDate = head.balancedBatch === head.batch
+  let balances = 0
   for (const row of rows(database, 'SELECT * FROM balance')) {
+    balances++
     const name = `${row['scope']} ${row['window']}`
     const spent = posted.get(name) ?? 0n
     const held = pending.get(name) ?? 0n
@@ -108,6 +128,7 @@ function checkBalances(database: Database, head: ReturnType<typeof readHead>, po
     if (row['posted'] !== spent) report('I1', `balance ${name}`, `has ${row['posted']} posted where the journal makes ${spent}`)
     if (upToDate && row['pending'] !== held) report('I2', `balance ${name}`, `has ${row['pending']} pending where open holds make ${held}`)
   }
+  progress('balance', balances)
   for (const [name, spent] of posted) if (spent !== 0n) report('I1', `balance ${name}`, `is missing; the journal makes ${spent}`)
   if (upToDate) for (const [name, held] of pending) if (held !== 0n) report('I2', `balance ${name}`, `is missing; open holds make ${held}`)
 }

@@ -1,0 +1,215 @@
+// sluice ledger: checks the book, shows balances and gives the journal out, beside a gateway that may be running.
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { plugins } from '../../plugins/index.ts'
+import { showBalance } from '../admin/balances.ts'
+import { readConfig } from '../configuration.ts'
+import { formatDollars } from '../money.ts'
+import { LedgerFile } from '../store/ledger-file.ts'
+import type { Entry } from '../store/ledger-file.ts'
+import type { Balance } from '../store/ledger.ts'
+import { verify } from '../store/verify.ts'
+import type { Breach, Progress } from '../store/verify.ts'
+import { windowOf } from '../store/window.ts'
+import { convertUnit } from '../units.ts'
+import { configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { renderTable } from './table.ts'
+
+const storeOptions = {
+  ...configOption,
+  db: { value: 'FILE', text: 'the store itself, instead of the one of the configuration' }
+} as const
+
+const scopeOption = { scope: { value: 'SCOPE', text: 'only of tenant:acme, project:acme/web, member:acme/web/alice or key:laptop' } } as const
+
+/** What holds when nothing was changed by hand and no bug has touched money. */
+const invariants: Readonly<Record<Breach['invariant'], string>> = {
+  I1: 'the journal adds up to what is posted',
+  I2: 'the open holds add up to what is pending',
+  I3: 'a request ends at most once',
+  I4: 'an amount is its usage at its price',
+  I8: 'ends and request records belong together',
+  I9: 'nothing of an earlier start is open',
+  I10: 'the hash chain is whole',
+  I11: 'money is in integers'
+}
+/** Breaches shown to people; a chain that is cut breaks at every row. */
+const mostShown = 100
+
+export const verifyLedger = defineCommand({
+  name: 'ledger verify',
+  summary: 'checks the book and names every row that is wrong',
+  options: { ...storeOptions, ...jsonOption },
+  notes: `
+Reads everything once and changes nothing. What it checks, of one moment:
+${Object.entries(invariants).map(([name, text]) => `  ${name.padEnd(3)}  ${text}`).join('\n')}
+Exits with 1 when a row breaks one of them.`,
+  run(options) {
+    const file = storeOf(options)
+    const began = performance.now()
+    const checked: Record<string, number> = {}
+    const breaches = verify(file, reportTo(began, checked))
+    const seconds = (performance.now() - began) / 1000
+    const ok = breaches.length === 0
+    if (options.json) {
+      print(JSON.stringify({ ok, file, checked, breaches, seconds: Number(seconds.toFixed(3)) }))
+      return ok ? exits.ok : exits.failed
+    }
+    for (const { invariant, row, message } of breaches.slice(0, mostShown)) print(`${invariant} ${row}: ${message}`)
+    if (breaches.length > mostShown) print(`and ${breaches.length - mostShown} more: --json shows all`)
+    print(`${file}: ${Object.entries(checked).map(([table, rows]) => `${table} ${grouped(rows)}`).join(', ')} rows read in ${seconds.toFixed(2)} s`)
+    for (const [name, text] of Object.entries(invariants)) {
+      const broken = breaches.filter(({ invariant }) => invariant === name).length
+      print(`${broken === 0 ? 'holds ' : 'BROKEN'}  ${name.padEnd(3)}  ${text}${broken === 0 ? '' : ` (${grouped(broken)} times)`}`)
+    }
+    return ok ? exits.ok : exits.failed
+  }
+})
+
+export const showBalances = defineCommand({
+  name: 'ledger balance',
+  summary: 'shows what was spent, what is held and what is left',
+  options: { ...scopeOption, all: { text: 'past windows too' }, ...storeOptions, ...jsonOption },
+  notes: `
+In US dollars, for the day, the month (UTC) and all time, as of the last commit. Posted was charged; pending is held by
+requests under way. A limit is that of the last request that counted; the admin API shows those of the configuration.`,
+  run(options) {
+    const { scope, all, json } = options
+    const ledger = new LedgerFile(storeOf(options))
+    try {
+      const now = Date.now()
+      const current = new Set([windowOf('day', now), windowOf('month', now), 'total'])
+      const balances = ledger.balances().filter((balance) => (scope === undefined || balance.scope === scope) && (all || current.has(balance.window)))
+      print(json ? JSON.stringify({ data: balances.map(showBalance) }) : balanceTable(balances))
+      return exits.ok
+    } finally {
+      ledger.close()
+    }
+  }
+})
+
+const formats = ['jsonl', 'csv'] as const
+
+export const exportLedger = defineCommand({
+  name: 'ledger export',
+  summary: 'writes the journal on standard output',
+  options: {
+    format: { value: 'FORMAT', default: 'jsonl', text: 'jsonl or csv' },
+    since: { value: 'DATE', text: 'requests that arrived from then on: 2026-11-01 or 2026-11-01T12:00:00Z' },
+    until: { value: 'DATE', text: 'requests that arrived before' },
+    ...scopeOption, ...storeOptions, ...jsonOption
+  },
+  notes: `
+One row for each end of a request and each cost of a failed attempt, oldest first. Amounts are there twice: in dollars, and in
+nano-dollars to compute with; both as text, so that no program rounds them. --json is --format jsonl.`,
+  async run(options) {
+    const { format, json, scope } = options
+    if (!formats.some((known) => known === format)) throw new UsageError(`--format is ${JSON.stringify(format)}: it must be jsonl or csv`)
+    if (json && format === 'csv') throw new UsageError('--json and --format csv exclude each other: keep one')
+    const filter = { since: readTime('since', options.since), until: readTime('until', options.until), scope }
+    const ledger = new LedgerFile(storeOf(options))
+    try {
+      await pipeline(Readable.from(format === 'csv' ? csv(ledger.entries(filter)) : jsonLines(ledger.entries(filter))), process.stdout, { end: false })
+    } catch (error) {
+      // Who reads may have enough before the end, as `head` does.
+      if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    } finally {
+      ledger.close()
+    }
+    return exits.ok
+  }
+})
+
+/** The file of the store. @throws ConfigError when the configuration has to be asked and has problems */
+function storeOf({ db, config }: { db: string | undefined; config: string }): string {
+  return db ?? readConfig({ file: config, env: process.env, plugins }).settings.store.sqlite
+}
+
+function readTime(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const time = convertUnit('date', text)
+  if (typeof time !== 'number') throw new UsageError(`--${option} is ${JSON.stringify(text)}: it must be a date like 2026-11-01 or 2026-11-01T12:00:00Z`)
+  return time
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+/** Milliseconds of silence that need no explanation. */
+const quiet = 2000
+
+/** Keeps the counts, and says on standard error how far a long check is. */
+function reportTo(began: number, checked: Record<string, number>): Progress {
+  let said = began
+  return (table, rows) => {
+    if (rows !== undefined) checked[table] = rows
+    const now = performance.now()
+    if (now - began < quiet || (rows !== undefined && now - said < quiet)) return
+    said = now
+    process.stderr.write(`checking ${table}${rows === undefined ? '' : `: ${grouped(rows)} rows`}\n`)
+  }
+}
+
+function grouped(rows: number): string {
+  return rows.toLocaleString('en-US')
+}
+
+function balanceTable(balances: readonly Balance[]): string {
+  const rows = balances.map(({ scope, window, limit, posted, pending }) => [
+    scope, window, ...[limit, posted, pending, limit === undefined ? undefined : limit - posted - pending].map((nano) => (nano === undefined ? '-' : formatDollars(nano)))
+  ])
+  return renderTable([['SCOPE', 'WINDOW', 'LIMIT', 'POSTED', 'PENDING', 'LEFT'], ...rows], new Set([2, 3, 4, 5]))
+}
+
+/** The columns of an export. */
+const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
+  seq: ({ seq }) => seq,
+  time: ({ time }) => new Date(time).toISOString(),
+  kind: ({ kind }) => kind,
+  request_id: ({ requestId }) => requestId,
+  part: ({ part }) => part,
+  class: (entry) => entry.class,
+  scopes: ({ scopes }) => scopes,
+  amount_usd: ({ amount }) => formatDollars(amount),
+  amount_nano: ({ amount }) => String(amount),
+  reserved_usd: ({ reserved }) => formatDollars(reserved),
+  reserved_nano: ({ reserved }) => String(reserved),
+  usage: ({ usage }) => usage,
+  model: ({ model }) => model,
+  channel: ({ channel }) => channel,
+  price_version: ({ priceVersion }) => priceVersion,
+  source: ({ source }) => source,
+  boot: ({ boot }) => boot,
+  hash: ({ hash }) => hash
+}
+
+function* jsonLines(entries: Iterable<Entry>): Generator<string> {
+  const names = Object.entries(columns)
+  yield* chunked(entries, (entry) => `${JSON.stringify(Object.fromEntries(names.map(([name, read]) => [name, read(entry)])))}\n`)
+}
+
+/** RFC 4180. */
+function* csv(entries: Iterable<Entry>): Generator<string> {
+  yield `${Object.keys(columns).join(',')}\r\n`
+  const reads = Object.values(columns)
+  yield* chunked(entries, (entry) => `${reads.map((read) => cell(read(entry))).join(',')}\r\n`)
+}
+
+function cell(value: unknown): string {
+  if (value === null) return ''
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** Many rows a write: one each would be a system call each. */
+function* chunked(entries: Iterable<Entry>, render: (entry: Entry) => string): Generator<string> {
+  let chunk = ''
+  for (const entry of entries) {
+    chunk += render(entry)
+    if (chunk.length < 65_536) continue
+    yield chunk
+    chunk = ''
+  }
+  if (chunk !== '') yield chunk
+}

@@ -1,0 +1,142 @@
+// The ledger of a store's file for those who only read it, beside a gateway that may be running.
+import { readHead } from './committer.ts'
+import type { Balance } from './ledger.ts'
+import { missingMoves } from './recovery.ts'
+import { checkSchema } from './schema.ts'
+import { openForReading } from './sqlite.ts'
+import type { Database, Value } from './sqlite.ts'
+import type { Period } from './window.ts'
+
+/** A row of the journal. Amounts are nano-dollars. */
+export interface Entry {
+  seq: number
+  /** Unix milliseconds of the reservation, which decides the windows. */
+  time: number
+  /** `settle`, `void` or `cost`; see schema.ts. */
+  kind: string
+  requestId: string
+  part: string
+  class: string
+  /** Scopes that it counts in, outermost first, each with the period of its budget. */
+  scopes: Record<string, Period>
+  amount: bigint
+  reserved: bigint
+  usage: unknown
+  model: string | null
+  channel: string | null
+  priceVersion: string | null
+  source: string | null
+  boot: number
+  /** Hexadecimal. */
+  hash: string
+}
+
+/** Which entries; all conditions hold together. */
+export interface EntryFilter {
+  /** Unix milliseconds: entries from then on, and before. */
+  since?: number | undefined
+  until?: number | undefined
+  scope?: string | undefined
+}
+
+/** Rows read in one go: a reader that is slow must not hold on to a snapshot, for whose sake the log of changes would grow. */
+const page = 1000
+
+/** One open file. */
+export class LedgerFile {
+  readonly #database: Database
+
+  /** @throws Error when the file is no store of this version */
+  constructor(file: string) {
+    this.#database = openForReading(file)
+    try {
+      checkSchema(this.#database, file)
+    } catch (error) {
+      this.#database.close()
+      throw error
+    }
+  }
+
+  /** All balances as of the last commit, of past windows too, by scope and window. Limits are up to a second older. */
+  balances(): Balance[] {
+    this.#database.exec('BEGIN')
+    try {
+      const balances = new Map<string, Balance>()
+      for (const row of this.#rows('SELECT * FROM balance')) {
+        const { scope, window, limit, posted, pending } = row as unknown as Balance & { limit: bigint | null }
+        balances.set(`${scope} ${window}`, { scope, window, limit: limit ?? undefined, posted, pending })
+      }
+      const moves = missingMoves({ database: this.#database, head: readHead(this.#database) })
+      for (let i = 0; i < moves.length; i += 4) {
+        const [scope, window, posted, pending] = moves.slice(i, i + 4) as [string, string, bigint, bigint]
+        const before = balances.get(`${scope} ${window}`) ?? { scope, window, limit: undefined, posted: 0n, pending: 0n }
+        balances.set(`${scope} ${window}`, { ...before, posted: before.posted + posted, pending: before.pending + pending })
+      }
+      return [...balances.values()].sort((a, b) => compare(a.scope, b.scope) || compare(a.window, b.window))
+    } finally {
+      this.#database.exec('COMMIT')
+    }
+  }
+
+  /** The journal up to the row that is its last now, oldest first, in constant memory. */
+  *entries({ since, until, scope }: EntryFilter = {}): Generator<Entry> {
+    const last = readHead(this.#database).seq
+    const query = this.#database.prepare(`
+      SELECT seq, ts_ms, kind, request_id, part, class, scopes, amount, reserved, usage_json, model, channel, price_version, source, boot_id, lower(hex(hash)) AS hash
+      FROM journal WHERE seq > ?1 AND seq <= ?2 AND ts_ms >= ?3 AND ts_ms < ?4
+      AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq LIMIT ${page}`)
+    query.setReadBigInts(true)
+    for (let seq = 0; ;) {
+      const rows = query.all(seq, last, since ?? 0, until ?? Number.MAX_SAFE_INTEGER, scope ?? null)
+      yield* rows.map(entryOf)
+      if (rows.length < page) return
+      seq = Number(rows.at(-1)!['seq'])
+    }
+  }
+
+  close(): void {
+    this.#database.close()
+  }
+
+  #rows(query: string): Iterable<Record<string, Value>> {
+    const statement = this.#database.prepare(query)
+    statement.setReadBigInts(true)
+    return statement.iterate() as Iterable<Record<string, Value>>
+  }
+}
+
+function entryOf(row: Record<string, unknown>): Entry {
+  const text = (name: string): string => row[name] as string
+  const textOrNull = (name: string): string | null => row[name] as string | null
+  return {
+    seq: Number(row['seq']),
+    time: Number(row['ts_ms']),
+    kind: text('kind'),
+    requestId: text('request_id'),
+    part: text('part'),
+    class: text('class'),
+    scopes: parse(text('scopes')) as Record<string, Period>,
+    amount: row['amount'] as bigint,
+    reserved: row['reserved'] as bigint,
+    usage: row['usage_json'] === null ? null : parse(text('usage_json')),
+    model: textOrNull('model'),
+    channel: textOrNull('channel'),
+    priceVersion: textOrNull('price_version'),
+    source: textOrNull('source'),
+    boot: Number(row['boot_id']),
+    hash: text('hash')
+  }
+}
+
+/** What somebody made no JSON is shown as it is: the check of the book names such a row. */
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return json
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
