@@ -13,7 +13,7 @@ interface Finding {
 
 const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   types: () => run('node_modules/typescript/bin/tsc', '--noEmit'),
-  lint: () => run('node_modules/oxlint/bin/oxlint', '--deny-warnings'),
+  lint: () => run('node_modules/oxlint/bin/oxlint', '--type-aware', '--deny-warnings'),
   docs: () => run('config/docs.ts', '--check'),
   vendors: findVendors
 }

@@ -1,7 +1,7 @@
 // Passes the messages of an answer through its stages and writes what they let through to the client.
 import type { Client } from './client.ts'
 import type { Emit, Stage } from './contract.ts'
-import { Message } from './message.ts'
+import type { Message } from './message.ts'
 
 /**
  * The client's end of a relay. Before {@link commit} everything waits; then each {@link flush} is one write of what the
