@@ -28,6 +28,12 @@ function request(index: number): [Plan, Asking] {
   return [plan, { model, stream: random(3) > 0, key: ['one', 'two', 'three'][random(3)]!, ...leave }]
 }
 
+/** How long starts took, as a figure to report: how busy the machine is decides too much of it for an assertion. */
+function serving(starts: readonly number[]): string {
+  const sorted = [...starts].sort((a, b) => a - b).map(Math.round)
+  return `from start to serving ${sorted[sorted.length >> 1]} ms, at most ${sorted.at(-1)} ms`
+}
+
 async function quiet(t: Test, running: Running): Promise<void> {
   await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 10_000)
 }
@@ -84,8 +90,7 @@ t.test(`${kills} kills under a mixed load lose no charge and double none`, async
   const ended = seen.filter((one) => one.ended).length
   const recovered = entries.filter(({ source }) => source === 'recovered').length
   t.ok(ended > kills && recovered > kills / 2, 'enough of both to mean something')
-  const slowest = Math.round(Math.max(...starts))
-  t.comment(`${kills} kills, ${sent} requests, ${ended} ends seen, lost 0, doubled 0, ${recovered} recovered by estimate; start to serving at most ${slowest} ms`)
+  t.comment(`${kills} kills, ${sent} requests, ${ended} ends seen, ${recovered} recovered by estimate; ${serving(starts)}`)
 })
 
 t.test('killed at each point of an exchange, it is in the books once, with what can be known', async (t) => {
@@ -136,5 +141,5 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
     t.same(verify(file), [], `${name}: the book is in order`)
     ended = journal(file).length
   }
-  t.comment(`start to serving at most ${Math.round(Math.max(...starts))} ms`)
+  t.comment(serving(starts))
 })
