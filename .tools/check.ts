@@ -33,7 +33,7 @@ function run(script: string, ...args: string[]): Promise<Finding> {
  * protocol's name. A comment may cite whom it likes.
  */
 function findVendors(): Finding {
-  const vendors = /\b(azure|bedrock|vertex|openrouter|groq|mistral|deepseek|together_?ai|fireworks|perplexity|cohere|ollama|vllm|litellm|moonshot|qwen|zhipu|xai)\b/i
+  const vendors = /\b(azure|bedrock|vertex|openrouter|groq|mistral|deepseek|together_?ai|fireworks|perplexity|cohere|ollama|vllm|moonshot|qwen|zhipu|xai)\b/i
   const found = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter((file) => !file.startsWith('core/protocols/')).flatMap((file) => (
     readFileSync(join(root, file), 'utf8').split('\n').flatMap((line, index) => {
       const name = vendors.exec(line.replace(/(^|\s)(\/\/|\/?\*).*/, ''))?.[0]

@@ -7,11 +7,12 @@ import { check } from './check.ts'
 import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'
 import { commandHelp, programHelp } from './help.ts'
+import { importModels } from './import.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
 import { exportLedger, showBalances, verifyLedger } from './ledger.ts'
 import { start } from './start.ts'
 
-const commands: readonly Command[] = [start, check, createKey, listKeys, revokeKey, verifyLedger, showBalances, exportLedger]
+const commands: readonly Command[] = [start, check, createKey, listKeys, revokeKey, verifyLedger, showBalances, exportLedger, importModels]
 
 /** Runs what a command line says; resolves with the exit code. Never rejects: what goes wrong is said on standard error. */
 export async function run(args: readonly string[]): Promise<number> {

@@ -1,0 +1,250 @@
+// Prices in the JSON format of model_prices_and_context_window.json, as models of gateway.yaml: digit by digit, never through a float.
+import { isMap } from '../core/schema-check.ts'
+import { pricedClasses } from '../core/usage.ts'
+import { convertUnit } from '../core/units.ts'
+import { modelNames } from './names.ts'
+import { exactly, written } from './prices-decimal.ts'
+import type { PricedClass } from '../core/usage.ts'
+
+/** What became of a field: its value is in the file, something like it is, or nothing is. */
+export type Fate = 'mapped' | 'approximated' | 'dropped'
+
+/** One field in the models where the same became of it. */
+export interface FieldReport {
+  field: string
+  fate: Fate
+  /** Where it went, or why it went nowhere. */
+  note: string
+  models: string[]
+}
+
+/** What came of a file. */
+export interface Imported {
+  /** The section `models:` of gateway.yaml. */
+  yaml: string
+  models: number
+  fields: FieldReport[]
+  leftOut: { model: string; reason: string }[]
+}
+
+/**
+ * Makes a section of the models that are wanted.
+ * @throws Error when the text is not in the format
+ */
+export function importPrices(text: string, wanted: (name: string) => boolean): Imported {
+  const fields = new Map<string, FieldReport>()
+  const leftOut: Imported['leftOut'] = []
+  const lines: string[] = []
+  let models = 0
+  for (const [model, entry] of readEntries(text)) {
+    if (notModels.has(model) || !wanted(model)) continue
+    const tell: Tell = (field, fate, note) => {
+      const id = `${field} ${fate} ${note}`
+      const report = fields.get(id)
+      if (report) report.models.push(model)
+      else fields.set(id, { field, fate, note, models: [model] })
+    }
+    const reason = properName.test(model) ? undefined : `the name is not ${modelNames.patternErrorMessage}`
+    const made = reason ?? (isMap(entry) ? new Reader(entry, tell).read() : 'is not an object')
+    if (typeof made === 'string') leftOut.push({ model, reason: made })
+    else {
+      models++
+      lines.push(`  ${scalar(model)}:`, ...made.map((line) => `    ${line}`))
+    }
+  }
+  return { yaml: ['models:', ...lines, ''].join('\n'), models, fields: [...fields.values()], leftOut }
+}
+
+const properName = new RegExp(modelNames.pattern, 'u')
+/** Keys beside the models. */
+const notModels: ReadonlySet<string> = new Set(['sample_spec', 'fallback_generalizations'])
+
+type Tell = (field: string, fate: Fate, note: string) => void
+
+/** The entries, with numbers as the text that stands there. */
+function readEntries(text: string): [string, unknown][] {
+  const data: unknown = JSON.parse(text, (_name: string, value: unknown, context?: { source: string }) => (typeof value === 'number' ? context!.source : value))
+  if (!isMap(data)) throw new Error('it is no object of models by name')
+  return Object.entries(data)
+}
+
+const tokenFields: ReadonlyMap<string, PricedClass> = new Map(Object.entries({
+  input_cost_per_token: 'input',
+  cache_read_input_token_cost: 'cached_input',
+  input_cost_per_token_cache_hit: 'cached_input',
+  cache_creation_input_token_cost: 'cache_write',
+  output_cost_per_token: 'output',
+  input_cost_per_audio_token: 'audio_input',
+  output_cost_per_audio_token: 'audio_output',
+  input_cost_per_image_token: 'image_input',
+  output_cost_per_image_token: 'image_output'
+} as const))
+/** Fields for one unit; where several make one class the dearest holds. */
+const unitFields: ReadonlyMap<string, readonly [PricedClass, Fate, string]> = new Map(Object.entries({
+  output_cost_per_image: ['image', 'mapped', ''],
+  input_cost_per_image: ['image', 'approximated', ', taking a picture that is made for one that is given'],
+  input_cost_per_request: ['request', 'mapped', ''],
+  input_cost_per_query: ['request', 'approximated', ', taking a call for a query'],
+  input_cost_per_second: ['second', 'mapped', ''],
+  output_cost_per_second: ['second', 'mapped', '']
+} as const))
+/** What is counted in tokens where those have a price. */
+const inTokens: ReadonlyMap<PricedClass, PricedClass> = new Map([['image', 'image_output'], ['second', 'audio_input']])
+/** Prices of what is counted in another class. */
+const within: ReadonlyMap<string, PricedClass> = new Map(Object.entries({
+  output_cost_per_reasoning_token: 'output',
+  cache_read_input_audio_token_cost: 'cached_input',
+  cache_creation_input_audio_token_cost: 'cache_write',
+  cache_creation_input_token_cost_above_1hr: 'cache_write'
+} as const))
+/** Why other fields go nowhere; the first that fits. */
+const reasons: readonly (readonly [RegExp, string])[] = [
+  [/_(batches|flex|priority)$/, 'is for another service level'],
+  [/^(supports_|supported_|max_|mode$|source$|metadata$|comment$|provider_specific)/, 'says nothing of prices'],
+  [/^(rpm|tpm)$/, 'limits belong to keys'],
+  [/uplift/, 'is for some regions only'],
+  [/search|file_|code_interpreter|computer_use|grounding|guardrail|vector_store/, 'is for tools, which are not charged'],
+  [/cost/, 'is for units that are not counted']
+]
+
+/** What ends the name of a price for long prompts. */
+const longer = /_above_(\d{1,6})k_tokens$/
+
+/** Exact prices by class, in 10⁻¹⁵ dollars a unit, which is nano-dollars per million. */
+type Rates = Map<PricedClass, bigint>
+
+/** What is in a model of gateway.yaml, in this order. */
+const order = ['owned_by', 'price', 'context_window', 'max_output_tokens', 'deprecated'] as const
+
+/** One entry on its way to a model. */
+class Reader {
+  readonly #entry: Record<string, unknown>
+  readonly #tell: Tell
+  readonly #base: Rates = new Map()
+  readonly #tiers = new Map<number, Rates>()
+  readonly #lines = new Map<(typeof order)[number], string>()
+
+  constructor(entry: Record<string, unknown>, tell: Tell) {
+    this.#entry = entry
+    this.#tell = tell
+  }
+
+  /** The lines of the model, or why there are none. */
+  read(): string[] | string {
+    const fields = Object.entries(this.#entry)
+    const ofTokens = ([field]: [string, unknown]): boolean => tokenFields.has(field.replace(longer, ''))
+    for (const [field, value] of fields.filter(ofTokens)) this.#tokens(field, value)
+    for (const [field, value] of fields.filter((field) => !ofTokens(field))) this.#other(field, value)
+    if (this.#base.size === 0) return 'has no price that can be taken over'
+    this.#complete('input', 'output')
+    this.#complete('output', 'input')
+    this.#lines.set('price', `{ ${[...ratesOf(this.#base), ...tiersOf(this.#tiers)].join(', ')} }`)
+    return order.flatMap((name) => (this.#lines.has(name) ? [`${name}: ${this.#lines.get(name)}`] : []))
+  }
+
+  #tokens(field: string, value: unknown): void {
+    const name = tokenFields.get(field.replace(longer, ''))!
+    const thousands = longer.exec(field)?.[1]
+    if (thousands === undefined) return this.#rate(this.#base, name, field, value, ['mapped', `price.${name}`])
+    const above = Number(thousands) * 1000
+    this.#rate(this.#tier(above), name, field, value, ['mapped', `price.tiers above ${above}: ${name}`])
+  }
+
+  #other(field: string, value: unknown): void {
+    const unit = unitFields.get(field)
+    const text = typeof value === 'string' ? value : ''
+    if (unit) this.#unit(field, value, unit)
+    else if (within.has(field.replace(longer, ''))) this.#within(field, value)
+    else if (field === 'tiered_pricing' && Array.isArray(value)) this.#tiered(value)
+    else if (field === 'litellm_provider' && text !== '') this.#line('owned_by', scalar(text).replaceAll('$', '$$$$'), field, ['mapped', 'owned_by'])
+    else if (field === 'max_output_tokens' && isCount(text)) this.#line('max_output_tokens', text, field, ['mapped', 'max_output_tokens'])
+    else if (field === 'max_input_tokens' && isCount(text)) {
+      this.#line('context_window', text, field, ['approximated', 'context_window, which is for input and output together'])
+    } else if (field === 'deprecation_date' && convertUnit('date', text) !== undefined) {
+      this.#line('deprecated', `{ since: ${text}, sunset: ${text} }`, field, ['approximated', 'deprecated, which has the day of the announcement too'])
+    } else if (/cost/.test(field) && exactly(value)?.value === 0n) this.#tell(field, 'mapped', 'is 0')
+    else this.#tell(field, 'dropped', reasons.find(([pattern]) => pattern.test(field))?.[1] ?? 'is not known')
+  }
+
+  #line(name: (typeof order)[number], text: string, field: string, [fate, note]: readonly [Fate, string]): void {
+    this.#lines.set(name, text)
+    this.#tell(field, fate, note)
+  }
+
+  #unit(field: string, value: unknown, [name, fate, remark]: readonly [PricedClass, Fate, string]): void {
+    const tokens = inTokens.get(name)
+    if (tokens && this.#base.has(tokens)) this.#tell(field, 'dropped', `would be charged beside price.${tokens}`)
+    else if (field === 'input_cost_per_image' && !String(this.#entry['mode']).startsWith('image_')) this.#tell(field, 'dropped', 'is for pictures in a prompt, which are counted in tokens')
+    else this.#rate(this.#base, name, field, value, [fate, `price.${name}${remark}`])
+  }
+
+  #within(field: string, value: unknown): void {
+    const name = within.get(field.replace(longer, ''))!
+    const same = !longer.test(field) && exactly(value)?.value === (this.#base.get(name) ?? this.#base.get('input'))
+    this.#tell(field, same ? 'mapped' : 'approximated', same ? `is what price.${name} is` : `is charged as price.${name}`)
+  }
+
+  /** `[{ range: [from, to], input_cost_per_token, … }]`: the first is the price itself. */
+  #tiered(list: readonly unknown[]): void {
+    const sound = list.filter(isMap).map((tier) => ({ tier, from: Number(Array.isArray(tier['range']) ? tier['range'][0] : NaN) }))
+    if (sound.length < list.length || !sound.every(({ from }) => Number.isInteger(from) && from >= 0 && from <= 1_000_000_000)) {
+      return this.#tell('tiered_pricing', 'dropped', 'is not by the length of the prompt')
+    }
+    for (const { tier, from } of sound) {
+      for (const [field, value] of Object.entries(tier)) {
+        const name = tokenFields.get(field)
+        const at = `tiered_pricing.${field}`
+        const note = `${from === 0 ? 'price' : 'price.tiers'}: ${name}, for all of a prompt that is longer`
+        if (name !== undefined) this.#rate(from === 0 ? this.#base : this.#tier(from), name, at, value, ['approximated', note])
+        else if (field !== 'range') this.#tell(at, 'dropped', 'is not known')
+      }
+    }
+  }
+
+  #tier(above: number): Rates {
+    let rates = this.#tiers.get(above)
+    if (!rates) this.#tiers.set(above, (rates = new Map()))
+    return rates
+  }
+
+  /** Of two prices for one class the dearer holds. */
+  #rate(rates: Rates, name: PricedClass, field: string, value: unknown, [fate, note]: readonly [Fate, string]): void {
+    const rate = exactly(value)
+    if (!rate) return this.#tell(field, 'dropped', 'is no price from 0 to 1000 dollars')
+    const other = rates.get(name)
+    if (other !== undefined && other !== rate.value && other !== 0n && rate.value !== 0n) this.#tell(field, 'approximated', `${note}; the dearest of several`)
+    else this.#tell(field, rate.exact ? fate : 'approximated', rate.exact ? note : `${note}, rounded to a nano-dollar per million`)
+    if (other === undefined || rate.value > other) rates.set(name, rate.value)
+  }
+
+  /** gateway.yaml wants input and output together. */
+  #complete(name: 'input' | 'output', other: 'input' | 'output'): void {
+    if (this.#base.has(name) || !this.#base.has(other)) return
+    this.#base.set(name, 0n)
+    this.#tell(`${name}_cost_per_token`, 'approximated', `is missing: price.${name} is 0`)
+  }
+}
+
+function isCount(text: string): boolean {
+  return /^[1-9]\d{0,8}$/.test(text)
+}
+
+const single: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'second'])
+
+function ratesOf(rates: Rates): string[] {
+  return pricedClasses.flatMap((name) => {
+    const rate = rates.get(name)
+    return rate === undefined ? [] : [`${name}: ${written(rate, single.has(name) ? 15 : 9)}`]
+  })
+}
+
+function tiersOf(tiers: ReadonlyMap<number, Rates>): string[] {
+  const sorted = [...tiers].filter(([, rates]) => rates.size > 0).sort(([a], [b]) => a - b)
+  if (sorted.length === 0) return []
+  return [`tiers: [${sorted.map(([above, rates]) => `{ above: ${above}, ${ratesOf(rates).join(', ')} }`).join(', ')}]`]
+}
+
+/** A text as YAML: in quotes unless it can be nothing but a word. */
+function scalar(text: string): string {
+  return /^[A-Za-z][\w./-]*$/.test(text) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(text) ? text : JSON.stringify(text)
+}

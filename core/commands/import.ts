@@ -1,0 +1,80 @@
+// sluice import: makes a part of gateway.yaml out of a file of another program.
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { importPrices } from '../../config/prices-import.ts'
+import type { Fate, Imported } from '../../config/prices-import.ts'
+import { compileGlobs } from '../keyring.ts'
+import { defineCommand, exits } from './command.ts'
+
+/** Bytes: the published file has two million. */
+const largest = 64 * 1024 * 1024
+
+export const importModels = defineCommand({
+  name: 'import litellm',
+  summary: 'makes models with their prices of a model_prices_and_context_window.json',
+  operands: ['FILE'],
+  options: {
+    models: { value: 'A,B', default: '*', text: 'models to take; * stands for anything' },
+    out: { value: 'FILE', text: 'write to a new file instead of standard output' }
+  },
+  notes: `
+Prints a models: section for gateway.yaml. Prices are taken over digit by digit. What became of each field of the
+file (mapped, approximated or dropped, and why) is on standard error.
+gateway.yaml takes only models that a channel serves: choose them with --models gpt-5,claude-*`,
+  run({ models, out }, [file]) {
+    const imported = importFile(file!, models)
+    const text = `# Models of ${basename(file!)}, prices in US dollars per million tokens. Keep those that a channel serves.\n${imported.yaml}`
+    if (out === undefined) process.stdout.write(text)
+    else writeNew(out, text)
+    process.stderr.write(`${reportOf(imported)}\n`)
+    return exits.ok
+  }
+})
+
+/** @throws Error when the file can not be read, is in another format or has nothing that was asked for */
+function importFile(file: string, models: string): Imported {
+  let text: string
+  try {
+    const { size } = statSync(file)
+    if (size > largest) throw new Error(`it has ${size} bytes, and ${largest} are the most`)
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new Error(`${file} can not be read: ${(error as Error).message}`)
+  }
+  let imported: Imported
+  try {
+    imported = importPrices(text, compileGlobs(models.split(',')))
+  } catch (error) {
+    throw new Error(`${file} is not in this format: ${(error as Error).message}`)
+  }
+  if (imported.models > 0) return imported
+  const [first] = imported.leftOut
+  throw new Error(`${file} has no model with a price${models === '*' ? '' : ` that is called ${models}`}${first ? `: ${first.model} ${first.reason}` : ''}`)
+}
+
+function writeNew(file: string, text: string): void {
+  try {
+    writeFileSync(file, text, { flag: 'wx' })
+  } catch (error) {
+    const exists = (error as NodeJS.ErrnoException).code === 'EEXIST'
+    throw new Error(exists ? `${file} is there already: name a new file` : `${file} can not be written: ${(error as Error).message}`)
+  }
+}
+
+const fates: readonly Fate[] = ['mapped', 'approximated', 'dropped']
+
+/** By what became of them, with the models where it did. */
+function reportOf({ models, fields, leftOut }: Imported): string {
+  const lines = [`${models} ${models === 1 ? 'model' : 'models'} made, ${leftOut.length} left out`]
+  for (const fate of fates) {
+    const reports = fields.filter((report) => report.fate === fate)
+    if (reports.length > 0) lines.push(`${fate}:`, ...reports.map(({ field, note, models }) => `  ${field}: ${note} (${some(models)})`))
+  }
+  const reasons = Map.groupBy(leftOut, ({ reason }) => reason)
+  if (reasons.size > 0) lines.push('left out:', ...[...reasons].map(([reason, models]) => `  ${reason}: ${some(models.map(({ model }) => model))}`))
+  return lines.join('\n')
+}
+
+function some(names: readonly string[]): string {
+  return names.length <= 4 ? names.join(', ') : `${names.slice(0, 3).join(', ')} and ${names.length - 3} more`
+}
