@@ -1,4 +1,5 @@
 // Follows one answer and says in the end what it consumed.
+import { pricedClasses } from '../../core/contract.ts'
 import type { Message } from '../../core/contract.ts'
 import type { Protocol } from '../../core/protocols/index.ts'
 import type { MeteredUsage } from '../../core/slots.ts'
@@ -39,7 +40,8 @@ export class Meter {
     const reported = this.#protocol.readUsage(message)
     if (reported === undefined) return
     this.insane = reported === 'insane'
-    if (reported !== 'insane') this.#usage = reported
+    // A zero after real counts is a postscript that knows of nothing, not a correction.
+    if (reported !== 'insane' && !(this.#usage && isZero(reported))) this.#usage = reported
   }
 
   /** The final account: what the upstream reported, or what was seen of the answer by its length. */
@@ -102,4 +104,8 @@ function parsed(payload: Buffer): unknown {
   } catch {
     return undefined
   }
+}
+
+function isZero(usage: Usage): boolean {
+  return pricedClasses.every((name) => !usage[name])
 }

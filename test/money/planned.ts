@@ -25,7 +25,7 @@ export interface Plan {
   /** The usage as it is on the wire; default: the units in the form of the protocol. */
   usage?: unknown
   /** A field that an event after the text has, instead of `usage`. */
-  place?: 'x_groq' | 'choice' | 'after done' | 'every event'
+  place?: 'x_groq' | 'choice' | 'after done' | 'every event' | 'zero follows'
   /** Faults happen on this channel only. */
   channel?: string
 }
@@ -156,7 +156,8 @@ export class PlannedUpstream {
     send(choices({}, 'stop', plan.place === 'choice' ? { usage } : {}))
     if (plan.stopAt === 'usage') return stop()
     if (plan.place === 'x_groq') send({ choices: [], x_groq: { usage } })
-    else if (reports && plan.place === undefined) send({ choices: [], usage })
+    else if (reports && (plan.place === undefined || plan.place === 'zero follows')) send({ choices: [], usage })
+    if (plan.place === 'zero follows') send({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } })
     if (plan.stopAt === 'done') return stop()
     response.write('data: [DONE]\n\n')
     if (plan.place === 'after done') send({ choices: [], usage })

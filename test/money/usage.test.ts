@@ -22,6 +22,7 @@ interface Case {
   place?: NonNullable<Plan['place']>
   /** Default: {@link units}, as the upstream's own count. */
   is?: Units | 'estimated'
+  words?: number
   /** A place that only streams, or only whole bodies, have. */
   only?: 'stream' | 'whole'
 }
@@ -32,6 +33,8 @@ const cases: Readonly<Record<string, Case>> = {
   'inside the choice': { place: 'choice' },
   'in every event, growing': { place: 'every event', usage: { prompt_tokens: 1400, completion_tokens: 70 }, is: { input: 1400, output: 70 }, only: 'stream' },
   'after the end marker': { place: 'after done', only: 'stream' },
+  'followed by zeros': { place: 'zero follows', only: 'stream' },
+  'behind a body too large to be held': { words: 60_000, only: 'whole' },
   'all zero, said explicitly': { usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, is: {} },
   'no output, said explicitly': { usage: { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 }, is: { input: 9 } },
   'a completion that is only in the total': { usage: { prompt_tokens: 9, total_tokens: 13 }, is: { input: 9, output: 4 } },
