@@ -1,15 +1,18 @@
 // Rates, tokens and slots through the whole gateway, on a clock that stands still: what is admitted is what the oracle admits.
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { constants } from 'node:http2'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { gateway } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
+import { openSession } from '../kit/http2.ts'
 import { ArrivalOracle, nanoCost, SlotOracle } from '../kit/oracle.ts'
 import { eventually, figures, settled } from '../kit/probe.ts'
 import { PlannedUpstream } from './planned.ts'
 import type { Plan } from './planned.ts'
-import { ask, bodyOf, chance, configOf, folder, inParallel, key, long, prices } from './rig.ts'
+import { ask, bodyOf, chance, configOf, folder, inParallel, key, long, prices, secretOf } from './rig.ts'
 import type { Asking, More, Seen } from './rig.ts'
 
 t.setTimeout(long ? 600_000 : 110_000)
@@ -213,6 +216,35 @@ t.test(`${leaving} streams whose clients leave keep no slot`, async (t) => {
     }
   })
   t.equal(upstream.seen.size, leaving, `${tried} tries`)
+  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 10_000)
+  const { admitted, refused } = await burst(bench, 'test', slots + 5)
+  t.same([admitted.length, refused.length], [slots, 5], 'all slots are free')
+  await settled(t, running)
+})
+
+t.test('streams that are reset on HTTP/2 connections keep no slot either', async (t) => {
+  const slots = 25
+  const bench = await open(t, [key('test', { limits: { concurrency: slots } })], { on_disconnect: 'abort' })
+  const { running, upstream } = bench
+  // A connection with many resets is closed as an attack.
+  let session = openSession(t, running.url)
+  let resets = 0
+  const headers = { ':method': 'POST', ':path': '/v1/chat/completions', authorization: `Bearer ${secretOf('test')}`, 'content-type': 'application/json' }
+  const random = chance(11)
+  await inParallel(long ? 2000 : 300, slots, async (index) => {
+    const plan: Plan = { id: `h${index}`, units, words: 3 + random(12), gap: random(2), ...(random(3) === 0 && { stopAt: 2 }) }
+    while (!upstream.seen.has(plan.id)) {
+      if (++resets % 50 === 0) session = openSession(t, running.url)
+      const stream = session.request(headers)
+      stream.on('error', () => {})
+      const closed = once(stream, 'close')
+      const more = random(3) > 0
+      // Reset at its head or at its first piece; one that is refused just ends.
+      stream.on(more ? 'data' : 'response', () => stream.close(constants.NGHTTP2_CANCEL))
+      stream.resume().end(bodyOf(plan, { stream: true }))
+      await closed
+    }
+  })
   await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 10_000)
   const { admitted, refused } = await burst(bench, 'test', slots + 5)
   t.same([admitted.length, refused.length], [slots, 5], 'all slots are free')
