@@ -17,6 +17,8 @@ t.setTimeout(60_000)
 
 const units = { input: 300, output: 40, reasoning: 10 }
 const full = nanoCost(units, prices['plain']!)
+/** On a model whose channels do not wait long for an upstream that is silent. */
+const hasty = 'odd'
 
 /** One way to end. */
 interface Exit {
@@ -35,7 +37,7 @@ const charged = { charge: 'all', source: 'upstream' } as const
 const partly = { charge: 'part', source: 'partial' } as const
 const stream = { stream: true }
 /** Slow enough for a client to leave in the midst of it. */
-const slow = { words: 30, gap: 5 }
+const slow = { words: 30, gap: 8 }
 
 const always: Readonly<Record<string, Exit>> = {
   'a whole answer': { end: charged, outcome: 'completed' },
@@ -50,12 +52,12 @@ const always: Readonly<Record<string, Exit>> = {
   'cut by all upstreams before the head': { plan: { fault: 'reset' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
   'an error in a 200': { plan: { fault: 'error-in-200' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
   'a body that breaks off': { plan: { fault: 'cut' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
-  'silence instead of an answer': { plan: { fault: 'hold' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
+  'silence instead of an answer': { plan: { fault: 'hold' }, asking: { model: hasty }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
   'another channel after one that failed': { plan: { fault: 'break', channel: 'first' }, end: charged, costs: ['zero'], outcome: 'completed' },
   'another channel after one that cut': { plan: { fault: 'reset', channel: 'first' }, asking: stream, end: charged, costs: ['some'], outcome: 'completed' },
   'a stream that is cut': { plan: { fault: 'cut', ...slow }, asking: stream, end: partly, outcome: 'failed' },
   'a stream that ends too early': { plan: { fault: 'end-early', ...slow }, asking: stream, end: partly, outcome: 'failed' },
-  'a stream that falls silent': { plan: { stopAt: 20, ...slow }, asking: stream, end: partly, outcome: 'failed' },
+  'a stream that falls silent': { plan: { stopAt: 20, ...slow }, asking: { ...stream, model: hasty }, end: partly, outcome: 'failed' },
   'a client that leaves before the head': { plan: { fault: 'hold' }, leaves: true, end: 'nothing', costs: ['some'], outcome: 'aborted' },
   'a client that leaves before the head of a stream': { plan: { fault: 'hold' }, asking: stream, leaves: true, end: 'nothing', costs: ['some'], outcome: 'aborted' }
 }
@@ -104,8 +106,12 @@ async function open(t: Test, limits: More): Promise<Bench> {
     limits,
     store: { sqlite: file, durability: 'process' },
     keys: [key('test', one), key('poor', { ...one, budget: { usd: 0.000001, per: 'total' } }), key('slow', { limits: { concurrency: 1, rpm: 1 } })]
-  }) as { channels: Record<string, object> }
-  for (const channel of Object.values(config.channels)) Object.assign(channel, { timeouts: { first_byte: '400ms', idle: '400ms' } })
+  }) as { channels: Record<string, { models: object; timeouts?: object }>; models: Record<string, object> }
+  for (const [name, channel] of Object.entries(config.channels)) {
+    config.channels[`hasty-${name}`] = { ...channel, models: { [hasty]: hasty }, timeouts: { first_byte: '300ms', idle: '300ms' } }
+    channel.models = { plain: 'plain' }
+  }
+  for (const name of Object.keys(config.models)) if (name !== 'plain' && name !== hasty) delete config.models[name]
   return { upstreams, file, running: await gateway(t, JSON.stringify(config)) }
 }
 
@@ -116,7 +122,7 @@ async function quiet(t: Test, { running }: Bench, title: string): Promise<void> 
   t.same(data.filter((balance: any) => balance.pending_nano !== '0'), [], `${title}: nothing is held`)
 }
 
-function checkEnd(t: Test, title: string, { end, costs = [] }: Exit, entries: readonly Entry[]): void {
+function checkEnd(t: Test, title: string, { end, costs = [], asking: { model = 'plain' } = {} }: Exit, entries: readonly Entry[]): void {
   const terminal = entries.filter(({ class: kind }) => kind === 'terminal')
   if (end === undefined) return void t.same(entries, [], `${title}: the ledger never heard of it`)
   if (terminal.length !== 1) return void t.fail(`${title}: ends ${terminal.length} times`)
@@ -124,7 +130,7 @@ function checkEnd(t: Test, title: string, { end, costs = [] }: Exit, entries: re
   if (end === 'nothing') t.match({ kind, amount, source }, { kind: 'void', amount: 0n, source: null }, title)
   else {
     t.match({ kind, source }, { kind: 'settle', source: end.source }, title)
-    t.equal(amount, nanoCost(usage!, prices['plain']!), `${title}: its usage at its price`)
+    t.equal(amount, nanoCost(usage!, prices[model]!), `${title}: its usage at its price`)
     t.ok(end.charge === 'all' ? amount === full : amount > 0n && amount < full * 2n, `${title}: ${amount} of ${full}`)
   }
   const attempts = entries.filter((entry) => entry.kind === 'cost')
