@@ -13,7 +13,7 @@ import { channelTo, chatAnswer, chatEvents, key, Workbench } from '../kit/workbe
 import type { Answer, Sections } from '../kit/workbench.ts'
 
 pluginContract(t, quota, {
-  accepts: [{}, { estimate: 'typical', default_output: 1 }],
+  accepts: [{}, { estimate: 'typical', default_output: 1, clamp_output: true }],
   refuses: [
     [{ estimate: 'best' }, /worst, typical/],
     [{ default_output: 0 }, /must be/]
