@@ -31,6 +31,7 @@ export function readBody(source: Readable, declared: number | undefined, bounds:
 }
 
 class BodyReader implements Watched {
+  rosterPlace: number | undefined = undefined
   readonly #source: Readable
   readonly #bounds: BodyBounds
   readonly #resolve: (body: ReadBody) => void

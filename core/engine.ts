@@ -13,6 +13,7 @@ import type { Generation, Generations } from './generation.ts'
 import type { Logger } from './log.ts'
 import { answerModels } from './models.ts'
 import type { Relay, RelayEnd } from './relay.ts'
+import { Roster } from './roster.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
 import type { Transport } from './transport.ts'
 import type { Watchdog } from './watchdog.ts'
@@ -32,7 +33,7 @@ export interface EngineParts {
 /** Takes requests from the server and answers them, each through the chain of the generation it began with. */
 export class Engine {
   readonly #parts: EngineParts
-  readonly #running = new Set<LiveExchange>()
+  readonly #running = new Roster<LiveExchange>()
   /** Answers read to their end for their usage although the client has left. */
   #drained = 0
   #refusing = false

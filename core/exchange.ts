@@ -35,6 +35,7 @@ export class LiveExchange implements Exchange {
   heldBytes = 0
   /** The client left before its answer ended. */
   gone = false
+  rosterPlace: number | undefined = undefined
   readonly #log: Logger
   readonly #read: () => Awaitable<RequestBody>
   readonly #slots: unknown[] = []

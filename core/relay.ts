@@ -48,6 +48,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   response: UpstreamResponse | undefined
   whole = false
   isOpen = false
+  rosterPlace: number | undefined = undefined
   /** Nothing more will come of it. */
   over = false
   readonly #options: RelayOptions

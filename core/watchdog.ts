@@ -1,7 +1,9 @@
 // One timer for all running exchanges: looks at each a few times a second, so that no stream needs timers of its own.
+import { Roster } from './roster.ts'
+import type { Member } from './roster.ts'
 
 /** Something with time limits. */
-export interface Watched {
+export interface Watched extends Member {
   /** Called on every turn while watched; `now` is `performance.now()`. Must not throw. */
   check(now: number): void
 }
@@ -11,7 +13,7 @@ export const watchIntervalMs = 50
 
 /** Holds everything that has a limit. Costs nothing while empty. */
 export class Watchdog {
-  readonly #watched = new Set<Watched>()
+  readonly #watched = new Roster<Watched>()
   #timer: NodeJS.Timeout | undefined
   /** `performance.now()` of the latest turn: a time stamp for things that happen per event, at no cost. */
   now = performance.now()
