@@ -111,13 +111,11 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
     ['after the settlement, before the end', {}, { stream: true, headers: { 'x-halt': 'settled' } }, () => false, () => ({ kind: 'settle', source: 'upstream', usage: units })],
     ['after the settlement of a whole answer', {}, { headers: { 'x-halt': 'settled' } }, () => false, () => ({ kind: 'settle', source: 'upstream', usage: units })]
   ]
-  const starts: number[] = []
+  let running = await launch(t, home, config, ['test/chaos/halting.ts'])
+  const starts = [running.tookMs]
   let ended = 0
   for (const [name, how, asking, reached, expected] of points) {
     const plan: Plan = { id: name, units, words: 200, ...how }
-    const running = await launch(t, home, config, ['test/chaos/halting.ts'])
-    starts.push(running.tookMs)
-    t.same(rows(file, 'SELECT request_id FROM reservation'), [], `before ${name}: nothing is open`)
     const stopped = plan.stopAt === undefined ? undefined : upstream.stopped()
     const seeing = ask(running.url, plan, asking)
     await stopped
@@ -126,18 +124,18 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
     const seen = await seeing
     t.equal(seen.ended, false, `${name}: its client saw no end`)
 
-    const recovery = await launch(t, home, config, ['test/chaos/halting.ts'])
-    starts.push(recovery.tookMs)
+    running = await launch(t, home, config, ['test/chaos/halting.ts'])
+    starts.push(running.tookMs)
+    t.same(rows(file, 'SELECT request_id FROM reservation'), [], `${name}: nothing is open`)
     const entries = journal(file).slice(ended)
     t.equal(entries.length, 1, `${name}: one entry`)
     const [end] = entries
     t.match(end, expected(bodyOf(plan, asking).length), name)
     if (end!.usage) t.equal(end!.amount, nanoCost(end!.usage, prices['plain']!), name)
-    const { data } = await (await fetch(`${recovery.adminUrl}/admin/v1/requests?request_id=${end!.request_id}`)).json() as { data: any[] }
+    const { data } = await (await fetch(`${running.adminUrl}/admin/v1/requests?request_id=${end!.request_id}`)).json() as { data: any[] }
     t.match(data, [{ request_id: end!.request_id, cost_nano: String(end!.amount), endpoint: 'chat', client_protocol: 'openai-chat', streamed: asking.stream ?? false }], `${name}: its record`)
-    t.equal((await ask(recovery.url, { id: `after ${name}`, units, words: 1 })).status, 200, `${name}: it serves again`)
-    await quiet(t, recovery)
-    await recovery.end('SIGKILL')
+    t.equal((await ask(running.url, { id: `after ${name}`, units, words: 1 })).status, 200, `${name}: it serves again`)
+    await quiet(t, running)
     t.same(verify(file), [], `${name}: the book is in order`)
     ended = journal(file).length
   }

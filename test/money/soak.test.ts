@@ -6,7 +6,7 @@ import type { RequestRecord } from '../../core/store/requests.ts'
 import { gateway } from '../kit/gateway.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import type { Units } from '../kit/oracle.ts'
-import { settled } from '../kit/probe.ts'
+import { figures, settled } from '../kit/probe.ts'
 import { PlannedUpstream } from './planned.ts'
 import type { Fault, Plan } from './planned.ts'
 import { ask, chance, configOf, endings, folder, inParallel, journal, key, long, prices } from './rig.ts'
@@ -67,6 +67,7 @@ t.test(`${count} mixed requests, one in twenty of them broken, are charged exact
     cursor = page.next
   }
   const balances = (await running.admin('/admin/v1/balances?limit=1000')).data as { scope: string; window: string; posted_nano: string }[]
+  const dollars = [...(await figures(t, running))].filter(([name]) => name.startsWith('sluice_cost_usd_total{')).reduce((sum, [, value]) => sum + value, 0)
   await running.gateway.close()
 
   const entries = journal(file)
@@ -92,6 +93,8 @@ t.test(`${count} mixed requests, one in twenty of them broken, are charged exact
     if (due === undefined && end.amount !== nanoCost({ ...end.usage }, prices[model]!)) wrong.push({ plan, model, charged: end.amount, usage: end.usage })
     if (due !== undefined && !one.ended && due !== 0n) wrong.push({ plan, status: one.status, text: one.text })
     if (end.source !== source) wrong.push({ plan, is: end.source, source })
+    const { request: _call, ...counted } = end.usage ?? {}
+    if (end.usage && JSON.stringify(record.usage) !== JSON.stringify(counted)) wrong.push({ plan, record: record.usage, charged: counted })
     if (record.cost_nano !== String(end.amount)) wrong.push({ plan, record: record.cost_nano, charged: end.amount })
     if (plan.fault !== undefined) {
       faults++
@@ -109,6 +112,7 @@ t.test(`${count} mixed requests, one in twenty of them broken, are charged exact
   t.equal(posted('tenant:acme'), total)
   t.equal(posted('key:one') + posted('key:two') + posted('key:three'), total)
   t.equal(posted('project:acme/p0') + posted('project:acme/p1'), total)
+  t.ok(Math.abs(dollars - Number(total) / 1e9) < 1e-6, 'the metrics say the same, as far as they can')
   t.same(verify(file), [], 'the book is in order')
   t.comment(`${count} requests, ${faults} faults, ${total} nano-dollars, unexplained 0`)
 })
