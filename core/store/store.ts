@@ -21,6 +21,8 @@ export interface StoreOptions {
   durability: Durability
   /** The clock, for tests. */
   now?: () => number
+  /** Milliseconds between the starts of two batches while many exchanges are open; 0 commits as fast as the disk can. */
+  spacing?: number
 }
 
 /** An open store; the process's only one on its file. */
@@ -38,10 +40,10 @@ export interface Store {
  * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
  * @throws Error when another process has the file, a newer version wrote it, or it can not be read
  */
-export async function openStore({ file, durability, now = Date.now }: StoreOptions): Promise<Store> {
+export async function openStore({ file, durability, now = Date.now, spacing = 3 }: StoreOptions): Promise<Store> {
   const path = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const lock = lockDatabase(path)
-  const opened = await Writer.open(path, durability, now).catch((error: unknown) => {
+  const opened = await Writer.open(path, durability, { now, spacing }).catch((error: unknown) => {
     lock.release()
     throw error
   })

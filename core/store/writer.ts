@@ -36,12 +36,8 @@ export interface StoreHealth {
 /** Reservations are refused above this many operations, or bytes, that wait for the batch after the one under way. */
 const queueLimit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
 
-/**
- * A commit costs some 200 µs whatever is in it. So while `crowd` exchanges are open, which may join it, the next batch
- * starts `spacing` milliseconds after the last one did; after a pause, and while there is no crowd, it starts at once.
- */
+/** This many open exchanges make a batch wait for company. */
 const crowd = 8
-const spacing = 3
 
 /** Milliseconds. */
 const firstRetry = 50
@@ -52,6 +48,16 @@ const patience = 2000
 const laziness = 1000
 /** How long closing waits for a disk that fails. */
 const farewell = 5000
+
+/** A writer's clock and pace. */
+export interface WriterTiming {
+  now: () => number
+  /**
+   * A commit costs some 200 µs of CPU whatever is in it. So while many exchanges are open, which may join it, a batch starts
+   * this many milliseconds after the last one did; after a pause, and while there is no crowd, it starts at once.
+   */
+  spacing: number
+}
 
 /** The queue of one store. Nothing is acknowledged before it is committed, and nothing that was taken is given up. */
 export class Writer {
@@ -67,6 +73,7 @@ export class Writer {
   onBalance: (batch: Batch) => void = () => {}
   readonly #options: WriterOptions
   readonly #now: () => number
+  readonly #spacing: number
   #thread: Worker | undefined
   #draft = new Draft()
   #flight: { draft: Draft; batch: Batch } | undefined
@@ -85,9 +92,10 @@ export class Writer {
   #closing = false
   #closed = false
 
-  private constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, now: () => number) {
+  private constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, { now, spacing }: WriterTiming) {
     this.#options = { ...options, boot: snapshot.boot }
     this.#now = now
+    this.#spacing = spacing
     this.#slots = new Slots(snapshot.lastHold)
     this.#number = snapshot.batch
     this.#written = snapshot.written
@@ -99,11 +107,11 @@ export class Writer {
    * Starts the thread, which opens the file, brings its schema up to date and ends what a crash left open.
    * @throws Error when the file can not be opened or was written by a newer version
    */
-  static async open(file: string, durability: Durability, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
-    const options: WriterOptions = { file, durability, now: now(), boot: undefined }
+  static async open(file: string, durability: Durability, timing: WriterTiming): Promise<{ writer: Writer; snapshot: Snapshot }> {
+    const options: WriterOptions = { file, durability, now: timing.now(), boot: undefined }
     const thread = startThread('writer-thread', options)
     const [message] = (await once(thread, 'message')) as [WriterMessage]
-    if (message.kind === 'open') return { writer: new Writer(thread, options, message.snapshot, now), snapshot: message.snapshot }
+    if (message.kind === 'open') return { writer: new Writer(thread, options, message.snapshot, timing), snapshot: message.snapshot }
     await thread.terminate()
     throw new Error(message.kind === 'failed' ? message.error : message.kind)
   }
@@ -131,7 +139,7 @@ export class Writer {
   wake(): void {
     if (this.#awake || this.#flight) return
     this.#awake = true
-    const wait = this.exchanges < crowd ? 0 : this.#left + spacing - performance.now()
+    const wait = this.exchanges < crowd ? 0 : this.#left + this.#spacing - performance.now()
     if (wait > 0) setTimeout(this.#cut, wait)
     else setImmediate(this.#cut)
   }

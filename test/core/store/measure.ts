@@ -78,7 +78,7 @@ function baseline(): number {
 }
 
 async function run({ batch, keys, short, durability }: Scenario, samples: number): Promise<void> {
-  const store: Store = await openStore({ file: join(folder, `${[batch, keys, short, durability].join('-')}.db`), durability })
+  const store: Store = await openStore({ file: join(folder, `${[batch, keys, short, durability].join('-')}.db`), durability, spacing: 0 })
   const scopes = Array.from({ length: keys }, (_, i) => scopesOf(i))
   const open: { reservation: Reservation; record: RequestRecord }[] = []
   let turn = 0
@@ -118,8 +118,8 @@ async function run({ batch, keys, short, durability }: Scenario, samples: number
 }
 
 /** Requests that arrive at a steady rate and take 5 ms: what the writer thread spends, and how long a hold takes to be durable. */
-async function steady(rate: number, durability: Scenario['durability']): Promise<void> {
-  const store = await openStore({ file: join(folder, `steady-${rate}-${durability}.db`), durability })
+async function steady(rate: number, durability: Scenario['durability'], spacing: number): Promise<void> {
+  const store = await openStore({ file: join(folder, `steady-${rate}-${durability}-${spacing}.db`), durability, spacing })
   const scopes = scopesOf(0)
   const open: { due: number; reservation: Reservation; record: RequestRecord }[] = []
   const waits: number[] = []
@@ -148,7 +148,7 @@ async function steady(rate: number, durability: Scenario['durability']): Promise
   const wait = (share: number): string => waits[Math.floor(waits.length * share)]!.toFixed(1)
   for (const { reservation } of open) void reservation.void()
   await store.close()
-  console.log(`| ${[durability, rate, perCommit.toFixed(1), (all - main).toFixed(1), wait(0.5), wait(0.99)].join(' | ')} |`)
+  console.log(`| ${[durability, rate, spacing, perCommit.toFixed(1), (all - main).toFixed(1), wait(0.5), wait(0.99)].join(' | ')} |`)
 }
 
 /** Ways to hand rows over and to insert them, in µs per journal row of a batch of 30. */
@@ -170,26 +170,27 @@ function alternatives(): void {
     `INSERT INTO journal (${columns.join()}) SELECT ${entryColumns.map((_, i) => `value ->> ${i}`).join()}, 1, zeroblob(32), zeroblob(32) FROM json_each(?)`
   )
   const zero = Buffer.alloc(32)
-  const time = (name: string, run: (i: number) => void): void => {
+  const time = (name: string, run: () => void): void => {
     let began = clock()
     for (let i = 0; i < 3000; i++) {
       if (i === 1000) began = clock()
-      run(i)
+      run()
     }
     console.log(`| ${name} | ${((clock()[1] - began[1]) / 2000 / batch).toFixed(2)} |`)
   }
-  const named = (i: number): (string | bigint | number)[][] => rows.map((row) => row.with(1, `${row[1]}-${i}`) as (string | bigint | number)[])
+  let last = 0
+  const fresh = (): (string | bigint | number)[][] => rows.map((row) => row.with(1, `01a1fd99-17af-7000-8000-${String(++last).padStart(12, '0')}`) as (string | bigint | number)[])
   console.log('| per journal row | µs |\n|---|---|')
   time('structured clone of a flat array', () => void structuredClone(flat))
   time('structured clone of an object per row', () => void structuredClone(objects))
-  time('insert: a prepared statement per row', (i) => {
+  time('insert: a prepared statement per row', () => {
     database.exec('BEGIN')
-    for (const row of named(i)) one.run(...row, 1, zero, zero)
+    for (const row of fresh()) one.run(...row, 1, zero, zero)
     database.exec('COMMIT')
   })
-  time('insert: one statement from json_each', (i) => {
+  time('insert: one statement from json_each', () => {
     database.exec('BEGIN')
-    each.run(JSON.stringify(named(-i), (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value)))
+    each.run(JSON.stringify(fresh(), (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value)))
     database.exec('COMMIT')
   })
   database.close()
@@ -204,8 +205,10 @@ for (const durability of ['process', 'power'] as const) {
     for (const batch of [30, 100]) for (const short of [true, false]) await run({ batch, keys, short, durability }, samples)
   }
 }
-console.log('\n| durability | requests/s | requests per commit | other threads, µs CPU per request | ms until a hold is durable, p50 | p99 |\n|---|---|---|---|---|---|')
-for (const durability of ['process', 'power'] as const) for (const rate of [200, 1000, 5000]) await steady(rate, durability)
+console.log('\n| durability | requests/s | spacing, ms | requests per commit | other threads, µs CPU per request | ms until a hold is durable, p50 | p99 |\n|---|---|---|---|---|---|---|')
+for (const durability of ['process', 'power'] as const) {
+  for (const rate of [200, 1000, 5000]) for (const spacing of rate === 5000 ? [0, 3] : [3]) await steady(rate, durability, spacing)
+}
 console.log()
 alternatives()
 rmSync(folder, { recursive: true })
