@@ -5,7 +5,7 @@ import { verify } from '../../core/store/verify.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
 import { gateway } from '../kit/gateway.ts'
 import { nanoCost } from '../kit/oracle.ts'
-import type { Units } from '../kit/oracle.ts'
+import type { Dollars, Units } from '../kit/oracle.ts'
 import { figures, settled } from '../kit/probe.ts'
 import { PlannedUpstream } from './planned.ts'
 import type { Fault, Plan } from './planned.ts'
@@ -18,14 +18,24 @@ t.setTimeout(long ? 1_800_000 : 110_000)
 const random = chance(20261121)
 const pick = <T>(list: readonly T[]): T => list[random(list.length)]!
 
+/** A model whose long prompts cost more, output and all. */
+const tiered = { upTo: 200_000, short: { input: '1.25', cached_input: '0.125', output: '10' }, long: { input: '2.5', cached_input: '0.2501', output: '15.003' } }
+const models = [...Object.keys(prices), 'tiered']
+
+function dollarsFor(model: string, { input = 0, cached_input = 0 }: Units): Dollars {
+  if (model !== 'tiered') return prices[model]!
+  return input + cached_input > tiered.upTo ? tiered.long : tiered.short
+}
+
 /** Faults of the first channel before anything was shown, which the second one makes good, and those that end the exchange. */
 const mended: readonly Fault[] = ['break', 'reset', 'error-in-200']
 const final: readonly Fault[] = ['refuse', 'cut', 'end-early']
 
 function planOf(index: number): { plan: Plan; model: string; stream: boolean } {
-  const model = pick(Object.keys(prices))
+  const model = pick(models)
   const units: Record<string, number> = {}
-  for (const name of Object.keys(prices[model]!)) if (name !== 'request') units[name] = random(4) === 0 ? 0 : random(random(3) === 0 ? 5_000_000 : 3000)
+  for (const name of Object.keys(dollarsFor(model, {}))) if (name !== 'request') units[name] = random(4) === 0 ? 0 : random(random(3) === 0 ? 5_000_000 : 3000)
+  if (model === 'tiered' && random(4) === 0) Object.assign(units, { input: tiered.upTo - 100 + random(2), cached_input: 100 })
   if (random(3) === 0) units['reasoning'] = random((units['output'] ?? 0) + 1)
   const plan: Plan = { id: `p${index}`, units, words: 2 + random(12) }
   const stream = random(2) === 0
@@ -40,7 +50,7 @@ function planOf(index: number): { plan: Plan; model: string; stream: boolean } {
 /** What is due for it, worked out from what the upstream counted; undefined: an estimate of what was delivered. */
 function dueFor({ plan, model, status }: Seen): bigint | undefined {
   const call: Units = { request: 1 }
-  if (plan.fault === undefined || mended.includes(plan.fault)) return nanoCost({ ...plan.units, ...call }, prices[model]!)
+  if (plan.fault === undefined || mended.includes(plan.fault)) return nanoCost({ ...plan.units, ...call }, dollarsFor(model, plan.units))
   // What broke off before anything was shown, all attempts at it included, costs nothing.
   return status === 200 ? undefined : 0n
 }
@@ -51,7 +61,9 @@ t.test(`${count} mixed requests, one in twenty of them broken, are charged exact
   const keys = ['one', 'two', 'three'].map((name, i) => key(name, { project: `p${i % 2}`, budget: { usd: 100_000_000, per: 'month' } }))
   const config = configOf(upstreams, {
     store: { sqlite: file, durability: 'process' }, tenants: { acme: { projects: { p0: { budget: { usd: 900_000_000, per: 'day' } }, p1: {} } } }, keys
-  })
+  }) as { models: Record<string, object>; channels: Record<string, { models: Record<string, string> }> }
+  config.models['tiered'] = { price: { ...tiered.short, tiers: [{ above: tiered.upTo, ...tiered.long }] } }
+  for (const channel of Object.values(config.channels)) channel.models['tiered'] = 'tiered'
   const running = await gateway(t, JSON.stringify(config))
   const plans = Array.from({ length: count }, (_, index) => planOf(index))
   const seen = await inParallel(count, 40, (index) => {
@@ -90,7 +102,7 @@ t.test(`${count} mixed requests, one in twenty of them broken, are charged exact
     const due = dueFor(one)
     const source = due === undefined ? 'partial' : due > 0n || one.ended ? 'upstream' : null
     if (due !== undefined && end.amount !== due) wrong.push({ plan, model, charged: end.amount, due })
-    if (due === undefined && end.amount !== nanoCost({ ...end.usage }, prices[model]!)) wrong.push({ plan, model, charged: end.amount, usage: end.usage })
+    if (due === undefined && end.amount !== nanoCost({ ...end.usage }, dollarsFor(model, { ...end.usage }))) wrong.push({ plan, model, charged: end.amount, usage: end.usage })
     if (due !== undefined && !one.ended && due !== 0n) wrong.push({ plan, status: one.status, text: one.text })
     if (end.source !== source) wrong.push({ plan, is: end.source, source })
     const { request: _call, ...counted } = end.usage ?? {}
