@@ -71,7 +71,7 @@ const drained: Readonly<Record<string, Exit>> = {
   'gone after the head of a stream that is read on': gone({}, charged, { leaveAt: 0 }),
   'gone from a stream that falls silent': gone({ stopAt: 12 }, partly),
   'gone from a stream that falls silent after the text': gone({ stopAt: 'usage' }, partly),
-  'gone from a stream that falls silent after its usage': gone({ stopAt: 'done' }, { charge: 'all', source: 'partial' })
+  'gone from a stream that falls silent after its usage': gone({ stopAt: 'done' }, { charge: 'all', source: 'partial' }, { leaveOn: '"finish_reason":"stop"' })
 }
 const aborted: Readonly<Record<string, Exit>> = {
   'gone in the midst of a stream that is not read on': gone({}, partly),
@@ -81,8 +81,8 @@ const bounded: Readonly<Record<string, Exit>> = { 'gone from a stream that is lo
 const crowded: Readonly<Record<string, Exit>> = { 'gone from a stream when no more may be read on': gone({}, partly) }
 
 const groups: readonly [string, More, Readonly<Record<string, Exit>>][] = [
-  ['by default', { disconnect_drain: { time: '2s' } }, { ...always, ...pick(drained, 2) }],
-  ['reading on for a short while', { disconnect_drain: { time: '300ms' } }, Object.fromEntries(Object.entries(drained).slice(2))],
+  ['by default', { disconnect_drain: { time: '10s' } }, { ...always, ...pick(drained, 2) }],
+  ['reading on for a short while', { disconnect_drain: { time: '500ms' } }, Object.fromEntries(Object.entries(drained).slice(2))],
   ['without reading on', { on_disconnect: 'abort' }, aborted],
   ['reading on for some bytes', { disconnect_drain: { time: '5s', bytes: '1KiB' } }, bounded],
   ['reading on for nobody', { disconnect_drain: { concurrent: 0 } }, crowded]
