@@ -150,9 +150,10 @@ for (const [name, limits, exits] of groups) {
       const leave = exit.leaves && eventually(() => upstreams[0]!.seen.has(title), 5000)
       const seen = await ask(running.url, plan, { ...exit.asking, ...(leave && { leave }) })
       await quiet(t, bench, title)
+      // Waits for what is not on disk yet: a refusal does not.
+      const [record] = (await running.admin('/admin/v1/requests?limit=1')).data
       const entries = journal(file).slice(before)
       checkEnd(t, title, exit, entries)
-      const [record] = (await running.admin('/admin/v1/requests?limit=1')).data
       const due = entries.find(({ class: kind }) => kind === 'terminal')?.amount ?? 0n
       t.match(record, { outcome: exit.outcome, cost_nano: String(due) }, `${title}: its record`)
       if (seen.id !== undefined) t.equal(record.request_id, seen.id)
