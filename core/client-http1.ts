@@ -259,9 +259,9 @@ export class Http1Client implements Client {
       this.#connection.retire()
     } else {
       response.end(body)
-      setTimeout(() => {
-        if (!request.complete) socket.destroy()
-      }, lingerMs).unref()
+      const timer = setTimeout(() => socket.destroy(), lingerMs).unref()
+      // Ended or lost, the request is not held any longer: a flood of refusals would hold thousands.
+      request.once('end', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
     }
     request.resume()
   }
