@@ -16,8 +16,9 @@ export interface AttemptParts {
 }
 
 /**
- * The relay of the first attempt that has something to commit. Before that nothing has reached the client, so a failed
- * attempt can be followed by another; whether and where is asked of the chain.
+ * The relay of the first attempt that can be committed: there is something to show, and what the exchange holds its first
+ * byte back for has come. Before that nothing has reached the client, so a failed attempt can be followed by another;
+ * whether and where is asked of the chain.
  * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
  */
 export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts: AttemptParts): Promise<Relay> {
@@ -82,6 +83,15 @@ async function begin(exchange: LiveExchange, chain: Chain, attempt: Attempt, par
     relay.fail(error)
   }
   await relay.opened
+  if (relay.whole || exchange.holds.length === 0) return relay
+  try {
+    await Promise.all(exchange.holds)
+  } catch (error) {
+    relay.fail(error)
+    throw error
+  }
+  // An answer that broke while the reservation was written has shown the client nothing: another channel may still give one.
+  if (relay.over && attempt.error && !exchange.gone) throw attempt.error
   return relay
 }
 

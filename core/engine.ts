@@ -122,20 +122,11 @@ export class Engine {
     const body = exchange.read()
     if (body instanceof Promise) await body
     const relay = await attemptAnswer(exchange, chain, this.#parts)
-    if (!relay.whole) await this.#commit(exchange, relay)
-    return { relay, end: await relay.finished }
-  }
-
-  /** Sends the head of an answer that comes in pieces, once what it promises is durable. */
-  async #commit(exchange: LiveExchange, relay: Relay): Promise<void> {
-    try {
-      if (exchange.holds.length > 0) await Promise.all(exchange.holds)
-    } catch (error) {
-      relay.fail(error)
+    if (!relay.whole && !relay.over && !exchange.gone) {
+      sendHead(exchange, relay.response!)
+      relay.commit()
     }
-    if (exchange.gone || relay.over) return
-    sendHead(exchange, relay.response!)
-    relay.commit()
+    return { relay, end: await relay.finished }
   }
 
   #leave(exchange: LiveExchange): void {

@@ -2,6 +2,8 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { RequestRecord } from '../../core/store/requests.ts'
+import { definePlugin } from '../../core/contract.ts'
+import { plugins } from '../../plugins/index.ts'
 import { connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
@@ -218,6 +220,25 @@ t.test('a keep-alive connection serves on after every kind of answer', async (t)
   t.strictSame(client.replies.map(({ status }) => status).toSpliced(3, 1), [200, 200, 400, 200])
   t.ok([200, 502].includes(client.replies[3]!.status), 'cut before its head was sent, a stream is an error with a status')
   await settled(t, running, upstream)
+})
+
+t.test('an answer that breaks while its first byte is held back is given by another channel', async (t) => {
+  const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
+  const hold = definePlugin({
+    name: 'hold',
+    summary: 'Holds the first byte back for a while.',
+    options: {},
+    setup: () => ({ onRequest: (exchange) => exchange.hold(new Promise((resolve) => setTimeout(resolve, 300))) })
+  })
+  const chain = [{ auth: {} }, { hold: {} }, { quota: {} }, { route: {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
+  const running = await gateway(t, { chain }, { upstreams: { first, second }, plugins: new Map([...plugins, ['hold', hold]]) })
+  const list = chatEvents(2)
+  first.script(head(200, { 'content-type': 'text/event-stream' }), ...list.slice(0, 2).map((event) => bytes(chunked(event))), pause(50), ({ socket }) => void socket.resetAndDestroy())
+  second.sse(list)
+  const reply = await running.chat({ stream: true })
+  t.match(checkChatStream(reply.body), { choices: [{ content: 'word0 word1 ', finish: 'stop' }] })
+  t.match(await running.record(reply), { outcome: 'completed', channel: 'second', attempts: { length: 2 } })
+  await settled(t, running, first)
 })
 
 function chunked(event: unknown): Buffer {
