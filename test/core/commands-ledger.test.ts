@@ -347,7 +347,7 @@ t.test('digits of a price file arrive as they stand there, in any notation', (t)
       const prices = load(t, importPrices(json, () => true).yaml, cases.map(({ name }) => name))
       return cases.every(({ name, due }) => prices.get(name)!.perMillion.input === due)
     }),
-    { numRuns: 40 }
+    { numRuns: 40, examples: [[[{ digits: 10n ** 12n, decimals: 9, shown: 0 }]]] }
   )
   t.end()
 })
