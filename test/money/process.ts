@@ -12,16 +12,31 @@ export interface Running {
   adminUrl: string
   /** Milliseconds from its start until it said that it is ready. */
   tookMs: number
+  /** It has not ended. */
+  readonly alive: boolean
+  /** What it has written so far. */
+  readonly output: string
   /** Ends it and waits until it is gone. */
   end(signal: NodeJS.Signals): Promise<void>
 }
 
-/** Starts `script` on a configuration, which is written into the folder. */
-export async function launch(t: Test, folder: string, config: More, script: readonly string[] = ['core/main.ts', 'start', '--config']): Promise<Running> {
+/** How to start one. */
+export interface Launch {
+  /** What runs, with its arguments but the last, the configuration. Default: the gateway as it is shipped. */
+  script?: readonly string[]
+  /** Beside the environment of this process. */
+  env?: Readonly<Record<string, string>>
+}
+
+/**
+ * Starts a gateway on a configuration, which is written into the folder.
+ * @throws Error when it ends before it is ready
+ */
+export async function launch(t: Test, folder: string, config: More, { script = ['core/main.ts', 'start', '--config'], env = {} }: Launch = {}): Promise<Running> {
   const file = join(folder, 'gateway.yaml')
   writeFileSync(file, JSON.stringify(config))
   const startedAt = performance.now()
-  const child = spawn(process.execPath, [...script, file], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [...script, file], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
   const exited = once(child, 'exit')
   t.teardown(() => child.kill('SIGKILL'))
   let output = ''
@@ -39,6 +54,12 @@ export async function launch(t: Test, folder: string, config: More, script: read
     url: addresses[0]!,
     adminUrl: addresses[1]!,
     tookMs: performance.now() - startedAt,
+    get alive() {
+      return child.exitCode === null && child.signalCode === null
+    },
+    get output() {
+      return output
+    },
     async end(signal) {
       child.kill(signal)
       await exited

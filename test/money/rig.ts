@@ -85,6 +85,8 @@ export interface Asking {
   /** Leave when this resolves. */
   leave?: Promise<unknown>
   headers?: Record<string, string>
+  /** Told of the answer's body as far as it has come, with each piece. */
+  onText?: (text: string) => void
 }
 
 /** The exact body of a request, as {@link ask} sends it. */
@@ -96,7 +98,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: Infinity, timeout: 60_000
 
 /** One request; never rejects: what did not come is missing. */
 export function ask(url: string, plan: Plan, asking: Asking = {}): Promise<Seen> {
-  const { key: name = 'test', model = 'plain', leaveAt = Infinity, leaveOn, leave, headers = {} } = asking
+  const { key: name = 'test', model = 'plain', leaveAt = Infinity, leaveOn, leave, headers = {}, onText } = asking
   const seen: Seen = { plan, model, status: 0, headers: {}, text: '', ended: false, id: undefined, code: undefined }
   return new Promise((resolve) => {
     const bytes = bodyOf(plan, asking)
@@ -108,6 +110,7 @@ export function ask(url: string, plan: Plan, asking: Asking = {}): Promise<Seen>
       if (leaveAt === 0) outgoing.destroy()
       response.on('data', (chunk: Buffer) => {
         seen.text += chunk.toString('latin1')
+        onText?.(seen.text)
         if (seen.text.length >= leaveAt || (leaveOn !== undefined && seen.text.includes(leaveOn))) outgoing.destroy()
       })
       response.on('end', () => {
