@@ -8,6 +8,8 @@ import { formatDollars } from '../money.ts'
 import { LedgerFile } from '../store/ledger-file.ts'
 import type { Entry } from '../store/ledger-file.ts'
 import type { Balance } from '../store/ledger.ts'
+import { invariants } from '../store/invariants.ts'
+import type { Invariant } from '../store/invariants.ts'
 import { verify } from '../store/verify.ts'
 import type { Breach, Progress } from '../store/verify.ts'
 import { windowOf } from '../store/window.ts'
@@ -22,17 +24,25 @@ const storeOptions = {
 
 const scopeOption = { scope: { value: 'SCOPE', text: 'only of tenant:acme, project:acme/web, member:acme/web/alice or key:laptop' } } as const
 
-/** What holds when nothing was changed by hand and no bug has touched money. */
-const invariants: Readonly<Record<Breach['invariant'], string>> = {
-  I1: 'the journal adds up to what is posted',
-  I2: 'the open holds add up to what is pending',
-  I3: 'a request ends at most once',
-  I4: 'an amount is its usage at its price',
-  I8: 'ends and request records belong together',
-  I9: 'nothing of an earlier start is open',
-  I10: 'the hash chain is whole',
-  I11: 'money is in integers'
+const named: readonly (readonly [name: string, rule: Invariant])[] = Object.entries(invariants)
+const shown = { holds: 'holds ', broken: 'BROKEN', tested: 'tested' } as const
+
+/** What became of one rule, as `--json` has it. `tested`: a file can not show it, the tests prove it. */
+interface Outcome {
+  name: string
+  text: string
+  result: keyof typeof shown
+  breaches: number
+  /** The first row that breaks it. */
+  first: string | null
+  tests: readonly string[]
 }
+
+function outcomeOf(name: string, { text, checked, tests }: Invariant, breaches: readonly Breach[]): Outcome {
+  const broken = breaches.filter(({ invariant }) => invariant === name)
+  return { name, text, result: broken.length > 0 ? 'broken' : checked ? 'holds' : 'tested', breaches: broken.length, first: broken[0]?.row ?? null, tests }
+}
+
 /** Breaches shown to people; a chain that is cut breaks at every row. */
 const mostShown = 100
 
@@ -41,8 +51,11 @@ export const verifyLedger = defineCommand({
   summary: 'checks the book and names every row that is wrong',
   options: { ...storeOptions, ...jsonOption },
   notes: `
-Reads everything once and changes nothing. What it checks, of one moment:
-${Object.entries(invariants).map(([name, text]) => `  ${name.padEnd(3)}  ${text}`).join('\n')}
+Reads everything once and changes nothing. These hold, of one moment; each is checked in every row unless it says "tests alone".
+What a file can not show of them is proven by the tests that are named, in the folder test/ of the source:
+${named.map(([name, { text, checked, tests }]) => `  ${name.padEnd(3)}  ${text}${tests.length === 0 ? '' : `\n       ${checked ? 'tests' : 'tests alone'}: ${tests.join(', ')}`}`).join('\n')}
+I5: the journal has one amount a row. Its two sides follow from it: its scopes are debited, once a level, and what the gateway sold
+is credited; a cost is credited to its channel. I6: the limit is that of the latest request that was let in.
 Exits with 1 when a row breaks one of them.`,
   run(options) {
     const file = storeOf(options)
@@ -52,15 +65,16 @@ Exits with 1 when a row breaks one of them.`,
     const seconds = (performance.now() - began) / 1000
     const ok = breaches.length === 0
     if (options.json) {
-      print(JSON.stringify({ ok, file, checked, breaches, seconds: Number(seconds.toFixed(3)) }))
+      print(JSON.stringify({ ok, file, checked, invariants: named.map(([name, rule]) => outcomeOf(name, rule, breaches)), breaches, seconds: Number(seconds.toFixed(3)) }))
       return ok ? exits.ok : exits.failed
     }
     for (const { invariant, row, message } of breaches.slice(0, mostShown)) print(`${invariant} ${row}: ${message}`)
     if (breaches.length > mostShown) print(`and ${breaches.length - mostShown} more: --json shows all`)
     print(`${file}: ${Object.entries(checked).map(([table, rows]) => `${table} ${grouped(rows)}`).join(', ')} rows read in ${seconds.toFixed(2)} s`)
-    for (const [name, text] of Object.entries(invariants)) {
-      const broken = breaches.filter(({ invariant }) => invariant === name).length
-      print(`${broken === 0 ? 'holds ' : 'BROKEN'}  ${name.padEnd(3)}  ${text}${broken === 0 ? '' : ` (${grouped(broken)} times)`}`)
+    for (const [name, rule] of named) {
+      const { result, breaches: broken, first, tests } = outcomeOf(name, rule, breaches)
+      const detail = result === 'broken' ? ` (${grouped(broken)} times, first ${first})` : result === 'tested' ? ` (by ${tests.join(', ')})` : ''
+      print(`${shown[result]}  ${name.padEnd(3)}  ${rule.text}${detail}`)
     }
     return ok ? exits.ok : exits.failed
   }

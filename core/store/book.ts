@@ -130,7 +130,7 @@ export class Book implements Ledger {
       for (const cell of [first!, ...rest]) cells.add(cell)
       periods[id] = per
       // The total is limited only by a budget in total; one that was taken out of the file no longer shows.
-      first!.limit = budget?.limit
+      if (!budget) first!.limit = undefined
       for (const cell of rest) cell.limit = undefined
       if (budget) limited.push({ scope, budget, cell: first! })
     }

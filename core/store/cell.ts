@@ -8,7 +8,7 @@ export const maxNano = 2n ** 63n - 1n
 export class Cell {
   readonly scope: string
   readonly window: string
-  /** Of the latest request; written with the next move. */
+  /** That the latest hold of an amount was within; written with the next move. */
   limit: bigint | undefined
   posted: bigint
   pending: bigint

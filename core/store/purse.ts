@@ -42,6 +42,7 @@ export class Purse {
     }
     if (!this.fits(amount, 0n)) throw new GatewayError('invalid_request', `This request may cost ${formatDollars(amount)} USD, more than can be accounted for: ask for less output.`)
     for (const cell of this.#cells) cell.move(0n, amount, this.#moved)
+    if (amount > 0n) for (const { budget, cell } of this.#budgets) cell.limit = budget.limit
   }
 
   /** Whether the balances stay within what a column holds when `amount` replaces the pending `held`. */

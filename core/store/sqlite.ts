@@ -10,6 +10,8 @@ export type Database = DatabaseSync
 export type Statement = StatementSync
 /** What may be bound to a statement. A number is stored as an integer when it is whole; money is always a bigint. */
 export type Value = SQLInputValue
+/** A row as it is read, by column. */
+export type Row = Record<string, Value>
 
 /** Against what a commit is safe: `power` syncs it to the disk, `process` hands it to the kernel. */
 export type Durability = 'power' | 'process'

@@ -1,23 +1,23 @@
 // Checks a store's book against its invariants, on a read-only connection: what `sluice ledger verify` runs.
+import { Accounts } from './accounts.ts'
 import { entryColumns } from './batch.ts'
 import { readHead } from './committer.ts'
+import { dueFor, readPrice } from './due.ts'
+import type { StoredPrice } from './due.ts'
+import type { InvariantName, Report } from './invariants.ts'
 import { entryHash, genesis } from './journal.ts'
 import { checkSchema } from './schema.ts'
 import { openForReading } from './sqlite.ts'
-import type { Database, Value } from './sqlite.ts'
-import { windowsOf } from './window.ts'
-import type { Period } from './window.ts'
+import type { Database, Row, Value } from './sqlite.ts'
 
 /** One row that breaks an invariant. */
 export interface Breach {
-  invariant: 'I1' | 'I2' | 'I3' | 'I4' | 'I8' | 'I9' | 'I10' | 'I11'
+  invariant: InvariantName
   /** Table and row: `journal 17`, `balance project:acme/web 2026-11`. */
   row: string
   /** What is, and what should be. */
   message: string
 }
-
-type Row = Record<string, Value>
 
 /** Told how far a check is: a table, and how many of its rows have been looked at; undefined when it begins with one that takes long. */
 export type Progress = (table: 'price' | 'journal' | 'reservation' | 'balance' | 'request', rows?: number) => void
@@ -26,12 +26,9 @@ export type Progress = (table: 'price' | 'journal' | 'reservation' | 'balance' |
 const stride = 8192
 
 /**
- * Reads a store's file once, beside a gateway that may be running on it, and returns every row that breaks an invariant:
- * - I1 the journal adds up to what is posted; I2 the open holds to what is pending (where the balances are up to date: a
- *   running gateway writes them about once a second, and a start after a crash brings them up to date)
- * - I3 a request part ends at most once; I4 an amount is its usage at its price
- * - I8 ends and request records belong together one to one, as far back as records are kept
- * - I9 no hold of an earlier boot is open; I10 the hash chain is whole; I11 money is integers
+ * Reads a store's file once, beside a gateway that may be running on it, and returns every row that breaks one of the
+ * {@link invariants} that a file can show. Pending money is compared where the balances are up to date: a running gateway
+ * writes them about once a second, and a start after a crash brings them up to date.
  * @throws Error when the file is no store of this version
  */
 export function verify(file: string, progress: Progress = () => {}): Breach[] {
@@ -40,11 +37,14 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     checkSchema(database, file)
     database.exec('BEGIN')
     const breaches: Breach[] = []
-    const report = (invariant: Breach['invariant'], row: string, message: string): void => void breaches.push({ invariant, row, message })
+    const report = (invariant: InvariantName, row: string, message: string): void => void breaches.push({ invariant, row, message })
     const head = readHead(database)
-    const posted = checkJournal(database, head, report, progress)
-    checkBalances(database, head, posted, report, progress)
+    const accounts = new Accounts(report)
+    checkJournal(database, head, accounts, report, progress)
+    checkHolds(database, head, accounts, report, progress)
+    checkBalances(database, head, accounts, report, progress)
     checkEnds(database, report)
+    checkOutbox(database, report)
     progress('request')
     checkRecords(database, report)
     checkIntegers(database, report)
@@ -55,13 +55,10 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
   }
 }
 
-type Report = (invariant: Breach['invariant'], row: string, message: string) => void
-
-/** I4 and I10; returns what the journal posted, by balance. */
-function checkJournal(database: Database, head: ReturnType<typeof readHead>, report: Report, progress: Progress): Map<string, bigint> {
-  const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], tiersOf(row['json']!)]))
+/** I4, I5, I7 and I10. */
+function checkJournal(database: Database, head: ReturnType<typeof readHead>, accounts: Accounts, report: Report, progress: Progress): void {
+  const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], readPrice(row['json'])]))
   progress('price', prices.size)
-  const posted = new Map<string, bigint>()
   let hash = genesis
   let seq = 0
   let count = 0
@@ -75,68 +72,87 @@ function checkJournal(database: Database, head: ReturnType<typeof readHead>, rep
     const columns = entryColumns.map((column) => row[column]!)
     hash = hex(row['hash'])
     if (entryHash(hex(row['prev_hash']), seq, Number(row['boot_id']), columns, 0) !== hash) report('I10', name, 'is not what was hashed when it was written')
-    checkAmount(row, prices, report)
-    if (row['kind'] !== 'cost' && seq <= head.balancedSeq) for (const balance of balancesOf(row)) add(posted, balance, row['amount'])
+    checkAmount(name, row, prices, report)
+    const { kind, amount, reserved } = row
+    const balances = accounts.of(name, row)
+    if (kind === 'cost') {
+      if (row['channel'] === null) report('I5', name, 'is a cost that is owed to no channel')
+      continue
+    }
+    // Amounts that are no integers count as nothing here; I11 names them.
+    if (seq > head.balancedSeq || typeof amount !== 'bigint') continue
+    const beyond = typeof reserved === 'bigint' && amount > reserved ? amount - reserved : 0n
+    for (const balance of balances) {
+      balance.posted += amount
+      balance.excess += beyond
+    }
   }
   progress('journal', count)
   if (seq !== head.seq || hash !== head.hash) report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
-  return posted
 }
 
-function checkAmount(row: Row, prices: Map<Value | undefined, StoredTier[]>, report: Report): void {
-  const name = `journal ${row['seq']}`
-  const amount = row['amount'] as bigint
-  if (row['kind'] === 'void' && amount !== 0n) report('I4', name, `gives everything back and posts ${amount}`)
-  if (row['kind'] !== 'settle' || row['source'] === 'manual') return
-  const tiers = prices.get(row['price_version'])
-  if (!tiers) return report('I4', name, `has the price version ${row['price_version']}, which is not stored`)
-  const usage = parse(row['usage_json'])
-  if (!usage) return report('I4', name, 'has no usage')
-  for (const [units, count] of Object.entries(usage)) {
-    if (!Number.isSafeInteger(count) || (count as number) < 0) return report('I4', name, `counts ${count} ${units}`)
-  }
-  // Apart from costOf on purpose: the longest tier first, then twice the exact fraction with the half that rounds up.
-  const counts = Object.entries(usage as Record<string, number>).map(([units, count]) => [units, BigInt(count)] as const)
-  const length = counts.reduce((sum, [units, count]) => (ofPrompt.has(units) ? sum + count : sum), 0n)
-  const rates = tiers.findLast(({ above }) => length > above)?.rates
-  const millionths = counts.reduce((sum, [units, count]) => sum + count * (rates?.get(units) ?? 0n), 0n)
-  const due = (2n * millionths + 1_000_000n) / 2_000_000n
-  if (amount !== due) report('I4', name, `charges ${amount} where usage and price make ${due}`)
+const sources: ReadonlySet<unknown> = new Set(['upstream', 'partial', 'estimated', 'recovered', 'manual'])
+
+function checkAmount(name: string, row: Row, prices: ReadonlyMap<Value | undefined, StoredPrice>, report: Report): void {
+  const { kind, amount, source } = row
+  if (kind === 'void' && amount !== 0n) report('I4', name, `gives everything back and posts ${amount}`)
+  if (kind !== 'settle' && kind !== 'cost') return
+  if (!sources.has(source)) report('I7', name, `does not say where its usage is from, but ${source}`)
+  if (source === 'manual') return
+  const price = prices.get(row['price_version'])
+  if (!price) return report('I4', name, `has the price version ${row['price_version']}, which is not stored`)
+  const due = dueFor(row['usage_json'], price)
+  if (typeof due === 'string') report('I4', name, due)
+  else if (amount !== due) report('I4', name, `charges ${amount} where usage and price make ${due}`)
 }
 
-/** I1, I2 and I9. */
-function checkBalances(database: Database, head: ReturnType<typeof readHead>, posted: Map<string, bigint>, report: Report, progress: Progress): void {
-  const pending = new Map<string, bigint>()
+/** I9. */
+function checkHolds(database: Database, head: ReturnType<typeof readHead>, accounts: Accounts, report: Report, progress: Progress): void {
   let holds = 0
   for (const row of rows(database, 'SELECT * FROM reservation')) {
     holds++
-    for (const balance of balancesOf(row)) add(pending, balance, row['amount'])
-    if (Number(row['boot_id']) !== head.boot && row['lease_until'] === null) {
-      report('I9', `reservation ${row['request_id']}`, `is open since boot ${row['boot_id']}, and this is ${head.boot}`)
-    }
+    const name = `reservation ${row['request_id']}`
+    const { amount } = row
+    for (const balance of accounts.of(name, row)) if (typeof amount === 'bigint') balance.pending += amount
+    if (Number(row['boot_id']) !== head.boot && row['lease_until'] === null) report('I9', name, `is open since boot ${row['boot_id']}, and this is ${head.boot}`)
   }
   progress('reservation', holds)
+}
+
+/** I1, I2, I6 and I14. */
+function checkBalances(database: Database, head: ReturnType<typeof readHead>, { balances }: Accounts, report: Report, progress: Progress): void {
   const upToDate = head.balancedBatch === head.batch
-  let balances = 0
+  const seen = new Set<string>()
   for (const row of rows(database, 'SELECT * FROM balance')) {
-    balances++
-    const name = `${row['scope']} ${row['window']}`
-    const spent = posted.get(name) ?? 0n
-    const held = pending.get(name) ?? 0n
-    posted.delete(name)
-    pending.delete(name)
-    if (row['posted'] !== spent) report('I1', `balance ${name}`, `has ${row['posted']} posted where the journal makes ${spent}`)
-    if (upToDate && row['pending'] !== held) report('I2', `balance ${name}`, `has ${row['pending']} pending where open holds make ${held}`)
+    const id = `${row['scope']} ${row['window']}`
+    const name = `balance ${id}`
+    const { limit, posted, pending } = row
+    seen.add(id)
+    const expected = balances.get(id)
+    const { posted: spent, pending: held, excess } = expected ?? { posted: 0n, pending: 0n, excess: 0n }
+    if (!expected) report('I14', name, 'is of a window that no entry has the time of')
+    if (posted !== spent) report('I1', name, `has ${posted} posted where the journal makes ${spent}`)
+    if (upToDate && pending !== held) report('I2', name, `has ${pending} pending where open holds make ${held}`)
+    if (typeof limit !== 'bigint' || typeof posted !== 'bigint' || typeof pending !== 'bigint') continue
+    if (posted + pending > limit + excess) report('I6', name, `has ${posted} posted and ${pending} pending on a limit of ${limit}, and requests cost ${excess} beyond what they held`)
   }
-  progress('balance', balances)
-  for (const [name, spent] of posted) if (spent !== 0n) report('I1', `balance ${name}`, `is missing; the journal makes ${spent}`)
-  if (upToDate) for (const [name, held] of pending) if (held !== 0n) report('I2', `balance ${name}`, `is missing; open holds make ${held}`)
+  progress('balance', seen.size)
+  for (const [name, { posted, pending }] of balances) {
+    if (seen.has(name)) continue
+    if (posted !== 0n) report('I1', `balance ${name}`, `is missing; the journal makes ${posted}`)
+    if (upToDate && pending !== 0n) report('I2', `balance ${name}`, `is missing; open holds make ${pending}`)
+  }
 }
 
 /** I3. */
 function checkEnds(database: Database, report: Report): void {
   const twice = "SELECT request_id, part, count(*) AS ends FROM journal WHERE class = 'terminal' GROUP BY request_id, part HAVING count(*) > 1"
   for (const row of rows(database, twice)) report('I3', `journal ${row['request_id']} ${row['part']}`, `ends ${row['ends']} times`)
+}
+
+/** I12. */
+function checkOutbox(database: Database, report: Report): void {
+  for (const row of rows(database, 'SELECT seq FROM outbox')) report('I12', `outbox ${row['seq']}`, 'was not delivered')
 }
 
 /** I8. */
@@ -182,52 +198,6 @@ function* rows(database: Database, query: string): Generator<Row> {
   const statement = database.prepare(query)
   statement.setReadBigInts(true)
   yield* statement.iterate() as Iterable<Row>
-}
-
-/** The balances that a journal row or a hold counts in. */
-function balancesOf(row: Row): string[] {
-  const time = Number(row['ts_ms'])
-  const scopes = Object.entries(parse(row['scopes']) ?? {})
-  return scopes.flatMap(([scope, per]) => windowsOf(per as Period, time).map((window) => `${scope} ${window}`))
-}
-
-/** Rates for prompts of more than that many tokens. */
-interface StoredTier {
-  above: bigint
-  rates: Map<string, bigint>
-}
-
-const ofPrompt: ReadonlySet<string> = new Set(['input', 'cached_input', 'cache_write', 'audio_input', 'image_input'])
-
-/** A stored price, shortest prompts first. */
-function tiersOf(json: Value): StoredTier[] {
-  const price = parse(json) ?? {}
-  const longer = (Array.isArray(price['tiers']) ? price['tiers'] : []).flatMap((tier: unknown) => {
-    const rates = ratesOf(Object(tier))
-    const above = rates.get('above')
-    return above === undefined ? [] : [{ above, rates }]
-  })
-  return [{ above: -1n, rates: ratesOf(price) }, ...longer]
-}
-
-function ratesOf(rates: object): Map<string, bigint> {
-  const sound = Object.entries(rates).filter(([, rate]) => /^\d+$/.test(String(rate)))
-  return new Map(sound.map(([name, rate]) => [name, BigInt(String(rate))]))
-}
-
-/** The object of a JSON column; undefined when somebody made it something else. */
-function parse(json: Value | undefined): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(String(json))
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** Amounts that are no integers count as nothing here; I11 names them. */
-function add(sums: Map<string, bigint>, name: string, amount: Value | undefined): void {
-  if (typeof amount === 'bigint') sums.set(name, (sums.get(name) ?? 0n) + amount)
 }
 
 function hex(bytes: Value | undefined): string {

@@ -12,6 +12,7 @@ import type { Scope } from '../../core/caller.ts'
 import { formatDollars } from '../../core/money.ts'
 import { costOf } from '../../core/price.ts'
 import type { Price } from '../../core/price.ts'
+import { invariants } from '../../core/store/invariants.ts'
 import { openDatabase } from '../../core/store/sqlite.ts'
 import { openStore } from '../../core/store/store.ts'
 import type { Store } from '../../core/store/store.ts'
@@ -79,10 +80,14 @@ t.test('verify says what it checked and that all of it holds', async (t) => {
   t.equal(code, 0)
   t.equal(err, '')
   t.match(out, /honest\.db: price 2, journal 7, reservation 0, balance \d, request 5 rows read in \d+\.\d\d s\n/)
-  t.equal(out.match(/^holds {3}I\d+ +\S/gm)?.length, 8)
+  t.same(Array.from(out.matchAll(/^(?:holds |tested) {2}(I\d+) +\S/gm), ([, name]) => name), Object.keys(invariants), 'each has its line')
+  t.match(out, /^tested {2}I13 {2}.* \(by .*core\/store\/durability\)$/m, 'or the tests that prove it')
   const { code: again, out: json } = await sluice(['ledger', 'verify', '--db', honest, '--json'])
   t.equal(again, 0)
   t.match(JSON.parse(json), { ok: true, file: honest, checked: { price: 2, journal: 7, reservation: 0, request: 5 }, breaches: [] })
+  t.same(JSON.parse(json).invariants.map(({ result }: { result: string }) => result).filter((result: string) => result !== 'holds'), ['tested'])
+  const { out: help } = await sluice(['ledger', 'verify', '--help'])
+  for (const [name, { text }] of Object.entries(invariants)) t.ok(help.includes(`  ${name.padEnd(3)}  ${text}`), `${name} is in its help`)
 })
 
 const tampered: Record<string, { sql: string; rows: string[] }> = {
@@ -103,11 +108,12 @@ t.test('verify names each row that somebody tampered with, and exits with 1', as
     const { code, out } = await sluice(['ledger', 'verify', '--db', file])
     t.equal(code, 1, what)
     for (const row of rows) t.ok(out.includes(`\n${row}`) || out.startsWith(row), `${what}: ${row} in ${out}`)
-    t.match(out, /^BROKEN  I\d+/m, what)
+    t.match(out, /^BROKEN  I\d+ .* \(\d+ times, first \w+ .+\)$/m, what)
   }))
   const { code, out } = await sluice(['ledger', 'verify', '--json', '--db', join(folder, 'tampered-1.db')])
   t.equal(code, 1)
   t.match(JSON.parse(out), { ok: false, breaches: [{ invariant: 'I10', row: 'journal 6', message: /follows row 4/ }] })
+  t.match(JSON.parse(out).invariants.find(({ name }: { name: string }) => name === 'I10'), { result: 'broken', first: 'journal 6' })
 })
 
 t.test('what is no store, or of another version, is said in a line', async (t) => {

@@ -129,8 +129,11 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
       const { data } = await (await fetch(`${running.adminUrl}/admin/v1/requests?request_id=${end.request_id}`)).json() as { data: any[] }
       t.match(data, [{ request_id: end.request_id, cost_nano: String(end.amount), endpoint: 'chat', client_protocol: 'openai-chat', streamed: asking.stream ?? false }], `${name}: its record`)
     }
-    t.equal((await ask(running.url, { id: `after ${plan.id}`, units, words: 1 })).status, 200, `${name}: it serves again`)
+    const next = await ask(running.url, { id: `after ${plan.id}`, units, words: 1 })
+    t.equal(next.status, 200, `${name}: it serves again`)
     await quiet(t, running)
+    // The file follows what is acknowledged.
+    await eventually(() => journal(file).some(({ request_id: id }) => id === next.id))
     t.same(verify(file), [], `${name}: the book is in order`)
     ended = journal(file).length
   }
@@ -157,7 +160,10 @@ t.test('a recovery that is killed, and the one after it, come to the same books 
     const [plan, asking] = kinds[index % kinds.length]!
     open.push(ask(first.url, { id: `r${index}`, units, words: 200, ...plan }, asking))
   }
-  await eventually(() => rows(file, 'SELECT id FROM reservation').length === 48 && rows(file, 'SELECT id FROM reservation WHERE delivered_units > 100').length === 12, 10_000)
+  const counted = (sql: string, count: number): boolean => rows(file, sql).length === count
+  await eventually(() => (
+    counted('SELECT id FROM reservation', 48) && counted('SELECT id FROM reservation WHERE delivered_units > 100', 12) && counted('SELECT seq FROM journal', 12)
+  ), 10_000)
   await first.end('SIGKILL')
   await Promise.all(open)
 

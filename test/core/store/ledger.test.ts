@@ -182,9 +182,13 @@ t.test('what a store knew it knows when it is opened again', async (t) => {
 
 t.test('500 requests at once on a budget for 37 admit 37, whatever else they count in', async (t) => {
   const { store, check } = await open(t)
-  for (const [i, kind] of (['tenant', 'project', 'member', 'key'] as const).entries()) {
+  const kinds = ['tenant', 'project', 'member', 'key'] as const
+  for (const [i, kind] of kinds.entries()) {
+    // What the tight one is within is shared, what is within it is each request's own.
+    const name = (level: number, n: number): string => `${i}-${level < i ? 'shared' : level === i ? 'tight' : n}`
+    const idOf = (level: number, n: number): string => (level === 3 ? name(3, n) : Array.from({ length: level + 1 }, (_, outer) => name(outer, n)).join('/'))
     const held = Array.from({ length: 500 }, (_, n) => {
-      const others = (['tenant', 'project', 'member', 'key'] as const).map((other) => scope(other, `${i}-${other === kind ? 'tight' : n}`, other === kind ? 37n * 11n + 10n : undefined))
+      const others = kinds.map((other, level) => scope(other, idOf(level, n), other === kind ? 37n * 11n + 10n : undefined))
       try {
         return reserve(store.ledger, others, 11n)
       } catch (error) {
@@ -194,7 +198,7 @@ t.test('500 requests at once on a budget for 37 admit 37, whatever else they cou
     }).filter((reservation) => reservation !== undefined)
     t.equal(held.length, 37, kind)
     await Promise.all(held.map((reservation) => settle(store, reservation, 11)))
-    t.match(store.ledger.balances({ scope: `${kind}:${i}-tight` }), [{ posted: 407n, pending: 0n }])
+    t.match(store.ledger.balances({ scope: `${kind}:${idOf(i, 0)}` }), [{ posted: 407n, pending: 0n }])
   }
   await check()
 })
@@ -313,7 +317,7 @@ t.test('any sequence of operations leaves what a simple model says', async (t) =
     fc.asyncProperty(fc.array(operation, { maxLength: 60 }), fc.array(fc.bigInt(0n, 200n), { minLength: 9, maxLength: 9 }), async (operations, limits) => {
       run++
       const trees = [0, 1, 2].map((tree) =>
-        kinds.map((kind, i) => scope(kind, `${run}-${i === 2 ? tree : i === 1 ? tree % 2 : 0}`, limits[i === 0 ? 0 : i === 1 ? 1 + (tree % 2) : 3 + tree]!, i === 0 ? 'month' : i === 1 ? 'total' : 'day'))
+        kinds.map((kind, i) => scope(kind, [`${run}-0`, `${run}-0/${tree % 2}`, `${run}-${tree}`][i]!, limits[i === 0 ? 0 : i === 1 ? 1 + (tree % 2) : 3 + tree]!, i === 0 ? 'month' : i === 1 ? 'total' : 'day'))
       )
       const model = new Map<string, { limit: bigint; posted: bigint; pending: bigint }>()
       const balancesOf = (tree: number, day: number): { limit: bigint; posted: bigint; pending: bigint }[] =>

@@ -1,7 +1,8 @@
 // The check of the book: it finds nothing in an honest one, and names the row when somebody changed one.
-import { cpSync } from 'node:fs'
+import { cpSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { invariants } from '../../../core/store/invariants.ts'
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
@@ -92,6 +93,38 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
   'a number for money in a record': [
     `UPDATE request SET json = json_set(json, '$.cost_nano', 20) WHERE request_id = 'r20'`, 'I8 request r20', 'I11 request r20'
   ],
+  'a tenant more': [
+    `UPDATE journal SET scopes = '{"tenant:acme":"month","tenant:other":"month","key:laptop":"total"}' WHERE seq = 2`,
+    'I10 journal 2', 'I5 journal 2', 'I1 balance tenant:other 2026-11', 'I1 balance tenant:other total'
+  ],
+  'a project of another tenant': [
+    `UPDATE journal SET scopes = '{"tenant:acme":"month","project:other/web":"total","key:laptop":"total"}' WHERE seq = 4`, 'I10 journal 4', 'I5 journal 4'
+  ],
+  'who pays': [
+    `UPDATE journal SET scopes = '{}' WHERE seq = 2`,
+    'I10 journal 2', 'I5 journal 2', 'I1 balance key:laptop total', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total'
+  ],
+  'a period': [
+    `UPDATE journal SET scopes = '{"tenant:acme":"year","key:laptop":"total"}' WHERE seq = 2`,
+    'I10 journal 2', 'I14 journal 2', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total'
+  ],
+  'the time of a reservation': [
+    `UPDATE journal SET ts_ms = ts_ms + ${40 * 86_400_000} WHERE seq = 2`, 'I10 journal 2', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme 2026-12'
+  ],
+  'a window': [
+    "UPDATE balance SET window = '2026-12' WHERE window = '2026-11'", 'I14 balance tenant:acme 2026-12', 'I1 balance tenant:acme 2026-12', 'I1 balance tenant:acme 2026-11'
+  ],
+  'a limit that was passed': [`UPDATE balance SET "limit" = 59 WHERE window = '2026-11'`, 'I6 balance tenant:acme 2026-11'],
+  'where a usage is from': ["UPDATE journal SET source = 'guess' WHERE seq = 2", 'I10 journal 2', 'I7 journal 2'],
+  'a cost that is owed to nobody': [
+    `INSERT INTO journal SELECT 5, 'cost', request_id, part, 'cost:1', scopes, 10, 0, '{"output":10}', model, NULL, price_version, 'partial', ts_ms, boot_id, hash, hash FROM journal WHERE seq = 1`,
+    'I10 journal 5', 'I10 journal 5', 'I10 journal 5', 'I5 journal 5'
+  ],
+  'the cost of an attempt': [
+    `INSERT INTO journal SELECT 5, 'cost', request_id, part, 'cost:1', scopes, 11, 0, '{"output":10}', model, 'a', price_version, 'partial', ts_ms, boot_id, hash, hash FROM journal WHERE seq = 1`,
+    'I10 journal 5', 'I10 journal 5', 'I10 journal 5', 'I4 journal 5'
+  ],
+  'what was never delivered': ["INSERT INTO outbox (payload) VALUES ('{}')", 'I12 outbox 1'],
   'an old hold': [
     `INSERT INTO reservation VALUES (7, 'r7', '', '{"key:laptop":"total"}', 5, 'gpt-5', 'sample:1', 1, 1, 0, NULL, 0, NULL, NULL, 0, ${noon}, 0, NULL)`,
     'I9 reservation r7', 'I2 balance key:laptop total'
@@ -104,6 +137,34 @@ for (const [what, [sql, ...breaches]] of Object.entries(tampered)) {
     t.end()
   })
 }
+
+t.test('a charge beyond what was held may pass a limit, and a limit that was lowered is no breach', async (t) => {
+  const file = join(t.testdir(), 'passed.db')
+  const store = await openStore({ file, durability: 'process', now: () => noon })
+  const scopes = [scope('key', 'laptop', 100n)]
+  await settle(store, reserve(store.ledger, scopes, 90n), 130)
+  // Another generation of the file has half the budget.
+  const lower = [scope('key', 'laptop', 50n)]
+  t.throws(() => reserve(store.ledger, lower, 1n), { code: 'quota_key_exceeded' })
+  await settle(store, reserve(store.ledger, lower, 0n), 0)
+  await store.close()
+  t.same(verify(file), [])
+  t.match(query(file, 'SELECT "limit", posted FROM balance'), [{ limit: 100n, posted: 130n }])
+  const database = openDatabase(file, 'process')
+  database.exec('UPDATE balance SET "limit" = 89')
+  database.close()
+  t.match(verify(file), [{ invariant: 'I6', row: 'balance key:laptop total', message: /130 posted and 0 pending on a limit of 89, and requests cost 40 beyond/ }])
+})
+
+t.test('every rule that is checked is broken by a test, and names suites that there are', (t) => {
+  const broken = new Set(Object.values(tampered).flatMap(([, ...breaches]) => breaches.map((breach) => breach.split(' ')[0])))
+  for (const [name, { checked, tests }] of Object.entries(invariants)) {
+    t.equal(broken.has(name), checked, name)
+    t.ok(checked || tests.length > 0, `${name} is proven somewhere`)
+    for (const suite of tests) t.ok(existsSync(join(import.meta.dirname, `../../${suite}.test.ts`)), suite)
+  }
+  t.end()
+})
 
 t.test('every column of a journal row counts', (t) => {
   const [row] = query(honest, 'SELECT * FROM journal WHERE seq = 3')

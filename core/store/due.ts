@@ -1,0 +1,54 @@
+// What is due for a usage as it is stored, at a price as it is stored. Apart from costOf on purpose: it is what that is checked by.
+import type { Value } from './sqlite.ts'
+
+/** Rates for prompts of more than that many tokens. */
+interface Tier {
+  above: bigint
+  rates: Map<string, bigint>
+}
+
+/** A stored price: its rates, shortest prompts first. */
+export type StoredPrice = readonly Tier[]
+
+const ofPrompt: ReadonlySet<string> = new Set(['input', 'cached_input', 'cache_write', 'audio_input', 'image_input'])
+
+/** Reads the JSON of a price; what is no rate in it counts as absent. */
+export function readPrice(json: Value | undefined): StoredPrice {
+  const price = readObject(json) ?? {}
+  const longer = (Array.isArray(price['tiers']) ? price['tiers'] : []).flatMap((tier: unknown) => {
+    const rates = ratesOf(Object(tier))
+    const above = rates.get('above')
+    return above === undefined ? [] : [{ above, rates }]
+  })
+  return [{ above: -1n, rates: ratesOf(price) }, ...longer]
+}
+
+/** Nano-dollars; a text when the usage is none. */
+export function dueFor(json: Value | undefined, price: StoredPrice): bigint | string {
+  const usage = readObject(json)
+  if (!usage) return 'has no usage'
+  for (const [units, count] of Object.entries(usage)) {
+    if (!Number.isSafeInteger(count) || (count as number) < 0) return `counts ${count} ${units}`
+  }
+  // The longest tier first, then twice the exact fraction with the half that rounds up.
+  const counts = Object.entries(usage as Record<string, number>).map(([units, count]) => [units, BigInt(count)] as const)
+  const length = counts.reduce((sum, [units, count]) => (ofPrompt.has(units) ? sum + count : sum), 0n)
+  const rates = price.findLast(({ above }) => length > above)?.rates
+  const millionths = counts.reduce((sum, [units, count]) => sum + count * (rates?.get(units) ?? 0n), 0n)
+  return (2n * millionths + 1_000_000n) / 2_000_000n
+}
+
+/** The object of a JSON column; undefined when somebody made it something else. */
+export function readObject(json: Value | undefined): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(String(json))
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function ratesOf(rates: object): Map<string, bigint> {
+  const sound = Object.entries(rates).filter(([, rate]) => /^\d+$/.test(String(rate)))
+  return new Map(sound.map(([name, rate]) => [name, BigInt(String(rate))]))
+}
