@@ -1,13 +1,12 @@
-// Clients on HTTP/1.x: one connection and its running answer, framed by hand so that an event costs one write.
-import { STATUS_CODES } from 'node:http'
+// Clients on HTTP/1.x: one connection and its running answer, written by hand so that an answer and an event cost one write.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { withoutFraming } from './client.ts'
 import type { Client, FlatHeaders, Front } from './client.ts'
 import type { GatewayError } from './errors.ts'
 import { rawRefusal } from './refusal.ts'
+import { renderHead } from './response-head.ts'
 
-/** Payloads up to this size are copied into their frame, one buffer for one write; larger ones are written beside it. */
+/** Payloads up to this size are copied behind head and frame, one buffer for one write; larger ones are written beside it. */
 const copiedBytes = 16 * 1024
 /** A declared request body up to this size that nobody read is thrown away and the connection kept. */
 const smallBodyBytes = 64 * 1024
@@ -15,6 +14,7 @@ const smallBodyBytes = 64 * 1024
 const lingerBytes = 1024 * 1024
 const lingerMs = 2000
 
+const nothing = Buffer.alloc(0)
 const chunkEnd = Buffer.from('\r\n')
 const lastChunk = Buffer.from('0\r\n\r\n')
 const chunkEndAndLastChunk = Buffer.concat([chunkEnd, lastChunk])
@@ -114,16 +114,14 @@ export class Http1Client implements Client {
   #over = false
   #chunked = false
   #bodiless = false
-  /** The head is in the socket's cork, waiting for the first payload. */
-  #corked = false
+  /** A head that waits for the first payload; empty when there is none. */
+  #head = ''
 
   constructor(connection: Http1Connection, request: IncomingMessage, response: ServerResponse) {
     this.#connection = connection
     this.#socket = connection.socket
     this.#request = request
     this.#response = response
-    // An HTTP/1.0 client may announce chunks in TE; RFC 9112 §7 forbids them to it all the same.
-    if (request.httpVersion === '1.0') response.useChunkedEncodingByDefault = false
     // Set for the end of the answer before, when this request was already waiting.
     if (connection.socket.timeout) connection.socket.setTimeout(0)
     connection.client = this
@@ -147,43 +145,37 @@ export class Http1Client implements Client {
 
   reply(status: number, headers: FlatHeaders, body: Buffer): void {
     if (this.#over) return
-    const flat = withoutFraming(headers)
-    if (status !== 204 && status !== 304) flat.push('Content-Length', String(body.length))
-    this.#writeHead(status, flat)
-    this.#finish(body)
+    const head = this.#begin(status, headers, status === 204 || status === 304 ? undefined : body.length)
+    this.#release()
+    writeParts(this.#socket, head, false, this.#bodiless ? nothing : body, nothing)
+    this.#finish()
   }
 
   head(status: number, headers: FlatHeaders): void {
     if (this.#over || this.headSent) return
-    const response = this.#response
-    this.#writeHead(status, withoutFraming(headers))
-    // From here on the chunks are our own.
-    this.#chunked = response.chunkedEncoding
-    response.chunkedEncoding = false
-    this.#corked = true
-    this.#socket.cork()
-    response.flushHeaders()
-    process.nextTick(uncork, this)
+    this.#head = this.#begin(status, headers, undefined)
+    process.nextTick(sendHead, this)
   }
 
   write(bytes: Buffer): boolean {
     const socket = this.#socket
     if (this.#over || this.#bodiless || bytes.length === 0 || !socket.writable) return true
-    const flowing = this.#chunked ? writeChunk(socket, bytes, chunkEnd) : socket.write(bytes)
-    this.uncork()
-    return flowing
+    const head = this.#head
+    this.#head = ''
+    return writeParts(socket, head, this.#chunked, bytes, this.#chunked ? chunkEnd : nothing)
   }
 
-  end(bytes?: Buffer): void {
+  end(bytes: Buffer = nothing): void {
     if (this.#over) return
     const socket = this.#socket
-    if (socket.writable && !this.#bodiless) {
-      if (bytes === undefined || bytes.length === 0) {
-        if (this.#chunked) socket.write(lastChunk)
-      } else if (this.#chunked) writeChunk(socket, bytes, chunkEndAndLastChunk)
-      else socket.write(bytes)
+    const head = this.#head
+    this.#release()
+    if (socket.writable) {
+      if (this.#bodiless) writeParts(socket, head, false, nothing, nothing)
+      else if (!this.#chunked) writeParts(socket, head, false, bytes, nothing)
+      else if (bytes.length === 0) writeParts(socket, head, false, lastChunk, nothing)
+      else writeParts(socket, head, true, bytes, chunkEndAndLastChunk)
     }
-    this.uncork()
     this.#finish()
   }
 
@@ -203,10 +195,11 @@ export class Http1Client implements Client {
     this.#tell()
   }
 
-  uncork(): void {
-    if (!this.#corked) return
-    this.#corked = false
-    this.#socket.uncork()
+  /** The head alone, when no payload came in the same turn. */
+  sendHead(): void {
+    const head = this.#head
+    this.#head = ''
+    if (head !== '' && !this.#over && this.#socket.writable) writeParts(this.#socket, head, false, nothing, nothing)
   }
 
   #tell(): void {
@@ -215,15 +208,26 @@ export class Http1Client implements Client {
     listener?.()
   }
 
-  #writeHead(status: number, headers: FlatHeaders): void {
-    const response = this.#response
-    const { draining } = this.#connection.front
-    if (this.last || draining || !this.#keepable()) response.shouldKeepAlive = false
-    // The reason is given because a failed attempt (an invalid header) would leave its own behind.
-    response.writeHead(status, STATUS_CODES[status] ?? 'Unknown', headers)
+  /** The head of the answer, which from now on counts as sent. `length`: of the body, undefined when it is not known. */
+  #begin(status: number, headers: FlatHeaders, length: number | undefined): string {
+    const connection = this.#connection
+    const { front } = connection
+    const { method, httpVersion } = this.#request
+    const bodiless = method === 'HEAD' || status === 204 || status === 304
+    // An HTTP/1.0 client may announce chunks in TE; RFC 9112 §7 forbids them to it all the same.
+    const old = httpVersion === '1.0'
+    const chunked = length === undefined && !bodiless && !old
+    // To HTTP/1.0, the end of a body of unknown length is that of the connection.
+    const kept = this.#response.shouldKeepAlive && !this.last && !front.draining && this.#keepable() && (length !== undefined || !old)
+    let framing = length === undefined ? '' : `Content-Length: ${length}\r\n`
+    if (chunked) framing = 'Transfer-Encoding: chunked\r\n'
+    framing += kept ? `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(front.keepAlive / 1000)}\r\n` : 'Connection: close\r\n'
+    const head = renderHead(status, headers, framing)
     this.headSent = true
-    this.#bodiless = this.#request.method === 'HEAD' || status === 204 || status === 304
-    if (!response.shouldKeepAlive) this.#connection.closing = true
+    this.#bodiless = bodiless
+    this.#chunked = chunked
+    if (!kept) connection.closing = true
+    return head
   }
 
   /** What is left of the request is short enough to be read over. */
@@ -231,39 +235,46 @@ export class Http1Client implements Client {
     return this.bodyComplete || Number(this.#request.headers['content-length'] ?? Infinity) <= smallBodyBytes
   }
 
-  /** Ends the response, and sees to what is left of the request. `body` is that of a reply. */
-  #finish(body?: Buffer): void {
+  /** Sees to what is left of the request, and to what comes after the answer, which has been written. */
+  #finish(): void {
     const socket = this.#socket
-    const response = this.#response
-    this.#release()
-    if (this.bodyComplete) response.end(body)
-    else this.#finishEarly(body)
+    if (!this.bodyComplete) this.#finishEarly()
+    else this.#complete()
     // Nobody watches over this answer any more.
     if (socket.writableLength > 0) socket.setTimeout(this.#connection.front.clientStall)
     this.#connection.released()
   }
 
-  #finishEarly(body: Buffer | undefined): void {
+  #finishEarly(): void {
     const socket = this.#socket
     const request = this.#request
-    const response = this.#response
     if (this.#connection.closing) {
       const limit = socket.bytesRead + lingerBytes
       request.on('data', () => {
         if (socket.bytesRead > limit) socket.destroy()
       })
-      // The response is not ended: Node would close the connection at once, and unread input turn that into a reset.
-      socket.cork()
-      response.flushHeaders()
-      if (body && !this.#bodiless) socket.write(body)
+      // Node does not hear of the end: it would close the connection at once, and unread input turn that into a reset.
       this.#connection.retire()
     } else {
-      response.end(body)
+      this.#complete()
       const timer = setTimeout(() => socket.destroy(), lingerMs).unref()
       // Ended or lost, the request is not held any longer: a flood of refusals would hold thousands.
       request.once('end', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
     }
     request.resume()
+  }
+
+  /** Tells Node's server when the answer has left: it sees to the next request, and to the connection while it is idle. */
+  #complete(): void {
+    const socket = this.#socket
+    if (socket.writableLength === 0) this.#completed()
+    else socket.write(nothing, (error) => error || this.#completed())
+  }
+
+  #completed(): void {
+    // Written beside it, the response does not know by itself.
+    this.#response.emit('finish')
+    if (this.#connection.closing) this.#socket.destroySoon()
   }
 
   #release(): void {
@@ -273,8 +284,8 @@ export class Http1Client implements Client {
   }
 }
 
-function uncork(client: Http1Client): void {
-  client.uncork()
+function sendHead(client: Http1Client): void {
+  client.sendHead()
 }
 
 /** Closes a connection so that nobody takes it for an end. TLS has no reset, and what has ended cannot have one any more. */
@@ -283,25 +294,35 @@ function reset(socket: Socket): void {
   else socket.resetAndDestroy()
 }
 
-/** Writes one chunk (RFC 9112 §7.1); false when the socket's buffer is full. */
-function writeChunk(socket: Socket, bytes: Buffer, tail: Buffer): boolean {
+/**
+ * Writes what there is of a head, of a payload, as a chunk when `chunked` (RFC 9112 §7.1), and of what comes behind it.
+ * False when the socket's buffer is full.
+ */
+function writeParts(socket: Socket, head: string, chunked: boolean, bytes: Buffer, tail: Buffer): boolean {
   const { length } = bytes
-  let digits = 1
-  for (let rest = length >> 4; rest > 0; rest >>= 4) digits++
+  let at = head.length
+  let digits = 0
+  if (chunked) for (let rest = length; rest > 0; rest >>= 4) digits++
   const copied = length <= copiedBytes
-  const frame = Buffer.allocUnsafe(digits + 2 + (copied ? length + tail.length : 0))
-  for (let at = digits - 1, rest = length; at >= 0; at--, rest >>= 4) frame[at] = hexDigits[rest & 15]!
-  frame[digits] = 13
-  frame[digits + 1] = 10
+  const size = at + (chunked ? digits + 2 : 0)
+  if (size === 0 && tail.length === 0) return socket.write(bytes)
+  const frame = Buffer.allocUnsafe(size + (copied ? length + tail.length : 0))
+  if (at > 0) frame.write(head, 'latin1')
+  if (chunked) {
+    for (let place = at + digits - 1, rest = length; place >= at; place--, rest >>= 4) frame[place] = hexDigits[rest & 15]!
+    at += digits
+    frame[at++] = 13
+    frame[at++] = 10
+  }
   if (copied) {
-    bytes.copy(frame, digits + 2)
-    tail.copy(frame, digits + 2 + length)
+    bytes.copy(frame, at)
+    tail.copy(frame, at + length)
     return socket.write(frame)
   }
   socket.cork()
   socket.write(frame)
-  socket.write(bytes)
-  const flowing = socket.write(tail)
+  const flowing = socket.write(bytes)
+  if (tail.length > 0) socket.write(tail)
   socket.uncork()
   return flowing
 }

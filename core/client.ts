@@ -51,6 +51,8 @@ export interface Front {
   readonly draining: boolean
   /** Milliseconds after which a client that does not take the end of its answer is cut. */
   readonly clientStall: number
+  /** Milliseconds that an idle connection is kept. */
+  readonly keepAlive: number
   /** A request was taken up, and its answer is over (or its client gone). */
   began(): void
   ended(): void
@@ -71,6 +73,7 @@ export function withoutFraming(headers: FlatHeaders): FlatHeaders {
   return headers
 }
 
-function isFraming(name: string): boolean {
+/** Headers of this name are written by clients alone. */
+export function isFraming(name: string): boolean {
   return ((framingLengths >> name.length) & 1) === 1 && framing.has(name.toLowerCase())
 }

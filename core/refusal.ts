@@ -1,9 +1,9 @@
 // Answers the server gives by itself, to requests that never become an exchange.
 import { randomUUIDv7 } from 'node:crypto'
-import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Client, FlatHeaders } from './client.ts'
 import type { GatewayError } from './errors.ts'
+import { renderHead } from './response-head.ts'
 
 /** Refuses a request through its client. */
 export function refuse(client: Client, error: GatewayError): void {
@@ -13,10 +13,8 @@ export function refuse(client: Client, error: GatewayError): void {
 /** A refusal as bytes for a connection that has no client, because its request could not be read or wanted an upgrade. */
 export function rawRefusal(error: GatewayError): Buffer {
   const body = bodyOf(error)
-  const flat = [...headersOf(error), 'Date', new Date().toUTCString(), 'Connection', 'close', 'Content-Length', String(body.length)]
-  let head = `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? 'Unknown'}\r\n`
-  for (let i = 0; i < flat.length; i += 2) head += `${flat[i]}: ${flat[i + 1]}\r\n`
-  return Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), body])
+  const head = renderHead(error.status, headersOf(error), `Connection: close\r\nContent-Length: ${body.length}\r\n`)
+  return Buffer.concat([Buffer.from(head, 'latin1'), body])
 }
 
 /** Refuses an upgrade: the socket was taken from the HTTP server and no 101 has been sent. Closes the connection. */

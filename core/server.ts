@@ -56,6 +56,7 @@ export interface ServerFigures {
 /** One data listener. */
 export class Server implements Front {
   readonly clientStall: number
+  readonly keepAlive: number
   draining = false
   readonly #options: ServerOptions
   readonly #listener: Listener
@@ -69,6 +70,7 @@ export class Server implements Front {
   constructor(options: ServerOptions) {
     this.#options = options
     this.clientStall = options.limits.clientStall
+    this.keepAlive = options.limits.keepAlive
     this.#listener = new Listener({
       ...options,
       // Others than WebSocket are treated as if they had not been asked for, which a server always may.
@@ -79,7 +81,7 @@ export class Server implements Front {
     const { http1 } = this.#listener
     http1.on('request', (request, response) => this.#onRequest(request, response))
     http1.on('checkContinue', (request, response) => {
-      inviteBody(request, response)
+      inviteBody(this.#http1.get(request.socket)!, request, response)
       this.#onRequest(request, response)
     })
     // Any other expectation is refused with the head.
@@ -177,13 +179,15 @@ export class Server implements Front {
 
   #onRequest(request: IncomingMessage, response: ServerResponse): void {
     const connection = this.#http1.get(request.socket)!
+    // What came behind the last answer of a connection has none.
+    if (connection.closing) return
     if (response.socket) return this.#begin(connection, request, response)
     // Pipelined: Node gives the response its socket when the one before is out.
     if (++connection.waiting > maxPipelined) return connection.destroy()
     response.once('socket', () =>
       process.nextTick(() => {
         connection.waiting--
-        if (!connection.socket.destroyed) this.#begin(connection, request, response)
+        if (!connection.closing && !connection.socket.destroyed) this.#begin(connection, request, response)
       })
     )
   }
@@ -301,11 +305,17 @@ function wantsWebSocket({ headers, httpVersion }: IncomingMessage): boolean {
 }
 
 /** Answers `Expect: 100-continue` when the body is first asked for: an upload that is refused by its head is never sent. */
-function inviteBody(request: IncomingMessage, response: ServerResponse): void {
+function inviteBody(connection: Http1Connection, request: IncomingMessage, response: ServerResponse): void {
   const read = request._read
+  const { shouldKeepAlive } = response
+  // A client that was refused may send its body all the same, and nobody could tell that from its next request.
+  response.shouldKeepAlive = false
   request._read = (size) => {
     request._read = read
-    if (!response.headersSent) response.writeContinue()
+    if (!connection.closing) {
+      response.writeContinue()
+      response.shouldKeepAlive = shouldKeepAlive
+    }
     request._read(size)
   }
 }
