@@ -38,7 +38,20 @@ export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts:
     }
     const attempt = exchange.attempt(channel)
     try {
-      return await begin(exchange, chain, attempt, parts)
+      for (const { plugin, call } of chain.onAttempt) {
+        try {
+          const done = call(exchange, attempt)
+          if (done instanceof Promise) await done
+        } catch (error) {
+          throw asGatewayError(error, plugin)
+        }
+      }
+      if (exchange.gone) throw clientClosed()
+      const relay = send(exchange, chain, attempt, parts)
+      await relay.opened
+      // A whole answer is sent when it is settled, which waits for more than this.
+      if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
+      return relay
     } catch (error) {
       const failure = asGatewayError(error)
       attempt.error = failure
@@ -54,16 +67,7 @@ export function clientClosed(): GatewayError {
   return new GatewayError('client_closed', 'The client left before the answer was complete.')
 }
 
-async function begin(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts): Promise<Relay> {
-  for (const { plugin, call } of chain.onAttempt) {
-    try {
-      const done = call(exchange, attempt)
-      if (done instanceof Promise) await done
-    } catch (error) {
-      throw asGatewayError(error, plugin)
-    }
-  }
-  if (exchange.gone) throw clientClosed()
+function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts): Relay {
   const { streaming } = exchange
   const relay = new Relay(attempt, {
     streaming,
@@ -82,8 +86,11 @@ async function begin(exchange: LiveExchange, chain: Chain, attempt: Attempt, par
   } catch (error) {
     relay.fail(error)
   }
-  await relay.opened
-  if (relay.whole || exchange.holds.length === 0) return relay
+  return relay
+}
+
+/** Resolves when the first byte of an answer may be shown, unless it broke in the meantime. */
+async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
   try {
     await Promise.all(exchange.holds)
   } catch (error) {
@@ -91,8 +98,7 @@ async function begin(exchange: LiveExchange, chain: Chain, attempt: Attempt, par
     throw error
   }
   // An answer that broke while the reservation was written has shown the client nothing: another channel may still give one.
-  if (relay.over && attempt.error && !exchange.gone) throw attempt.error
-  return relay
+  if (relay.over && relay.attempt.error && !exchange.gone) throw relay.attempt.error
 }
 
 /** Asks every plugin, last one first, for its part in this body; a promise only when one of them answered with one. */

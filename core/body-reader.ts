@@ -16,26 +16,28 @@ export interface BodyBounds {
   watchdog: Watchdog
 }
 
-/** A body that has been read, and the bytes it occupies in the {@link BodyMemory}; whoever gets it gives them back. */
-export interface ReadBody {
-  bytes: Buffer
-  held: number
-}
+/**
+ * What becomes of a body: its bytes, which occupy as many of the {@link BodyMemory} and are the callee's to give back.
+ * What it throws rejects the promise.
+ */
+export type TakeBody<T> = (bytes: Buffer) => T
 
 /**
- * Reads a whole body. With a `content-length` its memory is taken before the first byte is read; without one as they come.
+ * Reads a whole body and resolves with what `take` makes of it. With a `content-length` its memory is taken before the
+ * first byte is read; without one as they come.
  * @throws GatewayError `request_too_large`, `overloaded`, `request_timeout`, or `client_closed` when it ends early
  */
-export function readBody(source: Readable, declared: number | undefined, bounds: BodyBounds): Promise<ReadBody> {
-  return new Promise((resolve, reject) => new BodyReader(source, declared, bounds, resolve, reject))
+export function readBody<T>(source: Readable, declared: number | undefined, bounds: BodyBounds, take: TakeBody<T>): Promise<T> {
+  return new Promise((resolve, reject) => new BodyReader(source, declared, bounds, take, resolve, reject))
 }
 
-class BodyReader implements Watched {
+class BodyReader<T> implements Watched {
   rosterPlace: number | undefined = undefined
   readonly #source: Readable
   readonly #bounds: BodyBounds
-  readonly #resolve: (body: ReadBody) => void
-  readonly #reject: (error: GatewayError) => void
+  readonly #take: TakeBody<T>
+  readonly #resolve: (taken: T) => void
+  readonly #reject: (error: unknown) => void
   readonly #startedAt = performance.now()
   readonly #chunks: Buffer[] = []
   #length = 0
@@ -45,11 +47,13 @@ class BodyReader implements Watched {
     source: Readable,
     declared: number | undefined,
     bounds: BodyBounds,
-    resolve: (body: ReadBody) => void,
-    reject: (error: GatewayError) => void
+    take: TakeBody<T>,
+    resolve: (taken: T) => void,
+    reject: (error: unknown) => void
   ) {
     this.#source = source
     this.#bounds = bounds
+    this.#take = take
     this.#resolve = resolve
     this.#reject = reject
     if (declared !== undefined && declared > bounds.size) this.#refuse(this.#tooLarge())
@@ -78,7 +82,11 @@ class BodyReader implements Watched {
     this.#bounds.memory.give(this.#held - this.#length)
     const [first] = this.#chunks
     const bytes = this.#chunks.length === 1 ? first! : Buffer.concat(this.#chunks, this.#length)
-    this.#resolve({ bytes, held: this.#length })
+    try {
+      this.#resolve(this.#take(bytes))
+    } catch (error) {
+      this.#reject(error)
+    }
   }
 
   readonly #onLost = (): void => this.#refuse(new GatewayError('client_closed', 'The client left before its request body was complete.'))

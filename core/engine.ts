@@ -1,4 +1,5 @@
 // Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
+import type { Readable } from 'node:stream'
 import { attemptAnswer, clientClosed } from './attempts.ts'
 import { readBody } from './body-reader.ts'
 import { RequestBody } from './body.ts'
@@ -12,14 +13,14 @@ import { LiveExchange } from './exchange.ts'
 import type { Generation, Generations } from './generation.ts'
 import type { Logger } from './log.ts'
 import { answerModels } from './models.ts'
-import type { Relay, RelayEnd } from './relay.ts'
+import { Relay } from './relay.ts'
 import { Roster } from './roster.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
 import type { Transport } from './transport.ts'
 import type { Watchdog } from './watchdog.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
-type Ending = { reply: Reply } | { relay: Relay; end: RelayEnd } | { error: GatewayError }
+type Ending = Reply | Relay | GatewayError
 
 /** What the engine works with; all of it outlives the exchanges. */
 export interface EngineParts {
@@ -65,12 +66,17 @@ export class Engine {
 
   /** Begins an exchange. Never throws and never rejects; the answer goes to the request's client. */
   handle(incoming: Incoming): void {
-    const generation = this.#parts.generations.enter()
-    const mark = incoming.target.indexOf('?')
-    const match = matchEndpoint(incoming.method, mark === -1 ? incoming.target : incoming.target.slice(0, mark))
-    const read = (exchange: LiveExchange): Promise<RequestBody> | RequestBody => this.#read(incoming, exchange)
-    const exchange = new LiveExchange(incoming, match?.endpoint ?? unknownEndpoint, match?.argument ?? '', generation.config.settings.limits, read, this.#parts.log)
-    const refusal = match?.endpoint ? (this.#refusing ? restarting() : undefined) : noRoute(incoming, match?.allow)
+    const { generations, log } = this.#parts
+    const generation = generations.enter()
+    const { method, target, headers, remoteAddress, body, client } = incoming
+    const mark = target.indexOf('?')
+    const path = mark === -1 ? target : target.slice(0, mark)
+    const query = mark === -1 ? '' : target.slice(mark + 1)
+    const match = matchEndpoint(method, path)
+    const { endpoint = unknownEndpoint, argument = '' } = match ?? {}
+    const request = { method, path, query, headers, endpoint, argument, remoteAddress }
+    const exchange = new LiveExchange(request, client, generation.config.settings.limits, (reader) => this.#read(reader, body), log)
+    const refusal = match?.endpoint ? (this.#refusing ? restarting() : undefined) : noRoute(exchange, match?.allow)
     void this.#run(exchange, generation, refusal)
   }
 
@@ -79,15 +85,15 @@ export class Engine {
     exchange.client.onGone = () => this.#leave(exchange)
     let ending: Ending
     try {
-      ending = refusal ? { error: refusal } : await this.#answer(exchange, generation)
+      ending = refusal ?? (await this.#answer(exchange, generation))
     } catch (error) {
-      ending = { error: asGatewayError(error) }
+      ending = asGatewayError(error)
     }
     try {
       const outcome = outcomeOf(exchange, ending)
       const durable = settle(exchange, generation.chain, outcome)
       // A refusal has nothing at stake, so it need not wait for a disk.
-      if (durable.length > 0 && outcome.kind !== 'rejected') await Promise.all(durable)
+      if (outcome.kind !== 'rejected') for (const promise of durable) await promise
       send(exchange, ending)
     } catch (error) {
       // The settlement is not on disk: whoever saw the end of this answer would have had it for nothing.
@@ -102,7 +108,8 @@ export class Engine {
     }
   }
 
-  async #answer(exchange: LiveExchange, generation: Generation): Promise<Ending> {
+  /** @throws GatewayError also when an answer under way breaks; how far it came is known to the exchange's relay */
+  async #answer(exchange: LiveExchange, generation: Generation): Promise<Reply | Relay> {
     const { chain } = generation
     for (const { plugin, readsBody, call } of chain.onRequest) {
       if (readsBody) {
@@ -112,13 +119,13 @@ export class Engine {
       try {
         let reply = call(exchange)
         if (reply instanceof Promise) reply = await reply
-        if (reply) return { reply }
+        if (reply) return reply
       } catch (error) {
         throw asGatewayError(error, plugin)
       }
       if (exchange.gone) throw clientClosed()
     }
-    if (exchange.request.endpoint.upstreamPath === undefined) return { reply: answerModels(exchange, generation.catalogue) }
+    if (exchange.request.endpoint.upstreamPath === undefined) return answerModels(exchange, generation.catalogue)
     const body = exchange.read()
     if (body instanceof Promise) await body
     const relay = await attemptAnswer(exchange, chain, this.#parts)
@@ -126,7 +133,9 @@ export class Engine {
       sendHead(exchange, relay.response!)
       relay.commit()
     }
-    return { relay, end: await relay.finished }
+    if (!relay.over) await relay.finished
+    if (relay.attempt.error) throw relay.attempt.error
+    return relay
   }
 
   #leave(exchange: LiveExchange): void {
@@ -145,11 +154,11 @@ export class Engine {
     relay.drain(disconnectDrain.time, disconnectDrain.bytes)
   }
 
-  #read(incoming: Incoming, exchange: LiveExchange): Promise<RequestBody> | RequestBody {
-    if (exchange.request.endpoint.method !== 'POST') return RequestBody.none
+  #read(exchange: LiveExchange, source: Readable): Promise<RequestBody> | RequestBody {
+    const { headers, endpoint } = exchange.request
+    if (endpoint.method !== 'POST') return exchange.accept(RequestBody.none)
     const { memory, watchdog } = this.#parts
     const { limits } = exchange
-    const { headers } = incoming
     const encoding = String(headers['content-encoding'] ?? 'identity')
     if (encoding !== 'identity') {
       throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding} are not accepted; send them as they are.`)
@@ -160,9 +169,9 @@ export class Engine {
     }
     const declared = headers['content-length']
     const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }
-    return readBody(incoming.body, declared === undefined ? undefined : Number(declared), bounds).then(({ bytes, held }) => {
-      exchange.heldBytes = held
-      return RequestBody.json(bytes)
+    return readBody(source, declared === undefined ? undefined : Number(declared), bounds, (bytes) => {
+      exchange.heldBytes = bytes.length
+      return exchange.accept(RequestBody.json(bytes))
     })
   }
 }
@@ -170,10 +179,10 @@ export class Engine {
 /** How it ended, as plugins and records see it. */
 function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   const relay = exchange.relay
-  const error = 'error' in ending ? ending.error : 'end' in ending ? ending.end.error : undefined
+  const error = ending instanceof GatewayError ? ending : undefined
   const leftEarly = exchange.gone || error?.code === 'client_closed' || error?.code === 'client_stalled'
   const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 ? 'rejected' : 'failed'
-  const sent = 'reply' in ending ? ending.reply.status : relay?.response?.status
+  const sent = ending instanceof GatewayError || ending instanceof Relay ? relay?.response?.status : ending.status
   const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
   if (error?.code === 'internal_error') exchange.log.error('an exchange failed inside the gateway', { error: reasons(error.cause) })
   const now = performance.now()
@@ -196,9 +205,9 @@ function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise
   for (let i = exchange.releases.length - 1; i >= 0; i--) {
     try {
       const released = exchange.releases[i]!(outcome)
-      if (released instanceof Promise) durable.push(released)
+      if (released instanceof Promise) durable.push(heeded(released))
     } catch (error) {
-      durable.push(Promise.reject(asGatewayError(error)))
+      durable.push(heeded(Promise.reject(asGatewayError(error))))
       exchange.log.error('a release failed', { error: reasons(error) })
     }
   }
@@ -209,21 +218,26 @@ function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise
       exchange.log.error('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
     }
   }
-  if (outcome.kind === 'completed') durable.push(...exchange.holds)
-  for (const promise of durable) promise.catch(() => {})
+  if (outcome.kind === 'completed') for (const hold of exchange.holds) durable.push(hold)
   return durable
 }
 
+/** The promise, whose rejection is looked at later. */
+function heeded(promise: Promise<unknown>): Promise<unknown> {
+  promise.catch(ignore)
+  return promise
+}
+
+function ignore(): void {}
+
 /** The answer, or what is left of it: the last thing the client sees of this exchange. */
 function send(exchange: LiveExchange, ending: Ending): void {
-  if ('error' in ending) return sendFailure(exchange, ending.error)
-  if ('reply' in ending) return sendReply(exchange, ending.reply)
-  const { relay, end } = ending
-  if (end.error) return sendFailure(exchange, end.error)
-  if (relay.whole) return sendWhole(exchange, relay.response!, relay.release())
+  if (ending instanceof GatewayError) return sendFailure(exchange, ending)
+  if (!(ending instanceof Relay)) return sendReply(exchange, ending)
+  if (ending.whole) return sendWhole(exchange, ending.response!, ending.release())
   // A short stream may have ended before its head was due.
-  if (!exchange.client.headSent) sendHead(exchange, relay.response!)
-  exchange.client.end(relay.release())
+  if (!exchange.client.headSent) sendHead(exchange, ending.response!)
+  exchange.client.end(ending.release())
 }
 
 /** An error in the client's protocol: a reply, or when the head is out the stream's error event and no end marker. */
@@ -239,11 +253,11 @@ function restarting(): GatewayError {
   return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
 }
 
-function noRoute(incoming: Incoming, allow: readonly string[] | undefined): GatewayError {
-  const path = incoming.target.split('?', 1)[0]!.slice(0, 200)
+function noRoute({ request }: LiveExchange, allow: readonly string[] | undefined): GatewayError {
+  const path = request.path.slice(0, 200)
   if (!allow) return new GatewayError('route_not_found', `There is nothing at ${path}.`)
   const methods = allow.join(', ')
-  return new GatewayError('method_not_allowed', `${path} takes ${methods}, not ${incoming.method.slice(0, 20)}.`, { headers: [['allow', methods]] })
+  return new GatewayError('method_not_allowed', `${path} takes ${methods}, not ${request.method.slice(0, 20)}.`, { headers: [['allow', methods]] })
 }
 
 /** A chain of causes in one line, with the place of the innermost. */

@@ -3,9 +3,8 @@ import { randomUUIDv7 } from 'node:crypto'
 import { Attempt } from './attempt.ts'
 import type { RequestBody } from './body.ts'
 import type { Channel } from './catalogue.ts'
-import type { Client, FlatHeaders, Incoming } from './client.ts'
+import type { Client, FlatHeaders } from './client.ts'
 import type { Awaitable, ClientRequest, Exchange, Outcome } from './contract.ts'
-import type { Endpoint } from './endpoints.ts'
 import { GatewayError } from './errors.ts'
 import type { Logger } from './log.ts'
 import { protocols } from './protocols/index.ts'
@@ -14,6 +13,8 @@ import type { Limits } from './settings.ts'
 import type { Slot } from './slots.ts'
 
 type Release = (outcome: Outcome) => Awaitable<void>
+/** Reads the body of an exchange, and gives it to the exchange to {@link LiveExchange.accept} before anybody else has it. */
+type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
 
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
 export class LiveExchange implements Exchange {
@@ -37,7 +38,7 @@ export class LiveExchange implements Exchange {
   gone = false
   rosterPlace: number | undefined = undefined
   readonly #log: Logger
-  readonly #read: () => Awaitable<RequestBody>
+  readonly #read: Read
   readonly #slots: unknown[] = []
   #childLog: Logger | undefined
   #abort: AbortController | undefined
@@ -46,15 +47,11 @@ export class LiveExchange implements Exchange {
   #streaming = false
 
   /** `read` is called at most once. */
-  constructor(incoming: Incoming, endpoint: Endpoint, argument: string, limits: Limits, read: (exchange: LiveExchange) => Awaitable<RequestBody>, log: Logger) {
-    const { method, target, headers, remoteAddress } = incoming
-    const mark = target.indexOf('?')
-    const path = mark === -1 ? target : target.slice(0, mark)
-    const query = mark === -1 ? '' : target.slice(mark + 1)
-    this.request = { method, path, query, headers, endpoint, argument, remoteAddress }
-    this.client = incoming.client
+  constructor(request: ClientRequest, client: Client, limits: Limits, read: Read, log: Logger) {
+    this.request = request
+    this.client = client
     this.limits = limits
-    this.#read = () => read(this)
+    this.#read = read
     this.#log = log
   }
 
@@ -89,12 +86,11 @@ export class LiveExchange implements Exchange {
   }
 
   read(): Awaitable<RequestBody> {
-    if (this.#body) return this.#body
-    const reading = this.#read()
-    return reading instanceof Promise ? reading.then((body) => this.#accept(body)) : this.#accept(reading)
+    return this.#body ?? this.#read(this)
   }
 
-  #accept(body: RequestBody): RequestBody {
+  /** The body has been read: looks up what everybody wants to know of it. Once. */
+  accept(body: RequestBody): RequestBody {
     this.#body = body
     const { lens } = body
     const { endpoint } = this.request
@@ -135,7 +131,7 @@ export class LiveExchange implements Exchange {
   hold(durable: Promise<void>): void {
     this.holds.push(durable)
     // The engine looks at it when the first byte is due; until then a rejection is not unhandled.
-    durable.catch(() => {})
+    durable.catch(ignore)
   }
 
   defer(release: Release): void {
@@ -152,3 +148,5 @@ export class LiveExchange implements Exchange {
     return attempt
   }
 }
+
+function ignore(): void {}

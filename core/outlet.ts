@@ -17,6 +17,7 @@ export class Outlet {
   /** The end of the body shows only when it is there, so its latest run stays behind. */
   keepsLast = false
   readonly #client: Client
+  /** By the stage that what is emitted goes to; only for those that decide what goes on, which few do. */
   readonly #emits: Emit[] = []
   #stages: readonly Stage[] = []
   #out: Buffer[] = []
@@ -31,7 +32,6 @@ export class Outlet {
   /** The stages, in the order in which messages pass them. Once, before the first message. */
   use(stages: readonly Stage[]): void {
     this.#stages = stages
-    for (let i = 0; i <= stages.length; i++) this.#emits.push((message) => this.#from(message, i))
   }
 
   pass(message: Message): void {
@@ -97,17 +97,17 @@ export class Outlet {
 
   /** Tells the stages that no message follows, once; they may still emit. All are told, then the first error is thrown. */
   end(complete: boolean): void {
-    const errors: unknown[] = []
+    let failure: { error: unknown } | undefined
     for (let i = 0; i < this.#stages.length; i++) {
       const stage = this.#stages[i]!
       try {
-        if ('map' in stage) stage.end?.(complete, this.#emits[i + 1]!)
+        if ('map' in stage) stage.end?.(complete, this.#emitTo(i + 1))
         else stage.end?.(complete)
       } catch (error) {
-        errors.push(error)
+        failure ??= { error }
       }
     }
-    if (errors.length > 0) throw errors[0]
+    if (failure) throw failure.error
   }
 
   /** Hands over what was held. */
@@ -118,11 +118,15 @@ export class Outlet {
     return bytes
   }
 
+  #emitTo(index: number): Emit {
+    return (this.#emits[index] ??= (message) => this.#from(message, index))
+  }
+
   #from(message: Message, index: number): void {
     for (let i = index; i < this.#stages.length; i++) {
       const stage = this.#stages[i]!
       if ('map' in stage) {
-        stage.map(message, this.#emits[i + 1]!)
+        stage.map(message, this.#emitTo(i + 1))
         return
       }
       stage.observe(message)

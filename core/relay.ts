@@ -15,11 +15,6 @@ const waitingBytes = 64 * 1024
 /** How long an upstream may take to close its answer after the protocol's end marker. */
 const trailMs = 250
 
-/** How the answer ended, known before the client sees its end. Without an error it arrived whole. */
-export interface RelayEnd {
-  error: GatewayError | undefined
-}
-
 /** What the engine decides for every relay. */
 export interface RelayOptions {
   /** The client asked for a stream of events. */
@@ -34,13 +29,12 @@ export interface RelayOptions {
 
 /**
  * One per attempt. Until {@link commit} nothing reaches the client, and the attempt may be given up for another;
- * afterwards messages go out as they come. `finished` resolves when the upstream is done, with the last message still
+ * afterwards messages go out as they come. It is {@link finished} when the upstream is done, with the last message still
  * held; the engine settles and then calls {@link release}.
  */
 export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** Resolves when there is something to commit; rejects with a GatewayError when the attempt failed before. */
   readonly opened: Promise<void>
-  readonly finished: Promise<RelayEnd>
   readonly attempt: Attempt
   readonly outlet: Outlet
   readonly streaming: boolean
@@ -57,7 +51,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   #decoder: Decoder | undefined
   #open!: () => void
   #refuse!: (error: GatewayError) => void
-  #finish!: (end: RelayEnd) => void
+  #finish: (() => void) | undefined
   /** What came while an `onResponse` hook was awaited; undefined when none is. */
   #early: Buffer[] | undefined
   #ended = false
@@ -76,7 +70,6 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
       this.#open = resolve
       this.#refuse = reject
     })
-    this.finished = new Promise((resolve) => (this.#finish = resolve))
     options.watchdog.add(this)
   }
 
@@ -137,6 +130,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#options.client.onDrain = () => this.#resume()
     if (this.outlet.flush()) this.#resume()
     else this.#pause()
+  }
+
+  /** Resolves when the answer is {@link over}; without an error of the attempt it arrived whole. For the one who waits for it. */
+  get finished(): Promise<void> {
+    return new Promise((resolve) => (this.#finish = resolve))
   }
 
   /** The last bytes of a complete answer; given once, after the settlement. */
@@ -274,6 +272,6 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
       if (!this.isOpen) return this.#refuse(error)
     }
     this.open()
-    this.#finish({ error })
+    this.#finish?.()
   }
 }
