@@ -49,7 +49,8 @@ export function checkerOf<O extends OptionSchemas, R extends keyof O & string = 
 }
 
 function makeChecker(options: OptionSchemas, required: readonly string[]): Checker<unknown> {
-  ajv ??= new Ajv({ allErrors: true, strict: true, allowUnionTypes: true, useDefaults: true, verbose: true })
+  // A checker runs once per file or key: optimising its code takes longer than that ever saves.
+  ajv ??= new Ajv({ allErrors: true, strict: true, allowUnionTypes: true, useDefaults: true, verbose: true, code: { optimize: false } })
     .addVocabulary(['patternErrorMessage'])
   const validate: ValidateFunction = ajv.compile(objectSchema(options, required) as object)
   const root: OptionSchema = { description: '', type: 'object', properties: options }
