@@ -1,7 +1,7 @@
 // Disks that fail when a test says so, for a process that is started on one: disk.c is compiled and preloaded into it.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, copyFileSync, mkdirSync, openSync, readdirSync, readSync, rmSync, writeSync } from 'node:fs'
-import { constants } from 'node:os'
+import { closeSync, copyFileSync, mkdirSync, mkdtempSync, openSync, readdirSync, readSync, rmSync, writeSync } from 'node:fs'
+import { constants, tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Test } from 'tap'
 
@@ -33,6 +33,17 @@ export interface Trouble {
 /** In the order of disk.c. */
 const fields = ['WRITE_ERROR', 'SYNC_ERROR', 'ONE_IN', 'TIMES', 'WRITE_DELAY', 'SYNC_DELAY', 'KILL_AT', 'SEED', 'WRITES', 'SYNCS', 'FAILED'] as const
 
+let library: string | undefined
+
+/** Once per process, which removes it in the end. */
+function compile(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
+  process.on('exit', () => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'disk.so')
+  execFileSync('cc', ['-std=gnu11', '-O2', '-shared', '-fPIC', '-o', file, join(import.meta.dirname, 'disk.c'), '-ldl', '-lpthread'])
+  return file
+}
+
 /** The disk under one store: its database file and all files beside it that begin with the same name. */
 export class Disk {
   /** For the environment of the process. */
@@ -51,13 +62,11 @@ export class Disk {
     this.env = { LD_PRELOAD: library, SLUICE_DISK_CONTROL: control, SLUICE_DISK_PATH: file, SLUICE_DISK_PLATTER: this.#platter }
   }
 
-  /** Compiles the library and makes a sound disk for a store that does not exist yet. */
+  /** Makes a sound disk for a store that does not exist yet. */
   static make(t: Test, file: string, seed = 1): Disk {
     const folder = join(dirname(file), `disk-of-${basename(file)}`)
     mkdirSync(folder)
-    const library = join(folder, 'disk.so')
-    execFileSync('cc', ['-std=gnu11', '-O2', '-shared', '-fPIC', '-o', library, join(import.meta.dirname, 'disk.c'), '-ldl', '-lpthread'])
-    const disk = new Disk(file, library, folder, seed)
+    const disk = new Disk(file, (library ??= compile()), folder, seed)
     t.teardown(() => closeSync(disk.#control))
     return disk
   }
