@@ -2,8 +2,8 @@
 // path contains $SLUICE_DISK_PATH. The file $SLUICE_DISK_CONTROL says what to do, as 32-bit integers in the order of the
 // enumeration below; disk.ts writes them. With $SLUICE_DISK_PLATTER, a folder, it also keeps what a loss of power would
 // leave of those files: pages get there when a sync of their file succeeds, or at once by chance, as the kernel may write a
-// page at any time. A sync that fails takes the pages for clean, as the kernel does: the next one succeeds without them.
-// Names of files are durable at once, and a page is written whole or not at all.
+// page at any time. A sync that fails has written some pages and takes all for clean, as the kernel does: the next one succeeds
+// without the others. Names of files are durable at once, and a page is written whole or not at all.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -155,16 +155,24 @@ static void store(int fd, struct file *file, off_t from, off_t to) {
   close(source);
 }
 
-static void written(int fd, const char *path, off_t at, ssize_t length, int durable) {
+// Writes some of them: what a sync that failed has done.
+static void scatter(int fd, struct file *file, off_t from, off_t to) {
+  for (off_t at = from; at < to; at += PAGE) if (chance() % 2) store(fd, file, at, at + PAGE);
+}
+
+enum fate { PENDING, DURABLE, BROKEN };
+
+static void written(int fd, const char *path, off_t at, ssize_t length, enum fate fate) {
   if (!folder || length <= 0) return;
   off_t from = at / PAGE * PAGE, to = (at + length + PAGE - 1) / PAGE * PAGE;
   pthread_mutex_lock(&lock);
   struct file *file = file_of(path);
-  struct run *run = durable || chance() % 4 == 0 ? NULL : malloc(sizeof *run);
+  struct run *run = fate == PENDING && chance() % 4 ? malloc(sizeof *run) : NULL;
   if (run) {
     *run = (struct run){from, to, file->dirty};
     file->dirty = run;
-  } else store(fd, file, from, to);
+  } else if (fate == BROKEN) scatter(fd, file, from, to);
+  else store(fd, file, from, to);
   pthread_mutex_unlock(&lock);
 }
 
@@ -173,10 +181,8 @@ static void synced(int fd, const char *path, int failed) {
   if (!folder) return;
   pthread_mutex_lock(&lock);
   struct file *file = file_of(path);
-  if (!failed) {
-    for (struct run *run = file->dirty; run; run = run->next) store(fd, file, run->from, run->to);
-    if (fstat(fd, &stat) == 0) real_ftruncate(file->platter, stat.st_size);
-  }
+  for (struct run *run = file->dirty; run; run = run->next) (failed ? scatter : store)(fd, file, run->from, run->to);
+  if (!failed && fstat(fd, &stat) == 0) real_ftruncate(file->platter, stat.st_size);
   forget(file);
   pthread_mutex_unlock(&lock);
 }
@@ -196,7 +202,7 @@ static int durable(int fd) {
   if (error) { \
     if (error == EIO && chance() % 2) { \
       ssize_t done = partly; \
-      written(fd, path, position, done, 0); \
+      written(fd, path, position, done, PENDING); \
     } \
     errno = error; \
     return -1; \
@@ -208,12 +214,13 @@ static int durable(int fd) {
     delay(SYNC_DELAY); \
     error = fails(SYNC_ERROR); \
     if (error) { \
+      written(fd, path, position, result, BROKEN); \
       errno = error; \
       return -1; \
     } \
     errno = saved; \
   } \
-  written(fd, path, position, result, sync); \
+  written(fd, path, position, result, sync ? DURABLE : PENDING); \
   return result;
 
 ssize_t write(int fd, const void *data, size_t length) {

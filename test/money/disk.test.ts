@@ -211,7 +211,7 @@ t.test('a disk that takes 300 ms for a sync delays answers, and batches grow', {
   await ordeal.answers(100)
   const quick = await store()
   ordeal.disk.set({ syncDelay: 300 })
-  await ordeal.answers(long ? 1000 : 60)
+  await ordeal.answers(long ? 400 : 60)
   const slow = await store()
   await ordeal.calm()
   t.same(ordeal.seen.filter(({ ended }) => !ended).slice(0, 3), [], 'nothing fails')
