@@ -2,6 +2,8 @@
 import type { Readable } from 'node:stream'
 import type { BodyMemory } from './body.ts'
 import { GatewayError } from './errors.ts'
+import { receive } from './request-body.ts'
+import type { BodySink } from './request-body.ts'
 import type { Watchdog, Watched } from './watchdog.ts'
 
 const slowestBytesPerMs = 1.024
@@ -31,7 +33,7 @@ export function readBody<T>(source: Readable, declared: number | undefined, boun
   return new Promise((resolve, reject) => new BodyReader(source, declared, bounds, take, resolve, reject))
 }
 
-class BodyReader<T> implements Watched {
+class BodyReader<T> implements Watched, BodySink {
   rosterPlace: number | undefined = undefined
   readonly #source: Readable
   readonly #bounds: BodyBounds
@@ -42,6 +44,7 @@ class BodyReader<T> implements Watched {
   readonly #chunks: Buffer[] = []
   #length = 0
   #held = 0
+  #leave: (() => void) | undefined
 
   constructor(
     source: Readable,
@@ -59,7 +62,7 @@ class BodyReader<T> implements Watched {
     if (declared !== undefined && declared > bounds.size) this.#refuse(this.#tooLarge())
     else if (declared === undefined || this.#hold(declared)) {
       bounds.watchdog.add(this)
-      source.on('data', this.#onData).on('end', this.#onEnd).on('error', this.#onLost).on('close', this.#onLost)
+      this.#leave = receive(source, this)
     }
   }
 
@@ -68,7 +71,7 @@ class BodyReader<T> implements Watched {
     if (now - this.#startedAt > allowed) this.#refuse(new GatewayError('request_timeout', 'The request body did not arrive in time.'))
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  data(chunk: Buffer): void {
     this.#length += chunk.length
     if (this.#length > this.#bounds.size) return this.#refuse(this.#tooLarge())
     // A body of unknown length takes memory as it grows, twice as much each time.
@@ -77,7 +80,7 @@ class BodyReader<T> implements Watched {
     this.#chunks.push(chunk)
   }
 
-  readonly #onEnd = (): void => {
+  end(): void {
     this.#stop()
     this.#bounds.memory.give(this.#held - this.#length)
     const [first] = this.#chunks
@@ -89,7 +92,9 @@ class BodyReader<T> implements Watched {
     }
   }
 
-  readonly #onLost = (): void => this.#refuse(new GatewayError('client_closed', 'The client left before its request body was complete.'))
+  lost(): void {
+    this.#refuse(new GatewayError('client_closed', 'The client left before its request body was complete.'))
+  }
 
   #hold(bytes: number): boolean {
     if (this.#bounds.memory.take(bytes)) {
@@ -111,7 +116,7 @@ class BodyReader<T> implements Watched {
 
   #stop(): void {
     this.#bounds.watchdog.delete(this)
-    this.#source.off('data', this.#onData).off('end', this.#onEnd).off('error', this.#onLost).off('close', this.#onLost)
+    this.#leave?.()
   }
 
   #tooLarge(): GatewayError {

@@ -10,6 +10,7 @@ import { Server as NetServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Logger } from './log.ts'
+import { Http1Request } from './request-body.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
 import type { Limits, Settings } from './settings.ts'
 
@@ -80,6 +81,7 @@ export class Listener {
     this.#options = options
     const { clientHeader, keepAlive, connections } = options.limits
     const http1Options = {
+      IncomingMessage: Http1Request,
       maxHeaderSize: maxHeadBytes,
       headersTimeout: clientHeader,
       // Bodies have a limit of their own, which grows with what was announced: core/body.ts.

@@ -1,0 +1,102 @@
+// Request bodies past the stream: the same bytes, the same end and the same loss, however they arrive.
+import { once } from 'node:events'
+import t from 'tap'
+import { receive } from '../../core/request-body.ts'
+import type { Incoming } from '../../core/client.ts'
+import { connect } from '../kit/client.ts'
+import { openSession, readHttp2 } from '../kit/http2.ts'
+import { eventually } from '../kit/probe.ts'
+import { runServer } from '../kit/server.ts'
+
+/** Answers with the body it received, and how often the end was told. */
+function echo({ client, body }: Incoming): void {
+  const chunks: Buffer[] = []
+  let ends = 0
+  receive(body, {
+    data: (chunk) => void chunks.push(chunk),
+    end: () => client.reply(200, [], Buffer.from(`${++ends} ${Buffer.concat(chunks).toString()}`)),
+    lost: () => client.cut()
+  })
+}
+
+const declared = (text: string): string => `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${text.length}\r\n\r\n${text}`
+const chunked = (...pieces: string[]): string =>
+  `POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${[...pieces, ''].map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`).join('')}`
+
+t.test('a body arrives whole, in one piece with its head, drop by drop, and behind other requests', async (t) => {
+  const { server, url } = await runServer(t, echo)
+  const client = await connect(t, url)
+  let replies = 0
+  const answers = async (...texts: string[]): Promise<void> => {
+    for (const text of texts) t.equal((await client.reply(replies++)).text, `1 ${text}`)
+  }
+  for (const raw of [declared('hello'), chunked('hel', 'lo'), declared('hello')]) {
+    client.write(raw)
+    await answers('hello')
+  }
+  for (const raw of [declared('hello'), chunked('hel', 'lo')]) {
+    for (const byte of raw) {
+      client.write(byte)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await answers('hello')
+  }
+  client.write(declared('one') + chunked('t', 'wo') + declared('') + declared('three'))
+  await answers('one', 'two', '', 'three')
+  t.equal(server.figures.active, 0)
+  const upload = openSession(t, url).request({ ':path': '/', ':method': 'POST' })
+  upload.end('hello')
+  t.equal((await readHttp2(upload)).body.toString(), '1 hello')
+})
+
+t.test('a client that waits to be asked for its body is, once the body is wanted', async (t) => {
+  const { url } = await runServer(t, (incoming) => setTimeout(() => echo(incoming), 20))
+  const client = await connect(t, url)
+  client.write('POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n')
+  await eventually(() => client.received > 0)
+  t.equal(Buffer.concat(client.reads.map(({ bytes }) => bytes)).toString(), 'HTTP/1.1 100 Continue\r\n\r\n')
+  const reply = await client.write('hello').reply()
+  t.match([reply.text, reply.headers['connection']], ['1 hello', 'keep-alive'])
+})
+
+/** Whether the body is taken in the turn in which its request came, or when some of it waits in the stream already. */
+for (const late of [false, true]) {
+  const turn = late ? 'late' : 'at once'
+  const begin = (taken: (incoming: Incoming) => void) => (incoming: Incoming): void => {
+    if (late) setTimeout(() => taken(incoming), 20)
+    else taken(incoming)
+  }
+
+  t.test(`taken ${turn}: a connection that breaks in mid-body is told of, once`, async (t) => {
+    const heard: string[] = []
+    const sink = { data: (chunk: Buffer) => void heard.push(chunk.toString()), end: () => void heard.push('end'), lost: () => void heard.push('lost') }
+    const { server, url } = await runServer(t, begin(({ body }) => receive(body, sink)))
+    const client = await connect(t, url)
+    client.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello')
+    await eventually(() => heard.length > 0)
+    client.reset()
+    await eventually(() => server.figures.connections.http1 === 0)
+    t.same(heard, ['hello', 'lost'])
+  })
+
+  t.test(`taken ${turn}: what comes after nobody wants it any more is left to the stream`, async (t) => {
+    let heard = ''
+    let leave = (): void => void t.fail('nothing came')
+    let request: Incoming | undefined
+    const { url } = await runServer(t, begin((incoming) => {
+      request = incoming
+      leave = receive(incoming.body, { data: (chunk) => void (heard += chunk.toString()), end: () => t.fail(), lost: () => t.fail() })
+    }))
+    const client = await connect(t, url)
+    client.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello')
+    await eventually(() => heard === 'hello')
+    leave()
+    client.write('world')
+    const rest: Buffer[] = []
+    request!.body.on('data', (chunk: Buffer) => rest.push(chunk))
+    await once(request!.body, 'end')
+    t.same([heard, Buffer.concat(rest).toString()], ['hello', 'world'])
+    request!.client.reply(200, [], Buffer.from('done'))
+    t.equal((await client.reply()).text, 'done')
+  })
+}

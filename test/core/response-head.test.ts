@@ -1,0 +1,31 @@
+// Heads of answers: whatever headers are asked for, what is sent has these and no others.
+import fc from 'fast-check'
+import t from 'tap'
+import { renderHead } from '../../core/response-head.ts'
+
+const framing = 'Content-Length: 0\r\n'
+
+t.test('a head holds what it was given, or is not made', (t) => {
+  const odd = fc.string({ unit: fc.constantFrom('a', 'B', '-', ':', ' ', '\t', '\r', '\n', '\0', 'é', '…', '\x7f') })
+  fc.assert(fc.property(fc.array(fc.tuple(fc.oneof(fc.constantFrom('x-a', 'Connection', 'content-length', 'Te'), odd), odd), { maxLength: 4 }), (headers) => {
+    let head: string
+    try {
+      head = renderHead(200, headers.flat(), framing)
+    } catch (error) {
+      t.ok(error instanceof TypeError)
+      return headers.some(([name, value]) => !/^[a-zA-Z-]+$/.test(name) || /[^\t\x20-\x7e\x80-\xff]/.test(value))
+    }
+    const [status, date, ...rest] = [head.split('\r\n')[0], ...head.split('\r\n').slice(-4)]
+    const written = head.split('\r\n').slice(1, -4)
+    const expected = headers.filter(([name]) => !['connection', 'content-length', 'te'].includes(name.toLowerCase()))
+    return status === 'HTTP/1.1 200 OK' && /^Date: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(date!) &&
+      rest.join('|') === 'Content-Length: 0||' && written.join('\n') === expected.map(([name, value]) => `${name}: ${value}`).join('\n')
+  }), { numRuns: 2000 })
+  t.end()
+})
+
+t.test('statuses that end no answer are refused', (t) => {
+  for (const status of [0, 100, 199, 1000, 200.5, NaN]) t.throws(() => renderHead(status, [], framing), RangeError)
+  t.match(renderHead(599, [], framing), /^HTTP\/1\.1 599 Unknown\r\n/)
+  t.end()
+})
