@@ -13,7 +13,7 @@ import type { Services } from './store/services.ts'
 
 export { GatewayError } from './errors.ts'
 export { formatDollars } from './money.ts'
-export { costOf } from './price.ts'
+export { costOf, rounded } from './price.ts'
 export { noUsage, pricedClasses, promptClasses } from './usage.ts'
 export type { Attempt } from './attempt.ts'
 export type { Channel, Model } from './catalogue.ts'

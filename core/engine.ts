@@ -163,8 +163,8 @@ export class Engine {
     if (encoding !== 'identity') {
       throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding} are not accepted; send them as they are.`)
     }
-    const type = String(headers['content-type'] ?? 'application/json').split(';', 1)[0]!.trim().toLowerCase()
-    if (type !== 'application/json' && !type.endsWith('+json')) {
+    const type = String(headers['content-type'] ?? 'application/json')
+    if (type !== 'application/json' && !isJson(type)) {
       throw new GatewayError('unsupported_media_type', `This endpoint takes application/json, not ${type.slice(0, 100)}.`)
     }
     const declared = headers['content-length']
@@ -174,6 +174,12 @@ export class Engine {
       return exchange.accept(RequestBody.json(bytes))
     })
   }
+}
+
+/** Whether a media type is JSON, whatever its parameters. */
+function isJson(type: string): boolean {
+  const essence = type.split(';', 1)[0]!.trim().toLowerCase()
+  return essence === 'application/json' || essence.endsWith('+json')
 }
 
 /** How it ended, as plugins and records see it. */

@@ -25,6 +25,11 @@ export class Message {
     this.event = event
   }
 
+  /** Whether {@link json} has been asked before, and costs nothing any more. */
+  get parsed(): boolean {
+    return this.#parsed
+  }
+
   /** The payload parsed as JSON, at most once and shared by all stages; undefined when it is not JSON. */
   json(): unknown {
     if (!this.#parsed) {

@@ -46,6 +46,11 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
     const rate = rates[name]
     if (units && rate) sum += BigInt(units) * rate
   }
+  return rounded(sum)
+}
+
+/** An amount of a million times as many units, rounded half up to the nano-dollar. */
+export function rounded(sum: bigint): Nano {
   return (sum + million / 2n) / million
 }
 

@@ -154,7 +154,7 @@ function isSpace(byte: number | undefined): boolean {
 }
 
 function readUsage(message: Payload): ReportedUsage {
-  if (!mentionsUsage(message.data)) return undefined
+  if (!message.parsed && !mentionsUsage(message.data)) return undefined
   const body = asObject(message.json())
   if (!body) return undefined
   // Beside the documented place: a vendor's own object (`x_groq`), or inside the choice.

@@ -6,6 +6,8 @@ export interface Payload {
   readonly data: Buffer
   /** The event's name, empty without one. */
   readonly event: string
+  /** Whether it has been parsed already. */
+  readonly parsed: boolean
   json(): unknown
 }
 

@@ -1,5 +1,5 @@
 // The most a request can cost: what is held of every budget before it goes upstream.
-import { costOf, noUsage, promptClasses } from '../../core/contract.ts'
+import { promptClasses, rounded } from '../../core/contract.ts'
 import type { Model } from '../../core/contract.ts'
 import type { RequestBody } from '../../core/body.ts'
 import type { Price, Rates } from '../../core/price.ts'
@@ -12,9 +12,12 @@ const outputClasses = ['output', 'audio_output', 'image_output'] as const
 interface Bracket {
   above: number
   upTo: number
-  /** The dearest class that a token of the input, or of the output, can turn out to be. */
-  input: PricedClass
-  output: PricedClass
+  /** Of a million tokens of the input, or of the output, in the dearest class that they can turn out to be. */
+  input: bigint
+  output: bigint
+  /** Of a million calls, and of a million pictures. */
+  request: bigint
+  image: bigint
 }
 
 /** What a model costs at most while one of its prices is in force, worked out once per generation. */
@@ -79,12 +82,13 @@ export function within(left: bigint | undefined, bound: Bound, terms: Terms): Bo
  * The dearest that a prompt of at most `input` tokens can come to: a shorter one may fall into a bracket that costs more.
  * The same arithmetic as the settlement's, so that what stays within the bound never costs more than it.
  */
-function amountOf({ price, brackets }: Terms, input: number, output: number, count: number): bigint {
+function amountOf({ brackets }: Terms, input: number, output: number, count: number): bigint {
+  const answered = BigInt(output * count)
+  const images = BigInt(count)
   let most = 0n
   for (const bracket of brackets) {
     if (input <= bracket.above) break
-    const units = { ...noUsage, [bracket.input]: Math.min(input, bracket.upTo), [bracket.output]: output * count, request: 1, image: count }
-    const amount = costOf(units, price)
+    const amount = rounded(BigInt(Math.min(input, bracket.upTo)) * bracket.input + answered * bracket.output + bracket.request + images * bracket.image)
     if (amount > most) most = amount
   }
   return most
@@ -93,11 +97,15 @@ function amountOf({ price, brackets }: Terms, input: number, output: number, cou
 function bracketsOf({ perMillion, tiers = [] }: Price): Bracket[] {
   const steps = [{ above: -1, perMillion }, ...tiers]
   return steps.map(({ above, perMillion: rates }, index) => ({
-    above, upTo: steps[index + 1]?.above ?? Infinity, input: dearest(rates, promptClasses), output: dearest(rates, outputClasses)
+    above,
+    upTo: steps[index + 1]?.above ?? Infinity,
+    input: dearest(rates, promptClasses),
+    output: dearest(rates, outputClasses),
+    request: rates.request ?? 0n,
+    image: rates.image ?? 0n
   }))
 }
 
-function dearest(rates: Rates, classes: readonly PricedClass[]): PricedClass {
-  const rate = (name: PricedClass): bigint => rates[name] ?? 0n
-  return classes.reduce((best, name) => (rate(name) > rate(best) ? name : best))
+function dearest(rates: Rates, classes: readonly PricedClass[]): bigint {
+  return classes.reduce((most, name) => ((rates[name] ?? 0n) > most ? rates[name]! : most), 0n)
 }

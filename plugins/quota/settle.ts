@@ -61,8 +61,8 @@ function costsOf(exchange: Exchange, attempts: readonly Attempt[], price: Price)
 
 /** The price applied. A call is a unit of its own where the price has one for it. */
 function priced(exchange: Exchange, { usage, source }: MeteredUsage, price: Price): Priced {
-  const call = price.perMillion.request === undefined ? {} : { request: 1 }
-  const units = { ...usage, ...call }
+  const call = price.perMillion.request === undefined ? undefined : { request: 1 }
+  const units = call ? { ...usage, ...call } : usage
   const amount = costOf(units, price)
   if (amount <= incredible) return { usage: units, amount, source }
   exchange.log.error('an upstream reported a usage that can not be true: the prompt is charged instead', { usage })
