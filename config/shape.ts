@@ -50,7 +50,7 @@ const storeShape = {
   properties: {
     sqlite: {
       type: 'string', minLength: 1, default: './data/sluice.db',
-      description: 'Database file, relative to this file; made when missing.'
+      description: 'Database file, relative to this file; made when missing, with its lock and its commit log beside it.'
     },
     durability: {
       type: 'string', enum: ['power', 'process'], default: 'power',

@@ -1,8 +1,8 @@
-// One commit's worth of changes, in the flat form that crosses to the writer thread: arrays of values, not objects per row.
+// One commit's worth of changes, in a flat form: arrays of values, not objects per row.
 import type { RequestRecord } from './requests.ts'
 import type { Value } from './sqlite.ts'
 
-/** A unit of durability: all of it is committed, or none. Applied in the order of the fields. */
+/** A unit of durability: all of it is on disk, or none. Applied in the order of the fields. */
 export interface Batch {
   /** From 1 within a boot, without gaps: a batch that may have been committed is recognised by it. */
   number: number

@@ -52,11 +52,9 @@ export class Book implements Ledger {
     purse.hold(amount)
     const hold = new Hold(request, purse, draft.durable, this)
     this.#live.set(name, hold)
-    this.#writer.exchanges++
     draft.opened.push(hold)
     draft.count()
     this.#writer.wake()
-    this.#writer.wakeLater()
     return hold
   }
 
@@ -97,11 +95,9 @@ export class Book implements Ledger {
   end(hold: Hold, amount: bigint): Promise<void> {
     const { draft } = this.#writer
     hold.purse.post(hold.amount, amount)
-    this.#writer.exchanges--
     draft.ended.push(hold)
     draft.count()
     this.#writer.wake()
-    this.#writer.wakeLater()
     return draft.durable
   }
 

@@ -1,4 +1,4 @@
-// Applies batches to the database, each in one transaction. Runs in the writer thread.
+// Applies batches to the database, a run of them in one transaction. Runs in the writer thread.
 import { entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { entryHash, entryWidth } from './journal.ts'
@@ -21,6 +21,8 @@ export interface Head {
 }
 
 const fields = ['tenant', 'key', 'model'] as const
+
+const [dispatchedColumn, channelColumn, deliveredColumn] = (['dispatched', 'channel', 'delivered_units'] as const).map((name) => holdColumns.indexOf(name)) as [number, number, number]
 
 /** The statements of one connection. After any error the connection is to be closed: nothing here can be relied on. */
 export class Committer {
@@ -54,18 +56,26 @@ export class Committer {
     })
   }
 
-  /** Commits a batch; when it throws, nothing of it is stored, unless the error came from the commit itself. */
-  apply(batch: Batch): void {
-    const { boot, balancedBatch, balancedSeq } = this.#head
+  /** Commits batches that follow each other; when it throws, nothing of them is stored, unless the error came from the commit itself. */
+  apply(batches: readonly Batch[]): void {
     this.#commit(() => {
-      forEach(batch.prices, 2, this.#sql.price)
-      this.#balances(batch.moves, batch.limits)
-      this.#holds(batch, boot)
-      const { seq, hash } = this.#journal(batch.entries)
-      this.#records(batch)
-      forEach(batch.keys, keyColumns.length, this.#sql.key)
-      const { number } = batch
-      return { boot, batch: number, seq, hash, ...(batch.balanced ? { balancedBatch: number, balancedSeq: seq } : { balancedBatch, balancedSeq }) }
+      const head = { ...this.#head }
+      const holds = new Map<number, Value[] | undefined>()
+      for (const batch of batches) {
+        forEach(batch.prices, 2, this.#sql.price)
+        this.#balances(batch.moves, batch.limits)
+        this.#holds(batch, holds)
+        this.#journal(batch.entries, head)
+        this.#records(batch)
+        forEach(batch.keys, keyColumns.length, this.#sql.key)
+        head.batch = batch.number
+        if (batch.balanced) [head.balancedBatch, head.balancedSeq] = [batch.number, head.seq]
+      }
+      for (const [id, row] of holds) {
+        if (row) this.#sql.open.run(...row, head.boot)
+        else this.#sql.close.run(id)
+      }
+      return head
     })
   }
 
@@ -86,24 +96,28 @@ export class Committer {
     forEach(limits, 3, limit)
   }
 
-  #holds({ opened, touched, closed }: Batch, boot: number): void {
-    const { open, touch, close } = this.#sql
-    forEach(touched, 3, touch)
-    for (let i = 0; i < opened.length; i += holdColumns.length) open.run(...opened.slice(i, i + holdColumns.length), boot)
-    for (const id of closed) close.run(id)
+  /** Gathers what becomes of the rows, by id: most holds end in the run in which they began, and never have one. */
+  #holds({ opened, touched, closed }: Batch, rows: Map<number, Value[] | undefined>): void {
+    for (let i = 0; i < touched.length; i += 3) {
+      const [channel, delivered, id] = [touched[i]!, touched[i + 1]!, touched[i + 2]!]
+      const row = rows.get(id as number)
+      if (row) [row[dispatchedColumn], row[channelColumn], row[deliveredColumn]] = [channel === null ? 0 : 1, channel, delivered]
+      else this.#sql.touch.run(channel, delivered, id)
+    }
+    for (let i = 0; i < opened.length; i += holdColumns.length) rows.set(opened[i] as number, opened.slice(i, i + holdColumns.length))
+    for (const id of closed) rows.set(id, undefined)
   }
 
-  #journal(entries: readonly Value[]): { seq: number; hash: string } {
-    let { boot, seq, hash } = this.#head
-    let previous = Buffer.from(hash, 'hex')
+  /** Adds the rows, and moves the head with them. */
+  #journal(entries: readonly Value[], head: Head): void {
+    let previous = Buffer.from(head.hash, 'hex')
     for (let i = 0; i < entries.length; i += entryWidth) {
-      seq++
-      hash = entryHash(hash, seq, boot, entries, i)
-      const bytes = Buffer.from(hash, 'hex')
-      this.#sql.entry.run(...entries.slice(i, i + entryWidth), seq, boot, previous, bytes)
+      head.seq++
+      head.hash = entryHash(head.hash, head.seq, head.boot, entries, i)
+      const bytes = Buffer.from(head.hash, 'hex')
+      this.#sql.entry.run(...entries.slice(i, i + entryWidth), head.seq, head.boot, previous, bytes)
       previous = bytes
     }
-    return { seq, hash }
   }
 
   #records({ records, written }: Batch): void {

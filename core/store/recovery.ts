@@ -81,7 +81,7 @@ export function recover(committer: Committer, written: number): number {
     const moves = new Moves()
     for (const row of rows) end(row, batch, moves)
     batch.moves = moves.flat()
-    committer.apply(batch)
+    committer.apply([batch])
     ended += rows.length
   }
 }

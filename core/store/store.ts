@@ -1,4 +1,4 @@
-// The embedded store: everything in one SQLite file, for one process.
+// The embedded store: a commit log and one SQLite file, for one process.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -21,8 +21,6 @@ export interface StoreOptions {
   durability: Durability
   /** The clock, for tests. */
   now?: () => number
-  /** Milliseconds between the starts of two batches while many exchanges are open; 0 commits as fast as the disk can. */
-  spacing?: number
 }
 
 /** An open store; the process's only one on its file. */
@@ -30,6 +28,8 @@ export interface Store {
   readonly keys: KeyStore
   readonly ledger: Ledger
   readonly requests: RequestLog
+  /** Resolves when the database holds all that was taken until now, or the disk fails; it follows within a quarter second by itself. */
+  flush(): Promise<void>
   /** A fresh reading, cheap enough for every scrape. */
   health(): StoreHealth
   /** Commits everything and gives the file up. The last call on a store; reservations that are open are ended at the next start. */
@@ -40,10 +40,10 @@ export interface Store {
  * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
  * @throws Error when another process has the file, a newer version wrote it, or it can not be read
  */
-export async function openStore({ file, durability, now = Date.now, spacing = 3 }: StoreOptions): Promise<Store> {
+export async function openStore({ file, durability, now = Date.now }: StoreOptions): Promise<Store> {
   const path = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const lock = lockDatabase(path)
-  const opened = await Writer.open(path, durability, { now, spacing }).catch((error: unknown) => {
+  const opened = await Writer.open(path, durability, now).catch((error: unknown) => {
     lock.release()
     throw error
   })
@@ -56,6 +56,7 @@ export async function openStore({ file, durability, now = Date.now, spacing = 3 
     ledger,
     requests,
     keys: new KeyRing(writer, snapshot.keys, now),
+    flush: () => writer.flushed(),
     health: () => writer.report(),
     async close() {
       try {

@@ -1,8 +1,12 @@
-// The writer thread: owns the one connection that writes. Commits a batch per message and answers each with one message.
+// The writer thread: owns the one connection that writes. Applies the commit log to the database, a segment per message.
+import { closeSync, ftruncateSync, openSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Batch } from './batch.ts'
-import { Committer, readHead } from './committer.ts'
 import { entryColumns } from './batch.ts'
+import type { Batch } from './batch.ts'
+import { segmentPaths } from './commit-log.ts'
+import type { Handed } from './commit-log.ts'
+import { Committer, readHead } from './committer.ts'
+import { readFrames } from './frame.ts'
 import { entryHash } from './journal.ts'
 import { missingMoves, recover } from './recovery.ts'
 import { migrate } from './schema.ts'
@@ -34,31 +38,40 @@ export interface Snapshot {
   keys: Record<string, Value>[]
 }
 
+/** What the thread is asked: to apply a segment, or to close the database and end. */
+export type WriterRequest = Handed | 'close'
+
 /** What the thread says. */
 export type WriterMessage =
   | { kind: 'open'; snapshot: Snapshot }
-  /** Nothing of the batch counts as stored: it is to be sent again. */
+  /** Nothing of the segment counts as applied: it is to be sent again. */
   | { kind: 'failed'; error: string }
-  | { kind: 'committed'; seconds: number }
-  | { kind: 'closed' }
+  | { kind: 'applied'; seconds: number }
+
+/** Values in the rows of a transaction, about: memory is bounded however long the database could not be written. */
+const transactionValues = 250_000
+/** A segment that grew beyond this gives its room back. */
+const keptBytes = 16 * 1024 * 1024
 
 const port = parentPort!
 const options = workerData as WriterOptions
 let boot = options.boot
 let committer: Committer | undefined
 
-port.on('message', (batch: Batch | 'close') => {
-  if (batch === 'close') {
+port.on('message', (request: WriterRequest) => {
+  if (request === 'close') {
     committer?.database.close()
-    say({ kind: 'closed' })
     port.close()
     return
   }
   const began = performance.now()
   try {
     committer ??= reopen()
-    if (committer.head.batch < batch.number) committer.apply(batch)
-    say({ kind: 'committed', seconds: (performance.now() - began) / 1000 })
+    applySegment(committer, request.fd)
+    if (committer.head.batch < request.last) {
+      throw new Error(`${request.path} is damaged: it ends with batch ${committer.head.batch} instead of ${request.last}`)
+    }
+    say({ kind: 'applied', seconds: (performance.now() - began) / 1000 })
   } catch (error) {
     abandon()
     say({ kind: 'failed', error: String(error) })
@@ -80,6 +93,7 @@ function start(): Snapshot {
   const database = openDatabase(options.file, options.durability)
   migrate(database, options.file)
   committer = new Committer(database)
+  replay(committer)
   committer.boot(missingMoves(committer))
   boot = committer.head.boot
   const all = (sql: string, ...values: Value[]): Record<string, Value>[] => {
@@ -100,6 +114,41 @@ function start(): Snapshot {
     prices: all('SELECT * FROM price'),
     keys: all('SELECT * FROM key ORDER BY created, name')
   }
+}
+
+/** What an earlier process acknowledged and had not applied. The segments took turns, so one of them goes on where the other ends. */
+function replay(committer: Committer): void {
+  for (let before = -1; before < committer.head.batch; ) {
+    before = committer.head.batch
+    for (const path of segmentPaths(options.file)) {
+      const fd = openSync(path, 'a+', 0o600)
+      try {
+        applySegment(committer, fd)
+      } finally {
+        closeSync(fd)
+      }
+    }
+  }
+}
+
+/** Applies the batches of a segment that follow the last one applied. */
+function applySegment(committer: Committer, fd: number): void {
+  let length = 0
+  let batches: Batch[] = []
+  let values = 0
+  for (const { batch, bytes } of readFrames(fd, committer.head.boot, committer.head.batch)) {
+    // A gap: the frames are those of another history of this database, which was brought back from a copy.
+    if (batch.number !== committer.head.batch + batches.length + 1) break
+    batches.push(batch)
+    length += bytes
+    values += batch.entries.length + batch.opened.length
+    if (values < transactionValues) continue
+    committer.apply(batches)
+    batches = []
+    values = 0
+  }
+  if (batches.length > 0) committer.apply(batches)
+  if (length > keptBytes) ftruncateSync(fd, 0)
 }
 
 /**

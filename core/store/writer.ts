@@ -1,9 +1,12 @@
-// The main thread's side of the writer: gathers operations into batches, has one under way at a time, and outlasts disk failures.
+// Makes operations durable: gathers them into batches, has one on its way to the commit log at a time, and outlasts disk failures.
 import { once } from 'node:events'
 import type { Worker } from 'node:worker_threads'
 import { GatewayError } from '../errors.ts'
+import { Applier } from './applier.ts'
 import type { Batch } from './batch.ts'
+import { CommitLog } from './commit-log.ts'
 import { Draft } from './draft.ts'
+import { encodeFrame } from './frame.ts'
 import type { Hold } from './hold.ts'
 import { Slots } from './slots.ts'
 import type { Durability } from './sqlite.ts'
@@ -12,21 +15,28 @@ import type { Snapshot, WriterMessage, WriterOptions } from './writer-thread.ts'
 
 /** What operators see of a store. Counters only grow. */
 export interface StoreHealth {
-  /** False while the disk fails: new reservations are refused. */
+  /** False while new reservations are refused: the commit log can not be written, or too much in it waits for the database. */
   healthy: boolean
   /** Of the last failure; stays after it was healed. */
   lastError: string | undefined
+  /** Writes to the commit log, or to the database, that failed. */
   failures: number
+  /** Writes to the commit log. */
   commits: number
   /** Operations committed, and how many were in the last batch. */
   operations: number
   lastBatch: number
-  /** Spent by the writer thread in commits, and in the last one. */
+  /** From handing a batch to the kernel until it was on disk, in sum and the last one. */
   commitSeconds: number
   lastCommitSeconds: number
   /** Operations not on disk yet, and about how many bytes they hold. */
   queued: number
   queuedBytes: number
+  /** Transactions of the database, and the time that the writer thread spent in them. */
+  applies: number
+  applySeconds: number
+  /** Bytes on disk in the commit log that are not in the database yet. */
+  unappliedBytes: number
   /** Request records that were not kept, because the disk failed or was too slow. */
   droppedRecords: number
   /** Holds that a crash had left open and that were ended at start. */
@@ -36,82 +46,100 @@ export interface StoreHealth {
 /** Reservations are refused above this many operations, or bytes, that wait for the batch after the one under way. */
 const queueLimit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
 
-/** This many open exchanges make a batch wait for company. */
-const crowd = 8
+/** And above so many bytes in the commit log: the database has not been written for minutes. */
+const logLimit = 256 * 1024 * 1024
 
-/** Milliseconds. */
+/** Milliseconds until a failed write to the log is repeated: the first time, and the longest. */
 const firstRetry = 50
 const lastRetry = 1000
 /** How long a failing disk is waited for before those who wait for durability are told; shorter failures go unnoticed. */
 const patience = 2000
-/** How long what is not urgent waits: balances, which the journal implies, and how far streams have come. */
-const laziness = 1000
+/** How far the database may be behind the commit log. */
+const laziness = 250
 /** How long closing waits for a disk that fails. */
 const farewell = 5000
 
-/** A writer's clock and pace. */
-export interface WriterTiming {
-  now: () => number
-  /**
-   * A commit costs some 200 µs of CPU whatever is in it. So while many exchanges are open, which may join it, a batch starts
-   * this many milliseconds after the last one did; after a pause, and while there is no crowd, it starts at once.
-   */
-  spacing: number
+interface Flight {
+  draft: Draft
+  number: number
+  frame: Buffer
+  /** It carries the balances, and closes its segment of the log. */
+  turns: boolean
+  began: number
 }
 
-/** The queue of one store. Nothing is acknowledged before it is committed, and nothing that was taken is given up. */
+/** The queue of one store. Nothing is acknowledged before it is on disk, and nothing that was taken is given up. */
 export class Writer {
   readonly health: StoreHealth = {
     healthy: true, lastError: undefined, failures: 0, commits: 0, operations: 0, lastBatch: 0, commitSeconds: 0, lastCommitSeconds: 0,
-    queued: 0, queuedBytes: 0, droppedRecords: 0, recovered: 0
+    queued: 0, queuedBytes: 0, applies: 0, applySeconds: 0, unappliedBytes: 0, droppedRecords: 0, recovered: 0
   }
-  /** Exchanges with money held, counted by the book: those who may join a batch. */
-  exchanges = 0
   /** Told of the holds whose end has become durable. */
   onEnded: (ended: readonly Hold[]) => void = () => {}
-  /** Asked to add the balances to a batch, with the first one and then about once a second. */
+  /** Asked to add the balances to a batch, several times a second. */
   onBalance: (batch: Batch) => void = () => {}
-  readonly #options: WriterOptions
+  readonly #file: string
   readonly #now: () => number
-  readonly #spacing: number
-  #thread: Worker | undefined
+  readonly #boot: number
+  readonly #log: CommitLog
+  readonly #applier: Applier
   #draft = new Draft()
-  #flight: { draft: Draft; batch: Batch } | undefined
+  #flight: Flight | undefined
   readonly #slots: Slots
   #number: number
   #written: number
   #awake = false
-  /** When the last batch left, by `performance.now()`. */
-  #left = 0
   #later: NodeJS.Timeout | undefined
-  /** The next batch carries the balances. */
+  /** The next batch closes its segment. */
   #due = false
-  #retry: NodeJS.Timeout | undefined
+  /** The segment that is written to is to be applied. */
+  #full = false
   #retryDelay = firstRetry
+  #retry: NodeJS.Timeout | undefined
   #failingSince: number | undefined
   #closing = false
   #closed = false
 
-  private constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, { now, spacing }: WriterTiming) {
-    this.#options = { ...options, boot: snapshot.boot }
+  private constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, now: () => number) {
+    this.#file = options.file
     this.#now = now
-    this.#spacing = spacing
+    this.#boot = snapshot.boot
     this.#slots = new Slots(snapshot.lastHold)
     this.#number = snapshot.batch
     this.#written = snapshot.written
     this.health.recovered = snapshot.recovered
-    this.#listen(thread)
+    this.#log = new CommitLog(options.file, options.durability)
+    const { health } = this
+    this.#applier = new Applier(thread, options, snapshot, this.#log, {
+      applied: (seconds) => {
+        health.applies++
+        health.applySeconds += seconds
+        this.#hand()
+      },
+      failed: (error) => {
+        health.failures++
+        health.lastError = error
+      }
+    })
   }
 
   /**
-   * Starts the thread, which opens the file, brings its schema up to date and ends what a crash left open.
+   * Starts the thread, which opens the file, brings its schema up to date, applies what the commit log still has and ends
+   * what a crash left open.
    * @throws Error when the file can not be opened or was written by a newer version
    */
-  static async open(file: string, durability: Durability, timing: WriterTiming): Promise<{ writer: Writer; snapshot: Snapshot }> {
-    const options: WriterOptions = { file, durability, now: timing.now(), boot: undefined }
+  static async open(file: string, durability: Durability, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
+    const options: WriterOptions = { file, durability, now: now(), boot: undefined }
     const thread = startThread('writer-thread', options)
     const [message] = (await once(thread, 'message')) as [WriterMessage]
-    if (message.kind === 'open') return { writer: new Writer(thread, options, message.snapshot, timing), snapshot: message.snapshot }
+    if (message.kind === 'open') {
+      try {
+        return { writer: new Writer(thread, options, message.snapshot, now), snapshot: message.snapshot }
+      } catch (error) {
+        await thread.terminate()
+        throw error
+      }
+    }
     await thread.terminate()
     throw new Error(message.kind === 'failed' ? message.error : message.kind)
   }
@@ -132,65 +160,63 @@ export class Writer {
 
   /** No new work is taken. */
   get full(): boolean {
-    return this.#closing || !this.health.healthy || this.#draft.ops >= queueLimit.ops || this.#draft.bytes >= queueLimit.bytes
+    return this.#closing || !this.health.healthy || this.#draft.ops >= queueLimit.ops || this.#draft.bytes >= queueLimit.bytes || this.#log.bytes >= logLimit
   }
 
-  /** Sends the draft at the end of this turn of the loop, or as soon as the batch under way is committed, or its time has come. */
+  /** Sends the draft at the end of this turn of the loop, or as soon as the batch under way is on disk. */
   wake(): void {
     if (this.#awake || this.#flight) return
     this.#awake = true
-    const wait = this.exchanges < crowd ? 0 : this.#left + this.#spacing - performance.now()
-    if (wait > 0) setTimeout(this.#cut, wait)
-    else setImmediate(this.#cut)
+    setImmediate(this.#cut)
   }
 
-  /** Sends the draft and the balances within a second or so. */
+  /** Sends the draft and brings the database up to it within a quarter second or so. */
   wakeLater(): void {
-    this.#later ??= setTimeout(() => {
-      this.#due = true
-      this.wake()
-    }, laziness).unref()
+    this.#later ??= setTimeout(() => this.#turn(), laziness).unref()
   }
 
-  /** Resolves when all that was gathered until now is on disk. */
+  /** Resolves when all that was gathered until now is in the database, or the disk fails. */
   flushed(): Promise<void> {
-    if (this.#draft.ops > 0 || this.#due) {
-      this.wake()
-      return this.#draft.durable
-    }
-    return this.#flight?.draft.durable ?? Promise.resolve()
+    if (this.#draft.ops === 0 && !this.#flight && !this.#due && this.#applier.applied === this.#number) return Promise.resolve()
+    this.#turn()
+    return this.#applier.reached(this.#number + 1)
   }
 
   /** Counters, with the queue as it is now. */
   report(): StoreHealth {
+    const { health } = this
     const flight = this.#flight?.draft
-    return { ...this.health, queued: this.#draft.ops + (flight?.ops ?? 0), queuedBytes: this.#draft.bytes + (flight?.bytes ?? 0) }
+    return {
+      ...health,
+      healthy: health.healthy && this.#log.bytes < logLimit,
+      queued: this.#draft.ops + (flight?.ops ?? 0),
+      queuedBytes: this.#draft.bytes + (flight?.bytes ?? 0),
+      unappliedBytes: this.#log.bytes
+    }
   }
 
   /**
-   * Commits what is left and ends the thread. Nothing may be queued after it.
-   * @throws Error when the disk fails for so long that what is left had to be given up
+   * Writes what is left and ends the thread. Nothing may be queued after it. What could not be applied to the database
+   * stays in the commit log for the next start.
+   * @throws Error when the log could not be written for so long that what is left had to be given up
    */
   async close(): Promise<void> {
     this.#closing = true
-    this.#due = true
-    this.wake()
-    let lost = 0
-    while (this.#draft.ops > 0 || this.#due || this.#flight) {
-      await this.flushed().catch(() => {})
-      if (this.#failingSince === undefined || performance.now() - this.#failingSince < farewell) continue
-      lost = this.report().queued
-      break
+    const began = performance.now()
+    for (;;) {
+      const done = this.flushed()
+      await done
+      const behind = this.#draft.ops > 0 || this.#flight !== undefined || this.#applier.applied < this.#number
+      if (!behind || performance.now() - began > farewell) break
     }
     this.#closed = true
+    this.#closed = true
+    const lost = this.#failingSince === undefined ? 0 : this.report().queued
     clearTimeout(this.#later)
     clearTimeout(this.#retry)
-    if (this.#thread) {
-      const gone = once(this.#thread, 'exit')
-      this.#thread.postMessage('close')
-      await gone
-    }
-    if (lost > 0) throw new Error(`${this.#options.file} could not be written, ${lost} operations are lost: ${this.health.lastError}`)
+    await this.#applier.close()
+    this.#log.close()
+    if (lost > 0) throw new Error(`${this.#file} could not be written, ${lost} operations are lost: ${this.health.lastError}`)
   }
 
   readonly #cut = (): void => {
@@ -201,10 +227,16 @@ export class Writer {
     this.#draft = new Draft()
     this.#written = Math.max(this.#written, this.#now())
     const batch = draft.seal(++this.#number, this.#written, this.#slots)
-    if (this.#due) this.#balance(batch)
-    this.#flight = { draft, batch }
-    this.#left = performance.now()
+    const turns = this.#due
+    if (turns) this.#balance(batch)
+    this.#flight = { draft, number: batch.number, frame: encodeFrame(batch, this.#boot), turns, began: performance.now() }
     this.#send()
+  }
+
+  /** The next batch carries the balances and is the last of its segment. */
+  #turn(): void {
+    this.#due = true
+    this.wake()
   }
 
   #balance(batch: Batch): void {
@@ -214,29 +246,27 @@ export class Writer {
     this.#later = undefined
   }
 
+  /** A segment may change hands only between two writes to it. */
+  #hand(): void {
+    if (!this.#full || this.#flight || !this.#applier.idle) return
+    this.#full = false
+    this.#applier.hand()
+  }
+
   #send(): void {
-    this.#thread ??= this.#listen(startThread('writer-thread', this.#options))
-    this.#thread.postMessage(this.#flight!.batch)
+    const { frame, number } = this.#flight!
+    this.#log.append(frame, number, this.#appended)
   }
 
-  #listen(thread: Worker): Worker {
-    this.#thread = thread
-    thread.on('message', (message: WriterMessage) => {
-      if (message.kind === 'committed') this.#committed(message.seconds)
-      else if (message.kind === 'failed') this.#failed(message.error)
-    })
-    let reason = 'the writer thread ended'
-    thread.on('error', (error) => void (reason = String(error)))
-    thread.on('exit', () => {
-      this.#thread = undefined
-      if (this.#flight && !this.#retry && !this.#closed) this.#failed(reason)
-    })
-    return thread
+  readonly #appended = (error: Error | null): void => {
+    if (error) this.#failed(error.message)
+    else this.#committed()
   }
 
-  #committed(seconds: number): void {
-    const { draft } = this.#flight!
+  #committed(): void {
+    const { draft, began, turns } = this.#flight!
     const { health } = this
+    const seconds = (performance.now() - began) / 1000
     this.#flight = undefined
     this.#failingSince = undefined
     this.#retryDelay = firstRetry
@@ -248,6 +278,9 @@ export class Writer {
     health.lastCommitSeconds = seconds
     draft.resolve()
     this.onEnded(draft.ended)
+    if (turns) this.#full = true
+    else this.wakeLater()
+    this.#hand()
     if (this.#draft.ops > 0 || this.#due) this.wake()
   }
 
@@ -261,10 +294,9 @@ export class Writer {
       this.#flight!.draft.disappoint(unavailable(error))
       this.#draft.disappoint(unavailable(error))
     }
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined
-      this.#send()
-    }, this.#retryDelay)
+    this.#applier.release()
+    if (this.#closed) return
+    this.#retry = setTimeout(() => this.#send(), this.#retryDelay)
     this.#retryDelay = Math.min(this.#retryDelay * 2, lastRetry)
   }
 }

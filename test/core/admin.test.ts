@@ -1,9 +1,9 @@
 // The operator's listener: health, who may come in, and every resource, on a whole gateway.
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import type { Test } from 'tap'
 import { guardFor } from '../../core/admin/guard.ts'
@@ -155,11 +155,15 @@ t.test('readiness turns while the gateway drains, and the admin API answers unti
 })
 
 t.test('readiness turns while the disk takes no commits, keys are refused then, and all is well afterwards', async (t) => {
-  const local = await gateway(t, { tenants: tree })
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'sluice.db')
+  symlinkSync('/dev/full', `${file}.log1`)
+  const local = await gateway(t, { tenants: tree, store: { sqlite: file, durability: 'process' } })
   const admin = adminOf(t, local)
-  const other = new DatabaseSync(join(local.file, '..', 'sluice.db'))
-  t.teardown(() => other.close())
-  other.exec('BEGIN IMMEDIATE')
+  await local.chat()
+  // From here on the other half of the commit log is written, which is full.
+  await admin('GET', '/admin/v1/requests')
   const waiting = local.chat()
   await eventually(async () => (await admin('GET', '/readyz')).status === 503, 8000)
   const ready = await admin('GET', '/readyz')
@@ -168,7 +172,7 @@ t.test('readiness turns while the disk takes no commits, keys are refused then, 
   const refused = await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })
   t.match(refusal(refused), { status: '503', code: 'billing_unavailable' })
   t.equal(refused.headers['retry-after'], '1')
-  other.exec('ROLLBACK')
+  rmSync(`${file}.log1`)
   await eventually(async () => (await admin('GET', '/readyz')).status === 200, 8000)
   await waiting
   t.equal((await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })).status, 201)
@@ -372,7 +376,7 @@ t.test('a key works from the moment it is made until it is revoked, and its secr
   const list = await admin('GET', '/admin/v1/keys')
   t.match(list.json(), { data: [shown, { name: 'test', source: 'file', state: 'active', hint: null, created: null }].sort((a, b) => (a.name < b.name ? -1 : 1)), next: null })
   t.notOk(list.text.includes(key.slice(8, 40)))
-  for (const file of ['sluice.db', 'sluice.db-wal']) t.notOk(readFileSync(join(local.file, '..', file)).includes(key.slice(8, 40)), `${file} has only its digest`)
+  for (const file of ['sluice.db', 'sluice.db-wal', 'sluice.db.log0', 'sluice.db.log1']) t.notOk(readFileSync(join(local.file, '..', file)).includes(key.slice(8, 40)), `${file} has only its digest`)
 
   const path = `/admin/v1/keys/${encodeURIComponent(request.name)}`
   const revoked = await admin('DELETE', path)

@@ -7,9 +7,15 @@ import type { Running } from './process.ts'
 import { endings, journal, prices, rows } from './rig.ts'
 import type { Entry, Seen } from './rig.ts'
 
-/** Waits until nothing runs. */
+/** Waits until nothing runs, and the database has all that ran. */
 export async function quiet(t: Test, running: Pick<Running, 'adminUrl'>): Promise<void> {
   await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 10_000)
+  await applied(running)
+}
+
+/** A listing shows all that came before it, so it waits until the database does. */
+export async function applied({ adminUrl }: Pick<Running, 'adminUrl'>): Promise<void> {
+  await (await fetch(`${adminUrl}/admin/v1/requests?limit=1`)).arrayBuffer()
 }
 
 /** The problems: an end that was seen and is not charged as the upstream counted, a byte that was seen and is in no book, two ends of one. */

@@ -7,7 +7,8 @@ import { connect } from '../kit/client.ts'
 import { gateway } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { nanoCost } from '../kit/oracle.ts'
-import { eventually, figures } from '../kit/probe.ts'
+import { eventually } from '../kit/probe.ts'
+import { quiet } from './audit.ts'
 import { PlannedUpstream } from './planned.ts'
 import type { Plan } from './planned.ts'
 import { ask, bodyOf, configOf, endings, folder, journal, key, prices, secretOf } from './rig.ts'
@@ -115,9 +116,9 @@ async function open(t: Test, limits: More): Promise<Bench> {
   return { upstreams, file, running: await gateway(t, JSON.stringify(config)) }
 }
 
-/** Waits until nothing runs, then checks that nothing is held. */
-async function quiet(t: Test, { running }: Bench, title: string): Promise<void> {
-  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 5000)
+/** Waits until nothing runs and the database has all that ran, then checks that nothing is held. */
+async function settled(t: Test, { running }: Bench, title: string): Promise<void> {
+  await quiet(t, running)
   const { data } = await running.admin('/admin/v1/balances?limit=1000')
   t.same(data.filter((balance: any) => balance.pending_nano !== '0'), [], `${title}: nothing is held`)
 }
@@ -142,15 +143,14 @@ for (const [name, limits, exits] of groups) {
     const bench = await open(t, limits)
     const { running, upstreams, file } = bench
     await ask(running.url, { id: 'uses up the rate', units, words: 1 }, { key: 'slow' })
-    await quiet(t, bench, 'before')
+    await settled(t, bench, 'before')
     let ended = 1
     for (const [title, exit] of Object.entries(exits)) {
       const plan: Plan = { id: title, units, words: 20, ...exit.plan }
       const before = journal(file).length
       const leave = exit.leaves && eventually(() => upstreams[0]!.seen.has(title), 5000)
       const seen = await ask(running.url, plan, { ...exit.asking, ...(leave && { leave }) })
-      await quiet(t, bench, title)
-      // Waits for what is not on disk yet: a refusal does not.
+      await settled(t, bench, title)
       const [record] = (await running.admin('/admin/v1/requests?limit=1')).data
       const entries = journal(file).slice(before)
       checkEnd(t, title, exit, entries)
@@ -163,7 +163,7 @@ for (const [name, limits, exits] of groups) {
         const next = await ask(running.url, { id: `after ${title}`, units, words: 1 })
         t.equal(next.status, 200, `${title}: its slot is free`)
         ended++
-        await quiet(t, bench, `after ${title}`)
+        await settled(t, bench, `after ${title}`)
       }
     }
     await running.gateway.close()
@@ -183,7 +183,7 @@ t.test('a client that reads nothing is cut, and charged for what was delivered',
   const headers = { authorization: `Bearer ${secretOf('test')}` }
   client.send({ path: '/v1/chat/completions', headers, body: bodyOf(plan, stream) })
   await eventually(() => bench.upstreams[0]!.seen.has('stalled'))
-  await quiet(t, bench, 'stalled')
+  await settled(t, bench, 'stalled')
   const [end] = journal(file)
   t.match(end, { kind: 'settle', source: 'partial' })
   t.equal(end!.amount, nanoCost(end!.usage!, prices['plain']!))

@@ -64,18 +64,17 @@ async function fill(store: Store): Promise<void> {
     }
   }
   const { healthy, lastError } = store.health()
-  const stored = new Set(query(file, "SELECT request_id FROM journal WHERE class = 'terminal'").map((row) => row['request_id']))
-  const early = acknowledged.length
-  const missing = acknowledged.filter((id) => !stored.has(id)).length
+  const early = [...acknowledged]
   for (const reservation of open) end(reservation)
   const told = await Promise.allSettled(ends)
   execFileSync('mount', ['-o', 'remount,size=64m', dirname(file)])
   while (!store.health().healthy) await sleep(20)
   await settle(store, reserve(store.ledger, trees[0]!, 1000n), 5)
   await store.close()
-  const rows = Number(query(file, "SELECT count(*) AS n FROM journal WHERE class = 'terminal'")[0]!['n'])
+  const stored = new Set(query(file, "SELECT request_id FROM journal WHERE class = 'terminal'").map((row) => row['request_id']))
+  const missing = early.filter((id) => !stored.has(id)).length
   const rejected = told.filter(({ status }) => status === 'rejected').length
-  say(JSON.stringify({ code, healthy, lastError, early, missing, ends: ends.length, rejected, rows, breaches: verify(file) }))
+  say(JSON.stringify({ code, healthy, lastError, early: early.length, missing, ends: ends.length, rejected, rows: stored.size, breaches: verify(file) }))
 }
 
 const store = await openStore({ file, durability: 'power' })
@@ -90,6 +89,7 @@ else if (mode === 'hold') {
     return reservation.durable
   })
   await Promise.all(holds)
+  await store.flush()
   say('held')
   await new Promise(() => {})
 }

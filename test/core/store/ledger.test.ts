@@ -72,6 +72,7 @@ t.test('a void gives everything back and is the only end', async (t) => {
   t.throws(() => reservation.settle({ usage: used(1), amount: 1n, source: 'upstream', channel: 'openai' }), /voided already/)
   t.throws(() => reservation.dispatched('openai'), /voided already/, 'an upstream must not bill what was given back')
   await voided
+  await store.flush()
   const [row, ...rest] = query(file, 'SELECT kind, amount, reserved FROM journal')
   t.match(row, { kind: 'void', amount: 0n, reserved: 100n })
   t.same(rest, [])
@@ -96,6 +97,7 @@ t.test('every attempt leaves a cost that no balance counts', async (t) => {
   const usage = used(40)
   await reservation.settle({ usage, amount: 40n, source: 'partial', channel: 'openai', costs })
   store.requests.append(record({ request_id: reservation.requestId, cost_nano: '40' }))
+  await store.flush()
   t.match(query(file, 'SELECT kind, class, channel, amount, source, usage_json FROM journal ORDER BY seq'), [
     { kind: 'cost', class: 'cost:1', channel: 'azure', amount: 10n, source: 'estimated' },
     { kind: 'settle', class: 'terminal', channel: 'openai', amount: 40n, source: 'partial', usage_json: JSON.stringify(usage) }
@@ -152,6 +154,7 @@ t.test('a budget belongs to the day and month of the request, in UTC, also when 
     'key:laptop 2026-12-01 50', 'key:laptop total 120', 'tenant:acme 2026-12 50', 'tenant:acme total 120'
   ])
   await check()
+  await store.flush()
   t.match(query(file, "SELECT window, posted FROM balance WHERE scope = 'key:laptop' ORDER BY window"), [
     { window: '2026-11-30', posted: 70n }, { window: '2026-12-01', posted: 50n }, { window: 'total', posted: 120n }
   ])
@@ -223,6 +226,7 @@ t.test('amounts beyond 2⁵³ are exact, and those that no column holds are refu
   const rich = reserve(store.ledger, [scope('project', 'x', 10n ** 24n)], 2n ** 62n)
   await giveBack(store, rich)
   await check()
+  await store.flush()
   t.match(query(file, "SELECT amount FROM journal WHERE kind = 'settle'"), [{ amount: 9007199254740993n }])
   const again = await openStore({ file, durability: 'process', now: () => noon })
   t.match(again.ledger.balances({ scope: 'tenant:acme' }), [{ posted: 9007199254740993n }, { posted: 9007199254740993n }])
@@ -253,6 +257,7 @@ t.test('what ends in the turn it began leaves no row behind, only its entry', as
   t.equal(new Set(held).size, 1, 'one promise for the batch')
   await Promise.all(held)
   t.match(store.health(), { commits: 1, lastBatch: 150, queued: 0, healthy: true })
+  await store.flush()
   t.match(query(file, 'SELECT count(*) AS n, min(reserved) AS low, max(reserved) AS high FROM journal'), [{ n: 50n, low: 9n, high: 9n }])
   t.match(query(file, 'SELECT count(*) AS n FROM reservation'), [{ n: 0n }])
   await check()
@@ -280,12 +285,14 @@ t.test('how far a stream has come is written without being asked for', async (t)
   reservation.delivered(17)
   const hold = (): Record<string, unknown> | undefined => query(file, 'SELECT dispatched, channel, delivered_units AS units FROM reservation')[0]
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 1n), 1)
+  await store.flush()
   t.match(hold(), { dispatched: 1n, channel: 'openai', units: 17n })
   reservation.delivered(23)
-  const { commits } = store.health()
-  while (store.health().commits === commits) await sleep(20)
+  const { applies } = store.health()
+  while (store.health().applies === applies) await sleep(20)
   t.match(hold(), { units: 23n })
   await settle(store, reservation, 30)
+  await store.flush()
   t.equal(hold(), undefined)
   await check()
 })

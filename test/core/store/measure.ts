@@ -78,7 +78,7 @@ function baseline(): number {
 }
 
 async function run({ batch, keys, short, durability }: Scenario, samples: number): Promise<void> {
-  const store: Store = await openStore({ file: join(folder, `${[batch, keys, short, durability].join('-')}.db`), durability, spacing: 0 })
+  const store: Store = await openStore({ file: join(folder, `${[batch, keys, short, durability].join('-')}.db`), durability })
   const scopes = Array.from({ length: keys }, (_, i) => scopesOf(i))
   const open: { reservation: Reservation; record: RequestRecord }[] = []
   let turn = 0
@@ -118,8 +118,8 @@ async function run({ batch, keys, short, durability }: Scenario, samples: number
 }
 
 /** Requests that arrive at a steady rate and take 5 ms: what the writer thread spends, and how long a hold takes to be durable. */
-async function steady(rate: number, durability: Scenario['durability'], spacing: number): Promise<void> {
-  const store = await openStore({ file: join(folder, `steady-${rate}-${durability}-${spacing}.db`), durability, spacing })
+async function steady(rate: number, durability: Scenario['durability']): Promise<void> {
+  const store = await openStore({ file: join(folder, `steady-${rate}-${durability}.db`), durability })
   const scopes = scopesOf(0)
   const open: { due: number; reservation: Reservation; record: RequestRecord }[] = []
   const waits: number[] = []
@@ -148,7 +148,7 @@ async function steady(rate: number, durability: Scenario['durability'], spacing:
   const wait = (share: number): string => waits[Math.floor(waits.length * share)]!.toFixed(1)
   for (const { reservation } of open) void reservation.void()
   await store.close()
-  console.log(`| ${[durability, rate, spacing, perCommit.toFixed(1), (all - main).toFixed(1), wait(0.5), wait(0.99)].join(' | ')} |`)
+  console.log(`| ${[durability, rate, perCommit.toFixed(1), (all - main).toFixed(1), wait(0.5), wait(0.99)].join(' | ')} |`)
 }
 
 /** Ways to hand rows over and to insert them, in µs per journal row of a batch of 30. */
@@ -205,9 +205,9 @@ for (const durability of ['process', 'power'] as const) {
     for (const batch of [30, 100]) for (const short of [true, false]) await run({ batch, keys, short, durability }, samples)
   }
 }
-console.log('\n| durability | requests/s | spacing, ms | requests per commit | other threads, µs CPU per request | ms until a hold is durable, p50 | p99 |\n|---|---|---|---|---|---|---|')
+console.log('\n| durability | requests/s | requests per commit | other threads, µs CPU per request | ms until a hold is durable, p50 | p99 |\n|---|---|---|---|---|---|')
 for (const durability of ['process', 'power'] as const) {
-  for (const rate of [200, 1000, 5000]) for (const spacing of rate === 5000 ? [0, 3] : [3]) await steady(rate, durability, spacing)
+  for (const rate of [200, 1000, 5000]) await steady(rate, durability)
 }
 console.log()
 alternatives()

@@ -50,6 +50,7 @@ t.test('a record goes in the transaction of the settlement made in the same turn
   const { commits } = store.health()
   await settle(store, reservation, 4)
   t.equal(store.health().commits, commits + 1)
+  await store.flush()
   t.match(query(file, "SELECT (SELECT count(*) FROM journal) AS ends, (SELECT count(*) FROM request) AS records"), [{ ends: 1n, records: 1n }])
 })
 

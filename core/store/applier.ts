@@ -1,0 +1,121 @@
+// The main thread's side of the writer thread: hands it what the commit log has gathered, and outlasts its failures.
+import { once } from 'node:events'
+import type { Worker } from 'node:worker_threads'
+import type { CommitLog, Handed } from './commit-log.ts'
+import { startThread } from './thread.ts'
+import type { Snapshot, WriterMessage, WriterOptions, WriterRequest } from './writer-thread.ts'
+
+/** Milliseconds until the next try after a failure: the first, and the longest. */
+const firstRetry = 50
+const lastRetry = 1000
+
+/** Told what came of a segment. */
+export interface ApplierHost {
+  /** The applier is idle again. */
+  applied(seconds: number): void
+  failed(error: string): void
+}
+
+/** Has one segment applied at a time, again until it is. */
+export class Applier {
+  /** The last batch that is in the database. */
+  applied: number
+  readonly #options: WriterOptions
+  readonly #log: CommitLog
+  readonly #host: ApplierHost
+  #thread: Worker | undefined
+  #handed: Handed | undefined
+  #waiting: { batch: number; tell: () => void }[] = []
+  #retry: NodeJS.Timeout | undefined
+  #retryDelay = firstRetry
+  #closed = false
+
+  /** `thread` has said that it is open. */
+  constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, log: CommitLog, host: ApplierHost) {
+    this.#options = { ...options, boot: snapshot.boot }
+    this.#log = log
+    this.#host = host
+    this.applied = snapshot.batch
+    this.#listen(thread)
+  }
+
+  /** No segment is under way. */
+  get idle(): boolean {
+    return this.#handed === undefined
+  }
+
+  /** Has what the log gathered applied; only while {@link idle}, and while nothing is being appended. */
+  hand(): void {
+    this.#handed = this.#log.turn()
+    if (this.#handed) this.#send()
+  }
+
+  /** Resolves when a batch is in the database, or with the next failure. */
+  reached(batch: number): Promise<void> {
+    if (this.applied >= batch) return Promise.resolve()
+    return new Promise((tell) => this.#waiting.push({ batch, tell }))
+  }
+
+  /** Lets everybody who waits go on. */
+  release(): void {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const { tell } of waiting) tell()
+  }
+
+  /** Ends the thread. What it has not applied stays in the log. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#retry)
+    if (!this.#thread) return
+    const gone = once(this.#thread, 'exit')
+    this.#ask('close')
+    await gone
+  }
+
+  #send(): void {
+    this.#thread ??= this.#listen(startThread('writer-thread', this.#options))
+    this.#ask(this.#handed!)
+  }
+
+  #ask(request: WriterRequest): void {
+    this.#thread!.postMessage(request)
+  }
+
+  #listen(thread: Worker): Worker {
+    this.#thread = thread
+    thread.on('message', (message: WriterMessage) => {
+      if (message.kind === 'applied') this.#applied(message.seconds)
+      else if (message.kind === 'failed') this.#failed(message.error)
+    })
+    let reason = 'the writer thread ended'
+    thread.on('error', (error) => void (reason = String(error)))
+    thread.on('exit', () => {
+      this.#thread = undefined
+      if (this.#handed && !this.#retry && !this.#closed) this.#failed(reason)
+    })
+    return thread
+  }
+
+  #applied(seconds: number): void {
+    const handed = this.#handed!
+    this.#handed = undefined
+    this.#retryDelay = firstRetry
+    this.#log.free(handed)
+    this.applied = handed.last
+    const waiting = this.#waiting
+    this.#waiting = waiting.filter(({ batch }) => batch > handed.last)
+    for (const { batch, tell } of waiting) if (batch <= handed.last) tell()
+    this.#host.applied(seconds)
+  }
+
+  #failed(error: string): void {
+    this.#host.failed(error)
+    this.release()
+    this.#retry = setTimeout(() => {
+      this.#retry = undefined
+      this.#send()
+    }, this.#retryDelay)
+    this.#retryDelay = Math.min(this.#retryDelay * 2, lastRetry)
+  }
+}
