@@ -4,9 +4,9 @@ import { appendFile, appendFileSync } from 'node:fs'
 /** Writes bytes and calls back, once, when the destination took them or failed. */
 export type Write = (bytes: Buffer, done: (error?: Error | null) => void) => void
 
-/** Lines younger than this wait for company: one write serves them all. */
-const lingerMs = 20
-const batchBytes = 64 * 1024
+/** Lines younger than this wait for company: a file is opened, written and closed once for them all. */
+const lingerMs = 100
+const batchBytes = 256 * 1024
 /** How long the last lines may hold up an end. */
 const flushMs = 1000
 

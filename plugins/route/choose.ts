@@ -8,6 +8,8 @@ import type { States } from './board.ts'
  * that may fail is better than one that is refused.
  */
 export function choose(channels: readonly Channel[], failed: ReadonlySet<Channel>, states: States, now: number, random: () => number): Channel | undefined {
+  // However it is, there is no other.
+  if (channels.length === 1) return failed.has(channels[0]!) ? undefined : channels[0]
   const usable = channels.filter((channel) => states.get(channel)!.available(now))
   const left = (usable.length > 0 ? usable : channels).filter((channel) => !failed.has(channel))
   const first = left[0]

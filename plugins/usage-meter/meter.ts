@@ -10,6 +10,8 @@ const tailBytes = 16 * 1024
 /** Longest event that is kept as a sample. */
 const sampleBytes = 4 * 1024
 
+const nothing = Buffer.alloc(0)
+
 /** One per attempt. Costs a search for one word per event; parses only what holds usage. */
 export class Meter {
   readonly #protocol: Protocol
@@ -23,7 +25,7 @@ export class Meter {
   /** The first event, the second, the fourth, …: they tell how much of an event is not text. */
   readonly #samples: Buffer[] = []
   #body: Message | undefined
-  #tail = Buffer.alloc(0)
+  #tail = nothing
   #runBytes = 0
 
   constructor(protocol: Protocol, requestBytes: number, bytesPerToken: number) {
