@@ -10,11 +10,13 @@ export class Cell {
   readonly window: string
   /** That the latest hold of an amount was within; written with the next move. */
   limit: bigint | undefined
+  /** Charged. */
   posted: bigint
-  pending: bigint
+  /** Charged or held. One sum and not two, as every request asks for it and bigints are not free. */
+  used: bigint
   #savedLimit: bigint | undefined
   #savedPosted: bigint
-  #savedPending: bigint
+  #savedUsed: bigint
   #moved = false
 
   constructor(scope: string, window: string, limit?: bigint, posted = 0n, pending = 0n) {
@@ -22,34 +24,49 @@ export class Cell {
     this.window = window
     this.limit = this.#savedLimit = limit
     this.posted = this.#savedPosted = posted
-    this.pending = this.#savedPending = pending
+    this.used = this.#savedUsed = posted + pending
+  }
+
+  /** Held. */
+  get pending(): bigint {
+    return this.used - this.posted
   }
 
   /** Nothing in it is still to be written or given back. */
   get settled(): boolean {
-    return this.pending === 0n && this.#savedPending === 0n && this.posted === this.#savedPosted
+    return this.used === this.posted && this.#savedUsed === this.#savedPosted && this.posted === this.#savedPosted
   }
 
-  /** Moves money, and enters the list of cells to be written unless it is there already. */
-  move(posted: bigint, pending: bigint, moved: Cell[]): void {
-    this.posted += posted
-    this.pending += pending
-    if (this.#moved) return
-    this.#moved = true
-    moved.push(this)
+  /** Holds an amount, and enters the list of cells to be written unless it is there already. */
+  hold(amount: bigint, moved: Cell[]): void {
+    this.used += amount
+    this.#enter(moved)
+  }
+
+  /** Charges an amount; `change` is by how much more it is than what was held for it. */
+  post(amount: bigint, change: bigint, moved: Cell[]): void {
+    this.posted += amount
+    this.used += change
+    this.#enter(moved)
   }
 
   /** Adds what changed since it was written last, which takes it off the list. */
   write(batch: Batch): void {
     const posted = this.posted - this.#savedPosted
-    const pending = this.pending - this.#savedPending
+    const pending = this.used - this.#savedUsed - posted
     const limited = this.limit !== this.#savedLimit
     if (posted !== 0n || pending !== 0n || limited) batch.moves.push(this.scope, this.window, posted, pending)
     if (limited) batch.limits.push(this.limit === undefined ? null : smaller(this.limit, maxNano), this.scope, this.window)
     this.#savedLimit = this.limit
     this.#savedPosted = this.posted
-    this.#savedPending = this.pending
+    this.#savedUsed = this.used
     this.#moved = false
+  }
+
+  #enter(moved: Cell[]): void {
+    if (this.#moved) return
+    this.#moved = true
+    moved.push(this)
   }
 }
 

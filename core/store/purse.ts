@@ -38,39 +38,41 @@ export class Purse {
    */
   hold(amount: bigint): void {
     for (const { scope, budget, cell } of this.#budgets) {
-      if (amount > 0n && cell.posted + cell.pending + amount > budget.limit) throw exceeded(scope, budget, cell, amount)
+      if (amount > 0n && cell.used + amount > budget.limit) throw exceeded(scope, budget, cell, amount)
     }
     if (!this.fits(amount, 0n)) throw new GatewayError('invalid_request', `This request may cost ${formatDollars(amount)} USD, more than can be accounted for: ask for less output.`)
-    for (const cell of this.#cells) cell.move(0n, amount, this.#moved)
+    for (const cell of this.#cells) cell.hold(amount, this.#moved)
     if (amount > 0n) for (const { budget, cell } of this.#budgets) cell.limit = budget.limit
   }
 
   /** Whether the balances stay within what a column holds when `amount` replaces the pending `held`. */
   fits(amount: bigint, held: bigint): boolean {
-    for (const cell of this.#cells) if (cell.posted + cell.pending - held + amount > maxNano) return false
+    const room = maxNano - amount + held
+    for (const cell of this.#cells) if (cell.used > room) return false
     return true
   }
 
   /** Ends a hold: what was pending becomes what is posted. */
   post(held: bigint, amount: bigint): void {
-    for (const cell of this.#cells) cell.move(amount, -held, this.#moved)
+    const change = amount - held
+    for (const cell of this.#cells) cell.post(amount, change, this.#moved)
   }
 
   /** What the tightest budget has left, at least 0; undefined when there is none. */
   left(): bigint | undefined {
     let left: bigint | undefined
     for (const { budget, cell } of this.#budgets) {
-      const rest = budget.limit - cell.posted - cell.pending
+      const rest = budget.limit - cell.used
       left = left === undefined ? rest : smaller(left, rest)
     }
     return left !== undefined && left < 0n ? 0n : left
   }
 }
 
-function exceeded({ kind }: Scope, { limit, per }: Budget, { posted, pending }: Cell, amount: bigint): GatewayError {
+function exceeded({ kind }: Scope, { limit, per }: Budget, { posted, used, pending }: Cell, amount: bigint): GatewayError {
   const usd = (nano: bigint): string => `${formatDollars(nano)} USD`
   const budget = `the ${kind} budget of ${usd(limit)} ${per === 'total' ? 'in total' : `per ${per}`}`
-  const left = limit - posted - pending
+  const left = limit - used
   const message =
     posted >= limit ? `${budget} is used up`
     : left <= 0n ? `${budget} is used up, counting ${usd(pending)} held by requests that are still running`
