@@ -5,7 +5,7 @@ import { plugins } from '../../plugins/index.ts'
 import { showBalance } from '../admin/balances.ts'
 import { readConfig } from '../configuration.ts'
 import { formatDollars } from '../money.ts'
-import { LedgerFile } from '../store/ledger-file.ts'
+import { batchesBehind, LedgerFile } from '../store/ledger-file.ts'
 import type { Entry } from '../store/ledger-file.ts'
 import type { Balance } from '../store/ledger.ts'
 import { invariants } from '../store/invariants.ts'
@@ -76,6 +76,7 @@ Exits with 1 when a row breaks one of them.`,
       const detail = result === 'broken' ? ` (${grouped(broken)} times, first ${first})` : result === 'tested' ? ` (by ${tests.join(', ')})` : ''
       print(`${shown[result]}  ${name.padEnd(3)}  ${rule.text}${detail}`)
     }
+    noteLog(file)
     return ok ? exits.ok : exits.failed
   }
 })
@@ -89,12 +90,14 @@ In US dollars, for the day, the month (UTC) and all time, as of the last commit.
 requests under way. A limit is that of the last request that counted; the admin API shows those of the configuration.`,
   run(options) {
     const { scope, all, json } = options
-    const ledger = new LedgerFile(storeOf(options))
+    const file = storeOf(options)
+    const ledger = new LedgerFile(file)
     try {
       const now = Date.now()
       const current = new Set([windowOf('day', now), windowOf('month', now), 'total'])
       const balances = ledger.balances().filter((balance) => (scope === undefined || balance.scope === scope) && (all || current.has(balance.window)))
       print(json ? JSON.stringify({ data: balances.map(showBalance) }) : balanceTable(balances))
+      noteLog(file)
       return exits.ok
     } finally {
       ledger.close()
@@ -121,7 +124,8 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
     if (!formats.some((known) => known === format)) throw new UsageError(`--format is ${JSON.stringify(format)}: it must be jsonl or csv`)
     if (json && format === 'csv') throw new UsageError('--json and --format csv exclude each other: keep one')
     const filter = { since: readTime('since', options.since), until: readTime('until', options.until), scope }
-    const ledger = new LedgerFile(storeOf(options))
+    const file = storeOf(options)
+    const ledger = new LedgerFile(file)
     try {
       await pipeline(Readable.from(format === 'csv' ? csv(ledger.entries(filter)) : jsonLines(ledger.entries(filter))), process.stdout, { end: false })
     } catch (error) {
@@ -130,9 +134,17 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
     } finally {
       ledger.close()
     }
+    noteLog(file)
     return exits.ok
   }
 })
+
+/** Says on standard error what the answer does not contain. */
+function noteLog(file: string): void {
+  const batches = batchesBehind(file)
+  if (batches === 0) return
+  process.stderr.write(`${batches === 1 ? '1 batch is' : `${grouped(batches)} batches are`} in the commit log of ${file} and not in the database: a running gateway takes them over in a moment, a stopped one when it starts\n`)
+}
 
 /** The file of the store. @throws ConfigError when the configuration has to be asked and has problems */
 function storeOf({ db, config }: { db: string | undefined; config: string }): string {

@@ -1,5 +1,8 @@
 // The ledger of a store's file for those who only read it, beside a gateway that may be running.
+import { closeSync, existsSync, openSync } from 'node:fs'
+import { segmentPaths } from './commit-log.ts'
 import { readHead } from './committer.ts'
+import { readFrames } from './frame.ts'
 import type { Balance } from './ledger.ts'
 import { missingMoves } from './recovery.ts'
 import { checkSchema } from './schema.ts'
@@ -102,6 +105,33 @@ export class LedgerFile {
     const statement = this.#database.prepare(query)
     statement.setReadBigInts(true)
     return statement.iterate() as Iterable<Record<string, Value>>
+  }
+}
+
+/**
+ * Batches that are in the commit log of a store and not in its database: those of the last quarter second while a gateway
+ * runs, and what a crash left for the next start.
+ */
+export function batchesBehind(file: string): number {
+  const database = openForReading(file)
+  try {
+    checkSchema(database, file)
+    const { boot, batch } = readHead(database)
+    return segmentPaths(file).reduce((sum, path) => sum + countFrames(path, boot, batch), 0)
+  } finally {
+    database.close()
+  }
+}
+
+function countFrames(path: string, boot: number, after: number): number {
+  if (!existsSync(path)) return 0
+  const fd = openSync(path, 'r')
+  try {
+    let count = 0
+    for (const _ of readFrames(fd, boot, after)) count++
+    return count
+  } finally {
+    closeSync(fd)
   }
 }
 

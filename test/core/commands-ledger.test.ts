@@ -270,6 +270,30 @@ t.test('a hold at a tiered price that a crash left open is charged at its tier',
   t.equal((await sluice(['ledger', 'verify', '--db', file])).code, 0)
 })
 
+t.test('what a crash left in the commit log is told of, as it is in no answer', async (t) => {
+  const file = join(folder, 'logged.db')
+  const store = await openStore({ file, durability: 'process' })
+  await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 100n), 5)
+  await store.flush()
+  const other = openDatabase(file, 'process')
+  other.exec('BEGIN IMMEDIATE')
+  await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 100n), 7)
+  const crashed = join(folder, 'crashed.db')
+  for (const ending of ['', '-wal', '.log0', '.log1']) cpSync(`${file}${ending}`, `${crashed}${ending}`)
+  other.exec('ROLLBACK')
+  other.close()
+  await store.close()
+  for (const [path, told] of [[crashed, /batch(es)? (is|are) in the commit log of .*crashed\.db and not in the database: .* when it starts/], [file, /^$/]] as const) {
+    const balance = await sluice(['ledger', 'balance', '--db', path])
+    t.equal(balance.code, 0)
+    t.match(balance.err, told)
+  }
+  await (await openStore({ file: crashed, durability: 'process' })).close()
+  const verified = await sluice(['ledger', 'verify', '--db', crashed])
+  t.match(verified.out, /journal 2,/)
+  t.equal(verified.err, '')
+})
+
 t.test('import makes models of a price file, and says what became of every field', async (t) => {
   const { code, out, err } = await sluice(['import', 'litellm', 'prices.json'], { cwd: golden })
   t.equal(code, 0)
