@@ -50,7 +50,9 @@ class Ordeal {
   }
 
   static async prepare(t: Test): Promise<Ordeal> {
-    return new Ordeal(t, folder(t), await PlannedUpstream.start(t))
+    const ordeal = new Ordeal(t, folder(t), await PlannedUpstream.start(t))
+    t.teardown(() => ordeal.calm())
+    return ordeal
   }
 
   get running(): Running {
