@@ -69,6 +69,8 @@ static int ours(int fd, char *path, size_t size) {
   ssize_t length = readlink(link, path, size - 1);
   if (length <= 0) return 0;
   path[length] = 0;
+  // What SQLite shares between processes is memory, and no disk's.
+  if (length > 4 && strcmp(path + length - 4, "-shm") == 0) return 0;
   return path[0] == '/' && strstr(path, needle) != NULL;
 }
 
@@ -141,18 +143,18 @@ static void forget(struct file *file) {
   }
 }
 
-// Writes the pages as they are now.
+// Writes the pages as they are now. Reads them by the program's own descriptor: closing another one of the file would take
+// the locks that the process has on it.
 static void store(int fd, struct file *file, off_t from, off_t to) {
   static char page[PAGE];
-  char link[64];
-  // The program's own descriptor may not be for reading.
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  int source = open(link, O_RDONLY | O_CLOEXEC);
   for (off_t at = from; at < to; at += PAGE) {
-    ssize_t got = pread(source, page, PAGE, at);
-    if (got > 0) real_pwrite(file->platter, page, (size_t)got, at);
+    ssize_t got = pread(fd, page, PAGE, at);
+    if (got < 0) {
+      perror("disk.c: a file that is written has to be open for reading too");
+      abort();
+    }
+    real_pwrite(file->platter, page, (size_t)got, at);
   }
-  close(source);
 }
 
 // Writes some of them: what a sync that failed has done.

@@ -92,8 +92,7 @@ export class Disk {
     const own = (name: string): boolean => name.startsWith(basename(this.#file))
     for (const name of readdirSync(folder)) if (own(name) && !name.endsWith('.lock')) rmSync(join(folder, name), { recursive: true })
     for (const name of readdirSync(this.#platter)) {
-      // What SQLite shares between processes is memory.
-      if (!name.endsWith('-shm') && !name.endsWith('.lock') && !name.endsWith('.lock-journal')) copyFileSync(join(this.#platter, name), join(folder, name))
+      if (!name.endsWith('.lock') && !name.endsWith('.lock-journal')) copyFileSync(join(this.#platter, name), join(folder, name))
     }
   }
 
