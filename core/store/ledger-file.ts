@@ -117,19 +117,20 @@ export function batchesBehind(file: string): number {
   try {
     checkSchema(database, file)
     const { boot, batch } = readHead(database)
-    return segmentPaths(file).reduce((sum, path) => sum + countFrames(path, boot, batch), 0)
+    return Math.max(...segmentPaths(file).map((path) => lastBatch(path, boot, batch))) - batch
   } finally {
     database.close()
   }
 }
 
-function countFrames(path: string, boot: number, after: number): number {
-  if (!existsSync(path)) return 0
+/** The last batch above `after` in a segment; `after` when there is none. */
+function lastBatch(path: string, boot: number, after: number): number {
+  if (!existsSync(path)) return after
   const fd = openSync(path, 'r')
   try {
-    let count = 0
-    for (const _ of readFrames(fd, boot, after)) count++
-    return count
+    let last = after
+    for (const { batch } of readFrames(fd, boot, after)) last = batch.number
+    return last
   } finally {
     closeSync(fd)
   }
