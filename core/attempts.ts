@@ -6,7 +6,7 @@ import { asGatewayError, GatewayError } from './errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { restoreModelName } from './model-name.ts'
 import { Relay } from './relay.ts'
-import type { Transport } from './transport.ts'
+import type { Transport } from './transport/transport.ts'
 import type { Watchdog } from './watchdog.ts'
 
 /** What an attempt is made with. */

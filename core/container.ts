@@ -25,7 +25,8 @@ import { MemoryLimits } from './store/memory-limits.ts'
 import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
 import type { Store } from './store/store.ts'
-import { UndiciTransport } from './transport.ts'
+import { Http1Transport } from './transport/http1-transport.ts'
+import type { Transport } from './transport/transport.ts'
 import { Watchdog } from './watchdog.ts'
 
 /** How a gateway is started. */
@@ -71,7 +72,7 @@ const tokens = {
   services: token<Services>('services'),
   metrics: token<Metrics>('metrics'),
   generations: token<Generations>('generations'),
-  transport: token<UndiciTransport>('transport'),
+  transport: token<Transport>('transport'),
   engine: token<Engine>('engine'),
   server: token<Server>('server')
 }
@@ -86,7 +87,7 @@ function wire(log: Logger, settings: Settings, store: Store): { give<T>(key: Tok
   give(tokens.settings, settings)
   give(tokens.store, store)
   make(tokens.metrics, () => new Metrics())
-  make(tokens.transport, () => new UndiciTransport())
+  make(tokens.transport, () => new Http1Transport())
   make(tokens.services, () => {
     const { keys, ledger, requests } = get(tokens.store)
     return { keys, ledger, requests, limits: new MemoryLimits() }

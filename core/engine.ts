@@ -16,7 +16,7 @@ import { answerModels } from './models.ts'
 import { Relay } from './relay.ts'
 import { Roster } from './roster.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
-import type { Transport } from './transport.ts'
+import type { Transport } from './transport/transport.ts'
 import type { Watchdog } from './watchdog.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */

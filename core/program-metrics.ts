@@ -3,7 +3,7 @@ import type { Engine } from './engine.ts'
 import type { Metrics } from './metrics.ts'
 import type { Server } from './server.ts'
 import type { Store } from './store/store.ts'
-import type { Transport } from './transport.ts'
+import type { Transport } from './transport/transport.ts'
 
 /** Registers figures that are read when somebody scrapes; once per gateway. */
 export function observeProgram(parts: { metrics: Metrics; server: Server; engine: Engine; transport: Transport; store: Store }): void {

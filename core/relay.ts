@@ -7,7 +7,7 @@ import { asGatewayError, GatewayError } from './errors.ts'
 import { BodyIntake, ErrorIntake, EventIntake } from './intake.ts'
 import type { Intake, IntakeHost } from './intake.ts'
 import { Outlet } from './outlet.ts'
-import type { UpstreamCall, UpstreamSink } from './transport.ts'
+import type { UpstreamCall, UpstreamSink } from './transport/transport.ts'
 import type { Watchdog, Watched } from './watchdog.ts'
 
 /** What may wait before the first byte goes out: openings of an answer, and what comes while the reservation is written. */

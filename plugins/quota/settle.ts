@@ -70,13 +70,13 @@ function priced(exchange: Exchange, { usage, source }: MeteredUsage, price: Pric
   return { usage: prompt, amount: costOf(prompt, price), source: 'estimated' }
 }
 
-/** Of connections that were there and got lost; Node's codes and undici's. */
-const lost: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+/** The transport's code of a connection that was there and got lost. */
+const lost = 'SLUICE_LOST'
 
 /** An upstream that took the request and then failed may have read the prompt; one that refused it or was not reached has not. */
 function mayBeBilled({ status, error }: Attempt): boolean {
   if (status !== undefined) return status < 300
-  return error?.code !== 'upstream_connection_failed' || lost.has((error.details.cause as NodeJS.ErrnoException | undefined)?.code)
+  return error?.code !== 'upstream_connection_failed' || (error.details.cause as NodeJS.ErrnoException | undefined)?.code === lost
 }
 
 function promptOf({ body }: Exchange): Usage {

@@ -21,7 +21,7 @@ import { MemoryLimits } from '../../core/store/memory-limits.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
-import { UndiciTransport } from '../../core/transport.ts'
+import { Http1Transport } from '../../core/transport/http1-transport.ts'
 import { Watchdog } from '../../core/watchdog.ts'
 import { plugins } from '../../plugins/index.ts'
 import { TestLedger } from './ledger.ts'
@@ -193,7 +193,7 @@ export class Workbench {
     t.teardown(() => rmSync(folder, { recursive: true }))
     const bench = new Workbench(join(folder, 'gateway.yaml'), surroundings)
     const generation = await bench.#generation(sections)
-    const transport = new UndiciTransport()
+    const transport = new Http1Transport()
     const log = testLog(bench.log)
     bench.#generations = new Generations(generation, log)
     bench.#engine = new Engine({

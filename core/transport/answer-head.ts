@@ -1,0 +1,102 @@
+// Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
+import { BadResponse } from './failure.ts'
+import { namePattern } from './grammar.ts'
+import type { UpstreamHeaders } from './transport.ts'
+
+/** Providers close idle connections after about a minute; ours go first. */
+const keepAliveMs = 55_000
+/** An upstream that says how long it keeps a connection is believed with this much to spare for what is on the way. */
+const keepAliveMarginMs = 1000
+
+/** How the end of a body is known. */
+export type Framing = 'none' | 'length' | 'chunked' | 'close'
+
+/** A head that was accepted. */
+export interface AnswerHead {
+  readonly status: number
+  readonly headers: UpstreamHeaders
+  readonly framing: Framing
+  /** Bytes of the body; 0 unless `framing` is `length`. */
+  readonly length: number
+  /** Milliseconds for which the connection may be kept for another request after this answer; 0: not at all. */
+  readonly keepMs: number
+}
+
+/** Some leave the space before an empty reason phrase out. */
+const statusPattern = /^HTTP\/1\.[01] [1-9]\d\d[ \r]/
+const lengthPattern = /^\d{1,15}$/
+const space = 0x20
+const tab = 0x09
+
+/**
+ * Reads status line and fields of `text`: latin1, all lines ended by CRLF, the last one empty, no control characters
+ * within lines but tabs. Of an interim answer (1xx) nothing but `status` means anything.
+ * @throws BadResponse
+ */
+export function readHead(text: string): AnswerHead {
+  if (!statusPattern.test(text)) throw new BadResponse('the status line is invalid')
+  const status = Number(text.slice(9, 12))
+  const headers = readFields(text, text.indexOf('\r\n', 12) + 2)
+  const old = text[7] === '0'
+  if (old && status < 200) throw new BadResponse('an interim answer in HTTP/1.0')
+  const { framing, length } = framingOf(status, old, headers)
+  return { status, headers, framing, length, keepMs: framing === 'close' ? 0 : keepMsOf(old, headers) }
+}
+
+/**
+ * Reads the fields of `text` from a position on; a trailer section's are read to be refused or forgotten.
+ * @throws BadResponse
+ */
+export function readFields(text: string, from: number): UpstreamHeaders {
+  const headers: Record<string, string | string[] | undefined> = Object.create(null)
+  const last = text.length - 2
+  for (let at = from; at < last; ) {
+    const end = text.indexOf('\r\n', at)
+    const colon = text.indexOf(':', at)
+    if (colon === -1 || colon > end) throw new BadResponse('a header line has no colon')
+    const written = text.slice(at, colon)
+    // Also what begins with a space, which used to continue the line before.
+    if (!namePattern.test(written)) throw new BadResponse('a header name is invalid')
+    const name = written.toLowerCase()
+    const value = trimmed(text, colon + 1, end)
+    const before = headers[name]
+    if (before === undefined) headers[name] = value
+    else if (typeof before === 'string') headers[name] = [before, value]
+    else before.push(value)
+    at = end + 2
+  }
+  return headers
+}
+
+function trimmed(text: string, from: number, to: number): string {
+  while (from < to && isBlank(text.charCodeAt(from))) from++
+  while (from < to && isBlank(text.charCodeAt(to - 1))) to--
+  return text.slice(from, to)
+}
+
+function isBlank(code: number): boolean {
+  return code === space || code === tab
+}
+
+/** RFC 9112 §6.3, without what it lets a reader repair. */
+function framingOf(status: number, old: boolean, headers: UpstreamHeaders): { framing: Framing; length: number } {
+  const coding = headers['transfer-encoding']
+  const length = headers['content-length']
+  if (coding !== undefined) {
+    if (length !== undefined) throw new BadResponse('both transfer-encoding and content-length')
+    if (old) throw new BadResponse('transfer-encoding in HTTP/1.0')
+    if (typeof coding !== 'string' || coding.toLowerCase() !== 'chunked') throw new BadResponse('a transfer-encoding other than chunked')
+  }
+  if (length !== undefined && (typeof length !== 'string' || !lengthPattern.test(length))) throw new BadResponse('an invalid content-length')
+  if (status < 200 || status === 204 || status === 304) return { framing: 'none', length: 0 }
+  if (coding !== undefined) return { framing: 'chunked', length: 0 }
+  if (length === undefined) return { framing: 'close', length: 0 }
+  return length === '0' ? { framing: 'none', length: 0 } : { framing: 'length', length: Number(length) }
+}
+
+function keepMsOf(old: boolean, headers: UpstreamHeaders): number {
+  const connection = String(headers['connection'] ?? '').toLowerCase().split(/[\t ]*,[\t ]*/)
+  if (connection.includes('close') || (old && !connection.includes('keep-alive'))) return 0
+  const seconds = /(?:^|[\s,;])timeout\s*=\s*"?(\d+)/i.exec(String(headers['keep-alive'] ?? ''))?.[1]
+  return seconds === undefined ? keepAliveMs : Math.min(Math.max(Number(seconds) * 1000 - keepAliveMarginMs, 0), keepAliveMs)
+}

@@ -1,0 +1,82 @@
+// A request under way: its connection, and a second one when the first was given up by the upstream as it was reused.
+import type { Answering, Connection } from './connection.ts'
+import { ConnectionLost, describe } from './failure.ts'
+import type { Pool } from './pool.ts'
+import type { UpstreamCall, UpstreamHeaders, UpstreamSink } from './transport.ts'
+
+/**
+ * A connection that its upstream closes for idleness in the very moment of reuse fails the request unseen. When nothing of
+ * an answer has come, and within this time of sending, that is taken to be what happened, and the request is sent once
+ * more, on a new connection (RFC 9112, section 9.3.1).
+ */
+const staleMs = 500
+
+/** One per attempt. */
+export class Call implements UpstreamCall, Answering {
+  /** What is sent; forgotten when an answer has begun. */
+  head: string
+  body: Buffer | null
+  readonly #sink: UpstreamSink
+  readonly #pool: Pool
+  readonly #sentAt = performance.now()
+  /** Undefined once the answer has ended or nobody wants it. */
+  #connection: Connection | undefined
+  #again = false
+  #headed = false
+  #paused = false
+
+  /** Sends it. */
+  constructor(pool: Pool, head: string, body: Buffer | null, sink: UpstreamSink) {
+    this.#pool = pool
+    this.head = head
+    this.body = body
+    this.#sink = sink
+    this.#send(pool.take())
+  }
+
+  pause(): void {
+    this.#paused = true
+    this.#connection?.pause()
+  }
+
+  resume(): void {
+    this.#paused = false
+    this.#connection?.resume()
+  }
+
+  abort(): void {
+    const connection = this.#connection
+    this.#connection = undefined
+    connection?.destroy()
+  }
+
+  onHead(status: number, headers: UpstreamHeaders): void {
+    this.#headed = true
+    this.head = ''
+    this.body = null
+    this.#sink.onHead(status, headers)
+  }
+
+  onData(chunk: Buffer): void {
+    this.#sink.onData(chunk)
+  }
+
+  onEnd(): void {
+    this.#connection = undefined
+    this.#sink.onEnd()
+  }
+
+  onLost(cause: Error, unheard: boolean): void {
+    this.#connection = undefined
+    if (unheard && !this.#again && cause instanceof ConnectionLost && performance.now() - this.#sentAt <= staleMs) {
+      this.#again = true
+      this.#send(this.#pool.connect())
+    } else this.#sink.onError(describe(cause, this.#headed))
+  }
+
+  #send(connection: Connection): void {
+    this.#connection = connection
+    if (this.#paused) connection.pause()
+    connection.send(this)
+  }
+}

@@ -1,0 +1,54 @@
+// Writes heads of requests. What would be read as something else than it is (a line break in a value) is refused, never sent.
+import type { Channel } from '../catalogue.ts'
+import { GatewayError } from '../errors.ts'
+import { namePattern } from './grammar.ts'
+import type { UpstreamRequest } from './transport.ts'
+
+/** Visible characters of ASCII except the number sign (RFC 9112 §3.2). */
+const targetPattern = /^\/[!"$-~]*$/
+/** RFC 9110 §5.5; what is no ASCII goes out as latin1. */
+const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/
+/** Fields that say how a request is framed and delivered: they are written here and nowhere else. */
+const framing: ReadonlySet<string> = new Set(['connection', 'content-length', 'expect', 'host', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade'])
+
+/** What all requests to one channel have in common, made once. */
+export class ChannelHead {
+  readonly #path: string
+  readonly #query: string
+  readonly #fields: string
+
+  /** @throws GatewayError when a header of the channel can not be sent */
+  constructor({ baseUrl, credential, headers }: Channel) {
+    this.#path = baseUrl.pathname.replace(/\/$/, '')
+    this.#query = baseUrl.search
+    this.#fields =
+      ` HTTP/1.1\r\nhost: ${baseUrl.host}\r\nconnection: keep-alive\r\n` +
+      (credential === '' ? '' : field('authorization', `Bearer ${credential}`)) +
+      'accept-encoding: identity\r\nuser-agent: sluice\r\n' +
+      Object.entries(headers).map(([name, value]) => field(name, value)).join('')
+  }
+
+  /**
+   * The head of one request, latin1.
+   * @throws GatewayError when its path or a header can not be sent
+   */
+  render({ method, path, headers, body }: UpstreamRequest): string {
+    const target = this.#path + path + this.#query
+    if (!targetPattern.test(target)) throw unsendable('the path')
+    let head = `${method} ${target}${this.#fields}`
+    for (let i = 0; i < headers.length; i += 2) head += field(headers[i]!, headers[i + 1]!)
+    if (body) return `${head}content-length: ${body.length}\r\n\r\n`
+    return method === 'POST' ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`
+  }
+}
+
+function field(name: string, value: string): string {
+  if (!namePattern.test(name) || framing.has(name.toLowerCase())) throw unsendable('the name of a header')
+  if (!valuePattern.test(value)) throw unsendable(`the header ${name}`)
+  return `${name}: ${value}\r\n`
+}
+
+function unsendable(what: string): GatewayError {
+  const cause = new Error(`${what} can not be sent to the upstream`)
+  return new GatewayError('upstream_connection_failed', 'The request can not be sent to the upstream.', { cause })
+}

@@ -1,0 +1,197 @@
+// One connection to an upstream: sends a request, reads its answer out of a shared buffer, and is kept for the next one.
+import type { Socket } from 'node:net'
+import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from './failure.ts'
+import { ResponseParser } from './response-parser.ts'
+import type { UpstreamHeaders } from './transport.ts'
+
+/** A request with its body up to this size is put together for one write of one buffer. */
+const oneWriteBytes = 16 * 1024
+const readBytes = 64 * 1024
+/** A read of this size is followed by one into a buffer of its own, which is handed on instead of copied when it is as full. */
+const handedOnBytes = readBytes / 2
+
+/** Every connection reads into it, and takes out what it read before anything else can run. */
+const shared = Buffer.allocUnsafeSlow(readBytes)
+
+/** A request, and the hearer of its answer. Calls as in UpstreamSink, `onLost` in the place of `onError`. */
+export interface Answering {
+  /** Latin1. */
+  readonly head: string
+  readonly body: Buffer | null
+  onHead(status: number, headers: UpstreamHeaders): void
+  onData(chunk: Buffer): void
+  onEnd(): void
+  /** `unheard`: the connection had carried an answer before, and not a byte of this one has come. */
+  onLost(cause: Error, unheard: boolean): void
+}
+
+/** Who keeps connections. Told once each: that it is open, and that an open one is closed; and after each answer that allows another. */
+export interface Keeper {
+  opened(): void
+  /** `wasOpen` is false when there never was a connection. */
+  closed(wasOpen: boolean): void
+  released(connection: Connection): void
+}
+
+/** Opens the socket that reads by `onread`. */
+export type Open = (onread: { buffer: () => Buffer; callback: (length: number, bytes: Uint8Array) => boolean }) => Socket
+
+/** Made for a call and connecting; afterwards it carries one call at a time. */
+export class Connection {
+  /** `performance.now()` until which it may be used again; set when it is released. */
+  keptUntil = 0
+  readonly #keeper: Keeper
+  readonly #socket: Socket
+  readonly #parser = new ResponseParser()
+  #connectTimer: NodeJS.Timeout | undefined
+  #call: Answering | undefined
+  #open = false
+  #reused = false
+  /** A byte of the present answer has come. */
+  #heard = false
+  #paused = false
+  /** What is read into next, when it is not the shared buffer. */
+  #own: Buffer | undefined
+
+  constructor(keeper: Keeper, open: Open, secure: boolean, connectTimeout: number) {
+    this.#keeper = keeper
+    const socket = open({
+      buffer: () => this.#own ?? shared,
+      callback: (length, bytes) => {
+        this.#read(length, Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
+        return true
+      }
+    })
+    this.#socket = socket
+    socket.once(secure ? 'secureConnect' : 'connect', () => this.#connected())
+    socket.on('end', () => this.#ended())
+    socket.on('error', (cause) => this.#lost(cause))
+    socket.on('close', () => this.#closed())
+    this.#connectTimer = setTimeout(() => socket.destroy(new ConnectTimeout(`no connection within ${connectTimeout} ms`)), connectTimeout)
+  }
+
+  /** It can carry another call. */
+  usable(now: number): boolean {
+    return !this.#socket.destroyed && now < this.keptUntil
+  }
+
+  /** Sends a call's request, once there is a connection. Not while another call is under way. */
+  send(call: Answering): void {
+    this.#call = call
+    this.#heard = false
+    this.#parser.begin()
+    if (this.#open) this.#write(call)
+  }
+
+  pause(): void {
+    if (this.#paused) return
+    this.#paused = true
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    if (!this.#paused) return
+    this.#paused = false
+    this.#socket.resume()
+  }
+
+  /** Closes it. The call that is under way hears nothing more. */
+  destroy(): void {
+    this.#call = undefined
+    this.#socket.destroy()
+  }
+
+  #connected(): void {
+    clearTimeout(this.#connectTimer)
+    this.#connectTimer = undefined
+    this.#open = true
+    this.#keeper.opened()
+    if (this.#call) this.#write(this.#call)
+  }
+
+  #write({ head, body }: Answering): void {
+    const socket = this.#socket
+    const length = body ? body.length : 0
+    if (length <= oneWriteBytes) {
+      const bytes = Buffer.allocUnsafe(head.length + length)
+      bytes.write(head, 'latin1')
+      body?.copy(bytes, head.length)
+      socket.write(bytes)
+    } else {
+      socket.cork()
+      socket.write(Buffer.from(head, 'latin1'))
+      socket.write(body!)
+      socket.uncork()
+    }
+  }
+
+  /** Takes everything out of the buffer first; only then is anybody told, who may do as he likes. */
+  #read(length: number, bytes: Buffer): void {
+    const call = this.#call
+    // Nobody asked for these bytes: they must not be taken for the next answer.
+    if (call === undefined) return this.destroy()
+    const parser = this.#parser
+    const hadHead = parser.head !== undefined
+    this.#heard = true
+    parser.push(bytes, length)
+    const chunk = parser.to > parser.from ? this.#keep(bytes, parser.from, parser.to) : undefined
+    if (length < handedOnBytes || parser.ended) this.#own = undefined
+    else this.#own ??= Buffer.allocUnsafeSlow(readBytes)
+    const { head, fault } = parser
+    if (head) {
+      try {
+        if (!hadHead) call.onHead(head.status, head.headers)
+        if (chunk && this.#call === call) call.onData(chunk)
+      } catch (thrown) {
+        return this.#lost(new SinkFailed('the sink threw', { cause: thrown }))
+      }
+      if (this.#call !== call) return
+    }
+    if (fault) this.#lost(fault)
+    else if (parser.ended) this.#end(call, parser.excess === 0 ? head!.keepMs : 0)
+  }
+
+  /** The bytes as the sink's own. */
+  #keep(bytes: Buffer, from: number, to: number): Buffer {
+    const length = to - from
+    if (bytes === this.#own && length >= handedOnBytes) {
+      this.#own = undefined
+      return bytes.subarray(from, to)
+    }
+    const kept = Buffer.allocUnsafe(length)
+    bytes.copy(kept, 0, from, to)
+    return kept
+  }
+
+  /** The answer is whole. A request that is not all sent by then would be read as the next one's beginning. */
+  #end(call: Answering, keepMs: number): void {
+    this.#call = undefined
+    if (keepMs === 0 || this.#socket.writableLength > 0) this.#socket.destroy()
+    else {
+      this.resume()
+      this.#reused = true
+      this.keptUntil = performance.now() + keepMs
+      this.#keeper.released(this)
+    }
+    call.onEnd()
+  }
+
+  #ended(): void {
+    const call = this.#call
+    if (call && this.#parser.endsWithConnection) this.#end(call, 0)
+    else this.#lost(new Error('the upstream closed the connection'))
+  }
+
+  #lost(cause: Error): void {
+    const call = this.#call
+    const known = cause instanceof BadResponse || cause instanceof SinkFailed || !this.#open
+    this.destroy()
+    call?.onLost(known ? cause : new ConnectionLost('the connection was lost', { cause }), this.#reused && !this.#heard)
+  }
+
+  #closed(): void {
+    clearTimeout(this.#connectTimer)
+    this.#keeper.closed(this.#open)
+    this.#lost(new Error('the connection was closed'))
+  }
+}

@@ -1,0 +1,73 @@
+// Opens sockets to one origin, TCP or TLS, and only to public addresses unless the channel is private.
+import { lookup } from 'node:dns'
+import { connect as connectTcp, isIP, Socket } from 'node:net'
+import type { LookupFunction, OnReadOpts, TcpNetConnectOpts } from 'node:net'
+import { connect as connectTls, createSecureContext } from 'node:tls'
+import type { SecureContext } from 'node:tls'
+import { isPublic } from '../egress.ts'
+import { AddressRefused } from './failure.ts'
+
+/** After this long without a byte the kernel asks whether the peer is still there. */
+const probeMs = 60_000
+
+/** One per pool. */
+export class Connector {
+  readonly secure: boolean
+  readonly #host: string
+  readonly #port: number
+  readonly #private: boolean
+  #context: SecureContext | undefined
+  /** Of the latest handshake, for a shorter next one. */
+  #session: Buffer | undefined
+
+  /** `mayBePrivate`: addresses that are not public may be connected to. */
+  constructor(origin: URL, mayBePrivate: boolean) {
+    this.secure = origin.protocol === 'https:'
+    this.#host = origin.hostname.replace(/^\[|\]$/g, '')
+    this.#port = Number(origin.port) || (this.secure ? 443 : 80)
+    this.#private = mayBePrivate
+  }
+
+  /**
+   * A socket that is connecting; `connect` (TLS: `secureConnect`) or `error` tell how that went. Private addresses are
+   * refused where the connection is made: IP literals here, names by the very addresses that will be used, so that a name
+   * can not change its answer in between.
+   */
+  open(onread: OnReadOpts): Socket {
+    const host = this.#host
+    const options: TcpNetConnectOpts = {
+      host, port: this.#port, onread, noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs
+    }
+    if (!this.#private) {
+      if (isIP(host) && !isPublic(host)) return new Socket().destroy(new AddressRefused(host))
+      options.lookup = publicLookup
+    }
+    return this.secure ? this.#openTls(options) : connectTcp(options)
+  }
+
+  #openTls(options: TcpNetConnectOpts): Socket {
+    // One context for all connections: each would hold the certificates it was made of.
+    this.#context ??= createSecureContext()
+    const socket = connectTls({
+      ...options,
+      // RFC 6066 §3: an address is no server name.
+      servername: isIP(this.#host) ? '' : this.#host,
+      ALPNProtocols: ['http/1.1'],
+      secureContext: this.#context,
+      ...(this.#session && { session: this.#session })
+    })
+    socket.on('session', (session) => (this.#session = session))
+    return socket
+  }
+}
+
+const publicLookup: LookupFunction = (hostname, options, callback) => {
+  lookup(hostname, { ...options, all: true }, (error, addresses) => {
+    if (error) return callback(error, '', 0)
+    const allowed = addresses.filter(({ address }) => isPublic(address))
+    const first = allowed[0]
+    if (!first) return callback(new AddressRefused(hostname), '', 0)
+    if (options.all) callback(null, allowed)
+    else callback(null, first.address, first.family)
+  })
+}
