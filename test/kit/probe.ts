@@ -31,6 +31,8 @@ const collectGarbage = runInNewContext('gc') as () => void
 
 /** Bytes that this process can not let go of: heap and buffers after a collection. */
 export function heldBytes(): number {
+  // Twice: another thread gives back the memory of buffers, and only the next collection waits for it.
+  collectGarbage()
   collectGarbage()
   // Not `external`, which still counts buffers that were just collected.
   const { heapUsed, arrayBuffers } = process.memoryUsage()
