@@ -9,7 +9,6 @@ export class RequestBody {
   readonly bytes: Buffer
   /** The top level of a JSON body. An endpoint without a body has an empty object. */
   readonly lens: Lens
-
   private constructor(bytes: Buffer, lens: Lens) {
     this.bytes = bytes
     this.lens = lens

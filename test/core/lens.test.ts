@@ -27,6 +27,24 @@ t.test('every member of a valid object is found with the value that JSON.parse r
   )
 })
 
+t.test('strings end where they do, however quotes, backslashes and other bytes lie in them and the body lies in memory', async () => {
+  const piece = fc.oneof(
+    fc.constantFrom('"', '\\', '\n', '!', '#', '¢', '\u2222', '""', '\\"'),
+    fc.nat({ max: 200 }).map((length) => 'x'.repeat(length))
+  )
+  const text = fc.array(piece, { maxLength: 60 }).map((pieces) => pieces.join(''))
+  fc.assert(
+    fc.property(fc.array(text, { maxLength: 6 }), fc.nat({ max: 3 }), fc.constantFrom('', '"', '"x', 'x"'), (texts, offset, beyond) => {
+      const json = Buffer.from(JSON.stringify({ texts, model: 'x' }))
+      // Quotes beside the body are not its.
+      const memory = Buffer.concat([Buffer.alloc(offset, '"'), json, Buffer.from(beyond)])
+      const lens = new Lens(memory.subarray(offset, offset + json.length))
+      return JSON.stringify(lens.json('texts')) === JSON.stringify(texts) && lens.string('model') === 'x'
+    }),
+    { numRuns: 1000 }
+  )
+})
+
 t.test('a broken object is refused whenever JSON.parse refuses it for its structure', async () => {
   const mutated = fc.tuple(object, fc.nat(), fc.nat(), fc.constantFrom('', ',', ':', '{', '}', '[', ']', '"', 'x', '-', '.', '0', 'null'))
   fc.assert(

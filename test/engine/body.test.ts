@@ -2,6 +2,7 @@
 import t from 'tap'
 import { connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
+import { askHttp2, openSession } from '../kit/http2.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
 
@@ -57,6 +58,31 @@ t.test('a slow body that keeps coming is waited for', async (t) => {
   }
   t.equal((await client.reply()).status, 200)
   t.equal(upstream.requests[0]!.body.toString(), text)
+})
+
+t.test('large bodies sent at the same time reach the upstream byte for byte, however they are framed', async (t) => {
+  const upstream = await Upstream.start(t)
+  const running = await gateway(t, {}, { upstreams: { up: upstream } })
+  // No two pieces of them are equal, so that one in the wrong place, or of another body, shows.
+  const texts = Array.from({ length: 9 }, (_, number) => {
+    const content = Array.from({ length: 30_000 }, (_, at) => `${number}-${at}`).join(' ')
+    upstream.json(chatAnswer())
+    return JSON.stringify({ model: testModel, messages: [{ role: 'user', content }] })
+  })
+  const session = openSession(t, running.url)
+  const http2 = { ':method': 'POST', ':path': '/v1/chat/completions', authorization: `Bearer ${testKey}`, 'content-type': 'application/json' }
+  await Promise.all(texts.map(async (text, number) => {
+    if (number % 3 === 2) {
+      t.equal((await askHttp2(session, { ...http2, ...number % 2 && { 'content-length': text.length } }, text)).headers[':status'], 200)
+      return
+    }
+    const client = await connect(t, running.url)
+    if (number % 3 === 0) client.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
+    else client.write(`${start}transfer-encoding: chunked\r\n\r\n${chunk(text.slice(0, 150_000))}${chunk(text.slice(150_000))}0\r\n\r\n`)
+    t.equal((await client.reply()).status, 200)
+  }))
+  const received = new Set(upstream.requests.map(({ body }) => body.toString()))
+  t.strictSame(texts.map((text) => received.has(text)), texts.map(() => true))
 })
 
 t.test('bodies that would not fit in memory together are refused, and the memory comes back', async (t) => {
