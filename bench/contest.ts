@@ -1,15 +1,22 @@
 // Gateways in turn under the same load, round after round: what every scenario is made of.
 import type { Child } from './child.ts'
 import type { Job, Measured } from './load.ts'
-import { show, spread } from './spread.ts'
 import type { Report } from './report.ts'
+import { show, spread } from './spread.ts'
+import type { Spread } from './spread.ts'
 import type { Behaviour } from './upstream.ts'
 
-/** A gateway under test. */
-export interface Contestant {
-  name: string
-  pid: number
+/** Where a load goes, and whose CPU it costs. */
+export interface Target {
   port: number
+  pid: number
+  /** Distinct keys that its clients use in turn; all use one when undefined. */
+  keys?: number | undefined
+}
+
+/** A gateway under test. */
+export interface Contestant extends Target {
+  name: string
   /** Runs one full garbage collection and tells the KiB of JavaScript heap left; undefined where there is no collector. */
   collect(): Promise<number | undefined>
   stop(): Promise<void>
@@ -38,9 +45,12 @@ export interface Rig {
 export interface Workload {
   unit: 'request' | 'event'
   behaviour(rig: Rig): Behaviour
-  job(rig: Rig, to: { port: number; pid: number }): Job
-  /** The same with more offered than can be done: how much the upstream and the load generator manage without a gateway. */
-  ceiling(rig: Rig): { behaviour: Behaviour; job: Job }
+  job(rig: Rig, to: Target): Job
+  /**
+   * The same with more offered than can be done: how much the upstream and the load generator manage without a gateway.
+   * Left out where little is offered on purpose.
+   */
+  ceiling?(rig: Rig): { behaviour: Behaviour; job: Job }
 }
 
 /** What one contestant did in one round. Microseconds per unit. */
@@ -62,17 +72,18 @@ export interface Outcome {
   notes: string[]
 }
 
-/** Warms every contestant up once, then measures them in turn, A B C A B C. */
-export async function contest(rig: Rig, title: string, workload: Workload, contestants: readonly Contestant[]): Promise<Outcome> {
+/** Warms every contestant up once, unless that was done before, then measures them in turn, A B C A B C. */
+export async function contest(
+  rig: Rig, title: string, workload: Workload, contestants: readonly Contestant[], warmUp = true,
+): Promise<Outcome> {
   const outcome: Outcome = { samples: new Map(contestants.map((contestant) => [contestant, []])), problems: [], notes: [] }
   const ceiling = await highest(rig, workload)
-  rig.progress(`${title}: upstream and load alone do ${Math.round(ceiling)} ${workload.unit}s/s`)
-  for (let round = 0; round <= rig.rounds; round++) {
+  if (ceiling < Infinity) rig.progress(`${title}: upstream and load alone do ${Math.round(ceiling)} ${workload.unit}s/s`)
+  for (let round = warmUp ? 0 : 1; round <= rig.rounds; round++) {
     for (const contestant of contestants) {
-      const warmUp = round === 0
       const measured = await run(rig, workload, contestant)
       if (measured.failed > 0) outcome.problems.push(`${title}, ${contestant.name}: ${measured.failed} answers failed: ${measured.reason}`)
-      if (warmUp) continue
+      if (round === 0) continue
       const sample = sampleOf(measured)
       outcome.samples.get(contestant)!.push(sample)
       rig.progress(`${title} round ${round}/${rig.rounds} ${contestant.name}: ${sample.cpu.toFixed(1)} µs per ${workload.unit}, ${Math.round(sample.rate)}/s`)
@@ -87,8 +98,10 @@ export async function contest(rig: Rig, title: string, workload: Workload, conte
   return outcome
 }
 
-/** The table of an {@link Outcome}: CPU per unit and the ratio to the first contestant of the same round. */
-export function cpuReport(id: string, title: string, workload: Workload, { samples, problems, notes }: Outcome): Report {
+/** The table of an {@link Outcome}: CPU per unit, and beside the first contestant of the same round as a ratio or as a difference. */
+export function cpuReport(
+  id: string, title: string, workload: Workload, { samples, problems, notes }: Outcome, compared: 'ratio' | 'difference' = 'ratio',
+): Report {
   const [[yardstick, base]] = samples as unknown as [[Contestant, Sample[]]]
   const rows = [...samples].map(([{ name }, of]) => {
     const column = (pick: (sample: Sample) => number) => spread(of.map(pick))
@@ -98,7 +111,7 @@ export function cpuReport(id: string, title: string, workload: Workload, { sampl
       column(({ user }) => user).median.toFixed(1),
       column(({ sys }) => sys).median.toFixed(1),
       column(({ beside }) => beside).median.toFixed(1),
-      show(spread(of.map(({ cpu }, round) => cpu / base[round]!.cpu)), 2),
+      compared === 'ratio' ? show(ratios(of, base), 2) : show(spread(of.map(({ cpu }, round) => cpu - base[round]!.cpu)), 1),
       Math.round(column(({ rate }) => rate).median).toLocaleString('en'),
       column(({ p50 }) => p50).median.toFixed(2),
       column(({ p99 }) => p99).median.toFixed(2),
@@ -107,12 +120,20 @@ export function cpuReport(id: string, title: string, workload: Workload, { sampl
   const latency = workload.unit === 'request' ? 'ms' : 'gap ms'
   return {
     id, title, problems, notes,
-    columns: ['gateway', `CPU µs per ${workload.unit}`, 'user', 'sys', 'other threads', `× ${yardstick.name}`, `${workload.unit}s/s`, `p50 ${latency}`, `p99 ${latency}`],
+    columns: [
+      'gateway', `CPU µs per ${workload.unit}`, 'user', 'sys', 'other threads', compared === 'ratio' ? `× ${yardstick.name}` : 'µs more',
+      `${workload.unit}s/s`, `p50 ${latency}`, `p99 ${latency}`,
+    ],
     rows,
   }
 }
 
-async function run(rig: Rig, workload: Workload, to: { port: number; pid: number }): Promise<Measured> {
+/** CPU time of samples as a multiple of others, round by round. */
+export function ratios(samples: readonly Sample[], base: readonly Sample[]): Spread {
+  return spread(samples.map(({ cpu }, round) => cpu / base[round]!.cpu))
+}
+
+async function run(rig: Rig, workload: Workload, to: Target): Promise<Measured> {
   await rig.upstream.child.ask<object>(workload.behaviour(rig))
   return rig.load.ask<Measured>(workload.job(rig, to))
 }
@@ -120,6 +141,7 @@ async function run(rig: Rig, workload: Workload, to: { port: number; pid: number
 async function highest(rig: Rig, workload: Workload): Promise<number> {
   const known = rig.ceilings.get(workload)
   if (known !== undefined) return known
+  if (!workload.ceiling) return Infinity
   const { behaviour, job } = workload.ceiling(rig)
   await rig.upstream.child.ask<object>(behaviour)
   const { count, seconds, failed, reason } = await rig.load.ask<Measured>(job)

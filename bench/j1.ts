@@ -12,7 +12,9 @@ const answerSize = 1200
 export const smallJson: Workload = {
   unit: 'request',
   behaviour: () => ({ kind: 'json', size: answerSize }),
-  job: ({ warm, seconds }, { port, pid }) => ({ kind: 'json', port, pid, connections, requestSize, answerSize, warm, seconds }),
+  job: ({ warm, seconds }, { port, pid, keys }) => (
+    { kind: 'json', port, pid, connections, requests: { size: requestSize, keys }, answerSize, warm, seconds }
+  ),
   ceiling: (rig) => ({
     behaviour: smallJson.behaviour(rig),
     job: smallJson.job(rig, { port: rig.upstream.port, pid: rig.upstream.child.pid }),

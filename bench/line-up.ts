@@ -3,6 +3,7 @@ import { Child } from './child.ts'
 import type { Contestant, Rig } from './contest.ts'
 import { nginx, startNginx } from './nginx.ts'
 import { startSluice } from './sluice.ts'
+import type { Variant } from './sluice.ts'
 
 /** Gateways that run until the scenario is left. */
 export interface LineUp extends AsyncDisposable {
@@ -10,11 +11,11 @@ export interface LineUp extends AsyncDisposable {
 }
 
 /** One function for each gateway: nginx when there is one, the bare relay, Sluice. The first is the yardstick. */
-export function starters(rig: Rig, streaming: boolean): (() => Promise<Contestant>)[] {
+export function starters(rig: Rig, streaming: boolean, variant: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
   return [
     ...nginx ? [() => startNginx(rig.upstream.port, rig.directory, streaming)] : [],
     () => startBare(rig),
-    () => startSluice(rig),
+    () => startSluice(rig, variant),
   ]
 }
 

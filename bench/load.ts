@@ -3,7 +3,8 @@ import { createHistogram } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serve } from './child.ts'
 import { Connection } from './connection.ts'
-import { answerBody, requestBytes } from './payload.ts'
+import { answerBody, model, numberedKey, promptBody, requestBody, requestBytes } from './payload.ts'
+import type { Prompt } from './payload.ts'
 import { cpuBetween, cpuOf } from './proc.ts'
 import type { Cpu } from './proc.ts'
 import { ExpectedBody, ExpectedEvents } from './response.ts'
@@ -11,13 +12,16 @@ import { ExpectedBody, ExpectedEvents } from './response.ts'
 /** What to do. `pid` is whose CPU is read at both ends of the measured window. */
 export type Job =
   /** A closed loop: every connection asks again as soon as its answer is complete. */
-  | { kind: 'json'; port: number; pid: number; connections: number; requestSize: number; answerSize: number } & Window
+  | { kind: 'json'; port: number; pid: number; connections: number; requests: Requests; answerSize: number } & Window
   /** One stream a connection, all at the same time. The window lies within their life; all are read to their end. */
   | { kind: 'paced'; port: number; pid: number; streams: number; events: number; requestSize: number } & Window
   /** Opens streams until so many are open, and answers when each has its first event. */
   | { kind: 'hold'; port: number; streams: number; requestSize: number }
   /** Waits until every held stream has ended properly. */
   | { kind: 'release' }
+
+/** What a closed loop asks: small bodies, by one key or by each of many in turn, or one large body. */
+export type Requests = { size: number; keys: number | undefined } | { prompt: Prompt }
 
 /** Seconds before the measured window and in it. */
 interface Window {
@@ -59,7 +63,7 @@ function record(milliseconds: number): void {
 }
 
 async function json(job: Job & { kind: 'json' }): Promise<void> {
-  const request = requestBytes(job.requestSize, false)
+  const next = cycle(job.requests)
   const body = answerBody(job.answerSize)
   const asking = new Set<Connection>()
   let over = false
@@ -70,7 +74,7 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
       record(now - sent)
       count++
       sent = now
-      if (!over) return connection.send(request)
+      if (!over) return connection.send(next())
       asking.delete(connection)
       connection.close()
     }, (why) => {
@@ -80,7 +84,7 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
       if (!over) setTimeout(start, 50)
     })
     asking.add(connection)
-    connection.send(request)
+    connection.send(next())
   }
   for (let opened = 0; opened < job.connections; opened++) start()
   await measure(job)
@@ -88,8 +92,21 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
   await ended(asking, 5)
 }
 
+/** Gives the requests one after another, over and over. */
+function cycle(requests: Requests): () => Buffer {
+  if ('prompt' in requests) {
+    const request = requestBytes(promptBody(requests.prompt, model))
+    return () => request
+  }
+  const body = requestBody(requests.size, false)
+  const { keys } = requests
+  const all = keys === undefined ? [requestBytes(body)] : Array.from({ length: keys }, (_, number) => requestBytes(body, numberedKey(number + 1)))
+  let at = 0
+  return () => all[at++ % all.length]!
+}
+
 async function paced(job: Job & { kind: 'paced' }): Promise<void> {
-  const request = requestBytes(job.requestSize, true)
+  const request = requestBytes(requestBody(job.requestSize, true))
   const open = new Set<Connection>()
   for (let opened = 0; opened < job.streams; opened++) {
     let last = 0
@@ -115,7 +132,7 @@ async function paced(job: Job & { kind: 'paced' }): Promise<void> {
 
 /** Opens few at a time, so that no listen queue overflows and costs a second. */
 async function hold(job: Job & { kind: 'hold' }): Promise<void> {
-  const request = requestBytes(job.requestSize, true)
+  const request = requestBytes(requestBody(job.requestSize, true))
   const opening = new Set<Promise<void>>()
   for (let opened = held.size; opened < job.streams; opened++) {
     const { promise, resolve } = Promise.withResolvers<void>()

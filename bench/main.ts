@@ -5,6 +5,9 @@ import { parseArgs } from 'node:util'
 import { Child, killAll, pinSelf } from './child.ts'
 import type { Rig } from './contest.ts'
 import * as j1 from './j1.ts'
+import * as j4 from './j4.ts'
+import * as l1 from './l1.ts'
+import * as l2 from './l2.ts'
 import { nginx } from './nginx.ts'
 import * as p1 from './p1.ts'
 import { hottest } from './profile.ts'
@@ -13,13 +16,13 @@ import type { Report } from './report.ts'
 import * as s1 from './s1.ts'
 import * as s4 from './s4.ts'
 
-const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = { j1, s1, s4, p1 }
+const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = { j1, j4, s1, s4, l1, l2, p1 }
 
 const help = `npm run bench -- [${Object.keys(scenarios).join('] [')}] [options]
 
 ${Object.values(scenarios).map(({ title }) => `  ${title}`).join('\n')}
 
-  --quick         one short round each, under a minute together; the README stays as it is
+  --quick         one short round each, under two minutes together; the README stays as it is
   --rounds N      rounds (3); every figure is their median
   --seconds N     length of one measured window (4)
   --no-write      leave bench/README.md as it is

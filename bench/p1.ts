@@ -16,7 +16,7 @@ export const title = 'P1 plugins: the loads of J1 and S1 with 0, 5 and 20 extra 
 
 /** Runs it. */
 export async function run(rig: Rig): Promise<Report> {
-  await using gateways = await start(extras.map((extra) => () => startSluice(rig, extra)))
+  await using gateways = await start(extras.map((extra) => () => startSluice(rig, { name: `Sluice + ${extra}`, extraPlugins: extra })))
   const request = await cost(rig, smallJson, gateways.list)
   const event = await cost(rig, steadyStreams, gateways.list)
   return {

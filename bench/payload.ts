@@ -1,7 +1,9 @@
 // The bytes that travel in every scenario: made by the upstream, known by the load generator, the same through every gateway.
 
-/** The public and the upstream's model name: equal, so that a right gateway changes no byte of an answer. */
+/** The public model name, and the upstream's too: equal, so that a right gateway changes no byte of an answer. */
 export const model = 'bench-model'
+/** The upstream's own name where a gateway has to write it into the request; as long as the public one. */
+export const upstreamModel = 'bench-wired'
 /** The client's key in the gateway's file; gateways without keys ignore it. */
 export const key = 'sk-bench-0000000000000000000000000000'
 export const path = '/v1/chat/completions'
@@ -19,8 +21,8 @@ const chunk = {
   system_fingerprint: 'fp_bench',
 }
 
-/** A whole request on the wire, `size` bytes of body. The same for every contestant. */
-export function requestBytes(size: number, streaming: boolean): Buffer {
+/** The body of a small request, `size` bytes. */
+export function requestBody(size: number, streaming: boolean): Buffer {
   const body = (content: string) => JSON.stringify({
     model,
     ...streaming && { stream: true, stream_options: { include_usage: true } },
@@ -28,17 +30,65 @@ export function requestBytes(size: number, streaming: boolean): Buffer {
     temperature: 0.2,
     max_tokens: 256,
   })
-  const text = body(filler(size - body('').length))
-  return Buffer.from([
+  return Buffer.from(body(filler(size - body('').length)))
+}
+
+/** A large request body. */
+export interface Prompt {
+  /** Bytes of the whole body. */
+  size: number
+  /** What makes it large: turns of a conversation with line breaks and quotation marks, or one inline image. */
+  content: 'text' | 'image'
+  /** Where `model` and `stream` stand, before what is large or after it. */
+  keys: 'first' | 'last'
+}
+
+/** A large body that asks for a model by that name. Bodies of the same {@link Prompt} differ in the name only. */
+export function promptBody({ size, content, keys }: Prompt, name: string): Buffer {
+  const decisive = { model: name, stream: false, max_tokens: 256 }
+  const body = (messages: object[]) => JSON.stringify(keys === 'first' ? { ...decisive, messages } : { messages, ...decisive })
+  return Buffer.from(content === 'image' ? imagePrompt(size, body) : textPrompt(size, body))
+}
+
+function imagePrompt(size: number, body: (messages: object[]) => string): string {
+  const of = (data: string) => body([{ role: 'user', content: [
+    { type: 'text', text: 'What is in this image?' },
+    { type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } },
+  ] }])
+  return of('iVBORw0KGgo+AB/9'.repeat(Math.ceil(size / 16)).slice(0, size - of('').length))
+}
+
+/** Turns of 4 KB. A line break every 90 bytes and a quotation mark as often, which JSON escapes, as prose and code have them. */
+function textPrompt(size: number, body: (messages: object[]) => string): string {
+  const lines = 'The second one asked: "lorem ipsum dolor sit amet?" and went on reading as if he had not.\n' +
+    'Nobody answered him, for consectetur adipiscing elit had been said a dozen times before.\n'
+  const messages: object[] = []
+  for (let turn = 0; turn < Math.floor(size / 4096) - 1; turn++) {
+    messages.push({ role: turn % 2 ? 'assistant' : 'user', content: lines.repeat(22) })
+  }
+  const last = { role: 'user', content: '' }
+  messages.push(last)
+  last.content = filler(size - body(messages).length)
+  return body(messages)
+}
+
+/** The number-th of many keys; its gateway has been told of all of them. */
+export function numberedKey(number: number): string {
+  return `sk-bench-${String(number).padStart(28, '0')}`
+}
+
+/** A whole request on the wire. The same for every contestant. */
+export function requestBytes(body: Buffer, credential = key): Buffer {
+  return Buffer.concat([Buffer.from([
     `POST ${path} HTTP/1.1`,
     'host: bench.test',
-    `authorization: Bearer ${key}`,
+    `authorization: Bearer ${credential}`,
     'content-type: application/json',
     'accept: */*',
     'user-agent: bench/1',
-    `content-length: ${Buffer.byteLength(text)}`,
-    '', text,
-  ].join('\r\n'))
+    `content-length: ${body.length}`,
+    '', '',
+  ].join('\r\n')), body])
 }
 
 /** The body of a whole JSON answer, `size` bytes. */

@@ -28,8 +28,17 @@ function times(file: string): { user: number; sys: number } {
 
 /** Resident memory in KiB: `VmRSS`, without the kernel's socket buffers. */
 export function residentOf(pid: number): number {
+  return memory(pid, 'VmRSS')
+}
+
+/** The most that {@link residentOf} has been since the process began. */
+export function peakOf(pid: number): number {
+  return memory(pid, 'VmHWM')
+}
+
+function memory(pid: number, field: string): number {
   const status = readFileSync(`/proc/${pid}/status`, 'latin1')
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1])
+  return Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(status)![1])
 }
 
 /** CPU time between two readings. */

@@ -1,6 +1,6 @@
 // S1: steady streams of events, each event alone in its read: CPU time per event.
 import { contest, cpuReport } from './contest.ts'
-import type { Rig, Workload } from './contest.ts'
+import type { Rig, Target, Workload } from './contest.ts'
 import { start, starters } from './line-up.ts'
 import type { Job } from './load.ts'
 import type { Report } from './report.ts'
@@ -25,7 +25,7 @@ export const steadyStreams: Workload = {
   },
 }
 
-function paced(rig: Rig, { port, pid }: { port: number; pid: number }): Job & { kind: 'paced' } {
+function paced(rig: Rig, { port, pid }: Target): Job & { kind: 'paced' } {
   return { kind: 'paced', port, pid, streams: 200, events: eventsIn(rig, gap), requestSize, warm: rig.warm, seconds: rig.seconds }
 }
 

@@ -1,21 +1,46 @@
 // Sluice as operators run it: every plugin, a key with limits and budgets, the ledger and the request log on disk.
+import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { openStore } from '../core/store/store.ts'
 import { Child } from './child.ts'
 import type { Contestant, Rig } from './contest.ts'
-import { key, model } from './payload.ts'
+import { key, model, numberedKey } from './payload.ts'
 
-/** Starts it in front of the upstream, with so many extra plugins that do nothing (see gateway.ts). */
-export async function startSluice(rig: Rig, extraPlugins = 0): Promise<Contestant> {
+/** How a Sluice differs from the one that operators run. */
+export interface Variant {
+  name: string
+  /** Plugins of the usual chain that are left out. */
+  without: readonly string[]
+  /** Plugins that do nothing, beside the usual ones (see gateway.ts). */
+  extraPlugins: number
+  /** Keys in the store, spread over a hundred tenants; all with limits and budgets. The load generator knows them by number. */
+  storedKeys: number
+  /** The upstream's own name of the model, which the gateway then has to write into every body. */
+  upstreamModel: string
+}
+
+const usual: Variant = { name: 'Sluice', without: [], extraPlugins: 0, storedKeys: 0, upstreamModel: model }
+
+/** Tenants that the stored keys are spread over. */
+const tenants = 100
+/** Counted for every request and never reached. */
+const limits = { rps: 1000000, rpm: 60000000, tpm: 1000000000, concurrency: 100000 }
+const dollars = 1000000
+
+/** Starts it in front of the upstream. */
+export async function startSluice(rig: Rig, differences: Partial<Variant> = {}): Promise<Contestant> {
+  const variant = { ...usual, ...differences }
   const directory = mkdtempSync(join(rig.directory, 'sluice-'))
   const file = join(directory, 'gateway.yaml')
-  writeFileSync(file, configuration(rig.upstream.port, join(directory, 'requests.log'), extraPlugins))
+  writeFileSync(file, configuration(rig.upstream.port, join(directory, 'requests.log'), variant))
+  if (variant.storedKeys > 0) await storeKeys(join(directory, 'sluice.db'), variant.storedKeys)
   const flags = ['--expose-gc', ...rig.profile ? ['--cpu-prof', `--cpu-prof-dir=${rig.profile}`] : []]
   // Profiles tell time that passed, so there the threads must not take turns on one CPU.
   const place = rig.profile ? 'anywhere' : 'gateway'
-  const { child, ready } = await Child.start<{ port: number }>('gateway.ts', [file, String(extraPlugins)], place, flags)
+  const { child, ready } = await Child.start<{ port: number }>('gateway.ts', [file, String(variant.extraPlugins)], place, flags)
   return {
-    name: extraPlugins > 0 ? `Sluice + ${extraPlugins}` : 'Sluice',
+    name: variant.name,
     pid: child.pid,
     port: ready.port,
     collect: async () => (await child.ask<{ heap: number }>({})).heap,
@@ -23,9 +48,38 @@ export async function startSluice(rig: Rig, extraPlugins = 0): Promise<Contestan
   }
 }
 
-/** Limits and budgets are counted for every request and never reached. */
-function configuration(upstream: number, log: string, extraPlugins: number): string {
-  const budget = '{ usd: 1000000, per: month }'
+/** Makes the keys through the store's own interface, before the gateway has the file. */
+async function storeKeys(file: string, count: number): Promise<void> {
+  const store = await openStore({ file, durability: 'process' })
+  const created = Date.now()
+  let written: Promise<void>[] = []
+  for (let number = 1; number <= count; number++) {
+    const secret = numberedKey(number)
+    written.push(store.keys.create({
+      name: `key-${number}`,
+      sha256: createHash('sha256').update(secret).digest(),
+      hint: `sk-be…${secret.slice(-4)}`,
+      tenant: `acme-${number % tenants}`,
+      project: 'web',
+      member: 'alice',
+      models: ['*'],
+      endpoints: ['*'],
+      limits,
+      budget: { limit: BigInt(dollars) * 1_000_000_000n, per: 'month' },
+      created,
+    }))
+    // The store refuses more when too much waits for its disk.
+    if (number % 1000 > 0 && number < count) continue
+    await Promise.all(written)
+    written = []
+  }
+  await store.close()
+}
+
+function configuration(upstream: number, log: string, { without, extraPlugins, storedKeys, upstreamModel }: Variant): string {
+  const budget = `{ usd: ${dollars}, per: month }`
+  const names = ['acme', ...storedKeys > 0 ? Array.from({ length: tenants }, (_, number) => `acme-${number}`) : []]
+  const chain = ['auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter', 'log'].filter((plugin) => !without.includes(plugin))
   return `listen: { host: 127.0.0.1, port: 0 }
 admin: false
 store: { sqlite: ./sluice.db }
@@ -37,16 +91,16 @@ channels:
     credential: upstream-secret
     endpoints: [chat]
     private: true
-    models: { ${model}: ${model} }
+    models: { ${model}: ${upstreamModel} }
     timeouts: { idle: 10m, first_byte: 10m, total: 1h }
 models:
   ${model}:
     owned_by: bench
     price: { input: 1.25, cached_input: 0.125, output: 10 }
-    context_window: 400000
+    context_window: 10000000
     max_output_tokens: 4096
 tenants:
-  acme:
+${names.map((name) => `  ${name}:
     models: ["*"]
     budget: ${budget}
     projects:
@@ -54,7 +108,7 @@ tenants:
         budget: ${budget}
         members:
           alice: { models: ["bench-*"], budget: ${budget} }
-keys:
+`).join('')}keys:
   - name: bench
     key: ${key}
     tenant: acme
@@ -62,15 +116,9 @@ keys:
     member: alice
     models: ["*"]
     endpoints: ["*"]
-    limits: { rps: 1000000, rpm: 60000000, tpm: 1000000000, concurrency: 100000 }
+    limits: ${JSON.stringify(limits)}
     budget: ${budget}
 chain:
-  - auth: {}
-  - quota: {}
-  - ratelimit: {}
-  - route: {}
-  - protocol-translate: {}
-  - usage-meter: {}
-  - log: { sink: ${log} }
-${Array.from({ length: extraPlugins }, (_, number) => `  - no-op-${number + 1}: {}\n`).join('')}`
+${chain.map((plugin) => `  - ${plugin}: ${plugin === 'log' ? `{ sink: ${log} }` : '{}'}\n`).join('')}${
+  Array.from({ length: extraPlugins }, (_, number) => `  - no-op-${number + 1}: {}\n`).join('')}`
 }

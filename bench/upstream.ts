@@ -1,13 +1,16 @@
-// The upstream of every scenario, in its own process: prebuilt answers, streams paced by one timer, streams that hold.
+// The upstream of every scenario, in its own process: prebuilt answers, streams paced by one timer, streams that hold; large bodies are checked.
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { serve } from './child.ts'
-import { Script, answerBody, eventSize } from './payload.ts'
+import { Script, answerBody, eventSize, model, promptBody, upstreamModel } from './payload.ts'
+import type { Prompt } from './payload.ts'
+import { RequestReader } from './request.ts'
+import type { Wanted } from './request.ts'
 
 /** How requests are answered from now on; streams already under way go on as they began. */
 export type Behaviour =
-  /** A whole JSON body of `size` bytes, at once. */
-  | { kind: 'json'; size: number }
+  /** A whole JSON body of `size` bytes, at once. With a `prompt`, every request's body must be that one. */
+  | { kind: 'json'; size: number; prompt?: Prompt }
   /** `events` numbered events, the first at once and then one every `gap` milliseconds; streams are spread over the gap. */
   | { kind: 'paced'; events: number; gap: number }
   /** One event, then nothing until the next behaviour is set, which ends the stream properly. */
@@ -21,6 +24,7 @@ const frameSize = frameHead.length + eventSize + 2
 
 let behaviour: Behaviour = { kind: 'json', size: 100 }
 let answer: Buffer = Buffer.alloc(0)
+let wanted: Wanted = []
 
 /** A paced stream under way. */
 interface Stream {
@@ -42,6 +46,8 @@ function behave(next: Behaviour): void {
   behaviour = next
   clearInterval(timer)
   if (next.kind === 'json') answer = jsonAnswer(next.size)
+  const prompt = next.kind === 'json' ? next.prompt : undefined
+  wanted = prompt ? [promptBody(prompt, model), promptBody(prompt, upstreamModel)] : []
   if (next.kind === 'paced') {
     wheel = Array.from({ length: next.gap }, () => new Set())
     turned = performance.now()
@@ -95,26 +101,12 @@ function respond(socket: Socket): void {
 }
 
 function accept(socket: Socket): void {
-  let cut: Buffer | null = null
-  socket.on('error', () => socket.destroy())
-  socket.on('data', (bytes) => {
-    let rest = cut ? Buffer.concat([cut, bytes]) : bytes
-    for (let size = requestSize(rest); size > 0 && size <= rest.length; size = requestSize(rest)) {
-      respond(socket)
-      rest = rest.subarray(size)
-    }
-    cut = rest.length > 0 ? rest : null
+  const reader = new RequestReader(() => wanted, (wrong) => {
+    if (wrong === undefined) respond(socket)
+    else socket.write(`HTTP/1.1 400 Bad Request\r\ncontent-length: ${wrong.length}\r\n\r\n${wrong}`)
   })
-}
-
-/** Bytes of the request that begins here, 0 when its head is not all there. */
-function requestSize(bytes: Buffer): number {
-  const end = bytes.indexOf('\r\n\r\n', 0, 'latin1')
-  if (end < 0) return 0
-  const head = bytes.toString('latin1', 0, end)
-  const length = /\r\ncontent-length: *(\d+)/i.exec(head)
-  if (!length) throw new Error(`a request without a length reached the upstream: ${head}`)
-  return end + 4 + Number(length[1])
+  socket.on('error', () => socket.destroy())
+  socket.on('data', (bytes) => reader.read(bytes))
 }
 
 function jsonAnswer(size: number): Buffer {
