@@ -97,8 +97,12 @@ class Ordeal {
     await this.#load
   }
 
-  /** Kills the gateway under load, and takes what was not synced with it. */
-  async losePower(): Promise<void> {
+  /** Kills the gateway under load, in place of that write or sync if one is given, and takes what was not synced with it. */
+  async losePower(killAt?: number): Promise<void> {
+    if (killAt !== undefined) {
+      this.disk.set({ killAt })
+      await eventually(() => !this.running.alive, 10_000)
+    }
     this.#over = true
     await this.running.end('SIGKILL')
     await this.#load
@@ -190,7 +194,7 @@ t.test('a disk that fails now and then, or once and then claims success, loses n
       await ordeal.answers(15)
     }
     t.ok(ordeal.running.alive, 'it lives')
-    await ordeal.losePower()
+    await ordeal.losePower(1 + random(100))
     acknowledged = ordeal.seen.filter((one) => one.ended).length
   }
   const { failed, syncs, writes } = disk.calls
