@@ -7,7 +7,7 @@ const namePattern = /^[-!#$%&'*+.^_`|~\dA-Za-z]+$/
 /** RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte can not be sent. */
 const notInValue = /[^\t\x20-\x7e\x80-\xff]/
 
-/** Header names seen before, with whether they are written. Code gives most of them; bounded, as plugins may make some up. */
+/** Header names seen before, with whether they are written as given. Code gives most of them; bounded, as plugins may make some up. */
 const knownNames = new Map<string, boolean>()
 const mostNames = 500
 
@@ -15,8 +15,8 @@ let datedSecond = 0
 let dateLine = ''
 
 /**
- * The head up to and with its empty line, one byte a character; dated, and without the headers that are the connection's
- * own: `framing` holds those, as whole lines.
+ * The head up to and with its empty line, one byte a character. The date is the server's own, and so are the headers that
+ * belong to the connection: `framing` holds those, as whole lines.
  * @throws RangeError for a status that is none, TypeError for a name or value that can not be sent
  */
 export function renderHead(status: number, headers: FlatHeaders, framing: string): string {
@@ -32,10 +32,10 @@ export function renderHead(status: number, headers: FlatHeaders, framing: string
   return `${head}${dated()}${framing}\r\n`
 }
 
-/** Checks a name that was not seen before; false when headers of this name are not for others to write. */
+/** Checks a name that was not seen before; false when headers of this name are the server's own. */
 function isWritten(name: string): boolean {
   if (!namePattern.test(name)) throw new TypeError(`${JSON.stringify(name.slice(0, 100))} is not the name of a header`)
-  const written = !isFraming(name)
+  const written = !isFraming(name) && name.toLowerCase() !== 'date'
   if (knownNames.size < mostNames) knownNames.set(name, written)
   return written
 }

@@ -7,17 +7,16 @@ const framing = 'Content-Length: 0\r\n'
 
 t.test('a head holds what it was given, or is not made', (t) => {
   const odd = fc.string({ unit: fc.constantFrom('a', 'B', '-', ':', ' ', '\t', '\r', '\n', '\0', 'é', '…', '\x7f') })
-  fc.assert(fc.property(fc.array(fc.tuple(fc.oneof(fc.constantFrom('x-a', 'Connection', 'content-length', 'Te'), odd), odd), { maxLength: 4 }), (headers) => {
+  fc.assert(fc.property(fc.array(fc.tuple(fc.oneof(fc.constantFrom('x-a', 'Connection', 'content-length', 'Te', 'DATE'), odd), odd), { maxLength: 4 }), (headers) => {
     let head: string
     try {
       head = renderHead(200, headers.flat(), framing)
     } catch (error) {
-      t.ok(error instanceof TypeError)
-      return headers.some(([name, value]) => !/^[a-zA-Z-]+$/.test(name) || /[^\t\x20-\x7e\x80-\xff]/.test(value))
+      return error instanceof TypeError && headers.some(([name, value]) => !/^[a-zA-Z-]+$/.test(name) || /[^\t\x20-\x7e\x80-\xff]/.test(value))
     }
     const [status, date, ...rest] = [head.split('\r\n')[0], ...head.split('\r\n').slice(-4)]
     const written = head.split('\r\n').slice(1, -4)
-    const expected = headers.filter(([name]) => !['connection', 'content-length', 'te'].includes(name.toLowerCase()))
+    const expected = headers.filter(([name]) => !['connection', 'content-length', 'te', 'date'].includes(name.toLowerCase()))
     return status === 'HTTP/1.1 200 OK' && /^Date: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/.test(date!) &&
       rest.join('|') === 'Content-Length: 0||' && written.join('\n') === expected.map(([name, value]) => `${name}: ${value}`).join('\n')
   }), { numRuns: 2000 })
