@@ -110,8 +110,10 @@ t.test(`${count} mixed requests, one in twenty of them broken, are charged exact
     if (record.cost_nano !== String(end.amount)) wrong.push({ plan, record: record.cost_nano, charged: end.amount })
     if (plan.fault !== undefined) {
       faults++
-      const attempts = plan.fault === 'refuse' || (stream && !mended.includes(plan.fault)) ? 1 : 2
-      if (record.attempts.length !== attempts) wrong.push({ plan, attempts: record.attempts })
+      // A stream that breaks while its hold is on the way to the disk has shown nothing yet, so there is another attempt.
+      const possible = plan.fault === 'refuse' ? [1] : stream && !mended.includes(plan.fault) ? [1, 2] : [2]
+      const attempts = record.attempts.length
+      if (!possible.includes(attempts)) wrong.push({ plan, attempts: record.attempts })
       // An attempt that failed is a row of its own, and never the customer's.
       const costs = entries.filter(({ request_id, kind }) => request_id === one.id && kind === 'cost')
       if (costs.length !== (end.kind === 'settle' ? attempts - 1 : attempts)) wrong.push({ plan, costs })
