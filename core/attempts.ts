@@ -6,7 +6,7 @@ import { asGatewayError, GatewayError } from './errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { restoreModelName } from './model-name.ts'
 import { Relay } from './relay.ts'
-import type { Transport } from './transport/transport.ts'
+import type { Transport, UpstreamRequest } from './transport/transport.ts'
 import type { Watchdog } from './watchdog.ts'
 
 /** What an attempt is made with. */
@@ -67,6 +67,15 @@ export function clientClosed(): GatewayError {
   return new GatewayError('client_closed', 'The client left before the answer was complete.')
 }
 
+const jsonHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'application/json']
+const streamHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'text/event-stream']
+
+function headersOf(attempt: Attempt, streaming: boolean): readonly string[] {
+  const own = streaming ? streamHeaders : jsonHeaders
+  const added = Object.entries(attempt.headers)
+  return added.length === 0 ? own : own.concat(...added)
+}
+
 function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts): Relay {
   const { streaming } = exchange
   const relay = new Relay(attempt, {
@@ -77,12 +86,10 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
     accept: (response) => stagesOf(exchange, chain, response)
   })
   exchange.relay = relay
-  const headers = ['content-type', 'application/json', 'accept', streaming ? 'text/event-stream' : 'application/json']
-  for (const name in attempt.headers) headers.push(name, attempt.headers[name]!)
   try {
-    const body = attempt.body.render()
+    const request: UpstreamRequest = { method: 'POST', path: attempt.path, headers: headersOf(attempt, streaming), body: attempt.body.render() }
     attempt.dispatched = true
-    relay.call = parts.transport.send(attempt.channel, { method: 'POST', path: attempt.path, headers, body }, relay)
+    relay.call = parts.transport.send(attempt.channel, request, relay)
   } catch (error) {
     relay.fail(error)
   }

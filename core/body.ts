@@ -31,7 +31,7 @@ export class RequestBody {
   static readonly none = RequestBody.json(Buffer.from('{}'))
 }
 
-/** Changes to a body on its way to one upstream. The bytes are put together when the attempt is sent, once. */
+/** Changes to a body on its way to one upstream. */
 export class BodyEdit {
   readonly original: RequestBody
   #changes: Map<string, string> | undefined
@@ -57,10 +57,10 @@ export class BodyEdit {
     this.#replacement = bytes
   }
 
-  /** The bytes to send: the client's own buffer when nothing was changed. */
-  render(): Buffer {
-    if (this.#replacement) return this.#replacement
-    return this.#changes ? withMembers(this.original.lens, this.#changes) : this.original.bytes
+  /** The bytes to send, in pieces: views of the client's own buffer with what was changed between them. */
+  render(): Buffer[] {
+    if (this.#replacement) return [this.#replacement]
+    return this.#changes ? withMembers(this.original.lens, this.#changes) : [this.original.bytes]
   }
 }
 

@@ -22,7 +22,7 @@ function rename(message: Message, changes: ReadonlyMap<string, string>): Message
   if (!data.includes('"model"')) return message
   try {
     const lens = new Lens(data)
-    return lens.has('model') ? message.withData(withMembers(lens, changes)) : message
+    return lens.has('model') ? message.withData(Buffer.concat(withMembers(lens, changes))) : message
   } catch (error) {
     if (error instanceof LensError) return message
     throw error

@@ -1,8 +1,11 @@
 // Changes members of a JSON object in its bytes: every byte that is not named stays as it is.
 import type { Lens } from './lens.ts'
 
-/** The object with members set to new JSON texts: values are replaced in place, new members go first. */
-export function withMembers(lens: Lens, changes: ReadonlyMap<string, string>): Buffer {
+/**
+ * The object with members set to new JSON texts, in pieces to be read one after the other: values are replaced in place, new
+ * members go first. What is unchanged is a view of the lens's own bytes.
+ */
+export function withMembers(lens: Lens, changes: ReadonlyMap<string, string>): Buffer[] {
   const replaced: { start: number; end: number; text: string }[] = []
   let added = ''
   for (const [key, text] of changes) {
@@ -20,7 +23,7 @@ export function withMembers(lens: Lens, changes: ReadonlyMap<string, string>): B
     at = end
   }
   parts.push(lens.bytes.subarray(at))
-  return Buffer.concat(parts)
+  return parts
 }
 
 /** The object without one of its members, which must be there, and without the comma that set it apart. */

@@ -11,11 +11,13 @@ import type { UpstreamCall, UpstreamHeaders, UpstreamSink } from './transport.ts
  */
 const staleMs = 500
 
+const nothing: readonly Buffer[] = []
+
 /** One per attempt. */
 export class Call implements UpstreamCall, Answering {
   /** What is sent; forgotten when an answer has begun. */
   head: string
-  body: Buffer | null
+  body: readonly Buffer[]
   readonly #sink: UpstreamSink
   readonly #pool: Pool
   readonly #sentAt = performance.now()
@@ -26,7 +28,7 @@ export class Call implements UpstreamCall, Answering {
   #paused = false
 
   /** Sends it. */
-  constructor(pool: Pool, head: string, body: Buffer | null, sink: UpstreamSink) {
+  constructor(pool: Pool, head: string, body: readonly Buffer[], sink: UpstreamSink) {
     this.#pool = pool
     this.head = head
     this.body = body
@@ -53,7 +55,7 @@ export class Call implements UpstreamCall, Answering {
   onHead(status: number, headers: UpstreamHeaders): void {
     this.#headed = true
     this.head = ''
-    this.body = null
+    this.body = nothing
     this.#sink.onHead(status, headers)
   }
 

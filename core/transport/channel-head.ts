@@ -35,11 +35,27 @@ export class ChannelHead {
   render({ method, path, headers, body }: UpstreamRequest): string {
     const target = this.#path + path + this.#query
     if (!targetPattern.test(target)) throw unsendable('the path')
-    let head = `${method} ${target}${this.#fields}`
-    for (let i = 0; i < headers.length; i += 2) head += field(headers[i]!, headers[i + 1]!)
-    if (body) return `${head}content-length: ${body.length}\r\n\r\n`
-    return method === 'POST' ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`
+    let lines = rendered.get(headers)
+    if (lines === undefined) rendered.set(headers, (lines = fields(headers)))
+    const head = `${method} ${target}${this.#fields}${lines}`
+    return method === 'POST' || body.length > 0 ? `${head}content-length: ${lengthOf(body)}\r\n\r\n` : `${head}\r\n`
   }
+}
+
+/** Headers that were sent before, as lines: most requests have the same ones. */
+const rendered = new WeakMap<readonly string[], string>()
+
+/** Bytes of a body in pieces. */
+export function lengthOf(body: readonly Buffer[]): number {
+  let length = 0
+  for (const piece of body) length += piece.length
+  return length
+}
+
+function fields(headers: readonly string[]): string {
+  let lines = ''
+  for (let i = 0; i < headers.length; i += 2) lines += field(headers[i]!, headers[i + 1]!)
+  return lines
 }
 
 function field(name: string, value: string): string {

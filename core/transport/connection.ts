@@ -1,5 +1,6 @@
 // One connection to an upstream: sends a request, reads its answer out of a shared buffer, and is kept for the next one.
 import type { Socket } from 'node:net'
+import { lengthOf } from './channel-head.ts'
 import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from './failure.ts'
 import { ResponseParser } from './response-parser.ts'
 import type { UpstreamHeaders } from './transport.ts'
@@ -17,7 +18,7 @@ const shared = Buffer.allocUnsafeSlow(readBytes)
 export interface Answering {
   /** Latin1. */
   readonly head: string
-  readonly body: Buffer | null
+  readonly body: readonly Buffer[]
   onHead(status: number, headers: UpstreamHeaders): void
   onData(chunk: Buffer): void
   onEnd(): void
@@ -111,16 +112,16 @@ export class Connection {
 
   #write({ head, body }: Answering): void {
     const socket = this.#socket
-    const length = body ? body.length : 0
+    const length = lengthOf(body)
     if (length <= oneWriteBytes) {
       const bytes = Buffer.allocUnsafe(head.length + length)
-      bytes.write(head, 'latin1')
-      body?.copy(bytes, head.length)
+      let at = bytes.write(head, 'latin1')
+      for (const piece of body) at += piece.copy(bytes, at)
       socket.write(bytes)
     } else {
       socket.cork()
       socket.write(Buffer.from(head, 'latin1'))
-      socket.write(body!)
+      for (const piece of body) socket.write(piece)
       socket.uncork()
     }
   }

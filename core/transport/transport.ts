@@ -7,9 +7,10 @@ export interface UpstreamRequest {
   method: 'GET' | 'POST' | 'DELETE'
   /** Below the channel's base address, with a leading slash. */
   path: string
-  /** Flat pairs, lower-case names; the channel's own are added. */
-  headers: string[]
-  body: Buffer | null
+  /** Flat pairs, lower-case names; the channel's own are added. Not changed any more: an array sent again is not looked at again. */
+  headers: readonly string[]
+  /** In pieces, sent one after the other; none for a request without a body. */
+  body: readonly Buffer[]
 }
 
 /** Header fields of an answer by lower-case name, in no object's shadow: names like `constructor` are only there when sent. */

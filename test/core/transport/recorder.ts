@@ -65,6 +65,6 @@ export function channelOf(baseUrl: URL, more: Partial<Channel> = {}): Channel {
 
 /** Sends a request and gives the recorder of its answer. */
 export function ask(transport: Transport, channel: Channel, request: Partial<UpstreamRequest> = {}, recorder = new Recorder()): Recorder {
-  recorder.call = transport.send(channel, { method: 'POST', path: '/chat', headers: [], body: Buffer.from('{}'), ...request }, recorder)
+  recorder.call = transport.send(channel, { method: 'POST', path: '/chat', headers: [], body: [Buffer.from('{}')], ...request }, recorder)
   return recorder
 }
