@@ -1,6 +1,6 @@
 // Reads a request body off the connection, within bounds of size, time and memory.
 import type { Readable } from 'node:stream'
-import type { BodyMemory } from './body.ts'
+import type { BodyMemory } from './body-memory.ts'
 import { GatewayError } from './errors.ts'
 import { receive } from './request-body.ts'
 import type { BodySink } from './request-body.ts'
@@ -86,7 +86,7 @@ class BodyReader<T> implements Watched, BodySink {
     if (this.#length > this.#held && !this.#hold(more)) return
     if (this.#declared === undefined || chunk.length === this.#declared) this.#chunks.push(chunk)
     else {
-      this.#bytes ??= Buffer.allocUnsafeSlow(this.#declared)
+      this.#bytes ??= this.#bounds.memory.lend(this.#declared)
       chunk.copy(this.#bytes, this.#length - chunk.length)
       free(chunk)
     }

@@ -63,24 +63,3 @@ export class BodyEdit {
     return this.#changes ? withMembers(this.original.lens, this.#changes) : [this.original.bytes]
   }
 }
-
-/** Bytes of request bodies that may be held at one time, by all exchanges together. */
-export class BodyMemory {
-  readonly limit: number
-  used = 0
-
-  constructor(limit: number) {
-    this.limit = limit
-  }
-
-  /** False when the bytes do not fit; then none are taken. */
-  take(bytes: number): boolean {
-    if (this.used + bytes > this.limit) return false
-    this.used += bytes
-    return true
-  }
-
-  give(bytes: number): void {
-    this.used -= bytes
-  }
-}

@@ -42,7 +42,10 @@ export interface Exchange {
   /** UUIDv7, made by the gateway; also `X-Request-Id`. */
   readonly id: string
   readonly request: ClientRequest
-  /** The request body; there once it has been read (before any `onRequest` unless the plugin says `reads: 'head'`). */
+  /**
+   * The request body; there once it has been read (before any `onRequest` unless the plugin says `reads: 'head'`). Its bytes
+   * are the plugin's to look at until `onSettled` returns: then their memory is used again.
+   */
   readonly body: RequestBody
   /** The public model name asked for; empty before the body was read, and for endpoints without one. */
   readonly model: string

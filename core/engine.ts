@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { attemptAnswer, clientClosed } from './attempts.ts'
 import { readBody } from './body-reader.ts'
 import { RequestBody } from './body.ts'
-import type { BodyMemory } from './body.ts'
+import type { BodyMemory } from './body-memory.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming } from './client.ts'
 import type { Outcome, Reply } from './contract.ts'
@@ -103,7 +103,7 @@ export class Engine {
       exchange.client.onGone = null
       this.#running.delete(exchange)
       if (this.#running.size === 0) this.#onIdle?.()
-      this.#parts.memory.give(exchange.heldBytes)
+      if (exchange.held) this.#parts.memory.reclaim(exchange.held)
       generation.leave()
     }
   }
@@ -170,7 +170,7 @@ export class Engine {
     const declared = headers['content-length']
     const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }
     return readBody(source, declared === undefined ? undefined : Number(declared), bounds, (bytes) => {
-      exchange.heldBytes = bytes.length
+      exchange.held = bytes
       return exchange.accept(RequestBody.json(bytes))
     })
   }

@@ -32,8 +32,8 @@ export class LiveExchange implements Exchange {
   readonly replyHeaders: FlatHeaders = []
   /** The answer under way, from the moment an attempt is sent. */
   relay: Relay | undefined
-  /** Bytes of the request body held in the engine's body memory, given back at the end. */
-  heldBytes = 0
+  /** The request body as it was read, out of the engine's body memory, which gets it back at the end. */
+  held: Buffer | undefined
   /** The client left before its answer ended. */
   gone = false
   rosterPlace: number | undefined = undefined

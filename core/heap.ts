@@ -8,10 +8,3 @@ import { setFlagsFromString } from 'node:v8'
  * a young collection takes 0.5 ms instead of 20 (measured with `--trace-gc` under the load of bench J1). Imported first.
  */
 setFlagsFromString('--no-allocation-site-pretenuring')
-
-/**
- * V8 collects the whole heap for every 64 MiB of buffers made, used or not: after each twenty request bodies of 1 MB, at 40 ms
- * of CPU time. Counted as part of the heap, which its limit then allows for, they make it do so a quarter as often. The flag
- * is one of V8 13, which every Node 24 has; an unknown one would be a line on standard error.
- */
-if (process.versions.v8.startsWith('13.')) setFlagsFromString('--external-memory-accounted-in-global-limit')

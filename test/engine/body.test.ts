@@ -3,7 +3,7 @@ import t from 'tap'
 import { connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import { askHttp2, openSession } from '../kit/http2.ts'
-import { Upstream } from '../kit/upstream.ts'
+import { reset, Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
 
 const start = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: application/json\r\n`
@@ -111,4 +111,33 @@ t.test('what is not JSON by its own account is refused', async (t) => {
   }
   const plus = await running.ask({ path: '/v1/chat/completions', headers: { 'content-type': 'application/vnd.api+json' }, body: Buffer.from('{"model":"demo","messages":[{"role":"user","content":"x"}]}') })
   t.equal(plus.status, 200)
+})
+
+t.test('a body whose memory is used again is never seen by another request, also when clients leave and upstreams fail', async (t) => {
+  const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
+  const running = await gateway(t, {}, { upstreams: { first, second } })
+  for (let number = 0; number < 60; number++) {
+    // Of some requests the head is read alone, and the connection broken while the body is on its way.
+    if (number % 3 === 0) first.scriptFromHead(reset())
+    else first.json(chatAnswer())
+    second.json(chatAnswer())
+  }
+  const texts = Array.from({ length: 48 }, (_, number) => {
+    const content = `${number}:`.repeat(20_000 + 1000 * (number % 7))
+    return JSON.stringify({ model: testModel, messages: [{ role: 'user', content }] })
+  })
+  const lane = async (from: number): Promise<void> => {
+    for (let number = from; number < texts.length; number += 8) {
+      const text = texts[number]!
+      const client = await connect(t, running.url)
+      client.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
+      if (number % 5 === 4) client.close()
+      else t.equal((await client.reply()).status, 200)
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, (_, from) => lane(from)))
+  const sent = new Set(texts)
+  const arrived = [...first.requests, ...second.requests].filter(({ complete }) => complete)
+  t.ok(arrived.every(({ body }) => sent.has(body.toString())), `${arrived.length} bodies arrived whole, each as somebody sent it`)
+  t.ok(arrived.length >= 38)
 })

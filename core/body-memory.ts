@@ -1,0 +1,64 @@
+// The memory of request bodies: how much of it is taken, and buffers that are used again.
+
+/** Smaller buffers are left to the garbage collector, and larger ones are too rare. */
+const smallest = 64 * 1024
+const largest = 8 * 1024 * 1024
+/** What may wait for use, in all. */
+const keptBytes = 64 * 1024 * 1024
+
+/**
+ * Bytes of request bodies that may be held at one time, by all exchanges together. V8 collects the whole heap when some
+ * sixty MiB of buffers were made, dead or alive, so the buffers of large bodies are lent out and come back.
+ */
+export class BodyMemory {
+  readonly limit: number
+  used = 0
+  /** Bytes in buffers that wait for the next body. */
+  kept = 0
+  /** What is out at present. Only that may come back: the memory of other buffers is shared. */
+  readonly #lent = new WeakSet<ArrayBuffer>()
+  /** By their power of two. */
+  readonly #waiting = new Map<number, ArrayBuffer[]>()
+
+  constructor(limit: number) {
+    this.limit = limit
+  }
+
+  /** False when the bytes do not fit; then none are taken. */
+  take(bytes: number): boolean {
+    if (this.used + bytes > this.limit) return false
+    this.used += bytes
+    return true
+  }
+
+  give(bytes: number): void {
+    this.used -= bytes
+  }
+
+  /** A buffer of that length; what stands in it is somebody else's and has to be overwritten. */
+  lend(bytes: number): Buffer {
+    const size = sizeOf(bytes)
+    if (size === undefined) return Buffer.allocUnsafeSlow(bytes)
+    const waiting = this.#waiting.get(size)?.pop()
+    if (waiting) this.kept -= size
+    const memory = waiting ?? new ArrayBuffer(size)
+    this.#lent.add(memory)
+    return Buffer.from(memory, 0, bytes)
+  }
+
+  /** Takes back a body whose bytes were taken, lent or not. Nobody may look at it any more. */
+  reclaim({ buffer, length }: Buffer): void {
+    this.give(length)
+    const size = buffer.byteLength
+    if (size < smallest || !(buffer instanceof ArrayBuffer) || !this.#lent.delete(buffer) || this.kept + size > keptBytes) return
+    let waiting = this.#waiting.get(size)
+    if (!waiting) this.#waiting.set(size, (waiting = []))
+    waiting.push(buffer)
+    this.kept += size
+  }
+}
+
+/** The power of two that holds so many bytes; undefined for what is not used again. */
+function sizeOf(bytes: number): number | undefined {
+  return bytes < smallest || bytes > largest ? undefined : 2 ** Math.ceil(Math.log2(bytes))
+}
