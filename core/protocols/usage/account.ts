@@ -1,0 +1,100 @@
+// Counts as upstreams report them, and the one place where they become disjoint classes.
+import type { ReportedUsage } from '../protocol.ts'
+
+/** Reads counts and remembers whether one of them could not be a count. Null is as good as absent. */
+export class Counts {
+  insane = false
+
+  of(value: unknown): number | undefined {
+    if (value === undefined || value === null) return undefined
+    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
+    this.insane = true
+    return undefined
+  }
+}
+
+/** What an upstream said of one call, all in tokens. Parts are inside their whole; what is undefined was not said. */
+export interface Said {
+  /** The whole prompt. */
+  prompt: number | undefined
+  /** The whole output. */
+  completion: number | undefined
+  /** Of everything. Tells a side that was not said, and whether reasoning stands beside the completion; charges nothing else. */
+  total?: number | undefined
+  /** Of the prompt: read from a cache. */
+  cached?: number | undefined
+  /** Of the prompt: written to a cache. */
+  written?: number | undefined
+  /** Of the prompt, by what it is. Cached tokens are in here too. */
+  textIn?: number | undefined
+  audioIn?: number | undefined
+  imageIn?: number | undefined
+  /** Of the cached tokens, by what they are. */
+  cachedAudio?: number | undefined
+  cachedImage?: number | undefined
+  /** Of the output. */
+  reasoning?: number | undefined
+  textOut?: number | undefined
+  audioOut?: number | undefined
+  imageOut?: number | undefined
+}
+
+/**
+ * Takes parts out of their wholes. Undefined when a side was neither said nor follows from the total, as what is missing is not
+ * zero; `insane` when a count was none, or parts are more than their whole.
+ *
+ * Cached tokens are cached first and audio or pictures second, so none is counted twice. Where nobody says what the cached
+ * ones are, they are taken to be text, then pictures, then audio: prompts begin with text.
+ */
+export function account(counts: Counts, said: Said): ReportedUsage {
+  const { total, cached = 0, written = 0, textIn = 0, reasoning = 0, textOut = 0, audioOut = 0, imageOut = 0 } = said
+  const { cachedAudio = 0, cachedImage = 0 } = said
+  const prompt = said.prompt ?? minus(total, said.completion)
+  let completion = said.completion ?? minus(total, said.prompt)
+  if (counts.insane) return 'insane'
+  if (prompt === undefined || completion === undefined) return undefined
+
+  // Where the total shows that reasoning was counted beside the completion, it belongs to the output all the same.
+  if (reasoning > 0 && total === prompt + completion + reasoning) completion += reasoning
+  const allAudio = said.audioIn ?? cachedAudio
+  const allImage = said.imageIn ?? cachedImage
+  let audioIn = allAudio - cachedAudio
+  let imageIn = allImage - cachedImage
+  let input = prompt - cached - written - audioIn - imageIn
+  const output = completion - audioOut - imageOut
+  const whole =
+    Math.min(audioIn, imageIn, output, audioOut, imageOut) >= 0 && Number.isSafeInteger(prompt + completion) &&
+    cached + written <= prompt && cachedAudio + cachedImage <= cached && textIn + allAudio + allImage <= prompt &&
+    textOut + audioOut + imageOut <= completion && reasoning <= completion
+  if (!whole) return 'insane'
+
+  const image = Math.min(imageIn, Math.max(0, -input))
+  imageIn -= image
+  input += image
+  const audio = Math.max(0, -input)
+  audioIn -= audio
+  input += audio
+  return {
+    input,
+    cached_input: cached,
+    cache_write: written,
+    output,
+    reasoning,
+    ...(audioIn > 0 && { audio_input: audioIn }),
+    ...(audioOut > 0 && { audio_output: audioOut }),
+    ...(imageIn > 0 && { image_input: imageIn }),
+    ...(imageOut > 0 && { image_output: imageOut })
+  }
+}
+
+/** `whole - part`; undefined when one of them is. */
+export function minus(whole: number | undefined, part: number | undefined): number | undefined {
+  return whole === undefined || part === undefined ? undefined : whole - part
+}
+
+/** The sum of what was said; undefined when nothing was. */
+export function plus(...parts: readonly (number | undefined)[]): number | undefined {
+  let sum: number | undefined
+  for (const part of parts) if (part !== undefined) sum = (sum ?? 0) + part
+  return sum
+}

@@ -1,0 +1,84 @@
+// Usage in the words of Anthropic's Messages, and what the events of a stream come to.
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import type { ReportedUsage } from '../protocol.ts'
+import { account, Counts, plus } from './account.ts'
+
+/**
+ * Reads the usage of a message. `input_tokens` is what is neither read from a cache nor written to one, so the prompt is the sum
+ * of the three. `iterations` that compacted the conversation are not in the counts at the top and are added.
+ */
+export function readAnthropicUsage(value: unknown): ReportedUsage {
+  const usage = asObject(value)
+  if (!usage) return undefined
+  const counts = new Counts()
+  const sum = amounts(counts, usage)
+  for (const { type, ...iteration } of objects(usage['iterations'])) {
+    if (type !== 'compaction') continue
+    const more = amounts(counts, iteration)
+    sum.input = plus(sum.input, more.input)
+    sum.cached += more.cached
+    sum.written += more.written
+    sum.output = plus(sum.output, more.output)
+  }
+  const { input, cached, written, output } = sum
+  const reasoning = counts.of(asObject(usage['output_tokens_details'])?.['thinking_tokens'])
+  return account(counts, { prompt: input === undefined ? undefined : input + cached + written, cached, written, completion: output, reasoning })
+}
+
+interface Amounts {
+  input: number | undefined
+  cached: number
+  written: number
+  output: number | undefined
+}
+
+function amounts(counts: Counts, usage: JsonObject): Amounts {
+  const split = asObject(usage['cache_creation']) ?? {}
+  const parts = plus(0, counts.of(split['ephemeral_5m_input_tokens']), counts.of(split['ephemeral_1h_input_tokens'])) ?? 0
+  // A sum of zero beside parts was not filled in.
+  const written = counts.of(usage['cache_creation_input_tokens']) || parts
+  if (parts > written) counts.insane = true
+  return {
+    input: counts.of(usage['input_tokens']),
+    cached: counts.of(usage['cache_read_input_tokens']) ?? 0,
+    written,
+    output: counts.of(usage['output_tokens'])
+  }
+}
+
+function objects(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? (value as unknown[]).map(asObject).filter((item) => item !== undefined) : []
+}
+
+const merged = ['input_tokens', 'cache_creation_input_tokens', 'cache_read_input_tokens', 'output_tokens', 'iterations'] as const
+const mergedInside = {
+  cache_creation: ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'],
+  output_tokens_details: ['thinking_tokens']
+} as const
+
+/**
+ * The usage of a stream up to an event: what was merged so far, or undefined, and the usage of the next `message_start` or
+ * `message_delta`. Counts are cumulative and never added up: the later one holds unless it is missing, null, or a zero after a
+ * count, which some relays send for what they do not know. Only members that {@link readAnthropicUsage} knows are kept.
+ */
+export function mergeAnthropicUsage(before: unknown, next: unknown): unknown {
+  const [old, more] = [asObject(before), asObject(next)]
+  if (!more) return before
+  const made: Record<string, unknown> = merge(merged, old, more)
+  for (const [name, members] of Object.entries(mergedInside)) {
+    const [oldInside, moreInside] = [asObject(old?.[name]), asObject(more[name])]
+    if (oldInside ?? moreInside) made[name] = merge(members, oldInside, moreInside)
+  }
+  return made
+}
+
+function merge(names: readonly string[], before: JsonObject | undefined, next: JsonObject | undefined): Record<string, unknown> {
+  const made: Record<string, unknown> = {}
+  for (const name of names) {
+    const [old, more] = [before?.[name] ?? undefined, next?.[name] ?? undefined]
+    const value = more === undefined || (more === 0 && old !== undefined) ? old : more
+    if (value !== undefined) made[name] = value
+  }
+  return made
+}

@@ -1,0 +1,52 @@
+// Usage of an upstream that may report in the words of another family than the one it speaks.
+import { pricedClasses, promptTokens } from '../../usage.ts'
+import type { Usage } from '../../usage.ts'
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import type { ReportedUsage } from '../protocol.ts'
+import { readAnthropicUsage } from './anthropic.ts'
+import { readGeminiUsage } from './gemini.ts'
+import { readChatUsage } from './openai-chat.ts'
+import { readResponsesUsage } from './openai-tokens.ts'
+
+/**
+ * Reads a usage object by the words that are in it. Where it speaks in several, as relays do that fill in a second set with zeros
+ * or copies, they have to agree on the length of prompt and output, or the total has to say which of them is right; otherwise it
+ * is `insane`.
+ */
+export function readUsage(value: unknown): ReportedUsage {
+  const usage = asObject(value)
+  if (!usage) return undefined
+  const readings: Usage[] = []
+  for (const read of readersOf(usage)) {
+    const reading = read(usage)
+    if (reading === 'insane') return 'insane'
+    if (reading) readings.push(reading)
+  }
+  if (agreed(readings)) return readings[0]
+  const total = usage['total_tokens'] ?? usage['totalTokenCount']
+  // A total of zero decides nothing: it would make real counts free.
+  const right = total === 0 ? [] : readings.filter((reading) => tokens(reading) === total)
+  return right.length > 0 && agreed(right) ? right[0] : 'insane'
+}
+
+function* readersOf(usage: JsonObject): Generator<(value: unknown) => ReportedUsage> {
+  const has = (...names: readonly string[]): boolean => names.some((name) => usage[name] !== undefined && usage[name] !== null)
+  if (has('prompt_tokens', 'completion_tokens')) yield readChatUsage
+  if (has('input_tokens', 'output_tokens')) {
+    // Both families use these names; in one the caches are inside the input, in the other beside it.
+    const beside = has('cache_read_input_tokens', 'cache_creation_input_tokens', 'cache_creation')
+    if (beside) yield readAnthropicUsage
+    if (!beside || has('total_tokens', 'input_tokens_details', 'input_token_details')) yield readResponsesUsage
+  }
+  if (has('promptTokenCount', 'candidatesTokenCount')) yield readGeminiUsage
+}
+
+function agreed([first, ...others]: readonly Usage[]): boolean {
+  return others.every((other) => promptTokens(other) === promptTokens(first!) && tokens(other) === tokens(first!))
+}
+
+/** Of prompt and output: no reader here counts anything else. */
+function tokens(usage: Usage): number {
+  return pricedClasses.reduce((sum, name) => sum + (usage[name] ?? 0), 0)
+}

@@ -1,0 +1,44 @@
+// Usage in the words of OpenAI's chat completions, which completions, embeddings and most vendors share.
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import type { ReportedUsage } from '../protocol.ts'
+import { account, Counts } from './account.ts'
+import type { Said } from './account.ts'
+
+/**
+ * Reads `{prompt_tokens, completion_tokens, total_tokens, …_details}`. Cached, written and audio tokens are parts of the
+ * prompt there (OpenAI's reference, "usage"). One side may be missing when a total tells it.
+ */
+export function readChatUsage(value: unknown): ReportedUsage {
+  const usage = asObject(value)
+  if (!usage) return undefined
+  const counts = new Counts()
+  return account(counts, said(counts, usage))
+}
+
+/** As {@link readChatUsage}, for calls that have no output: the prompt alone is enough, and a total alone is the prompt. */
+export function readEmbeddingUsage(value: unknown): ReportedUsage {
+  const usage = asObject(value)
+  if (!usage) return undefined
+  const counts = new Counts()
+  const { prompt, completion, total, ...parts } = said(counts, usage)
+  return account(counts, { prompt, completion: completion ?? (prompt === undefined && total === undefined ? undefined : 0), total, ...parts })
+}
+
+function said(counts: Counts, usage: JsonObject): Said {
+  const input = asObject(usage['prompt_tokens_details']) ?? {}
+  const output = asObject(usage['completion_tokens_details']) ?? {}
+  return {
+    prompt: counts.of(usage['prompt_tokens']),
+    completion: counts.of(usage['completion_tokens']),
+    total: counts.of(usage['total_tokens']),
+    // Some vendors put the cached share at the top level.
+    cached: counts.of(input['cached_tokens']) ?? counts.of(usage['prompt_cache_hit_tokens']) ?? counts.of(usage['cached_tokens']),
+    written: counts.of(input['cache_write_tokens']),
+    audioIn: counts.of(input['audio_tokens']),
+    imageIn: counts.of(input['image_tokens']),
+    reasoning: counts.of(output['reasoning_tokens']),
+    audioOut: counts.of(output['audio_tokens']),
+    imageOut: counts.of(output['image_tokens'])
+  }
+}

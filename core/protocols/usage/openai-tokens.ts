@@ -1,0 +1,58 @@
+// Usage in the words of OpenAI's newer interfaces: Responses, Realtime and, with a medium of their own, pictures and audio.
+import { asObject } from '../object.ts'
+import type { ReportedUsage } from '../protocol.ts'
+import { account, Counts, minus, plus } from './account.ts'
+
+/** What tokens are that no detail speaks of, where an interface takes or makes something else than text. */
+export interface Medium {
+  input?: 'audio'
+  output?: 'audio' | 'image'
+}
+
+/**
+ * Reads `{input_tokens, output_tokens, total_tokens, …}` of a response in any terminal state, or of a compaction. Cached and
+ * written tokens are parts of the input, reasoning is part of the output.
+ */
+export function readResponsesUsage(value: unknown): ReportedUsage {
+  return readTokens(value)
+}
+
+/** Reads the usage of a Realtime `response.done`; a session's is the sum of them. Its details are in the singular. */
+export function readRealtimeUsage(value: unknown): ReportedUsage {
+  return readTokens(value)
+}
+
+/** The form that they share. Details are read in the plural and in the singular, as vendors mix them up. */
+export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
+  const usage = asObject(value)
+  if (!usage) return undefined
+  const counts = new Counts()
+  const input = asObject(usage['input_tokens_details']) ?? asObject(usage['input_token_details']) ?? {}
+  const output = asObject(usage['output_tokens_details']) ?? asObject(usage['output_token_details']) ?? {}
+  const cachedParts = asObject(input['cached_tokens_details']) ?? {}
+  const writtenParts = asObject(input['cache_write_tokens_details']) ?? {}
+
+  const total = counts.of(usage['total_tokens'])
+  const [saidIn, saidOut] = [counts.of(usage['input_tokens']), counts.of(usage['output_tokens'])]
+  const prompt = saidIn ?? minus(total, saidOut)
+  const completion = saidOut ?? minus(total, saidIn)
+  const [textIn, imageIn] = [counts.of(input['text_tokens']), counts.of(input['image_tokens'])]
+  const [textOut, audioOut, imageOut] = [counts.of(output['text_tokens']), counts.of(output['audio_tokens']), counts.of(output['image_tokens'])]
+  const [cachedText, cachedAudio, cachedImage] = [counts.of(cachedParts['text_tokens']), counts.of(cachedParts['audio_tokens']), counts.of(cachedParts['image_tokens'])]
+  return account(counts, {
+    prompt,
+    completion,
+    total,
+    cached: counts.of(input['cached_tokens']) ?? plus(cachedText, cachedAudio, cachedImage),
+    written: counts.of(input['cache_write_tokens']) ?? plus(counts.of(writtenParts['ttl_30m_tokens']), counts.of(writtenParts['ttl_12h_tokens'])),
+    textIn,
+    audioIn: counts.of(input['audio_tokens']) ?? (medium.input === 'audio' ? minus(prompt, plus(0, textIn, imageIn)) : undefined),
+    imageIn,
+    cachedAudio,
+    cachedImage,
+    reasoning: counts.of(output['reasoning_tokens']),
+    textOut,
+    audioOut: audioOut ?? (medium.output === 'audio' ? minus(completion, plus(0, textOut, imageOut)) : undefined),
+    imageOut: imageOut ?? (medium.output === 'image' ? minus(completion, plus(0, textOut, audioOut)) : undefined)
+  })
+}

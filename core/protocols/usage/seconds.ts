@@ -1,0 +1,13 @@
+// Usage in seconds of media, as audio and video are charged where no tokens are counted.
+import { noUsage } from '../../usage.ts'
+import { asObject } from '../object.ts'
+import type { ReportedUsage } from '../protocol.ts'
+
+/** Reads `{seconds}`. A part of a second is a whole one: prices are for whole seconds, and a short call is not free. */
+export function readSeconds(value: unknown): ReportedUsage {
+  const seconds = asObject(value)?.['seconds']
+  if (seconds === undefined || seconds === null) return undefined
+  if (typeof seconds !== 'number' || seconds < 0) return 'insane'
+  const second = Math.ceil(seconds)
+  return Number.isSafeInteger(second) ? { ...noUsage, second } : 'insane'
+}
