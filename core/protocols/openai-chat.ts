@@ -4,7 +4,7 @@ import { withoutMember } from '../splice.ts'
 import { chunksOf, CompletionCollector } from './openai-chat-shape.ts'
 import { asObject } from './object.ts'
 import type { EventKind, Fields, Payload, Preface, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
-import { readChatUsage } from './usage/openai-chat.ts'
+import { readUsage as readReportedUsage } from './usage/any.ts'
 
 const openBrace = 0x7b
 const closeBrace = 0x7d
@@ -163,7 +163,7 @@ function readUsage(message: Payload): ReportedUsage {
   const choices = body['choices']
   if (Array.isArray(choices)) places.push(asObject(choices[0])?.['usage'])
   for (const place of places) {
-    const usage = readChatUsage(place)
+    const usage = readReportedUsage(place)
     if (usage !== undefined) return usage
   }
   return undefined
@@ -176,7 +176,7 @@ function readUsageFromTail(tail: string): ReportedUsage {
     const text = tail.slice(at + open[0].length)
     for (let end = text.indexOf('}'); end !== -1 && end < 4096; end = text.indexOf('}', end + 1)) {
       try {
-        return readChatUsage(JSON.parse(text.slice(0, end + 1)))
+        return readReportedUsage(JSON.parse(text.slice(0, end + 1)))
       } catch {
         // The brace closed an object inside.
       }

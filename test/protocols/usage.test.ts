@@ -2,6 +2,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
+import { Message } from '../../core/message.ts'
+import { protocols } from '../../core/protocols/index.ts'
 import type { ReportedUsage } from '../../core/protocols/index.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../../core/protocols/usage/anthropic.ts'
 import { readUsage } from '../../core/protocols/usage/any.ts'
@@ -258,6 +260,15 @@ t.test('the words tell the family', async (t) => {
     ['nulls', { prompt_tokens: null, input_tokens: null, promptTokenCount: null }, undefined]
   ]
   for (const [name, usage, wanted] of cases) t.strictSame(readUsage(usage), typeof wanted === 'object' ? { ...none, ...wanted } : wanted, name)
+})
+
+t.test('a chat upstream is metered in whatever words it reports', async (t) => {
+  const chat = protocols['openai-chat']
+  for (const usage of [{ input_tokens: 9, output_tokens: 2 }, { promptTokenCount: 9, candidatesTokenCount: 2, totalTokenCount: 11 }, { prompt_tokens: 9, completion_tokens: 2, input_tokens: 9, output_tokens: 2 }]) {
+    const body = JSON.stringify({ choices: [], usage })
+    t.strictSame(chat.readUsage(Message.event(body)), { ...none, input: 9, output: 2 })
+    t.strictSame(chat.readUsageFromTail(`… ${body}`), { ...none, input: 9, output: 2 })
+  }
 })
 
 const count = fc.nat({ max: 1_000_000 })
