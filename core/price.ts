@@ -39,7 +39,7 @@ const million = 1_000_000n
 
 /** Cost of a usage, rounded half up to the nano-dollar, once. Classes without a price of their own cost nothing. */
 export function costOf(usage: Readonly<Usage>, price: Price): Nano {
-  const rates = price.tiers ? tierOf(usage, price.tiers) ?? price.perMillion : price.perMillion
+  const rates = ratesOf(usage, price)
   let sum = 0n
   for (const name of pricedClasses) {
     const units = usage[name]
@@ -49,9 +49,30 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   return rounded(sum)
 }
 
+/** A class that was paid for. */
+export interface CostLine {
+  class: PricedClass
+  units: number
+  /** Nano-dollars for 1,000,000 units. */
+  perMillion: Nano
+}
+
+/** How a cost came about: Σ units × rate ÷ 1,000,000, rounded half up once, is {@link costOf}. */
+export function costLines(usage: Readonly<Usage>, price: Price): CostLine[] {
+  const rates = ratesOf(usage, price)
+  return pricedClasses.flatMap((name) => {
+    const [units, perMillion] = [usage[name], rates[name]]
+    return units && perMillion ? [{ class: name, units, perMillion }] : []
+  })
+}
+
 /** An amount of a million times as many units, rounded half up to the nano-dollar. */
 export function rounded(sum: bigint): Nano {
   return (sum + million / 2n) / million
+}
+
+function ratesOf(usage: Readonly<Usage>, { perMillion, tiers }: Price): Rates {
+  return (tiers && tierOf(usage, tiers)) ?? perMillion
 }
 
 function tierOf(usage: Readonly<Usage>, tiers: readonly Tier[]): Rates | undefined {

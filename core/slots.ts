@@ -41,5 +41,7 @@ export interface Charge {
   /** The reservation it replaced. */
   reserved: bigint
   priceVersion: string
+  /** What the amount is the price of: the exchange's usage, unless that could not be true. */
+  usage: Usage
   source: MeteredUsage['source'] | 'recovered' | 'manual'
 }

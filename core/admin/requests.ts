@@ -1,5 +1,7 @@
 // The request log: one record per exchange, newest first.
-import type { RequestQuery } from '../store/requests.ts'
+import { formatDollars } from '../money.ts'
+import { costLines } from '../price.ts'
+import type { RequestQuery, RequestRecord } from '../store/requests.ts'
 import { convertUnit } from '../units.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { invalidField, readLimit, shown } from './query.ts'
@@ -19,7 +21,15 @@ export async function listRequests({ query }: Call, { store }: AdminParts): Prom
   }
   const since = query.get('since')
   if (since !== undefined) asked.since = readTime(since)
-  return { json: await store.requests.list(asked) }
+  const { data, next } = await store.requests.list(asked)
+  return { json: { data: data.map((record) => ({ ...record, cost_lines: linesOf(record, store) })), next } }
+}
+
+/** What was paid for, at which price; their sum, rounded once, is the cost. Null where nothing was charged. */
+function linesOf({ usage, price_version }: RequestRecord, { ledger }: AdminParts['store']): object[] | null {
+  const price = price_version === null || price_version === undefined ? undefined : ledger.price(price_version)
+  if (!usage || !price) return null
+  return costLines(usage, price).map(({ perMillion, ...line }) => ({ ...line, usd_per_million: formatDollars(perMillion) }))
 }
 
 function readTime(text: string): string {

@@ -1,6 +1,6 @@
 // The ledger on this store: decides admissions in memory, at once, and leaves durability to the writer.
 import type { Scope } from '../caller.ts'
-import { renderPrice } from '../price.ts'
+import { parsePrice, renderPrice } from '../price.ts'
 import type { Price } from '../price.ts'
 import type { Batch } from './batch.ts'
 import { Cell } from './cell.ts'
@@ -73,6 +73,11 @@ export class Book implements Ledger {
 
   affordable(scopes: readonly Scope[], time: number): bigint | undefined {
     return this.#purse(scopes, time).left()
+  }
+
+  price(version: string): Price | undefined {
+    const json = this.#prices.get(version)
+    return json === undefined ? undefined : parsePrice(version, json)
   }
 
   /** Whether the request has a hold whose end is not on disk yet. */

@@ -87,6 +87,8 @@ export interface Ledger {
   reserve(request: ReserveRequest): Reservation
   /** Balances in scope order, current windows only. */
   balances(filter?: { scope?: string }): Balance[]
+  /** A price that was reserved at, also one that no configuration has any more. */
+  price(version: string): Price | undefined
   /** What is left of the tightest budget of these scopes at this time; undefined when none has a budget. */
   affordable(scopes: readonly Scope[], time: number): Nano | undefined
 }

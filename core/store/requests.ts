@@ -32,6 +32,9 @@ export interface RequestRecord {
   usage_source: 'upstream' | 'partial' | 'estimated' | 'recovered' | 'manual' | null
   cost_usd: string
   cost_nano: string
+  /** Of the charge: which price was applied to `usage`, and what was held for it. Null without one. */
+  price_version: string | null
+  reserved_nano: string | null
   attempts: AttemptRecord[]
   first_byte_ms: number | null
   duration_ms: number

@@ -10,7 +10,7 @@ import { guardFor } from '../../core/admin/guard.ts'
 import { startGateway } from '../../core/container.ts'
 import { GatewayError } from '../../core/errors.ts'
 import { silentLog } from '../../core/log.ts'
-import { formatDollars } from '../../core/money.ts'
+import { formatDollars, parseDollars } from '../../core/money.ts'
 import { ask, connect } from '../kit/client.ts'
 import type { ReceivedReply, RequestParts } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
@@ -213,6 +213,11 @@ t.test('the request log is listed newest first, filtered by every field and walk
   const [record] = (await local.admin(`/admin/v1/requests?request_id=${ids[0]}`)).data
   t.match(record, { tenant: 'acme', key: 'test', model: 'demo', endpoint: 'chat', status: 200, outcome: 'completed', usage_source: 'upstream', streamed: false })
   t.equal(record.cost_usd, formatDollars(BigInt(record.cost_nano)))
+  // How the cost came about: each class at its price, in dollars per million, rounded half up once.
+  t.match(record, { price_version: /./, reserved_nano: /^\d+$/ })
+  const parts: bigint = record.cost_lines.reduce((sum: bigint, line: any) => sum + BigInt(line.units) * parseDollars(line.usd_per_million)!, 0n)
+  t.equal(String((parts + 500_000n) / 1_000_000n), record.cost_nano)
+  t.strictSame(record.cost_lines.map((line: any) => [line.class, line.units]), [['input', record.usage.input], ['output', record.usage.output]])
 
   for (const [query, param, message] of [
     ['limt=3', 'limt', /unknown parameter "limt", did you mean "limit"\?/], ['limit=0', 'limit', /from 1 to 1000/], ['limit=1001', 'limit', /"1001"/],

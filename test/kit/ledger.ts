@@ -1,6 +1,7 @@
 // A ledger without a disk, for tests of what plugins ask of one: it holds, posts and keeps every row.
 import { GatewayError } from '../../core/errors.ts'
 import type { AttemptCost, Balance, Ledger, Reservation, ReserveRequest, Settlement } from '../../core/store/ledger.ts'
+import type { Price } from '../../core/price.ts'
 import type { Scope } from '../../core/caller.ts'
 
 /** Everything that happened to one reservation. */
@@ -62,6 +63,10 @@ export class TestLedger implements Ledger {
 
   balances(): Balance[] {
     return []
+  }
+
+  price(version: string): Price | undefined {
+    return this.rows.find(({ request }) => request.price.version === version)?.request.price
   }
 
   affordable(scopes: readonly Scope[]): bigint | undefined {

@@ -58,7 +58,7 @@ t.test('a served request is one record, the same in the store and in the line', 
     model: 'demo', endpoint: 'chat', client_protocol: 'openai-chat', channel: 'a', channel_protocol: 'openai',
     status: 200, error_code: null, outcome: 'completed', streamed: false,
     usage: { input: 100, cached_input: 0, cache_write: 0, output: 7, reasoning: 0 }, usage_source: 'upstream',
-    cost_usd: '0.000114', cost_nano: '114000',
+    cost_usd: '0.000114', cost_nano: '114000', price_version: /./, reserved_nano: /^\d+$/,
     attempts: [{ channel: 'a', status: 200 }],
     client_request_id: 'mine-1'
   })
