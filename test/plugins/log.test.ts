@@ -45,6 +45,16 @@ async function open(t: Test, options: object = {}, sections: Sections = {}): Pro
   }
 }
 
+t.test('a record shows the usage that was charged, when the reported one can not be true', async (t) => {
+  const { bench, upstream } = await open(t)
+  upstream.json(chatAnswer(9_000_000_000_000_000, 7))
+  await bench.send()
+  const [record] = bench.records
+  t.match(record, { outcome: 'completed', usage_source: 'estimated', usage: { output: 0 } })
+  t.ok(record!.usage!.input < 1000, `${record!.usage!.input} tokens`)
+  t.equal(BigInt(record!.cost_nano), BigInt(record!.usage!.input) * 1000n)
+})
+
 t.test('a served request is one record, the same in the store and in the line', async (t) => {
   const { bench, upstream, lines } = await open(t)
   upstream.json(chatAnswer(100, 7))
