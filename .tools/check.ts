@@ -1,4 +1,4 @@
-// Checks everything that is no test, all at once: types, lint with its boundaries, generated documentation, vendor names.
+// Checks everything that is no test, all at once: types, lint with its boundaries, generated documentation, vendor names, money.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,8 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   types: () => run('node_modules/typescript/bin/tsc', '--noEmit'),
   lint: () => run('node_modules/oxlint/bin/oxlint', '--type-aware', '--deny-warnings'),
   docs: () => run('config/docs.ts', '--check'),
-  vendors: findVendors
+  vendors: findVendors,
+  money: findFloatingMoney
 }
 
 /** Runs a script with this Node. */
@@ -34,10 +35,26 @@ function run(script: string, ...args: string[]): Promise<Finding> {
  */
 function findVendors(): Finding {
   const vendors = /\b(azure|bedrock|vertex|openrouter|groq|mistral|deepseek|together_?ai|fireworks|perplexity|cohere|ollama|vllm|moonshot|qwen|zhipu|xai)\b/i
-  const found = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter((file) => !file.startsWith('core/protocols/')).flatMap((file) => (
+  return findInCode(vendors, (name) => `names ${name}: what is special about a vendor belongs into core/protocols or YAML`, 'core/protocols/')
+}
+
+/**
+ * Money is a bigint of nano-dollars (core/money.ts). The types keep it from numbers once it is one; this keeps anything that
+ * is called money from being declared a number, made one, or read by way of one. Prometheus alone knows nothing but floats.
+ */
+function findFloatingMoney(): Finding {
+  const money = '(?:amount|cost|charged?|posted|pending|reserved|held|spent|owed|credit|balance|price|rate|budget|overspend|nano|usd)(?:Nano|Usd|PerMillion)?'
+  const floating = new RegExp(`\\b${money}\\??: number\\b|\\bNumber\\([\\w.!?]*\\b${money}\\)|\\bparseFloat\\(`)
+  return findInCode(floating, (text) => `has ${text}: money is a bigint of nano-dollars, which core/money.ts reads and writes`, 'plugins/log/metrics.ts')
+}
+
+/** Lines of code, comments left out, in which a pattern is found; files below `except` may have it. */
+function findInCode(pattern: RegExp, says: (found: string) => string, except?: string): Finding {
+  const files = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter((file) => except === undefined || !file.startsWith(except))
+  const found = files.flatMap((file) => (
     readFileSync(join(root, file), 'utf8').split('\n').flatMap((line, index) => {
-      const name = vendors.exec(line.replace(/(^|\s)(\/\/|\/?\*).*/, ''))?.[0]
-      return name === undefined ? [] : [`${file}:${index + 1} names ${name}: what is special about a vendor belongs into core/protocols or YAML`]
+      const [match] = pattern.exec(line.replace(/(^|\s)(\/\/|\/?\*).*/, '')) ?? []
+      return match === undefined ? [] : [`${file}:${index + 1} ${says(match)}`]
     })
   ))
   return { ok: found.length === 0, output: found.join('\n') }

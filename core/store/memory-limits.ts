@@ -57,12 +57,12 @@ class Bucket {
   }
 
   /**
-   * Replaces the `reserved` units, taken when the content rose to `level` and `elapsed` microseconds ago, by `used` ones.
+   * Replaces the `expected` units, taken when the content rose to `level` and `elapsed` microseconds ago, by `used` ones.
    * What has leaked of them is not given back: the oldest content leaks first. Debt ends one window below an empty limit.
    */
-  correct(reserved: number, used: number, level: number, elapsed: number): void {
-    const left = Math.min(reserved * this.#window, Math.max(0, level - elapsed * this.#limit))
-    const change = Math.max((used - reserved) * this.#window, -left)
+  correct(expected: number, used: number, level: number, elapsed: number): void {
+    const left = Math.min(expected * this.#window, Math.max(0, level - elapsed * this.#limit))
+    const change = Math.max((used - expected) * this.#window, -left)
     this.content = Math.max(0, Math.min(this.content + change, 2 * this.#capacity))
   }
 
