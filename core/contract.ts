@@ -66,7 +66,10 @@ export interface Exchange {
   find<T>(slot: Slot<T>): T | undefined
   /** Fills a slot. Written once; a second write throws. */
   set<T>(slot: Slot<T>, value: T): void
-  /** A header for the reply, whatever the reply turns out to be: success, error or stream. */
+  /**
+   * A header for the reply, whatever the reply turns out to be: success, error or stream.
+   * @throws TypeError for a name or value that can not be sent, such as a line break
+   */
   setHeader(name: string, value: string): void
   /** Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait. */
   hold(durable: Promise<void>): void

@@ -94,11 +94,16 @@ export class Engine {
       const durable = settle(exchange, generation.chain, outcome)
       // A refusal has nothing at stake, so it need not wait for a disk.
       if (outcome.kind !== 'rejected') for (const promise of durable) await promise
-      send(exchange, ending)
     } catch (error) {
       // The settlement is not on disk: whoever saw the end of this answer would have had it for nothing.
       exchange.log.error('an exchange could not be settled', { error: String(error) })
-      sendFailure(exchange, new GatewayError('billing_unavailable', 'The answer could not be recorded. Try again.', { retryAfterMs: 1000 }))
+      ending = new GatewayError('billing_unavailable', 'The answer could not be recorded. Try again.', { retryAfterMs: 1000 })
+    }
+    try {
+      send(exchange, ending)
+    } catch (error) {
+      exchange.log.error('an answer could not be sent', { error: reasons(error) })
+      sendFailure(exchange, new GatewayError('internal_error', 'The answer could not be sent.'))
     } finally {
       exchange.client.onGone = null
       this.#running.delete(exchange)

@@ -9,6 +9,7 @@ import { GatewayError } from './errors.ts'
 import type { Logger } from './log.ts'
 import { protocols } from './protocols/index.ts'
 import type { Relay } from './relay.ts'
+import { checkHeader } from './response-head.ts'
 import type { Limits } from './settings.ts'
 import type { Slot } from './slots.ts'
 
@@ -125,6 +126,7 @@ export class LiveExchange implements Exchange {
   }
 
   setHeader(name: string, value: string): void {
+    checkHeader(name, value)
     this.replyHeaders.push(name, value)
   }
 

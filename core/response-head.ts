@@ -25,11 +25,20 @@ export function renderHead(status: number, headers: FlatHeaders, framing: string
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!
     const value = headers[i + 1]!
-    if (!(knownNames.get(name) ?? isWritten(name))) continue
-    if (notInValue.test(value)) throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
+    if (!checkHeader(name, value)) continue
     head += `${name}: ${value}\r\n`
   }
   return `${head}${dated()}${framing}\r\n`
+}
+
+/**
+ * Whether a header is written.
+ * @throws TypeError for a name or value that can not be sent
+ */
+export function checkHeader(name: string, value: string): boolean {
+  const written = knownNames.get(name) ?? isWritten(name)
+  if (notInValue.test(value)) throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
+  return written
 }
 
 /** Checks a name that was not seen before; false when headers of this name are the server's own. */

@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import type { RequestRecord } from '../../core/store/requests.ts'
 import { definePlugin } from '../../core/contract.ts'
 import { plugins } from '../../plugins/index.ts'
-import { connect } from '../kit/client.ts'
+import { ask, connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
@@ -245,3 +245,37 @@ function chunked(event: unknown): Buffer {
   const body = eventBytes(event)
   return Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n')])
 }
+
+t.test('a header of a plugin that can not be sent is a fault of the gateway: the answer says so, and nothing else comes to harm', async (t) => {
+  const upstream = await Upstream.start(t)
+  // What a client sent, put into a header of its answer unseen; and a reply that no HTTP knows.
+  const echo = definePlugin({
+    name: 'echo',
+    summary: 'Repeats what the client calls itself.',
+    options: {},
+    setup: () => ({
+      onRequest(exchange) {
+        const name = decodeURIComponent(String(exchange.request.headers['x-name'] ?? 'nobody'))
+        if (name === 'odd') return { status: 99, body: 'odd' }
+        exchange.setHeader('x-name', name)
+        return undefined
+      }
+    })
+  })
+  const chain = [{ auth: {} }, { echo: {} }, { quota: {} }, { route: {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
+  const running = await gateway(t, { chain }, { upstreams: { upstream }, plugins: new Map([...plugins, ['echo', echo]]) })
+  const body = { model: testModel, messages: [{ role: 'user', content: 'Hi' }] }
+  const named = (name: string) => ask(t, running.url, { path, headers: { ...headers, 'x-name': name }, body })
+  for (const name of ['a%0d%0ax-admin%3a%20yes', 'n%00', '%E2%9C%93', 'odd']) {
+    const reply = await named(name)
+    t.equal(reply.status, 500, name)
+    t.match(JSON.parse(reply.text), { error: { code: 'internal_error' } }, name)
+    t.notOk('x-admin' in reply.headers || 'x-name' in reply.headers)
+  }
+  t.equal(upstream.requests.length, 0, 'no upstream was asked')
+  upstream.json(chatAnswer())
+  const reply = await named('bob')
+  t.match([reply.status, reply.headers['x-name']], [200, 'bob'])
+  await settled(t, running, upstream)
+  t.strictSame(rejections, [])
+})
