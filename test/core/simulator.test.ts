@@ -387,7 +387,8 @@ t.test('it keeps the pace it was given, for many streams at one time', async (t)
   for (const reply of replies) checkChatStream(reply.body)
   // 50 ms, then 22 gaps between 23 events.
   t.ok(took >= 268, `${took} ms is not too fast`)
-  t.ok(took < 268 * 4, `${took} ms is not too slow`)
+  // Generous, as the machine may be busy: without a pace of its own a stream would wait for each of the others.
+  t.ok(took < 268 * 15, `${took} ms is not too slow`)
   t.ok(clients[0]!.reads.length > 15, 'events come one by one')
 })
 

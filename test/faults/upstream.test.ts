@@ -36,6 +36,9 @@ async function before<Names extends string>(t: Test, names: readonly Names[], ov
 const one = ['vendor'] as const
 const two = ['first', 'second'] as const
 
+// Some thirty scenarios of a second or so: on a busy machine they take longer than a file is given.
+t.setTimeout(110_000)
+
 t.test('what is delivered before a break is followed by an error, never by an end', async (t) => {
   const { local, vendor } = await before(t, one)
   const breaks: Record<string, Step[]> = {

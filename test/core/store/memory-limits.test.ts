@@ -289,10 +289,11 @@ t.test('on the real clock a burst is followed by the rate', async (t) => {
   const limits = new MemoryLimits()
   const start = performance.now()
   let passed = 0
-  while (performance.now() - start < 300) {
-    const decision = limits.decide('k', { rps: 50 }, 1)
-    if (decision.admitted) passed++
-    await new Promise(setImmediate)
+  for (let admitted = true; admitted || performance.now() - start < 300; ) {
+    ;({ admitted } = limits.decide('k', { rps: 50 }, 1))
+    if (admitted) passed++
+    // A machine that stalls lets room gather, which is used up before the end.
+    else await new Promise(setImmediate)
   }
   const expected = 50 + ((performance.now() - start) / 1000) * 50
   t.ok(passed <= expected && passed >= expected - 3, `${passed} passed, ${expected.toFixed(1)} in theory`)
