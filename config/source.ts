@@ -1,7 +1,7 @@
 // The text of a configuration file as plain data, with the place of every value in it.
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar } from 'yaml'
 import { below, propertyOf, showPlain } from '../core/schema-check.ts'
-import { expand, redact } from './variables.ts'
+import { expand, redact, redactUrl } from './variables.ts'
 import type { Pair, YAMLError, YAMLMap } from 'yaml'
 import type { Environment } from './variables.ts'
 import type { OptionSchema } from '../core/schema.ts'
@@ -253,7 +253,8 @@ class Reader {
 
 function redactEntry(entry: Entry, schema: OptionSchema | undefined, hidden: boolean): unknown {
   const secret = hidden || schema?.secret === true
-  if (!entry.children) return secret ? redact(entry.written ?? entry.value) : entry.written ?? entry.value
+  const written = entry.written ?? entry.value
+  if (!entry.children) return secret ? redact(written) : redactUrl(written)
   const items = schema?.type === 'array' ? schema.items : undefined
   if (Array.isArray(entry.value)) return Array.from(entry.children.values(), (child) => redactEntry(child, items, secret))
   const shown = (name: string, child: Entry): unknown => redactEntry(child, propertyOf(schema, name).schema, secret)

@@ -39,6 +39,17 @@ export function expand(written: string, env: Environment): Expansion | undefined
   return { text, whole, problems }
 }
 
+/** A URL as it may be shown: some upstreams take their key in the query. Anything else as it is. */
+export function redactUrl(written: unknown): unknown {
+  const url = typeof written === 'string' ? /^([a-z][a-z\d+.-]*:\/\/[^?]*\?)(.*)$/is.exec(written) : null
+  if (!url) return written
+  const shown = url[2]!.split('&').map((part) => {
+    const equals = part.indexOf('=') + 1
+    return part.slice(0, equals) + redact(part.slice(equals))
+  })
+  return url[1]! + shown.join('&')
+}
+
 /** A secret as it may be shown: variables by name, everything else gone. */
 export function redact(written: unknown): string {
   const match = typeof written === 'string' ? /^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}$/.exec(written) : null

@@ -230,17 +230,24 @@ channels:
     credential: "\${KEY:-sk-hidden}"
     models: { demo: demo }
     headers: { x-a: hidden, x-b: "a\${KEY:-hidden}" }
+  other:
+    protocol: openai
+    base_url: "https://api.example.com/v1?key=hidden&version=\${VERSION}&hidden"
+    models: { demo: demo }
 models: { demo: { price: free } }
 tenants: { acme: { budget: { usd: 1.5, per: day } } }
 keys: [{ name: a, key: sk-hidden, tenant: acme }, { name: b, key_sha256: ${'ab'.repeat(32)}, tenant: acme }]
 chain: [auth, shy: { token: hidden }]
-`, { TOKEN: 'hidden' })
+`, { TOKEN: 'hidden', VERSION: 'hidden' })
   t.same(redacted, {
     admin: { token: '${TOKEN}' },
     listen: { host: '${HOST:-127.0.0.1}' },
     channels: {
       demo: {
         protocol: 'simulator', credential: '${KEY:-[redacted]}', models: { demo: 'demo' }, headers: { 'x-a': '[redacted]', 'x-b': '[redacted]' }
+      },
+      other: {
+        protocol: 'openai', base_url: 'https://api.example.com/v1?key=[redacted]&version=${VERSION}&[redacted]', models: { demo: 'demo' }
       }
     },
     models: { demo: { price: 'free' } },
