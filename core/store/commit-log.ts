@@ -1,5 +1,5 @@
 // The commit log: what was acknowledged and is not in the database yet, in two files that take turns.
-import { close, constants, fsyncSync, openSync, closeSync, write } from 'node:fs'
+import { close, constants, fstatSync, fsyncSync, openSync, closeSync, write } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Durability } from './sqlite.ts'
 
@@ -105,9 +105,11 @@ export class CommitLog {
   }
 
   #reopen(segment: Segment): void {
-    const { fd } = segment
-    segment.fd = openSync(segment.path, this.#flags, 0o600)
-    closeSync(fd)
+    const fresh = openSync(segment.path, this.#flags, 0o600)
+    // Somebody put another file there: what was acknowledged is in the one that is open, until it is applied.
+    const lost = segment.length > 0 && fstatSync(fresh).ino !== fstatSync(segment.fd).ino
+    closeSync(lost ? fresh : segment.fd)
+    if (!lost) segment.fd = fresh
     this.#suspect = false
   }
 }

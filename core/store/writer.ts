@@ -154,7 +154,7 @@ export class Writer {
    * @throws GatewayError `billing_unavailable` while the disk fails, or too much waits for it
    */
   admit(): Draft {
-    if (this.full) throw unavailable(this.health.healthy ? `${this.#draft.ops} operations wait for the disk` : this.health.lastError)
+    if (this.full) throw unavailable(this.#log.bytes < logLimit && this.health.healthy ? `${this.#draft.ops} operations wait for the disk` : this.health.lastError)
     return this.#draft
   }
 

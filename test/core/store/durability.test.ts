@@ -2,7 +2,8 @@
 import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import fs, { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -215,6 +216,26 @@ t.test('a commit log that ends anywhere or is damaged is applied up to there', a
     }
   }
   t.ok(seen.size > 2, `prefixes of ${[...seen].join(', ')} rows`)
+})
+
+t.test('a commit log whose file somebody removes while the disk fails keeps what it has acknowledged', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'process' })
+  await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
+  const { write } = fs
+  const failing = (...call: unknown[]): void => {
+    fs.write = write
+    syncBuiltinESMExports()
+    rmSync(`${file}.log0`)
+    ;(call.at(-1) as (error: Error) => void)(new Error('EIO: i/o error, write'))
+  }
+  fs.write = failing as typeof write
+  syncBuiltinESMExports()
+  await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 5)
+  t.match(store.health(), { healthy: true, failures: 1, lastError: /EIO/ })
+  await store.close()
+  t.same(verify(file), [])
+  t.match(query(file, 'SELECT count(*) AS n, sum(amount) AS spent FROM journal'), [{ n: 2n, spent: 9n }])
 })
 
 t.test('a database that was brought back from an older copy does not take the commit log of a later one', async (t) => {
