@@ -3,7 +3,7 @@
 /** Smaller buffers are left to the garbage collector, and larger ones are too rare. */
 const smallest = 64 * 1024
 const largest = 8 * 1024 * 1024
-/** What may wait for use, in all. */
+/** What may wait for use, in all; never more than bodies may take. */
 const keptBytes = 64 * 1024 * 1024
 
 /**
@@ -17,7 +17,7 @@ export class BodyMemory {
   kept = 0
   /** What is out at present. Only that may come back: the memory of other buffers is shared. */
   readonly #lent = new WeakSet<ArrayBuffer>()
-  /** By their power of two. */
+  /** By their size. */
   readonly #waiting = new Map<number, ArrayBuffer[]>()
 
   constructor(limit: number) {
@@ -50,7 +50,7 @@ export class BodyMemory {
   reclaim({ buffer, length }: Buffer): void {
     this.give(length)
     const size = buffer.byteLength
-    if (size < smallest || !(buffer instanceof ArrayBuffer) || !this.#lent.delete(buffer) || this.kept + size > keptBytes) return
+    if (size < smallest || !(buffer instanceof ArrayBuffer) || !this.#lent.delete(buffer) || this.kept + size > Math.min(keptBytes, this.limit)) return
     let waiting = this.#waiting.get(size)
     if (!waiting) this.#waiting.set(size, (waiting = []))
     waiting.push(buffer)
@@ -58,7 +58,9 @@ export class BodyMemory {
   }
 }
 
-/** The power of two that holds so many bytes; undefined for what is not used again. */
+/** A size with few others beside it that holds so many bytes and at most a quarter more; undefined for what is not used again. */
 function sizeOf(bytes: number): number | undefined {
-  return bytes < smallest || bytes > largest ? undefined : 2 ** Math.ceil(Math.log2(bytes))
+  if (bytes < smallest || bytes > largest) return undefined
+  const step = 2 ** (Math.floor(Math.log2(bytes)) - 2)
+  return Math.ceil(bytes / step) * step
 }

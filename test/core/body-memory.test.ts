@@ -21,9 +21,9 @@ t.test('a buffer that came back is used for the next body of about its size', (t
   const first = memory.lend(100 * KiB)
   t.equal(first.length, 100 * KiB)
   memory.reclaim(first)
-  t.equal(memory.kept, 128 * KiB)
-  t.not(memory.lend(129 * KiB).buffer, first.buffer)
-  t.equal(memory.lend(65 * KiB).buffer, first.buffer)
+  t.equal(memory.kept, 112 * KiB)
+  t.not(memory.lend(113 * KiB).buffer, first.buffer)
+  t.equal(memory.lend(97 * KiB).buffer, first.buffer)
   t.equal(memory.kept, 0)
   t.end()
 })
@@ -37,9 +37,20 @@ t.test('small, huge and foreign buffers are not kept, and all that is has a boun
   memory.reclaim(Buffer.from('a piece of the pool that all small buffers share'))
   memory.reclaim(Buffer.alloc(100 * KiB))
   t.equal(memory.kept, 0)
-  const lent = Array.from({ length: 20 }, () => memory.lend(5 * MiB))
+  const lent = Array.from({ length: 20 }, () => memory.lend(4 * MiB))
   for (const buffer of lent) memory.reclaim(buffer)
   t.equal(memory.kept, 64 * MiB)
+  const small = new BodyMemory(MiB)
+  for (const buffer of Array.from({ length: 20 }, () => small.lend(100 * KiB))) small.reclaim(buffer)
+  t.ok(small.kept <= MiB, 'nor more than bodies may take')
+  t.end()
+})
+
+t.test('a buffer is at most a quarter larger than its body', (t) => {
+  fc.assert(fc.property(fc.integer({ min: 64 * KiB, max: 8 * MiB }), (bytes) => {
+    const { buffer, length } = new BodyMemory(0).lend(bytes)
+    return length === bytes && buffer.byteLength >= bytes && buffer.byteLength <= bytes * 1.25
+  }))
   t.end()
 })
 
