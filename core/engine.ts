@@ -108,7 +108,7 @@ export class Engine {
       exchange.client.onGone = null
       this.#running.delete(exchange)
       if (this.#running.size === 0) this.#onIdle?.()
-      if (exchange.held) this.#parts.memory.reclaim(exchange.held)
+      this.#release(exchange, ending)
       generation.leave()
     }
   }
@@ -141,6 +141,13 @@ export class Engine {
     if (!relay.over) await relay.finished
     if (relay.attempt.error) throw relay.attempt.error
     return relay
+  }
+
+  /** Gives back the memory of the request body. A plugin's reply may be made of it, and still be on its way to a slow client. */
+  #release({ held }: LiveExchange, ending: Ending): void {
+    if (!held) return
+    if (ending instanceof Relay || ending instanceof GatewayError) this.#parts.memory.reclaim(held)
+    else this.#parts.memory.give(held.length)
   }
 
   #leave(exchange: LiveExchange): void {

@@ -14,6 +14,8 @@ export class Outlet {
   bytes = 0
   firstByteAt: number | undefined
   committed = false
+  /** The memory of the request body, used again after the exchange: what a stage passes on of it is copied. */
+  borrowed: ArrayBufferLike | undefined
   /** The end of the body shows only when it is there, so its latest run stays behind. */
   keepsLast = false
   readonly #client: Client
@@ -47,7 +49,8 @@ export class Outlet {
   }
 
   /** Bytes that are no message: comments of a stream. */
-  raw(bytes: Buffer): void {
+  raw(sent: Buffer): void {
+    const bytes = sent.buffer === this.borrowed ? Buffer.from(sent) : sent
     if (this.#allowance !== undefined) {
       this.#allowance -= bytes.length
       return

@@ -1,8 +1,11 @@
 // Request bodies are read within their bounds of size, time and memory, however they are framed.
 import t from 'tap'
+import { definePlugin } from '../../core/contract.ts'
+import { plugins } from '../../plugins/index.ts'
 import { connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import { askHttp2, openSession } from '../kit/http2.ts'
+import { eventually, figures } from '../kit/probe.ts'
 import { reset, Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
 
@@ -140,4 +143,65 @@ t.test('a body whose memory is used again is never seen by another request, also
   const arrived = [...first.requests, ...second.requests].filter(({ complete }) => complete)
   t.ok(arrived.every(({ body }) => sent.has(body.toString())), `${arrived.length} bodies arrived whole, each as somebody sent it`)
   t.ok(arrived.length >= 38)
+})
+
+t.test('what a stage puts into an answer of the request body stays as it was while its client is slow', async (t) => {
+  const upstream = await Upstream.start(t)
+  const append = definePlugin({
+    name: 'append',
+    summary: 'Adds what was asked to the answer.',
+    options: {},
+    setup: () => ({
+      onResponse: (exchange) => ({ map: (message, emit) => emit(message.withData(exchange.body.bytes)) })
+    })
+  })
+  const chain = [{ auth: {} }, { route: {} }, { append: {} }]
+  const running = await gateway(t, { chain }, { upstreams: { upstream }, plugins: new Map([...plugins, ['append', append]]) })
+  const textOf = (letter: string): string => JSON.stringify({ model: testModel, messages: [{ role: 'user', content: letter.repeat(8_000_000) }] })
+  for (let i = 0; i < 4; i++) upstream.json(chatAnswer())
+  const slow = await connect(t, running.url)
+  slow.stopReading()
+  const text = textOf('a')
+  slow.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
+  await eventually(async () => upstream.requests.length === 1 && (await figures(t, running)).get('sluice_exchanges_running') === 0)
+  for (const letter of 'bcd') {
+    const other = textOf(letter)
+    const client = await connect(t, running.url)
+    client.write(`${start}content-length: ${other.length}\r\n\r\n${other}`)
+    t.ok((await client.reply()).text === other)
+  }
+  slow.socket.resume()
+  t.ok((await slow.reply()).text === text, 'not a byte of another request')
+})
+
+t.test('a reply that a plugin makes of the request body stays as it was while its client is slow', async (t) => {
+  const upstream = await Upstream.start(t)
+  let asked = 0
+  const echo = definePlugin({
+    name: 'echo',
+    summary: 'Answers with what was asked.',
+    options: {},
+    setup: () => ({
+      onRequest(exchange) {
+        asked++
+        return { status: 200, body: exchange.body.bytes }
+      }
+    })
+  })
+  const chain = [{ auth: {} }, { echo: {} }, { route: {} }]
+  const running = await gateway(t, { chain }, { upstreams: { upstream }, plugins: new Map([...plugins, ['echo', echo]]) })
+  const textOf = (letter: string): string => JSON.stringify({ model: testModel, messages: [{ role: 'user', content: letter.repeat(8_000_000) }] })
+  const slow = await connect(t, running.url)
+  slow.stopReading()
+  const text = textOf('a')
+  slow.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
+  await eventually(async () => asked === 1 && (await figures(t, running)).get('sluice_exchanges_running') === 0)
+  for (const letter of 'bcd') {
+    const other = textOf(letter)
+    const client = await connect(t, running.url)
+    client.write(`${start}content-length: ${other.length}\r\n\r\n${other}`)
+    t.ok((await client.reply()).text === other)
+  }
+  slow.socket.resume()
+  t.ok((await slow.reply()).text === text, 'not a byte of another request')
 })
