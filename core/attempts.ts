@@ -86,7 +86,6 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
     accept: (response) => stagesOf(exchange, chain, response)
   })
   exchange.relay = relay
-  relay.outlet.borrowed = exchange.held?.buffer
   try {
     const request: UpstreamRequest = { method: 'POST', path: attempt.path, headers: headersOf(attempt, streaming), body: attempt.body.render() }
     attempt.dispatched = true

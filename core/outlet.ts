@@ -14,8 +14,6 @@ export class Outlet {
   bytes = 0
   firstByteAt: number | undefined
   committed = false
-  /** The memory of the request body, used again after the exchange: what a stage passes on of it is copied. */
-  borrowed: ArrayBufferLike | undefined
   /** The end of the body shows only when it is there, so its latest run stays behind. */
   keepsLast = false
   readonly #client: Client
@@ -49,8 +47,7 @@ export class Outlet {
   }
 
   /** Bytes that are no message: comments of a stream. */
-  raw(sent: Buffer): void {
-    const bytes = sent.buffer === this.borrowed ? Buffer.from(sent) : sent
+  raw(bytes: Buffer): void {
     if (this.#allowance !== undefined) {
       this.#allowance -= bytes.length
       return
