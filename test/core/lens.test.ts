@@ -45,6 +45,20 @@ t.test('strings end where they do, however quotes, backslashes and other bytes l
   )
 })
 
+t.test('long strings end where they do, whatever stands where one stretch that is looked at meets the next', async (t) => {
+  for (const at of [32 * 1024, 64 * 1024]) {
+    for (let shift = -24; shift <= 40; shift++) {
+      for (const crossing of ['"', '\\"', '\\\\"', '"\\', '""', '\\', '\\\\', '"'.repeat(20), '\\'.repeat(9)]) {
+        const text = `"${'x'.repeat(at + shift)}${crossing}`
+        const lens = new Lens(Buffer.from(JSON.stringify({ text, after: `${text}y`, model: 'x' })))
+        if (lens.string('text') !== text || lens.string('after') !== `${text}y` || lens.string('model') !== 'x') t.fail(`${crossing} at ${at + shift}`)
+        const cut = Buffer.from(`{"text":${JSON.stringify(text).slice(0, -1)}`)
+        t.throws(() => new Lens(cut), LensError)
+      }
+    }
+  }
+})
+
 t.test('a broken object is refused whenever JSON.parse refuses it for its structure', async () => {
   const mutated = fc.tuple(object, fc.nat(), fc.nat(), fc.constantFrom('', ',', ':', '{', '}', '[', ']', '"', 'x', '-', '.', '0', 'null'))
   fc.assert(
