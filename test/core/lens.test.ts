@@ -59,6 +59,35 @@ t.test('long strings end where they do, whatever stands where one stretch that i
   }
 })
 
+t.test('what a body holds is found wherever the text made of its beginning ends', async (t) => {
+  const value = { 'a\\"b': [{ k: 'x"y\\', n: [-1.5e3, true] }, 'é'], model: 'demo', 'schlüssel': 'ü"', n: 12, max_completion_tokens: 256 }
+  const rest = JSON.stringify(value).slice(1)
+  for (let length = 4 * 1024 - 200; length < 4 * 1024 + 20; length++) {
+    for (const pad of ['x'.repeat(length), `${'x'.repeat(length - 3)}\\"`]) {
+      const text = `{"pad":${JSON.stringify(pad)},${rest}`
+      const lens = new Lens(Buffer.from(text))
+      const read = Object.fromEntries([...lens.members.keys()].map((key) => [key, lens.json(key)]))
+      if (JSON.stringify(read) !== text) t.fail(`with a string of ${length} before it`)
+      t.throws(() => new Lens(Buffer.from(`${text.slice(0, -1)},"model":1}`)), { message: /"model" appears twice/ })
+    }
+  }
+})
+
+t.test('a string and a number are read as JSON.parse reads them', async () => {
+  const scalar = fc.oneof(
+    fc.string({ unit: 'binary' }), fc.string(), fc.double(), fc.integer(), fc.maxSafeNat(), fc.constantFrom(-0, 1e21, 999999999999999, 1e15, Number.MAX_VALUE, 5e-324)
+  )
+  const written = scalar.map((value) => JSON.stringify(value)).chain((text) => fc.constantFrom(text, text.replace(/^"a?/, '"\\u0061'), text.replace(/^(\d+)$/, '$1.0'), text.replace(/^(\d+)$/, '-$1')))
+  fc.assert(
+    fc.property(written, (text) => {
+      const lens = new Lens(Buffer.from(`{"a":1,"v":${text} }`))
+      const value = JSON.parse(text) as unknown
+      return Object.is(lens.string('v'), typeof value === 'string' ? value : undefined) && Object.is(lens.number('v'), typeof value === 'number' ? value : undefined)
+    }),
+    { numRuns: 5000 }
+  )
+})
+
 t.test('a broken object is refused whenever JSON.parse refuses it for its structure', async () => {
   const mutated = fc.tuple(object, fc.nat(), fc.nat(), fc.constantFrom('', ',', ':', '{', '}', '[', ']', '"', 'x', '-', '.', '0', 'null'))
   fc.assert(
