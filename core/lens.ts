@@ -1,4 +1,5 @@
 // Looks at the top level of a JSON object without parsing what lies below: where each member's value begins and ends.
+import { GatewayError } from './errors.ts'
 import { QuoteFinder } from './quotes.ts'
 
 /** A member's place in the bytes. */
@@ -62,18 +63,24 @@ export class Lens {
     return member && this.bytes.subarray(member.valueStart, member.valueEnd)
   }
 
-  /** The value parsed; undefined when absent. */
+  /**
+   * The value parsed; undefined when absent.
+   * @throws GatewayError `invalid_json` for what only a parser sees: a line break or an unknown escape in a string
+   */
   json(key: string): unknown {
     const member = this.members.get(key)
-    return member && this.#parse(member)
+    return member && this.#parse(key, member)
   }
 
-  /** The value when it is a string; undefined when absent or of another type. */
+  /**
+   * The value when it is a string; undefined when absent or of another type.
+   * @throws GatewayError as {@link json} does
+   */
   string(key: string): string | undefined {
     const member = this.members.get(key)
     if (!member || this.bytes[member.valueStart] !== quote) return undefined
     const text = this.bytes.toString('latin1', member.valueStart + 1, member.valueEnd - 1)
-    return spellsItself.test(text) ? text : (this.#parse(member) as string)
+    return spellsItself.test(text) ? text : (this.#parse(key, member) as string)
   }
 
   /** True only for the literal `true`. */
@@ -101,8 +108,12 @@ export class Lens {
     return first === 0x2d || (first >= 0x30 && first <= 0x39) ? Number(this.bytes.toString('latin1', valueStart, valueEnd)) : undefined
   }
 
-  #parse({ valueStart, valueEnd }: Member): unknown {
-    return JSON.parse(this.bytes.toString('utf8', valueStart, valueEnd))
+  #parse(key: string, { valueStart, valueEnd }: Member): unknown {
+    try {
+      return JSON.parse(this.bytes.toString('utf8', valueStart, valueEnd))
+    } catch {
+      throw new GatewayError('invalid_json', `The value of \`${key.slice(0, 64)}\` in the request body is not valid JSON.`, { param: key.slice(0, 64) })
+    }
   }
 }
 

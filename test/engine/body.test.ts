@@ -116,6 +116,18 @@ t.test('what is not JSON by its own account is refused', async (t) => {
   t.equal(plus.status, 200)
 })
 
+t.test('a member that is read and is no JSON is the fault of the client', async (t) => {
+  const running = await gateway(t)
+  for (const text of [
+    `{"model":"demo\\q","messages":[]}`,
+    `{"model":"demo\n","messages":[]}`,
+    `{"model":"demo","messages":[],"stream":true,"stream_options":{"x":"\\q"}}`
+  ]) {
+    const reply = await running.ask({ path: '/v1/chat/completions', headers: { 'content-type': 'application/json' }, body: Buffer.from(text) })
+    t.match([reply.status, reply.json().error.code], [400, 'invalid_json'], text)
+  }
+})
+
 t.test('a body whose memory is used again is never seen by another request, also when clients leave and upstreams fail', async (t) => {
   const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
   const running = await gateway(t, {}, { upstreams: { first, second } })
