@@ -2,6 +2,7 @@
 import { entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { entryHash, entryWidth } from './journal.ts'
+import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
 
 /** Requests per block of the table request_block. */
@@ -28,63 +29,86 @@ const [dispatchedColumn, channelColumn, deliveredColumn] = (['dispatched', 'chan
 export class Committer {
   readonly database: Database
   readonly #sql: ReturnType<typeof prepare>
+  /** As committed, and as it will be with what was added since. */
   #head: Head
+  #next: Head
+  /** A transaction is open. */
+  #open = false
+  /** What becomes of the rows of holds, by id: most holds end in the transaction in which they began, and never have one. */
+  readonly #holds = new Map<number, Value[] | undefined>()
   /** The last row of the table request. */
   #request: number
   /** Values that occur in its block, by field. */
   readonly #block: readonly Set<string>[]
+  /** Hashes of the rows that wait to be inserted, and of the one before. */
+  readonly #hashes = Array.from({ length: rowsAtOnce + 1 }, () => Buffer.alloc(32))
 
   constructor(database: Database) {
     this.database = database
     this.#sql = prepare(database)
-    this.#head = readHead(database)
+    this.#head = this.#next = readHead(database)
     this.#request = Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM request').get()!['seq'])
     const block = database.prepare('SELECT tenant, key, model FROM request WHERE seq >= ?').all(this.#request - (this.#request % blockSize))
     this.#block = fields.map((field) => new Set(block.map((row) => row[field]).filter((value) => typeof value === 'string')))
   }
 
+  /** As committed. */
   get head(): Readonly<Head> {
     return this.#head
   }
 
+  /** The last batch that was added. */
+  get last(): number {
+    return this.#open ? this.#next.batch : this.#head.batch
+  }
+
   /** Begins a new boot, whose balances are up to date with these moves. Holds of earlier boots are the recovery's from now on. */
   boot(moves: Batch['moves']): void {
-    const { boot, seq, hash } = this.#head
-    this.#commit(() => {
-      this.#balances(moves, [])
-      return { boot: boot + 1, batch: 0, seq, hash, balancedBatch: 0, balancedSeq: seq }
-    })
+    this.#begin()
+    this.#balances(moves, [])
+    const { boot, seq, hash } = this.#next
+    this.#next = { boot: boot + 1, batch: 0, seq, hash, balancedBatch: 0, balancedSeq: seq }
+    this.commit()
   }
 
-  /** Commits batches that follow each other; when it throws, nothing of them is stored, unless the error came from the commit itself. */
-  apply(batches: readonly Batch[]): void {
-    this.#commit(() => {
-      const head = { ...this.#head }
-      const holds = new Map<number, Value[] | undefined>()
-      for (const batch of batches) {
-        forEach(batch.prices, 2, this.#sql.price)
-        this.#balances(batch.moves, batch.limits)
-        this.#holds(batch, holds)
-        this.#journal(batch.entries, head)
-        this.#records(batch)
-        forEach(batch.keys, keyColumns.length, this.#sql.key)
-        head.batch = batch.number
-        if (batch.balanced) [head.balancedBatch, head.balancedSeq] = [batch.number, head.seq]
-      }
-      for (const [id, row] of holds) {
-        if (row) this.#sql.open.run(...row, head.boot)
-        else this.#sql.close.run(id)
-      }
-      return head
-    })
+  /** Adds the batch that follows the one before; stored with the next commit. */
+  add(batch: Batch): void {
+    this.#begin()
+    forEach(batch.prices, 2, this.#sql.price)
+    this.#balances(batch.moves, batch.limits)
+    this.#gather(batch)
+    this.#journal(batch.entries)
+    this.#records(batch)
+    forEach(batch.keys, keyColumns.length, this.#sql.key)
+    const next = this.#next
+    next.batch = batch.number
+    if (batch.balanced) [next.balancedBatch, next.balancedSeq] = [batch.number, next.seq]
   }
 
-  #commit(work: () => Head): void {
+  /** Commits what was added, all of it or nothing; which of the two it was is not known when it throws. */
+  commit(): void {
+    if (!this.#open) return
+    const { entry, record, open, close, head, commit } = this.#sql
+    entry.flush()
+    record.flush()
+    const { boot, batch, seq, hash, balancedBatch, balancedSeq } = this.#next
+    for (const [id, row] of this.#holds) {
+      if (row) open.run(...row, boot)
+      else close.run(id)
+    }
+    this.#holds.clear()
+    head.run(boot, batch, seq, Buffer.from(hash, 'hex'), balancedBatch, balancedSeq)
+    commit.run()
+    this.#head = this.#next
+    this.#open = false
+  }
+
+  #begin(): void {
+    if (this.#open) return
     this.#sql.begin.run()
-    const head = work()
-    this.#sql.head.run(head.boot, head.batch, head.seq, Buffer.from(head.hash, 'hex'), head.balancedBatch, head.balancedSeq)
-    this.#sql.commit.run()
-    this.#head = head
+    this.#open = true
+    this.#next = { ...this.#head }
+    this.#hashes[this.#next.seq % this.#hashes.length]!.write(this.#next.hash, 'hex')
   }
 
   #balances(moves: Batch['moves'], limits: Batch['limits']): void {
@@ -96,8 +120,8 @@ export class Committer {
     forEach(limits, 3, limit)
   }
 
-  /** Gathers what becomes of the rows, by id: most holds end in the run in which they began, and never have one. */
-  #holds({ opened, touched, closed }: Batch, rows: Map<number, Value[] | undefined>): void {
+  #gather({ opened, touched, closed }: Batch): void {
+    const rows = this.#holds
     for (let i = 0; i < touched.length; i += 3) {
       const [channel, delivered, id] = [touched[i]!, touched[i + 1]!, touched[i + 2]!]
       const row = rows.get(id as number)
@@ -109,14 +133,17 @@ export class Committer {
   }
 
   /** Adds the rows, and moves the head with them. */
-  #journal(entries: readonly Value[], head: Head): void {
-    let previous = Buffer.from(head.hash, 'hex')
+  #journal(entries: readonly Value[]): void {
+    const { entry } = this.#sql
+    const hashes = this.#hashes
+    const next = this.#next
     for (let i = 0; i < entries.length; i += entryWidth) {
-      head.seq++
-      head.hash = entryHash(head.hash, head.seq, head.boot, entries, i)
-      const bytes = Buffer.from(head.hash, 'hex')
-      this.#sql.entry.run(...entries.slice(i, i + entryWidth), head.seq, head.boot, previous, bytes)
-      previous = bytes
+      const previous = hashes[next.seq % hashes.length]!
+      next.seq++
+      next.hash = entryHash(next.hash, next.seq, next.boot, entries, i)
+      const hash = hashes[next.seq % hashes.length]!
+      hash.write(next.hash, 'hex')
+      entry.add(entries, i, next.seq, next.boot, previous, hash)
     }
   }
 
@@ -125,7 +152,7 @@ export class Committer {
     for (let i = 0; i < records.length; i += recordColumns.length) {
       const seq = ++this.#request
       if (seq % blockSize === 0) this.#closeBlock(seq / blockSize - 1)
-      record.run(...records.slice(i, i + recordColumns.length), seq, written)
+      record.add(records, i, seq, written)
       for (let field = 0; field < fields.length; field++) {
         const value = records[i + 1 + field]
         if (typeof value === 'string') this.#block[field]!.add(value)
@@ -160,9 +187,9 @@ function prepare(database: Database) {
     open: insert('reservation', [...holdColumns, 'boot_id'], '', 'OR REPLACE'),
     touch: database.prepare('UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, delivered_units = ?2 WHERE id = ?3'),
     close: database.prepare('DELETE FROM reservation WHERE id = ?'),
-    entry: insert('journal', [...entryColumns, 'seq', 'boot_id', 'prev_hash', 'hash']),
+    entry: new RowInserter(database, 'journal', entryColumns, ['seq', 'boot_id', 'prev_hash', 'hash'], ''),
     // A record that is there already stays: a log that is told twice must not stop the ledger.
-    record: insert('request', [...recordColumns, 'seq', 'written'], 'ON CONFLICT (request_id) DO NOTHING'),
+    record: new RowInserter(database, 'request', recordColumns, ['seq', 'written'], 'ON CONFLICT (request_id) DO NOTHING'),
     block: insert('request_block', ['block', 'field', 'value']),
     key: insert('key', keyColumns, 'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked'),
     head: database.prepare('UPDATE head SET boot_id = ?, batch = ?, seq = ?, hash = ?, balanced_batch = ?, balanced_seq = ?')

@@ -16,13 +16,23 @@ export const genesis = '0'.repeat(64)
  */
 export function entryHash(previous: string, seq: number, boot: number, entries: readonly Value[], at: number): string {
   let text = `${previous}${seq}:${boot}`
-  for (let i = at; i < at + entryWidth; i++) {
-    const value = entries[i]
-    if (value === null) text += ':~'
-    else {
-      const rendered = String(value)
-      text += `:${rendered.length}:${rendered}`
+  for (let i = 0; i < entryWidth; i++) {
+    const value = entries[at + i]!
+    if (value !== lastValues[i]) {
+      lastValues[i] = value
+      lastTexts[i] = render(value)
     }
+    text += lastTexts[i]!
   }
   return hash('sha256', text)
+}
+
+/** The columns of the row that was hashed last, and their texts: most are those of the next row too. */
+const lastValues: Value[] = entryColumns.map(() => null)
+const lastTexts: string[] = entryColumns.map(() => render(null))
+
+function render(value: Value): string {
+  if (value === null) return ':~'
+  const text = String(value)
+  return `:${text.length}:${text}`
 }

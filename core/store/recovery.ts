@@ -81,7 +81,8 @@ export function recover(committer: Committer, written: number): number {
     const moves = new Moves()
     for (const row of rows) end(row, batch, moves)
     batch.moves = moves.flat()
-    committer.apply([batch])
+    committer.add(batch)
+    committer.commit()
     ended += rows.length
   }
 }

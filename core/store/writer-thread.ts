@@ -2,7 +2,6 @@
 import { closeSync, ftruncateSync, openSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
 import { entryColumns } from './batch.ts'
-import type { Batch } from './batch.ts'
 import { segmentPaths } from './commit-log.ts'
 import type { Handed } from './commit-log.ts'
 import { Committer, readHead } from './committer.ts'
@@ -48,7 +47,7 @@ export type WriterMessage =
   | { kind: 'failed'; error: string }
   | { kind: 'applied'; seconds: number }
 
-/** Values in the rows of a transaction, about: memory is bounded however long the database could not be written. */
+/** Values in the rows of a transaction, about: it is bounded however long the database could not be written. */
 const transactionValues = 250_000
 /** A segment that grew beyond this gives its room back. */
 const keptBytes = 16 * 1024 * 1024
@@ -134,20 +133,18 @@ function replay(committer: Committer): void {
 /** Applies the batches of a segment that follow the last one applied. */
 function applySegment(committer: Committer, fd: number): void {
   let length = 0
-  let batches: Batch[] = []
   let values = 0
   for (const { batch, bytes } of readFrames(fd, committer.head.boot, committer.head.batch)) {
     // A gap: the frames are those of another history of this database, which was brought back from a copy.
-    if (batch.number !== committer.head.batch + batches.length + 1) break
-    batches.push(batch)
+    if (batch.number !== committer.last + 1) break
+    committer.add(batch)
     length += bytes
     values += batch.entries.length + batch.opened.length
     if (values < transactionValues) continue
-    committer.apply(batches)
-    batches = []
+    committer.commit()
     values = 0
   }
-  if (batches.length > 0) committer.apply(batches)
+  committer.commit()
   if (length > keptBytes) ftruncateSync(fd, 0)
 }
 

@@ -6,7 +6,7 @@ import { Applier } from './applier.ts'
 import type { Batch } from './batch.ts'
 import { CommitLog } from './commit-log.ts'
 import { Draft } from './draft.ts'
-import { encodeFrame } from './frame.ts'
+import { FrameEncoder } from './frame.ts'
 import type { Hold } from './hold.ts'
 import { Slots } from './slots.ts'
 import type { Durability } from './sqlite.ts'
@@ -82,6 +82,7 @@ export class Writer {
   readonly #now: () => number
   readonly #boot: number
   readonly #log: CommitLog
+  readonly #encoder = new FrameEncoder()
   readonly #applier: Applier
   #draft = new Draft()
   #flight: Flight | undefined
@@ -210,7 +211,6 @@ export class Writer {
       if (!behind || performance.now() - began > farewell) break
     }
     this.#closed = true
-    this.#closed = true
     const lost = this.#failingSince === undefined ? 0 : this.report().queued
     clearTimeout(this.#later)
     clearTimeout(this.#retry)
@@ -229,7 +229,7 @@ export class Writer {
     const batch = draft.seal(++this.#number, this.#written, this.#slots)
     const turns = this.#due
     if (turns) this.#balance(batch)
-    this.#flight = { draft, number: batch.number, frame: encodeFrame(batch, this.#boot), turns, began: performance.now() }
+    this.#flight = { draft, number: batch.number, frame: this.#encoder.encode(batch, this.#boot), turns, began: performance.now() }
     this.#send()
   }
 

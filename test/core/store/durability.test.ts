@@ -2,13 +2,16 @@
 import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import fs, { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import fs, { closeSync, cpSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { serialize } from 'node:v8'
 import { Worker } from 'node:worker_threads'
+import { crc32 } from 'node:zlib'
 import t from 'tap'
+import { readFrames } from '../../../core/store/frame.ts'
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
@@ -216,6 +219,36 @@ t.test('a commit log that ends anywhere or is damaged is applied up to there', a
     }
   }
   t.ok(seen.size > 2, `prefixes of ${[...seen].join(', ')} rows`)
+})
+
+t.test('a commit log that an earlier version left, in V8’s serialization, is applied', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'process' })
+  const other = openDatabase(file, 'process')
+  other.exec('BEGIN IMMEDIATE')
+  for (let i = 0; i < 3; i++) await settle(store, reserve(store.ledger, [scope('key', 'laptop', 100n)], 9n), 4)
+  const copy = image(file)
+  other.exec('ROLLBACK')
+  other.close()
+  await store.close()
+  const fd = openSync(`${copy}.log0`, 'r')
+  const frames = [...readFrames(fd, 1, 0)].map(({ batch }) => {
+    const payload = serialize(batch)
+    const head = Buffer.alloc(16)
+    head.writeUInt32BE(payload.length, 0)
+    head.writeUInt32BE(1, 8)
+    head.writeUInt32BE(batch.number, 12)
+    const frame = Buffer.concat([head, payload])
+    frame.writeUInt32BE(crc32(frame.subarray(8)), 4)
+    return frame
+  })
+  closeSync(fd)
+  t.ok(frames.length >= 3, `${frames.length} batches`)
+  writeFileSync(`${copy}.log0`, Buffer.concat(frames))
+  const opened = await openStore({ file: copy, durability: 'process' })
+  await opened.close()
+  t.same(verify(copy), [])
+  t.match(query(copy, 'SELECT count(*) AS n, sum(amount) AS spent FROM journal'), [{ n: 3n, spent: 12n }])
 })
 
 t.test('a commit log whose file somebody removes while the disk fails keeps what it has acknowledged', async (t) => {

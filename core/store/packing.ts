@@ -1,0 +1,171 @@
+// Rows of values as bytes: what the frames of the commit log are made of.
+import type { Value } from './sqlite.ts'
+
+/**
+ * How a value is written: one byte says which of these it is. What stands in the same column of the row before is not
+ * written again. Numbers and bigints take eight bytes, apart from the tags, where they are aligned; text is in one piece
+ * behind all else, and its lengths are among the tags.
+ */
+const tag = { same: 0, null: 1, number: 2, bigint: 3, text: 4, bytes: 5 } as const
+
+/** Bytes in front: how many tags, and how many bytes of numbers, there are. */
+const headBytes = 8
+
+/** What is kept for the next use; a batch that needs more gets room of its own. */
+const keptBytes = 256 * 1024
+
+/** Room that grows. */
+class Room {
+  tags = new Uint8Array(keptBytes / 8)
+  numbers = new Float64Array(keptBytes / 8)
+  bigints = new BigInt64Array(this.numbers.buffer)
+}
+
+/** Gathers rows, and writes them down. Used again and again. */
+export class Packer {
+  #room = new Room()
+  #tags = 0
+  #numbers = 0
+  #texts: string[] = []
+  #length = 0
+
+  /** Adds rows of `width` values; a whole number of rows. */
+  rows(values: readonly Value[], width: number): void {
+    const { length } = values
+    this.#fit(length)
+    this.#tags = writeCount(this.#room.tags, this.#tags, length)
+    const { tags, numbers, bigints } = this.#room
+    const texts = this.#texts
+    let at = this.#tags
+    let number = this.#numbers
+    for (let i = 0; i < length; i++) {
+      const value = values[i]!
+      if (i >= width && value === values[i - width]) tags[at++] = tag.same
+      else if (typeof value === 'string') {
+        tags[at++] = tag.text
+        at = writeCount(tags, at, value.length)
+        texts.push(value)
+        this.#length += value.length
+      } else if (typeof value === 'number') {
+        tags[at++] = tag.number
+        numbers[number++] = value
+      } else if (typeof value === 'bigint') {
+        tags[at++] = tag.bigint
+        bigints[number++] = value
+      } else if (value === null) tags[at++] = tag.null
+      else {
+        tags[at++] = tag.bytes
+        at = writeCount(tags, at, value.byteLength)
+        texts.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('latin1'))
+        this.#length += value.byteLength
+      }
+    }
+    this.#tags = at
+    this.#numbers = number
+  }
+
+  /** Most bytes that {@link Packer.write} may take. */
+  get mostBytes(): number {
+    return headBytes + this.#numbers * 8 + this.#tags + this.#length * 3
+  }
+
+  /** Writes it all into `target` from `at` on, and is empty again. Returns where it ends. */
+  write(target: Buffer, at: number): number {
+    const { tags, numbers } = this.#room
+    const numberBytes = this.#numbers * 8
+    target.writeUInt32BE(this.#tags, at)
+    target.writeUInt32BE(numberBytes, at + 4)
+    let end = at + headBytes
+    target.set(new Uint8Array(numbers.buffer, 0, numberBytes), end)
+    end += numberBytes
+    target.set(tags.subarray(0, this.#tags), end)
+    end += this.#tags
+    end += target.write(this.#texts.join(''), end)
+    if (tags.length > keptBytes || numbers.length > keptBytes) this.#room = new Room()
+    this.#tags = this.#numbers = this.#length = 0
+    this.#texts = []
+    return end
+  }
+
+  #fit(values: number): void {
+    // A tag and a length of at most five bytes each.
+    const { tags, numbers } = this.#room
+    if (this.#tags + values * 6 + 6 > tags.length) {
+      const larger = new Uint8Array(2 * (this.#tags + values * 6 + 6))
+      larger.set(tags)
+      this.#room.tags = larger
+    }
+    if (this.#numbers + values > numbers.length) {
+      const larger = new Float64Array(2 * (this.#numbers + values))
+      larger.set(numbers)
+      this.#room.numbers = larger
+      this.#room.bigints = new BigInt64Array(larger.buffer)
+    }
+  }
+}
+
+/** In groups of seven bits, the lowest first. Returns where it ends. */
+function writeCount(tags: Uint8Array, at: number, count: number): number {
+  let end = at
+  let rest = count
+  for (; rest > 127; rest >>>= 7) tags[end++] = (rest & 127) | 128
+  tags[end++] = rest
+  return end
+}
+
+/** Reads what a packer wrote, in the same order. */
+export class Unpacker {
+  readonly #tags: Buffer
+  readonly #numbers: Float64Array
+  readonly #bigints: BigInt64Array
+  readonly #text: string
+  #tag = 0
+  #number = 0
+  #from = 0
+
+  constructor(bytes: Buffer) {
+    const tags = bytes.readUInt32BE(0)
+    const numbers = bytes.readUInt32BE(4)
+    // Copied to where eight bytes are aligned.
+    const buffer = new ArrayBuffer(numbers)
+    new Uint8Array(buffer).set(bytes.subarray(headBytes, headBytes + numbers))
+    this.#numbers = new Float64Array(buffer)
+    this.#bigints = new BigInt64Array(buffer)
+    this.#tags = bytes.subarray(headBytes + numbers, headBytes + numbers + tags)
+    this.#text = bytes.toString('utf8', headBytes + numbers + tags)
+  }
+
+  /** The next rows. */
+  next(width: number): Value[] {
+    const length = this.#count()
+    const values: Value[] = []
+    for (let i = 0; i < length; i++) values.push(this.#value(values, i - width))
+    return values
+  }
+
+  #value(values: readonly Value[], above: number): Value {
+    switch (this.#tags[this.#tag++]) {
+      case tag.same: return values[above]!
+      case tag.null: return null
+      case tag.number: return this.#numbers[this.#number++]!
+      case tag.bigint: return this.#bigints[this.#number++]!
+      case tag.text: return this.#slice()
+      default: return Buffer.from(this.#slice(), 'latin1')
+    }
+  }
+
+  #slice(): string {
+    const from = this.#from
+    this.#from += this.#count()
+    return this.#text.slice(from, this.#from)
+  }
+
+  #count(): number {
+    let count = 0
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.#tags[this.#tag++]!
+      count |= (byte & 127) << shift
+      if (byte < 128) return count
+    }
+  }
+}

@@ -1,0 +1,69 @@
+// A frame of the commit log says what its batch said, whatever its values and however large it is.
+import fc from 'fast-check'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import t from 'tap'
+import { emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns } from '../../../core/store/batch.ts'
+import type { Batch } from '../../../core/store/batch.ts'
+import { FrameEncoder, readFrames } from '../../../core/store/frame.ts'
+import type { Value } from '../../../core/store/sqlite.ts'
+
+/** Few enough of each kind that columns repeat the row above. */
+const value: fc.Arbitrary<Value> = fc.oneof(
+  fc.constantFrom<Value>(null, '', 'a', 'terminal', 0, 1, 0n, 1n, 2n ** 63n - 1n, -(2n ** 63n), Number.MAX_SAFE_INTEGER, -1, 'é', '日本', '😀'),
+  fc.string({ unit: 'grapheme', maxLength: 300 }),
+  fc.maxSafeInteger(),
+  fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+  fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes))
+)
+
+function rows(width: number): fc.Arbitrary<Value[]> {
+  return fc.array(fc.array(value, { minLength: width, maxLength: width }), { maxLength: 6 }).map((list) => list.flat())
+}
+
+const batch = fc.record({
+  written: fc.nat(), balanced: fc.boolean(), prices: rows(2), moves: rows(4), limits: rows(3), opened: rows(holdColumns.length), touched: rows(3), closed: rows(1),
+  entries: rows(entryColumns.length), records: rows(recordColumns.length), keys: rows(keyColumns.length)
+}) as fc.Arbitrary<Omit<Batch, 'number'>>
+
+t.test('what is read is what was written', async (t) => {
+  const file = join(t.testdir(), 'log')
+  const encoder = new FrameEncoder()
+  fc.assert(fc.property(fc.array(batch, { minLength: 1, maxLength: 5 }), (list) => {
+    const batches = list.map((fields, i) => ({ ...fields, number: i + 1 }))
+    // Copied, as the next frame is written into the same memory.
+    t.same(read(file, batches.map((batch) => Buffer.from(encoder.encode(batch, 7)))), batches)
+  }), { numRuns: 150 })
+})
+
+t.test('batches of all sizes, one behind the other', async (t) => {
+  const file = join(t.testdir(), 'log')
+  const encoder = new FrameEncoder()
+  const batches = [1, 100, 20_000, 3, 70_000, 1].map((count, i) => {
+    const batch = emptyBatch(i + 1, 1000)
+    batch.records = Array.from({ length: count }, (_, row) => [`request ${row}`, 'acme', null, `model ${i}`, row, JSON.stringify({ row, text: 'é'.repeat(row % 50) })]).flat()
+    return batch
+  })
+  const frames = batches.map((batch) => Buffer.from(encoder.encode(batch, 7)))
+  t.ok(frames.some(({ length }) => length > 1024 * 1024), `${frames.map(({ length }) => length).join(', ')} bytes`)
+  t.same(read(file, frames), batches)
+})
+
+t.test('a frame in a format of the future stops the reader, which says so', async (t) => {
+  const file = join(t.testdir(), 'log')
+  const frame = Buffer.from(new FrameEncoder().encode(emptyBatch(1, 1000), 7))
+  frame[16] = 9
+  frame.writeUInt32BE(crc32(frame.subarray(8)), 4)
+  t.throws(() => read(file, [frame]), { message: 'the commit log has format 9, which this program does not know: start the one that wrote it' })
+})
+
+function read(file: string, frames: readonly Buffer[]): Batch[] {
+  writeFileSync(file, Buffer.concat(frames))
+  const fd = openSync(file, 'r')
+  try {
+    return [...readFrames(fd, 7, 0)].map(({ batch }) => batch)
+  } finally {
+    closeSync(fd)
+  }
+}
