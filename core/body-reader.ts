@@ -1,14 +1,13 @@
 // Reads a request body off the connection, within bounds of size, time and memory.
-import type { Readable } from 'node:stream'
 import type { BodyMemory } from './body-memory.ts'
+import type { BodySink, BodySource } from './body-source.ts'
 import { GatewayError } from './errors.ts'
-import { receive } from './request-body.ts'
-import type { BodySink } from './request-body.ts'
 import type { Watchdog, Watched } from './watchdog.ts'
 
 const slowestBytesPerMs = 1.024
-/** Memory of smaller chunks is left to the garbage collector, which is cheaper for it. */
+/** Memory of smaller chunks is left to the garbage collector, which is cheaper for it; those of unknown number are put together. */
 const freedBytes = 8 * 1024
+const gatheredBytes = 16 * 1024
 
 /** What a body may take. */
 export interface BodyBounds {
@@ -31,13 +30,13 @@ export type TakeBody<T> = (bytes: Buffer) => T
  * first byte is read; without one as they come.
  * @throws GatewayError `request_too_large`, `overloaded`, `request_timeout`, or `client_closed` when it ends early
  */
-export function readBody<T>(source: Readable, declared: number | undefined, bounds: BodyBounds, take: TakeBody<T>): Promise<T> {
+export function readBody<T>(source: BodySource, declared: number | undefined, bounds: BodyBounds, take: TakeBody<T>): Promise<T> {
   return new Promise((resolve, reject) => new BodyReader(source, declared, bounds, take, resolve, reject))
 }
 
 class BodyReader<T> implements Watched, BodySink {
   rosterPlace: number | undefined = undefined
-  readonly #source: Readable
+  readonly #source: BodySource
   readonly #bounds: BodyBounds
   readonly #take: TakeBody<T>
   readonly #resolve: (taken: T) => void
@@ -46,14 +45,15 @@ class BodyReader<T> implements Watched, BodySink {
   readonly #declared: number | undefined
   /** What has come of a body of unknown length, or the one chunk that is the whole body. */
   readonly #chunks: Buffer[] = []
+  /** Where small chunks are put together, the last of `#chunks`. */
+  #gathered: Buffer | undefined
   /** Where a body of declared length is put together. */
   #bytes: Buffer | undefined
   #length = 0
   #held = 0
-  #leave: (() => void) | undefined
 
   constructor(
-    source: Readable,
+    source: BodySource,
     declared: number | undefined,
     bounds: BodyBounds,
     take: TakeBody<T>,
@@ -69,7 +69,7 @@ class BodyReader<T> implements Watched, BodySink {
     if (declared !== undefined && declared > bounds.size) this.#refuse(this.#tooLarge())
     else if (declared === undefined || this.#hold(declared)) {
       bounds.watchdog.add(this)
-      this.#leave = receive(source, this)
+      source.receive(this)
     }
   }
 
@@ -84,7 +84,8 @@ class BodyReader<T> implements Watched, BodySink {
     // A body of unknown length takes memory as it grows, twice as much each time.
     const more = Math.min(Math.max(chunk.length, this.#length), this.#bounds.size - this.#held)
     if (this.#length > this.#held && !this.#hold(more)) return
-    if (this.#declared === undefined || chunk.length === this.#declared) this.#chunks.push(chunk)
+    if (chunk.length === this.#declared) this.#chunks.push(chunk)
+    else if (this.#declared === undefined) this.#keep(chunk)
     else {
       this.#bytes ??= this.#bounds.memory.lend(this.#declared)
       chunk.copy(this.#bytes, this.#length - chunk.length)
@@ -92,10 +93,30 @@ class BodyReader<T> implements Watched, BodySink {
     }
   }
 
+  /** In memory of about its length: bytes may come one by one, and among others that are not the body's. */
+  #keep(chunk: Buffer): void {
+    const { length } = chunk
+    const last = this.#chunks.length - 1
+    if (length >= freedBytes || last === -1) {
+      this.#gathered = undefined
+      this.#chunks.push(length >= freedBytes && 2 * length < chunk.buffer.byteLength ? Buffer.from(chunk) : chunk)
+      return
+    }
+    const before = this.#gathered ? this.#chunks[last]!.length : 0
+    if (this.#gathered && before + length <= gatheredBytes) {
+      chunk.copy(this.#gathered, before)
+      this.#chunks[last] = this.#gathered.subarray(0, before + length)
+      return
+    }
+    this.#gathered = Buffer.allocUnsafeSlow(gatheredBytes)
+    chunk.copy(this.#gathered)
+    this.#chunks.push(this.#gathered.subarray(0, length))
+  }
+
   end(): void {
     // The parsers see to it; but memory that nothing was written to must not get out whatever they do.
     if (this.#bytes && this.#length !== this.#declared) return this.lost()
-    this.#stop()
+    this.#bounds.watchdog.delete(this)
     this.#bounds.memory.give(this.#held - this.#length)
     try {
       this.#resolve(this.#take(this.#bytes ?? this.#joined()))
@@ -126,17 +147,10 @@ class BodyReader<T> implements Watched, BodySink {
   }
 
   #refuse(error: GatewayError): void {
-    this.#stop()
-    this.#bounds.memory.give(this.#held)
-    // What still comes is the server's to drain or cut; an error on the way there is of no interest any more.
-    this.#source.on('error', () => {})
-    this.#source.pause()
-    this.#reject(error)
-  }
-
-  #stop(): void {
     this.#bounds.watchdog.delete(this)
-    this.#leave?.()
+    this.#bounds.memory.give(this.#held)
+    this.#source.abandon()
+    this.#reject(error)
   }
 
   #tooLarge(): GatewayError {

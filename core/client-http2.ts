@@ -2,6 +2,7 @@
 import { constants } from 'node:http2'
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import type { BodySink, BodySource } from './body-source.ts'
 import { withoutFraming } from './client.ts'
 import type { Client, FlatHeaders, Front } from './client.ts'
 
@@ -97,6 +98,36 @@ export class Http2Connection {
 
   #linger(): void {
     setTimeout(() => this.#socket.destroy(), lingerMs).unref()
+  }
+}
+
+/** The body of a request on a stream, which holds back by itself what nobody reads. */
+export class Http2Body implements BodySource {
+  readonly #stream: ServerHttp2Stream
+  #sink: BodySink | undefined
+
+  constructor(stream: ServerHttp2Stream) {
+    this.#stream = stream
+  }
+
+  receive(sink: BodySink): void {
+    const stream = this.#stream
+    if (stream.destroyed) return sink.lost()
+    this.#sink = sink
+    stream.on('data', (chunk: Buffer) => this.#sink?.data(chunk))
+    stream.on('end', () => this.#over()?.end())
+    stream.on('close', () => this.#over()?.lost())
+  }
+
+  abandon(): void {
+    this.#sink = undefined
+    this.#stream.pause()
+  }
+
+  #over(): BodySink | undefined {
+    const sink = this.#sink
+    this.#sink = undefined
+    return sink
   }
 }
 

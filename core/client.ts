@@ -1,5 +1,5 @@
 // The client's side of an exchange as the server hands it to the engine, whatever HTTP version carries it.
-import type { Readable } from 'node:stream'
+import type { BodySource } from './body-source.ts'
 
 /** A request as it arrived: head parsed, body not yet read. */
 export interface Incoming {
@@ -10,8 +10,8 @@ export interface Incoming {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly remoteAddress: string
   readonly httpVersion: '1.1' | '1.0' | '2.0'
-  /** The body; never consumed when the exchange is refused early (the server then closes or drains it, bounded). */
-  readonly body: Readable
+  /** Never taken when the exchange is refused early (the server then closes or drains it, bounded). */
+  readonly body: BodySource
   readonly client: Client
 }
 

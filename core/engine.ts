@@ -1,9 +1,9 @@
 // Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
-import type { Readable } from 'node:stream'
 import { attemptAnswer, clientClosed } from './attempts.ts'
 import { readBody } from './body-reader.ts'
 import { RequestBody } from './body.ts'
 import type { BodyMemory } from './body-memory.ts'
+import type { BodySource } from './body-source.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming } from './client.ts'
 import type { Outcome, Reply } from './contract.ts'
@@ -166,7 +166,7 @@ export class Engine {
     relay.drain(disconnectDrain.time, disconnectDrain.bytes)
   }
 
-  #read(exchange: LiveExchange, source: Readable): Promise<RequestBody> | RequestBody {
+  #read(exchange: LiveExchange, source: BodySource): Promise<RequestBody> | RequestBody {
     const { headers, endpoint } = exchange.request
     if (endpoint.method !== 'POST') return exchange.accept(RequestBody.none)
     const { memory, watchdog } = this.#parts

@@ -1,16 +1,12 @@
 // The port: accepts connections and tells HTTP/2 from HTTP/1.1, by ALPN under TLS and by the first bytes without.
 import { readFileSync } from 'node:fs'
-import { createServer as createHttpServer } from 'node:http'
-import type { IncomingMessage, Server as HttpServer } from 'node:http'
 import { createServer as createHttp2Server } from 'node:http2'
 import type { Http2Server } from 'node:http2'
-import { createServer as createHttpsServer } from 'node:https'
-import type { Server as HttpsServer } from 'node:https'
 import { Server as NetServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
 import type { Logger } from './log.ts'
-import { Http1Request } from './request-body.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
 import type { Limits, Settings } from './settings.ts'
 
@@ -48,20 +44,16 @@ const http2Options = {
 /** What a listener needs; a connection is handed on before its first request is read. */
 export interface ListenerOptions {
   listen: Settings['listen']
-  limits: Pick<Limits, 'clientHeader' | 'keepAlive' | 'connections'>
+  limits: Pick<Limits, 'clientHeader' | 'connections'>
   log: Logger
-  /** Whether a request that asks for an upgrade is announced as `upgrade`; otherwise it is a request like any other. */
-  upgrades(request: IncomingMessage): boolean
-  /** The connection will be served by {@link Listener.http1}. */
-  onHttp1(socket: Socket, remoteAddress: string): void
+  /** The connection is left to the callee. `first`: what was read of it already. */
+  onHttp1(socket: Socket, remoteAddress: string, first: Buffer | undefined): void
   /** The connection is left to the callee. */
   onHttp2(socket: Socket, remoteAddress: string): void
 }
 
 /** One port, clear text or TLS. */
 export class Listener {
-  /** Serves HTTP/1.x and owns the port. */
-  readonly http1: HttpServer | HttpsServer
   /** Serves HTTP/2 on the sockets it is given. */
   readonly http2: Http2Server
   /** Connections open now that have turned out to be of one kind. */
@@ -69,7 +61,7 @@ export class Listener {
   /** Connections that were closed at once, being above `limits.connections`. */
   refused = 0
   readonly #options: ListenerOptions
-  readonly #serveHttp1: (socket: Socket) => void
+  readonly #port: NetServer
   readonly #sockets = new Set<Socket>()
   readonly #peeking = new Set<Socket>()
   #stopped = false
@@ -79,39 +71,20 @@ export class Listener {
 
   constructor(options: ListenerOptions) {
     this.#options = options
-    const { clientHeader, keepAlive, connections } = options.limits
-    const http1Options = {
-      IncomingMessage: Http1Request,
-      maxHeaderSize: maxHeadBytes,
-      headersTimeout: clientHeader,
-      // Bodies have a limit of their own, which grows with what was announced: core/body.ts.
-      requestTimeout: 0,
-      keepAliveTimeout: keepAlive,
-      connectionsCheckingInterval: Math.min(clientHeader, 2000),
-      // Requests per connection are not limited: it would cost clients failed requests and protect nothing.
-      keepAlive: true,
-      keepAliveInitialDelay: probeAfterMs,
-      // A missing Host gets an answer of our own.
-      requireHostHeader: false,
-      shouldUpgradeCallback: options.upgrades
-    }
-    this.http1 = options.listen.tls
-      ? createHttpsServer({ ...http1Options, handshakeTimeout: clientHeader, ALPNProtocols: ['h2', 'http/1.1'] })
-      : createHttpServer(http1Options)
+    const { clientHeader, connections } = options.limits
+    const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeAfterMs }
+    if (options.listen.tls) {
+      const port = new TlsServer({ ...socketOptions, handshakeTimeout: clientHeader, ALPNProtocols: ['h2', 'http/1.1'] })
+      port.on('secureConnection', (socket) => this.#secured(socket))
+      port.on('tlsClientError', (_error, socket) => socket.destroy())
+      this.#port = port
+    } else this.#port = new NetServer(socketOptions)
     this.http2 = createHttp2Server(http2Options)
-    // The HTTP/1.1 server's own listener is called once a connection is known to be of its kind: in this way it keeps
-    // its timeouts, which it starts when it begins to listen.
-    const accepted = options.listen.tls ? 'secureConnection' : 'connection'
-    this.#serveHttp1 = this.http1.listeners(accepted)[0] as (socket: Socket) => void
-    this.http1.off(accepted, this.#serveHttp1)
-    this.http1.maxConnections = connections
-    // Counted and bounded by the check of each request's head, which refuses instead of dropping the surplus.
-    this.http1.maxHeadersCount = 0
-    this.http1.on('connection', (socket: Socket) => this.#accept(socket))
-    if (options.listen.tls) this.http1.on('secureConnection', (socket: TLSSocket) => this.#secured(socket))
-    this.http1.on('drop', () => this.refused++)
+    this.#port.maxConnections = connections
+    this.#port.on('connection', (socket) => this.#accept(socket))
+    this.#port.on('drop', () => this.refused++)
     // Out of file descriptors, libuv closes new connections itself and nothing is heard of them; this is for other errors.
-    this.http1.on('error', (error) => this.#acceptFailed(error))
+    this.#port.on('error', (error) => this.#acceptFailed(error))
   }
 
   /**
@@ -123,13 +96,13 @@ export class Listener {
     if (tls) this.#certify(tls)
     await new Promise<void>((resolve, reject) => {
       const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port))
-      this.http1.once('error', onError)
-      this.http1.listen({ host, port }, () => {
-        this.http1.off('error', onError)
+      this.#port.once('error', onError)
+      this.#port.listen({ host, port }, () => {
+        this.#port.off('error', onError)
         resolve()
       })
     })
-    const bound = this.http1.address() as AddressInfo
+    const bound = this.#port.address() as AddressInfo
     return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
   }
 
@@ -141,8 +114,7 @@ export class Listener {
   /** Accepts nothing more; connections on which nothing was sent yet are closed. */
   stop(): void {
     this.#stopped = true
-    // Without the HTTP server's own part of it, which would cut answers that slow clients are still reading.
-    NetServer.prototype.close.call(this.http1)
+    this.#port.close()
     for (const socket of this.#peeking) socket.destroy()
   }
 
@@ -160,7 +132,7 @@ export class Listener {
 
   /** Ends everything: connections that do not close by themselves within a moment are closed. */
   async destroy(): Promise<void> {
-    this.http1.close()
+    this.#port.close()
     if (await this.emptied(100)) return
     for (const socket of this.#sockets) socket.destroy()
     await this.emptied(1000)
@@ -176,7 +148,7 @@ export class Listener {
     }
     const files = { cert: read('cert'), key: read('key') }
     try {
-      ;(this.http1 as HttpsServer).setSecureContext(files)
+      ;(this.#port as TlsServer).setSecureContext(files)
     } catch (error) {
       throw new Error(`listen.tls: ${tls.cert} and ${tls.key} are not a certificate and its key in PEM: ${(error as Error).message}`)
     }
@@ -193,7 +165,7 @@ export class Listener {
     if (!this.#options.listen.tls) this.#peek(socket)
   }
 
-  /** Waits for as many bytes as it takes, puts them back and hands the connection on. */
+  /** Waits for as many bytes as it takes, and hands the connection on with them. */
   #peek(socket: Socket): void {
     this.#peeking.add(socket)
     let seen: Buffer | undefined
@@ -203,11 +175,12 @@ export class Listener {
       if (isHttp2 === undefined) return
       this.#peeking.delete(socket)
       socket.off('data', onData).off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
-      socket.pause()
-      socket.unshift(seen)
-      this.#route(socket, isHttp2)
-      // An HTTP/2 session has taken the connection over and reads what was put back by itself.
-      if (!isHttp2) socket.resume()
+      if (isHttp2) {
+        // The session takes the connection over and reads what was put back by itself.
+        socket.pause()
+        socket.unshift(seen)
+      }
+      this.#route(socket, isHttp2, seen)
     }
     const leave = (): void => {
       this.#peeking.delete(socket)
@@ -219,28 +192,22 @@ export class Listener {
   #secured(socket: TLSSocket): void {
     socket.on('error', () => {})
     if (this.#stopped || socket.destroyed) socket.destroy()
-    else this.#route(socket, socket.alpnProtocol === 'h2')
+    else this.#route(socket, socket.alpnProtocol === 'h2', undefined)
   }
 
-  #route(socket: Socket, isHttp2: boolean): void {
+  #route(socket: Socket, isHttp2: boolean, first: Buffer | undefined): void {
     const { onHttp1, onHttp2 } = this.#options
     const kind = isHttp2 ? 'http2' : 'http1'
     this.open[kind]++
     socket.once('close', () => this.open[kind]--)
     const remoteAddress = plainAddress(socket.remoteAddress)
-    if (isHttp2) {
-      // The port's connections may stay half open, which is the HTTP/1.1 server's own business.
-      socket.allowHalfOpen = false
-      onHttp2(socket, remoteAddress)
-    } else {
-      onHttp1(socket, remoteAddress)
-      this.#serveHttp1.call(this.http1, socket)
-    }
+    if (isHttp2) onHttp2(socket, remoteAddress)
+    else onHttp1(socket, remoteAddress, first)
   }
 
   #acceptFailed(error: Error): void {
     // Before it listens, this is about binding, and whoever called listen() hears of it.
-    if (!this.http1.listening) return
+    if (!this.#port.listening) return
     this.refused++
     // Such errors come with every connection as long as the cause lasts: one line a minute is enough.
     if (performance.now() - this.#complainedAt < 60_000) return

@@ -1,5 +1,4 @@
-// Checks what the parsers let through: a request head that two readers could understand differently is refused.
-import type { IncomingMessage } from 'node:http'
+// What a request's head must be, whatever HTTP it came by: one that two readers could understand differently is refused.
 import { GatewayError } from './errors.ts'
 
 /** Of a request's head, in bytes: the request line and all header lines. */
@@ -7,10 +6,13 @@ export const maxHeadBytes = 16 * 1024
 /** Header lines of one request. */
 export const maxHeaders = 100
 
-type Headers = Record<string, string | string[] | undefined>
+/** Lower-case names; repeated credentials, `host` and `content-type` as arrays. */
+export type Headers = Record<string, string | string[] | undefined>
 
-/** Lines of which Node would drop or join a second one, while it may be the one that counts for somebody else. One bit each. */
-const singular = new Map(['host', 'authorization', 'x-api-key', 'x-goog-api-key', 'content-type'].map((name, at) => [name, 1 << at]))
+/** Lines of which others may drop or join a second one, while it is the one that counts for somebody else. */
+export const singularNames: readonly string[] = ['host', 'authorization', 'x-api-key', 'x-goog-api-key', 'content-type']
+/** One bit each. */
+const singular = new Map(singularNames.map((name, at) => [name, 1 << at]))
 /** One bit per length of such a name: most others are told apart by it. */
 const singularLengths = [...singular.keys()].reduce((bits, { length }) => bits | (1 << length), 0)
 
@@ -22,27 +24,7 @@ const hostPattern = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(?::\d{1,5})?$/i
 export interface RequestHead {
   /** Origin-form. */
   target: string
-  /** Lower-case names; repeated credentials, `host` and `content-type` as arrays. */
   headers: Headers
-}
-
-/**
- * Checks the head of an HTTP/1.x request.
- * @throws GatewayError `invalid_request`; the connection must be closed, since its next request may not be where we think
- */
-export function checkHttp1Head({ httpVersion, headers, rawHeaders, url = '' }: IncomingMessage): RequestHead {
-  // The parser takes any version and protocol word it has heard of.
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') throw invalid(`HTTP/${httpVersion} is not spoken here.`, 505)
-  showRepeated(rawHeaders, headers)
-  const coding = headers['transfer-encoding']
-  if (coding !== undefined) {
-    if (httpVersion === '1.0') throw invalid('An HTTP/1.0 request cannot have Transfer-Encoding.')
-    if (typeof coding !== 'string' || coding.toLowerCase() !== 'chunked') throw invalid('The only Transfer-Encoding understood is chunked.')
-  }
-  const { host, expect } = headers
-  if (expect !== undefined && expect.toLowerCase() !== '100-continue') throw invalid('The only expectation understood is 100-continue.', 417)
-  if (host === undefined ? httpVersion === '1.1' : !isHost(host)) throw invalid('Exactly one valid Host header is needed.')
-  return { target: originForm(url, host), headers }
 }
 
 /**
@@ -85,7 +67,11 @@ function showRepeated(raw: readonly string[], headers: Headers): void {
   }
 }
 
-function originForm(target: string, host: string | undefined): string {
+/**
+ * The path and query of a target on this host.
+ * @throws GatewayError `invalid_request`
+ */
+export function originForm(target: string, host: string | undefined): string {
   if (targetPattern.test(target)) return target
   // Absolute-form, which a server must accept (RFC 9112 §3.2.2), as long as it names the same place twice.
   const [, authority, rest] = /^https?:\/\/([^/?]*)(.*)$/i.exec(target) ?? []
@@ -96,6 +82,7 @@ function originForm(target: string, host: string | undefined): string {
   return path
 }
 
-function isHost(host: string | string[] | undefined): host is string {
+/** One name or address that a request can be for. */
+export function isHost(host: string | string[] | undefined): host is string {
   return typeof host === 'string' && hostPattern.test(host)
 }

@@ -13,16 +13,21 @@ export const watchIntervalMs = 50
 
 /** Holds everything that has a limit. Costs nothing while empty. */
 export class Watchdog {
+  readonly #intervalMs: number
   readonly #watched = new Roster<Watched>()
   #timer: NodeJS.Timeout | undefined
   /** `performance.now()` of the latest turn: a time stamp for things that happen per event, at no cost. */
   now = performance.now()
 
+  constructor(intervalMs = watchIntervalMs) {
+    this.#intervalMs = intervalMs
+  }
+
   add(watched: Watched): void {
     this.#watched.add(watched)
     if (this.#timer) return
     this.now = performance.now()
-    this.#timer = setInterval(() => this.#turn(), watchIntervalMs)
+    this.#timer = setInterval(() => this.#turn(), this.#intervalMs)
     this.#timer.unref()
   }
 

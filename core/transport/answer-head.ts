@@ -1,6 +1,6 @@
 // Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
-import { namePattern } from './grammar.ts'
+import { namePattern } from '../http1/grammar.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */
@@ -44,10 +44,10 @@ export function readHead(text: string): AnswerHead {
 }
 
 /**
- * Reads the fields of `text` from a position on; a trailer section's are read to be refused or forgotten.
+ * Reads the fields of `text` from a position on.
  * @throws BadResponse
  */
-export function readFields(text: string, from: number): UpstreamHeaders {
+function readFields(text: string, from: number): UpstreamHeaders {
   const headers: Record<string, string | string[] | undefined> = Object.create(null)
   const last = text.length - 2
   for (let at = from; at < last; ) {

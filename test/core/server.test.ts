@@ -18,7 +18,7 @@ import { makeCertificate } from '../kit/certificate.ts'
 import { ask, connect } from '../kit/client.ts'
 import { askHttp2, openSession, readHttp2 } from '../kit/http2.ts'
 import { eventually } from '../kit/probe.ts'
-import { echo, runServer } from '../kit/server.ts'
+import { echo, gather, runServer } from '../kit/server.ts'
 
 /** Collects what a socket hears until it closes. */
 function listenTo(socket: Socket): { heard: string; closed: Promise<string> } {
@@ -121,18 +121,32 @@ t.test('a client that leaves with requests waiting leaves nothing behind', async
   t.equal(server.figures.active, 0)
 })
 
-t.test('more waiting requests than anybody needs end the connection', async (t) => {
-  const { server, url } = await runServer(t, () => {})
+t.test('requests that come without end behind an answer are not read, and all are answered when it is over', async (t) => {
+  let first: Client | undefined
+  let served = 0
+  const { server, url } = await runServer(t, ({ client }) => {
+    served++
+    if (first) client.reply(204, [], Buffer.alloc(0))
+    else first = client
+  })
   const client = await connect(t, url)
-  client.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(200))
-  await client.closed
-  await eventually(() => server.figures.active === 0)
+  const many = 2000
+  const all = `GET / HTTP/1.1\r\nHost: x\r\nX-Much: ${'x'.repeat(15_000)}\r\n\r\n`.repeat(many)
+  client.write(all)
+  await eventually(() => first !== undefined)
+  await sleep(300)
+  t.equal(served, 1)
+  t.ok(client.socket.writableLength > 0, 'the rest is the client\'s to keep')
+  first!.reply(204, [], Buffer.alloc(0))
+  await eventually(() => served === many, 20_000)
+  await client.reply(many - 1)
+  t.equal(server.figures.active, 0)
 })
 
 t.test('a connection is used again after a streamed answer, an empty one and a refusal', async (t) => {
   const { server, url } = await runServer(t, ({ client, target, body }) => {
     if (target === '/early') return client.reply(401, [], Buffer.from('no'))
-    body.resume().on('end', () => {
+    gather(body, () => {
       if (target === '/whole') return client.reply(200, [], Buffer.from('whole'))
       client.head(target === '/none' ? 204 : 200, ['content-type', 'text/event-stream'])
       client.write(Buffer.from('one '))
@@ -253,7 +267,7 @@ t.test('WebSocket', async (t) => {
         if (request.url === '/none') return refuseUpgrade(socket, new GatewayError('invalid_api_key', 'This key is not known.'))
         const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
         socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n${head.toString()}`)
-        socket.on('data', (bytes: Buffer) => socket.write(bytes))
+        socket.on('data', (bytes: Buffer) => socket.write(bytes)).resume()
       }
     })
     const refused = await (await connect(t, url)).write(handshake('/none')).reply()
@@ -273,14 +287,24 @@ t.test('WebSocket', async (t) => {
     await ear.closed
   })
 
-  t.test('behind a request under way is cut: its 101 would be taken for the answer', async (t) => {
+  t.test('waits for the answers before it: its 101 would be taken for one of them', async (t) => {
     let upgrades = 0
-    const { url } = await runServer(t, () => {}, { onUpgrade: () => void upgrades++ })
+    let first: Client | undefined
+    const { url } = await runServer(t, ({ client }) => void (first = client), {
+      onUpgrade: (_request, socket) => {
+        upgrades++
+        refuseUpgrade(socket, new GatewayError('invalid_api_key', 'This key is not known.'))
+      }
+    })
     const client = await connect(t, url)
     client.send({ path: '/1' }).write(handshake())
-    await client.closed
+    await eventually(() => first !== undefined)
+    await sleep(50)
     t.equal(upgrades, 0)
-    t.equal(client.received, 0)
+    first!.reply(200, [], Buffer.from('first'))
+    t.equal((await client.reply(0)).text, 'first')
+    t.equal((await client.reply(1)).status, 401)
+    t.equal(upgrades, 1)
   })
 
   t.test('is only a header without the rest, on HTTP/1.0 and for other protocols', async (t) => {

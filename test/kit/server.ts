@@ -1,5 +1,6 @@
 // The server without an engine: a test says itself how requests are answered.
 import type { Test } from 'tap'
+import type { BodySource } from '../../core/body-source.ts'
 import type { Incoming } from '../../core/client.ts'
 import type { Logger } from '../../core/log.ts'
 import { Server } from '../../core/server.ts'
@@ -36,12 +37,27 @@ export async function runServer(t: Test, handle: (incoming: Incoming) => void, o
   return { server, port, url: `${protocol}://localhost:${port}`, logged }
 }
 
+/** Takes a whole body; `done` is not called when it breaks. */
+export function gather(body: BodySource, done: (bytes: Buffer) => void): void {
+  const chunks: Buffer[] = []
+  body.receive({ data: (chunk) => void chunks.push(chunk), end: () => done(Buffer.concat(chunks)), lost: () => {} })
+}
+
+/** Takes the first bytes of a body, and no more. */
+export function taste(body: BodySource): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const data = (chunk: Buffer): void => {
+      body.abandon()
+      resolve(chunk)
+    }
+    body.receive({ data, end: () => reject(new Error('the body is empty')), lost: () => reject(new Error('the body is lost')) })
+  })
+}
+
 /** Answers with what arrived, once the body is there. */
 export function echo({ client, method, target, headers, httpVersion, remoteAddress, body }: Incoming): void {
-  const chunks: Buffer[] = []
-  body.on('data', (chunk: Buffer) => chunks.push(chunk))
-  body.on('end', () => {
-    const seen = { method, target, headers, httpVersion, remoteAddress, body: Buffer.concat(chunks).toString() }
+  gather(body, (bytes) => {
+    const seen = { method, target, headers, httpVersion, remoteAddress, body: bytes.toString() }
     client.reply(200, ['content-type', 'application/json'], Buffer.from(JSON.stringify(seen)))
   })
 }

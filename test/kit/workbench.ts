@@ -8,6 +8,7 @@ import type { Test } from 'tap'
 import { loadConfig } from '../../config/load.ts'
 import { BodyMemory } from '../../core/body-memory.ts'
 import { checkOrder, compileChain } from '../../core/chain.ts'
+import type { BodySink, BodySource } from '../../core/body-source.ts'
 import type { Client, FlatHeaders } from '../../core/client.ts'
 import { definePlugin } from '../../core/contract.ts'
 import type { Exchange, Outcome, Plugin } from '../../core/contract.ts'
@@ -72,6 +73,27 @@ export interface Answer {
 export interface Pending {
   client: TestClient
   answer: Promise<Answer>
+}
+
+/** A body that comes as a stream does. */
+function sourceOf(stream: Readable): BodySource {
+  let sink: BodySink | undefined
+  const over = (): BodySink | undefined => {
+    const told = sink
+    sink = undefined
+    return told
+  }
+  return {
+    receive: (receiver) => {
+      sink = receiver
+      stream.on('data', (chunk: Buffer) => sink?.data(chunk))
+      stream.on('end', () => over()?.end()).on('error', () => over()?.lost()).on('close', () => over()?.lost())
+    },
+    abandon: () => {
+      sink = undefined
+      stream.pause()
+    }
+  }
 }
 
 /** A client in memory. */
@@ -235,7 +257,7 @@ export class Workbench {
       const { exchange, outcome } = this.#settled.get(all)!
       return { status: client.status, headers: client.headers, body: client.text, complete: client.complete, exchange, outcome }
     }
-    this.#engine.handle({ method, target, headers: all, remoteAddress: '127.0.0.1', httpVersion: '1.1', body: content, client })
+    this.#engine.handle({ method, target, headers: all, remoteAddress: '127.0.0.1', httpVersion: '1.1', body: sourceOf(content), client })
     return { client, answer: finished() }
   }
 

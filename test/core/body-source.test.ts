@@ -1,18 +1,16 @@
-// Request bodies past the stream: the same bytes, the same end and the same loss, however they arrive.
-import { once } from 'node:events'
+// Request bodies on their way to whoever takes them: the same bytes, the same end and the same loss, however they arrive.
 import t from 'tap'
-import { receive } from '../../core/request-body.ts'
 import type { Incoming } from '../../core/client.ts'
 import { connect } from '../kit/client.ts'
 import { openSession, readHttp2 } from '../kit/http2.ts'
 import { eventually } from '../kit/probe.ts'
-import { runServer } from '../kit/server.ts'
+import { heldServer, runServer } from '../kit/server.ts'
 
 /** Answers with the body it received, and how often the end was told. */
 function echo({ client, body }: Incoming): void {
   const chunks: Buffer[] = []
   let ends = 0
-  receive(body, {
+  body.receive({
     data: (chunk) => void chunks.push(chunk),
     end: () => client.reply(200, [], Buffer.from(`${++ends} ${Buffer.concat(chunks).toString()}`)),
     lost: () => client.cut()
@@ -59,7 +57,7 @@ t.test('a client that waits to be asked for its body is, once the body is wanted
   t.match([reply.text, reply.headers['connection']], ['1 hello', 'keep-alive'])
 })
 
-/** Whether the body is taken in the turn in which its request came, or when some of it waits in the stream already. */
+/** Whether the body is taken in the turn in which its request came, or when some of it waits already. */
 for (const late of [false, true]) {
   const turn = late ? 'late' : 'at once'
   const begin = (taken: (incoming: Incoming) => void) => (incoming: Incoming): void => {
@@ -70,7 +68,7 @@ for (const late of [false, true]) {
   t.test(`taken ${turn}: a connection that breaks in mid-body is told of, once`, async (t) => {
     const heard: string[] = []
     const sink = { data: (chunk: Buffer) => void heard.push(chunk.toString()), end: () => void heard.push('end'), lost: () => void heard.push('lost') }
-    const { server, url } = await runServer(t, begin(({ body }) => receive(body, sink)))
+    const { server, url } = await runServer(t, begin(({ body }) => body.receive(sink)))
     const client = await connect(t, url)
     client.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello')
     await eventually(() => heard.length > 0)
@@ -79,24 +77,24 @@ for (const late of [false, true]) {
     t.same(heard, ['hello', 'lost'])
   })
 
-  t.test(`taken ${turn}: what comes after nobody wants it any more is left to the stream`, async (t) => {
+  t.test(`taken ${turn}: who gives a body up hears no more of it, and the rest waits for the answer`, async (t) => {
     let heard = ''
-    let leave = (): void => void t.fail('nothing came')
-    let request: Incoming | undefined
-    const { url } = await runServer(t, begin((incoming) => {
-      request = incoming
-      leave = receive(incoming.body, { data: (chunk) => void (heard += chunk.toString()), end: () => t.fail(), lost: () => t.fail() })
-    }))
+    const { url, next } = await heldServer(t)
     const client = await connect(t, url)
     client.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello')
+    const { body, client: answer } = await next()
+    if (late) await new Promise((resolve) => setTimeout(resolve, 20))
+    body.receive({ data: (chunk) => void (heard += chunk.toString()), end: () => t.fail(), lost: () => t.fail() })
     await eventually(() => heard === 'hello')
-    leave()
-    client.write('world')
-    const rest: Buffer[] = []
-    request!.body.on('data', (chunk: Buffer) => rest.push(chunk))
-    await once(request!.body, 'end')
-    t.same([heard, Buffer.concat(rest).toString()], ['hello', 'world'])
-    request!.client.reply(200, [], Buffer.from('done'))
-    t.equal((await client.reply()).text, 'done')
+    body.abandon()
+    client.write('world').send({ path: '/2' })
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    t.equal(heard, 'hello')
+    answer.reply(200, [], Buffer.from('done'))
+    t.equal((await client.reply(0)).text, 'done')
+    const second = await next()
+    t.equal(second.target, '/2')
+    second.client.reply(200, [], Buffer.from('and again'))
+    t.equal((await client.reply(1)).text, 'and again')
   })
 }

@@ -1,0 +1,60 @@
+// The body of one request on an HTTP/1.x connection: between what the connection reads and whoever wants it.
+import type { BodySink, BodySource } from '../body-source.ts'
+import type { Http1Connection } from './connection.ts'
+
+/** Made for a request that has one. */
+export class Http1Body implements BodySource {
+  /** It was received to its end. */
+  complete = false
+  /** The client waits to be asked for it. One that is refused may send it all the same, and nobody could tell that from its next request. */
+  awaited: boolean
+  readonly #connection: Http1Connection
+  #sink: BodySink | undefined
+  #discarded = false
+  #lost = false
+
+  constructor(connection: Http1Connection, awaited: boolean) {
+    this.#connection = connection
+    this.awaited = awaited
+  }
+
+  receive(sink: BodySink): void {
+    if (this.#lost || this.#discarded) return sink.lost()
+    this.#sink = sink
+    this.#connection.wanted(this)
+  }
+
+  abandon(): void {
+    this.#sink = undefined
+  }
+
+  /** Somebody takes what comes, if only to throw it away. */
+  get flowing(): boolean {
+    return this.#sink !== undefined || this.#discarded
+  }
+
+  /** Nobody will want it any more. */
+  discard(): void {
+    this.#sink = undefined
+    this.#discarded = true
+  }
+
+  /** Called by the connection. */
+  data(chunk: Buffer): void {
+    this.#sink?.data(chunk)
+  }
+
+  /** Called by the connection. */
+  end(): void {
+    this.complete = true
+    this.#sink?.end()
+  }
+
+  /** Called by the connection when it broke. */
+  lose(): void {
+    const sink = this.#sink
+    this.#lost = true
+    this.#sink = undefined
+    sink?.lost()
+  }
+}
