@@ -44,9 +44,8 @@ export const holdColumns = [
 /** Columns of a record in {@link Batch.records}; the writer adds seq and written. */
 export const recordColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const
 
-/** A record in the order of {@link recordColumns}. */
-export function recordValues(record: RequestRecord, json = JSON.stringify(record)): [string, string | null, string | null, string | null, number, string] {
-  const time = Date.parse(record.time)
+/** A record in the order of {@link recordColumns}; `json` and `time`, Unix milliseconds, from a caller that has them already. */
+export function recordValues(record: RequestRecord, json = JSON.stringify(record), time = Date.parse(record.time)): [string, string | null, string | null, string | null, number, string] {
   return [record.request_id, record.tenant ?? null, record.key ?? null, record.model ?? null, Number.isNaN(time) ? 0 : time, json]
 }
 

@@ -10,10 +10,8 @@ export class Cell {
   readonly window: string
   /** That the latest hold of an amount was within; written with the next move. */
   limit: bigint | undefined
-  /** Charged. */
-  posted: bigint
-  /** Charged or held. One sum and not two, as every request asks for it and bigints are not free. */
-  used: bigint
+  /** Posted and used. Sums of 64 bits are added to in place; a bigint would be a new object each time. */
+  readonly #sums = new BigInt64Array(2)
   #savedLimit: bigint | undefined
   #savedPosted: bigint
   #savedUsed: bigint
@@ -23,8 +21,18 @@ export class Cell {
     this.scope = scope
     this.window = window
     this.limit = this.#savedLimit = limit
-    this.posted = this.#savedPosted = posted
-    this.used = this.#savedUsed = posted + pending
+    this.#sums[0] = this.#savedPosted = posted
+    this.#sums[1] = this.#savedUsed = posted + pending
+  }
+
+  /** Charged. */
+  get posted(): bigint {
+    return this.#sums[0]!
+  }
+
+  /** Charged or held. One sum and not two, as every request asks for it. */
+  get used(): bigint {
+    return this.#sums[1]!
   }
 
   /** Held. */
@@ -39,14 +47,14 @@ export class Cell {
 
   /** Holds an amount, and enters the list of cells to be written unless it is there already. */
   hold(amount: bigint, moved: Cell[]): void {
-    this.used += amount
+    this.#sums[1]! += amount
     this.#enter(moved)
   }
 
   /** Charges an amount; `change` is by how much more it is than what was held for it. */
   post(amount: bigint, change: bigint, moved: Cell[]): void {
-    this.posted += amount
-    this.used += change
+    this.#sums[0]! += amount
+    this.#sums[1]! += change
     this.#enter(moved)
   }
 

@@ -23,13 +23,13 @@ export class Logbook implements RequestLog {
     this.#owes = owes
   }
 
-  append(record: RequestRecord, json?: string): void {
+  append(record: RequestRecord, json?: string, time?: number): void {
     if (this.#writer.full && !this.#owes(record.request_id)) {
       this.#writer.health.droppedRecords++
       return
     }
     const { draft } = this.#writer
-    const values = recordValues(record, json)
+    const values = recordValues(record, json, time)
     draft.records.push(...values)
     draft.count(values[5].length)
     this.#writer.wake()

@@ -59,9 +59,9 @@ export interface RequestQuery {
 export interface RequestLog {
   /**
    * Queues a record; it is written in the same transaction as a settlement queued in the same turn of the loop.
-   * `json`: the record's text, from a caller that has made it already.
+   * `json` and `time`: the record's text, and its time in Unix milliseconds, from a caller that has them already.
    */
-  append(record: RequestRecord, json?: string): void
+  append(record: RequestRecord, json?: string, time?: number): void
   /** Newest first. `next` is the cursor of the next page, null on the last. */
   list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }>
 }

@@ -66,7 +66,7 @@ export default definePlugin({
       onSettled(exchange, outcome) {
         const record = recordOf(exchange, outcome)
         const json = JSON.stringify(record)
-        services.requests.append(record, json)
+        services.requests.append(record, json, exchange.receivedAt)
         count(record, exchange.find(charge)?.amount ?? 0n)
         if (!lines) return
         lines.line(bodies && record.model !== null ? JSON.stringify({ ...record, ...bodiesOf(exchange) }) : json)
