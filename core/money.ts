@@ -24,6 +24,8 @@ export function parseDollars(value: string | number, scale = 9): bigint | undefi
 export function formatDollars(nano: bigint): string {
   const sign = nano < 0n ? '-' : ''
   const digits = (nano < 0n ? -nano : nano).toString().padStart(10, '0')
-  const fraction = digits.slice(-9).replace(/0+$/, '')
-  return sign + digits.slice(0, -9) + (fraction ? `.${fraction}` : '')
+  const point = digits.length - 9
+  let end = digits.length
+  while (end > point && digits.charCodeAt(end - 1) === 0x30) end--
+  return sign + digits.slice(0, point) + (end > point ? `.${digits.slice(point, end)}` : '')
 }

@@ -36,14 +36,15 @@ export interface PricePeriod {
 export const freePrice: Price = { version: 'free', perMillion: {} }
 
 const million = 1_000_000n
+const half = million / 2n
 
 /** Cost of a usage, rounded half up to the nano-dollar, once. Classes without a price of their own cost nothing. */
 export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   const rates = ratesOf(usage, price)
   let sum = 0n
-  for (const name of pricedClasses) {
-    const units = usage[name]
-    const rate = rates[name]
+  for (const name in rates) {
+    const units = usage[name as PricedClass]
+    const rate = rates[name as PricedClass]
     if (units && rate) sum += BigInt(units) * rate
   }
   return rounded(sum)
@@ -68,7 +69,7 @@ export function costLines(usage: Readonly<Usage>, price: Price): CostLine[] {
 
 /** An amount of a million times as many units, rounded half up to the nano-dollar. */
 export function rounded(sum: bigint): Nano {
-  return (sum + million / 2n) / million
+  return (sum + half) / million
 }
 
 function ratesOf(usage: Readonly<Usage>, { perMillion, tiers }: Price): Rates {

@@ -1,4 +1,5 @@
 // Counts as upstreams report them, and the one place where they become disjoint classes.
+import type { Usage } from '../../usage.ts'
 import type { ReportedUsage } from '../protocol.ts'
 
 /** Reads counts and remembers whether one of them could not be a count. Null is as good as absent. */
@@ -74,17 +75,12 @@ export function account(counts: Counts, said: Said): ReportedUsage {
   const audio = Math.max(0, -input)
   audioIn -= audio
   input += audio
-  return {
-    input,
-    cached_input: cached,
-    cache_write: written,
-    output,
-    reasoning,
-    ...(audioIn > 0 && { audio_input: audioIn }),
-    ...(audioOut > 0 && { audio_output: audioOut }),
-    ...(imageIn > 0 && { image_input: imageIn }),
-    ...(imageOut > 0 && { image_output: imageOut })
-  }
+  const usage: Usage = { input, cached_input: cached, cache_write: written, output, reasoning }
+  if (audioIn > 0) usage.audio_input = audioIn
+  if (audioOut > 0) usage.audio_output = audioOut
+  if (imageIn > 0) usage.image_input = imageIn
+  if (imageOut > 0) usage.image_output = imageOut
+  return usage
 }
 
 /** `whole - part`; undefined when one of them is. */

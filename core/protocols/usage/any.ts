@@ -23,23 +23,31 @@ export function readUsage(value: unknown): ReportedUsage {
     if (reading === 'insane') return 'insane'
     if (reading) readings.push(reading)
   }
-  if (agreed(readings)) return readings[0]
+  if (readings.length < 2 || agreed(readings)) return readings[0]
   const total = usage['total_tokens'] ?? usage['totalTokenCount']
   // A total of zero decides nothing: it would make real counts free.
   const right = total === 0 ? [] : readings.filter((reading) => tokens(reading) === total)
   return right.length > 0 && agreed(right) ? right[0] : 'insane'
 }
 
-function* readersOf(usage: JsonObject): Generator<(value: unknown) => ReportedUsage> {
-  const has = (...names: readonly string[]): boolean => names.some((name) => usage[name] !== undefined && usage[name] !== null)
-  if (has('prompt_tokens', 'completion_tokens')) yield readChatUsage
-  if (has('input_tokens', 'output_tokens')) {
+type Reader = (value: unknown) => ReportedUsage
+
+function readersOf(usage: JsonObject): readonly Reader[] {
+  const readers: Reader[] = []
+  if (has(usage, 'prompt_tokens') || has(usage, 'completion_tokens')) readers.push(readChatUsage)
+  if (has(usage, 'input_tokens') || has(usage, 'output_tokens')) {
     // Both families use these names; in one the caches are inside the input, in the other beside it.
-    const beside = has('cache_read_input_tokens', 'cache_creation_input_tokens', 'cache_creation')
-    if (beside) yield readAnthropicUsage
-    if (!beside || has('total_tokens', 'input_tokens_details', 'input_token_details')) yield readResponsesUsage
+    const beside = has(usage, 'cache_read_input_tokens') || has(usage, 'cache_creation_input_tokens') || has(usage, 'cache_creation')
+    const inside = has(usage, 'total_tokens') || has(usage, 'input_tokens_details') || has(usage, 'input_token_details')
+    if (beside) readers.push(readAnthropicUsage)
+    if (inside || !beside) readers.push(readResponsesUsage)
   }
-  if (has('promptTokenCount', 'candidatesTokenCount')) yield readGeminiUsage
+  if (has(usage, 'promptTokenCount') || has(usage, 'candidatesTokenCount')) readers.push(readGeminiUsage)
+  return readers
+}
+
+function has(usage: JsonObject, name: string): boolean {
+  return usage[name] !== undefined && usage[name] !== null
 }
 
 function agreed([first, ...others]: readonly Usage[]): boolean {
