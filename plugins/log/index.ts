@@ -6,6 +6,7 @@ import { Excerpt, redactor } from './bodies.ts'
 import { meter } from './metrics.ts'
 import { recordOf } from './record.ts'
 import { Sink, writeTo } from './sink.ts'
+import { textOf } from './text.ts'
 
 /** The answer of the latest attempt, when bodies are logged. */
 const answer = slot<{ excerpt: Excerpt }>('answer excerpt')
@@ -65,7 +66,7 @@ export default definePlugin({
 
       onSettled(exchange, outcome) {
         const record = recordOf(exchange, outcome)
-        const json = JSON.stringify(record)
+        const json = textOf(record)
         services.requests.append(record, json, exchange.receivedAt)
         count(record, exchange.find(charge)?.amount ?? 0n)
         if (!lines) return

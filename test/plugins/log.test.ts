@@ -3,12 +3,14 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
+import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { RequestRecord } from '../../core/store/requests.ts'
 import log from '../../plugins/log/index.ts'
 import { Sink } from '../../plugins/log/sink.ts'
 import type { Write } from '../../plugins/log/sink.ts'
+import { textOf } from '../../plugins/log/text.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { bytes, endOfBody, events, head, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, key, Workbench } from '../kit/workbench.ts'
@@ -53,6 +55,41 @@ t.test('a record shows the usage that was charged, when the reported one can not
   t.match(record, { outcome: 'completed', usage_source: 'estimated', usage: { output: 0 } })
   t.ok(record!.usage!.input < 1000, `${record!.usage!.input} tokens`)
   t.equal(BigInt(record!.cost_nano), BigInt(record!.usage!.input) * 1000n)
+})
+
+t.test('the text of a record is that of JSON.stringify, whatever was recorded before it', async () => {
+  // Few different names, so that records are alike in some members and not in others.
+  const name = fc.constantFrom(null, 'a', 'b', 'ü"\\', '')
+  const given = fc.constantFrom('a', 'b', 'line\nbreak')
+  const amount = fc.bigInt({ min: 0n, max: 10n ** 18n }).map(String)
+  const ms = fc.nat({ max: 36_000_000 }).map((tenths) => tenths / 10)
+  const usage = fc.tuple(fc.array(fc.maxSafeNat(), { minLength: 5, maxLength: 5 }), fc.constantFrom({}, { audio_input: 5 }, { image: 1, request: 1 })).map(
+    ([[input, cached_input, cache_write, output, reasoning], more]) => ({ input, cached_input, cache_write, output, reasoning, ...more })
+  )
+  const attempt = fc.record({
+    channel: given,
+    status: fc.option(fc.constantFrom(200, 500), { nil: undefined }),
+    error_code: fc.option(given, { nil: undefined }),
+    first_byte_ms: fc.option(ms, { nil: undefined }),
+    duration_ms: ms
+  })
+  const record = fc.record({
+    request_id: fc.uuid(), time: fc.constant('2026-11-21T00:00:00.000Z'), tenant: name, project: name, member: name, key: name,
+    model: name, endpoint: given, client_protocol: given, channel: name, channel_protocol: name, status: fc.constantFrom(200, 429, 502),
+    error_code: name, outcome: fc.constantFrom('completed', 'rejected', 'failed', 'aborted'), streamed: fc.boolean(),
+    usage: fc.option(usage), usage_source: fc.constantFrom(null, 'upstream', 'partial'), cost_usd: fc.constant('0.5'), cost_nano: amount,
+    price_version: name, reserved_nano: fc.option(amount), attempts: fc.array(attempt, { maxLength: 3 }), first_byte_ms: fc.option(ms),
+    duration_ms: ms, client_request_id: fc.option(fc.string())
+  })
+  const sameText = (made: object): boolean => textOf(made as RequestRecord) === JSON.stringify(made)
+  fc.assert(
+    // One, the same once more, and one that differs in a single member.
+    fc.property(record, record, fc.nat(), (one, other, place) => {
+      const member = Object.keys(one)[place % Object.keys(one).length] as keyof typeof one
+      return sameText(one) && sameText({ ...one }) && sameText({ ...one, [member]: other[member] })
+    }),
+    { numRuns: 3000 }
+  )
 })
 
 t.test('a served request is one record, the same in the store and in the line', async (t) => {
