@@ -5,6 +5,9 @@ import type { Decision, Lease, Limits, LimitName, LimitState } from './limits.ts
 const second = 1_000_000
 const minute = 60 * second
 
+/** Between two looks at idle keys while no key is new. */
+const sweepEvery = 1000
+
 /** Slots come free when an exchange ends, which nobody can foretell. */
 const slotRetryMs = 1000
 
@@ -126,6 +129,7 @@ export class MemoryLimits implements Limits {
   readonly #now: () => number
   readonly #entries = new Map<string, Entry>()
   #hand: MapIterator<[string, Entry]>
+  #sweptAt = -Infinity
 
   /** `now` in integer microseconds of a clock that never goes back. */
   constructor(now: () => number = () => Math.floor(performance.now() * 1000)) {
@@ -140,9 +144,10 @@ export class MemoryLimits implements Limits {
 
   decide(key: string, limits: KeyLimits, tokens: number): Decision {
     const now = this.#now()
-    this.#sweep(now)
+    if (now - this.#sweptAt >= sweepEvery) this.#sweep(now)
     let entry = this.#entries.get(key)
     if (!entry) {
+      this.#sweep(now)
       entry = new Entry()
       this.#entries.set(key, entry)
     }
@@ -187,8 +192,9 @@ export class MemoryLimits implements Limits {
     return lease ? { admitted: true, states, lease } : { admitted: false, states, refusedBy: refusedBy!, retryAfterMs: Math.ceil(longest / 1000) }
   }
 
-  /** Looks at two keys a decision, so that idle ones go as fast as new ones can come, without a timer. */
+  /** Looks at two keys for each that comes, so that idle ones go as fast as new ones can come, and at two each millisecond of traffic, without a timer. */
   #sweep(now: number): void {
+    this.#sweptAt = now
     for (let looked = 0; looked < 2; looked++) {
       const next = this.#hand.next()
       if (next.done) {

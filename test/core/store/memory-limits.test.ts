@@ -279,6 +279,11 @@ t.test('memory is bounded by the keys in use: idle ones are forgotten, busy ones
   }
   // One second of traffic is one hundred keys: 100 tokens of 6,000 a minute leak away in a second.
   t.ok(limits.size < 250, `${limits.size} keys are remembered`)
+  for (let i = 0; i < 1000; i++) {
+    clock.now += 1000
+    limits.decide('busy', { concurrency: 1 }, 0)
+  }
+  t.ok(limits.size < 10, `${limits.size} keys are remembered a second later, when no other has come`)
   t.notOk(limits.decide('busy', { concurrency: 1 }, 0).admitted)
   busy.release(undefined)
   t.ok(limits.decide('busy', { concurrency: 1 }, 0).admitted)
