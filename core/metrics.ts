@@ -15,9 +15,31 @@ export type Labels = Readonly<Record<string, string>>
 
 /** Creates metrics; asking again for the same name returns the same one. */
 export interface PluginMetrics {
-  counter(definition: MetricDefinition): { add(labels: Labels, by?: number): void }
+  counter(definition: MetricDefinition): Counter
   gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void }
-  histogram(definition: MetricDefinition & { buckets?: readonly number[] }): { observe(labels: Labels, value: number): void }
+  histogram(definition: MetricDefinition & { buckets?: readonly number[] }): Histogram
+}
+
+/** Only ever grows. `of` gives the series of some labels, there from then on, to one who counts in it often. */
+export interface Counter {
+  add(labels: Labels, by?: number): void
+  of(labels: Labels): CounterSeries
+}
+
+/** A counter with its labels. */
+export interface CounterSeries {
+  add(by?: number): void
+}
+
+/** Counts values by their size; `of` as in {@link Counter}. */
+export interface Histogram {
+  observe(labels: Labels, value: number): void
+  of(labels: Labels): HistogramSeries
+}
+
+/** A histogram with its labels. */
+export interface HistogramSeries {
+  observe(value: number): void
 }
 
 /** Series of one metric. More than this is a label that is not from a closed list: what comes after is dropped and counted. */
@@ -43,59 +65,33 @@ export class Metrics implements PluginMetrics {
   }
 
   /** A counter's name ends in `_total`. */
-  counter(definition: MetricDefinition): { add(labels: Labels, by?: number): void } {
+  counter(definition: MetricDefinition): Counter {
     if (!definition.name.endsWith('_total')) throw new Error(`the counter ${definition.name} must have a name that ends in _total`)
     return this.#once('counter', definition, (family) => {
-      const cells = this.#numbers(family)
-      return {
-        add(labels: Labels, by = 1) {
-          if (!(by >= 0 && by < Infinity)) throw new RangeError(`${family.name}: a counter can not grow by ${by}`)
-          cells.of(labels).value += by
-        }
-      }
+      const cells = new Cells<Sum, CounterSeries>(family, (labels) => new Sum(family.name, labels), { add: () => this.#drop(family) })
+      this.#register(family, () => cells.all)
+      return { add: (labels: Labels, by?: number) => cells.of(labels).add(by), of: (labels: Labels) => cells.of(labels) }
     })
   }
 
   gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
     return this.#once('gauge', definition, (family) => {
-      const cells = this.#numbers(family)
+      const cells = new Cells<Level, Pick<Level, 'set' | 'add'>>(family, (labels) => new Level(family.name, labels), { set: () => this.#drop(family), add: () => this.#drop(family) })
+      this.#register(family, () => cells.all)
       return {
-        set(labels: Labels, value: number) {
-          cells.of(labels).value = finite(family.name, value)
-        },
-        add(labels: Labels, by: number) {
-          cells.of(labels).value += finite(family.name, by)
-        }
+        set: (labels: Labels, value: number) => cells.of(labels).set(value),
+        add: (labels: Labels, by: number) => cells.of(labels).add(by)
       }
     })
   }
 
   /** `buckets` are upper bounds, ascending. */
-  histogram(definition: MetricDefinition & { buckets?: readonly number[] }): { observe(labels: Labels, value: number): void } {
+  histogram(definition: MetricDefinition & { buckets?: readonly number[] }): Histogram {
     const { buckets: bounds = durationBuckets } = definition
     return this.#once('histogram', definition, (family) => {
-      const cells = this.#cells(family, (labels) => ({ labels, counts: bounds.map(() => 0), count: 0, sum: 0 }))
-      this.#register(family, () => cells.all.flatMap(({ labels, counts, count, sum }) => {
-        let below = 0
-        return [
-          ...bounds.map((le, i) => ({ metricName: `${family.name}_bucket`, labels: { ...labels, le }, value: (below += counts[i]!) })),
-          { metricName: `${family.name}_bucket`, labels: { ...labels, le: '+Inf' }, value: count },
-          { metricName: `${family.name}_sum`, labels, value: sum },
-          { metricName: `${family.name}_count`, labels, value: count }
-        ]
-      }))
-      return {
-        observe(labels: Labels, value: number) {
-          const cell = cells.of(labels)
-          cell.sum += finite(family.name, value)
-          cell.count++
-          for (let i = 0; i < bounds.length; i++) {
-            if (value > bounds[i]!) continue
-            cell.counts[i]!++
-            break
-          }
-        }
-      }
+      const cells = new Cells<Spread, HistogramSeries>(family, (labels) => new Spread(family.name, labels, bounds), { observe: () => this.#drop(family) })
+      this.#register(family, () => cells.all.flatMap((cell) => cell.values()))
+      return { observe: (labels: Labels, value: number) => cells.of(labels).observe(value), of: (labels: Labels) => cells.of(labels) }
     })
   }
 
@@ -131,14 +127,8 @@ export class Metrics implements PluginMetrics {
     return metric
   }
 
-  #numbers(family: Family): Cells<{ labels: Labels; value: number }> {
-    const cells = this.#cells(family, (labels) => ({ labels, value: 0 }))
-    this.#register(family, () => cells.all)
-    return cells
-  }
-
-  #cells<C>(family: Family, make: (labels: Labels) => C): Cells<C> {
-    return new Cells(family, make, () => this.#dropped.add({ metric: family.name }))
+  #drop({ name }: Family): void {
+    this.#dropped.add({ metric: name })
   }
 
   /**
@@ -160,25 +150,100 @@ interface Family {
   labels: readonly string[]
 }
 
+/** A series of a counter. */
+class Sum implements CounterSeries {
+  readonly labels: Labels
+  value = 0
+  readonly #name: string
+
+  constructor(name: string, labels: Labels) {
+    this.#name = name
+    this.labels = labels
+  }
+
+  add(by = 1): void {
+    if (!(by >= 0 && by < Infinity)) throw new RangeError(`${this.#name}: a counter can not grow by ${by}`)
+    this.value += by
+  }
+}
+
+/** A series of a gauge. */
+class Level {
+  readonly labels: Labels
+  value = 0
+  readonly #name: string
+
+  constructor(name: string, labels: Labels) {
+    this.#name = name
+    this.labels = labels
+  }
+
+  set(value: number): void {
+    this.value = finite(this.#name, value)
+  }
+
+  add(by: number): void {
+    this.value += finite(this.#name, by)
+  }
+}
+
+/** A series of a histogram. */
+class Spread implements HistogramSeries {
+  readonly #name: string
+  readonly #labels: Labels
+  readonly #bounds: readonly number[]
+  readonly #counts: number[]
+  #count = 0
+  #sum = 0
+
+  constructor(name: string, labels: Labels, bounds: readonly number[]) {
+    this.#name = name
+    this.#labels = labels
+    this.#bounds = bounds
+    this.#counts = bounds.map(() => 0)
+  }
+
+  observe(value: number): void {
+    this.#sum += finite(this.#name, value)
+    this.#count++
+    for (let i = 0; i < this.#bounds.length; i++) {
+      if (value > this.#bounds[i]!) continue
+      this.#counts[i]!++
+      break
+    }
+  }
+
+  values(): MetricValueWithName<string>[] {
+    const [name, labels] = [this.#name, this.#labels]
+    let below = 0
+    return [
+      ...this.#bounds.map((le, i) => ({ metricName: `${name}_bucket`, labels: { ...labels, le }, value: (below += this.#counts[i]!) })),
+      { metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: this.#count },
+      { metricName: `${name}_sum`, labels, value: this.#sum },
+      { metricName: `${name}_count`, labels, value: this.#count }
+    ]
+  }
+}
+
 type Branch<C> = Map<string, Branch<C> | C>
 
 /** One value for each combination of labels, made when it is first asked for and found by one map lookup a label. */
-class Cells<C> {
+class Cells<C extends Lost, Lost> {
   readonly all: C[] = []
   readonly #family: Family
   readonly #make: (labels: Labels) => C
-  readonly #onDrop: () => void
+  /** Stands in for all that are too many. */
+  readonly #lost: Lost
   readonly #root: Branch<C> | C
-  #surplus: C | undefined
 
-  constructor(family: Family, make: (labels: Labels) => C, onDrop: () => void) {
+  constructor(family: Family, make: (labels: Labels) => C, lost: Lost) {
     this.#family = family
     this.#make = make
-    this.#onDrop = onDrop
+    this.#lost = lost
     this.#root = family.labels.length === 0 ? this.#add({}) : new Map<string, Branch<C> | C>()
   }
 
-  of(labels: Labels): C {
+  of(labels: Labels): Lost {
     const names = this.#family.labels
     let node: Branch<C> | C | undefined = this.#root
     for (let i = 0; i < names.length; i++) {
@@ -188,14 +253,11 @@ class Cells<C> {
     return node as C
   }
 
-  #grow(labels: Labels): C {
+  #grow(labels: Labels): Lost {
     const { name, labels: names } = this.#family
     const wrong = Object.keys(labels).find((label) => !names.includes(label)) ?? names.find((label) => typeof labels[label] !== 'string')
     if (wrong !== undefined) throw new TypeError(`${name} has the labels ${names.join(', ')}, and is given ${wrong}: ${labels[wrong]}`)
-    if (this.all.length >= mostSeries) {
-      this.#onDrop()
-      return (this.#surplus ??= this.#make(labels))
-    }
+    if (this.all.length >= mostSeries) return this.#lost
     let branch = this.#root as Branch<C>
     for (const label of names.slice(0, -1)) {
       let next = branch.get(labels[label]!) as Branch<C> | undefined

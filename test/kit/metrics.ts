@@ -1,5 +1,5 @@
 // Metrics that a test can read back.
-import type { Labels, MetricDefinition, PluginMetrics } from '../../core/metrics.ts'
+import type { Counter, Histogram, Labels, MetricDefinition, PluginMetrics } from '../../core/metrics.ts'
 
 /** Metrics that count, and refuse labels which were not declared. */
 export class TestMetrics implements PluginMetrics {
@@ -7,8 +7,9 @@ export class TestMetrics implements PluginMetrics {
   /** By `name{label="value"}`; of histograms the number of observations. */
   readonly values = new Map<string, number>()
 
-  counter(definition: MetricDefinition): { add(labels: Labels, by?: number): void } {
-    return { add: this.#adder(definition) }
+  counter(definition: MetricDefinition): Counter {
+    const add = this.#adder(definition)
+    return { add, of: (labels) => ({ add: (by) => add(labels, by) }) }
   }
 
   gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
@@ -16,9 +17,10 @@ export class TestMetrics implements PluginMetrics {
     return { add, set: (labels, value) => add(labels, value - (this.values.get(this.#key(definition, labels)) ?? 0)) }
   }
 
-  histogram(definition: MetricDefinition): { observe(labels: Labels, value: number): void } {
+  histogram(definition: MetricDefinition): Histogram {
     const add = this.#adder(definition)
-    return { observe: (labels, value) => add(labels, Number.isFinite(value) ? 1 : NaN) }
+    const observe = (labels: Labels, value: number): void => add(labels, Number.isFinite(value) ? 1 : NaN)
+    return { observe, of: (labels) => ({ observe: (value) => observe(labels, value) }) }
   }
 
   value(name: string, labels: Labels = {}): number {
