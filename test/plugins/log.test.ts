@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { RequestRecord } from '../../core/store/requests.ts'
+import type { Usage } from '../../core/usage.ts'
 import log from '../../plugins/log/index.ts'
 import { Sink } from '../../plugins/log/sink.ts'
 import type { Write } from '../../plugins/log/sink.ts'
@@ -63,9 +64,11 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
   const given = fc.constantFrom('a', 'b', 'line\nbreak')
   const amount = fc.bigInt({ min: 0n, max: 10n ** 18n }).map(String)
   const ms = fc.nat({ max: 36_000_000 }).map((tenths) => tenths / 10)
-  const usage = fc.tuple(fc.array(fc.maxSafeNat(), { minLength: 5, maxLength: 5 }), fc.constantFrom({}, { audio_input: 5 }, { image: 1, request: 1 })).map(
-    ([[input, cached_input, cache_write, output, reasoning], more]) => ({ input, cached_input, cache_write, output, reasoning, ...more })
-  )
+  const count = fc.maxSafeNat()
+  const usage = fc.tuple(
+    fc.record({ input: count, cached_input: count, cache_write: count, output: count, reasoning: count }),
+    fc.constantFrom<Partial<Usage>[]>({}, { audio_input: 5 }, { image: 1, request: 1 })
+  ).map(([always, more]): Usage => ({ ...always, ...more }))
   const attempt = fc.record({
     channel: given,
     status: fc.option(fc.constantFrom(200, 500), { nil: undefined }),
@@ -73,15 +76,15 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
     first_byte_ms: fc.option(ms, { nil: undefined }),
     duration_ms: ms
   })
-  const record = fc.record({
+  const record: fc.Arbitrary<RequestRecord> = fc.record({
     request_id: fc.uuid(), time: fc.constant('2026-11-21T00:00:00.000Z'), tenant: name, project: name, member: name, key: name,
     model: name, endpoint: given, client_protocol: given, channel: name, channel_protocol: name, status: fc.constantFrom(200, 429, 502),
-    error_code: name, outcome: fc.constantFrom('completed', 'rejected', 'failed', 'aborted'), streamed: fc.boolean(),
-    usage: fc.option(usage), usage_source: fc.constantFrom(null, 'upstream', 'partial'), cost_usd: fc.constant('0.5'), cost_nano: amount,
+    error_code: name, outcome: fc.constantFrom<RequestRecord['outcome'][]>('completed', 'rejected', 'failed', 'aborted'), streamed: fc.boolean(),
+    usage: fc.option(usage), usage_source: fc.constantFrom<RequestRecord['usage_source'][]>(null, 'upstream', 'partial'), cost_usd: fc.constant('0.5'), cost_nano: amount,
     price_version: name, reserved_nano: fc.option(amount), attempts: fc.array(attempt, { maxLength: 3 }), first_byte_ms: fc.option(ms),
     duration_ms: ms, client_request_id: fc.option(fc.string())
   })
-  const sameText = (made: object): boolean => textOf(made as RequestRecord) === JSON.stringify(made)
+  const sameText = (made: RequestRecord): boolean => textOf(made) === JSON.stringify(made)
   fc.assert(
     // One, the same once more, and one that differs in a single member.
     fc.property(record, record, fc.nat(), (one, other, place) => {
