@@ -41,7 +41,7 @@ class BodyReader<T> implements Watched, BodySink {
   readonly #take: TakeBody<T>
   readonly #resolve: (taken: T) => void
   readonly #reject: (error: unknown) => void
-  readonly #startedAt = performance.now()
+  #startedAt = 0
   readonly #declared: number | undefined
   /** What has come of a body of unknown length, or the one chunk that is the whole body. */
   readonly #chunks: Buffer[] = []
@@ -69,6 +69,7 @@ class BodyReader<T> implements Watched, BodySink {
     if (declared !== undefined && declared > bounds.size) this.#refuse(this.#tooLarge())
     else if (declared === undefined || this.#hold(declared)) {
       bounds.watchdog.add(this)
+      this.#startedAt = bounds.watchdog.now
       source.receive(this)
     }
   }

@@ -10,7 +10,7 @@ import type { Message } from './message.ts'
 export class Outlet {
   /** Bytes let through and not written. */
   waiting = 0
-  /** Payload bytes handed to the client, and when the first of them were (`performance.now()`). */
+  /** Payload bytes written, all but the end of the answer, and when the first of them were (`performance.now()`). */
   bytes = 0
   firstByteAt: number | undefined
   committed = false
@@ -68,7 +68,8 @@ export class Outlet {
     this.#out = last ? [last] : []
     this.waiting = last?.length ?? 0
     if (bytes.length === 0) return true
-    this.#count(bytes)
+    this.firstByteAt ??= performance.now()
+    this.bytes += bytes.length
     return this.#client.write(bytes)
   }
 
@@ -114,7 +115,6 @@ export class Outlet {
   release(): Buffer {
     const bytes = joined(this.#out)
     this.drop()
-    this.#count(bytes)
     return bytes
   }
 
@@ -132,12 +132,6 @@ export class Outlet {
       stage.observe(message)
     }
     this.raw(message.bytes)
-  }
-
-  #count(bytes: Buffer): void {
-    if (bytes.length === 0) return
-    this.firstByteAt ??= performance.now()
-    this.bytes += bytes.length
   }
 }
 

@@ -33,7 +33,7 @@ export class Call implements UpstreamCall, Answering {
     this.head = head
     this.body = body
     this.#sink = sink
-    this.#send(pool.take())
+    this.#send(pool.take(this.#sentAt))
   }
 
   pause(): void {

@@ -39,8 +39,9 @@ export type Open = (onread: { buffer: () => Buffer; callback: (length: number, b
 
 /** Made for a call and connecting; afterwards it carries one call at a time. */
 export class Connection {
-  /** `performance.now()` until which it may be used again; set when it is released. */
-  keptUntil = 0
+  /** How long it may wait for its next request, and until when (`performance.now()`) once it does. */
+  #keepMs = 0
+  #keptUntil = 0
   readonly #keeper: Keeper
   readonly #socket: Socket
   readonly #parser = new ResponseParser()
@@ -71,9 +72,14 @@ export class Connection {
     this.#connectTimer = setTimeout(() => socket.destroy(new ConnectTimeout(`no connection within ${connectTimeout} ms`)), connectTimeout)
   }
 
+  /** Its time of waiting begins. */
+  wait(now: number): void {
+    this.#keptUntil = now + this.#keepMs
+  }
+
   /** It can carry another call. */
   usable(now: number): boolean {
-    return !this.#socket.destroyed && now < this.keptUntil
+    return !this.#socket.destroyed && now < this.#keptUntil
   }
 
   /** Sends a call's request, once there is a connection. Not while another call is under way. */
@@ -171,7 +177,7 @@ export class Connection {
     else {
       this.resume()
       this.#reused = true
-      this.keptUntil = performance.now() + keepMs
+      this.#keepMs = keepMs
       this.#keeper.released(this)
     }
     call.onEnd()

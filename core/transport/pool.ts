@@ -33,9 +33,8 @@ export class Pool implements Keeper {
     this.#connectTimeout = timeouts.connect
   }
 
-  /** A connection that waited, or a new one. */
-  take(): Connection {
-    const now = performance.now()
+  /** A connection that waited, or a new one. `now`: `performance.now()`. */
+  take(now: number): Connection {
     for (let last = this.#idle.pop(); last; last = this.#idle.pop()) {
       if (last.usable(now)) return last
       last.destroy()
@@ -91,6 +90,7 @@ export class Pool implements Keeper {
   cool(): void {
     const now = performance.now()
     for (const connection of this.#cooling) {
+      connection.wait(now)
       if (connection.usable(now)) this.#idle.push(connection)
       else connection.destroy()
     }
