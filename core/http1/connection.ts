@@ -189,7 +189,6 @@ export class Http1Connection implements Watched {
 
   /** Something can be done with what comes next. */
   get #ready(): boolean {
-    if (this.#retired || this.#upgraded || this.#parser.fault) return false
     if (this.#body) return this.#body.flowing
     // Whoever does not read his answers gets no more of them.
     return this.client === undefined && !this.closing && !this.socket.writableNeedDrain
@@ -246,8 +245,6 @@ export class Http1Connection implements Watched {
     const { client } = this
     const body = this.#body
     this.#body = undefined
-    // The rest of a body nobody wanted, whose request has its answer.
-    if (body && !client) return this.#retire()
     this.front.refused()
     const headSent = client?.headSent === true
     this.closing = true

@@ -4,6 +4,8 @@ import { Malformed } from './malformed.ts'
 const lf = 0x0a
 const cr = 0x0d
 const tab = 0x09
+const space = 0x20
+const del = 0x7f
 const none = Buffer.alloc(0)
 
 /** One section after another. What is not whole yet is put aside, up to the limit. */
@@ -72,7 +74,7 @@ export class Section {
     let line = start + this.#line
     for (let i = start + this.#scanned; i < end; i++) {
       const byte = bytes[i]!
-      if (!isControl(byte)) continue
+      if ((byte >= space && byte !== del) || byte === tab) continue
       if (byte === cr) {
         if (i + 1 < end && bytes[i + 1] !== lf) throw new Malformed('a carriage return without a line feed')
       } else if (byte !== lf) throw new Malformed('a control character in a line')
@@ -93,9 +95,4 @@ export class Section {
   #check(length: number): void {
     if (length > this.#limit) throw new Malformed('too many header bytes', 'section')
   }
-}
-
-/** A control character, tabs excepted. */
-function isControl(byte: number): boolean {
-  return byte < 0x20 ? byte !== tab : byte === 0x7f
 }

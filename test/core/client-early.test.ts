@@ -20,7 +20,10 @@ t.test('requests that are answered before their body was read', async (t) => {
     const reply = await client.reply(0)
     t.match(reply, { status: 401, text: 'refused' })
     t.equal(reply.headers['connection'], 'keep-alive')
-    client.write('led HTTP/1').send({ path: '/2' })
+    client.write('led HTTP/1')
+    // Longer than the rest of a body is waited for.
+    await sleep(2500)
+    client.send({ path: '/2' })
     const second = await next()
     t.equal(second.target, '/2')
     refuse(second)
@@ -112,6 +115,21 @@ t.test('a body that breaks while it is read ends the request with 400, and its h
   t.equal(reply.headers['connection'], 'close')
   await raw.closed
   t.equal(raw.replies.length, 1)
+})
+
+t.test('a body that breaks when its answer has begun cuts the answer, and nothing is said within it', async (t) => {
+  const { server, url, next } = await heldServer(t)
+  const raw = await connect(t, url)
+  raw.write('POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n')
+  const { client, body } = await next()
+  body.receive({ data: () => {}, end: () => t.fail(), lost: () => {} })
+  client.head(200, [])
+  client.write(Buffer.from('some'))
+  await raw.body('some')
+  raw.write('nonsense\r\n')
+  t.equal(await raw.closed, 'reset')
+  t.match(raw.replies, [{ status: 200, text: 'some', complete: false }])
+  t.equal(server.figures.active, 0)
 })
 
 t.test('a whole upload arrives on HTTP/2 however large', async (t) => {

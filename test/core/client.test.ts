@@ -316,3 +316,19 @@ t.test('an answer on HTTP/1.0 whose end is not taken is reset as well', async (t
   raw.resume()
   t.equal(await raw.closed, 'reset')
 })
+
+t.test('an answer on HTTP/1.0 is reset when its client closes its side before the end', async (t) => {
+  const { port, next } = await heldServer(t)
+  const socket = dial({ port, host: '127.0.0.1', allowHalfOpen: true })
+  t.teardown(() => socket.destroy())
+  socket.write('GET / HTTP/1.0\r\n\r\n')
+  const { client } = await next()
+  client.head(200, [])
+  client.write(Buffer.from('some'))
+  await once(socket, 'data')
+  const left = gone(client)
+  socket.end()
+  const [error] = (await once(socket, 'error')) as [NodeJS.ErrnoException]
+  t.equal(error.code, 'ECONNRESET')
+  await left
+})

@@ -174,9 +174,12 @@ t.test('a broken request behind a sound one is refused after the answer to that'
 })
 
 t.test('what follows a request that closes the connection is not served', async (t) => {
-  const heard = await talk(head('GET /last HTTP/1.1', 'Host: x', 'Connection: close') + smuggled)
-  t.same(heard.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200'])
-  t.ok(heard.endsWith('/last 0'))
+  for (const [raw, answer] of [[head('GET /last HTTP/1.1', 'Host: x', 'Connection: close'), '/last 0'], [post('Content-Length: 5', 'Connection: close') + 'hello', '/a 5']] as const) {
+    const heard = await talk(raw + smuggled)
+    t.same(heard.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200'])
+    t.ok(heard.endsWith(answer))
+  }
+  t.notOk(seen.some((request) => request.includes('smuggled')), 'no second request was seen')
 })
 
 t.test('an upgrade to clear-text HTTP/2 is ignored, and what follows is served', async (t) => {

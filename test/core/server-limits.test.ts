@@ -173,6 +173,20 @@ t.test('draining', async (t) => {
     t.equal(server.figures.active, 0)
   })
 
+  t.test('does not wait for a request whose beginning came behind an answer', async (t) => {
+    const { server, url, running } = await begun(t)
+    const client = await connect(t, url)
+    await client.send({ path: '/' }).body('begun')
+    client.write('GET /behind HTTP/1.1\r\nHo')
+    await sleep(20)
+    const drained = server.drain(5000)
+    running[0]!.end(Buffer.from('done'))
+    const began = performance.now()
+    t.same(await drained, { cut: 0 })
+    t.ok(performance.now() - began < 1000)
+    t.match(await client.reply(), { text: 'begun done', complete: true })
+  })
+
   t.test('tells the client that its answer is the last of the connection', async (t) => {
     const waiting: Client[] = []
     const { server, url } = await runServer(t, ({ client }) => void waiting.push(client))
