@@ -52,6 +52,28 @@ for (const lower of [...again.keys(), ...common]) {
   knownNames.set(lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase()), name)
 }
 
+/** What most requests have, so that their headers are of one shape: the engine reads a new one several times slower. */
+class Fields {
+  host = undefined
+  connection = undefined
+  accept = undefined
+  authorization = undefined
+  'accept-encoding' = undefined
+  'content-length' = undefined
+  'content-type' = undefined
+  expect = undefined
+  'transfer-encoding' = undefined
+  upgrade = undefined
+  'user-agent' = undefined
+  'x-api-key' = undefined
+
+  // A header may have the name of any property.
+  static {
+    Object.setPrototypeOf(this.prototype, null)
+    delete (this.prototype as { constructor?: unknown }).constructor
+  }
+}
+
 const methods = new Set(METHODS)
 const versionPattern = /^HTTP\/\d\.\d$/
 const lengthPattern = /^\d{1,15}$/
@@ -65,7 +87,7 @@ const tab = 0x09
  * @throws Malformed, and GatewayError `invalid_request` where there is more to say
  */
 export function readHead(text: string): Http1Head {
-  const end = text.indexOf('\r\n')
+  const end = text.indexOf('\r')
   const method = text.slice(0, text.indexOf(' '))
   if (!methods.has(method)) throw new Malformed('the method is unknown')
   const target = text.slice(method.length + 1, end - 9)
@@ -99,12 +121,12 @@ function versionOf(version: string): '1.1' | '1.0' {
 }
 
 function readFields(text: string, from: number): Headers {
-  const headers: Headers = Object.create(null)
+  const headers: Headers = new Fields() as unknown as Headers
   const last = text.length - 2
   let lines = 0
   for (let at = from; at < last; ) {
     if (++lines > maxHeaders) throw invalid(`A request may have ${maxHeaders} header lines.`, 431)
-    const end = text.indexOf('\r\n', at)
+    const end = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
     if (colon === -1 || colon > end) throw new Malformed('a header line has no colon')
     const name = nameOf(text.slice(at, colon))

@@ -57,6 +57,18 @@ t.test('a client that waits to be asked for its body is, once the body is wanted
   t.match([reply.text, reply.headers['connection']], ['1 hello', 'keep-alive'])
 })
 
+t.test('a body that is taken after its connection broke is lost', async (t) => {
+  const { server, url, next } = await heldServer(t)
+  const client = await connect(t, url)
+  client.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello')
+  const { body } = await next()
+  client.reset()
+  await eventually(() => server.figures.connections.http1 === 0)
+  let lost = 0
+  body.receive({ data: () => t.fail(), end: () => t.fail(), lost: () => lost++ })
+  t.equal(lost, 1)
+})
+
 /** Whether the body is taken in the turn in which its request came, or when some of it waits already. */
 for (const late of [false, true]) {
   const turn = late ? 'late' : 'at once'

@@ -55,7 +55,7 @@ t.test('requests are read alike in one piece and cut anywhere, and as llhttp rea
 
 t.test('names of properties are names of headers', (t) => {
   const { headers } = parsed(accepted['names of properties']![0]).requests[0]!
-  t.same(Object.entries(headers), [['host', 'x'], ['__proto__', 'a, e'], ['constructor', 'b'], ['tostring', 'c'], ['hasownproperty', 'd']])
+  t.same(Object.entries(headers).filter(([, value]) => value !== undefined), [['host', 'x'], ['__proto__', 'a, e'], ['constructor', 'b'], ['tostring', 'c'], ['hasownproperty', 'd']])
   t.end()
 })
 
@@ -223,7 +223,7 @@ function comparable(requests: readonly Request[]): Request[] {
   return requests.map(({ method, target, headers, body }) => ({
     method,
     target: target.replace(/^http:\/\/x(?=\/)/, ''),
-    headers: Object.fromEntries(Object.entries(headers).filter(([name]) => name !== '__proto__').map(([name, value]) => [name, name === 'set-cookie' ? [value].flat() : value])) as Request['headers'],
+    headers: Object.fromEntries(Object.entries(headers).filter(([name, value]) => name !== '__proto__' && value !== undefined).toSorted().map(([name, value]) => [name, name === 'set-cookie' ? [value].flat() : value])) as Request['headers'],
     body
   }))
 }
