@@ -1,4 +1,4 @@
-// One timer for all running exchanges: looks at each a few times a second, so that no stream needs timers of its own.
+// One timer for all running exchanges, or all connections: looks at each now and then, so that none needs timers of its own.
 import { Roster } from './roster.ts'
 import type { Member } from './roster.ts'
 
@@ -19,6 +19,7 @@ export class Watchdog {
   /** `performance.now()` of the latest turn: a time stamp for things that happen per event, at no cost. */
   now = performance.now()
 
+  /** Time limits are kept to within the interval. */
   constructor(intervalMs = watchIntervalMs) {
     this.#intervalMs = intervalMs
   }
