@@ -75,7 +75,7 @@ export class Server implements Http1Front {
     this.clientHeader = clientHeader
     this.clientStall = clientStall
     this.keepAlive = keepAlive
-    this.#watchdog = new Watchdog(Math.min(1000, Math.max(20, Math.min(clientHeader, keepAlive) / 4)))
+    this.#watchdog = new Watchdog(Math.min(500, Math.max(20, Math.min(clientHeader, keepAlive) / 4)))
     this.#listener = new Listener({
       ...options,
       onHttp1: (socket, remoteAddress, first) => this.#openHttp1(socket, remoteAddress, first),
