@@ -3,6 +3,8 @@
 /** Smaller buffers are left to the garbage collector, and larger ones are too rare. */
 const smallest = 64 * 1024
 const largest = 8 * 1024 * 1024
+/** Memory of smaller chunks is left to the garbage collector, which is cheaper for it. */
+export const freedBytes = 8 * 1024
 /** What may wait for use, in all; never more than bodies may take. */
 const keptBytes = 64 * 1024 * 1024
 
@@ -63,4 +65,12 @@ function sizeOf(bytes: number): number | undefined {
   if (bytes < smallest || bytes > largest) return undefined
   const step = 2 ** (Math.floor(Math.log2(bytes)) - 2)
   return Math.ceil(bytes / step) * step
+}
+
+/**
+ * Gives a copied chunk's memory back now: V8 counts the memory of buffers and would collect the whole heap for it. Nobody else
+ * has the chunk. Memory that it shares with other buffers is left alone.
+ */
+export function free({ buffer, length }: Buffer): void {
+  if (length >= freedBytes && length === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)
 }

@@ -1,12 +1,12 @@
 // Reads a request body off the connection, within bounds of size, time and memory.
+import { free, freedBytes } from './body-memory.ts'
 import type { BodyMemory } from './body-memory.ts'
 import type { BodySink, BodySource } from './body-source.ts'
 import { GatewayError } from './errors.ts'
 import type { Watchdog, Watched } from './watchdog.ts'
 
 const slowestBytesPerMs = 1.024
-/** Memory of smaller chunks is left to the garbage collector, which is cheaper for it; those of unknown number are put together. */
-const freedBytes = 8 * 1024
+/** Chunks smaller than what is freed are put together in pieces of this size when nobody knows how many come. */
 const gatheredBytes = 16 * 1024
 
 /** What a body may take. */
@@ -79,19 +79,23 @@ class BodyReader<T> implements Watched, BodySink {
     if (now - this.#startedAt > allowed) this.#refuse(new GatewayError('request_timeout', 'The request body did not arrive in time.'))
   }
 
-  data(chunk: Buffer): void {
+  data(chunk: Buffer): boolean {
     this.#length += chunk.length
-    if (this.#length > this.#bounds.size) return this.#refuse(this.#tooLarge())
+    if (this.#length > this.#bounds.size) {
+      this.#refuse(this.#tooLarge())
+      return false
+    }
     // A body of unknown length takes memory as it grows, twice as much each time.
     const more = Math.min(Math.max(chunk.length, this.#length), this.#bounds.size - this.#held)
-    if (this.#length > this.#held && !this.#hold(more)) return
+    if (this.#length > this.#held && !this.#hold(more)) return false
     if (chunk.length === this.#declared) this.#chunks.push(chunk)
     else if (this.#declared === undefined) this.#keep(chunk)
     else {
       this.#bytes ??= this.#bounds.memory.lend(this.#declared)
       chunk.copy(this.#bytes, this.#length - chunk.length)
-      free(chunk)
+      return true
     }
+    return false
   }
 
   /** In memory of about its length: bytes may come one by one, and among others that are not the body's. */
@@ -157,12 +161,4 @@ class BodyReader<T> implements Watched, BodySink {
   #tooLarge(): GatewayError {
     return new GatewayError('request_too_large', `The request body is larger than ${this.#bounds.size} bytes, the limit for this kind of request.`)
   }
-}
-
-/**
- * Gives a copied chunk's memory back now: V8 counts the memory of buffers and would collect the whole heap for it. Nobody else
- * has the chunk. Memory that it shares with other buffers is left alone.
- */
-function free({ buffer, length }: Buffer): void {
-  if (length >= freedBytes && length === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)
 }

@@ -2,8 +2,8 @@
 
 /** Takes a body as it arrives. After `end` or `lost` it hears no more. */
 export interface BodySink {
-  /** The bytes are the sink's own. */
-  data(chunk: Buffer): void
+  /** The bytes are the sink's own, unless it returns true: it has copied them, and their memory is the source's again. */
+  data(chunk: Buffer): boolean | void
   end(): void
   /** The connection broke, or the request was given up, before the end. */
   lost(): void

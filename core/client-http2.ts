@@ -2,6 +2,7 @@
 import { constants } from 'node:http2'
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import { free } from './body-memory.ts'
 import type { BodySink, BodySource } from './body-source.ts'
 import { withoutFraming } from './client.ts'
 import type { Client, FlatHeaders, Front } from './client.ts'
@@ -114,7 +115,9 @@ export class Http2Body implements BodySource {
     const stream = this.#stream
     if (stream.destroyed) return sink.lost()
     this.#sink = sink
-    stream.on('data', (chunk: Buffer) => this.#sink?.data(chunk))
+    stream.on('data', (chunk: Buffer) => {
+      if (this.#sink?.data(chunk) === true) free(chunk)
+    })
     stream.on('end', () => this.#over()?.end())
     stream.on('close', () => this.#over()?.lost())
   }

@@ -39,9 +39,9 @@ export class Http1Body implements BodySource {
     this.#discarded = true
   }
 
-  /** Called by the connection. */
-  data(chunk: Buffer): void {
-    this.#sink?.data(chunk)
+  /** Called by the connection; true when nobody keeps the chunk. */
+  data(chunk: Buffer): boolean {
+    return this.#sink?.data(chunk) === true
   }
 
   /** Called by the connection. */

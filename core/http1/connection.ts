@@ -1,5 +1,6 @@
 // One HTTP/1.x connection: reads requests one after another, hands each on, and sees to what comes after its answer.
 import type { Socket } from 'node:net'
+import { free } from '../body-memory.ts'
 import { noBody } from '../body-source.ts'
 import type { Front, Incoming } from '../client.ts'
 import { GatewayError } from '../errors.ts'
@@ -178,7 +179,7 @@ export class Http1Connection implements Watched {
     const at = parser.readBody(bytes, from)
     const { from: start, to, ended } = parser
     if (ended) this.#body = undefined
-    if (to > start) body.data(start === 0 && to === bytes.length ? bytes : bytes.subarray(start, to))
+    if (to > start && body.data(start === 0 && to === bytes.length ? bytes : bytes.subarray(start, to)) && at === bytes.length) free(bytes)
     if (ended) {
       body.end()
       // The rest of one that nobody wanted has come.

@@ -69,6 +69,27 @@ t.test('a body that is taken after its connection broke is lost', async (t) => {
   t.equal(lost, 1)
 })
 
+t.test('chunks are kept by who keeps them, and their memory is given back at once by who copies them', async (t) => {
+  const kept: Buffer[] = []
+  const copied: { chunk: Buffer; length: number }[] = []
+  const { url } = await runServer(t, ({ client, target, body }) => {
+    const data = (chunk: Buffer): boolean => {
+      if (target === '/kept') kept.push(chunk)
+      else copied.push({ chunk, length: chunk.length })
+      return target === '/copied'
+    }
+    body.receive({ data, end: () => client.reply(200, [], Buffer.from('done')), lost: () => {} })
+  })
+  const text = Array.from({ length: 50_000 }, (_, i) => String(i)).join()
+  const client = await connect(t, url)
+  for (const path of ['/copied', '/kept']) client.send({ path, body: text })
+  for (const n of [0, 1]) t.equal((await client.reply(n)).text, 'done')
+  t.ok(Buffer.concat(kept).toString() === text)
+  t.equal(copied.reduce((sum, { length }) => sum + length, 0), text.length)
+  const large = copied.filter(({ length }) => length > 32 * 1024)
+  t.ok(large.length > 2 && large.filter(({ chunk }) => chunk.length > 0).length <= 1, 'all but what came with another request')
+})
+
 /** Whether the body is taken in the turn in which its request came, or when some of it waits already. */
 for (const late of [false, true]) {
   const turn = late ? 'late' : 'at once'
