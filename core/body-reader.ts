@@ -2,6 +2,7 @@
 import { free, freedBytes } from './body-memory.ts'
 import type { BodyMemory } from './body-memory.ts'
 import type { BodySink, BodySource } from './body-source.ts'
+import type { Awaitable } from './contract.ts'
 import { GatewayError } from './errors.ts'
 import type { Watchdog, Watched } from './watchdog.ts'
 
@@ -19,19 +20,16 @@ export interface BodyBounds {
   watchdog: Watchdog
 }
 
-/**
- * What becomes of a body: its bytes, which occupy as many of the {@link BodyMemory} and are the callee's to give back.
- * What it throws rejects the promise.
- */
+/** What becomes of a body: its bytes, which occupy as many of the {@link BodyMemory} and are the callee's to give back. */
 export type TakeBody<T> = (bytes: Buffer) => T
 
 /**
- * Reads a whole body and resolves with what `take` makes of it. With a `content-length` its memory is taken before the
- * first byte is read; without one as they come.
- * @throws GatewayError `request_too_large`, `overloaded`, `request_timeout`, or `client_closed` when it ends early
+ * Reads a whole body and gives what `take` makes of it: at once when all of it is there. With a `content-length` its
+ * memory is taken before the first byte is read; without one as they come.
+ * @throws GatewayError `request_too_large`, `overloaded`, `request_timeout`, or `client_closed` when it ends early; and what `take` throws
  */
-export function readBody<T>(source: BodySource, declared: number | undefined, bounds: BodyBounds, take: TakeBody<T>): Promise<T> {
-  return new Promise((resolve, reject) => new BodyReader(source, declared, bounds, take, resolve, reject))
+export function readBody<T>(source: BodySource, declared: number | undefined, bounds: BodyBounds, take: TakeBody<T>): Awaitable<T> {
+  return new BodyReader(source, declared, bounds, take).outcome
 }
 
 class BodyReader<T> implements Watched, BodySink {
@@ -39,8 +37,6 @@ class BodyReader<T> implements Watched, BodySink {
   readonly #source: BodySource
   readonly #bounds: BodyBounds
   readonly #take: TakeBody<T>
-  readonly #resolve: (taken: T) => void
-  readonly #reject: (error: unknown) => void
   #startedAt = 0
   readonly #declared: number | undefined
   /** What has come of a body of unknown length, or the one chunk that is the whole body. */
@@ -51,27 +47,31 @@ class BodyReader<T> implements Watched, BodySink {
   #bytes: Buffer | undefined
   #length = 0
   #held = 0
+  /** One of them, once it is over. */
+  #taken: { value: T } | undefined
+  #failure: { error: unknown } | undefined
+  /** Whoever waits for it. */
+  #waiting: PromiseWithResolvers<T> | undefined
 
-  constructor(
-    source: BodySource,
-    declared: number | undefined,
-    bounds: BodyBounds,
-    take: TakeBody<T>,
-    resolve: (taken: T) => void,
-    reject: (error: unknown) => void
-  ) {
+  constructor(source: BodySource, declared: number | undefined, bounds: BodyBounds, take: TakeBody<T>) {
     this.#source = source
     this.#declared = declared
     this.#bounds = bounds
     this.#take = take
-    this.#resolve = resolve
-    this.#reject = reject
     if (declared !== undefined && declared > bounds.size) this.#refuse(this.#tooLarge())
     else if (declared === undefined || this.#hold(declared)) {
       bounds.watchdog.add(this)
       this.#startedAt = bounds.watchdog.now
       source.receive(this)
     }
+  }
+
+  /** Asked for once. */
+  get outcome(): Awaitable<T> {
+    if (this.#failure) throw this.#failure.error
+    if (this.#taken) return this.#taken.value
+    this.#waiting = Promise.withResolvers()
+    return this.#waiting.promise
   }
 
   check(now: number): void {
@@ -124,9 +124,11 @@ class BodyReader<T> implements Watched, BodySink {
     this.#bounds.watchdog.delete(this)
     this.#bounds.memory.give(this.#held - this.#length)
     try {
-      this.#resolve(this.#take(this.#bytes ?? this.#joined()))
+      const value = this.#take(this.#bytes ?? this.#joined())
+      this.#taken = { value }
+      this.#waiting?.resolve(value)
     } catch (error) {
-      this.#reject(error)
+      this.#fail(error)
     }
   }
 
@@ -155,7 +157,12 @@ class BodyReader<T> implements Watched, BodySink {
     this.#bounds.watchdog.delete(this)
     this.#bounds.memory.give(this.#held)
     this.#source.abandon()
-    this.#reject(error)
+    this.#fail(error)
+  }
+
+  #fail(error: unknown): void {
+    this.#failure = { error }
+    this.#waiting?.reject(error)
   }
 
   #tooLarge(): GatewayError {

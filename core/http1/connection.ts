@@ -64,6 +64,9 @@ export class Http1Connection implements Watched {
   /** The socket is somebody else's. */
   #upgraded = false
   #reading = false
+  /** While a request is handed on, what was read with its head, and how far it is taken: most bodies are there when they are asked for. */
+  #rest: Buffer | undefined
+  #at = 0
   #scheduled = false
   #paused = false
   /** How long the client is waited for, 0 while it is not; and when that ends, 0 until the next {@link check}. */
@@ -113,7 +116,8 @@ export class Http1Connection implements Watched {
       body.awaited = false
       if (!this.closing && this.socket.writable) this.socket.write(invitation, 'latin1')
     }
-    this.#schedule()
+    if (this.#rest) this.#at = this.#readBody(body, this.#rest, this.#at)
+    else this.#schedule()
   }
 
   /** Called by the client: its answer is over, and written. */
@@ -140,19 +144,21 @@ export class Http1Connection implements Watched {
   /** Reads on in a body, or one request: what follows it has a turn of its own. */
   #read(bytes: Buffer): void {
     const parser = this.#parser
+    // Whose memory was given back has none any more.
+    const { length } = bytes
     this.#reading = true
     let at = this.#body ? this.#readBody(this.#body, bytes, 0) : 0
-    if (this.#ready && this.#body === undefined && at < bytes.length) {
+    if (this.#ready && this.#body === undefined && at < length) {
       const { begun } = parser
       at = parser.readHead(bytes, at)
       if (parser.head) {
         at = this.#begin(parser.head, bytes, at)
-        if (this.#body) at = this.#readBody(this.#body, bytes, at)
+        if (this.#body && at < length) at = this.#readBody(this.#body, bytes, at)
       } else if (!begun) this.#wait(this.front.clientHeader)
     }
     this.#reading = false
     if (parser.fault && !this.#retired) this.#fail(parser.fault)
-    else if (at < bytes.length && !this.#retired && !this.#upgraded) {
+    else if (at < length && !this.#retired && !this.#upgraded) {
       this.#hold(at === 0 ? bytes : bytes.subarray(at))
       this.#schedule()
     } else if (this.front.draining) this.drain()
@@ -169,8 +175,11 @@ export class Http1Connection implements Watched {
     const client = new Http1Client(this, head, body)
     this.#body = body
     this.client = client
+    this.#at = at
+    if (body) this.#rest = bytes
     this.front.serve({ method, target, headers, remoteAddress: this.remoteAddress, httpVersion, body: body ?? noBody, client })
-    return at
+    this.#rest = undefined
+    return this.#at
   }
 
   #readBody(body: Http1Body, bytes: Buffer, from: number): number {

@@ -103,7 +103,7 @@ t.test('a body in tiny chunks takes the memory it is counted with', async (t) =>
   const memory = new BodyMemory(64 * MiB)
   const { server, port } = await runServer(t, ({ client, body }) => {
     const bounds = { size: 8 * MiB, time: 60_000, memory, watchdog: new Watchdog() }
-    readBody(body, undefined, bounds, (bytes) => client.reply(200, [], Buffer.from(String(bytes.equals(Buffer.alloc(bytes.length, 'x')))))).catch(() => client.cut())
+    void (async () => readBody(body, undefined, bounds, (bytes) => client.reply(200, [], Buffer.from(String(bytes.equals(Buffer.alloc(bytes.length, 'x')))))))().catch(() => client.cut())
   })
   const raw = await connect(t, `http://127.0.0.1:${port}`)
   const before = heldBytes()
