@@ -254,10 +254,9 @@ class Scan {
       if (byte === backslash || byte >= 0x80) this.#plain = false
     }
     this.#plain = false
-    let end = this.#text.indexOf('"', at)
-    if (end === -1) end = this.#bytes.indexOf(quote, Math.max(at, this.#text.length))
-    if (end === -1) this.#fail('a string does not end', this.#bytes.length)
-    this.#at = (this.#escaped(end) ? this.#closingQuote(end + 1) : end) + 1
+    const end = at < this.#text.length ? this.#text.indexOf('"', at) : -1
+    if (end !== -1 && !this.#escaped(end)) this.#at = end + 1
+    else this.#at = this.#closingQuote(end === -1 ? at : end + 1) + 1
   }
 
   /** Whether the quote at a position has a backslash of its own before it. */
