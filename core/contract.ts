@@ -71,8 +71,11 @@ export interface Exchange {
    * @throws TypeError for a name or value that can not be sent, such as a line break
    */
   setHeader(name: string, value: string): void
-  /** Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait. */
-  hold(durable: Promise<void>): void
+  /**
+   * Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait. `durable`
+   * is called once: for a stream now, for another answer when it is there, after the releases if it is sent as a whole.
+   */
+  hold(durable: () => Promise<void>): void
   /**
    * Registers what gives back something just taken. Releases run once, newest first, however the exchange ends, each
    * started without waiting for the one before; the client sees the end of its answer after all of them resolved.

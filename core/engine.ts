@@ -236,7 +236,8 @@ function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise
       exchange.log.error('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
     }
   }
-  if (outcome.kind === 'completed') for (const hold of exchange.holds) durable.push(hold)
+  // A hold that was ended by a release has the same promise.
+  if (outcome.kind === 'completed') for (const hold of exchange.holds) if (!durable.includes(hold)) durable.push(hold)
   return durable
 }
 

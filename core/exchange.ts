@@ -27,8 +27,6 @@ export class LiveExchange implements Exchange {
   /** Of the generation it began with. */
   readonly limits: Limits
   readonly attempts: Attempt[] = []
-  /** Promises that the first byte waits for. */
-  readonly holds: Promise<void>[] = []
   readonly releases: Release[] = []
   readonly replyHeaders: FlatHeaders = []
   /** The answer under way, from the moment an attempt is sent. */
@@ -41,6 +39,8 @@ export class LiveExchange implements Exchange {
   readonly #log: Logger
   readonly #read: Read
   readonly #slots: unknown[] = []
+  readonly #holds: Promise<void>[] = []
+  readonly #lateHolds: (() => Promise<void>)[] = []
   #childLog: Logger | undefined
   #abort: AbortController | undefined
   #body: RequestBody | undefined
@@ -130,10 +130,22 @@ export class LiveExchange implements Exchange {
     this.replyHeaders.push(name, value)
   }
 
-  hold(durable: Promise<void>): void {
-    this.holds.push(durable)
+  hold(durable: () => Promise<void>): void {
+    if (!this.#streaming) return void this.#lateHolds.push(durable)
+    const promise = durable()
+    this.#holds.push(promise)
     // The engine looks at it when the first byte is due; until then a rejection is not unhandled.
-    durable.catch(ignore)
+    promise.catch(ignore)
+  }
+
+  /** What the first byte waits for, now that it is due. */
+  get holds(): readonly Promise<void>[] {
+    for (let late = this.#lateHolds.shift(); late; late = this.#lateHolds.shift()) {
+      const promise = late()
+      this.#holds.push(promise)
+      promise.catch(ignore)
+    }
+    return this.#holds
   }
 
   defer(release: Release): void {

@@ -50,11 +50,11 @@ export class Book implements Ledger {
     const purse = this.#purse(request.scopes, time)
     if (!this.#knownPrices.has(price)) this.#learn(price)
     purse.hold(amount)
-    const hold = new Hold(request, purse, draft.durable, this)
+    const hold = new Hold(request, purse, draft, this)
     this.#live.set(name, hold)
     draft.opened.push(hold)
     draft.count()
-    this.#writer.wake()
+    this.#writer.wakeSoon()
     return hold
   }
 
@@ -83,6 +83,11 @@ export class Book implements Ledger {
   /** Whether the request has a hold whose end is not on disk yet. */
   owes(requestId: string): boolean {
     return this.#live.has(requestId)
+  }
+
+  /** A hold is waited for. Called by holds only. */
+  hurry(): void {
+    this.#writer.wake()
   }
 
   /** A hold went on; `first` since its last row. Unless it is urgent this waits for company. Called by holds only. */

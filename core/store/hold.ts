@@ -2,6 +2,7 @@
 import type { Batch } from './batch.ts'
 import type { Book } from './book.ts'
 import { maxNano } from './cell.ts'
+import type { Draft } from './draft.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
 import type { Purse } from './purse.ts'
 import type { Slots } from './slots.ts'
@@ -9,11 +10,13 @@ import type { Slots } from './slots.ts'
 /** Made by the book only. */
 export class Hold implements Reservation {
   readonly purse: Purse
-  readonly durable: Promise<void>
   readonly #book: Book
   readonly #request: ReserveRequest
   #channel: string | null = null
   #delivered = 0
+  /** The batch it waits in, until that leaves. */
+  #draft: Draft | undefined
+  #durable: Promise<void> | undefined
   /** The id of its row, once that is on its way to the disk. */
   #slot: number | undefined
   #touched = false
@@ -21,11 +24,19 @@ export class Hold implements Reservation {
   #settlement: Settlement | undefined
   #costs: readonly AttemptCost[] | undefined
 
-  constructor(request: ReserveRequest, purse: Purse, durable: Promise<void>, book: Book) {
+  constructor(request: ReserveRequest, purse: Purse, draft: Draft, book: Book) {
     this.#request = request
     this.purse = purse
-    this.durable = durable
+    this.#draft = draft
     this.#book = book
+  }
+
+  get durable(): Promise<void> {
+    if (!this.#durable) {
+      this.#durable = this.#draft!.durable
+      this.#book.hurry()
+    }
+    return this.#durable
   }
 
   get requestId(): string {
@@ -69,7 +80,9 @@ export class Hold implements Reservation {
     this.#ended = true
     this.#settlement = settlement
     this.#costs = costs
-    return this.#book.end(this, amount)
+    this.#draft = undefined
+    this.#durable = this.#book.end(this, amount)
+    return this.#durable
   }
 
   #touch(urgent: boolean): void {
@@ -85,6 +98,8 @@ export class Hold implements Reservation {
   /** Its row, in a free slot, unless it ended before there was one. Runs after every {@link Hold.writeEnd} of the batch. */
   writeOpen(batch: Batch, slots: Slots): void {
     if (this.#ended) return
+    this.#durable ??= this.#draft!.durable
+    this.#draft = undefined
     this.#slot = slots.take()
     const { model, price, estimate, endpoint = null, clientProtocol = null, streamed = false, time } = this.#request
     batch.opened.push(

@@ -51,7 +51,8 @@ export interface Reservation {
   readonly requestId: string
   readonly amount: Nano
   /**
-   * Resolves when the hold is on disk; the client's first byte waits for it, the dispatch does not. Rejects with
+   * Resolves when the hold is on disk, or its end is; the client's first byte waits for it, the dispatch does not. Asking
+   * for it sends the hold to the disk at once; otherwise it goes with others, within some milliseconds. Rejects with
    * `billing_unavailable` when the disk has failed for some seconds; the hold stays and is to be ended as any other.
    */
   readonly durable: Promise<void>

@@ -32,7 +32,7 @@ export class Logbook implements RequestLog {
     const values = recordValues(record, json, time)
     draft.records.push(...values)
     draft.count(values[5].length)
-    this.#writer.wake()
+    this.#writer.wakeSoon()
   }
 
   /** Shows everything appended before the call, unless the disk fails. */

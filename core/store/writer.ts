@@ -54,6 +54,8 @@ const firstRetry = 50
 const lastRetry = 1000
 /** How long a failing disk is waited for before those who wait for durability are told; shorter failures go unnoticed. */
 const patience = 2000
+/** How long what nobody waits for may wait for others to be written with: what a crash can make of it is as small as without. */
+const company = 5
 /** How far the database may be behind the commit log. */
 const laziness = 250
 /** How long closing waits for a disk that fails. */
@@ -90,6 +92,9 @@ export class Writer {
   #number: number
   #written: number
   #awake = false
+  /** Somebody waits for the draft. */
+  #awaited = false
+  #soon: NodeJS.Timeout | undefined
   #later: NodeJS.Timeout | undefined
   /** The next batch closes its segment. */
   #due = false
@@ -166,9 +171,15 @@ export class Writer {
 
   /** Sends the draft at the end of this turn of the loop, or as soon as the batch under way is on disk. */
   wake(): void {
+    this.#awaited = true
     if (this.#awake || this.#flight) return
     this.#awake = true
     setImmediate(this.#cut)
+  }
+
+  /** Sends the draft within some milliseconds, unless it leaves before: nobody waits for what is in it. */
+  wakeSoon(): void {
+    if (!this.#awake && !this.#flight) this.#soon ??= setTimeout(this.#cut, company).unref()
   }
 
   /** Sends the draft and brings the database up to it within a quarter second or so. */
@@ -212,6 +223,7 @@ export class Writer {
     }
     this.#closed = true
     const lost = this.#failingSince === undefined ? 0 : this.report().queued
+    clearTimeout(this.#soon)
     clearTimeout(this.#later)
     clearTimeout(this.#retry)
     await this.#applier.close()
@@ -220,7 +232,9 @@ export class Writer {
   }
 
   readonly #cut = (): void => {
-    this.#awake = false
+    clearTimeout(this.#soon)
+    this.#soon = undefined
+    this.#awake = this.#awaited = false
     if (this.#flight || (this.#draft.ops === 0 && !this.#due)) return
     const draft = this.#draft
     if (this.#closed) return draft.disappoint(unavailable('the store is closed'))
@@ -281,7 +295,8 @@ export class Writer {
     if (turns) this.#full = true
     else this.wakeLater()
     this.#hand()
-    if (this.#draft.ops > 0 || this.#due) this.wake()
+    if (this.#awaited || this.#due) this.wake()
+    else if (this.#draft.ops > 0) this.wakeSoon()
   }
 
   #failed(error: string): void {

@@ -72,7 +72,7 @@ export default definePlugin({
         })
         const hold = { reservation, price: term.price }
         exchange.set(held, hold)
-        exchange.hold(reservation.durable)
+        exchange.hold(() => reservation.durable)
         exchange.defer((outcome) => settle(exchange, hold, outcome))
       },
 

@@ -228,7 +228,7 @@ t.test('an answer that breaks while its first byte is held back is given by anot
     name: 'hold',
     summary: 'Holds the first byte back for a while.',
     options: {},
-    setup: () => ({ onRequest: (exchange) => exchange.hold(new Promise((resolve) => setTimeout(resolve, 300))) })
+    setup: () => ({ onRequest: (exchange) => exchange.hold(() => new Promise((resolve) => setTimeout(resolve, 300))) })
   })
   const chain = [{ auth: {} }, { hold: {} }, { quota: {} }, { route: {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
   const running = await gateway(t, { chain }, { upstreams: { first, second }, plugins: new Map([...plugins, ['hold', hold]]) })

@@ -147,6 +147,37 @@ function image(file: string): string {
   return copy
 }
 
+t.test('a hold that nobody waits for goes with its end, or within milliseconds; one that is waited for at once', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const store = await openStore({ file, durability: 'process' })
+  const scopes = [scope('key', 'laptop')]
+  const commits = (): number => store.health().commits
+
+  const short = reserve(store.ledger, scopes, 10n)
+  const ended = settle(store, short, 4)
+  t.equal(short.durable, ended, 'on disk with its end')
+  await ended
+  t.equal(commits(), 1, 'one batch for both')
+
+  const long = reserve(store.ledger, scopes, 20n)
+  long.dispatched('openai')
+  const began = performance.now()
+  while (commits() === 1 && performance.now() - began < 5000) await sleep(1)
+  t.equal(commits(), 2, 'nobody asked')
+  const crashed = await openStore({ file: image(file), durability: 'process' })
+  t.equal(crashed.health().recovered, 1)
+  await crashed.close()
+  await long.durable
+  t.equal(commits(), 2, 'asked for afterwards, it is there')
+
+  const streamed = reserve(store.ledger, scopes, 30n)
+  await streamed.durable
+  t.equal(commits(), 3)
+  await Promise.all([settle(store, long, 5), settle(store, streamed, 6)])
+  await store.close()
+  t.same(verify(file), [])
+})
+
 t.test('while another process holds the database, work goes on in the commit log, and a crash loses nothing of it', async (t) => {
   const folder = t.testdir()
   const file = join(folder, 'sluice.db')
