@@ -29,7 +29,7 @@ export interface ClientRequest {
   readonly path: string
   /** Raw query without the question mark; may hold `key=…`, so never log it. */
   readonly query: string
-  /** Lower-case names. Holds the client's credential: log fields by name, never the object. */
+  /** Lower-case names; one that was not sent may be there as undefined. Holds the client's credential: log fields by name, never the object. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly endpoint: Endpoint
   /** The path's own argument, decoded: the model of `/v1/models/{id}`; empty when the path has none. */

@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http'
 import { invalid, isHost, maxHeaders, noTunnel, originForm, singularNames } from '../request-head.ts'
 import type { Headers, RequestHead } from '../request-head.ts'
-import { namePattern } from './grammar.ts'
+import { namePattern, trimmed } from './grammar.ts'
 import { Malformed } from './malformed.ts'
 
 /** A head that was accepted. */
@@ -80,7 +80,6 @@ const lengthPattern = /^\d{1,15}$/
 /** Not with a tab behind it, which is allowed and not understood by everybody. */
 const chunkedPattern = /\r\ntransfer-encoding:[\t ]*chunked *\r\n/i
 const space = 0x20
-const tab = 0x09
 
 /**
  * Reads `text`: latin1, all lines ended by CRLF, the last one empty, no control characters within lines but tabs.
@@ -155,16 +154,6 @@ function repeated(name: Name, before: string | string[], value: string): string 
     case refused: throw new Malformed(`${name.lower} comes twice`)
     default: return `${before as string}${name.again === cookie ? '; ' : ', '}${value}`
   }
-}
-
-function trimmed(text: string, from: number, to: number): string {
-  while (from < to && isBlank(text.charCodeAt(from))) from++
-  while (from < to && isBlank(text.charCodeAt(to - 1))) to--
-  return text.slice(from, to)
-}
-
-function isBlank(code: number): boolean {
-  return code === space || code === tab
 }
 
 /** RFC 9112 §6.3, without what it lets a reader repair. */

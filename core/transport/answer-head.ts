@@ -1,6 +1,6 @@
 // Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
-import { namePattern } from '../http1/grammar.ts'
+import { namePattern, trimmed } from '../http1/grammar.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */
@@ -25,8 +25,6 @@ export interface AnswerHead {
 /** Some leave the space before an empty reason phrase out. */
 const statusPattern = /^HTTP\/1\.[01] [1-9]\d\d[ \r]/
 const lengthPattern = /^\d{1,15}$/
-const space = 0x20
-const tab = 0x09
 
 /** Holds nothing but what was sent, whatever its name; looked up faster than an `Object.create(null)`. */
 class Fields {
@@ -88,16 +86,6 @@ function nameOf(written: string): string {
   // Also what begins with a space, which used to continue the line before.
   if (!namePattern.test(written)) throw new BadResponse('a header name is invalid')
   return written.toLowerCase()
-}
-
-function trimmed(text: string, from: number, to: number): string {
-  while (from < to && isBlank(text.charCodeAt(from))) from++
-  while (from < to && isBlank(text.charCodeAt(to - 1))) to--
-  return text.slice(from, to)
-}
-
-function isBlank(code: number): boolean {
-  return code === space || code === tab
 }
 
 /** RFC 9112 §6.3, without what it lets a reader repair. */
