@@ -150,8 +150,8 @@ interface Family {
   labels: readonly string[]
 }
 
-/** A series of a counter. */
-class Sum implements CounterSeries {
+/** A series that is one number. */
+class Figure {
   readonly labels: Labels
   value = 0
   readonly #name: string
@@ -161,29 +161,27 @@ class Sum implements CounterSeries {
     this.labels = labels
   }
 
+  protected get name(): string {
+    return this.#name
+  }
+}
+
+/** A series of a counter. */
+class Sum extends Figure implements CounterSeries {
   add(by = 1): void {
-    if (!(by >= 0 && by < Infinity)) throw new RangeError(`${this.#name}: a counter can not grow by ${by}`)
+    if (!(by >= 0 && by < Infinity)) throw new RangeError(`${this.name}: a counter can not grow by ${by}`)
     this.value += by
   }
 }
 
 /** A series of a gauge. */
-class Level {
-  readonly labels: Labels
-  value = 0
-  readonly #name: string
-
-  constructor(name: string, labels: Labels) {
-    this.#name = name
-    this.labels = labels
-  }
-
+class Level extends Figure {
   set(value: number): void {
-    this.value = finite(this.#name, value)
+    this.value = finite(this.name, value)
   }
 
   add(by: number): void {
-    this.value += finite(this.#name, by)
+    this.value += finite(this.name, by)
   }
 }
 
