@@ -40,7 +40,7 @@ export class BodyMemory {
   /** A buffer of that length; what stands in it is somebody else's and has to be overwritten. */
   lend(bytes: number): Buffer {
     const size = sizeOf(bytes)
-    if (size === undefined) return Buffer.allocUnsafeSlow(bytes)
+    if (size === undefined) return Buffer.allocUnsafe(bytes)
     const waiting = this.#waiting.get(size)?.pop()
     if (waiting) this.kept -= size
     const memory = waiting ?? new ArrayBuffer(size)
@@ -68,8 +68,8 @@ function sizeOf(bytes: number): number | undefined {
 }
 
 /**
- * Gives a copied chunk's memory back now: V8 counts the memory of buffers and would collect the whole heap for it. Nobody else
- * has the chunk. Memory that it shares with other buffers is left alone.
+ * Gives the memory of a chunk that was copied back now: V8 counts the memory of buffers and would collect the whole heap for it.
+ * Nobody else has the chunk. Memory that it shares with other buffers is left alone.
  */
 export function free({ buffer, length }: Buffer): void {
   if (length >= freedBytes && length === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)

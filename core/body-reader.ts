@@ -7,6 +7,8 @@ import { GatewayError } from './errors.ts'
 import type { Watchdog, Watched } from './watchdog.ts'
 
 const slowestBytesPerMs = 1.024
+/** As much of a body as is worth being read to where it belongs. */
+const roomyBytes = 32 * 1024
 /** Chunks smaller than what is freed are put together in pieces of this size when nobody knows how many come. */
 const gatheredBytes = 16 * 1024
 
@@ -39,7 +41,7 @@ class BodyReader<T> implements Watched, BodySink {
   readonly #take: TakeBody<T>
   #startedAt = 0
   readonly #declared: number | undefined
-  /** What has come of a body of unknown length, or the one chunk that is the whole body. */
+  /** What has come of a body of unknown length. */
   readonly #chunks: Buffer[] = []
   /** Where small chunks are put together, the last of `#chunks`. */
   #gathered: Buffer | undefined
@@ -79,32 +81,31 @@ class BodyReader<T> implements Watched, BodySink {
     if (now - this.#startedAt > allowed) this.#refuse(new GatewayError('request_timeout', 'The request body did not arrive in time.'))
   }
 
-  data(chunk: Buffer): boolean {
+  data(chunk: Buffer): void {
+    const before = this.#length
     this.#length += chunk.length
-    if (this.#length > this.#bounds.size) {
-      this.#refuse(this.#tooLarge())
-      return false
-    }
+    if (this.#length > this.#bounds.size) return this.#refuse(this.#tooLarge())
     // A body of unknown length takes memory as it grows, twice as much each time.
     const more = Math.min(Math.max(chunk.length, this.#length), this.#bounds.size - this.#held)
-    if (this.#length > this.#held && !this.#hold(more)) return false
-    if (chunk.length === this.#declared) this.#chunks.push(chunk)
-    else if (this.#declared === undefined) this.#keep(chunk)
-    else {
-      this.#bytes ??= this.#bounds.memory.lend(this.#declared)
-      chunk.copy(this.#bytes, this.#length - chunk.length)
-      return true
-    }
-    return false
+    if (this.#length > this.#held && !this.#hold(more)) return
+    if (this.#declared === undefined) return this.#keep(chunk)
+    const bytes = (this.#bytes ??= this.#bounds.memory.lend(this.#declared))
+    // What was put where it belongs is there.
+    if (chunk.buffer !== bytes.buffer || chunk.byteOffset !== bytes.byteOffset + before) chunk.copy(bytes, before)
   }
 
-  /** In memory of about its length: bytes may come one by one, and among others that are not the body's. */
+  get room(): Buffer | undefined {
+    const bytes = this.#bytes
+    return bytes && bytes.length - this.#length >= roomyBytes ? bytes.subarray(this.#length) : undefined
+  }
+
+  /** In memory of about its length: bytes may come one by one. */
   #keep(chunk: Buffer): void {
     const { length } = chunk
     const last = this.#chunks.length - 1
     if (length >= freedBytes || last === -1) {
       this.#gathered = undefined
-      this.#chunks.push(length >= freedBytes && 2 * length < chunk.buffer.byteLength ? Buffer.from(chunk) : chunk)
+      this.#chunks.push(copyOf(chunk))
       return
     }
     const before = this.#gathered ? this.#chunks[last]!.length : 0
@@ -155,6 +156,7 @@ class BodyReader<T> implements Watched, BodySink {
 
   #refuse(error: GatewayError): void {
     this.#bounds.watchdog.delete(this)
+    // Counted as free, and never lent again: a read may still be on its way into it.
     this.#bounds.memory.give(this.#held)
     this.#source.abandon()
     this.#fail(error)
@@ -168,4 +170,10 @@ class BodyReader<T> implements Watched, BodySink {
   #tooLarge(): GatewayError {
     return new GatewayError('request_too_large', `The request body is larger than ${this.#bounds.size} bytes, the limit for this kind of request.`)
   }
+}
+
+function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
 }

@@ -2,8 +2,10 @@
 
 /** Takes a body as it arrives. After `end` or `lost` it hears no more. */
 export interface BodySink {
-  /** The bytes are the sink's own, unless it returns true: it has copied them, and their memory is the source's again. */
-  data(chunk: Buffer): boolean | void
+  /** The bytes are valid during the call only. */
+  data(chunk: Buffer): void
+  /** Where a large part of what follows may be put instead, before it is given to `data`. The source may do so or not. */
+  readonly room?: Buffer | undefined
   end(): void
   /** The connection broke, or the request was given up, before the end. */
   lost(): void

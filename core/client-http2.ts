@@ -116,7 +116,8 @@ export class Http2Body implements BodySource {
     if (stream.destroyed) return sink.lost()
     this.#sink = sink
     stream.on('data', (chunk: Buffer) => {
-      if (this.#sink?.data(chunk) === true) free(chunk)
+      this.#sink?.data(chunk)
+      free(chunk)
     })
     stream.on('end', () => this.#over()?.end())
     stream.on('close', () => this.#over()?.lost())

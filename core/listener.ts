@@ -6,6 +6,7 @@ import { Server as NetServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
+import { Inlet } from './inlet.ts'
 import type { Logger } from './log.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
 import type { Limits, Settings } from './settings.ts'
@@ -47,7 +48,7 @@ export interface ListenerOptions {
   limits: Pick<Limits, 'clientHeader' | 'connections'>
   log: Logger
   /** The connection is left to the callee. `first`: what was read of it already. */
-  onHttp1(socket: Socket, remoteAddress: string, first: Buffer | undefined): void
+  onHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined): void
   /** The connection is left to the callee. */
   onHttp2(socket: Socket, remoteAddress: string): void
 }
@@ -71,18 +72,16 @@ export class Listener {
 
   constructor(options: ListenerOptions) {
     this.#options = options
-    const { clientHeader, connections } = options.limits
+    const { clientHeader } = options.limits
     const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeAfterMs }
     if (options.listen.tls) {
       const port = new TlsServer({ ...socketOptions, handshakeTimeout: clientHeader, ALPNProtocols: ['h2', 'http/1.1'] })
       port.on('secureConnection', (socket) => this.#secured(socket))
       port.on('tlsClientError', (_error, socket) => socket.destroy())
       this.#port = port
-    } else this.#port = new NetServer(socketOptions)
+    } else this.#port = new NetServer({ ...socketOptions, pauseOnConnect: true })
     this.http2 = createHttp2Server(http2Options)
-    this.#port.maxConnections = connections
     this.#port.on('connection', (socket) => this.#accept(socket))
-    this.#port.on('drop', () => this.refused++)
     // Out of file descriptors, libuv closes new connections itself and nothing is heard of them; this is for other errors.
     this.#port.on('error', (error) => this.#acceptFailed(error))
   }
@@ -154,7 +153,14 @@ export class Listener {
     }
   }
 
-  #accept(socket: Socket): void {
+  #accept(accepted: Socket): void {
+    if (this.#sockets.size >= this.#options.limits.connections) {
+      this.refused++
+      accepted.destroy()
+      return
+    }
+    const inlet = this.#options.listen.tls ? undefined : new Inlet(accepted)
+    const socket = inlet?.socket ?? accepted
     this.#sockets.add(socket)
     socket.once('close', () => {
       this.#sockets.delete(socket)
@@ -162,47 +168,47 @@ export class Listener {
     })
     // A connection may break at any moment, also while nobody else listens.
     socket.on('error', () => {})
-    if (!this.#options.listen.tls) this.#peek(socket)
+    if (inlet) this.#peek(inlet)
   }
 
   /** Waits for as many bytes as it takes, and hands the connection on with them. */
-  #peek(socket: Socket): void {
+  #peek(inlet: Inlet): void {
+    const { socket } = inlet
     this.#peeking.add(socket)
     let seen: Buffer | undefined
-    const onData = (bytes: Buffer): void => {
-      seen = seen ? Buffer.concat([seen, bytes]) : bytes
-      const isHttp2 = beginsHttp2(seen)
-      if (isHttp2 === undefined) return
+    const input = (bytes: Buffer): void => {
+      const first = seen ? Buffer.concat([seen, bytes]) : bytes
+      const isHttp2 = beginsHttp2(first)
+      if (isHttp2 === undefined) return void (seen = Buffer.from(first))
       this.#peeking.delete(socket)
-      socket.off('data', onData).off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
-      if (isHttp2) {
-        // The session takes the connection over and reads what was put back by itself.
-        socket.pause()
-        socket.unshift(seen)
-      }
-      this.#route(socket, isHttp2, seen)
+      socket.off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
+      // The session takes the connection over and reads what was put back by itself.
+      if (isHttp2) inlet.release().unshift(Buffer.from(first))
+      this.#route(inlet, isHttp2, first)
     }
     const leave = (): void => {
       this.#peeking.delete(socket)
       socket.destroy()
     }
-    socket.on('data', onData).on('end', leave).on('timeout', leave).on('close', leave).setTimeout(this.#options.limits.clientHeader)
+    socket.on('end', leave).on('timeout', leave).on('close', leave).setTimeout(this.#options.limits.clientHeader)
+    inlet.feed({ input })
   }
 
   #secured(socket: TLSSocket): void {
     socket.on('error', () => {})
     if (this.#stopped || socket.destroyed) socket.destroy()
-    else this.#route(socket, socket.alpnProtocol === 'h2', undefined)
+    else this.#route(new Inlet(socket), socket.alpnProtocol === 'h2', undefined)
   }
 
-  #route(socket: Socket, isHttp2: boolean, first: Buffer | undefined): void {
+  #route(inlet: Inlet, isHttp2: boolean, first: Buffer | undefined): void {
+    const { socket } = inlet
     const { onHttp1, onHttp2 } = this.#options
     const kind = isHttp2 ? 'http2' : 'http1'
     this.open[kind]++
     socket.once('close', () => this.open[kind]--)
     const remoteAddress = plainAddress(socket.remoteAddress)
     if (isHttp2) onHttp2(socket, remoteAddress)
-    else onHttp1(socket, remoteAddress, first)
+    else onHttp1(inlet, remoteAddress, first)
   }
 
   #acceptFailed(error: Error): void {

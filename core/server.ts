@@ -8,6 +8,7 @@ import { Http1Connection } from './http1/connection.ts'
 import type { Http1Front, UpgradeRequest } from './http1/connection.ts'
 import { Listener } from './listener.ts'
 import type { Address } from './listener.ts'
+import type { Inlet } from './inlet.ts'
 import type { Logger } from './log.ts'
 import { refuse, refuseUpgrade } from './refusal.ts'
 import { checkHttp2Head } from './request-head.ts'
@@ -78,7 +79,7 @@ export class Server implements Http1Front {
     this.#watchdog = new Watchdog(Math.min(500, Math.max(20, Math.min(clientHeader, keepAlive) / 4)))
     this.#listener = new Listener({
       ...options,
-      onHttp1: (socket, remoteAddress, first) => this.#openHttp1(socket, remoteAddress, first),
+      onHttp1: (inlet, remoteAddress, first) => this.#openHttp1(inlet, remoteAddress, first),
       onHttp2: (socket, remoteAddress) => this.#openHttp2(socket, remoteAddress)
     })
   }
@@ -146,11 +147,11 @@ export class Server implements Http1Front {
     return { cut }
   }
 
-  #openHttp1(socket: Socket, remoteAddress: string, first: Buffer | undefined): void {
-    const connection = new Http1Connection(socket, remoteAddress, this)
+  #openHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined): void {
+    const connection = new Http1Connection(inlet, remoteAddress, this)
     this.#http1.add(connection)
     this.#watchdog.add(connection)
-    socket.once('close', () => {
+    inlet.socket.once('close', () => {
       this.#http1.delete(connection)
       this.#watchdog.delete(connection)
     })

@@ -1,6 +1,6 @@
 // Bytes that were read before their turn.
 
-/** One read is held as it is; more are put together, so that bytes which come one by one cost no more than they are. */
+/** A copy of them, put together, so that bytes which come one by one cost no more than they are. */
 export class Backlog {
   #bytes: Buffer | undefined
   #length = 0
@@ -12,13 +12,9 @@ export class Backlog {
   add(bytes: Buffer): void {
     const before = this.#length
     this.#length += bytes.length
-    if (!this.#bytes) {
-      this.#bytes = bytes
-      return
-    }
-    if (this.#length > this.#bytes.length) {
+    if (!this.#bytes || this.#length > this.#bytes.length) {
       const grown = Buffer.allocUnsafeSlow(Math.max(this.#length, before * 2))
-      this.#bytes.copy(grown, 0, 0, before)
+      this.#bytes?.copy(grown, 0, 0, before)
       this.#bytes = grown
     }
     bytes.copy(this.#bytes, before)

@@ -39,9 +39,14 @@ export class Http1Body implements BodySource {
     this.#discarded = true
   }
 
-  /** Called by the connection; true when nobody keeps the chunk. */
-  data(chunk: Buffer): boolean {
-    return this.#sink?.data(chunk) === true
+  /** Where the next of it is wanted, if anywhere. */
+  get room(): Buffer | undefined {
+    return this.#sink?.room
+  }
+
+  /** Called by the connection. */
+  data(chunk: Buffer): void {
+    this.#sink?.data(chunk)
   }
 
   /** Called by the connection. */

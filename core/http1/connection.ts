@@ -1,9 +1,9 @@
 // One HTTP/1.x connection: reads requests one after another, hands each on, and sees to what comes after its answer.
 import type { Socket } from 'node:net'
-import { free } from '../body-memory.ts'
 import { noBody } from '../body-source.ts'
 import type { Front, Incoming } from '../client.ts'
 import { GatewayError } from '../errors.ts'
+import type { Inlet, Taker } from '../inlet.ts'
 import { rawRefusal } from '../refusal.ts'
 import type { Headers } from '../request-head.ts'
 import type { Watched } from '../watchdog.ts'
@@ -45,7 +45,7 @@ export interface Http1Front extends Front {
 }
 
 /** Requests are answered one after another: what comes behind one waits, unread as far as it can be. */
-export class Http1Connection implements Watched {
+export class Http1Connection implements Watched, Taker {
   rosterPlace: number | undefined = undefined
   readonly socket: Socket
   readonly remoteAddress: string
@@ -54,6 +54,7 @@ export class Http1Connection implements Watched {
   client: Http1Client | undefined
   /** The latest answer is the last. */
   closing = false
+  readonly #inlet: Inlet
   readonly #parser = new RequestParser()
   readonly #backlog = new Backlog()
   /** Of the latest request, while it is not whole. */
@@ -72,14 +73,15 @@ export class Http1Connection implements Watched {
   /** How long the client is waited for, 0 while it is not; and when that ends, 0 until the next {@link check}. */
   #limit: number
   #until = 0
-  readonly #onData = (bytes: Buffer): void => this.input(bytes)
 
-  constructor(socket: Socket, remoteAddress: string, front: Http1Front) {
+  constructor(inlet: Inlet, remoteAddress: string, front: Http1Front) {
+    const { socket } = inlet
+    this.#inlet = inlet
     this.socket = socket
     this.remoteAddress = remoteAddress
     this.front = front
     this.#limit = front.clientHeader
-    socket.on('data', this.#onData)
+    inlet.feed(this)
     socket.on('end', () => this.#ended())
     socket.on('drain', () => this.#drained())
     socket.on('timeout', () => this.#stalled())
@@ -132,7 +134,7 @@ export class Http1Connection implements Watched {
     else if (this.front.draining && !this.#reading) this.socket.destroySoon()
   }
 
-  /** Takes what the socket has read. */
+  /** Takes what the socket has read. Called by the inlet. */
   input(bytes: Buffer): void {
     if (this.#retired) {
       this.#linger -= bytes.length
@@ -141,10 +143,14 @@ export class Http1Connection implements Watched {
     else this.#read(bytes)
   }
 
+  /** Where a large body is put together. Asked for by the inlet. */
+  get room(): Buffer | undefined {
+    return this.#backlog.length > 0 ? undefined : this.#body?.room
+  }
+
   /** Reads on in a body, or one request: what follows it has a turn of its own. */
   #read(bytes: Buffer): void {
     const parser = this.#parser
-    // Whose memory was given back has none any more.
     const { length } = bytes
     this.#reading = true
     let at = this.#body ? this.#readBody(this.#body, bytes, 0) : 0
@@ -168,7 +174,7 @@ export class Http1Connection implements Watched {
     this.#limit = 0
     const { method, target, headers, httpVersion, length } = head
     if (head.webSocket) {
-      this.#upgrade(head, bytes.subarray(at))
+      this.#upgrade(head, Buffer.from(bytes.subarray(at)))
       return bytes.length
     }
     const body = length === 0 ? undefined : new Http1Body(this, head.expects)
@@ -188,7 +194,7 @@ export class Http1Connection implements Watched {
     const at = parser.readBody(bytes, from)
     const { from: start, to, ended } = parser
     if (ended) this.#body = undefined
-    if (to > start && body.data(start === 0 && to === bytes.length ? bytes : bytes.subarray(start, to)) && at === bytes.length) free(bytes)
+    if (to > start) body.data(start === 0 && to === bytes.length ? bytes : bytes.subarray(start, to))
     if (ended) {
       body.end()
       // The rest of one that nobody wanted has come.
@@ -232,8 +238,7 @@ export class Http1Connection implements Watched {
   #upgrade({ method, target: url, headers, httpVersion, length }: Http1Head, rest: Buffer): void {
     if (length !== 0) return this.#fail(new GatewayError('invalid_request', 'A WebSocket handshake has no body.'))
     this.closing = this.#upgraded = true
-    this.socket.off('data', this.#onData).pause()
-    this.front.upgrade({ method, url, headers, httpVersion }, this.socket, rest)
+    this.front.upgrade({ method, url, headers, httpVersion }, this.#inlet.release(), rest)
   }
 
   #wait(ms: number): void {

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { connect as dial } from 'node:net'
 import type { Socket } from 'node:net'
+import { connect as dialTls } from 'node:tls'
 import type { Test } from 'tap'
 import { MessageReader } from './http.ts'
 import type { Head, Read } from './http.ts'
@@ -166,12 +167,13 @@ export class Client {
   }
 }
 
-/** Connects; the connection is closed when the test is over. */
-export async function connect(t: Test, url: URL | string): Promise<Client> {
+/** Connects, by TLS where a certificate's authority is given; the connection is closed when the test is over. */
+export async function connect(t: Test, url: URL | string, ca?: string): Promise<Client> {
   const { hostname, port, host } = new URL(url)
-  const socket = dial({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port), noDelay: true })
+  const place = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) }
+  const socket = ca === undefined ? dial({ ...place, noDelay: true }) : dialTls({ ...place, ca })
   t.teardown(() => socket.destroy())
-  await once(socket, 'connect')
+  await once(socket, ca === undefined ? 'connect' : 'secureConnect')
   return new Client(socket, host)
 }
 

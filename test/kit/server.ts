@@ -40,7 +40,7 @@ export async function runServer(t: Test, handle: (incoming: Incoming) => void, o
 /** Takes a whole body; `done` is not called when it breaks. */
 export function gather(body: BodySource, done: (bytes: Buffer) => void): void {
   const chunks: Buffer[] = []
-  body.receive({ data: (chunk) => void chunks.push(chunk), end: () => done(Buffer.concat(chunks)), lost: () => {} })
+  body.receive({ data: (chunk) => void chunks.push(Buffer.from(chunk)), end: () => done(Buffer.concat(chunks)), lost: () => {} })
 }
 
 /** Takes the first bytes of a body, and no more. */
