@@ -1,4 +1,4 @@
-// Checks everything that is no test, all at once: types, lint with its boundaries, generated documentation, vendor names, money.
+// Checks everything that is no test, all at once: types, lint with its boundaries, generated documentation and code, vendor names, money.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,6 +15,7 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   types: () => run('node_modules/typescript/bin/tsc', '--noEmit'),
   lint: () => run('node_modules/oxlint/bin/oxlint', '--type-aware', '--deny-warnings'),
   docs: () => run('config/docs.ts', '--check'),
+  wasm: () => run('.tools/wasm.ts', '--check'),
   vendors: findVendors,
   money: findFloatingMoney
 }

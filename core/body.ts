@@ -18,13 +18,14 @@ export class RequestBody {
   static json(bytes: Buffer): RequestBody {
     // RFC 8259 §8.1: a byte order mark may be ignored; upstreams are never sent one.
     const text = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
-    if (!isUtf8(text)) throw new GatewayError('invalid_json', 'The request body is not UTF-8.')
     try {
-      return new RequestBody(text, new Lens(text))
+      const lens = new Lens(text)
+      if (lens.isAscii || isUtf8(text)) return new RequestBody(text, lens)
     } catch (error) {
       if (!(error instanceof LensError)) throw error
-      throw new GatewayError('invalid_json', `The request body is not a valid JSON object: ${error.message}.`)
+      if (isUtf8(text)) throw new GatewayError('invalid_json', `The request body is not a valid JSON object: ${error.message}.`)
     }
+    throw new GatewayError('invalid_json', 'The request body is not UTF-8.')
   }
 
   /** The body of a request that has none. */

@@ -46,7 +46,7 @@ t.test('strings end where they do, however quotes, backslashes and other bytes l
 })
 
 t.test('long strings end where they do, whatever stands where one stretch that is looked at meets the next', async (t) => {
-  for (const at of [32 * 1024, 64 * 1024]) {
+  for (const at of [64 * 1024, 128 * 1024]) {
     for (let shift = -24; shift <= 40; shift++) {
       for (const crossing of ['"', '\\"', '\\\\"', '"\\', '""', '\\', '\\\\', '"'.repeat(20), '\\'.repeat(9)]) {
         const text = `"${'x'.repeat(at + shift)}${crossing}`
@@ -59,10 +59,10 @@ t.test('long strings end where they do, whatever stands where one stretch that i
   }
 })
 
-t.test('what a body holds is found wherever the text made of its beginning ends', async (t) => {
+t.test('what a body holds is found wherever a stretch that is looked at ends', async (t) => {
   const value = { 'a\\"b': [{ k: 'x"y\\', n: [-1.5e3, true] }, 'é'], model: 'demo', 'schlüssel': 'ü"', n: 12, max_completion_tokens: 256 }
   const rest = JSON.stringify(value).slice(1)
-  for (let length = 4 * 1024 - 200; length < 4 * 1024 + 20; length++) {
+  for (let length = 64 * 1024 - 200; length < 64 * 1024 + 20; length++) {
     for (const pad of ['x'.repeat(length), `${'x'.repeat(length - 3)}\\"`]) {
       const text = `{"pad":${JSON.stringify(pad)},${rest}`
       const lens = new Lens(Buffer.from(text))
@@ -85,37 +85,6 @@ t.test('a string and a number are read as JSON.parse reads them', async () => {
       return Object.is(lens.string('v'), typeof value === 'string' ? value : undefined) && Object.is(lens.number('v'), typeof value === 'number' ? value : undefined)
     }),
     { numRuns: 5000 }
-  )
-})
-
-t.test('a broken object is refused whenever JSON.parse refuses it for its structure', async () => {
-  const mutated = fc.tuple(object, fc.nat(), fc.nat(), fc.constantFrom('', ',', ':', '{', '}', '[', ']', '"', 'x', '-', '.', '0', 'null'))
-  fc.assert(
-    fc.property(mutated, ([value, at, cut, insert]) => {
-      const text = JSON.stringify(value)
-      const place = at % (text.length + 1)
-      const broken = text.slice(0, place) + insert + text.slice(place + (cut % 3))
-      let parsed: unknown
-      try {
-        parsed = JSON.parse(broken)
-      } catch {
-        // Control characters and escapes inside strings are not the lens's business; everything else is.
-        try {
-          new Lens(Buffer.from(broken))
-        } catch (error) {
-          return error instanceof LensError
-        }
-        return /"(?:[^"\\]|\\[^"])*"/s.test(broken)
-      }
-      if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return true
-      try {
-        new Lens(Buffer.from(broken))
-        return true
-      } catch (error) {
-        return (error as Error).message.includes('appears twice')
-      }
-    }),
-    { numRuns: 2000 }
   )
 })
 
@@ -142,7 +111,16 @@ t.test('what is no single JSON object is refused with the place', async (t) => {
     ['{/* c */"a":1}', /double quotes/],
     ['{"model":"a","model":"b"}', /"model" appears twice \(byte 13\)/],
     ['{"model":"a","\\u006dodel":"b"}', /"model" appears twice/],
-    ['{"m\\q":1}', /invalid escape/],
+    ['{"m\\q":1}', /invalid escape \(byte 3\)/],
+    ['{"m":"\\u00g0"}', /invalid escape/],
+    ['{"m":"\\u00', /does not end.*ends at byte 10/],
+    ['{"m":"a\nb"}', /control character.* \(byte 7\)/],
+    ['{"m":["a\u0000"]}', /control character/],
+    ['{"a":tru}', /expected a value \(byte 5\)/],
+    ['{"a":-}', /expected a value \(byte 5\)/],
+    ['{"a":{"b":1]}', /expected , or \} \(byte 11\)/],
+    ['{"a":[1}', /expected , or \] \(byte 7\)/],
+    ['{"a":1', /expected , or \} after a value: the body ends at byte 6/],
     [`{"a":${'['.repeat(maxDepth + 1)}`, /nested deeper/]
   ]
   for (const [text, message] of cases) t.throws(() => new Lens(Buffer.from(text)), { message }, text.slice(0, 40))

@@ -116,12 +116,14 @@ t.test('what is not JSON by its own account is refused', async (t) => {
   t.equal(plus.status, 200)
 })
 
-t.test('a member that is read and is no JSON is the fault of the client', async (t) => {
+t.test('a string that is no JSON is the fault of the client, whether anybody reads it or not', async (t) => {
   const running = await gateway(t)
   for (const text of [
     `{"model":"demo\\q","messages":[]}`,
     `{"model":"demo\n","messages":[]}`,
-    `{"model":"demo","messages":[],"stream":true,"stream_options":{"x":"\\q"}}`
+    `{"model":"demo","messages":[],"stream":true,"stream_options":{"x":"\\q"}}`,
+    `{"model":"demo","messages":[{"role":"user","content":"two\nlines"}]}`,
+    `{"model":"demo","messages":[{"role":"user","content":"C:\\dir"}]}`
   ]) {
     const reply = await running.ask({ path: '/v1/chat/completions', headers: { 'content-type': 'application/json' }, body: Buffer.from(text) })
     t.match([reply.status, reply.json().error.code], [400, 'invalid_json'], text)
