@@ -1,5 +1,6 @@
 // Puts the program together: which service is made of which, in what order they start, and how they stop.
 import './heap.ts'
+import './globals.ts'
 import './reflect.ts'
 import { container as root, instanceCachingFactory } from 'tsyringe'
 import type { DependencyContainer } from 'tsyringe'
