@@ -31,7 +31,7 @@ class Bucket {
   }
 
   /** A whole window's worth fits, so that a key may spend it in one burst; at least one unit. */
-  get #capacity(): number {
+  #capacity(): number {
     return Math.max(this.#limit, 1) * this.#window
   }
 
@@ -46,12 +46,12 @@ class Bucket {
     if (limit === this.#limit) return
     this.#limit = limit
     // What was fair under a larger limit must not lock a key out for many windows of the smaller one.
-    this.content = Math.min(this.content, 2 * this.#capacity)
+    this.content = Math.min(this.content, 2 * this.#capacity())
   }
 
   /** Microseconds until `units` fit; 0 when they fit now. */
   wait(units: number): number {
-    const excess = this.content + units * this.#window - this.#capacity
+    const excess = this.content + units * this.#window - this.#capacity()
     return excess <= 0 ? 0 : Math.ceil(excess / this.#limit)
   }
 
@@ -66,14 +66,14 @@ class Bucket {
   correct(expected: number, used: number, level: number, elapsed: number): void {
     const left = Math.min(expected * this.#window, Math.max(0, level - elapsed * this.#limit))
     const change = Math.max((used - expected) * this.#window, -left)
-    this.content = Math.max(0, Math.min(this.content + change, 2 * this.#capacity))
+    this.content = Math.max(0, Math.min(this.content + change, 2 * this.#capacity()))
   }
 
   state(name: LimitName): LimitState {
     return {
       name,
       limit: this.#limit,
-      remaining: Math.max(0, Math.floor((this.#capacity - this.content) / this.#window)),
+      remaining: Math.max(0, Math.floor((this.#capacity() - this.content) / this.#window)),
       resetMs: Math.ceil(this.content / this.#limit / 1000)
     }
   }
@@ -84,12 +84,12 @@ class Entry {
   rps: Bucket | undefined
   rpm: Bucket | undefined
   tpm: Bucket | undefined
-  /** The slots taken, by their owners. */
-  readonly leases = new Set<MemoryLease>()
+  /** Slots taken. */
+  leases = 0
 
   /** Nothing would be different had this key never asked. */
   idle(now: number): boolean {
-    return this.leases.size === 0 && empty(this.rps, now) && empty(this.rpm, now) && empty(this.tpm, now)
+    return this.leases === 0 && empty(this.rps, now) && empty(this.rpm, now) && empty(this.tpm, now)
   }
 }
 
@@ -104,6 +104,7 @@ class MemoryLease implements Lease {
   readonly #tokens: number
   readonly #level: number
   readonly #at: number
+  #released = false
 
   constructor(entry: Entry, now: () => number, tokens: number, at: number) {
     this.#entry = entry
@@ -111,11 +112,13 @@ class MemoryLease implements Lease {
     this.#tokens = tokens
     this.#level = entry.tpm?.content ?? 0
     this.#at = at
-    entry.leases.add(this)
+    entry.leases++
   }
 
   release(tokens: number | undefined): void {
-    if (!this.#entry.leases.delete(this)) return
+    if (this.#released) return
+    this.#released = true
+    this.#entry.leases--
     const { tpm } = this.#entry
     if (!tpm || this.#tokens === 0 || tokens === undefined || tokens === this.#tokens) return
     const now = this.#now()
@@ -170,7 +173,7 @@ export class MemoryLimits implements Limits {
     rpm?.turn(now, limits.rpm!)
     tpm?.turn(now, limits.tpm!)
     // The longest wait is the one that a client has to sit out, whatever else refuses as well.
-    if (concurrency !== undefined && entry.leases.size >= concurrency) ask('concurrency', slotRetryMs * 1000)
+    if (concurrency !== undefined && entry.leases >= concurrency) ask('concurrency', slotRetryMs * 1000)
     if (rps) ask('rps', rps.wait(1))
     if (rpm) ask('rpm', rpm.wait(1))
     if (tpm) ask('tpm', tpm.wait(reserved))
@@ -184,7 +187,7 @@ export class MemoryLimits implements Limits {
     }
     const states: LimitState[] = []
     if (concurrency !== undefined) {
-      states.push({ name: 'concurrency', limit: concurrency, remaining: Math.max(0, concurrency - entry.leases.size), resetMs: slotRetryMs })
+      states.push({ name: 'concurrency', limit: concurrency, remaining: Math.max(0, concurrency - entry.leases), resetMs: slotRetryMs })
     }
     if (rps) states.push(rps.state('rps'))
     if (rpm) states.push(rpm.state('rpm'))

@@ -56,7 +56,7 @@ export class ChannelState {
 
   /** The upstream accepted an attempt. A probe has done its work then, however long its answer takes. */
   answered(now: number, startedAt: number): void {
-    if (this.#isOut && startedAt >= this.#ejectedAt) this.#recover(now)
+    if (this.#isOut() && startedAt >= this.#ejectedAt) this.#recover(now)
   }
 
   /** An attempt went well: the whole answer, or a refusal of what the client asked for. */
@@ -64,7 +64,7 @@ export class ChannelState {
     this.#successes++
     this.#recent.add(now, false)
     this.answered(now, startedAt)
-    if (!this.#isOut) this.#consecutive = 0
+    if (!this.#isOut()) this.#consecutive = 0
   }
 
   /** An attempt failed by the upstream's fault. True when the channel is out because of it. */
@@ -74,7 +74,7 @@ export class ChannelState {
     if (startedAt < this.#ejectedAt) return false
     const attempts = this.#recent.all(now)
     const failing = attempts >= enoughAttempts && this.#recent.marked(now) * 2 > attempts
-    if (!this.#isOut && !failing && this.#consecutive < ejectAfter) return false
+    if (!this.#isOut() && !failing && this.#consecutive < ejectAfter) return false
     this.#eject(now)
     return true
   }
@@ -89,7 +89,7 @@ export class ChannelState {
 
   /** The upstream asked for a pause. */
   cool(now: number, ms = defaultRestMs): void {
-    if (this.#isOut) return
+    if (this.#isOut()) return
     this.#state = 'cooling'
     this.#until = Math.max(this.#until, now + Math.min(ms, longestEjectionMs))
   }
@@ -112,7 +112,7 @@ export class ChannelState {
     }
   }
 
-  get #isOut(): boolean {
+  #isOut(): boolean {
     return this.#state === 'ejected' || this.#state === 'probing'
   }
 
@@ -123,7 +123,7 @@ export class ChannelState {
   }
 
   #eject(now: number): void {
-    if (!this.#isOut && now - this.#healthySince > longestEjectionMs) this.#ejections = 0
+    if (!this.#isOut() && now - this.#healthySince > longestEjectionMs) this.#ejections = 0
     this.#state = 'ejected'
     this.#ejectedAt = now
     this.#until = now + Math.min(firstEjectionMs * 2 ** this.#ejections, longestEjectionMs)
@@ -132,7 +132,7 @@ export class ChannelState {
   }
 
   #recover(now: number): void {
-    if (this.#isOut) {
+    if (this.#isOut()) {
       this.#healthySince = now
       this.#consecutive = 0
       this.#recent.clear()
