@@ -72,8 +72,8 @@ const streamHeaders: readonly string[] = ['content-type', 'application/json', 'a
 
 function headersOf(attempt: Attempt, streaming: boolean): readonly string[] {
   const own = streaming ? streamHeaders : jsonHeaders
-  const added = Object.entries(attempt.headers)
-  return added.length === 0 ? own : own.concat(...added)
+  for (const _ in attempt.headers) return own.concat(...Object.entries(attempt.headers))
+  return own
 }
 
 function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts): Relay {

@@ -16,6 +16,8 @@ export class ChannelHead {
   readonly #path: string
   readonly #query: string
   readonly #fields: string
+  /** Of the request that was sent last, all but the length: the next one is mostly like it. */
+  #last: { method: string; path: string; headers: readonly string[]; start: string } | undefined
 
   /** @throws GatewayError when a header of the channel can not be sent */
   constructor({ baseUrl, credential, headers }: Channel) {
@@ -33,17 +35,16 @@ export class ChannelHead {
    * @throws GatewayError when its path or a header can not be sent
    */
   render({ method, path, headers, body }: UpstreamRequest): string {
-    const target = this.#path + path + this.#query
-    if (!targetPattern.test(target)) throw unsendable('the path')
-    let lines = rendered.get(headers)
-    if (lines === undefined) rendered.set(headers, (lines = fields(headers)))
-    const head = `${method} ${target}${this.#fields}${lines}`
-    return method === 'POST' || body.length > 0 ? `${head}content-length: ${lengthOf(body)}\r\n\r\n` : `${head}\r\n`
+    let last = this.#last
+    if (last?.path !== path || last.headers !== headers || last.method !== method) {
+      const target = this.#path + path + this.#query
+      if (!targetPattern.test(target)) throw unsendable('the path')
+      // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
+      last = this.#last = { method, path, headers, start: [method, ' ', target, this.#fields, fields(headers)].join('') }
+    }
+    return method === 'POST' || body.length > 0 ? `${last.start}content-length: ${lengthOf(body)}\r\n\r\n` : `${last.start}\r\n`
   }
 }
-
-/** Headers that were sent before, as lines: most requests have the same ones. */
-const rendered = new WeakMap<readonly string[], string>()
 
 /** Bytes of a body in pieces. */
 export function lengthOf(body: readonly Buffer[]): number {
