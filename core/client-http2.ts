@@ -4,8 +4,8 @@ import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 
 import type { Socket } from 'node:net'
 import { free } from './body-memory.ts'
 import type { BodySink, BodySource } from './body-source.ts'
-import { withoutFraming } from './client.ts'
-import type { Client, FlatHeaders, Front } from './client.ts'
+import type { Client, Front } from './client.ts'
+import type { HeaderLines } from './response-head.ts'
 
 /** Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit uploads. */
 const sessionWindow = 1024 * 1024
@@ -166,18 +166,18 @@ export class Http2Client implements Client {
     if (this.gone) this.#tell()
   }
 
-  reply(status: number, headers: FlatHeaders, body: Buffer): void {
+  reply(status: number, headers: HeaderLines, body: Buffer): void {
     if (this.#closed) return
-    const flat = withoutFraming(headers)
+    const flat = headers.pairs()
     if (status !== 204 && status !== 304) flat.push('content-length', String(body.length))
     this.#respond(status, flat, body.length === 0)
     if (!this.#bodiless) this.#stream.end(body)
     this.#finish()
   }
 
-  head(status: number, headers: FlatHeaders): void {
+  head(status: number, headers: HeaderLines): void {
     if (this.#closed || this.headSent) return
-    this.#respond(status, withoutFraming(headers), false)
+    this.#respond(status, headers.pairs(), false)
   }
 
   write(bytes: Buffer): boolean {
@@ -209,7 +209,7 @@ export class Http2Client implements Client {
     return this.#over || this.#stream.closed || this.#stream.destroyed
   }
 
-  #respond(status: number, headers: FlatHeaders, empty: boolean): void {
+  #respond(status: number, headers: string[], empty: boolean): void {
     const stream = this.#stream
     const bodiless = empty || this.#isHead || status === 204 || status === 304
     stream.respond([':status', String(status), ...headers], { endStream: bodiless })

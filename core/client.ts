@@ -1,5 +1,6 @@
 // The client's side of an exchange as the server hands it to the engine, whatever HTTP version carries it.
 import type { BodySource } from './body-source.ts'
+import type { HeaderLines } from './response-head.ts'
 
 /** A request as it arrived: head parsed, body not yet read. */
 export interface Incoming {
@@ -16,20 +17,14 @@ export interface Incoming {
 }
 
 /**
- * Flat pairs: name, value, name, value. Names in the case they are sent in. An array that was handed to a client is the
- * client's: it may add to it.
- */
-export type FlatHeaders = string[]
-
-/**
  * Writes one answer. Either `reply` once, or `head`, `write`…, `end`. After `gone` every call is a no-op.
  * Framing is the implementation's: the engine hands over payload bytes only.
  */
 export interface Client {
   /** A whole answer with `content-length`, in one write. */
-  reply(status: number, headers: FlatHeaders, body: Buffer): void
+  reply(status: number, headers: HeaderLines, body: Buffer): void
   /** Commits the head of a streamed answer; it may leave together with the first `write`. */
-  head(status: number, headers: FlatHeaders): void
+  head(status: number, headers: HeaderLines): void
   /** One write to the socket. False: its buffer is full, pause until `onDrain`. */
   write(bytes: Buffer): boolean
   /** The clean end; `bytes` leave in the same write. */
@@ -56,24 +51,4 @@ export interface Front {
   /** A request was taken up, and its answer is over (or its client gone). */
   began(): void
   ended(): void
-}
-
-/** Headers that belong to one connection (RFC 9110 §7.6.1) or say where a body ends: written by the client alone. */
-const framing = new Set([
-  'connection', 'content-length', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
-])
-/** One bit per length of such a name: most others are told apart by it. */
-const framingLengths = [...framing].reduce((bits, { length }) => bits | (1 << length), 0)
-
-/** The same headers without those that are the client's own to write; the same array when there are none. */
-export function withoutFraming(headers: FlatHeaders): FlatHeaders {
-  for (let i = 0; i < headers.length; i += 2) {
-    if (isFraming(headers[i]!)) return headers.filter((_, at) => !isFraming(headers[at & ~1]!))
-  }
-  return headers
-}
-
-/** Headers of this name are written by clients alone. */
-export function isFraming(name: string): boolean {
-  return ((framingLengths >> name.length) & 1) === 1 && framing.has(name.toLowerCase())
 }

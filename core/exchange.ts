@@ -3,13 +3,13 @@ import { randomUUIDv7 } from 'node:crypto'
 import { Attempt } from './attempt.ts'
 import type { RequestBody } from './body.ts'
 import type { Channel } from './catalogue.ts'
-import type { Client, FlatHeaders } from './client.ts'
+import type { Client } from './client.ts'
 import type { Awaitable, ClientRequest, Exchange, Outcome } from './contract.ts'
 import { GatewayError } from './errors.ts'
 import type { Logger } from './log.ts'
 import { protocols } from './protocols/index.ts'
 import type { Relay } from './relay.ts'
-import { checkHeader } from './response-head.ts'
+import { HeaderLines } from './response-head.ts'
 import type { Limits } from './settings.ts'
 import type { Slot } from './slots.ts'
 
@@ -28,7 +28,8 @@ export class LiveExchange implements Exchange {
   readonly limits: Limits
   readonly attempts: Attempt[] = []
   readonly releases: Release[] = []
-  readonly replyHeaders: FlatHeaders = []
+  /** Of every reply. */
+  readonly replyHeaders = HeaderLines.identified(this.id)
   /** The answer under way, from the moment an attempt is sent. */
   relay: Relay | undefined
   /** The request body as it was read, out of the engine's body memory, which gets it back at the end. */
@@ -126,8 +127,7 @@ export class LiveExchange implements Exchange {
   }
 
   setHeader(name: string, value: string): void {
-    checkHeader(name, value)
-    this.replyHeaders.push(name, value)
+    this.replyHeaders.add(name, value)
   }
 
   hold(durable: () => Promise<void>): void {

@@ -1,9 +1,9 @@
 // Answers the server gives by itself, to requests that never become an exchange.
 import { randomUUIDv7 } from 'node:crypto'
 import type { Duplex } from 'node:stream'
-import type { Client, FlatHeaders } from './client.ts'
+import type { Client } from './client.ts'
 import type { GatewayError } from './errors.ts'
-import { renderHead } from './response-head.ts'
+import { HeaderLines, renderHead } from './response-head.ts'
 
 /** Refuses a request through its client. */
 export function refuse(client: Client, error: GatewayError): void {
@@ -29,12 +29,12 @@ function bodyOf({ type, message, code }: GatewayError): Buffer {
   return Buffer.from(JSON.stringify({ error: { type, message, code } }))
 }
 
-function headersOf({ details }: GatewayError): FlatHeaders {
-  const id = randomUUIDv7()
-  const headers = ['x-request-id', id, 'request-id', id, 'content-type', 'application/json', ...(details.headers ?? []).flat()]
-  const { retryAfterMs } = details
+function headersOf({ details }: GatewayError): HeaderLines {
+  const headers = HeaderLines.identified(randomUUIDv7()).add('content-type', 'application/json')
+  const { headers: more = [], retryAfterMs } = details
+  for (const [name, value] of more) headers.add(name, value)
   if (retryAfterMs !== undefined) {
-    headers.push('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))), 'retry-after-ms', String(retryAfterMs))
+    headers.add('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))).add('retry-after-ms', String(retryAfterMs))
   }
   return headers
 }

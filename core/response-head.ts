@@ -1,59 +1,103 @@
-// Renders the head of an HTTP/1.1 response: nothing in it can be taken for another header or another response.
+// The head of a response: nothing in it can be taken for another header or another response.
 import { STATUS_CODES } from 'node:http'
-import { isFraming } from './client.ts'
-import type { FlatHeaders } from './client.ts'
 
 const namePattern = /^[-!#$%&'*+.^_`|~\dA-Za-z]+$/
 /** RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte can not be sent. */
 const notInValue = /[^\t\x20-\x7e\x80-\xff]/
 
+/** Headers that belong to one connection (RFC 9110 §7.6.1), say where a body ends, or are the server's own for another reason. */
+const own = new Set([
+  'connection', 'content-length', 'date', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
+])
+
 /** Header names seen before, with whether they are written as given. Code gives most of them; bounded, as plugins may make some up. */
 const knownNames = new Map<string, boolean>()
 const mostNames = 500
 
-let datedSecond = 0
-let dateLine = ''
+/** Headers of an answer as the lines that are sent: each is checked once, when it is added. */
+export class HeaderLines {
+  #text: string
 
-/**
- * The head up to and with its empty line, one byte a character. The date is the server's own, and so are the headers that
- * belong to the connection: `framing` holds those, as whole lines.
- * @throws RangeError for a status that is none, TypeError for a name or value that can not be sent
- */
-export function renderHead(status: number, headers: FlatHeaders, framing: string): string {
-  if (!Number.isInteger(status) || status < 200 || status > 999) throw new RangeError(`${status} is not the status of a response`)
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`
-  for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i]!
-    const value = headers[i + 1]!
-    if (!checkHeader(name, value)) continue
-    head += `${name}: ${value}\r\n`
+  private constructor(text: string) {
+    this.#text = text
   }
-  return `${head}${dated()}${framing}\r\n`
-}
 
-/**
- * Whether a header is written.
- * @throws TypeError for a name or value that can not be sent
- */
-export function checkHeader(name: string, value: string): boolean {
-  const written = knownNames.get(name) ?? isWritten(name)
-  if (notInValue.test(value)) throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
-  return written
+  /** Of a name, a value, a name, a value. */
+  static of(...pairs: readonly string[]): HeaderLines {
+    const lines = new HeaderLines('')
+    for (let i = 0; i < pairs.length; i += 2) lines.add(pairs[i]!, pairs[i + 1]!)
+    return lines
+  }
+
+  /** Both spellings of a request id, OpenAI's and Anthropic's. The id is of our own making. */
+  static identified(id: string): HeaderLines {
+    return new HeaderLines(`x-request-id: ${id}\r\nrequest-id: ${id}\r\n`)
+  }
+
+  /** In the order they were added in. */
+  get text(): string {
+    return this.#text
+  }
+
+  /**
+   * Adds a header, its name in the case it is sent in. Those of framing and the date are the server's own: they are left out.
+   * @throws TypeError for a name or value that can not be sent
+   */
+  add(name: string, value: string): this {
+    const written = knownNames.get(name) ?? isWritten(name)
+    if (notInValue.test(value)) throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
+    if (written) this.#text += `${name}: ${value}\r\n`
+    return this
+  }
+
+  /** The same lines, to be added to for themselves. */
+  copy(): HeaderLines {
+    return new HeaderLines(this.#text)
+  }
+
+  /** Flat: name, value, name, value. */
+  pairs(): string[] {
+    return this.#text.split('\r\n').slice(0, -1).flatMap((line) => {
+      const colon = line.indexOf(': ')
+      return [line.slice(0, colon), line.slice(colon + 2)]
+    })
+  }
 }
 
 /** Checks a name that was not seen before; false when headers of this name are the server's own. */
 function isWritten(name: string): boolean {
   if (!namePattern.test(name)) throw new TypeError(`${JSON.stringify(name.slice(0, 100))} is not the name of a header`)
-  const written = !isFraming(name) && name.toLowerCase() !== 'date'
+  const written = !own.has(name.toLowerCase())
   if (knownNames.size < mostNames) knownNames.set(name, written)
   return written
 }
 
+/** By status. */
+const statusLines: string[] = []
+let dateLine = ''
+
+/**
+ * The head of an HTTP/1.1 response up to and with its empty line, one byte a character. `framing` holds the headers that
+ * belong to the connection, as whole lines.
+ * @throws RangeError for a status that is none
+ */
+export function renderHead(status: number, headers: HeaderLines, framing: string): string {
+  return `${statusLines[status] ?? statusLine(status)}${headers.text}${dateLine || dated()}${framing}\r\n`
+}
+
+function statusLine(status: number): string {
+  if (!Number.isInteger(status) || status < 200 || status > 999) throw new RangeError(`${status} is not the status of a response`)
+  return (statusLines[status] = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`)
+}
+
+/** The date, which holds until its second is over. */
 function dated(): string {
-  const second = Math.floor(Date.now() / 1000)
-  if (second !== datedSecond) {
-    datedSecond = second
-    dateLine = `Date: ${new Date(second * 1000).toUTCString()}\r\n`
-  }
+  const now = new Date()
+  dateLine = `Date: ${now.toUTCString()}\r\n`
+  setTimeout(outdate, 1000 - now.getUTCMilliseconds()).unref()
   return dateLine
+}
+
+function outdate(): void {
+  dateLine = ''
 }

@@ -1,7 +1,8 @@
 // One answer on an HTTP/1.x connection, written by hand so that an answer and an event cost one write.
 import type { Socket } from 'node:net'
-import type { Client, FlatHeaders } from '../client.ts'
+import type { Client } from '../client.ts'
 import { renderHead } from '../response-head.ts'
+import type { HeaderLines } from '../response-head.ts'
 import type { Http1Body } from './body.ts'
 import type { Http1Connection } from './connection.ts'
 import type { Http1Head } from './request-head.ts'
@@ -54,7 +55,7 @@ export class Http1Client implements Client {
     if (this.gone) this.#tell()
   }
 
-  reply(status: number, headers: FlatHeaders, body: Buffer): void {
+  reply(status: number, headers: HeaderLines, body: Buffer): void {
     if (this.#over) return
     const head = this.#begin(status, headers, status === 204 || status === 304 ? undefined : body.length)
     this.#release()
@@ -62,7 +63,7 @@ export class Http1Client implements Client {
     this.#connection.released()
   }
 
-  head(status: number, headers: FlatHeaders): void {
+  head(status: number, headers: HeaderLines): void {
     if (this.#over || this.headSent) return
     this.#head = this.#begin(status, headers, undefined)
     process.nextTick(sendHead, this)
@@ -119,7 +120,7 @@ export class Http1Client implements Client {
   }
 
   /** The head of the answer, which from now on counts as sent. `length`: of the body, undefined when it is not known. */
-  #begin(status: number, headers: FlatHeaders, length: number | undefined): string {
+  #begin(status: number, headers: HeaderLines, length: number | undefined): string {
     const connection = this.#connection
     const { front } = connection
     const { method, httpVersion, persistent } = this.#request

@@ -1,6 +1,7 @@
 // Request bodies on their way to whoever takes them: the same bytes, the same end and the same loss, however they arrive.
 import t from 'tap'
 import type { Incoming } from '../../core/client.ts'
+import { HeaderLines } from '../../core/response-head.ts'
 import { makeCertificate } from '../kit/certificate.ts'
 import { connect } from '../kit/client.ts'
 import { openSession, readHttp2 } from '../kit/http2.ts'
@@ -13,7 +14,7 @@ function echo({ client, body }: Incoming): void {
   let ends = 0
   body.receive({
     data: (chunk) => void chunks.push(Buffer.from(chunk)),
-    end: () => client.reply(200, [], Buffer.from(`${++ends} ${Buffer.concat(chunks).toString()}`)),
+    end: () => client.reply(200, HeaderLines.of(), Buffer.from(`${++ends} ${Buffer.concat(chunks).toString()}`)),
     lost: () => client.cut()
   })
 }
@@ -73,7 +74,7 @@ t.test('a body that is taken after its connection broke is lost', async (t) => {
 t.test('all that is read of clear text lies in the same memory', async (t) => {
   const memory = new Set<ArrayBufferLike>()
   const { url } = await runServer(t, ({ client, body }) => {
-    body.receive({ data: (chunk) => void memory.add(chunk.buffer), end: () => client.reply(200, [], Buffer.from('done')), lost: () => {} })
+    body.receive({ data: (chunk) => void memory.add(chunk.buffer), end: () => client.reply(200, HeaderLines.of(), Buffer.from('done')), lost: () => {} })
   })
   for (let connection = 0; connection < 3; connection++) {
     const client = await connect(t, url)
@@ -105,7 +106,7 @@ t.test('where a body wants to be put it is, whole and in order, with something b
           }
           length += chunk.length
         },
-        end: () => client.reply(200, [], whole.subarray(0, length)),
+        end: () => client.reply(200, HeaderLines.of(), whole.subarray(0, length)),
         lost: () => client.cut()
       })
     }, { listen: { host: '127.0.0.1', port: 0, tls } })
@@ -151,11 +152,11 @@ for (const late of [false, true]) {
     client.write('world').send({ path: '/2' })
     await new Promise((resolve) => setTimeout(resolve, 20))
     t.equal(heard, 'hello')
-    answer.reply(200, [], Buffer.from('done'))
+    answer.reply(200, HeaderLines.of(), Buffer.from('done'))
     t.equal((await client.reply(0)).text, 'done')
     const second = await next()
     t.equal(second.target, '/2')
-    second.client.reply(200, [], Buffer.from('and again'))
+    second.client.reply(200, HeaderLines.of(), Buffer.from('and again'))
     t.equal((await client.reply(1)).text, 'and again')
   })
 }

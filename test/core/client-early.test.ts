@@ -4,13 +4,14 @@ import { constants } from 'node:http2'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Incoming } from '../../core/client.ts'
+import { HeaderLines } from '../../core/response-head.ts'
 import { connect } from '../kit/client.ts'
 import { askHttp2, openSession, readHttp2 } from '../kit/http2.ts'
 import { eventually } from '../kit/probe.ts'
 import { gather, heldServer, runServer, taste } from '../kit/server.ts'
 
 t.test('requests that are answered before their body was read', async (t) => {
-  const refuse = ({ client }: Incoming): void => client.reply(401, ['x-a', 'b'], Buffer.from('refused'))
+  const refuse = ({ client }: Incoming): void => client.reply(401, HeaderLines.of('x-a', 'b'), Buffer.from('refused'))
 
   t.test('a small body is read over and the connection kept', async (t) => {
     const { url, next } = await heldServer(t)
@@ -67,7 +68,7 @@ t.test('requests that are answered before their body was read', async (t) => {
     client.write(`POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 30000\r\n\r\n${'x'.repeat(10_000)}`)
     const incoming = await next()
     t.ok((await taste(incoming.body)).length > 0)
-    incoming.client.reply(413, [], Buffer.from('too large'))
+    incoming.client.reply(413, HeaderLines.of(), Buffer.from('too large'))
     t.equal((await client.reply(0)).status, 413)
     client.write('x'.repeat(20_000)).send({ path: '/2' })
     refuse(await next())
@@ -85,7 +86,7 @@ t.test('requests that are answered before their body was read', async (t) => {
       const incoming = await next()
       if (how === 'read in part') await taste(incoming.body)
       await sleep(30)
-      incoming.client.reply(413, [], big)
+      incoming.client.reply(413, HeaderLines.of(), big)
       const { headers, body } = await readHttp2(stream)
       clearInterval(sending)
       t.equal(headers[':status'], 413)
@@ -109,7 +110,7 @@ t.test('a body that breaks while it is read ends the request with 400, and its h
   await told
   await eventually(() => lost === 1)
   t.equal(server.figures.active, 0)
-  client.reply(200, [], Buffer.from('never'))
+  client.reply(200, HeaderLines.of(), Buffer.from('never'))
   const reply = await raw.reply()
   t.equal(reply.status, 400)
   t.equal(reply.headers['connection'], 'close')
@@ -123,7 +124,7 @@ t.test('a body that breaks when its answer has begun cuts the answer, and nothin
   raw.write('POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n')
   const { client, body } = await next()
   body.receive({ data: () => {}, end: () => t.fail(), lost: () => {} })
-  client.head(200, [])
+  client.head(200, HeaderLines.of())
   client.write(Buffer.from('some'))
   await raw.body('some')
   raw.write('nonsense\r\n')
@@ -135,7 +136,7 @@ t.test('a body that breaks when its answer has begun cuts the answer, and nothin
 t.test('a whole upload arrives on HTTP/2 however large', async (t) => {
   const body = randomBytes(8 * 1024 * 1024)
   const { url } = await runServer(t, ({ client, body: source }) => {
-    gather(source, (bytes) => client.reply(200, [], Buffer.from(String(bytes.equals(body)))))
+    gather(source, (bytes) => client.reply(200, HeaderLines.of(), Buffer.from(String(bytes.equals(body)))))
   })
   const stream = openSession(t, url).request({ ':path': '/', ':method': 'POST' })
   stream.end(body)
@@ -165,7 +166,7 @@ t.test('streams above the rate of a session are refused unseen, and the session 
     t,
     ({ client }) => {
       seen++
-      client.reply(200, [], Buffer.from('ok'))
+      client.reply(200, HeaderLines.of(), Buffer.from('ok'))
     },
     { streamsPerSecond: 5 }
   )

@@ -9,6 +9,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { request } from 'undici'
 import type { Client, Incoming } from '../../core/client.ts'
+import { HeaderLines } from '../../core/response-head.ts'
 import { connect } from '../kit/client.ts'
 import { openSession, readHttp2 } from '../kit/http2.ts'
 import { eventually } from '../kit/probe.ts'
@@ -24,7 +25,7 @@ t.test('streamed answers arrive byte for byte, whatever the size of their pieces
   const pieces = sizes.map((size) => randomBytes(size))
   const whole = Buffer.concat([...pieces, ...pieces])
   const answer = async ({ client, target }: Incoming): Promise<void> => {
-    client.head(200, ['content-type', 'application/octet-stream'])
+    client.head(200, HeaderLines.of('content-type', 'application/octet-stream'))
     t.ok(client.headSent)
     for (const piece of [...pieces, ...pieces.slice(0, -1)]) {
       // Kept back until the buffer is empty, so that what was written in one go may not be overtaken by what comes after.
@@ -57,7 +58,7 @@ t.test('head and first event leave together, and every event in one piece', asyn
   const client = await connect(t, url)
   client.send({ path: '/' })
   const answer = (await next()).client
-  answer.head(200, ['content-type', 'text/event-stream'])
+  answer.head(200, HeaderLines.of('content-type', 'text/event-stream'))
   answer.write(Buffer.from('data: 1\n\n'))
   await client.body('data: 1')
   answer.write(Buffer.from('data: 2\n\n'))
@@ -74,11 +75,11 @@ t.test('a head without a first event is sent all the same', async (t) => {
   const client = await connect(t, url)
   client.send({ path: '/' })
   const answer = (await next()).client
-  answer.head(200, [])
+  answer.head(200, HeaderLines.of())
   t.equal((await client.head()).start[1], '200')
   const stream = openSession(t, url).request({ ':path': '/' })
   const answer2 = (await next()).client
-  answer2.head(202, [])
+  answer2.head(202, HeaderLines.of())
   const [headers] = (await once(stream, 'response')) as [IncomingHttpHeaders]
   t.equal(headers[':status'], 202)
   answer.end()
@@ -89,8 +90,8 @@ t.test('a head without a first event is sent all the same', async (t) => {
 t.test('statuses without a body have none', async (t) => {
   const { url } = await runServer(t, ({ client, target }) => {
     const status = Number(target.slice(1, 4))
-    if (!target.endsWith('stream')) return client.reply(status, [], Buffer.from('never sent'))
-    client.head(status, [])
+    if (!target.endsWith('stream')) return client.reply(status, HeaderLines.of(), Buffer.from('never sent'))
+    client.head(status, HeaderLines.of())
     client.write(Buffer.from('never sent'))
     client.end(Buffer.from('never sent'))
   })
@@ -106,8 +107,8 @@ t.test('statuses without a body have none', async (t) => {
 t.test('framing is the client\'s own, whatever headers it is given', async (t) => {
   const { url } = await runServer(t, ({ client, target }) => {
     const headers = ['content-length', '999', 'Transfer-Encoding', 'chunked', 'Connection', 'upgrade', 'keep-alive', 'x', 'trailer', 'x', 'X-Kept', 'yes', 'upgrade', 'x']
-    if (target === '/reply') return client.reply(200, headers, Buffer.from('é'))
-    client.head(200, headers)
+    if (target === '/reply') return client.reply(200, HeaderLines.of(...headers), Buffer.from('é'))
+    client.head(200, HeaderLines.of(...headers))
     client.end(Buffer.from('é'))
   })
   const http2 = openSession(t, url)
@@ -127,10 +128,10 @@ t.test('framing is the client\'s own, whatever headers it is given', async (t) =
 t.test('a header that cannot be sent throws, and another answer can be given instead', async (t) => {
   const { url } = await runServer(t, ({ client, target }) => {
     const bad = ['x-bad', 'a\r\nset-cookie: b']
-    if (target === '/reply') t.throws(() => client.reply(200, bad, Buffer.from('never')))
-    else t.throws(() => client.head(200, bad))
+    if (target === '/reply') t.throws(() => client.reply(200, HeaderLines.of(...bad), Buffer.from('never')))
+    else t.throws(() => client.head(200, HeaderLines.of(...bad)))
     t.notOk(client.headSent)
-    client.reply(500, ['x-good', '1'], Buffer.from('instead'))
+    client.reply(500, HeaderLines.of('x-good', '1'), Buffer.from('instead'))
   })
   for (const path of ['/reply', '/stream']) {
     const client = await connect(t, url)
@@ -194,7 +195,7 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
   t.test(`${version}: a client that does not read holds back the writer, and nothing piles up`, async (t) => {
     const { server, client, pause, resume, complete } = await begun(t)
     pause()
-    client.head(200, [])
+    client.head(200, HeaderLines.of())
     const piece = Buffer.alloc(32 * 1024, 'x')
     let written = 0
     let drains = 0
@@ -229,7 +230,7 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
         const run = await begun(t)
         const { client, server } = run
         if (when === 'in mid-answer') {
-          client.head(200, [])
+          client.head(200, HeaderLines.of())
           client.write(Buffer.from('some'))
           await eventually(() => run.received() > 0)
         }
@@ -242,9 +243,9 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
         t.ok(took < 500, `${how} ${when}: ${took} ms`)
         t.ok(client.gone)
         t.equal(server.figures.active, 0)
-        client.head(200, [])
+        client.head(200, HeaderLines.of())
         client.write(Buffer.from('more'))
-        client.reply(200, [], Buffer.from('more'))
+        client.reply(200, HeaderLines.of(), Buffer.from('more'))
         client.end(Buffer.from('end'))
         client.cut()
         let again = 0
@@ -259,7 +260,7 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
       const { client, server, ended, received } = await begun(t)
       let told = 0
       client.onGone = () => told++
-      if (when !== 'before the head') client.head(200, [])
+      if (when !== 'before the head') client.head(200, HeaderLines.of())
       if (when === 'in mid-answer') {
         client.write(Buffer.from('some'))
         await eventually(() => received() > 0)
@@ -276,7 +277,7 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
   t.test(`${version}: nothing is said of a client that leaves after the end`, async (t) => {
     const { client, complete, leave } = await begun(t)
     client.onGone = () => t.fail('gone')
-    client.head(200, [])
+    client.head(200, HeaderLines.of())
     client.end(Buffer.from('end'))
     await complete()
     leave()
@@ -287,7 +288,7 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
   t.test(`${version}: a client that never takes the end of its answer is cut`, async (t) => {
     const { client, server, pause } = await begun(t, { limits: { clientStall: 200, keepAlive: 200 } })
     pause()
-    client.reply(200, [], Buffer.alloc(32 * 1024 * 1024))
+    client.reply(200, HeaderLines.of(), Buffer.alloc(32 * 1024 * 1024))
     t.equal(server.figures.active, 0)
     await eventually(() => server.figures.connections.http1 + server.figures.connections.http2 === 0, 5000)
   })
@@ -298,7 +299,7 @@ t.test('an answer on HTTP/1.0, which ends with the connection, is reset when it 
   const raw = await connect(t, url)
   raw.write('GET / HTTP/1.0\r\n\r\n')
   const { client } = await next()
-  client.head(200, [])
+  client.head(200, HeaderLines.of())
   client.write(Buffer.from('some'))
   await eventually(() => raw.received > 0)
   client.cut()
@@ -310,7 +311,7 @@ t.test('an answer on HTTP/1.0 whose end is not taken is reset as well', async (t
   const raw = await connect(t, url)
   raw.stopReading().write('GET / HTTP/1.0\r\n\r\n')
   const { client } = await next()
-  client.head(200, [])
+  client.head(200, HeaderLines.of())
   client.end(Buffer.alloc(32 * 1024 * 1024))
   await eventually(() => server.figures.connections.http1 === 0, 5000)
   raw.resume()
@@ -323,7 +324,7 @@ t.test('an answer on HTTP/1.0 is reset when its client closes its side before th
   t.teardown(() => socket.destroy())
   socket.write('GET / HTTP/1.0\r\n\r\n')
   const { client } = await next()
-  client.head(200, [])
+  client.head(200, HeaderLines.of())
   client.write(Buffer.from('some'))
   await once(socket, 'data')
   const left = gone(client)

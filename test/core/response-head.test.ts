@@ -1,7 +1,7 @@
 // Heads of answers: whatever headers are asked for, what is sent has these and no others.
 import fc from 'fast-check'
 import t from 'tap'
-import { renderHead } from '../../core/response-head.ts'
+import { HeaderLines, renderHead } from '../../core/response-head.ts'
 
 const framing = 'Content-Length: 0\r\n'
 
@@ -10,7 +10,7 @@ t.test('a head holds what it was given, or is not made', (t) => {
   fc.assert(fc.property(fc.array(fc.tuple(fc.oneof(fc.constantFrom('x-a', 'Connection', 'content-length', 'Te', 'DATE'), odd), odd), { maxLength: 4 }), (headers) => {
     let head: string
     try {
-      head = renderHead(200, headers.flat(), framing)
+      head = renderHead(200, HeaderLines.of(...headers.flat()), framing)
     } catch (error) {
       return error instanceof TypeError && headers.some(([name, value]) => !/^[a-zA-Z-]+$/.test(name) || /[^\t\x20-\x7e\x80-\xff]/.test(value))
     }
@@ -24,7 +24,14 @@ t.test('a head holds what it was given, or is not made', (t) => {
 })
 
 t.test('statuses that end no answer are refused', (t) => {
-  for (const status of [0, 100, 199, 1000, 200.5, NaN]) t.throws(() => renderHead(status, [], framing), RangeError)
-  t.match(renderHead(599, [], framing), /^HTTP\/1\.1 599 Unknown\r\n/)
+  for (const status of [0, 100, 199, 1000, 200.5, NaN]) t.throws(() => renderHead(status, HeaderLines.of(), framing), RangeError)
+  t.match(renderHead(599, HeaderLines.of(), framing), /^HTTP\/1\.1 599 Unknown\r\n/)
+  t.end()
+})
+
+t.test('the pairs are what was added, and a copy is added to for itself', (t) => {
+  const lines = HeaderLines.identified('one').add('X-A', 'b: c').add('connection', 'close').add('X-Empty', '')
+  lines.copy().add('X-B', 'd')
+  t.same(lines.pairs(), ['x-request-id', 'one', 'request-id', 'one', 'X-A', 'b: c', 'X-Empty', ''])
   t.end()
 })

@@ -4,12 +4,13 @@ import { connect as dial } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
+import { HeaderLines } from '../../core/response-head.ts'
 import { gather, runServer } from '../kit/server.ts'
 
 const seen: string[] = []
 const { server, port } = await runServer(t, ({ client, method, target, body }) => {
   seen.push(`${method} ${target}`)
-  gather(body, ({ length }) => client.reply(200, [], Buffer.from(`${target} ${length}`)))
+  gather(body, ({ length }) => client.reply(200, HeaderLines.of(), Buffer.from(`${target} ${length}`)))
 })
 
 /** A request that must never be reached behind a refused one. */

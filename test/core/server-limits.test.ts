@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Client, Incoming } from '../../core/client.ts'
+import { HeaderLines } from '../../core/response-head.ts'
 import { ask, connect } from '../kit/client.ts'
 import { askHttp2, openSession } from '../kit/http2.ts'
 import { eventually } from '../kit/probe.ts'
@@ -56,7 +57,7 @@ t.test('idle connections are closed, on HTTP/2 with GOAWAY, but not while an ans
   await sleep(400)
   t.equal(http1.end, undefined)
   t.notOk(http2.closed)
-  for (const client of running) client.reply(200, [], Buffer.from('late'))
+  for (const client of running) client.reply(200, HeaderLines.of(), Buffer.from('late'))
   t.equal((await answer).text, 'late')
   t.equal((await http1.reply()).text, 'late')
   await Promise.all([once(http2, 'close'), http1.closed])
@@ -80,8 +81,9 @@ t.test('connections above the cap are closed and counted', async (t) => {
 t.test('without file descriptors connections are refused, and the server recovers', async (t) => {
   const script = t.testdir({
     'few.ts': `
+      import { HeaderLines } from '${new URL('../../core/response-head.ts', import.meta.url).pathname}'
       import { runServer } from '${new URL('../kit/server.ts', import.meta.url).pathname}'
-      const { server, port, logged } = await runServer({ teardown() {} } as never, ({ client }) => client.reply(200, [], Buffer.from('ok')))
+      const { server, port, logged } = await runServer({ teardown() {} } as never, ({ client }) => client.reply(200, HeaderLines.of(), Buffer.from('ok')))
       console.log(port)
       process.stdin.on('data', () => console.log(JSON.stringify({ ...server.figures, logged, cpu: process.cpuUsage().user })))
       process.stdin.on('end', () => process.exit())
@@ -119,8 +121,8 @@ t.test('draining', async (t) => {
     const run = await runServer(
       t,
       ({ client, target }: Incoming) => {
-        if (target === '/quick') return client.reply(200, [], Buffer.from('quick'))
-        client.head(200, [])
+        if (target === '/quick') return client.reply(200, HeaderLines.of(), Buffer.from('quick'))
+        client.head(200, HeaderLines.of())
         client.write(Buffer.from('begun '))
         running.push(client)
       },
@@ -194,7 +196,7 @@ t.test('draining', async (t) => {
     client.send({ path: '/' })
     await eventually(() => waiting.length === 1)
     const drained = server.drain(5000)
-    waiting[0]!.reply(200, [], Buffer.from('last'))
+    waiting[0]!.reply(200, HeaderLines.of(), Buffer.from('last'))
     const reply = await client.reply()
     t.match(reply, { status: 200, text: 'last' })
     t.equal(reply.headers['connection'], 'close')
@@ -233,7 +235,7 @@ t.test('draining', async (t) => {
 
   t.test('does not cut an answer that is written but not yet read', async (t) => {
     const big = Buffer.alloc(8 * 1024 * 1024, 'x')
-    const { server, url } = await runServer(t, ({ client }) => client.reply(200, [], big))
+    const { server, url } = await runServer(t, ({ client }) => client.reply(200, HeaderLines.of(), big))
     const client = await connect(t, url)
     client.stopReading().send({ path: '/' })
     await eventually(() => server.figures.connections.http1 === 1 && server.figures.active === 0)

@@ -13,6 +13,7 @@ import { Agent, request } from 'undici'
 import type { Client } from '../../core/client.ts'
 import { GatewayError } from '../../core/errors.ts'
 import { refuseUpgrade } from '../../core/refusal.ts'
+import { HeaderLines } from '../../core/response-head.ts'
 import { Server } from '../../core/server.ts'
 import { makeCertificate } from '../kit/certificate.ts'
 import { ask, connect } from '../kit/client.ts'
@@ -87,8 +88,8 @@ t.test('pipelined requests are answered in their order, also when a later one is
   const seen: string[] = []
   const { server, url } = await runServer(t, ({ client, target }) => {
     seen.push(target)
-    if (target !== '/1') return client.reply(200, [], Buffer.from(target))
-    client.head(200, [])
+    if (target !== '/1') return client.reply(200, HeaderLines.of(), Buffer.from(target))
+    client.head(200, HeaderLines.of())
     client.write(Buffer.from('begin '))
     waiting.push(() => client.end(Buffer.from('end')))
   })
@@ -126,7 +127,7 @@ t.test('requests that come without end behind an answer are not read, and all ar
   let served = 0
   const { server, url } = await runServer(t, ({ client }) => {
     served++
-    if (first) client.reply(204, [], Buffer.alloc(0))
+    if (first) client.reply(204, HeaderLines.of(), Buffer.alloc(0))
     else first = client
   })
   const client = await connect(t, url)
@@ -137,7 +138,7 @@ t.test('requests that come without end behind an answer are not read, and all ar
   await sleep(300)
   t.equal(served, 1)
   t.ok(client.socket.writableLength > 0, 'the rest is the client\'s to keep')
-  first!.reply(204, [], Buffer.alloc(0))
+  first!.reply(204, HeaderLines.of(), Buffer.alloc(0))
   await eventually(() => served === many, 20_000)
   await client.reply(many - 1)
   t.equal(server.figures.active, 0)
@@ -145,10 +146,10 @@ t.test('requests that come without end behind an answer are not read, and all ar
 
 t.test('a connection is used again after a streamed answer, an empty one and a refusal', async (t) => {
   const { server, url } = await runServer(t, ({ client, target, body }) => {
-    if (target === '/early') return client.reply(401, [], Buffer.from('no'))
+    if (target === '/early') return client.reply(401, HeaderLines.of(), Buffer.from('no'))
     gather(body, () => {
-      if (target === '/whole') return client.reply(200, [], Buffer.from('whole'))
-      client.head(target === '/none' ? 204 : 200, ['content-type', 'text/event-stream'])
+      if (target === '/whole') return client.reply(200, HeaderLines.of(), Buffer.from('whole'))
+      client.head(target === '/none' ? 204 : 200, HeaderLines.of('content-type', 'text/event-stream'))
       client.write(Buffer.from('one '))
       client.write(Buffer.alloc(0))
       client.write(Buffer.from('two '))
@@ -172,8 +173,8 @@ t.test('a connection is used again after a streamed answer, an empty one and a r
 
 t.test('HEAD gets the head that GET would have got, and the connection is used again', async (t) => {
   const { url } = await runServer(t, ({ client, target }) => {
-    if (target === '/whole') return client.reply(200, ['content-type', 'text/plain'], Buffer.from('whole'))
-    client.head(200, ['content-type', 'text/event-stream'])
+    if (target === '/whole') return client.reply(200, HeaderLines.of('content-type', 'text/plain'), Buffer.from('whole'))
+    client.head(200, HeaderLines.of('content-type', 'text/event-stream'))
     client.write(Buffer.from('one '))
     client.end(Buffer.from('two'))
   })
@@ -231,9 +232,9 @@ t.test('broken requests on HTTP/2 are refused', async (t) => {
 
 t.test('a handler that fails answers 500 and harms nobody else', async (t) => {
   const { url, logged } = await runServer(t, ({ client, target }) => {
-    if (target === '/late') client.head(200, [])
+    if (target === '/late') client.head(200, HeaderLines.of())
     if (target !== '/well') throw new Error('a bug')
-    client.reply(200, [], Buffer.from('well'))
+    client.reply(200, HeaderLines.of(), Buffer.from('well'))
   })
   const client = await connect(t, url)
   const failed = await client.send({ path: '/bad' }).reply(0)
@@ -301,7 +302,7 @@ t.test('WebSocket', async (t) => {
     await eventually(() => first !== undefined)
     await sleep(50)
     t.equal(upgrades, 0)
-    first!.reply(200, [], Buffer.from('first'))
+    first!.reply(200, HeaderLines.of(), Buffer.from('first'))
     t.equal((await client.reply(0)).text, 'first')
     t.equal((await client.reply(1)).status, 401)
     t.equal(upgrades, 1)
@@ -321,7 +322,7 @@ t.test('WebSocket', async (t) => {
 
 t.test('Expect: 100-continue is answered when the body is wanted, and not otherwise', async (t) => {
   const { url } = await runServer(t, (incoming) => {
-    if (incoming.target === '/refused') incoming.client.reply(401, [], Buffer.from('no'))
+    if (incoming.target === '/refused') incoming.client.reply(401, HeaderLines.of(), Buffer.from('no'))
     else setTimeout(() => echo(incoming), 20)
   })
   const upload = (path: string): string => `POST ${path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`

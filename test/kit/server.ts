@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import type { BodySource } from '../../core/body-source.ts'
 import type { Incoming } from '../../core/client.ts'
 import type { Logger } from '../../core/log.ts'
+import { HeaderLines } from '../../core/response-head.ts'
 import { Server } from '../../core/server.ts'
 import type { ServerOptions } from '../../core/server.ts'
 
@@ -58,7 +59,7 @@ export function taste(body: BodySource): Promise<Buffer> {
 export function echo({ client, method, target, headers, httpVersion, remoteAddress, body }: Incoming): void {
   gather(body, (bytes) => {
     const seen = { method, target, headers, httpVersion, remoteAddress, body: bytes.toString() }
-    client.reply(200, ['content-type', 'application/json'], Buffer.from(JSON.stringify(seen)))
+    client.reply(200, HeaderLines.of('content-type', 'application/json'), Buffer.from(JSON.stringify(seen)))
   })
 }
 

@@ -9,7 +9,8 @@ import { loadConfig } from '../../config/load.ts'
 import { BodyMemory } from '../../core/body-memory.ts'
 import { checkOrder, compileChain } from '../../core/chain.ts'
 import type { BodySink, BodySource } from '../../core/body-source.ts'
-import type { Client, FlatHeaders } from '../../core/client.ts'
+import type { Client } from '../../core/client.ts'
+import type { HeaderLines } from '../../core/response-head.ts'
 import { definePlugin } from '../../core/contract.ts'
 import type { Exchange, Outcome, Plugin } from '../../core/contract.ts'
 import { Engine } from '../../core/engine.ts'
@@ -119,17 +120,18 @@ export class TestClient implements Client {
     this.began = new Promise((resolve) => (this.#begin = resolve))
   }
 
-  reply(status: number, headers: FlatHeaders, body: Buffer): void {
+  reply(status: number, headers: HeaderLines, body: Buffer): void {
     if (this.gone) return
     this.head(status, headers)
     this.end(body)
   }
 
-  head(status: number, headers: FlatHeaders): void {
+  head(status: number, headers: HeaderLines): void {
     if (this.gone) return
     this.headSent = true
     this.status = status
-    for (let i = 0; i < headers.length; i += 2) this.headers[headers[i]!.toLowerCase()] = headers[i + 1]!
+    const pairs = headers.pairs()
+    for (let i = 0; i < pairs.length; i += 2) this.headers[pairs[i]!.toLowerCase()] = pairs[i + 1]!
   }
 
   write(bytes: Buffer): boolean {

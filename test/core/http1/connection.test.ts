@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import t from 'tap'
 import { BodyMemory } from '../../../core/body-memory.ts'
 import { readBody } from '../../../core/body-reader.ts'
+import { HeaderLines } from '../../../core/response-head.ts'
 import { Watchdog } from '../../../core/watchdog.ts'
 import { connect } from '../../kit/client.ts'
 import { eventually, heldBytes } from '../../kit/probe.ts'
@@ -28,7 +29,7 @@ async function flood(socket: Socket, beginning: string, piece: string): Promise<
 }
 
 t.test('what never ends is cut, and little of it is held', async (t) => {
-  const { server, port } = await runServer(t, ({ client, body }) => gather(body, () => client.reply(200, [], Buffer.from('ok'))))
+  const { server, port } = await runServer(t, ({ client, body }) => gather(body, () => client.reply(200, HeaderLines.of(), Buffer.from('ok'))))
   const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
   const endless: Record<string, [beginning: string, piece: string]> = {
     'a request line': ['GET /', 'a'],
@@ -56,7 +57,7 @@ t.test('what never ends is cut, and little of it is held', async (t) => {
 t.test('who reads no answers gets no more of them, and is cut', async (t) => {
   let served = 0
   const answer = Buffer.alloc(64 * 1024)
-  const { server, port } = await runServer(t, ({ client }) => void (served++, client.reply(200, [], answer)), { limits: { clientStall: 1000 } })
+  const { server, port } = await runServer(t, ({ client }) => void (served++, client.reply(200, HeaderLines.of(), answer)), { limits: { clientStall: 1000 } })
   const socket = dial({ port, host: '127.0.0.1' }).on('error', () => {}).pause()
   const before = heldBytes()
   socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5000))
@@ -70,7 +71,7 @@ t.test('who reads no answers gets no more of them, and is cut', async (t) => {
 })
 
 t.test('a slow reader of many answers gets them all', async (t) => {
-  const { url } = await runServer(t, ({ client, target }) => client.reply(200, [], Buffer.alloc(32 * 1024, target.slice(1))))
+  const { url } = await runServer(t, ({ client, target }) => client.reply(200, HeaderLines.of(), Buffer.alloc(32 * 1024, target.slice(1))))
   const client = await connect(t, url)
   client.stopReading()
   for (let i = 0; i < 1000; i++) client.send({ path: `/${i}` })
@@ -95,7 +96,7 @@ t.test('a body that nobody wants yet is not read', async (t) => {
   let length = 0
   body.receive({ data: (chunk) => void (length += chunk.length), end: () => t.fail(), lost: () => {} })
   await eventually(() => length === socket.bytesWritten - 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n'.length, 5000)
-  client.reply(200, [], Buffer.alloc(0))
+  client.reply(200, HeaderLines.of(), Buffer.alloc(0))
   await eventually(() => server.figures.active === 0)
 })
 
@@ -103,7 +104,7 @@ t.test('a body in tiny chunks takes the memory it is counted with', async (t) =>
   const memory = new BodyMemory(64 * MiB)
   const { server, port } = await runServer(t, ({ client, body }) => {
     const bounds = { size: 8 * MiB, time: 60_000, memory, watchdog: new Watchdog() }
-    void (async () => readBody(body, undefined, bounds, (bytes) => client.reply(200, [], Buffer.from(String(bytes.equals(Buffer.alloc(bytes.length, 'x')))))))().catch(() => client.cut())
+    void (async () => readBody(body, undefined, bounds, (bytes) => client.reply(200, HeaderLines.of(), Buffer.from(String(bytes.equals(Buffer.alloc(bytes.length, 'x')))))))().catch(() => client.cut())
   })
   const raw = await connect(t, `http://127.0.0.1:${port}`)
   const before = heldBytes()
@@ -125,7 +126,7 @@ t.test('a body in tiny chunks takes the memory it is counted with', async (t) =>
 t.test('short connections, and aborted ones, leave nothing behind', async (t) => {
   const { server, port } = await runServer(t, ({ client, target, body }) => {
     if (target === '/never') return void (client.onGone = () => {})
-    gather(body, () => client.reply(200, [], Buffer.from('ok')))
+    gather(body, () => client.reply(200, HeaderLines.of(), Buffer.from('ok')))
   })
   const kinds: Record<string, (socket: Socket) => unknown> = {
     'an answer and FIN': (socket) => socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n') && socket.once('data', () => socket.end()),
