@@ -1,8 +1,10 @@
 // Who is let in: credentials in every place and spelling, scopes of keys, and models that stay invisible.
+import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { caller } from '../../core/slots.ts'
 import { presentedKey } from '../../plugins/auth/credential.ts'
+import { Digests } from '../../plugins/auth/digest.ts'
 import auth from '../../plugins/auth/index.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { Upstream } from '../kit/upstream.ts'
@@ -110,6 +112,21 @@ t.test('a wrong key gets the same words whatever is wrong with it, and never see
   const none = await bench.send({ headers: { authorization: '' } })
   t.equal(none.status, 401)
   t.equal(code(none), 'missing_api_key')
+})
+
+t.test('digests are those of the keys, remembered or not, however many keys there are', (t) => {
+  const digests = new Digests()
+  for (const round of [1, 2]) {
+    for (let n = 0; n < 10_000; n++) {
+      const key = `sk-${n}`
+      const digest = digests.of(key)
+      if (!digest.equals(createHash('sha256').update(key).digest())) t.fail(`the digest of ${key} in round ${round}`)
+      digests.remember(key, digest)
+    }
+  }
+  t.equal(digests.of('sk-9999'), digests.of('sk-9999'), 'the latest is remembered')
+  t.not(digests.of('sk-0'), digests.of('sk-0'), 'not all of them are')
+  t.end()
 })
 
 t.test('an expired key says so, one that expires later works', async (t) => {
