@@ -39,6 +39,10 @@ export class ChannelState {
     return this.#state === 'healthy' || now >= this.#until
   }
 
+  get healthy(): boolean {
+    return this.#state === 'healthy'
+  }
+
   /** When it is available again: the smallest is the least bad of channels that are all out. */
   get until(): number {
     return this.#state === 'healthy' ? 0 : this.#until

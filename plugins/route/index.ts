@@ -62,9 +62,10 @@ export default definePlugin({
     }
 
     /** Tells the channel's health of an attempt that is over. */
-    const judge = ({ channel, error, startedAt, status }: Attempt): void => {
+    const judge = ({ channel, error, startedAt, endedAt, status }: Attempt): void => {
       const state = states.get(channel)!
-      const now = performance.now()
+      // What failed takes a channel out from now on, and what is under way is told from what comes then.
+      const now = error || endedAt === undefined ? performance.now() : endedAt
       tries.add({ channel: channel.name, code: error?.code ?? 'ok' })
       let out = false
       if (error?.code === 'upstream_auth_failed') {
@@ -118,7 +119,8 @@ export default definePlugin({
       },
 
       onResponse(_exchange, { attempt: { channel, startedAt } }) {
-        states.get(channel)!.answered(performance.now(), startedAt)
+        const state = states.get(channel)!
+        if (!state.healthy) state.answered(performance.now(), startedAt)
       },
 
       onSettled(exchange) {

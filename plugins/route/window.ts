@@ -2,7 +2,7 @@
 
 const slots = 10
 
-/** A sliding count; `now` is in milliseconds of a monotonic clock and never goes back. */
+/** A sliding count; `now` is in milliseconds of a monotonic clock. A second that is over counts as the present one. */
 export class Window {
   readonly #all = Array.from({ length: slots }, () => 0)
   readonly #marked = Array.from({ length: slots }, () => 0)
@@ -33,6 +33,7 @@ export class Window {
 
   #turn(now: number): void {
     const second = Math.floor(now / 1000)
+    if (second <= this.#second) return
     if (second - this.#second >= slots) this.clear()
     else {
       for (let old = this.#second + 1; old <= second; old++) {
