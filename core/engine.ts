@@ -6,7 +6,7 @@ import type { BodyMemory } from './body-memory.ts'
 import type { BodySource } from './body-source.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming } from './client.ts'
-import type { Outcome, Reply } from './contract.ts'
+import type { Awaitable, Outcome, Reply } from './contract.ts'
 import { matchEndpoint, unknownEndpoint } from './endpoints.ts'
 import { asGatewayError, GatewayError } from './errors.ts'
 import { LiveExchange } from './exchange.ts'
@@ -85,7 +85,13 @@ export class Engine {
     exchange.client.onGone = () => this.#leave(exchange)
     let ending: Ending
     try {
-      ending = refusal ?? (await this.#answer(exchange, generation))
+      if (refusal) throw refusal
+      const asked = this.#ask(exchange, generation, 0)
+      ending = (asked instanceof Promise ? await asked : asked) ?? (await attemptAnswer(exchange, generation.chain, this.#parts))
+      if (ending instanceof Relay) {
+        if (!ending.over) await this.#relay(exchange, ending)
+        if (ending.attempt.error) throw ending.attempt.error
+      }
     } catch (error) {
       ending = asGatewayError(error)
     }
@@ -113,17 +119,21 @@ export class Engine {
     }
   }
 
-  /** @throws GatewayError also when an answer under way breaks; how far it came is known to the exchange's relay */
-  async #answer(exchange: LiveExchange, generation: Generation): Promise<Reply | Relay> {
-    const { chain } = generation
-    for (const { plugin, readsBody, call } of chain.onRequest) {
+  /**
+   * Asks the plugins from one on, and reads the body: a reply when the exchange needs no upstream. Waits only for what is a
+   * promise, and is one only then.
+   */
+  #ask(exchange: LiveExchange, generation: Generation, from: number): Awaitable<Reply | undefined> {
+    const { onRequest } = generation.chain
+    for (let i = from; i < onRequest.length; i++) {
+      const { plugin, readsBody, call } = onRequest[i]!
       if (readsBody) {
         const body = exchange.read()
-        if (body instanceof Promise) await body
+        if (body instanceof Promise) return body.then(() => this.#ask(exchange, generation, i))
       }
       try {
-        let reply = call(exchange)
-        if (reply instanceof Promise) reply = await reply
+        const reply = call(exchange)
+        if (reply instanceof Promise) return this.#askOn(exchange, generation, i, reply)
         if (reply) return reply
       } catch (error) {
         throw asGatewayError(error, plugin)
@@ -132,15 +142,27 @@ export class Engine {
     }
     if (exchange.request.endpoint.upstreamPath === undefined) return answerModels(exchange, generation.catalogue)
     const body = exchange.read()
-    if (body instanceof Promise) await body
-    const relay = await attemptAnswer(exchange, chain, this.#parts)
-    if (!relay.whole && !relay.over && !exchange.gone) {
+    return body instanceof Promise ? body.then(nothing) : undefined
+  }
+
+  async #askOn(exchange: LiveExchange, generation: Generation, asked: number, pending: Promise<Reply | void>): Promise<Reply | undefined> {
+    try {
+      const reply = await pending
+      if (reply) return reply
+    } catch (error) {
+      throw asGatewayError(error, generation.chain.onRequest[asked]!.plugin)
+    }
+    if (exchange.gone) throw clientClosed()
+    return this.#ask(exchange, generation, asked + 1)
+  }
+
+  /** Shows the client an answer as it comes. How far it came when it breaks is known to the relay. */
+  #relay(exchange: LiveExchange, relay: Relay): Promise<void> | undefined {
+    if (!relay.whole && !exchange.gone) {
       sendHead(exchange, relay.response!)
       relay.commit()
     }
-    if (!relay.over) await relay.finished
-    if (relay.attempt.error) throw relay.attempt.error
-    return relay
+    return relay.over ? undefined : relay.finished
   }
 
   /** Gives back the memory of the request body. A plugin's reply may be made of it, and still be on its way to a slow client. */
@@ -203,7 +225,8 @@ function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   const sent = ending instanceof GatewayError || ending instanceof Relay ? relay?.response?.status : ending.status
   const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
   if (error?.code === 'internal_error') exchange.log.error('an exchange failed inside the gateway', { error: reasons(error.cause) })
-  const now = performance.now()
+  // A whole answer is settled in the turn in which it ended.
+  const now = ending instanceof Relay ? ending.attempt.endedAt! : performance.now()
   // What a complete answer still holds back goes out as soon as this outcome is settled.
   const due = kind === 'completed' && relay ? relay.outlet.waiting : 0
   const firstByteAt = relay?.outlet.firstByteAt ?? (due > 0 ? now : undefined)
@@ -237,7 +260,7 @@ function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise
     }
   }
   // A hold that was ended by a release has the same promise.
-  if (outcome.kind === 'completed') for (const hold of exchange.holds) if (!durable.includes(hold)) durable.push(hold)
+  if (outcome.kind === 'completed') for (const hold of exchange.holds) if (!durable.includes(hold)) durable.push(heeded(hold))
   return durable
 }
 
@@ -248,6 +271,8 @@ function heeded(promise: Promise<unknown>): Promise<unknown> {
 }
 
 function ignore(): void {}
+
+function nothing(): undefined {}
 
 /** The answer, or what is left of it: the last thing the client sees of this exchange. */
 function send(exchange: LiveExchange, ending: Ending): void {

@@ -138,13 +138,9 @@ export class LiveExchange implements Exchange {
     promise.catch(ignore)
   }
 
-  /** What the first byte waits for, now that it is due. */
+  /** What the first byte waits for, now that it is due. Whoever asks looks at every one of them. */
   get holds(): readonly Promise<void>[] {
-    for (let late = this.#lateHolds.shift(); late; late = this.#lateHolds.shift()) {
-      const promise = late()
-      this.#holds.push(promise)
-      promise.catch(ignore)
-    }
+    if (this.#lateHolds.length > 0) for (const late of this.#lateHolds.splice(0)) this.#holds.push(begun(late))
     return this.#holds
   }
 
@@ -160,6 +156,14 @@ export class LiveExchange implements Exchange {
     if (upstreamModel !== this.#model) attempt.body.set('model', upstreamModel)
     this.attempts.push(attempt)
     return attempt
+  }
+}
+
+function begun(durable: () => Promise<void>): Promise<void> {
+  try {
+    return durable()
+  } catch (error) {
+    return Promise.reject(error)
   }
 }
 
