@@ -55,7 +55,8 @@ export class FrameEncoder {
   }
 }
 
-function decode(payload: Buffer): Batch {
+/** `before`: a batch that was read before. */
+function decode(payload: Buffer, before: Batch | undefined): Batch {
   if (payload[0] === serialized) return deserialize(payload) as Batch
   if (payload[0] !== packed) throw new Error(`the commit log has format ${payload[0]}, which this program does not know: start the one that wrote it`)
   const rows = new Unpacker(payload.subarray(1))
@@ -69,8 +70,8 @@ function decode(payload: Buffer): Batch {
     opened: rows.next(holdColumns.length),
     touched: rows.next(3),
     closed: rows.next(1) as number[],
-    entries: rows.next(entryColumns.length),
-    records: rows.next(recordColumns.length),
+    entries: rows.next(entryColumns.length, before?.entries),
+    records: rows.next(recordColumns.length, before?.records),
     keys: rows.next(keyColumns.length)
   }
 }
@@ -93,6 +94,7 @@ export function* readFrames(fd: number, boot: number, after: number): Generator<
     for (let read = 1; read > 0 && end < window.length; end += read, position += read) read = readSync(fd, window, end, window.length - end, position)
     return end >= needed
   }
+  let batch: Batch | undefined
   for (let last = 0; fill(headBytes); ) {
     const length = window.readUInt32BE(at)
     if (length > maxPayload || !fill(headBytes + length)) return
@@ -102,7 +104,9 @@ export function* readFrames(fd: number, boot: number, after: number): Generator<
     if (bytes.readUInt32BE(8) !== boot || (last > 0 && number !== last + 1)) return
     last = number
     at += bytes.length
-    if (number > after) yield { batch: decode(bytes.subarray(headBytes)), bytes: bytes.length }
+    if (number <= after) continue
+    batch = decode(bytes.subarray(headBytes), batch)
+    yield { batch, bytes: bytes.length }
   }
 }
 

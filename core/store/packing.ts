@@ -135,11 +135,13 @@ export class Unpacker {
     this.#text = bytes.toString('utf8', headBytes + numbers + tags)
   }
 
-  /** The next rows. */
-  next(width: number): Value[] {
+  /** The next rows. Text that stands in the last row of `before` too is the same string, and quickly compared with it. */
+  next(width: number, before: readonly Value[] = []): Value[] {
     const length = this.#count()
     const values: Value[] = []
     for (let i = 0; i < length; i++) values.push(this.#value(values, i - width))
+    const above = before.length - width
+    if (above >= 0) for (let i = 0; i < width && i < length; i++) if (values[i] === before[above + i]) values[i] = before[above + i]!
     return values
   }
 

@@ -43,7 +43,7 @@ export class RowInserter {
     for (let i = 0; i < given; i++) values[row + i] = rows[at + i]!
     for (let i = given; i < width; i++) values[row + i] = more[i - given]!
     let shared = row === 0 ? (1 << width) - 1 : this.#shared
-    for (let i = 0; i < width; i++) if (values[row + i] !== values[i]) shared &= ~(1 << i)
+    for (let i = 0; i < width; i++) if (shared & (1 << i) && values[row + i] !== values[i]) shared &= ~(1 << i)
     this.#shared = shared
     this.#length = row + width
     if (this.#length === values.length) this.#insert()
