@@ -42,3 +42,13 @@ export function promptTokens(usage: Readonly<Usage>): number {
   for (const name of promptClasses) sum += usage[name] ?? 0
   return sum
 }
+
+/** Of a usage: those classes that are always there. */
+const commonClasses = Object.keys(noUsage).length
+
+/** A usage as JSON: what JSON.stringify makes of it, sooner. Counts must be finite. */
+export function renderUsage(usage: Readonly<Usage>): string {
+  if (Object.keys(usage).length > commonClasses) return JSON.stringify(usage)
+  const { input, cached_input, cache_write, output, reasoning } = usage
+  return `{"input":${input},"cached_input":${cached_input},"cache_write":${cache_write},"output":${output},"reasoning":${reasoning}}`
+}

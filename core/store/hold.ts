@@ -1,4 +1,5 @@
 // One reservation: an amount held for one exchange, from its admission until it is settled or given back.
+import { renderUsage } from '../usage.ts'
 import type { Batch } from './batch.ts'
 import type { Book } from './book.ts'
 import { maxNano } from './cell.ts'
@@ -122,7 +123,7 @@ export class Hold implements Reservation {
     if (this.#slot !== undefined) slots.give(this.#slot)
     for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
       entries.push(
-        'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, JSON.stringify(usage), model, channel, price.version, source, time
+        'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, renderUsage(usage), model, channel, price.version, source, time
       )
     }
     const end = this.#settlement
@@ -130,7 +131,7 @@ export class Hold implements Reservation {
     else {
       const { amount, usage, channel, source } = end
       entries.push(
-        'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, JSON.stringify(usage), model, channel, price.version, source, time
+        'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, renderUsage(usage), model, channel, price.version, source, time
       )
     }
   }
