@@ -7,7 +7,7 @@ export type Write = (bytes: Buffer, done: (error?: Error | null) => void) => voi
 /** Lines younger than this wait for company: a file is opened, written and closed once for them all. */
 const lingerMs = 100
 /** Of one write, unless a line is longer. */
-const batchBytes = 256 * 1024
+const batchBytes = 512 * 1024
 /** How long the last lines may hold up an end. */
 const flushMs = 1000
 
