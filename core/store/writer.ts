@@ -56,6 +56,8 @@ const lastRetry = 1000
 const patience = 2000
 /** How long what nobody waits for may wait for others to be written with: what a crash can make of it is as small as without. */
 const company = 5
+/** Turns of a busy loop that a batch lets pass for what they may add to it. */
+const busyTurns = 3
 /** How far the database may be behind the commit log. */
 const laziness = 250
 /** How long closing waits for a disk that fails. */
@@ -92,8 +94,12 @@ export class Writer {
   #number: number
   #written: number
   #awake = false
+  /** How many asked for the draft to leave, since it was looked at last. */
+  #asked = 0
   /** Somebody waits for the draft. */
   #awaited = false
+  /** How many more turns it may wait. */
+  #turns = 0
   #soon: NodeJS.Timeout | undefined
   #later: NodeJS.Timeout | undefined
   /** The next batch closes its segment. */
@@ -169,17 +175,19 @@ export class Writer {
     return this.#closing || !this.health.healthy || this.#draft.ops >= queueLimit.ops || this.#draft.bytes >= queueLimit.bytes || this.#log.bytes >= logLimit
   }
 
-  /** Sends the draft at the end of this turn of the loop, or as soon as the batch under way is on disk. */
+  /** Sends the draft at the end of this turn of the loop, or as soon as the batch under way is on disk; a little later when the loop is busy. */
   wake(): void {
     this.#awaited = true
+    this.#asked++
     if (this.#awake || this.#flight) return
     this.#awake = true
-    setImmediate(this.#cut)
+    this.#turns = busyTurns
+    setImmediate(this.#look)
   }
 
   /** Sends the draft within some milliseconds, unless it leaves before: nobody waits for what is in it. */
   wakeSoon(): void {
-    if (!this.#awake && !this.#flight) this.#soon ??= setTimeout(this.#cut, company).unref()
+    if (!this.#awake && !this.#flight) this.#soon ??= setTimeout(this.#lapse, company).unref()
   }
 
   /** Sends the draft and brings the database up to it within a quarter second or so. */
@@ -231,10 +239,25 @@ export class Writer {
     if (lost > 0) throw new Error(`${this.#file} could not be written, ${lost} operations are lost: ${this.health.lastError}`)
   }
 
+  /** Several who ask in one turn are a sign that there is more to read: the next turn follows at once, and may bring others. */
+  readonly #look = (): void => {
+    if (this.#asked < 2 || this.#turns === 0) return this.#cut()
+    this.#asked = 0
+    this.#turns--
+    setImmediate(this.#look)
+  }
+
+  /** Nobody came for whom the draft would have left. */
+  readonly #lapse = (): void => {
+    this.#soon = undefined
+    if (!this.#awake) this.#cut()
+  }
+
   readonly #cut = (): void => {
     clearTimeout(this.#soon)
     this.#soon = undefined
     this.#awake = this.#awaited = false
+    this.#asked = 0
     if (this.#flight || (this.#draft.ops === 0 && !this.#due)) return
     const draft = this.#draft
     if (this.#closed) return draft.disappoint(unavailable('the store is closed'))

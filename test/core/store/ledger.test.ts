@@ -277,6 +277,31 @@ t.test('operations that arrive during a commit go together with the next', async
   await check()
 })
 
+t.test('turns of the loop that each bring several ends share a commit, and none waits for more than a few of them', async (t) => {
+  const { store, check } = await open(t)
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+  const end = (): Promise<void> => settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
+  const few: Promise<void>[] = []
+  for (let i = 0; i < 3; i++) {
+    few.push(end(), end())
+    await turn()
+  }
+  await Promise.all(few)
+  t.equal(store.health().commits, 1)
+  let durable = false
+  let turns = 0
+  void end().then(() => (durable = true))
+  const many: Promise<void>[] = []
+  for (; !durable && turns < 100_000; turns++) {
+    // The write itself takes turns as well; it begins while there is no end of what comes.
+    if (store.health().queued < 5000) many.push(end(), end())
+    await turn()
+  }
+  t.ok(durable, `on disk after ${turns} turns`)
+  await Promise.all(many)
+  await check()
+})
+
 t.test('how far a stream has come is written without being asked for', async (t) => {
   const { store, file, check } = await open(t)
   const reservation = reserve(store.ledger, [scope('key', 'laptop')], 90n)
