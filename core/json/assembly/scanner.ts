@@ -16,8 +16,8 @@ const maxDepth: i32 = 512
 
 const enum Status { done, more, full, failed }
 
-/** What comes next: after white space as far as `nothing`, and inside a token behind it. */
-const enum State { object, firstKey, key, colon, value, firstItem, comma, nothing, string, number, word, refused }
+/** What comes next, as far as `nothing` with white space before it; then what the place is inside of. */
+const enum State { object, firstKey, key, colon, value, firstItem, comma, nothing, string, number, word, ended }
 
 /** The part of a number that its last byte belonged to. */
 const enum Part { minus, zero, whole, point, fraction, mark, sign, exponent }
@@ -44,8 +44,8 @@ let isKey: bool = false
 let part: Part = Part.minus
 /** Of a word: its bytes still to come, the next one lowest. */
 let letters: u32 = 0
-/** Of a number or a word. */
-let tokenStart: i32 = 0
+/** Of a number or a word, in memory: before the input when it began in a stretch before. */
+let tokenStart: usize = 0
 
 /** Bytes beyond ASCII in any string. */
 let anyHigh: bool = false
@@ -71,6 +71,7 @@ export function begin(length: i32, last: bool): Status {
 /** Goes on with the next stretch. */
 export function proceed(length: i32, last: bool): Status {
   origin -= <i32>(end - input)
+  tokenStart -= end - input
   at = input
   end = input + length
   return resume(last)
@@ -90,167 +91,154 @@ export function resume(last: bool): Status {
 }
 
 function run(): Status {
-  while (at < end) {
-    const byte = load<u8>(at)
-    if (isSpace(byte) && state <= State.nothing) {
-      at++
-      continue
-    }
-    switch (state) {
-      case State.object:
-        if (byte != 0x7b) fail(Reason.object)
-        else {
-          objectStart = place()
-          open(true)
-        }
-        break
-      case State.firstKey:
-      case State.key:
-        if (byte == 0x7d && state == State.firstKey) close()
-        else if (byte == quote) {
-          if (depth == 1) keyStart = place()
-          beginString(true)
-        } else fail(Reason.key)
-        break
-      case State.colon:
-        if (byte != 0x3a) fail(Reason.colon)
-        else {
-          state = State.value
-          at++
-        }
-        break
-      case State.firstItem:
-      case State.value:
-        if (byte == 0x5d && state == State.firstItem) {
-          close()
+  // Globals are kept in memory: what every byte needs is in locals.
+  const limit = end
+  let next = at
+  let now = state
+  while (next < limit) {
+    if (now <= State.nothing) {
+      const byte = load<u8>(next)
+      if (isSpace(byte)) {
+        next++
+        continue
+      }
+      switch (now) {
+        case State.object:
+          if (byte != 0x7b) return refuse(Reason.object, next)
+          objectStart = placeOf(next)
+          now = open(true)
           break
-        }
-        if (depth == 1) valueStart = place()
-        if (byte == quote) beginString(false)
-        else if (byte == 0x7b || byte == 0x5b) {
-          if (depth > maxDepth) fail(Reason.depth)
-          else open(byte == 0x7b)
-        } else if (byte == 0x2d || isDigit(byte)) beginNumber(byte)
-        else beginWord(byte)
-        break
-      case State.comma:
-        if (byte == 0x2c) {
-          state = inObject ? State.key : State.value
-          at++
-        } else if (byte == (inObject ? 0x7d : 0x5d)) close()
-        else fail(commaReason())
-        break
-      case State.string:
-        string()
-        break
-      case State.number:
-        number()
-        break
-      case State.word:
-        word()
-        break
-      default:
-        fail(Reason.surplus)
+        case State.firstKey:
+        case State.key:
+          if (byte == quote) {
+            if (depth == 1) keyStart = placeOf(next)
+            now = beginString(true)
+          } else if (byte == 0x7d && now == State.firstKey) now = close()
+          else return refuse(Reason.key, next)
+          break
+        case State.colon:
+          if (byte != 0x3a) return refuse(Reason.colon, next)
+          now = State.value
+          break
+        case State.firstItem:
+        case State.value:
+          if (depth == 1) valueStart = placeOf(next)
+          if (byte == quote) now = beginString(false)
+          else if (byte == 0x7b || byte == 0x5b) {
+            if (depth > maxDepth) return refuse(Reason.depth, next)
+            now = open(byte == 0x7b)
+          } else if (byte == 0x5d && now == State.firstItem) now = close()
+          else if (beginNumber(byte)) now = State.number
+          else if (beginWord(byte)) now = State.word
+          else return refuse(Reason.value, next)
+          tokenStart = next
+          break
+        case State.comma:
+          if (byte == 0x2c) now = inObject ? State.key : State.value
+          else if (byte == (inObject ? 0x7d : 0x5d)) now = close()
+          else return refuse(commaReason(), next)
+          break
+        default:
+          return refuse(Reason.surplus, next)
+      }
+      next++
+      if (now <= State.nothing) continue
     }
-    if (members == capacity) return Status.full
+
+    let isPlain = false
+    if (now == State.string) {
+      next = passString(next, limit)
+      if (next == limit) break
+      if (escape == Escape.broken) return refuse(Reason.escape, next)
+      if (load<u8>(next) != quote) return refuse(Reason.control, next)
+      next++
+      anyHigh = anyHigh || high
+      if (isKey) {
+        now = State.colon
+        if (depth > 1) continue
+        keyEnd = placeOf(next)
+        plainKey = plain
+        continue
+      }
+      isPlain = plain
+    } else if (now == State.number) {
+      next = passNumber(next, limit)
+      if (next == limit) break
+      if (!isWhole()) return refuse(numberReason(), tokenStart)
+    } else if (now == State.word) {
+      next = passWord(next, limit)
+      if (letters != 0) {
+        if (next == limit) break
+        return refuse(Reason.value, tokenStart)
+      }
+    }
+
+    now = State.comma
+    if (depth > 1) continue
+    addMember(placeOf(next), isPlain)
+    if (members == capacity) {
+      at = next
+      state = now
+      return Status.full
+    }
   }
-  return state == State.refused ? Status.failed : Status.more
+  at = next
+  state = now
+  return Status.more
 }
 
 /** The text ends here. */
 function finish(): Status {
-  if (state == State.number) endNumber()
   switch (state) {
     case State.nothing: return Status.done
-    case State.refused: break
-    case State.object:
-      fail(Reason.object)
-      break
+    case State.object: return refuse(Reason.object, at)
     case State.firstKey:
-    case State.key:
-      fail(Reason.key)
-      break
-    case State.colon:
-      fail(Reason.colon)
-      break
-    case State.comma:
-      fail(commaReason())
-      break
-    case State.string:
-      fail(Reason.open)
-      break
-    case State.word:
-      fail(Reason.value, tokenStart)
-      break
-    default:
-      fail(Reason.value)
+    case State.key: return refuse(Reason.key, at)
+    case State.colon: return refuse(Reason.colon, at)
+    case State.comma: return refuse(commaReason(), at)
+    case State.string: return refuse(Reason.open, at)
+    case State.number: return isWhole() ? refuse(commaReason(), at) : refuse(numberReason(), tokenStart)
+    case State.word: return refuse(Reason.value, tokenStart)
+    default: return refuse(Reason.value, at)
   }
-  return Status.failed
 }
 
-function open(object: bool): void {
+function open(object: bool): State {
   store<u8>(stack + depth, u8(inObject))
   depth++
   inObject = object
-  state = object ? State.firstKey : State.firstItem
-  at++
+  return object ? State.firstKey : State.firstItem
 }
 
-function close(): void {
-  at++
+function close(): State {
   depth--
   inObject = load<u8>(stack + depth) != 0
-  if (depth == 0) state = State.nothing
-  else endValue(false)
+  return depth == 0 ? State.nothing : State.ended
 }
 
-function endValue(isPlain: bool): void {
-  state = State.comma
-  if (depth > 1) return
+function addMember(valueEnd: i32, isPlain: bool): void {
   const member = table + members * memberBytes
   store<i32>(member, keyStart)
   store<i32>(member, keyEnd, 4)
   store<i32>(member, valueStart, 8)
-  store<i32>(member, place(), 12)
+  store<i32>(member, valueEnd, 12)
   store<i32>(member, i32(plainKey) | (i32(isPlain) << 1), 16)
   members++
 }
 
-function beginString(key: bool): void {
+function beginString(key: bool): State {
   isKey = key
-  state = State.string
-  at++
   openString()
-  string()
+  return State.string
 }
 
-/** As far as behind its closing quote. */
-function string(): void {
-  at = passString(at, end)
-  if (at == end) return
-  if (escape == Escape.broken) return fail(Reason.escape)
-  if (load<u8>(at) != quote) return fail(Reason.control)
-  at++
-  anyHigh = anyHigh || high
-  if (!isKey) return endValue(plain)
-  state = State.colon
-  if (depth > 1) return
-  keyEnd = place()
-  plainKey = plain
-}
-
-function beginNumber(first: u8): void {
-  tokenStart = place()
+function beginNumber(first: u8): bool {
   part = first == 0x2d ? Part.minus : first == 0x30 ? Part.zero : Part.whole
-  state = State.number
-  at++
-  number()
+  return first == 0x2d || isDigit(first)
 }
 
-/** As far as the first byte that is not of it. */
-function number(): void {
-  const limit = end
-  let next = at
+/** As far as the first byte that is not of the number. */
+function passNumber(next: usize, limit: usize): usize {
   let now = part
   for (; next < limit; next++) {
     const byte = load<u8>(next)
@@ -264,59 +252,48 @@ function number(): void {
     else if ((byte == 0x2b || byte == 0x2d) && now == Part.mark) now = Part.sign
     else break
   }
-  at = next
   part = now
-  if (next < limit) endNumber()
+  return next
 }
 
-function endNumber(): void {
-  switch (part) {
-    case Part.minus: return fail(Reason.value, tokenStart)
-    case Part.point: return fail(Reason.fraction, tokenStart)
-    case Part.mark:
-    case Part.sign: return fail(Reason.exponent, tokenStart)
-    default: endValue(false)
-  }
+/** The number may end here. */
+function isWhole(): bool {
+  return part == Part.zero || part == Part.whole || part == Part.fraction || part == Part.exponent
 }
 
-function beginWord(first: u8): void {
+function numberReason(): Reason {
+  return part == Part.minus ? Reason.value : part == Part.point ? Reason.fraction : Reason.exponent
+}
+
+function beginWord(first: u8): bool {
   // The bytes behind the first, from the right to the left: rue, alse, ull.
-  if (first == 0x74) letters = 0x657572
-  else if (first == 0x66) letters = 0x65736c61
-  else if (first == 0x6e) letters = 0x6c6c75
-  else return fail(Reason.value)
-  tokenStart = place()
-  state = State.word
-  at++
-  word()
+  letters = first == 0x74 ? 0x657572 : first == 0x66 ? 0x65736c61 : first == 0x6e ? 0x6c6c75 : 0
+  return letters != 0
 }
 
-function word(): void {
-  for (; at < end; at++) {
-    if (load<u8>(at) != <u8>letters) return fail(Reason.value, tokenStart)
+/** As far as the word is the one that it began as. */
+function passWord(next: usize, limit: usize): usize {
+  while (letters != 0 && next < limit && load<u8>(next) == <u8>letters) {
     letters >>= 8
-    if (letters == 0) {
-      at++
-      return endValue(false)
-    }
+    next++
   }
+  return next
 }
 
 function commaReason(): Reason {
   return depth == 1 ? Reason.comma : inObject ? Reason.commaInObject : Reason.commaInArray
 }
 
-function fail(why: Reason, where: i32 = place()): void {
-  state = State.refused
+function refuse(why: Reason, where: usize): Status {
   reason = why
-  failedAt = where
-  end = at
+  failedAt = placeOf(where)
+  return Status.failed
 }
 
-/** Of `at`, in the text. */
+/** In the text, of a place in memory. */
 @inline
-function place(): i32 {
-  return <i32>at - origin
+function placeOf(address: usize): i32 {
+  return <i32>address - origin
 }
 
 @inline
