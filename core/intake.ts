@@ -170,12 +170,12 @@ export class BodyIntake implements Intake {
     if (this.#inRuns) return this.#host.complete()
     const message = new Message('json', joined(this.#chunks))
     const { protocol, channel } = this.#host.attempt
-    const body = message.json()
-    if (!protocol.isAnswer(body)) {
+    if (!protocol.isAnswer(message)) {
+      const body = message.json()
       const said = body !== undefined && protocol.readError(body).message !== ''
       return this.#host.fail(said ? errorFromBody(protocol, channel, body) : bad('The upstream sent a body that is no answer.'))
     }
-    if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(body))
+    if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(message.json()))
     this.#host.whole = true
     this.#host.outlet.pass(message)
     this.#host.complete()

@@ -5,6 +5,9 @@ import type { Member } from './json/scan.ts'
 export { LensError, maxDepth } from './json/scan.ts'
 export type { Member } from './json/scan.ts'
 
+/** What a JSON value is. */
+export type JsonType = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
+
 /** A number of so many digits is exact however it is put together. */
 const exactDigits = 15
 const quote = 0x22
@@ -39,6 +42,12 @@ export class Lens {
   slice(key: string): Buffer | undefined {
     const member = this.members.get(key)
     return member && this.bytes.subarray(member.valueStart, member.valueEnd)
+  }
+
+  /** Of the value; undefined when absent. */
+  type(key: string): JsonType | undefined {
+    const member = this.members.get(key)
+    return member && typeOf(this.bytes[member.valueStart]!)
   }
 
   /** The value parsed; undefined when absent. */
@@ -81,5 +90,17 @@ export class Lens {
 
   #parse({ valueStart, valueEnd }: Member): unknown {
     return JSON.parse(this.bytes.toString('utf8', valueStart, valueEnd))
+  }
+}
+
+/** Told by its first byte, as it has been checked. */
+function typeOf(first: number): JsonType {
+  switch (first) {
+    case 0x7b: return 'object'
+    case 0x5b: return 'array'
+    case quote: return 'string'
+    case 0x6e: return 'null'
+    case 0x74: case 0x66: return 'boolean'
+    default: return 'number'
   }
 }

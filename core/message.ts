@@ -1,4 +1,5 @@
 // One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
+import { Lens, LensError } from './lens.ts'
 
 /**
  * `event`: one server-sent event with its blank line. `comment`: a block of a stream that carries no data.
@@ -17,6 +18,8 @@ export class Message {
   readonly event: string
   #json: unknown
   #parsed = false
+  /** Undefined before it was asked for, null when there is none. */
+  #lens: Lens | null | undefined
 
   constructor(kind: MessageKind, bytes: Buffer, data: Buffer = bytes, event = '') {
     this.kind = kind
@@ -43,6 +46,12 @@ export class Message {
     return this.#json
   }
 
+  /** The members of the payload, found at most once; undefined when it is no JSON object, has keys twice, or is too deep for a lens. */
+  get lens(): Lens | undefined {
+    if (this.#lens === undefined) this.#lens = lensOf(this.data)
+    return this.#lens ?? undefined
+  }
+
   /** The same message with another payload: framing, name and neighbouring lines stay as they came. */
   withData(data: Buffer): Message {
     const { kind, bytes, event } = this
@@ -60,5 +69,14 @@ export class Message {
     const payload = Buffer.from(data)
     const lines = data.includes('\n') ? data.split('\n').join('\ndata: ') : data
     return new Message('event', Buffer.from(`${head}data: ${lines}\n\n`), payload, event)
+  }
+}
+
+function lensOf(data: Buffer): Lens | null {
+  try {
+    return new Lens(data)
+  } catch (error) {
+    if (error instanceof LensError) return null
+    throw error
   }
 }

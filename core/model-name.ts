@@ -1,6 +1,5 @@
 // Puts the public model name back into answers of an upstream that knows the model by another name.
 import type { Stage } from './contract.ts'
-import { Lens, LensError } from './lens.ts'
 import type { Message } from './message.ts'
 import { withMembers } from './splice.ts'
 
@@ -18,13 +17,6 @@ export function restoreModelName(name: string): Stage {
 }
 
 function rename(message: Message, changes: ReadonlyMap<string, string>): Message {
-  const { data } = message
-  if (!data.includes('"model"')) return message
-  try {
-    const lens = new Lens(data)
-    return lens.has('model') ? message.withData(Buffer.concat(withMembers(lens, changes))) : message
-  } catch (error) {
-    if (error instanceof LensError) return message
-    throw error
-  }
+  const lens = message.data.includes('"model"') ? message.lens : undefined
+  return lens?.has('model') ? message.withData(Buffer.concat(withMembers(lens, changes))) : message
 }

@@ -1,5 +1,5 @@
 // OpenAI chat completions, as clients speak it and as compatible upstreams answer it.
-import { Lens, LensError } from '../lens.ts'
+import type { Lens } from '../lens.ts'
 import { withoutMember } from '../splice.ts'
 import { chunksOf, CompletionCollector } from './openai-chat-shape.ts'
 import { asObject } from './object.ts'
@@ -19,7 +19,7 @@ export const openaiChat: Protocol = {
   errorBody,
   errorEvent: (error) => `data: ${JSON.stringify(errorBody(error))}\n\n`,
   readError,
-  isAnswer: (body) => asObject(body)?.['error'] == null && Array.isArray(asObject(body)?.['choices']),
+  isAnswer,
   readUsage,
   readUsageFromTail,
   askForUsage,
@@ -154,8 +154,25 @@ function isSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
+function isAnswer(message: Payload): boolean {
+  const { lens } = message
+  if (lens) return !isSet(lens, 'error') && lens.type('choices') === 'array'
+  const body = asObject(message.json())
+  return body?.['error'] == null && Array.isArray(body?.['choices'])
+}
+
+/** There, and not null. */
+function isSet(lens: Lens, key: string): boolean {
+  return lens.has(key) && lens.type(key) !== 'null'
+}
+
 function readUsage(message: Payload): ReportedUsage {
-  if (!message.parsed && !mentionsUsage(message.data)) return undefined
+  if (!message.parsed) {
+    // A whole body has been looked into already.
+    if (message.kind === 'event' && !mentionsUsage(message.data)) return undefined
+    const usage = readReportedUsage(message.lens?.json('usage'))
+    if (usage !== undefined) return usage
+  }
   const body = asObject(message.json())
   if (!body) return undefined
   // Beside the documented place: a vendor's own object (`x_groq`), or inside the choice.
@@ -187,19 +204,20 @@ function readUsageFromTail(tail: string): ReportedUsage {
 
 function withoutUsage(event: Payload): Buffer | 'nothing' | undefined {
   if (!event.data.includes('"usage"')) return undefined
-  const body = asObject(event.json())
-  if (!body || !('usage' in body)) return undefined
-  const { choices, usage } = body
-  const inAnswer = Array.isArray(choices) && choices.length > 0
+  const { lens } = event
+  // A key given twice: the client's parser will do with it what ours does.
+  if (!lens) return isOnlyUsage(event.json()) ? 'nothing' : undefined
+  if (!lens.has('usage')) return undefined
+  if (lens.type('usage') === 'null') return withoutMember(lens, 'usage')
   // An upstream that reports in the midst of its answer does so by itself: that stays as it came.
-  if (usage !== null) return inAnswer ? undefined : 'nothing'
-  try {
-    return withoutMember(new Lens(event.data), 'usage')
-  } catch (error) {
-    // A key given twice: the client's parser will do with it what ours did.
-    if (error instanceof LensError) return undefined
-    throw error
-  }
+  return lens.type('choices') === 'array' && (lens.json('choices') as unknown[]).length > 0 ? undefined : 'nothing'
+}
+
+function isOnlyUsage(payload: unknown): boolean {
+  const body = asObject(payload)
+  if (!body || body['usage'] == null) return false
+  const { choices } = body
+  return !Array.isArray(choices) || choices.length === 0
 }
 
 function askForUsage(fields: Fields): { key: string; json: string } | undefined {

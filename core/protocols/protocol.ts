@@ -1,14 +1,19 @@
 // What the core asks of a wire protocol: grammar of streams, usage, errors and names. Pure: no I/O, no state but a watch's.
+import type { Lens } from '../lens.ts'
 import type { Usage } from '../usage.ts'
 
-/** A message as protocols see it: payload bytes, and the payload parsed once on demand. */
+/** A message as protocols see it: payload bytes, and the payload looked into or parsed once on demand. */
 export interface Payload {
+  /** `json` is a whole body. Others than these two are never shown to a protocol. */
+  readonly kind: 'event' | 'json' | 'comment' | 'bytes'
   readonly data: Buffer
   /** The event's name, empty without one. */
   readonly event: string
   /** Whether it has been parsed already. */
   readonly parsed: boolean
   json(): unknown
+  /** The payload's members without parsing it; undefined when it is no JSON object, or one that only {@link json} reads. */
+  readonly lens: Lens | undefined
 }
 
 /** The top level of a request body, read without parsing the rest. */
@@ -88,7 +93,7 @@ export interface Protocol {
   /** Reads an upstream's error body or event; `body` is parsed JSON or text. */
   readError(body: unknown): UpstreamError
   /** A JSON body with status 200 is an answer in truth: neither an error nor something else. */
-  isAnswer(body: unknown): boolean
+  isAnswer(message: Payload): boolean
   /** Usage reported in a message: undefined when it reports none. */
   readUsage(message: Payload): ReportedUsage
   /** Usage near the end of a JSON body of which only the tail is at hand. */
