@@ -1,4 +1,5 @@
 // Looks at the top level of a JSON object without parsing what lies below: where each member's value begins and ends.
+import { nameAt } from './json/names.ts'
 import { scan } from './json/scan.ts'
 import type { Member } from './json/scan.ts'
 
@@ -60,7 +61,7 @@ export class Lens {
   string(key: string): string | undefined {
     const member = this.members.get(key)
     if (!member || this.bytes[member.valueStart] !== quote) return undefined
-    return member.plain ? this.bytes.toString('latin1', member.valueStart + 1, member.valueEnd - 1) : (this.#parse(member) as string)
+    return member.plain ? nameAt(this.bytes, member.valueStart + 1, member.valueEnd - 1) : (this.#parse(member) as string)
   }
 
   /** True only for the literal `true`. */

@@ -1,5 +1,5 @@
 // Finds the members of a JSON object in its bytes and checks all of it, by way of a module in WebAssembly.
-import { keyName } from './keys.ts'
+import { nameAt } from './names.ts'
 import { code } from './scanner-code.ts'
 
 /** A member's place in the bytes. */
@@ -99,10 +99,16 @@ function take(bytes: Buffer, members: Map<string, Member>): void {
   for (let at = 0; at < end; at += words.member) {
     const keyStart = found[at]!
     const flags = found[at + 4]!
-    const key = keyName(bytes, keyStart + 1, found[at + 1]! - 1, (flags & words.plainKey) !== 0)
-    if (members.has(key)) fail(bytes, `the key ${JSON.stringify(key.slice(0, 64))} appears twice`, keyStart)
+    const keyEnd = found[at + 1]! - 1
+    const key = flags & words.plainKey ? nameAt(bytes, keyStart + 1, keyEnd) : spelled(bytes.toString('utf8', keyStart + 1, keyEnd))
+    const { size } = members
     members.set(key, { keyStart, valueStart: found[at + 2]!, valueEnd: found[at + 3]!, plain: (flags & words.plainValue) !== 0 })
+    if (members.size === size) fail(bytes, `the key ${JSON.stringify(key.slice(0, 64))} appears twice`, keyStart)
   }
+}
+
+function spelled(text: string): string {
+  return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text
 }
 
 function fail({ length }: Buffer, what: string, at: number): never {
