@@ -24,9 +24,16 @@ const modelList: Endpoint = {
 /** Every endpoint, for documentation and config checks. */
 export const endpoints: readonly Endpoint[] = [chat, modelList]
 
-const byPath = new Map<string, readonly Endpoint[]>([
-  ['/v1/chat/completions', [chat]],
-  ['/v1/models', [modelList]]
+/** What leads to the same place, and the methods that it has. */
+interface Place {
+  endpoints: readonly Endpoint[]
+  allow: readonly string[]
+}
+
+const models = place(modelList)
+const byPath = new Map<string, Place>([
+  ['/v1/chat/completions', place(chat)],
+  ['/v1/models', models]
 ])
 const modelDetail = '/v1/models/'
 
@@ -42,18 +49,23 @@ export interface Match {
  * never looks at the path again. The argument is percent-decoded after matching, so that an encoded slash stays inside it.
  */
 export function matchEndpoint(method: string, path: string): Match | undefined {
-  let candidates = byPath.get(path)
+  let found = byPath.get(path)
   let argument = ''
-  if (!candidates && path.startsWith(modelDetail) && path.length > modelDetail.length) {
+  if (!found && path.startsWith(modelDetail) && path.length > modelDetail.length) {
     try {
       argument = decodeURIComponent(path.slice(modelDetail.length))
     } catch {
       return undefined
     }
-    candidates = [modelList]
+    found = models
   }
-  if (!candidates) return undefined
-  return { endpoint: candidates.find((endpoint) => endpoint.method === method), allow: candidates.map((endpoint) => endpoint.method), argument }
+  if (!found) return undefined
+  const { endpoints, allow } = found
+  return { endpoint: endpoints.find((endpoint) => endpoint.method === method), allow, argument }
+}
+
+function place(...endpoints: readonly Endpoint[]): Place {
+  return { endpoints, allow: endpoints.map(({ method }) => method) }
 }
 
 /** Stands in for the endpoint of a request that has none, so that its refusal is recorded like any other. */

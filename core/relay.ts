@@ -87,8 +87,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
       this.#intake = new ErrorIntake(this, status, headers)
       return
     }
-    const type = String(headers['content-type'] ?? '').trim().toLowerCase()
-    const events = type === '' ? this.streaming : type.startsWith('text/event-stream')
+    const type = headers['content-type']
+    const events = type === undefined ? this.streaming : type !== 'application/json' && isEvents(String(type), this.streaming)
     this.#intake = events ? new EventIntake(this) : new BodyIntake(this)
     // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
     this.response = { attempt: this.attempt, status, headers: events === this.streaming ? headers : {}, streaming: this.streaming }
@@ -274,4 +274,10 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.open()
     this.#finish?.()
   }
+}
+
+/** Whether a media type is that of events. One that is empty says nothing. */
+function isEvents(type: string, asked: boolean): boolean {
+  const essence = type.trim().toLowerCase()
+  return essence === '' ? asked : essence.startsWith('text/event-stream')
 }

@@ -82,7 +82,14 @@ export function originForm(target: string, host: string | undefined): string {
   return path
 }
 
+/** The latest that was one: most requests are for the same. */
+let knownHost = ''
+
 /** One name or address that a request can be for. */
 export function isHost(host: string | string[] | undefined): host is string {
-  return typeof host === 'string' && hostPattern.test(host)
+  if (typeof host !== 'string') return false
+  if (host === knownHost) return host !== ''
+  if (!hostPattern.test(host)) return false
+  knownHost = host
+  return true
 }

@@ -179,7 +179,7 @@ function writeParts(socket: Socket, head: string, chunked: boolean, bytes: Buffe
   }
   if (copied) {
     bytes.copy(frame, at)
-    tail.copy(frame, at + length)
+    if (tail.length > 0) tail.copy(frame, at + length)
     return socket.write(frame)
   }
   socket.cork()

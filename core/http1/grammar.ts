@@ -15,6 +15,19 @@ export function trimmed(text: string, from: number, to: number): string {
   return text.slice(from, to)
 }
 
+/** A number of up to fifteen digits, and nothing beside them; undefined for anything else. */
+export function digits(text: string): number | undefined {
+  const { length } = text
+  if (length === 0 || length > 15) return undefined
+  let number = 0
+  for (let i = 0; i < length; i++) {
+    const digit = text.charCodeAt(i) - 48
+    if (digit < 0 || digit > 9) return undefined
+    number = number * 10 + digit
+  }
+  return number
+}
+
 function isBlank(code: number): boolean {
   return code === space || code === tab
 }

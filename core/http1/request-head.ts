@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http'
 import { invalid, isHost, maxHeaders, noTunnel, originForm, singularNames } from '../request-head.ts'
 import type { Headers, RequestHead } from '../request-head.ts'
-import { namePattern, trimmed } from './grammar.ts'
+import { digits, namePattern, trimmed } from './grammar.ts'
 import { Malformed } from './malformed.ts'
 
 /** A head that was accepted. */
@@ -76,7 +76,6 @@ class Fields {
 
 const methods = new Set(METHODS)
 const versionPattern = /^HTTP\/\d\.\d$/
-const lengthPattern = /^\d{1,15}$/
 /** Not with a tab behind it, which is allowed and not understood by everybody. */
 const chunkedPattern = /\r\ntransfer-encoding:[\t ]*chunked *\r\n/i
 const space = 0x20
@@ -88,11 +87,10 @@ const space = 0x20
 export function readHead(text: string): Http1Head {
   const end = text.indexOf('\r')
   const method = text.slice(0, text.indexOf(' '))
-  if (!methods.has(method)) throw new Malformed('the method is unknown')
+  if (method !== 'POST' && !methods.has(method)) throw new Malformed('the method is unknown')
   const target = text.slice(method.length + 1, end - 9)
-  const version = text.slice(end - 8, end)
-  if (text.charCodeAt(end - 9) !== space || !versionPattern.test(version)) throw new Malformed('the request line is invalid')
-  const httpVersion = versionOf(version)
+  if (text.charCodeAt(end - 9) !== space) throw new Malformed('the request line is invalid')
+  const httpVersion = text.startsWith('HTTP/1.1', end - 8) ? '1.1' : versionOf(text.slice(end - 8, end))
   if (method === 'CONNECT') throw noTunnel()
   const headers = readFields(text, end + 2)
   const { host, expect, upgrade, connection } = headers as Record<string, string | undefined>
@@ -113,6 +111,7 @@ export function readHead(text: string): Http1Head {
 }
 
 function versionOf(version: string): '1.1' | '1.0' {
+  if (!versionPattern.test(version)) throw new Malformed('the request line is invalid')
   const number = version.slice(5)
   if (number === '1.1' || number === '1.0') return number
   if (number.startsWith('1.')) throw new Malformed('the version is unknown')
@@ -166,8 +165,9 @@ function lengthOf(text: string, headers: Headers, old: boolean): number | undefi
     return undefined
   }
   if (length === undefined) return 0
-  if (!lengthPattern.test(length)) throw new Malformed('an invalid content-length')
-  return Number(length)
+  const bytes = digits(length)
+  if (bytes === undefined) throw new Malformed('an invalid content-length')
+  return bytes
 }
 
 /** Whether a list has a member, whatever the case of its letters. */

@@ -1,6 +1,6 @@
 // Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
-import { namePattern, trimmed } from '../http1/grammar.ts'
+import { digits, namePattern, trimmed } from '../http1/grammar.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */
@@ -24,7 +24,6 @@ export interface AnswerHead {
 
 /** Some leave the space before an empty reason phrase out. */
 const statusPattern = /^HTTP\/1\.[01] [1-9]\d\d[ \r]/
-const lengthPattern = /^\d{1,15}$/
 
 /** Holds nothing but what was sent, whatever its name; looked up faster than an `Object.create(null)`. */
 class Fields {
@@ -97,11 +96,12 @@ function framingOf(status: number, old: boolean, headers: UpstreamHeaders): { fr
     if (old) throw new BadResponse('transfer-encoding in HTTP/1.0')
     if (typeof coding !== 'string' || coding.toLowerCase() !== 'chunked') throw new BadResponse('a transfer-encoding other than chunked')
   }
-  if (length !== undefined && (typeof length !== 'string' || !lengthPattern.test(length))) throw new BadResponse('an invalid content-length')
+  const bytes = typeof length === 'string' ? digits(length) : undefined
+  if (length !== undefined && bytes === undefined) throw new BadResponse('an invalid content-length')
   if (status < 200 || status === 204 || status === 304) return { framing: 'none', length: 0 }
   if (coding !== undefined) return { framing: 'chunked', length: 0 }
-  if (length === undefined) return { framing: 'close', length: 0 }
-  return length === '0' ? { framing: 'none', length: 0 } : { framing: 'length', length: Number(length) }
+  if (bytes === undefined) return { framing: 'close', length: 0 }
+  return { framing: bytes === 0 ? 'none' : 'length', length: bytes }
 }
 
 function keepMsOf(old: boolean, headers: UpstreamHeaders): number {
