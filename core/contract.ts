@@ -70,7 +70,7 @@ export interface Exchange {
    * A header for the reply, whatever the reply turns out to be: success, error or stream.
    * @throws TypeError for a name or value that can not be sent, such as a line break
    */
-  setHeader(name: string, value: string): void
+  setHeader(name: string, value: string | number): void
   /**
    * Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait. `durable`
    * is called once: for a stream now, for another answer when it is there, after the releases if it is sent as a whole.

@@ -126,7 +126,7 @@ export class LiveExchange implements Exchange {
     this.#slots[slot.index] = value
   }
 
-  setHeader(name: string, value: string): void {
+  setHeader(name: string, value: string | number): void {
     this.replyHeaders.add(name, value)
   }
 

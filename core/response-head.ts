@@ -43,9 +43,11 @@ export class HeaderLines {
    * Adds a header, its name in the case it is sent in. Those of framing and the date are the server's own: they are left out.
    * @throws TypeError for a name or value that can not be sent
    */
-  add(name: string, value: string): this {
+  add(name: string, value: string | number): this {
     const written = knownNames.get(name) ?? isWritten(name)
-    if (notInValue.test(value)) throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
+    if (typeof value !== 'number' && notInValue.test(value)) {
+      throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
+    }
     if (written) this.#text += `${name}: ${value}\r\n`
     return this
   }

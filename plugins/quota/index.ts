@@ -55,7 +55,7 @@ export default definePlugin({
         const bound = clamp_output ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term) : whole
         if (bound !== whole) {
           exchange.set(clamped, bound.output)
-          exchange.setHeader('X-Sluice-Max-Output', String(bound.output))
+          exchange.setHeader('X-Sluice-Max-Output', bound.output)
         }
         const { endpoint } = exchange.request
         const reservation = services.ledger.reserve({

@@ -36,9 +36,9 @@ export default definePlugin({
   awaits: [usage],
   setup({ reset, expected_output }, { services }) {
     const show = (exchange: Exchange, { limit, remaining }: LimitState, resetMs: number): void => {
-      exchange.setHeader('X-RateLimit-Limit', String(Math.max(1, Math.floor(limit))))
-      exchange.setHeader('X-RateLimit-Remaining', String(remaining))
-      exchange.setHeader('X-RateLimit-Reset', String(Math.ceil((reset === 'epoch' ? Date.now() + resetMs : resetMs) / 1000)))
+      exchange.setHeader('X-RateLimit-Limit', Math.max(1, Math.floor(limit)))
+      exchange.setHeader('X-RateLimit-Remaining', remaining)
+      exchange.setHeader('X-RateLimit-Reset', Math.ceil((reset === 'epoch' ? Date.now() + resetMs : resetMs) / 1000))
     }
 
     const apply = (exchange: Exchange, decision: Decision): void => {
