@@ -1,11 +1,11 @@
 // The state of one exchange: what plugins see of it, and what only the engine may touch.
-import { randomUUIDv7 } from 'node:crypto'
 import { Attempt } from './attempt.ts'
 import type { RequestBody } from './body.ts'
 import type { Channel } from './catalogue.ts'
 import type { Client } from './client.ts'
 import type { Awaitable, ClientRequest, Exchange, Outcome } from './contract.ts'
 import { GatewayError } from './errors.ts'
+import { exchangeId } from './exchange-id.ts'
 import type { Logger } from './log.ts'
 import { protocols } from './protocols/index.ts'
 import type { Relay } from './relay.ts'
@@ -19,8 +19,8 @@ type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
 
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
 export class LiveExchange implements Exchange {
-  readonly id = randomUUIDv7()
   readonly receivedAt = Date.now()
+  readonly id = exchangeId(this.receivedAt)
   readonly startedAt = performance.now()
   readonly request: ClientRequest
   readonly client: Client
