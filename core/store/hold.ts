@@ -13,6 +13,8 @@ export class Hold implements Reservation {
   readonly purse: Purse
   readonly #book: Book
   readonly #request: ReserveRequest
+  /** When it began, or somewhat sooner. */
+  readonly #since: number
   #channel: string | null = null
   #delivered = 0
   /** The batch it waits in, until that leaves. */
@@ -28,6 +30,7 @@ export class Hold implements Reservation {
   constructor(request: ReserveRequest, purse: Purse, draft: Draft, book: Book) {
     this.#request = request
     this.purse = purse
+    this.#since = draft.since
     this.#draft = draft
     this.#book = book
   }
@@ -94,6 +97,13 @@ export class Hold implements Reservation {
 
   #over(): Error {
     return new Error(`${this.requestId} was ${this.#settlement ? 'settled' : 'voided'} already: a reservation ends once`)
+  }
+
+  /** Goes over to another batch, and says so, unless it ended, is waited for, or began before `young`. */
+  moveTo(next: Draft, young: number): boolean {
+    if (this.#ended || this.#durable || this.#since < young) return false
+    this.#draft = next
+    return true
   }
 
   /** Its row, in a free slot, unless it ended before there was one. Runs after every {@link Hold.writeEnd} of the batch. */

@@ -241,7 +241,7 @@ export class Writer {
 
   /** Several who ask in one turn are a sign that there is more to read: the next turn follows at once, and may bring others. */
   readonly #look = (): void => {
-    if (this.#asked < 2 || this.#turns === 0) return this.#cut()
+    if (this.#asked < 2 || this.#turns === 0) return this.#cut(true)
     this.#asked = 0
     this.#turns--
     setImmediate(this.#look)
@@ -250,10 +250,11 @@ export class Writer {
   /** Nobody came for whom the draft would have left. */
   readonly #lapse = (): void => {
     this.#soon = undefined
-    if (!this.#awake) this.#cut()
+    if (!this.#awake) this.#cut(false)
   }
 
-  readonly #cut = (): void => {
+  /** `lazily`: without the holds that may still wait for others. */
+  #cut(lazily: boolean): void {
     clearTimeout(this.#soon)
     this.#soon = undefined
     this.#awake = this.#awaited = false
@@ -263,7 +264,7 @@ export class Writer {
     if (this.#closed) return draft.disappoint(unavailable('the store is closed'))
     this.#draft = new Draft()
     this.#written = Math.max(this.#written, this.#now())
-    const batch = draft.seal(++this.#number, this.#written, this.#slots)
+    const batch = draft.seal(++this.#number, this.#written, this.#slots, lazily && !this.#due ? this.#draft : undefined, performance.now() - company)
     const turns = this.#due
     if (turns) this.#balance(batch)
     this.#flight = { draft, number: batch.number, frame: this.#encoder.encode(batch, this.#boot), turns, began: performance.now() }

@@ -302,6 +302,29 @@ t.test('turns of the loop that each bring several ends share a commit, and none 
   await check()
 })
 
+t.test('a hold that nobody waits for is not written with what leaves at once, and is soon when it lasts', async (t) => {
+  const { store, file, check } = await open(t)
+  const scopes = [scope('key', 'laptop')]
+  // A machine that stands still for some milliseconds in between makes it an old one.
+  let left = false
+  for (let tries = 0; !left && tries < 100; tries++) {
+    const short = reserve(store.ledger, scopes, 9n)
+    await settle(store, reserve(store.ledger, scopes, 9n), 4)
+    left = store.health().lastBatch === 3
+    await settle(store, short, 4)
+  }
+  t.ok(left, 'it ended before it had a row')
+  const long = reserve(store.ledger, scopes, 9n)
+  await settle(store, reserve(store.ledger, scopes, 9n), 4)
+  const asked = reserve(store.ledger, scopes, 9n)
+  await asked.durable
+  while (store.health().queued > 0) await new Promise((resolve) => setImmediate(resolve))
+  await store.flush()
+  t.match(query(file, 'SELECT count(*) AS n FROM reservation'), [{ n: 2n }])
+  await Promise.all([settle(store, long, 4), settle(store, asked, 4)])
+  await check()
+})
+
 t.test('how far a stream has come is written without being asked for', async (t) => {
   const { store, file, check } = await open(t)
   const reservation = reserve(store.ledger, [scope('key', 'laptop')], 90n)
