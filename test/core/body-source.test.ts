@@ -87,18 +87,14 @@ t.test('where a body wants to be put it is, whole and in order, with something b
   const text = Array.from({ length: 200_000 }, (_, i) => String(i)).join()
   for (const tls of [undefined, makeCertificate(t)]) {
     let inPlace = 0
-    let freed = 0
     const { url } = await runServer(t, ({ client, headers, body }) => {
       const whole = Buffer.alloc(Number(headers['content-length']))
       let length = 0
-      let last: Buffer = Buffer.alloc(0)
       body.receive({
         get room() {
           return whole.length - length > 1000 ? whole.subarray(length) : undefined
         },
         data(chunk) {
-          if (last.length === 0) freed++
-          last = chunk
           if (chunk.buffer !== whole.buffer) chunk.copy(whole, length)
           else {
             t.equal(chunk.byteOffset, whole.byteOffset + length)
@@ -114,8 +110,7 @@ t.test('where a body wants to be put it is, whole and in order, with something b
     client.send({ path: '/1', body: 'first' }).send({ path: '/2', body: text }).send({ path: '/3', body: text }).send({ path: '/4', body: 'last' })
     t.same([(await client.reply(0)).text, (await client.reply(3)).text], ['first', 'last'])
     for (const n of [1, 2]) t.ok((await client.reply(n)).text === text)
-    if (tls) t.ok(freed > 4, 'memory that was read to is given back')
-    else t.ok(inPlace > text.length, `${inPlace} of ${2 * text.length} bytes were put in place`)
+    if (!tls) t.ok(inPlace > text.length, `${inPlace} of ${2 * text.length} bytes were put in place`)
   }
 })
 
