@@ -140,7 +140,7 @@ export class LiveExchange implements Exchange {
 
   /** What the first byte waits for, now that it is due. Whoever asks looks at every one of them. */
   get holds(): readonly Promise<void>[] {
-    if (this.#lateHolds.length > 0) for (const late of this.#lateHolds.splice(0)) this.#holds.push(begun(late))
+    for (let late = this.#lateHolds.shift(); late; late = this.#lateHolds.shift()) this.#holds.push(begun(late))
     return this.#holds
   }
 

@@ -13,7 +13,7 @@ export function refuse(client: Client, error: GatewayError): void {
 /** A refusal as bytes for a connection that has no client, because its request could not be read or wanted an upgrade. */
 export function rawRefusal(error: GatewayError): Buffer {
   const body = bodyOf(error)
-  const head = renderHead(error.status, headersOf(error), `Connection: close\r\nContent-Length: ${body.length}\r\n`)
+  const head = renderHead(error.status, headersOf(error), body.length, 'Connection: close\r\n')
   return Buffer.concat([Buffer.from(head, 'latin1'), body])
 }
 

@@ -10,8 +10,8 @@ const own = new Set([
   'connection', 'content-length', 'date', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
 ])
 
-/** Header names seen before, with whether they are written as given. Code gives most of them; bounded, as plugins may make some up. */
-const knownNames = new Map<string, boolean>()
+/** Header names seen before, with how their lines begin; nothing for the server's own. Code gives most of them; bounded, as plugins may make some up. */
+const beginnings = new Map<string, string>()
 const mostNames = 500
 
 /** Headers of an answer as the lines that are sent: each is checked once, when it is added. */
@@ -44,11 +44,12 @@ export class HeaderLines {
    * @throws TypeError for a name or value that can not be sent
    */
   add(name: string, value: string | number): this {
-    const written = knownNames.get(name) ?? isWritten(name)
+    const beginning = beginnings.get(name) ?? beginningOf(name)
     if (typeof value !== 'number' && notInValue.test(value)) {
       throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
     }
-    if (written) this.#text += `${name}: ${value}\r\n`
+    // The parts in the order that leaves the fewest to be gathered at the write.
+    if (beginning !== '') this.#text += beginning + (value + '\r\n')
     return this
   }
 
@@ -66,25 +67,37 @@ export class HeaderLines {
   }
 }
 
-/** Checks a name that was not seen before; false when headers of this name are the server's own. */
-function isWritten(name: string): boolean {
+/** Checks a name that was not seen before. */
+function beginningOf(name: string): string {
   if (!namePattern.test(name)) throw new TypeError(`${JSON.stringify(name.slice(0, 100))} is not the name of a header`)
-  const written = !own.has(name.toLowerCase())
-  if (knownNames.size < mostNames) knownNames.set(name, written)
-  return written
+  const beginning = own.has(name.toLowerCase()) ? '' : `${name}: `
+  if (beginnings.size < mostNames) beginnings.set(name, beginning)
+  return beginning
 }
 
 /** By status. */
 const statusLines: string[] = []
 let dateLine = ''
+/** The end of the head rendered last, with what it was made of: those of one second mostly end alike. */
+let lastDate = ''
+let lastFraming = ''
+let lastEnd = ''
 
 /**
  * The head of an HTTP/1.1 response up to and with its empty line, one byte a character. `framing` holds the headers that
- * belong to the connection, as whole lines.
+ * belong to the connection, as whole lines. `length`: of the body, undefined when it is not told.
  * @throws RangeError for a status that is none
  */
-export function renderHead(status: number, headers: HeaderLines, framing: string): string {
-  return `${statusLines[status] ?? statusLine(status)}${headers.text}${dateLine || dated()}${framing}\r\n`
+export function renderHead(status: number, headers: HeaderLines, length: number | undefined, framing: string): string {
+  const date = dateLine || dated()
+  if (date !== lastDate || framing !== lastFraming) {
+    lastDate = date
+    lastFraming = framing
+    // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
+    lastEnd = [date, framing, '\r\n'].join('')
+  }
+  const start = (statusLines[status] ?? statusLine(status)) + headers.text
+  return length === undefined ? start + lastEnd : start + 'Content-Length: ' + (length + '\r\n') + lastEnd
 }
 
 function statusLine(status: number): string {

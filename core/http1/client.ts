@@ -130,10 +130,8 @@ export class Http1Client implements Client {
     const chunked = length === undefined && !bodiless && !old
     // To HTTP/1.0, the end of a body of unknown length is that of the connection.
     const kept = persistent && !front.draining && this.#keepable() && (length !== undefined || !old)
-    let framing = length === undefined ? '' : `Content-Length: ${length}\r\n`
-    if (chunked) framing = 'Transfer-Encoding: chunked\r\n'
-    framing += kept ? `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(front.keepAlive / 1000)}\r\n` : 'Connection: close\r\n'
-    const head = renderHead(status, headers, framing)
+    const persistence = kept ? keptLines(front.keepAlive) : 'Connection: close\r\n'
+    const head = renderHead(status, headers, length, chunked ? `Transfer-Encoding: chunked\r\n${persistence}` : persistence)
     this.headSent = true
     this.#bodiless = bodiless
     this.#chunked = chunked
@@ -151,6 +149,14 @@ export class Http1Client implements Client {
     this.#over = true
     this.#connection.front.ended()
   }
+}
+
+/** The lines of a connection that is kept, and for how many milliseconds. */
+let kept = { keepAlive: NaN, lines: '' }
+
+function keptLines(keepAlive: number): string {
+  if (kept.keepAlive !== keepAlive) kept = { keepAlive, lines: `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1000)}\r\n` }
+  return kept.lines
 }
 
 function sendHead(client: Http1Client): void {

@@ -154,7 +154,7 @@ export class Http1Connection implements Watched, Taker {
     const { length } = bytes
     this.#reading = true
     let at = this.#body ? this.#readBody(this.#body, bytes, 0) : 0
-    if (this.#ready && this.#body === undefined && at < length) {
+    if (this.#ready() && this.#body === undefined && at < length) {
       const { begun } = parser
       at = parser.readHead(bytes, at)
       if (parser.head) {
@@ -204,7 +204,7 @@ export class Http1Connection implements Watched, Taker {
   }
 
   /** Something can be done with what comes next. */
-  get #ready(): boolean {
+  #ready(): boolean {
     if (this.#body) return this.#body.flowing
     // Whoever does not read his answers gets no more of them.
     return this.client === undefined && !this.closing && !this.socket.writableNeedDrain
@@ -218,7 +218,7 @@ export class Http1Connection implements Watched, Taker {
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#reading || this.#backlog.length === 0 || !this.#ready) return
+    if (this.#scheduled || this.#reading || this.#backlog.length === 0 || !this.#ready()) return
     this.#scheduled = true
     setImmediate(readOn, this)
   }
@@ -226,7 +226,7 @@ export class Http1Connection implements Watched, Taker {
   /** Takes up what waited. */
   readOn(): void {
     this.#scheduled = false
-    if (this.socket.destroyed || this.#backlog.length === 0 || !this.#ready) return
+    if (this.socket.destroyed || this.#backlog.length === 0 || !this.#ready()) return
     const bytes = this.#backlog.take()
     if (this.#paused) {
       this.#paused = false

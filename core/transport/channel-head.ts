@@ -16,8 +16,8 @@ export class ChannelHead {
   readonly #path: string
   readonly #query: string
   readonly #fields: string
-  /** Of the request that was sent last, all but the length: the next one is mostly like it. */
-  #last: { method: string; path: string; headers: readonly string[]; start: string } | undefined
+  /** Of the request that was sent last, all but the length, and the same until its digits: the next one is mostly like it. */
+  #last: { method: string; path: string; headers: readonly string[]; start: string; sized: string } | undefined
 
   /** @throws GatewayError when a header of the channel can not be sent */
   constructor({ baseUrl, credential, headers }: Channel) {
@@ -40,9 +40,10 @@ export class ChannelHead {
       const target = this.#path + path + this.#query
       if (!targetPattern.test(target)) throw unsendable('the path')
       // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
-      last = this.#last = { method, path, headers, start: [method, ' ', target, this.#fields, fields(headers)].join('') }
+      const parts = [method, ' ', target, this.#fields, fields(headers)]
+      last = this.#last = { method, path, headers, start: parts.join(''), sized: [...parts, 'content-length: '].join('') }
     }
-    return method === 'POST' || body.length > 0 ? `${last.start}content-length: ${lengthOf(body)}\r\n\r\n` : `${last.start}\r\n`
+    return method === 'POST' || body.length > 0 ? last.sized + (lengthOf(body) + '\r\n\r\n') : `${last.start}\r\n`
   }
 }
 
