@@ -17,6 +17,8 @@ export function openKeyring(config: Config, store: KeyStore): Keyring {
   if (problems.length > 0) return { problems }
   const callers = new Callers(config)
   const declared = new Map(config.keys.map((key) => [key.sha256.toString('latin1'), key]))
+  /** By the very object that a key was found by before: who presents keys remembers their digests. */
+  const found = new WeakMap<Buffer, Caller>()
   const { channels, models, tenants } = config
   return {
     catalogue: {
@@ -24,9 +26,15 @@ export function openKeyring(config: Config, store: KeyStore): Keyring {
       models,
       tenants,
       findKey(sha256) {
-        const key = declared.get(sha256.toString('latin1')) ?? live(store.find(sha256))
+        const before = found.get(sha256)
+        if (before) return before
         // The lookup's time depends on digests, which tell nothing of a secret; the decision itself takes constant time.
-        return key && key.sha256.length === sha256.length && timingSafeEqual(key.sha256, sha256) ? callers.of(key) : undefined
+        const text = sha256.toString('latin1')
+        const key = declared.get(text) ?? live(store.find(sha256))
+        const caller = key && key.sha256.length === sha256.length && timingSafeEqual(key.sha256, sha256) ? callers.of(key) : undefined
+        // A key of the store may be revoked.
+        if (caller && declared.has(text)) found.set(sha256, caller)
+        return caller
       }
     }
   }

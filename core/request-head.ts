@@ -67,12 +67,16 @@ function showRepeated(raw: readonly string[], headers: Headers): void {
   }
 }
 
+/** The latest that was a path: most requests are for the same, and what is looked up by it is found sooner when it is one string. */
+let knownTarget = ''
+
 /**
  * The path and query of a target on this host.
  * @throws GatewayError `invalid_request`
  */
 export function originForm(target: string, host: string | undefined): string {
-  if (targetPattern.test(target)) return target
+  if (target === knownTarget) return knownTarget
+  if (targetPattern.test(target)) return (knownTarget = target)
   // Absolute-form, which a server must accept (RFC 9112 §3.2.2), as long as it names the same place twice.
   const [, authority, rest] = /^https?:\/\/([^/?]*)(.*)$/i.exec(target) ?? []
   const path = rest?.startsWith('/') ? rest : `/${rest}`

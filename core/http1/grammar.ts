@@ -15,6 +15,36 @@ export function trimmed(text: string, from: number, to: number): string {
   return text.slice(from, to)
 }
 
+/** A name of a header as it is written, with what is known of it. */
+export interface KnownName {
+  readonly written: string
+}
+
+/**
+ * Names as they are written by most, found in a text without being cut out of it: the one that was found last among those
+ * of its length and first letter is looked for first.
+ */
+export class KnownNames<N extends KnownName> {
+  readonly #names: ReadonlyMap<string, N>
+  readonly #latest: (N | undefined)[] = Array(32 * 32).fill(undefined)
+
+  constructor(names: Iterable<N>) {
+    this.#names = new Map(Array.from(names, (name) => [name.written, name]))
+  }
+
+  /** The name that stands in the text from one place to another; undefined when it is none of them. */
+  find(text: string, from: number, to: number): N | undefined {
+    const length = to - from
+    if (length > 31) return undefined
+    const place = (length << 5) | (text.charCodeAt(from) & 31)
+    const latest = this.#latest[place]
+    if (latest !== undefined && text.startsWith(latest.written, from)) return latest
+    const name = this.#names.get(text.slice(from, to))
+    if (name !== undefined) this.#latest[place] = name
+    return name
+  }
+}
+
 /** A number of up to fifteen digits, and nothing beside them; undefined for anything else. */
 export function digits(text: string): number | undefined {
   const { length } = text

@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http'
 import { invalid, isHost, maxHeaders, noTunnel, originForm, singularNames } from '../request-head.ts'
 import type { Headers, RequestHead } from '../request-head.ts'
-import { digits, namePattern, trimmed } from './grammar.ts'
+import { digits, KnownNames, namePattern, trimmed } from './grammar.ts'
 import { Malformed } from './malformed.ts'
 
 /** A head that was accepted. */
@@ -28,6 +28,7 @@ const refused = 4
 
 /** A name of a field, and what becomes of a second one. */
 interface Name {
+  readonly written: string
   readonly lower: string
   readonly again: number
 }
@@ -44,13 +45,11 @@ const common = ['accept', 'accept-encoding', 'accept-language', 'connection', 'e
   'via', 'x-forwarded-for', 'x-request-id', 'x-stainless-arch', 'x-stainless-lang', 'x-stainless-os',
   'x-stainless-package-version', 'x-stainless-retry-count', 'x-stainless-runtime', 'x-stainless-runtime-version', 'x-stainless-timeout']
 
-/** Names as they are written by most, in small letters and with capitals: found without being checked or changed. */
-const knownNames = new Map<string, Name>()
-for (const lower of [...again.keys(), ...common]) {
-  const name = { lower, again: again.get(lower) ?? joined }
-  knownNames.set(lower, name)
-  knownNames.set(lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase()), name)
-}
+/** In small letters and with capitals: neither checked nor changed. */
+const knownNames = new KnownNames([...again.keys(), ...common].flatMap((lower) => {
+  const capital = lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase())
+  return [lower, capital].map((written): Name => ({ written, lower, again: again.get(lower) ?? joined }))
+}))
 
 /** What most requests have, so that their headers are of one shape: the engine reads a new one several times slower. */
 class Fields {
@@ -127,7 +126,7 @@ function readFields(text: string, from: number): Headers {
     const end = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
     if (colon === -1 || colon > end) throw new Malformed('a header line has no colon')
-    const name = nameOf(text.slice(at, colon))
+    const name = knownNames.find(text, at, colon) ?? nameOf(text.slice(at, colon))
     const value = trimmed(text, colon + 1, end)
     const before = headers[name.lower]
     if (before !== undefined) headers[name.lower] = repeated(name, before, value)
@@ -138,12 +137,10 @@ function readFields(text: string, from: number): Headers {
 }
 
 function nameOf(written: string): Name {
-  const known = knownNames.get(written)
-  if (known) return known
   // Also what begins with a space, which used to continue the line before.
   if (!namePattern.test(written)) throw new Malformed('a header name is invalid')
   const lower = written.toLowerCase()
-  return { lower, again: again.get(lower) ?? joined }
+  return { written, lower, again: again.get(lower) ?? joined }
 }
 
 function repeated(name: Name, before: string | string[], value: string): string | string[] {

@@ -1,6 +1,6 @@
 // Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
-import { digits, namePattern, trimmed } from '../http1/grammar.ts'
+import { digits, KnownNames, namePattern, trimmed } from '../http1/grammar.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */
@@ -33,14 +33,13 @@ class Fields {
   }
 }
 
-/** Names as most servers write them, in small letters and with capitals: found without being checked or changed. */
-const knownNames = new Map<string, string>()
 const common = ['cache-control', 'connection', 'content-encoding', 'content-length', 'content-type', 'date', 'keep-alive', 'retry-after', 'server',
   'set-cookie', 'transfer-encoding', 'vary', 'x-request-id']
-for (const lower of common) {
-  knownNames.set(lower, lower)
-  knownNames.set(lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase()), lower)
-}
+/** In small letters and with capitals: neither checked nor changed. */
+const knownNames = new KnownNames(common.flatMap((lower) => {
+  const capital = lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase())
+  return [lower, capital].map((written) => ({ written, lower }))
+}))
 
 /**
  * Reads status line and fields of `text`: latin1, all lines ended by CRLF, the last one empty, no control characters
@@ -68,7 +67,7 @@ function readFields(text: string, from: number): UpstreamHeaders {
     const end = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
     if (colon === -1 || colon > end) throw new BadResponse('a header line has no colon')
-    const name = nameOf(text.slice(at, colon))
+    const name = knownNames.find(text, at, colon)?.lower ?? nameOf(text.slice(at, colon))
     const value = trimmed(text, colon + 1, end)
     const before = headers[name]
     if (before === undefined) headers[name] = value
@@ -80,8 +79,6 @@ function readFields(text: string, from: number): UpstreamHeaders {
 }
 
 function nameOf(written: string): string {
-  const known = knownNames.get(written)
-  if (known !== undefined) return known
   // Also what begins with a space, which used to continue the line before.
   if (!namePattern.test(written)) throw new BadResponse('a header name is invalid')
   return written.toLowerCase()
