@@ -7,7 +7,8 @@ let used = random.length
 
 /** The latest id. One that is read out of here is a single string in memory; put together of parts it is gathered at every use. */
 const text = Buffer.from('00000000-0000-7000-8000-000000000000')
-/** Where random digits stand. */
+/** Where the digits of the time stand, the last one first, and where random ones do. */
+const timePlaces = [12, 11, 10, 9, 7, 6, 5, 4, 3, 2, 1, 0]
 const places = [15, 16, 17, 20, 21, 22, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35]
 const variant = 19
 const digits = Buffer.from('0123456789abcdef')
@@ -30,8 +31,11 @@ export function exchangeId(time: number): string {
 }
 
 function stamp(time: number): void {
-  const written = time.toString(16).padStart(12, '0')
-  text.write(written.slice(0, 8), 0, 'latin1')
-  text.write(written.slice(8), 9, 'latin1')
+  const high = Math.floor(time / 2 ** 24)
+  const low = time - high * 2 ** 24
+  for (let i = 0; i < 6; i++) {
+    text[timePlaces[i]!] = digits[(low >>> (4 * i)) & 15]!
+    text[timePlaces[i + 6]!] = digits[(high >>> (4 * i)) & 15]!
+  }
   stamped = time
 }
