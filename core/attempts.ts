@@ -38,7 +38,8 @@ export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts:
     }
     const attempt = exchange.attempt(channel)
     try {
-      for (const { plugin, call } of chain.onAttempt) {
+      for (let i = 0; i < chain.onAttempt.length; i++) {
+        const { plugin, call } = chain.onAttempt[i]!
         try {
           const done = call(exchange, attempt)
           if (done instanceof Promise) await done

@@ -252,7 +252,8 @@ function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise
       exchange.log.error('a release failed', { error: reasons(error) })
     }
   }
-  for (const { plugin, call } of chain.onSettled) {
+  for (let i = 0; i < chain.onSettled.length; i++) {
+    const { plugin, call } = chain.onSettled[i]!
     try {
       call(exchange, outcome)
     } catch (error) {

@@ -1,7 +1,6 @@
 // The exchange's numbers, as Prometheus sees them.
 import type { Catalogue } from '../../core/catalogue.ts'
 import type { CounterSeries, HistogramSeries, PluginMetrics } from '../../core/metrics.ts'
-import { pricedClasses } from '../../core/contract.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
 import type { PricedClass } from '../../core/usage.ts'
 
@@ -56,9 +55,10 @@ export function meter(metrics: PluginMetrics, catalogue: Catalogue): (record: Re
     if (record.first_byte_ms !== null) (series.firstByte ??= firstByte.of({ endpoint, model })).observe(record.first_byte_ms / 1000)
     if (nano > 0n) (series.cost ??= cost.of({ model })).add(Number(nano) / 1e9)
     if (!usage) return
-    for (const name of pricedClasses) {
-      const units = usage[name]
-      if (units) (series.tokens[name] ??= tokens.of({ model, class: name })).add(units)
+    for (const name in usage) {
+      const units = usage[name as PricedClass]
+      // How much of the output was reasoning is no class of its own.
+      if (units && name !== 'reasoning') (series.tokens[name as PricedClass] ??= tokens.of({ model, class: name })).add(units)
     }
   }
 }
