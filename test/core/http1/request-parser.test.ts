@@ -62,6 +62,14 @@ t.test('names of properties are names of headers', (t) => {
   t.end()
 })
 
+t.test('names of one length and first letter are told apart, however they take turns', (t) => {
+  for (const name of ['accept', 'Accept', 'accepT', 'answer', 'ACCEPT', 'accept', 'answer', 'Accept']) {
+    const { headers } = parsed(`GET / HTTP/1.1\r\nHost: x\r\n${name}: y\r\n\r\n`).requests[0]!
+    t.same(Object.entries(headers).filter(([, value]) => value !== undefined), [['host', 'x'], [name.toLowerCase(), 'y']], name)
+  }
+  t.end()
+})
+
 /** Known ways to make two readers see different requests. llhttp refuses all of them too. */
 const refused: Record<string, string> = {
   'a coding among the trailers': `${chunkedHead}5\r\nhello\r\n0\r\nA: b\r\ntransfer-encoding: chunked\r\n\r\n`,
