@@ -1,26 +1,23 @@
-// The memory of request bodies: how much of it is taken, and buffers that are used again.
+// The memory of request bodies: how much of it is taken, and where large ones lie.
+import { Arena } from './arena.ts'
+import { scannable } from './json/scan.ts'
 
-/** Smaller buffers are left to the garbage collector, and larger ones are too rare. */
+/** Smaller bodies are left to the garbage collector, and larger ones are too rare. */
 const smallest = 64 * 1024
 const largest = 8 * 1024 * 1024
 /** Memory of smaller chunks is left to the garbage collector, which is cheaper for it. */
 export const freedBytes = 8 * 1024
-/** What may wait for use, in all; never more than bodies may take. */
-const keptBytes = 64 * 1024 * 1024
+
+/** Where large bodies lie, and are looked into without being copied. What finds no room is left to the garbage collector. */
+const arena = new Arena(scannable)
 
 /**
  * Bytes of request bodies that may be held at one time, by all exchanges together. V8 collects the whole heap when some
- * sixty MiB of buffers were made, dead or alive, so the buffers of large bodies are lent out and come back.
+ * sixty MiB of buffers were made, dead or alive, so the memory of large bodies is lent out and comes back.
  */
 export class BodyMemory {
   readonly limit: number
   used = 0
-  /** Bytes in buffers that wait for the next body. */
-  kept = 0
-  /** What is out at present. Only that may come back: the memory of other buffers is shared. */
-  readonly #lent = new WeakSet<ArrayBuffer>()
-  /** By their size. */
-  readonly #waiting = new Map<number, ArrayBuffer[]>()
 
   constructor(limit: number) {
     this.limit = limit
@@ -39,32 +36,20 @@ export class BodyMemory {
 
   /** A buffer of that length; what stands in it is somebody else's and has to be overwritten. */
   lend(bytes: number): Buffer {
-    const size = sizeOf(bytes)
-    if (size === undefined) return Buffer.allocUnsafe(bytes)
-    const waiting = this.#waiting.get(size)?.pop()
-    if (waiting) this.kept -= size
-    const memory = waiting ?? new ArrayBuffer(size)
-    this.#lent.add(memory)
-    return Buffer.from(memory, 0, bytes)
+    return (bytes >= smallest && bytes <= largest && arena.take(bytes)) || Buffer.allocUnsafe(bytes)
   }
 
   /** Takes back a body whose bytes were taken, lent or not. Nobody may look at it any more. */
-  reclaim({ buffer, length }: Buffer): void {
-    this.give(length)
-    const size = buffer.byteLength
-    if (size < smallest || !(buffer instanceof ArrayBuffer) || !this.#lent.delete(buffer) || this.kept + size > Math.min(keptBytes, this.limit)) return
-    let waiting = this.#waiting.get(size)
-    if (!waiting) this.#waiting.set(size, (waiting = []))
-    waiting.push(buffer)
-    this.kept += size
+  reclaim(body: Buffer): void {
+    this.give(body.length)
+    arena.free(body)
   }
-}
 
-/** A size with few others beside it that holds so many bytes and at most a quarter more; undefined for what is not used again. */
-function sizeOf(bytes: number): number | undefined {
-  if (bytes < smallest || bytes > largest) return undefined
-  const step = 2 ** (Math.floor(Math.log2(bytes)) - 2)
-  return Math.ceil(bytes / step) * step
+  /** Takes back what was lent for a body that did not come. `room`: a view of it that a read may still be on its way into. */
+  abandon(lent: Buffer, room: Buffer | undefined): void {
+    if (room) arena.freeAfter(lent, room)
+    else arena.free(lent)
+  }
 }
 
 /**

@@ -47,6 +47,8 @@ class BodyReader<T> implements Watched, BodySink {
   #gathered: Buffer | undefined
   /** Where a body of declared length is put together. */
   #bytes: Buffer | undefined
+  /** The part of it that the next bytes may be put into. */
+  #room: Buffer | undefined
   #length = 0
   #held = 0
   /** One of them, once it is over. */
@@ -96,7 +98,8 @@ class BodyReader<T> implements Watched, BodySink {
 
   get room(): Buffer | undefined {
     const bytes = this.#bytes
-    return bytes && bytes.length - this.#length >= roomyBytes ? bytes.subarray(this.#length) : undefined
+    this.#room = bytes && bytes.length - this.#length >= roomyBytes ? bytes.subarray(this.#length) : undefined
+    return this.#room
   }
 
   /** In memory of about its length: bytes may come one by one. */
@@ -156,8 +159,8 @@ class BodyReader<T> implements Watched, BodySink {
 
   #refuse(error: GatewayError): void {
     this.#bounds.watchdog.delete(this)
-    // Counted as free, and never lent again: a read may still be on its way into it.
     this.#bounds.memory.give(this.#held)
+    if (this.#bytes) this.#bounds.memory.abandon(this.#bytes, this.#room)
     this.#source.abandon()
     this.#fail(error)
   }

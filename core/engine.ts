@@ -114,7 +114,7 @@ export class Engine {
       exchange.client.onGone = null
       this.#running.delete(exchange)
       if (this.#running.size === 0) this.#onIdle?.()
-      this.#release(exchange, ending)
+      if (exchange.held) this.#parts.memory.reclaim(exchange.held)
       generation.leave()
     }
   }
@@ -163,13 +163,6 @@ export class Engine {
       relay.commit()
     }
     return relay.over ? undefined : relay.finished
-  }
-
-  /** Gives back the memory of the request body. A plugin's reply may be made of it, and still be on its way to a slow client. */
-  #release({ held }: LiveExchange, ending: Ending): void {
-    if (!held) return
-    if (ending instanceof Relay || ending instanceof GatewayError) this.#parts.memory.reclaim(held)
-    else this.#parts.memory.give(held.length)
   }
 
   #leave(exchange: LiveExchange): void {

@@ -8,7 +8,9 @@ import type { ShownError } from './protocols/index.ts'
 /** A reply made by the gateway. */
 export function sendReply(exchange: LiveExchange, { status, headers = [], body }: Reply): void {
   const text = typeof body === 'string' || Buffer.isBuffer(body)
-  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(text ? (body as string) : JSON.stringify(body))
+  // A plugin may have made it of the request body, whose memory is used again while this is on its way to a slow client.
+  const lasting = Buffer.isBuffer(body) && body.buffer !== exchange.held?.buffer
+  const bytes = lasting ? body : Buffer.from(text ? body : JSON.stringify(body))
   const lines = exchange.replyHeaders.copy()
   if (!text) lines.add('content-type', 'application/json')
   for (const [name, value] of headers) lines.add(name, value)

@@ -34,6 +34,9 @@ export const maxDepth = 512
 const table = 1024
 const input = 16 * 1024
 const stretch = 64 * 1024
+/** Where what its users have of it begins; a page behind that is nobody's. */
+const spare = 128 * 1024
+const page = 64 * 1024
 const words = { member: 5, plainKey: 1, plainValue: 2 }
 const status = { done: 0, more: 1, full: 2 }
 
@@ -56,7 +59,7 @@ const reasons = [
 
 interface Scanner {
   memory: { buffer: ArrayBuffer }
-  begin(length: number, last: number): number
+  begin(address: number, length: number, last: number): number
   proceed(length: number, last: number): number
   resume(last: number): number
 }
@@ -73,13 +76,17 @@ const memory = new Uint8Array(scanner.memory.buffer)
 const results = new Int32Array(scanner.memory.buffer, 0, 5)
 const found = new Int32Array(scanner.memory.buffer, table)
 
+/** Memory for whoever wants it: what lies here is scanned where it is. Nothing is written to it. */
+export const scannable = Buffer.from(scanner.memory.buffer, spare, memory.length - spare - page)
+
 /** @throws LensError when the bytes are not exactly one JSON object with every key once, white space around it allowed */
 export function scan(bytes: Buffer): Scan {
   const { length } = bytes
   const members = new Map<string, Member>()
-  let at = Math.min(length, stretch)
-  memory.set(at === length ? bytes : bytes.subarray(0, at), input)
-  let verdict = scanner.begin(at, Number(at === length))
+  const inPlace = bytes.buffer === scanner.memory.buffer
+  let at = inPlace ? length : Math.min(length, stretch)
+  if (!inPlace) memory.set(at === length ? bytes : bytes.subarray(0, at), input)
+  let verdict = scanner.begin(inPlace ? bytes.byteOffset : input, at, Number(at === length))
   for (;;) {
     take(bytes, members)
     if (verdict === status.done) return { members, start: results[1]!, isAscii: results[2] === 1 }

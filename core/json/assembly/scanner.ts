@@ -1,7 +1,7 @@
 // Checks that a text is one JSON object and notes where its members lie. AssemblyScript; what it is for stands in ../README.md.
 import { escape, Escape, high, openString, passString, plain, quote } from './string'
 
-// Places in memory, beside those of string.ts. Behind the input is room, so that 16 bytes may be looked at from anywhere in it.
+// Places in memory, beside those of string.ts. Behind any stretch there is more of it, so that 16 bytes may be looked at from anywhere.
 const results: usize = 0
 const stack: usize = 32
 const table: usize = 1024
@@ -32,7 +32,7 @@ let state: State = State.object
 let depth: i32 = 0
 let inObject: bool = false
 
-/** The stretch. */
+/** The stretch, in the input or in what its users have of the memory. */
 let at: usize = input
 let end: usize = input
 /** What is subtracted from a place in memory to make it one in the text. */
@@ -58,17 +58,18 @@ let valueStart: i32 = 0
 let reason: Reason = Reason.object
 let failedAt: i32 = 0
 
-/** Begins with the first stretch of a text. `last`: there is no other. */
-export function begin(length: i32, last: bool): Status {
+/** Begins a text whose first stretch lies at an address. `last`: there is no other. */
+export function begin(address: usize, length: i32, last: bool): Status {
   state = State.object
   depth = 0
   anyHigh = false
-  origin = <i32>input
-  end = input
-  return proceed(length, last)
+  origin = <i32>address
+  at = address
+  end = address + length
+  return resume(last)
 }
 
-/** Goes on with the next stretch. */
+/** Goes on with the next stretch, which lies where the input does, as the one before. */
 export function proceed(length: i32, last: bool): Status {
   origin -= <i32>(end - input)
   tokenStart -= end - input

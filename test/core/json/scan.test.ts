@@ -3,7 +3,7 @@ import { isAscii, isUtf8 } from 'node:buffer'
 import fc from 'fast-check'
 import t from 'tap'
 import { RequestBody } from '../../../core/body.ts'
-import { LensError, maxDepth, scan } from '../../../core/json/scan.ts'
+import { LensError, maxDepth, scan, scannable } from '../../../core/json/scan.ts'
 
 /** Bytes that go to the module at once. */
 const stretch = 64 * 1024
@@ -56,6 +56,25 @@ function cutAt(bytes: Buffer, at: number): Buffer {
   return Buffer.concat([Buffer.alloc(stretch - at, ' '), bytes])
 }
 
+/** The same bytes in the module's memory, between others that would go on with a string or end it. */
+function inPlace(bytes: Buffer): Buffer {
+  const { length } = bytes
+  scannable.fill('\\', 0, 64)
+  bytes.copy(scannable, 64)
+  scannable.fill('"', 64 + length, 128 + length)
+  return scannable.subarray(64, 64 + length)
+}
+
+/** All that the scanner says, as text. */
+function said(bytes: Buffer): string {
+  try {
+    const { members, start, isAscii } = scan(bytes)
+    return JSON.stringify([[...members], start, isAscii])
+  } catch (error) {
+    return String(error)
+  }
+}
+
 /** What is wrong with what the scanner says of bytes; undefined when it is what JSON.parse says. */
 function disagreement(bytes: Buffer): string | undefined {
   let parsed: unknown
@@ -72,6 +91,7 @@ function disagreement(bytes: Buffer): string | undefined {
     if (!(error instanceof LensError)) throw error
     message = error.message
   }
+  if (said(inPlace(bytes)) !== said(bytes)) return 'something else where it lies'
   const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
   if (!found) return !isObject || message.includes('appears twice') ? undefined : `refused: ${message}`
   if (!isObject) return 'accepted'
