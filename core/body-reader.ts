@@ -127,8 +127,11 @@ class BodyReader<T> implements Watched, BodySink {
     if (this.#bytes && this.#length !== this.#declared) return this.lost()
     this.#bounds.watchdog.delete(this)
     this.#bounds.memory.give(this.#held - this.#length)
+    const bytes = this.#bytes ?? this.#joined()
+    // From here on it is the callee's, and nothing here may give it back or have it read into.
+    this.#bytes = undefined
     try {
-      const value = this.#take(this.#bytes ?? this.#joined())
+      const value = this.#take(bytes)
       this.#taken = { value }
       this.#waiting?.resolve(value)
     } catch (error) {
@@ -161,6 +164,7 @@ class BodyReader<T> implements Watched, BodySink {
     this.#bounds.watchdog.delete(this)
     this.#bounds.memory.give(this.#held)
     if (this.#bytes) this.#bounds.memory.abandon(this.#bytes, this.#room)
+    this.#bytes = undefined
     this.#source.abandon()
     this.#fail(error)
   }
