@@ -18,6 +18,7 @@ export class Digests {
   remember(key: string, digest: Buffer): void {
     if (this.#known.has(key)) return
     if (this.#known.size === most) this.#known.clear()
-    this.#known.set(key, digest)
+    // A copy: a key that was cut out of a head keeps all of it in memory.
+    this.#known.set(Buffer.from(key).toString(), digest)
   }
 }
