@@ -1,7 +1,7 @@
 // The head of a response: nothing in it can be taken for another header or another response.
 import { STATUS_CODES } from 'node:http'
+import { namePattern } from './http1/grammar.ts'
 
-const namePattern = /^[-!#$%&'*+.^_`|~\dA-Za-z]+$/
 /** RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte can not be sent. */
 const notInValue = /[^\t\x20-\x7e\x80-\xff]/
 

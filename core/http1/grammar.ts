@@ -15,6 +15,11 @@ export function trimmed(text: string, from: number, to: number): string {
   return text.slice(from, to)
 }
 
+/** How most write a name of a header: in small letters, and with capitals. */
+export function spellings(lower: string): readonly string[] {
+  return [lower, lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase())]
+}
+
 /** A name of a header as it is written, with what is known of it. */
 export interface KnownName {
   readonly written: string

@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http'
 import { invalid, isHost, maxHeaders, noTunnel, originForm, singularNames } from '../request-head.ts'
 import type { Headers, RequestHead } from '../request-head.ts'
-import { digits, KnownNames, namePattern, trimmed } from './grammar.ts'
+import { digits, KnownNames, namePattern, spellings, trimmed } from './grammar.ts'
 import { Malformed } from './malformed.ts'
 
 /** A head that was accepted. */
@@ -45,11 +45,9 @@ const common = ['accept', 'accept-encoding', 'accept-language', 'connection', 'e
   'via', 'x-forwarded-for', 'x-request-id', 'x-stainless-arch', 'x-stainless-lang', 'x-stainless-os',
   'x-stainless-package-version', 'x-stainless-retry-count', 'x-stainless-runtime', 'x-stainless-runtime-version', 'x-stainless-timeout']
 
-/** In small letters and with capitals: neither checked nor changed. */
-const knownNames = new KnownNames([...again.keys(), ...common].flatMap((lower) => {
-  const capital = lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase())
-  return [lower, capital].map((written): Name => ({ written, lower, again: again.get(lower) ?? joined }))
-}))
+/** Neither checked nor changed. */
+const knownNames = new KnownNames([...again.keys(), ...common].flatMap((lower) =>
+  spellings(lower).map((written): Name => ({ written, lower, again: again.get(lower) ?? joined }))))
 
 /** What most requests have, so that their headers are of one shape: the engine reads a new one several times slower. */
 class Fields {

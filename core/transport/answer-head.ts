@@ -1,6 +1,6 @@
 // Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
-import { digits, KnownNames, namePattern, trimmed } from '../http1/grammar.ts'
+import { digits, KnownNames, namePattern, spellings, trimmed } from '../http1/grammar.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */
@@ -35,11 +35,8 @@ class Fields {
 
 const common = ['cache-control', 'connection', 'content-encoding', 'content-length', 'content-type', 'date', 'keep-alive', 'retry-after', 'server',
   'set-cookie', 'transfer-encoding', 'vary', 'x-request-id']
-/** In small letters and with capitals: neither checked nor changed. */
-const knownNames = new KnownNames(common.flatMap((lower) => {
-  const capital = lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase())
-  return [lower, capital].map((written) => ({ written, lower }))
-}))
+/** Neither checked nor changed. */
+const knownNames = new KnownNames(common.flatMap((lower) => spellings(lower).map((written) => ({ written, lower }))))
 
 /**
  * Reads status line and fields of `text`: latin1, all lines ended by CRLF, the last one empty, no control characters
