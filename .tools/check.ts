@@ -40,13 +40,13 @@ function findVendors(): Finding {
 }
 
 /**
- * Money is a bigint of nano-dollars (core/money.ts). The types keep it from numbers once it is one; this keeps anything that
+ * Money is a bigint of nano-dollars (core/money/money.ts). The types keep it from numbers once it is one; this keeps anything that
  * is called money from being declared a number, made one, or read by way of one. Prometheus alone knows nothing but floats.
  */
 function findFloatingMoney(): Finding {
   const money = '(?:amount|cost|charged?|posted|pending|reserved|held|spent|owed|credit|balance|price|rate|budget|overspend|nano|usd)(?:Nano|Usd|PerMillion)?'
   const floating = new RegExp(`\\b${money}\\??: number\\b|\\bNumber\\([\\w.!?]*\\b${money}\\)|\\bparseFloat\\(`)
-  return findInCode(floating, (text) => `has ${text}: money is a bigint of nano-dollars, which core/money.ts reads and writes`, 'plugins/log/metrics.ts')
+  return findInCode(floating, (text) => `has ${text}: money is a bigint of nano-dollars, which core/money/money.ts reads and writes`, 'plugins/log/metrics.ts')
 }
 
 /** Lines of code, comments left out, in which a pattern is found; files below `except` may have it. */

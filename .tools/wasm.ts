@@ -7,7 +7,7 @@ import { join } from 'node:path'
 /** The compiler's package: large, and needed by nobody who does not change the scanner. */
 const folder = join(import.meta.dirname, 'wasm')
 const compiler = join(folder, 'node_modules/assemblyscript/bin/asc.js')
-const target = join(import.meta.dirname, '../core/json/scanner-code.ts')
+const target = join(import.meta.dirname, '../core/bodies/json/scanner-code.ts')
 
 /** The compiled module in base64; its options are in wasm/asconfig.json. Undefined when it does not compile, which the compiler has explained. */
 function compiled(): string | undefined {
@@ -42,7 +42,7 @@ function main(check: boolean): number {
   if (code === undefined) return 1
   const after = moduleOf(code)
   if (existsSync(target) && readFileSync(target, 'utf8') === after) return 0
-  if (check) console.error('core/json/scanner-code.ts is not what core/json/assembly compiles to: run "npm run wasm"')
+  if (check) console.error('core/bodies/json/scanner-code.ts is not what core/bodies/json/assembly compiles to: run "npm run wasm"')
   else writeFileSync(target, after)
   return check ? 1 : 0
 }

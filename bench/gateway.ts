@@ -1,6 +1,6 @@
 // Sluice with plugins that do nothing beside its own, in a process that the bench can ask to collect its garbage.
 import { startGateway } from '../core/container.ts'
-import { definePlugin } from '../core/contract.ts'
+import { definePlugin } from '../core/contract/contract.ts'
 import { plugins } from '../plugins/index.ts'
 import { serve } from './child.ts'
 

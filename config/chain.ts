@@ -1,9 +1,9 @@
 // The chain of gateway.yaml: which plugins stand in it, and their options checked by their own schemas.
-import { below, checkerOf, isMap } from '../core/schema-check.ts'
-import { suggestion } from '../core/suggest.ts'
-import type { Plugin } from '../core/contract.ts'
-import type { OptionSchema } from '../core/schema.ts'
-import type { ChainEntry } from '../core/settings.ts'
+import { below, checkerOf, isMap } from '../core/options/schema-check.ts'
+import { suggestion } from '../core/options/suggest.ts'
+import type { Plugin } from '../core/contract/contract.ts'
+import type { OptionSchema } from '../core/options/schema.ts'
+import type { ChainEntry } from '../core/catalogue/settings.ts'
 import type { Report } from './report.ts'
 import type { Source } from './source.ts'
 

@@ -1,10 +1,10 @@
 // Channels of gateway.yaml: their shape, and what they mean to the core.
 import { isIP } from 'node:net'
-import { isPublic } from '../core/egress.ts'
-import { isMap } from '../core/schema-check.ts'
+import { isPublic } from '../core/transport/egress.ts'
+import { isMap } from '../core/options/schema-check.ts'
 import { modelNames, names } from './names.ts'
-import type { Channel } from '../core/catalogue.ts'
-import type { OptionSchema, OptionValue } from '../core/schema.ts'
+import type { Channel } from '../core/catalogue/catalogue.ts'
+import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
 
 /** What a channel may be said to speak. */

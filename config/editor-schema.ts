@@ -1,8 +1,8 @@
 // The JSON Schema of gateway.yaml for editors: the shape of the file with every plugin's options.
-import { objectSchema } from '../core/json-schema.ts'
+import { objectSchema } from '../core/options/json-schema.ts'
 import { fileRequired, fileShape } from './shape.ts'
-import type { Plugin } from '../core/contract.ts'
-import type { JsonSchema } from '../core/json-schema.ts'
+import type { Plugin } from '../core/contract/contract.ts'
+import type { JsonSchema } from '../core/options/json-schema.ts'
 import type { Plugins } from './chain.ts'
 
 type Keywords = { readonly [keyword: string]: unknown }

@@ -1,10 +1,10 @@
 // Public models of gateway.yaml: their shape, prices, and the channels that serve them.
-import { isMap } from '../core/schema-check.ts'
-import { suggestion } from '../core/suggest.ts'
+import { isMap } from '../core/options/schema-check.ts'
+import { suggestion } from '../core/options/suggest.ts'
 import { modelNames } from './names.ts'
 import { priceShape, readPrices } from './prices.ts'
-import type { Channel, Model } from '../core/catalogue.ts'
-import type { OptionSchema, OptionValue } from '../core/schema.ts'
+import type { Channel, Model } from '../core/catalogue/catalogue.ts'
+import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Names } from './price-list.ts'
 import type { Report } from './report.ts'
 

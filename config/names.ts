@@ -1,5 +1,5 @@
 // What names in gateway.yaml look like.
-import type { NameSchema } from '../core/schema.ts'
+import type { NameSchema } from '../core/options/schema.ts'
 
 /** Channels, tenants, projects, members and keys: no slash or colon, which part the ids made of them. */
 export const names = {

@@ -1,5 +1,5 @@
 // The list of public prices (price-list.json), for models that say `price: list`.
-import { nearest } from '../core/suggest.ts'
+import { nearest } from '../core/options/suggest.ts'
 import list from './price-list.json' with { type: 'json' }
 
 /** What a model is called: by clients, and by the upstreams that serve it. */

@@ -1,10 +1,10 @@
 // Prices in the JSON format of model_prices_and_context_window.json, as models of gateway.yaml: digit by digit, never through a float.
-import { isMap } from '../core/schema-check.ts'
-import { pricedClasses } from '../core/usage.ts'
-import { convertUnit } from '../core/units.ts'
+import { isMap } from '../core/options/schema-check.ts'
+import { pricedClasses } from '../core/money/usage.ts'
+import { convertUnit } from '../core/options/units.ts'
 import { modelNames } from './names.ts'
 import { exactly, written } from './prices-decimal.ts'
-import type { PricedClass } from '../core/usage.ts'
+import type { PricedClass } from '../core/money/usage.ts'
 
 /** What became of a field: its value is in the file, something like it is, or nothing is. */
 export type Fate = 'mapped' | 'approximated' | 'dropped'

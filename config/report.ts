@@ -1,7 +1,7 @@
 // Everything found wrong with one file, in the order of the file.
-import { below } from '../core/schema-check.ts'
-import type { Fault } from '../core/schema-check.ts'
-import type { Position, Problem } from '../core/settings.ts'
+import { below } from '../core/options/schema-check.ts'
+import type { Fault } from '../core/options/schema-check.ts'
+import type { Position, Problem } from '../core/catalogue/settings.ts'
 import type { Source } from './source.ts'
 
 /** Something wrong at a place of the text, or (without a place) with the file as a whole. */

@@ -1,7 +1,7 @@
 // Listeners, store and limits of gateway.yaml, resolved.
 import { resolve } from 'node:path'
-import { isMap } from '../core/schema-check.ts'
-import type { Limits, Settings } from '../core/settings.ts'
+import { isMap } from '../core/options/schema-check.ts'
+import type { Limits, Settings } from '../core/catalogue/settings.ts'
 import type { Report } from './report.ts'
 import type { File } from './shape.ts'
 

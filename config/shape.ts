@@ -2,7 +2,7 @@
 import { channelsShape } from './channels.ts'
 import { modelsShape } from './models.ts'
 import { keysShape, tenantsShape } from './tenants.ts'
-import type { OptionSchema, OptionSchemas, OptionValues } from '../core/schema.ts'
+import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/schema.ts'
 
 const port = { type: 'integer', minimum: 0, maximum: 65535 } as const satisfies Partial<OptionSchema>
 /** A timer further away than this would fire at once. */

@@ -1,12 +1,12 @@
 // The text of a configuration file as plain data, with the place of every value in it.
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar } from 'yaml'
-import { below, propertyOf, showPlain } from '../core/schema-check.ts'
+import { below, propertyOf, showPlain } from '../core/options/schema-check.ts'
 import { expand, redact, redactUrl } from './variables.ts'
 import type { Pair, YAMLError, YAMLMap } from 'yaml'
 import type { Environment } from './variables.ts'
-import type { OptionSchema } from '../core/schema.ts'
-import type { Origin } from '../core/schema-check.ts'
-import type { Position } from '../core/settings.ts'
+import type { OptionSchema } from '../core/options/schema.ts'
+import type { Origin } from '../core/options/schema-check.ts'
+import type { Position } from '../core/catalogue/settings.ts'
 
 /** A value in the file. */
 interface Entry {

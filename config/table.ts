@@ -1,5 +1,5 @@
 // Option schemas as a Markdown table.
-import type { OptionSchema, OptionSchemas, Unit } from '../core/schema.ts'
+import type { OptionSchema, OptionSchemas, Unit } from '../core/options/schema.ts'
 
 /** Options that stand below a prefix: `quota.`. */
 interface Section {

@@ -1,13 +1,13 @@
 // Tenants, projects, members and keys of gateway.yaml: their shape and how they refer to each other.
 import { createHash } from 'node:crypto'
-import { endpoints } from '../core/endpoints.ts'
-import { isMap } from '../core/schema-check.ts'
-import { suggestion } from '../core/suggest.ts'
+import { endpoints } from '../core/operations/endpoints.ts'
+import { isMap } from '../core/options/schema-check.ts'
+import { suggestion } from '../core/options/suggest.ts'
 import { channelEndpoints } from './channels.ts'
 import { names } from './names.ts'
-import type { Budget } from '../core/caller.ts'
-import type { OptionSchema, OptionValue } from '../core/schema.ts'
-import type { ConfigKey, ConfigTenant, Position } from '../core/settings.ts'
+import type { Budget } from '../core/catalogue/caller.ts'
+import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
+import type { ConfigKey, ConfigTenant, Position } from '../core/catalogue/settings.ts'
 import type { Path, Report } from './report.ts'
 
 const globs = {

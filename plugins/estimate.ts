@@ -1,6 +1,6 @@
 // How many tokens a request may take, told from its body's size and its limits without parsing or counting it.
-import { GatewayError } from '../core/contract.ts'
-import type { RequestBody } from '../core/body.ts'
+import { GatewayError } from '../core/contract/contract.ts'
+import type { RequestBody } from '../core/bodies/body.ts'
 
 /** Fields by which clients of the various protocols limit the output; the first is for clients that give none. */
 export const limitFields = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const

@@ -1,5 +1,5 @@
 // The one list of plugins: what `chain:` in gateway.yaml can name.
-import type { Plugin } from '../core/contract.ts'
+import type { Plugin } from '../core/contract/contract.ts'
 import auth from './auth/index.ts'
 import log from './log/index.ts'
 import protocolTranslate from './protocol-translate/index.ts'

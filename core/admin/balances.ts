@@ -1,7 +1,7 @@
 // Balances: what tenants, projects, members and keys have spent in their current windows, and what they may.
-import type { Budget } from '../caller.ts'
-import { formatDollars } from '../money.ts'
-import type { Config } from '../settings.ts'
+import type { Budget } from '../catalogue/caller.ts'
+import { formatDollars } from '../money/money.ts'
+import type { Config } from '../catalogue/settings.ts'
 import type { StoredKey } from '../store/keys.ts'
 import type { Balance } from '../store/ledger.ts'
 import { windowOf } from '../store/window.ts'

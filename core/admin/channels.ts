@@ -1,5 +1,5 @@
 // Channels: where requests can go, and how each of these ways is doing. Never a credential.
-import type { Channel } from '../catalogue.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { pageOf } from './query.ts'
 

@@ -1,7 +1,7 @@
 // The configuration in use, and taking over the file anew.
 import { resolve } from 'node:path'
-import type { ReloadResult } from '../reload.ts'
-import { version } from '../version.ts'
+import type { ReloadResult } from '../program/reload.ts'
+import { version } from '../telling/version.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 
 /** Without secrets, and with variables as they are written. By `file` and `store` the command knows whom it speaks to. */

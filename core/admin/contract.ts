@@ -1,10 +1,10 @@
 // What the admin listener is made of: the services it shows, its routes, and what a route gets and gives.
-import type { Awaitable } from '../contract.ts'
-import type { Generations, Shared } from '../generation.ts'
-import type { Logger } from '../log.ts'
-import type { Metrics } from '../metrics.ts'
-import type { Reloader } from '../reload.ts'
-import type { Settings } from '../settings.ts'
+import type { Awaitable } from '../contract/contract.ts'
+import type { Generations, Shared } from '../program/generation.ts'
+import type { Logger } from '../telling/log.ts'
+import type { Metrics } from '../telling/metrics.ts'
+import type { Reloader } from '../program/reload.ts'
+import type { Settings } from '../catalogue/settings.ts'
 import type { Store } from '../store/store.ts'
 
 /** The services of a gateway that operators look at and act on. */

@@ -1,6 +1,6 @@
 // Reads query parameters by name, and shows lists a page at a time.
 import { GatewayError } from '../errors.ts'
-import { suggestion } from '../suggest.ts'
+import { suggestion } from '../options/suggest.ts'
 import type { Page } from './contract.ts'
 
 /** The parameters that every list takes. */

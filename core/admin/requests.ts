@@ -1,8 +1,8 @@
 // The request log: one record per exchange, newest first.
-import { formatDollars } from '../money.ts'
-import { costLines } from '../price.ts'
+import { formatDollars } from '../money/money.ts'
+import { costLines } from '../money/price.ts'
 import type { RequestQuery, RequestRecord } from '../store/requests.ts'
-import { convertUnit } from '../units.ts'
+import { convertUnit } from '../options/units.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { invalidField, readLimit, shown } from './query.ts'
 

@@ -1,6 +1,6 @@
 // The one table of what the admin listener answers.
 import { GatewayError } from '../errors.ts'
-import { nearest } from '../suggest.ts'
+import { nearest } from '../options/suggest.ts'
 import { listBalances } from './balances.ts'
 import { listChannels } from './channels.ts'
 import { reload, showConfig } from './config.ts'

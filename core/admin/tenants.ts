@@ -1,6 +1,6 @@
 // The tree of tenants, projects and members with what each may use and spend.
-import type { Budget } from '../caller.ts'
-import { formatDollars } from '../money.ts'
+import type { Budget } from '../catalogue/caller.ts'
+import { formatDollars } from '../money/money.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { pageOf } from './query.ts'
 

@@ -1,7 +1,7 @@
 // sluice check: says everything that is wrong with a configuration, without starting anything.
 import { plugins } from '../../plugins/index.ts'
-import { ConfigError, readConfig } from '../configuration.ts'
-import type { Config } from '../settings.ts'
+import { ConfigError, readConfig } from '../program/configuration.ts'
+import type { Config } from '../catalogue/settings.ts'
 import { configOption, defineCommand, exits, jsonOption } from './command.ts'
 
 export const check = defineCommand({

@@ -1,6 +1,6 @@
 // What a command of the program is, and how its arguments are read.
 import { parseArgs } from 'node:util'
-import { suggestion } from '../suggest.ts'
+import { suggestion } from '../options/suggest.ts'
 
 /** What a command exits with; help shows the same list. */
 export const exits = { ok: 0, failed: 1, invalid: 2, interrupted: 130 } as const

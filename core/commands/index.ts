@@ -1,8 +1,8 @@
 // The commands of the program, and the way from a command line to one of them and its exit code.
-import { ConfigError } from '../configuration.ts'
+import { ConfigError } from '../program/configuration.ts'
 import { GatewayError } from '../errors.ts'
-import { suggestion } from '../suggest.ts'
-import { version } from '../version.ts'
+import { suggestion } from '../options/suggest.ts'
+import { version } from '../telling/version.ts'
 import { check } from './check.ts'
 import { exits, UsageError } from './command.ts'
 import type { Command } from './command.ts'

@@ -1,10 +1,10 @@
 // The way to the keys of a gateway: its admin API while it runs, else its store.
-import { isMap } from '../schema-check.ts'
+import { isMap } from '../options/schema-check.ts'
 import type { IssuedKey, ShownKey } from '../admin/key-desk.ts'
 import { KeyDesk } from '../admin/key-desk.ts'
 import type { Page } from '../admin/contract.ts'
-import type { Awaitable } from '../contract.ts'
-import type { Config, Settings } from '../settings.ts'
+import type { Awaitable } from '../contract/contract.ts'
+import type { Config, Settings } from '../catalogue/settings.ts'
 import { openStore } from '../store/store.ts'
 
 /** What can be done with keys; refusals are errors with messages for people. */

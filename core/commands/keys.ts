@@ -1,8 +1,8 @@
 // sluice keys: makes, lists and revokes keys, of a gateway that runs or of one that does not.
 import { plugins } from '../../plugins/index.ts'
 import type { ShownKey } from '../admin/key-desk.ts'
-import { readConfig } from '../configuration.ts'
-import type { Config } from '../settings.ts'
+import { readConfig } from '../program/configuration.ts'
+import type { Config } from '../catalogue/settings.ts'
 import { configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import type { Given } from './command.ts'
 import { withKeys } from './key-access.ts'

@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto'
 import { watchConfig } from '../../config/watch.ts'
 import type { Gateway } from '../container.ts'
-import { createLogger, logLevels } from '../log.ts'
-import type { Logger } from '../log.ts'
-import { suggestion } from '../suggest.ts'
+import { createLogger, logLevels } from '../telling/log.ts'
+import type { Logger } from '../telling/log.ts'
+import { suggestion } from '../options/suggest.ts'
 import { configOption, defineCommand, exits, UsageError } from './command.ts'
 
 /** The key that the shipped gateway.yaml declares, for trying out. */

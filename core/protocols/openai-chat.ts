@@ -1,6 +1,6 @@
 // OpenAI chat completions, as clients speak it and as compatible upstreams answer it.
-import type { Lens } from '../lens.ts'
-import { withoutMember } from '../splice.ts'
+import type { Lens } from '../bodies/lens.ts'
+import { withoutMember } from '../bodies/splice.ts'
 import { chunksOf, CompletionCollector } from './openai-chat-shape.ts'
 import { asObject } from './object.ts'
 import type { EventKind, Fields, Payload, Preface, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'

@@ -1,6 +1,6 @@
 // What the core asks of a wire protocol: grammar of streams, usage, errors and names. Pure: no I/O, no state but a watch's.
-import type { Lens } from '../lens.ts'
-import type { Usage } from '../usage.ts'
+import type { Lens } from '../bodies/lens.ts'
+import type { Usage } from '../money/usage.ts'
 
 /** A message as protocols see it: payload bytes, and the payload looked into or parsed once on demand. */
 export interface Payload {

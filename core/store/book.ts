@@ -1,7 +1,7 @@
 // The ledger on this store: decides admissions in memory, at once, and leaves durability to the writer.
-import type { Scope } from '../caller.ts'
-import { parsePrice, renderPrice } from '../price.ts'
-import type { Price } from '../price.ts'
+import type { Scope } from '../catalogue/caller.ts'
+import { parsePrice, renderPrice } from '../money/price.ts'
+import type { Price } from '../money/price.ts'
 import type { Batch } from './batch.ts'
 import { Cell } from './cell.ts'
 import { Hold } from './hold.ts'

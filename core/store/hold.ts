@@ -1,5 +1,5 @@
 // One reservation: an amount held for one exchange, from its admission until it is settled or given back.
-import { renderUsage } from '../usage.ts'
+import { renderUsage } from '../money/usage.ts'
 import type { Batch } from './batch.ts'
 import type { Book } from './book.ts'
 import { maxNano } from './cell.ts'

@@ -1,5 +1,5 @@
 // Keys issued at run time: the interface of the key store. Keys declared in gateway.yaml never enter it.
-import type { Budget, KeyLimits } from '../caller.ts'
+import type { Budget, KeyLimits } from '../catalogue/caller.ts'
 
 /** A key as stored: its secret only as SHA-256. */
 export interface StoredKey {

@@ -1,8 +1,8 @@
 // The ledger: reserve before, settle after, exactly once. The interface; money never leaves this folder except through it.
-import type { Scope } from '../caller.ts'
-import type { Nano } from '../money.ts'
-import type { Price } from '../price.ts'
-import type { Usage } from '../usage.ts'
+import type { Scope } from '../catalogue/caller.ts'
+import type { Nano } from '../money/money.ts'
+import type { Price } from '../money/price.ts'
+import type { Usage } from '../money/usage.ts'
 
 /** Where a charge's usage came from. `recovered`: written at restart for an exchange that a crash cut off. */
 export type UsageSource = 'upstream' | 'partial' | 'estimated' | 'recovered' | 'manual'

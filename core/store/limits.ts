@@ -1,5 +1,5 @@
 // Rates, token rates and slots of a key: the interface of the limiter.
-import type { KeyLimits } from '../caller.ts'
+import type { KeyLimits } from '../catalogue/caller.ts'
 
 /** Which limit refused. */
 export type LimitName = 'concurrency' | 'rps' | 'rpm' | 'tpm'

@@ -1,5 +1,5 @@
 // The limiter of a single process: exact leaky buckets and owned slots, decided at once in memory.
-import type { KeyLimits } from '../caller.ts'
+import type { KeyLimits } from '../catalogue/caller.ts'
 import type { Decision, Lease, Limits, LimitName, LimitState } from './limits.ts'
 
 const second = 1_000_000

@@ -1,7 +1,7 @@
 // The balances that the requests of one caller move together, and what they let through.
-import type { Budget, Scope } from '../caller.ts'
+import type { Budget, Scope } from '../catalogue/caller.ts'
 import { GatewayError } from '../errors.ts'
-import { formatDollars } from '../money.ts'
+import { formatDollars } from '../money/money.ts'
 import { maxNano, smaller } from './cell.ts'
 import type { Cell } from './cell.ts'
 

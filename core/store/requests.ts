@@ -1,5 +1,5 @@
 // The request log: one record per exchange, as operators query it.
-import type { Usage } from '../usage.ts'
+import type { Usage } from '../money/usage.ts'
 
 /** One try at one channel, as recorded. */
 export interface AttemptRecord {

@@ -1,5 +1,5 @@
 // Calendar windows of budgets, in UTC.
-import type { Budget } from '../caller.ts'
+import type { Budget } from '../catalogue/caller.ts'
 
 /** How long a window lasts. */
 export type Period = Budget['per']

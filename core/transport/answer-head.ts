@@ -1,6 +1,6 @@
 // Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
-import { digits, KnownNames, namePattern, spellings, trimmed } from '../http1/grammar.ts'
+import { digits, KnownNames, namePattern, spellings, trimmed } from '../wire/grammar.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */

@@ -1,7 +1,7 @@
 // Writes heads of requests. What would be read as something else than it is (a line break in a value) is refused, never sent.
-import type { Channel } from '../catalogue.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
 import { GatewayError } from '../errors.ts'
-import { namePattern } from '../http1/grammar.ts'
+import { namePattern } from '../wire/grammar.ts'
 import type { UpstreamRequest } from './transport.ts'
 
 /** Visible characters of ASCII except the number sign (RFC 9112 §3.2). */

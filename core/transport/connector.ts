@@ -4,7 +4,7 @@ import { connect as connectTcp, isIP, Socket } from 'node:net'
 import type { LookupFunction, OnReadOpts, TcpNetConnectOpts } from 'node:net'
 import { connect as connectTls, createSecureContext } from 'node:tls'
 import type { SecureContext } from 'node:tls'
-import { isPublic } from '../egress.ts'
+import { isPublic } from './egress.ts'
 import { AddressRefused } from './failure.ts'
 
 /** After this long without a byte the kernel asks whether the peer is still there. */

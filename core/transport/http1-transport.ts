@@ -1,5 +1,5 @@
 // The transport over HTTP/1.1: which pool a channel's requests go to, and when connections that wait are looked through.
-import type { Channel } from '../catalogue.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
 import { Call } from './call.ts'
 import { Pool } from './pool.ts'
 import { ChannelHead } from './channel-head.ts'

@@ -1,5 +1,5 @@
 // The connections of one origin: one for each running request, and those that wait for the next.
-import type { Channel } from '../catalogue.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
 import { Connection } from './connection.ts'
 import type { Keeper, Open } from './connection.ts'
 import { Connector } from './connector.ts'

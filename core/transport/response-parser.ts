@@ -1,7 +1,7 @@
 // Takes the bytes of answers as they are read, in any pieces, and finds heads, bodies and ends in them (RFC 9112).
-import { ChunkDecoder } from '../http1/chunks.ts'
-import { Malformed } from '../http1/malformed.ts'
-import { Section } from '../http1/section.ts'
+import { ChunkDecoder } from '../wire/chunks.ts'
+import { Malformed } from '../wire/malformed.ts'
+import { Section } from '../wire/section.ts'
 import { BadResponse } from './failure.ts'
 import { readHead } from './answer-head.ts'
 import type { AnswerHead } from './answer-head.ts'

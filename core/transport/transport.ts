@@ -1,5 +1,5 @@
 // The upstream side as the engine sees it: what is sent, who hears the answer, and how it is held back or given up.
-import type { Channel } from '../catalogue.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
 import type { GatewayError } from '../errors.ts'
 
 /** What is sent. The body is complete: an attempt can be made again on another channel. */

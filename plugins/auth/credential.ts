@@ -1,6 +1,6 @@
 // Finds the key a client presents, in any of the places that clients of three protocols put it.
-import { GatewayError } from '../../core/contract.ts'
-import type { ClientRequest } from '../../core/contract.ts'
+import { GatewayError } from '../../core/contract/contract.ts'
+import type { ClientRequest } from '../../core/contract/contract.ts'
 
 /** Where clients put a key when not in `Authorization`; searched in this order. */
 const headerNames = ['x-api-key', 'x-goog-api-key'] as const

@@ -1,8 +1,8 @@
 // Who is asking, and may they: the caller of a key, its endpoints, its models.
-import { definePlugin, GatewayError } from '../../core/contract.ts'
-import type { Exchange } from '../../core/contract.ts'
-import { caller } from '../../core/slots.ts'
-import type { Caller } from '../../core/caller.ts'
+import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import type { Exchange } from '../../core/contract/contract.ts'
+import { caller } from '../../core/contract/slots.ts'
+import type { Caller } from '../../core/catalogue/caller.ts'
 import { presentedKey } from './credential.ts'
 import { Digests } from './digest.ts'
 import { retirementHeaders } from './retirement.ts'

@@ -1,5 +1,5 @@
 // Keeps the beginning of what was asked and answered, when an operator has turned that on, with credentials taken out.
-import type { Message } from '../../core/contract.ts'
+import type { Message } from '../../core/contract/contract.ts'
 
 /** Taken beyond the limit, so that a credential across it is seen whole before the cut. */
 const margin = 512

@@ -1,7 +1,7 @@
 // Writes down every exchange when it is over: a record to the store, a line to the sink, numbers to the metrics.
-import { definePlugin } from '../../core/contract.ts'
-import type { Exchange } from '../../core/contract.ts'
-import { charge, slot } from '../../core/slots.ts'
+import { definePlugin } from '../../core/contract/contract.ts'
+import type { Exchange } from '../../core/contract/contract.ts'
+import { charge, slot } from '../../core/contract/slots.ts'
 import { Excerpt, redactor } from './bodies.ts'
 import { meter } from './metrics.ts'
 import { recordOf } from './record.ts'

@@ -1,8 +1,8 @@
 // The exchange's numbers, as Prometheus sees them.
-import type { Catalogue } from '../../core/catalogue.ts'
-import type { CounterSeries, HistogramSeries, PluginMetrics } from '../../core/metrics.ts'
+import type { Catalogue } from '../../core/catalogue/catalogue.ts'
+import type { CounterSeries, HistogramSeries, PluginMetrics } from '../../core/telling/metrics.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
-import type { PricedClass } from '../../core/usage.ts'
+import type { PricedClass } from '../../core/money/usage.ts'
 
 /** From a refusal at once to an agent's long answer, in seconds. */
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]

@@ -1,7 +1,7 @@
 // One exchange as a record: built from named fields, so that nothing gets in that was not meant to.
-import { formatDollars } from '../../core/contract.ts'
-import type { Attempt, Exchange, Outcome } from '../../core/contract.ts'
-import { caller, charge, usage } from '../../core/slots.ts'
+import { formatDollars } from '../../core/contract/contract.ts'
+import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
+import { caller, charge, usage } from '../../core/contract/slots.ts'
 import type { AttemptRecord, RequestRecord } from '../../core/store/requests.ts'
 
 /** Longest label and longest model name kept; both come from the client. */

@@ -1,5 +1,5 @@
 // A record as a line of JSON: the text that JSON.stringify makes of it, in a third of the time, which counts once a request.
-import { renderUsage } from '../../core/contract.ts'
+import { renderUsage } from '../../core/contract/contract.ts'
 import type { AttemptRecord, RequestRecord } from '../../core/store/requests.ts'
 
 /** Texts remembered of each kind. */

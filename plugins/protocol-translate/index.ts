@@ -1,5 +1,5 @@
 // Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs nothing.
-import { definePlugin } from '../../core/contract.ts'
+import { definePlugin } from '../../core/contract/contract.ts'
 
 export default definePlugin({
   name: 'protocol-translate',

@@ -1,9 +1,9 @@
 // The most a request can cost: what is held of every budget before it goes upstream.
-import { promptClasses, rounded } from '../../core/contract.ts'
-import type { Model } from '../../core/contract.ts'
-import type { RequestBody } from '../../core/body.ts'
-import type { Price, Rates } from '../../core/price.ts'
-import type { PricedClass } from '../../core/usage.ts'
+import { promptClasses, rounded } from '../../core/contract/contract.ts'
+import type { Model } from '../../core/contract/contract.ts'
+import type { RequestBody } from '../../core/bodies/body.ts'
+import type { Price, Rates } from '../../core/money/price.ts'
+import type { PricedClass } from '../../core/money/usage.ts'
 import { answers, inputTokens, outputLimit } from '../estimate.ts'
 
 const outputClasses = ['output', 'audio_output', 'image_output'] as const

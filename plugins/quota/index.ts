@@ -1,7 +1,7 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
-import { definePlugin, GatewayError } from '../../core/contract.ts'
-import type { Attempt } from '../../core/contract.ts'
-import { caller, charge, slot, usage } from '../../core/slots.ts'
+import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import type { Attempt } from '../../core/contract/contract.ts'
+import { caller, charge, slot, usage } from '../../core/contract/slots.ts'
 import { inputTokens, limitFields } from '../estimate.ts'
 import { boundOf, termsAt, termsOf, within } from './bound.ts'
 import { settle } from './settle.ts'

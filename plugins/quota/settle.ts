@@ -1,11 +1,11 @@
 // What an exchange is charged in the end, and what its failed attempts cost.
-import { costOf, noUsage } from '../../core/contract.ts'
-import type { Attempt, Exchange, Outcome } from '../../core/contract.ts'
-import { charge } from '../../core/slots.ts'
-import type { MeteredUsage } from '../../core/slots.ts'
-import type { Price } from '../../core/price.ts'
+import { costOf, noUsage } from '../../core/contract/contract.ts'
+import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
+import { charge } from '../../core/contract/slots.ts'
+import type { MeteredUsage } from '../../core/contract/slots.ts'
+import type { Price } from '../../core/money/price.ts'
 import type { AttemptCost, Reservation } from '../../core/store/ledger.ts'
-import type { Usage } from '../../core/usage.ts'
+import type { Usage } from '../../core/money/usage.ts'
 import { inputTokens } from '../estimate.ts'
 
 /** A million dollars: counts that make one exchange dearer than this are a broken upstream's, and would lock every budget. */

@@ -1,8 +1,8 @@
 // Rates, token rates and slots of a key: all decided in one step, and shown on every reply.
-import { definePlugin, GatewayError } from '../../core/contract.ts'
-import type { Exchange, Outcome } from '../../core/contract.ts'
-import { caller, usage } from '../../core/slots.ts'
-import type { Caller } from '../../core/caller.ts'
+import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import type { Exchange, Outcome } from '../../core/contract/contract.ts'
+import { caller, usage } from '../../core/contract/slots.ts'
+import type { Caller } from '../../core/catalogue/caller.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
 import { answers, inputTokens, outputLimit } from '../estimate.ts'
 

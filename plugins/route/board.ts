@@ -1,5 +1,5 @@
 // The health of all channels, kept across reloads.
-import type { Channel } from '../../core/contract.ts'
+import type { Channel } from '../../core/contract/contract.ts'
 import { ChannelState } from './health.ts'
 import type { ChannelHealth } from './health.ts'
 

@@ -1,5 +1,5 @@
 // Chooses among channels: by priority, then by weight, leaving out those that are out.
-import type { Channel } from '../../core/contract.ts'
+import type { Channel } from '../../core/contract/contract.ts'
 import type { States } from './board.ts'
 
 /**

@@ -1,7 +1,7 @@
 // Which channel serves a request, and which one next when that fails.
-import { definePlugin, GatewayError } from '../../core/contract.ts'
-import type { Attempt, AttemptFailure, Channel, Exchange } from '../../core/contract.ts'
-import { slot } from '../../core/slots.ts'
+import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import type { Attempt, AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
+import { slot } from '../../core/contract/slots.ts'
 import { HealthBoard } from './board.ts'
 import { RetryBudget } from './budget.ts'
 import { choose } from './choose.ts'

@@ -1,7 +1,7 @@
 // Reads what an answer consumed out of the answer itself, or estimates it where the upstream does not say.
-import { definePlugin } from '../../core/contract.ts'
-import type { Exchange } from '../../core/contract.ts'
-import { usage } from '../../core/slots.ts'
+import { definePlugin } from '../../core/contract/contract.ts'
+import type { Exchange } from '../../core/contract/contract.ts'
+import { usage } from '../../core/contract/slots.ts'
 import { Meter } from './meter.ts'
 
 export default definePlugin({

@@ -1,9 +1,9 @@
 // Follows one answer and says in the end what it consumed.
-import { pricedClasses } from '../../core/contract.ts'
-import type { Message } from '../../core/contract.ts'
+import { pricedClasses } from '../../core/contract/contract.ts'
+import type { Message } from '../../core/contract/contract.ts'
 import type { Protocol } from '../../core/protocols/index.ts'
-import type { MeteredUsage } from '../../core/slots.ts'
-import type { Usage } from '../../core/usage.ts'
+import type { MeteredUsage } from '../../core/contract/slots.ts'
+import type { Usage } from '../../core/money/usage.ts'
 
 /** Of an answer too large to be held: usage stands at its end. */
 const tailBytes = 16 * 1024

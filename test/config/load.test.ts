@@ -7,7 +7,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { loadConfig } from '../../config/load.ts'
 import type { Loaded } from '../../config/load.ts'
-import type { Config } from '../../core/settings.ts'
+import type { Config } from '../../core/catalogue/settings.ts'
 import { plugins } from './plugins.ts'
 
 const simulatorUrl = new URL('http://127.0.0.1:41234/v1')

@@ -1,6 +1,6 @@
 // Plugins that configuration tests name in their chains: every kind of option, and no behaviour.
-import { definePlugin } from '../../core/contract.ts'
-import type { Plugin } from '../../core/contract.ts'
+import { definePlugin } from '../../core/contract/contract.ts'
+import type { Plugin } from '../../core/contract/contract.ts'
 
 const setup = (): object => ({})
 

@@ -1,6 +1,6 @@
 // Request bodies are read within their bounds of size, time and memory, however they are framed.
 import t from 'tap'
-import { definePlugin } from '../../core/contract.ts'
+import { definePlugin } from '../../core/contract/contract.ts'
 import { plugins } from '../../plugins/index.ts'
 import { connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { RequestRecord } from '../../core/store/requests.ts'
-import { definePlugin } from '../../core/contract.ts'
+import { definePlugin } from '../../core/contract/contract.ts'
 import { plugins } from '../../plugins/index.ts'
 import { ask, connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'

@@ -1,8 +1,8 @@
 // A ledger without a disk, for tests of what plugins ask of one: it holds, posts and keeps every row.
 import { GatewayError } from '../../core/errors.ts'
 import type { AttemptCost, Balance, Ledger, Reservation, ReserveRequest, Settlement } from '../../core/store/ledger.ts'
-import type { Price } from '../../core/price.ts'
-import type { Scope } from '../../core/caller.ts'
+import type { Price } from '../../core/money/price.ts'
+import type { Scope } from '../../core/catalogue/caller.ts'
 
 /** Everything that happened to one reservation. */
 export interface Row {

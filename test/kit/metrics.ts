@@ -1,5 +1,5 @@
 // Metrics that a test can read back.
-import type { Counter, Histogram, Labels, MetricDefinition, PluginMetrics } from '../../core/metrics.ts'
+import type { Counter, Histogram, Labels, MetricDefinition, PluginMetrics } from '../../core/telling/metrics.ts'
 
 /** Metrics that count, and refuse labels which were not declared. */
 export class TestMetrics implements PluginMetrics {

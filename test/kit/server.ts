@@ -1,11 +1,11 @@
 // The server without an engine: a test says itself how requests are answered.
 import type { Test } from 'tap'
-import type { BodySource } from '../../core/body-source.ts'
-import type { Incoming } from '../../core/client.ts'
-import type { Logger } from '../../core/log.ts'
-import { HeaderLines } from '../../core/response-head.ts'
-import { Server } from '../../core/server.ts'
-import type { ServerOptions } from '../../core/server.ts'
+import type { BodySource } from '../../core/clients/body-source.ts'
+import type { Incoming } from '../../core/clients/client.ts'
+import type { Logger } from '../../core/telling/log.ts'
+import { HeaderLines } from '../../core/wire/response-head.ts'
+import { Server } from '../../core/clients/server.ts'
+import type { ServerOptions } from '../../core/clients/server.ts'
 
 /** A running server. */
 export interface Running {

@@ -1,7 +1,7 @@
 // Loads golden transcripts: recorded upstream streams with what clients must see of them.
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Usage } from '../../core/usage.ts'
+import type { Usage } from '../../core/money/usage.ts'
 
 /** One case of test/golden; see the README there. */
 export interface Transcript {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import t from 'tap'
-import { caller } from '../../core/slots.ts'
+import { caller } from '../../core/contract/slots.ts'
 import { presentedKey } from '../../plugins/auth/credential.ts'
 import { Digests } from '../../plugins/auth/digest.ts'
 import auth from '../../plugins/auth/index.ts'

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
-import type { Plugin } from '../../core/contract.ts'
+import type { Plugin } from '../../core/contract/contract.ts'
 import { stall, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, Workbench } from '../kit/workbench.ts'
 

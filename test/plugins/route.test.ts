@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import type { Channel } from '../../core/contract.ts'
+import type { Channel } from '../../core/contract/contract.ts'
 import { RetryBudget } from '../../plugins/route/budget.ts'
 import { choose } from '../../plugins/route/choose.ts'
 import { ChannelState } from '../../plugins/route/health.ts'

@@ -1,7 +1,7 @@
 // What is said of an answer by looking into it is what would be said of it parsed.
 import fc from 'fast-check'
 import t from 'tap'
-import { Message } from '../../core/message.ts'
+import { Message } from '../../core/contract/message.ts'
 import { protocols } from '../../core/protocols/index.ts'
 
 const chat = protocols['openai-chat']

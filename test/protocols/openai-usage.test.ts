@@ -1,7 +1,7 @@
 // Usage reports become disjoint classes that add up to what the upstream said, and numbers that can not be counts become none.
 import fc from 'fast-check'
 import t from 'tap'
-import { Message } from '../../core/message.ts'
+import { Message } from '../../core/contract/message.ts'
 import { protocols } from '../../core/protocols/index.ts'
 
 const chat = protocols['openai-chat']

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { Message } from '../../core/message.ts'
+import { Message } from '../../core/contract/message.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import type { ReportedUsage } from '../../core/protocols/index.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../../core/protocols/usage/anthropic.ts'
@@ -14,8 +14,8 @@ import { readChatUsage, readEmbeddingUsage } from '../../core/protocols/usage/op
 import { readRealtimeUsage, readResponsesUsage } from '../../core/protocols/usage/openai-tokens.ts'
 import { readRerankUsage } from '../../core/protocols/usage/rerank.ts'
 import { readSeconds } from '../../core/protocols/usage/seconds.ts'
-import { pricedClasses } from '../../core/usage.ts'
-import type { Usage } from '../../core/usage.ts'
+import { pricedClasses } from '../../core/money/usage.ts'
+import type { Usage } from '../../core/money/usage.ts'
 
 type Reader = (value: unknown) => ReportedUsage
 type Classes = Partial<Usage>

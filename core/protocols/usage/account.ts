@@ -1,5 +1,5 @@
 // Counts as upstreams report them, and the one place where they become disjoint classes.
-import type { Usage } from '../../usage.ts'
+import type { Usage } from '../../money/usage.ts'
 import type { ReportedUsage } from '../protocol.ts'
 
 /** Reads counts and remembers whether one of them could not be a count. Null is as good as absent. */

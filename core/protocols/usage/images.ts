@@ -1,5 +1,5 @@
 // Usage of calls that make pictures: tokens where the upstream counts them, pictures where it does not.
-import { noUsage } from '../../usage.ts'
+import { noUsage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 import { readTokens } from './openai-tokens.ts'

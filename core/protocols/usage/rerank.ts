@@ -1,7 +1,7 @@
 // Usage of rerankings, in searches or in tokens.
 import { asObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
-import { noUsage } from '../../usage.ts'
+import { noUsage } from '../../money/usage.ts'
 import { account, Counts } from './account.ts'
 import { readEmbeddingUsage } from './openai-chat.ts'
 

@@ -1,5 +1,5 @@
 // Usage in seconds of media, as audio and video are charged where no tokens are counted.
-import { noUsage } from '../../usage.ts'
+import { noUsage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 

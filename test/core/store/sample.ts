@@ -1,14 +1,14 @@
 // What the tests of the store reserve, settle and log.
 import { randomUUIDv7 } from 'node:crypto'
 import { openForReading } from '../../../core/store/sqlite.ts'
-import type { Scope } from '../../../core/caller.ts'
-import { formatDollars } from '../../../core/money.ts'
-import { costOf } from '../../../core/price.ts'
-import type { Price } from '../../../core/price.ts'
+import type { Scope } from '../../../core/catalogue/caller.ts'
+import { formatDollars } from '../../../core/money/money.ts'
+import { costOf } from '../../../core/money/price.ts'
+import type { Price } from '../../../core/money/price.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../../core/store/ledger.ts'
 import type { RequestRecord } from '../../../core/store/requests.ts'
 import type { Store } from '../../../core/store/store.ts'
-import type { Usage } from '../../../core/usage.ts'
+import type { Usage } from '../../../core/money/usage.ts'
 
 /** 1 nano-dollar per output token, so that tests can count in tokens. */
 export const price: Price = { version: 'sample:1', perMillion: { input: 2_000_000n, output: 1_000_000n } }

@@ -1,5 +1,5 @@
 // A sink that keeps what it hears, and channels to send to.
-import type { Channel } from '../../../core/catalogue.ts'
+import type { Channel } from '../../../core/catalogue/catalogue.ts'
 import type { GatewayError } from '../../../core/errors.ts'
 import type { UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from '../../../core/transport/transport.ts'
 import type { Transport } from '../../../core/transport/transport.ts'

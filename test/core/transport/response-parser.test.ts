@@ -1,7 +1,7 @@
 // Answers in all pieces that a network can make of them: what is read, what is refused, and that llhttp reads nothing else.
 import fc from 'fast-check'
 import t from 'tap'
-import { maxExtensionBytes, maxExtensionsBytes, maxTrailerBytes } from '../../../core/http1/chunks.ts'
+import { maxExtensionBytes, maxExtensionsBytes, maxTrailerBytes } from '../../../core/wire/chunks.ts'
 import { maxHeadBytes, maxInterim } from '../../../core/transport/response-parser.ts'
 import { cutAt, cuts, parse, parseWithNode } from './answers.ts'
 

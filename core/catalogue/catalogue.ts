@@ -1,0 +1,60 @@
+// The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key store.
+import type { Caller } from './caller.ts'
+import type { PricePeriod } from '../money/price.ts'
+import type { Nano } from '../money/money.ts'
+
+/** A configured way to an upstream. Immutable; one object per generation. */
+export interface Channel {
+  readonly name: string
+  /** The wire family of the upstream. A `simulator` channel has been resolved to `openai` on a loopback address. */
+  readonly protocol: 'openai' | 'anthropic' | 'gemini'
+  /** With the version and without a trailing slash: `https://api.openai.com/v1`. May carry a query, kept on every call. */
+  readonly baseUrl: URL
+  /** Sent upstream; never logged, never shown. */
+  readonly credential: string
+  /** Endpoint names the upstream speaks natively. */
+  readonly endpoints: ReadonlySet<string>
+  /** The base address may resolve to a private or loopback address. */
+  readonly private: boolean
+  /** Public model name → upstream model name. */
+  readonly models: ReadonlyMap<string, string>
+  readonly weight: number
+  /** Lower is tried first. */
+  readonly priority: number
+  /** Milliseconds. */
+  readonly timeouts: { readonly connect: number; readonly firstByte: number; readonly idle: number; readonly total: number }
+  /** Added to every request to this channel, lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** A public model. */
+export interface Model {
+  readonly name: string
+  readonly ownedBy: string
+  /** What it costs, by date; never empty. `price: free` is one price with no rates. Before the first it is not to be used. */
+  readonly prices: readonly PricePeriod[]
+  readonly contextWindow: number | undefined
+  readonly maxOutputTokens: number | undefined
+  /** Unix seconds; what the model list shows as `created`. */
+  readonly created: number
+  /** Unix milliseconds. */
+  readonly deprecated: { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined } | undefined
+  /** Channels that serve it, by priority, then in the order of the file. Never empty. */
+  readonly channels: readonly Channel[]
+}
+
+/** One level of a tenant's tree, for balances and the admin API. */
+export interface Tenant {
+  readonly name: string
+  readonly models: readonly string[]
+  readonly budget: { readonly limit: Nano; readonly per: 'day' | 'month' | 'total' } | undefined
+}
+
+/** Everything a request is resolved against. Immutable except for keys, which the key store may add and revoke. */
+export interface Catalogue {
+  readonly channels: ReadonlyMap<string, Channel>
+  readonly models: ReadonlyMap<string, Model>
+  readonly tenants: ReadonlyMap<string, Tenant>
+  /** The caller of a presented key, by the SHA-256 of it; undefined when there is no such key, whatever the reason. */
+  findKey(sha256: Buffer): Caller | undefined
+}

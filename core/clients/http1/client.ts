@@ -1,0 +1,197 @@
+// One answer on an HTTP/1.x connection, written by hand so that an answer and an event cost one write.
+import type { Socket } from 'node:net'
+import type { Client } from '../client.ts'
+import { renderHead } from '../../wire/response-head.ts'
+import type { HeaderLines } from '../../wire/response-head.ts'
+import type { Http1Body } from './body.ts'
+import type { Http1Connection } from './connection.ts'
+import type { Http1Head } from './request-head.ts'
+
+/** Payloads up to this size are copied behind head and frame, one buffer for one write; larger ones are written beside it. */
+const copiedBytes = 16 * 1024
+/** A declared request body up to this size that nobody read is thrown away and the connection kept. */
+const smallBodyBytes = 64 * 1024
+
+const nothing = Buffer.alloc(0)
+const chunkEnd = Buffer.from('\r\n')
+const lastChunk = Buffer.from('0\r\n\r\n')
+const chunkEndAndLastChunk = Buffer.concat([chunkEnd, lastChunk])
+const hexDigits = Buffer.from('0123456789abcdef')
+
+/** Made for a request. */
+export class Http1Client implements Client {
+  onDrain: (() => void) | null = null
+  headSent = false
+  gone = false
+  readonly #connection: Http1Connection
+  readonly #socket: Socket
+  readonly #request: Http1Head
+  /** Undefined when the request has none. */
+  readonly #body: Http1Body | undefined
+  #onGone: (() => void) | null = null
+  /** Nothing more may be written: ended, cut or gone. */
+  #over = false
+  #chunked = false
+  #bodiless = false
+  /** A head that waits for the first payload; empty when there is none. */
+  #head = ''
+
+  constructor(connection: Http1Connection, request: Http1Head, body: Http1Body | undefined) {
+    this.#connection = connection
+    this.#socket = connection.socket
+    this.#request = request
+    this.#body = body
+    // Set for the end of the answer before, which may still be on its way.
+    if (connection.socket.timeout) connection.socket.setTimeout(0)
+    connection.front.began()
+  }
+
+  get onGone(): (() => void) | null {
+    return this.#onGone
+  }
+
+  set onGone(listener: (() => void) | null) {
+    this.#onGone = listener
+    if (this.gone) this.#tell()
+  }
+
+  reply(status: number, headers: HeaderLines, body: Buffer): void {
+    if (this.#over) return
+    const head = this.#begin(status, headers, status === 204 || status === 304 ? undefined : body.length)
+    this.#release()
+    writeParts(this.#socket, head, false, this.#bodiless ? nothing : body, nothing)
+    this.#connection.released()
+  }
+
+  head(status: number, headers: HeaderLines): void {
+    if (this.#over || this.headSent) return
+    this.#head = this.#begin(status, headers, undefined)
+    process.nextTick(sendHead, this)
+  }
+
+  write(bytes: Buffer): boolean {
+    const socket = this.#socket
+    if (this.#over || this.#bodiless || bytes.length === 0 || !socket.writable) return true
+    const head = this.#head
+    this.#head = ''
+    return writeParts(socket, head, this.#chunked, bytes, this.#chunked ? chunkEnd : nothing)
+  }
+
+  end(bytes: Buffer = nothing): void {
+    if (this.#over) return
+    const socket = this.#socket
+    const head = this.#head
+    this.#release()
+    if (socket.writable) {
+      if (this.#bodiless) writeParts(socket, head, false, nothing, nothing)
+      else if (!this.#chunked) writeParts(socket, head, false, bytes, nothing)
+      else if (bytes.length === 0) writeParts(socket, head, false, lastChunk, nothing)
+      else writeParts(socket, head, true, bytes, chunkEndAndLastChunk)
+    }
+    this.#connection.released()
+  }
+
+  cut(): void {
+    if (this.#over) return
+    this.gone = true
+    this.#release()
+    this.#connection.cut()
+  }
+
+  /** The connection is closed, or its input broken; called by it. */
+  lost(): void {
+    if (this.#over) return
+    this.gone = true
+    this.#release()
+    this.#tell()
+  }
+
+  /** The head alone, when no payload came in the same turn. */
+  sendHead(): void {
+    const head = this.#head
+    this.#head = ''
+    if (head !== '' && !this.#over && this.#socket.writable) writeParts(this.#socket, head, false, nothing, nothing)
+  }
+
+  #tell(): void {
+    const listener = this.#onGone
+    this.#onGone = null
+    listener?.()
+  }
+
+  /** The head of the answer, which from now on counts as sent. `length`: of the body, undefined when it is not known. */
+  #begin(status: number, headers: HeaderLines, length: number | undefined): string {
+    const connection = this.#connection
+    const { front } = connection
+    const { method, httpVersion, persistent } = this.#request
+    const bodiless = method === 'HEAD' || status === 204 || status === 304
+    // An HTTP/1.0 client may announce chunks in TE; RFC 9112 §7 forbids them to it all the same.
+    const old = httpVersion === '1.0'
+    const chunked = length === undefined && !bodiless && !old
+    // To HTTP/1.0, the end of a body of unknown length is that of the connection.
+    const kept = persistent && !front.draining && this.#keepable() && (length !== undefined || !old)
+    const persistence = kept ? keptLines(front.keepAlive) : 'Connection: close\r\n'
+    const head = renderHead(status, headers, length, chunked ? `Transfer-Encoding: chunked\r\n${persistence}` : persistence)
+    this.headSent = true
+    this.#bodiless = bodiless
+    this.#chunked = chunked
+    if (!kept) connection.closing = true
+    return head
+  }
+
+  /** What is left of the request is short enough to be read over, and sure to come. */
+  #keepable(): boolean {
+    const body = this.#body
+    return body === undefined || body.complete || (!body.awaited && (this.#request.length ?? Infinity) <= smallBodyBytes)
+  }
+
+  #release(): void {
+    this.#over = true
+    this.#connection.front.ended()
+  }
+}
+
+/** The lines of a connection that is kept, and for how many milliseconds. */
+let kept = { keepAlive: NaN, lines: '' }
+
+function keptLines(keepAlive: number): string {
+  if (kept.keepAlive !== keepAlive) kept = { keepAlive, lines: `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1000)}\r\n` }
+  return kept.lines
+}
+
+function sendHead(client: Http1Client): void {
+  client.sendHead()
+}
+
+/**
+ * Writes what there is of a head, of a payload, as a chunk when `chunked` (RFC 9112 §7.1), and of what comes behind it.
+ * False when the socket's buffer is full.
+ */
+function writeParts(socket: Socket, head: string, chunked: boolean, bytes: Buffer, tail: Buffer): boolean {
+  const { length } = bytes
+  let at = head.length
+  let digits = 0
+  if (chunked) for (let rest = length; rest > 0; rest >>= 4) digits++
+  const copied = length <= copiedBytes
+  const size = at + (chunked ? digits + 2 : 0)
+  if (size === 0 && tail.length === 0) return socket.write(bytes)
+  const frame = Buffer.allocUnsafe(size + (copied ? length + tail.length : 0))
+  if (at > 0) frame.write(head, 'latin1')
+  if (chunked) {
+    for (let place = at + digits - 1, rest = length; place >= at; place--, rest >>= 4) frame[place] = hexDigits[rest & 15]!
+    at += digits
+    frame[at++] = 13
+    frame[at++] = 10
+  }
+  if (copied) {
+    bytes.copy(frame, at)
+    if (tail.length > 0) tail.copy(frame, at + length)
+    return socket.write(frame)
+  }
+  socket.cork()
+  socket.write(frame)
+  const flowing = socket.write(bytes)
+  if (tail.length > 0) socket.write(tail)
+  socket.uncork()
+  return flowing
+}

@@ -1,0 +1,321 @@
+// One HTTP/1.x connection: reads requests one after another, hands each on, and sees to what comes after its answer.
+import type { Socket } from 'node:net'
+import { noBody } from '../body-source.ts'
+import type { Front, Incoming } from '../client.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Inlet, Taker } from '../inlet.ts'
+import { rawRefusal } from '../refusal.ts'
+import type { Headers } from '../request-head.ts'
+import type { Watched } from '../../watchdog.ts'
+import { Backlog } from './backlog.ts'
+import { Http1Body } from './body.ts'
+import { Http1Client } from './client.ts'
+import type { Http1Head } from './request-head.ts'
+import { RequestParser } from './request-parser.ts'
+
+/** What may have been read before its turn; above it nothing is read, and so a client that leaves is noticed late. */
+const aheadBytes = 64 * 1024
+/** What is thrown away of input nobody wants before the connection is closed, so that the client gets to read its answer. */
+const lingerBytes = 1024 * 1024
+/** How long a client may take to close its side, or to send the rest of a body that nobody wants. */
+const lingerMs = 2000
+/** An idle connection is kept a little longer than its client was told. */
+const graceMs = 1000
+const invitation = 'HTTP/1.1 100 Continue\r\n\r\n'
+
+/** A WebSocket handshake, as libraries for it want it. */
+export interface UpgradeRequest {
+  method: string
+  /** Origin-form. */
+  url: string
+  headers: Headers
+  httpVersion: string
+}
+
+/** The server as its HTTP/1.x connections see it. */
+export interface Http1Front extends Front {
+  /** Milliseconds that a request's head may take. */
+  readonly clientHeader: number
+  /** A sound request. Answers it in any case, and never throws. */
+  serve(incoming: Incoming): void
+  /** A WebSocket handshake: the paused socket is the callee's, with what was read behind the request. */
+  upgrade(request: UpgradeRequest, socket: Socket, head: Buffer): void
+  /** A request was refused that did not get so far. */
+  refused(): void
+}
+
+/** Requests are answered one after another: what comes behind one waits, unread as far as it can be. */
+export class Http1Connection implements Watched, Taker {
+  rosterPlace: number | undefined = undefined
+  readonly socket: Socket
+  readonly remoteAddress: string
+  readonly front: Http1Front
+  /** Whose answer is being written. */
+  client: Http1Client | undefined
+  /** The latest answer is the last. */
+  closing = false
+  readonly #inlet: Inlet
+  readonly #parser = new RequestParser()
+  readonly #backlog = new Backlog()
+  /** Of the latest request, while it is not whole. */
+  #body: Http1Body | undefined
+  /** Closed for writing; what still comes is thrown away, up to this much. */
+  #retired = false
+  #linger = lingerBytes
+  /** The socket is somebody else's. */
+  #upgraded = false
+  #reading = false
+  /** While a request is handed on, what was read with its head, and how far it is taken: most bodies are there when they are asked for. */
+  #rest: Buffer | undefined
+  #at = 0
+  #scheduled = false
+  #paused = false
+  /** How long the client is waited for, 0 while it is not; and when that ends, 0 until the next {@link check}. */
+  #limit: number
+  #until = 0
+
+  constructor(inlet: Inlet, remoteAddress: string, front: Http1Front) {
+    const { socket } = inlet
+    this.#inlet = inlet
+    this.socket = socket
+    this.remoteAddress = remoteAddress
+    this.front = front
+    this.#limit = front.clientHeader
+    inlet.feed(this)
+    socket.on('end', () => this.#ended())
+    socket.on('drain', () => this.#drained())
+    socket.on('timeout', () => this.#stalled())
+    socket.on('close', () => this.#lost())
+  }
+
+  /** Closes the connection unless an answer is under way, or waited for, which then is the last. */
+  drain(): void {
+    if (this.client === undefined && this.#backlog.length === 0 && !this.closing) this.socket.destroySoon()
+  }
+
+  /** Closes the connection now. An answer that is not out yet must not look complete. */
+  destroy(): void {
+    if (this.client || this.socket.writableLength > 0) reset(this.socket)
+    else this.socket.destroy()
+  }
+
+  /** Ends the connection so that the answer under way can not be taken for a complete one. */
+  cut(): void {
+    this.closing = true
+    reset(this.socket)
+  }
+
+  /** Called a few times a second at most, so that no request costs a timer. */
+  check(now: number): void {
+    if (this.#limit === 0) return
+    if (this.#until === 0) this.#until = now + this.#limit
+    else if (now > this.#until) this.#expired()
+  }
+
+  /** Called by the body of the request under way: its bytes are asked for. */
+  wanted(body: Http1Body): void {
+    if (body.awaited && !body.complete) {
+      body.awaited = false
+      if (!this.closing && this.socket.writable) this.socket.write(invitation, 'latin1')
+    }
+    if (this.#rest) this.#at = this.#readBody(body, this.#rest, this.#at)
+    else this.#schedule()
+  }
+
+  /** Called by the client: its answer is over, and written. */
+  released(): void {
+    this.client = undefined
+    if (this.closing) return this.#retire()
+    if (this.#body) {
+      this.#body.discard()
+      this.#wait(lingerMs)
+    } else this.#wait(this.front.keepAlive + graceMs)
+    if (this.#backlog.length > 0) this.#schedule()
+    else if (this.front.draining && !this.#reading) this.socket.destroySoon()
+  }
+
+  /** Takes what the socket has read. Called by the inlet. */
+  input(bytes: Buffer): void {
+    if (this.#retired) {
+      this.#linger -= bytes.length
+      if (this.#linger < 0) this.socket.destroy()
+    } else if (this.#backlog.length > 0 || this.#scheduled) this.#hold(bytes)
+    else this.#read(bytes)
+  }
+
+  /** Where a large body is put together. Asked for by the inlet. */
+  get room(): Buffer | undefined {
+    return this.#backlog.length > 0 ? undefined : this.#body?.room
+  }
+
+  /** Reads on in a body, or one request: what follows it has a turn of its own. */
+  #read(bytes: Buffer): void {
+    const parser = this.#parser
+    const { length } = bytes
+    this.#reading = true
+    let at = this.#body ? this.#readBody(this.#body, bytes, 0) : 0
+    if (this.#ready() && this.#body === undefined && at < length) {
+      const { begun } = parser
+      at = parser.readHead(bytes, at)
+      if (parser.head) {
+        at = this.#begin(parser.head, bytes, at)
+        if (this.#body && at < length) at = this.#readBody(this.#body, bytes, at)
+      } else if (!begun) this.#wait(this.front.clientHeader)
+    }
+    this.#reading = false
+    if (parser.fault && !this.#retired) this.#fail(parser.fault)
+    else if (at < length && !this.#retired && !this.#upgraded) {
+      this.#hold(at === 0 ? bytes : bytes.subarray(at))
+      this.#schedule()
+    } else if (this.front.draining) this.drain()
+  }
+
+  #begin(head: Http1Head, bytes: Buffer, at: number): number {
+    this.#limit = 0
+    const { method, target, headers, httpVersion, length } = head
+    if (head.webSocket) {
+      this.#upgrade(head, Buffer.from(bytes.subarray(at)))
+      return bytes.length
+    }
+    const body = length === 0 ? undefined : new Http1Body(this, head.expects)
+    const client = new Http1Client(this, head, body)
+    this.#body = body
+    this.client = client
+    this.#at = at
+    if (body) this.#rest = bytes
+    this.front.serve({ method, target, headers, remoteAddress: this.remoteAddress, httpVersion, body: body ?? noBody, client })
+    this.#rest = undefined
+    return this.#at
+  }
+
+  #readBody(body: Http1Body, bytes: Buffer, from: number): number {
+    const parser = this.#parser
+    if (from === bytes.length || !body.flowing || this.#retired) return from
+    const at = parser.readBody(bytes, from)
+    const { from: start, to, ended } = parser
+    if (ended) this.#body = undefined
+    if (to > start) body.data(start === 0 && to === bytes.length ? bytes : bytes.subarray(start, to))
+    if (ended) {
+      body.end()
+      // The rest of one that nobody wanted has come.
+      if (this.client === undefined && !this.closing) this.#wait(this.front.keepAlive + graceMs)
+    }
+    return at
+  }
+
+  /** Something can be done with what comes next. */
+  #ready(): boolean {
+    if (this.#body) return this.#body.flowing
+    // Whoever does not read his answers gets no more of them.
+    return this.client === undefined && !this.closing && !this.socket.writableNeedDrain
+  }
+
+  #hold(bytes: Buffer): void {
+    this.#backlog.add(bytes)
+    if (this.#backlog.length <= aheadBytes || this.#paused) return
+    this.#paused = true
+    this.socket.pause()
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#reading || this.#backlog.length === 0 || !this.#ready()) return
+    this.#scheduled = true
+    setImmediate(readOn, this)
+  }
+
+  /** Takes up what waited. */
+  readOn(): void {
+    this.#scheduled = false
+    if (this.socket.destroyed || this.#backlog.length === 0 || !this.#ready()) return
+    const bytes = this.#backlog.take()
+    if (this.#paused) {
+      this.#paused = false
+      this.socket.resume()
+    }
+    this.#read(bytes)
+  }
+
+  #upgrade({ method, target: url, headers, httpVersion, length }: Http1Head, rest: Buffer): void {
+    if (length !== 0) return this.#fail(new GatewayError('invalid_request', 'A WebSocket handshake has no body.'))
+    this.closing = this.#upgraded = true
+    this.front.upgrade({ method, url, headers, httpVersion }, this.#inlet.release(), rest)
+  }
+
+  #wait(ms: number): void {
+    this.#limit = ms
+    this.#until = 0
+    // Nobody else watches over what is left of an answer.
+    if (this.socket.writableLength > 0) this.socket.setTimeout(this.front.clientStall)
+  }
+
+  #expired(): void {
+    const { socket } = this
+    this.#until = 0
+    if (!this.#retired && this.#parser.begun) this.#fail(new GatewayError('request_timeout', 'The head of the request did not arrive in time.'))
+    else if (socket.writableLength === 0) socket.destroy()
+  }
+
+  /** The request can not be understood, or did not come: says so unless its answer has begun, and closes the connection. */
+  #fail(error: GatewayError): void {
+    const { client } = this
+    const body = this.#body
+    this.#body = undefined
+    this.front.refused()
+    const headSent = client?.headSent === true
+    this.closing = true
+    client?.lost()
+    this.client = undefined
+    body?.lose()
+    if (headSent) return reset(this.socket)
+    this.socket.write(rawRefusal(error))
+    this.#retire()
+  }
+
+  /** Closes for writing at once, and altogether when the client has done the same or had time to. */
+  #retire(): void {
+    this.closing = this.#retired = true
+    if (this.#backlog.length > 0) this.#backlog.take()
+    if (this.#paused) this.socket.resume()
+    this.socket.end()
+    this.#wait(lingerMs)
+  }
+
+  /** The client has closed its side: it has left. */
+  #ended(): void {
+    if (this.#upgraded) return
+    this.closing = true
+    if (this.client?.headSent) reset(this.socket)
+    else this.#lost()
+  }
+
+  /** All that was written is on its way. */
+  #drained(): void {
+    if (this.client) this.client.onDrain?.()
+    else this.#schedule()
+  }
+
+  /** A client takes nothing of what is left of an answer. */
+  #stalled(): void {
+    if (this.socket.writableLength > 0) this.destroy()
+    else this.socket.setTimeout(0)
+  }
+
+  #lost(): void {
+    const { client } = this
+    const body = this.#body
+    this.#body = this.client = undefined
+    this.#limit = 0
+    client?.lost()
+    body?.lose()
+  }
+}
+
+function readOn(connection: Http1Connection): void {
+  connection.readOn()
+}
+
+/** Closes a connection so that nobody takes it for an end. TLS has no reset, and what has ended cannot have one any more. */
+function reset(socket: Socket): void {
+  if ('encrypted' in socket || (socket.writableEnded && socket.writableLength === 0)) socket.destroy()
+  else socket.resetAndDestroy()
+}

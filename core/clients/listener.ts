@@ -1,0 +1,249 @@
+// The port: accepts connections and tells HTTP/2 from HTTP/1.1, by ALPN under TLS and by the first bytes without.
+import { readFileSync } from 'node:fs'
+import { createServer as createHttp2Server } from 'node:http2'
+import type { Http2Server } from 'node:http2'
+import { Server as NetServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
+import type { TLSSocket } from 'node:tls'
+import { Inlet } from './inlet.ts'
+import type { Logger } from '../telling/log.ts'
+import { maxHeadBytes, maxHeaders } from './request-head.ts'
+import type { Limits, Settings } from '../catalogue/settings.ts'
+
+/** Where a server listens. `port` is the real one when 0 was asked for. */
+export interface Address {
+  host: string
+  port: number
+  protocol: 'http' | 'https'
+}
+
+/** Dead peers are found by TCP keep-alive probes, which begin after this long without traffic. */
+const probeAfterMs = 60_000
+
+/** What every HTTP/2 session may do; each bounds a flood that is known by name (rapid reset, CONTINUATION, SETTINGS, PING, HPACK). */
+const http2Options = {
+  settings: {
+    enablePush: false,
+    maxConcurrentStreams: 128,
+    maxHeaderListSize: maxHeadBytes,
+    // Uploads are limited by the round trip time at the protocol's 64 KiB.
+    initialWindowSize: 256 * 1024
+  },
+  maxHeaderListPairs: maxHeaders + 4,
+  maxOutstandingPings: 5,
+  maxOutstandingSettings: 5,
+  maxSettings: 16,
+  // MiB; room for every stream with its buffers full, since streams that come above it are refused.
+  maxSessionMemory: 32,
+  maxSessionInvalidFrames: 50,
+  maxSessionRejectedStreams: 50,
+  streamResetBurst: 100,
+  streamResetRate: 33
+}
+
+/** What a listener needs; a connection is handed on before its first request is read. */
+export interface ListenerOptions {
+  listen: Settings['listen']
+  limits: Pick<Limits, 'clientHeader' | 'connections'>
+  log: Logger
+  /** The connection is left to the callee. `first`: what was read of it already. */
+  onHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined): void
+  /** The connection is left to the callee. */
+  onHttp2(socket: Socket, remoteAddress: string): void
+}
+
+/** One port, clear text or TLS. */
+export class Listener {
+  /** Serves HTTP/2 on the sockets it is given. */
+  readonly http2: Http2Server
+  /** Connections open now that have turned out to be of one kind. */
+  readonly open = { http1: 0, http2: 0 }
+  /** Connections that were closed at once, being above `limits.connections`. */
+  refused = 0
+  readonly #options: ListenerOptions
+  readonly #port: NetServer
+  readonly #sockets = new Set<Socket>()
+  readonly #peeking = new Set<Socket>()
+  #stopped = false
+  /** Of everyone who waits for the last connection to close. */
+  readonly #onEmpty: (() => void)[] = []
+  #complainedAt = -Infinity
+
+  constructor(options: ListenerOptions) {
+    this.#options = options
+    const { clientHeader } = options.limits
+    const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeAfterMs }
+    if (options.listen.tls) {
+      const port = new TlsServer({ ...socketOptions, handshakeTimeout: clientHeader, ALPNProtocols: ['h2', 'http/1.1'] })
+      port.on('secureConnection', (socket) => this.#secured(socket))
+      port.on('tlsClientError', (_error, socket) => socket.destroy())
+      this.#port = port
+    } else this.#port = new NetServer({ ...socketOptions, pauseOnConnect: true })
+    this.http2 = createHttp2Server(http2Options)
+    this.#port.on('connection', (socket) => this.#accept(socket))
+    // Out of file descriptors, libuv closes new connections itself and nothing is heard of them; this is for other errors.
+    this.#port.on('error', (error) => this.#acceptFailed(error))
+  }
+
+  /**
+   * Binds the port.
+   * @throws Error naming the address or the file, and the remedy
+   */
+  async listen(): Promise<Address> {
+    const { host, port, tls } = this.#options.listen
+    if (tls) this.#certify(tls)
+    await new Promise<void>((resolve, reject) => {
+      const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port))
+      this.#port.once('error', onError)
+      this.#port.listen({ host, port }, () => {
+        this.#port.off('error', onError)
+        resolve()
+      })
+    })
+    const bound = this.#port.address() as AddressInfo
+    return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
+  }
+
+  /** Connections open now, of any kind or none yet. */
+  get connections(): number {
+    return this.#sockets.size
+  }
+
+  /** Accepts nothing more; connections on which nothing was sent yet are closed. */
+  stop(): void {
+    this.#stopped = true
+    this.#port.close()
+    for (const socket of this.#peeking) socket.destroy()
+  }
+
+  /** Resolves true when the last connection is closed, false after the time. */
+  async emptied(withinMs: number): Promise<boolean> {
+    if (this.#sockets.size === 0) return true
+    let timer: NodeJS.Timeout | undefined
+    const empty = await Promise.race([
+      new Promise<true>((resolve) => void this.#onEmpty.push(() => resolve(true))),
+      new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), withinMs)))
+    ])
+    clearTimeout(timer)
+    return empty
+  }
+
+  /** Ends everything: connections that do not close by themselves within a moment are closed. */
+  async destroy(): Promise<void> {
+    this.#port.close()
+    if (await this.emptied(100)) return
+    for (const socket of this.#sockets) socket.destroy()
+    await this.emptied(1000)
+  }
+
+  #certify(tls: { cert: string; key: string }): void {
+    const read = (option: 'cert' | 'key'): Buffer => {
+      try {
+        return readFileSync(tls[option])
+      } catch (error) {
+        throw new Error(`listen.tls.${option}: ${tls[option]} cannot be read (${(error as NodeJS.ErrnoException).code}). Name a PEM file that this user may read.`)
+      }
+    }
+    const files = { cert: read('cert'), key: read('key') }
+    try {
+      ;(this.#port as TlsServer).setSecureContext(files)
+    } catch (error) {
+      throw new Error(`listen.tls: ${tls.cert} and ${tls.key} are not a certificate and its key in PEM: ${(error as Error).message}`)
+    }
+  }
+
+  #accept(accepted: Socket): void {
+    if (this.#sockets.size >= this.#options.limits.connections) {
+      this.refused++
+      accepted.destroy()
+      return
+    }
+    const inlet = this.#options.listen.tls ? undefined : new Inlet(accepted)
+    const socket = inlet?.socket ?? accepted
+    this.#sockets.add(socket)
+    socket.once('close', () => {
+      this.#sockets.delete(socket)
+      if (this.#sockets.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve()
+    })
+    // A connection may break at any moment, also while nobody else listens.
+    socket.on('error', () => {})
+    if (inlet) this.#peek(inlet)
+  }
+
+  /** Waits for as many bytes as it takes, and hands the connection on with them. */
+  #peek(inlet: Inlet): void {
+    const { socket } = inlet
+    this.#peeking.add(socket)
+    let seen: Buffer | undefined
+    const input = (bytes: Buffer): void => {
+      const first = seen ? Buffer.concat([seen, bytes]) : bytes
+      const isHttp2 = beginsHttp2(first)
+      if (isHttp2 === undefined) return void (seen = Buffer.from(first))
+      this.#peeking.delete(socket)
+      socket.off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
+      // The session takes the connection over and reads what was put back by itself.
+      if (isHttp2) inlet.release().unshift(Buffer.from(first))
+      this.#route(inlet, isHttp2, first)
+    }
+    const leave = (): void => {
+      this.#peeking.delete(socket)
+      socket.destroy()
+    }
+    socket.on('end', leave).on('timeout', leave).on('close', leave).setTimeout(this.#options.limits.clientHeader)
+    inlet.feed({ input })
+  }
+
+  #secured(socket: TLSSocket): void {
+    socket.on('error', () => {})
+    if (this.#stopped || socket.destroyed) socket.destroy()
+    else this.#route(new Inlet(socket), socket.alpnProtocol === 'h2', undefined)
+  }
+
+  #route(inlet: Inlet, isHttp2: boolean, first: Buffer | undefined): void {
+    const { socket } = inlet
+    const { onHttp1, onHttp2 } = this.#options
+    const kind = isHttp2 ? 'http2' : 'http1'
+    this.open[kind]++
+    socket.once('close', () => this.open[kind]--)
+    const remoteAddress = plainAddress(socket.remoteAddress)
+    if (isHttp2) onHttp2(socket, remoteAddress)
+    else onHttp1(inlet, remoteAddress, first)
+  }
+
+  #acceptFailed(error: Error): void {
+    // Before it listens, this is about binding, and whoever called listen() hears of it.
+    if (!this.#port.listening) return
+    this.refused++
+    // Such errors come with every connection as long as the cause lasts: one line a minute is enough.
+    if (performance.now() - this.#complainedAt < 60_000) return
+    this.#complainedAt = performance.now()
+    this.#options.log.error('a connection could not be accepted', { error: error.message })
+  }
+}
+
+/** The first bytes of HTTP/2's connection preface (RFC 9113 §3.4), which no HTTP/1.1 method begins with. */
+const preface = Buffer.from('PRI')
+
+/** Undefined: too early to say. */
+function beginsHttp2(bytes: Buffer): boolean | undefined {
+  const length = Math.min(bytes.length, preface.length)
+  if (bytes.compare(preface, 0, length, 0, length) !== 0) return false
+  return length === preface.length ? true : undefined
+}
+
+/** An IPv4 address also when it came through an IPv6 socket; empty when the connection is already gone. */
+function plainAddress(address: string | undefined): string {
+  return address?.startsWith('::ffff:') ? address.slice(7) : (address ?? '')
+}
+
+function bindError(error: NodeJS.ErrnoException, host: string, port: number): Error {
+  const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
+  const remedies: Record<string, string> = {
+    EADDRINUSE: `${place} is in use by another process. Stop that process, or choose another listen.port.`,
+    EACCES: `${place} may not be bound by this user. Choose a listen.port above 1023, or grant the right to bind it.`,
+    EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another listen.host.`,
+    ENOTFOUND: `${host} is not known as an address or name. Choose another listen.host.`
+  }
+  return new Error(remedies[error.code ?? ''] ?? `${place} cannot be listened on: ${error.message}`, { cause: error })
+}

@@ -1,0 +1,99 @@
+// What a request's head must be, whatever HTTP it came by: one that two readers could understand differently is refused.
+import { GatewayError } from '../errors.ts'
+
+/** Of a request's head, in bytes: the request line and all header lines. */
+export const maxHeadBytes = 16 * 1024
+/** Header lines of one request. */
+export const maxHeaders = 100
+
+/** Lower-case names; repeated credentials, `host` and `content-type` as arrays. */
+export type Headers = Record<string, string | string[] | undefined>
+
+/** Lines of which others may drop or join a second one, while it is the one that counts for somebody else. */
+export const singularNames: readonly string[] = ['host', 'authorization', 'x-api-key', 'x-goog-api-key', 'content-type']
+/** One bit each. */
+const singular = new Map(singularNames.map((name, at) => [name, 1 << at]))
+/** One bit per length of such a name: most others are told apart by it. */
+const singularLengths = [...singular.keys()].reduce((bits, { length }) => bits | (1 << length), 0)
+
+/** A visible character of ASCII except the number sign, which begins what is never sent (RFC 9112 §3.2). */
+const targetPattern = /^\/[!"$-~]*$/
+const hostPattern = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(?::\d{1,5})?$/i
+
+/** A head that was accepted. */
+export interface RequestHead {
+  /** Origin-form. */
+  target: string
+  headers: Headers
+}
+
+/**
+ * Checks the head of an HTTP/2 request. `host` is filled from `:authority` when it is absent.
+ * @throws GatewayError `invalid_request`
+ */
+export function checkHttp2Head(headers: Headers, rawHeaders: readonly string[]): RequestHead {
+  if (headers[':method'] === 'CONNECT') throw noTunnel()
+  showRepeated(rawHeaders, headers)
+  const authority = headers[':authority']
+  const host = (headers['host'] ??= authority)
+  if (!isHost(host) || String(authority ?? host).toLowerCase() !== host.toLowerCase()) {
+    throw invalid('Exactly one valid :authority or Host is needed.')
+  }
+  const target = String(headers[':path'])
+  if (!targetPattern.test(target)) throw invalid('The request target must be a path.')
+  return { target, headers }
+}
+
+/** The refusal of CONNECT. */
+export function noTunnel(): GatewayError {
+  return new GatewayError('method_not_allowed', 'This server is not a forward proxy: CONNECT is refused.')
+}
+
+/** A request that breaks the rules of HTTP. */
+export function invalid(message: string, status = 400): GatewayError {
+  return new GatewayError('invalid_request', message, { status })
+}
+
+function showRepeated(raw: readonly string[], headers: Headers): void {
+  if (raw.length > 2 * maxHeaders) throw invalid(`A request may have ${maxHeaders} header lines.`, 431)
+  let seen = 0
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i]!
+    if (((singularLengths >> name.length) & 1) === 0) continue
+    const lower = name.toLowerCase()
+    const bit = singular.get(lower) ?? 0
+    if (seen & bit) headers[lower] = raw.filter((_, at) => at % 2 === 1 && raw[at - 1]!.toLowerCase() === lower)
+    seen |= bit
+  }
+}
+
+/** The latest that was a path: most requests are for the same, and what is looked up by it is found sooner when it is one string. */
+let knownTarget = ''
+
+/**
+ * The path and query of a target on this host.
+ * @throws GatewayError `invalid_request`
+ */
+export function originForm(target: string, host: string | undefined): string {
+  if (target === knownTarget) return knownTarget
+  if (targetPattern.test(target)) return (knownTarget = target)
+  // Absolute-form, which a server must accept (RFC 9112 §3.2.2), as long as it names the same place twice.
+  const [, authority, rest] = /^https?:\/\/([^/?]*)(.*)$/i.exec(target) ?? []
+  const path = rest?.startsWith('/') ? rest : `/${rest}`
+  if (authority === undefined || authority.toLowerCase() !== host?.toLowerCase() || !targetPattern.test(path)) {
+    throw invalid('The request target must be a path on this host.')
+  }
+  return path
+}
+
+/** The latest that was one: most requests are for the same. */
+let knownHost = ''
+
+/** One name or address that a request can be for. */
+export function isHost(host: string | string[] | undefined): host is string {
+  if (typeof host !== 'string') return false
+  if (host === knownHost) return host !== ''
+  if (!hostPattern.test(host)) return false
+  knownHost = host
+  return true
+}

@@ -1,0 +1,238 @@
+// The server: takes requests from the port, refuses what is not a sound one, and hands the rest to the engine.
+import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
+import { Http2Body, Http2Client, Http2Connection } from './http2.ts'
+import type { Client, Incoming } from './client.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
+import { Http1Connection } from './http1/connection.ts'
+import type { Http1Front, UpgradeRequest } from './http1/connection.ts'
+import { Listener } from './listener.ts'
+import type { Address } from './listener.ts'
+import type { Inlet } from './inlet.ts'
+import type { Logger } from '../telling/log.ts'
+import { refuse, refuseUpgrade } from './refusal.ts'
+import { checkHttp2Head } from './request-head.ts'
+import type { RequestHead } from './request-head.ts'
+import type { Limits, Settings } from '../catalogue/settings.ts'
+import { Watchdog } from '../watchdog.ts'
+
+export type { Address } from './listener.ts'
+
+/** Far above what a client does, and enough for a proxy that carries many of them on one session. */
+const defaultStreamsPerSecond = 10_000
+/** Between telling the engine to end what is left and closing the connections. */
+const graceMs = 1000
+
+/** What a server is made of. */
+export interface ServerOptions {
+  listen: Settings['listen']
+  limits: Pick<Limits, 'clientHeader' | 'clientStall' | 'keepAlive' | 'connections'>
+  /** New streams of one HTTP/2 session in a second; those above are refused unseen. Default 10,000. */
+  streamsPerSecond?: number | undefined
+  log: Logger
+  /** Called for every sound request. Must answer through `incoming.client`. */
+  handle(incoming: Incoming): void
+  /**
+   * Called for every sound WebSocket handshake on HTTP/1.1. The socket is the callee's, errors included, and paused: whoever
+   * listens to it resumes it. Refuse with `refuseUpgrade`. Without it handshakes are refused.
+   */
+  onUpgrade?: ((request: UpgradeRequest, socket: Socket, head: Buffer) => void) | undefined
+  /** Called once when `drain` has waited long enough: end now what is under way. */
+  onDrainTimeout?: (() => void) | undefined
+}
+
+/** Figures for metrics, read when they are wanted. */
+export interface ServerFigures {
+  /** Open now. `undecided` ones have not sent enough to be told apart, or are in the TLS handshake. */
+  connections: { http1: number; http2: number; undecided: number }
+  /** Requests taken up and not answered yet. */
+  active: number
+  /** Since the start: connections closed as soon as they came, for want of room. */
+  refusedConnections: number
+  /** Since the start: requests refused by the server itself, before the engine saw them. */
+  refusedRequests: number
+}
+
+/** One data listener. */
+export class Server implements Http1Front {
+  readonly clientHeader: number
+  readonly clientStall: number
+  readonly keepAlive: number
+  draining = false
+  readonly #options: ServerOptions
+  readonly #listener: Listener
+  /** Looks after the time limits of HTTP/1.x connections. */
+  readonly #watchdog: Watchdog
+  readonly #http1 = new Set<Http1Connection>()
+  readonly #http2 = new Set<Http2Connection>()
+  #active = 0
+  #refusedRequests = 0
+  #drained: Promise<{ cut: number }> | undefined
+  #hurry: () => void = () => {}
+
+  constructor(options: ServerOptions) {
+    this.#options = options
+    const { clientHeader, clientStall, keepAlive } = options.limits
+    this.clientHeader = clientHeader
+    this.clientStall = clientStall
+    this.keepAlive = keepAlive
+    this.#watchdog = new Watchdog(Math.min(500, Math.max(20, Math.min(clientHeader, keepAlive) / 4)))
+    this.#listener = new Listener({
+      ...options,
+      onHttp1: (inlet, remoteAddress, first) => this.#openHttp1(inlet, remoteAddress, first),
+      onHttp2: (socket, remoteAddress) => this.#openHttp2(socket, remoteAddress)
+    })
+  }
+
+  /**
+   * Binds the port and begins to serve.
+   * @throws Error in the operator's words when the port cannot be had or a TLS file cannot be read
+   */
+  listen(): Promise<Address> {
+    return this.#listener.listen()
+  }
+
+  get figures(): ServerFigures {
+    const { open, connections, refused } = this.#listener
+    return {
+      connections: { ...open, undecided: connections - open.http1 - open.http2 },
+      active: this.#active,
+      refusedConnections: refused,
+      refusedRequests: this.#refusedRequests
+    }
+  }
+
+  /**
+   * Stops in good order: accepts nothing more, closes idle connections, and lets answers under way finish. Requests that
+   * still come on open connections are refused with `draining`. After `timeoutMs`, `onDrainTimeout` is called, and a
+   * second later whatever is still open is closed. `cut` answers had not finished by themselves. Called once more with 0
+   * it waits no longer.
+   */
+  drain(timeoutMs: number): Promise<{ cut: number }> {
+    if (timeoutMs === 0) this.#hurry()
+    return (this.#drained ??= this.#drain(timeoutMs))
+  }
+
+  /** Stops at once: the port and every connection are closed, answers under way are cut. */
+  async close(): Promise<void> {
+    this.#listener.stop()
+    for (const connection of this.#http1) connection.destroy()
+    for (const connection of this.#http2) connection.destroy()
+    await this.#listener.destroy()
+  }
+
+  /** Called by the clients. */
+  began(): void {
+    this.#active++
+  }
+
+  /** Called by the clients. */
+  ended(): void {
+    this.#active--
+  }
+
+  async #drain(timeoutMs: number): Promise<{ cut: number }> {
+    this.draining = true
+    this.#listener.stop()
+    for (const connection of this.#http1) connection.drain()
+    for (const connection of this.#http2) connection.drain()
+    let cut = 0
+    const hurried = new Promise<false>((resolve) => (this.#hurry = () => resolve(false)))
+    if (!(await Promise.race([this.#listener.emptied(timeoutMs), hurried]))) {
+      cut = this.#active
+      this.#options.onDrainTimeout?.()
+      await this.#listener.emptied(graceMs)
+    }
+    await this.close()
+    return { cut }
+  }
+
+  #openHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined): void {
+    const connection = new Http1Connection(inlet, remoteAddress, this)
+    this.#http1.add(connection)
+    this.#watchdog.add(connection)
+    inlet.socket.once('close', () => {
+      this.#http1.delete(connection)
+      this.#watchdog.delete(connection)
+    })
+    if (first) connection.input(first)
+  }
+
+  #openHttp2(socket: Socket, remoteAddress: string): void {
+    const { http2 } = this.#listener
+    const { limits, streamsPerSecond = defaultStreamsPerSecond } = this.#options
+    const onSession = (session: ServerHttp2Session): void => {
+      const connection = new Http2Connection(session, socket, remoteAddress, { idle: limits.keepAlive, streamsPerSecond }, this, (...request) =>
+        this.#onStream(...request)
+      )
+      this.#http2.add(connection)
+      socket.once('close', () => this.#http2.delete(connection))
+    }
+    // The session is made before emit() returns.
+    http2.once('session', onSession).emit('connection', socket)
+    http2.off('session', onSession)
+  }
+
+  #onStream(connection: Http2Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: string[]): void {
+    const client = new Http2Client(connection, stream, headers[':method'] === 'HEAD')
+    let head: RequestHead
+    try {
+      head = checkHttp2Head(headers, raw)
+    } catch (error) {
+      return this.#refuse(client, error)
+    }
+    this.serve({
+      method: headers[':method']!,
+      target: head.target,
+      headers: head.headers,
+      remoteAddress: connection.remoteAddress,
+      httpVersion: '2.0',
+      body: new Http2Body(stream),
+      client
+    })
+  }
+
+  /** Called by HTTP/1.x connections. */
+  serve(incoming: Incoming): void {
+    if (this.draining) return this.#refuse(incoming.client, restarting())
+    try {
+      this.#options.handle(incoming)
+    } catch (error) {
+      this.#refuse(incoming.client, error)
+    }
+  }
+
+  /** Called by HTTP/1.x connections. */
+  upgrade(request: UpgradeRequest, socket: Socket, head: Buffer): void {
+    const { onUpgrade } = this.#options
+    try {
+      if (this.draining) throw restarting()
+      if (!onUpgrade) throw new GatewayError('route_not_found', 'There is no WebSocket here.')
+      onUpgrade(request, socket, head)
+    } catch (error) {
+      refuseUpgrade(socket, this.#counted(error))
+    }
+  }
+
+  /** Called by HTTP/1.x connections. */
+  refused(): void {
+    this.#refusedRequests++
+  }
+
+  #refuse(client: Client, error: unknown): void {
+    const refusal = this.#counted(error)
+    if (client.headSent) client.cut()
+    else refuse(client, refusal)
+  }
+
+  #counted(error: unknown): GatewayError {
+    const refusal = asGatewayError(error)
+    if (refusal.code === 'internal_error') this.#options.log.error('a request could not be handled', { error: String(refusal.cause) })
+    this.#refusedRequests++
+    return refusal
+  }
+}
+
+function restarting(): GatewayError {
+  return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
+}

@@ -1,0 +1,44 @@
+// One try of an exchange at one channel: what will be sent there, and how it went.
+import type { Channel } from '../catalogue/catalogue.ts'
+import type { RequestBody } from '../bodies/body.ts'
+import { BodyEdit } from '../bodies/body.ts'
+import type { GatewayError } from '../errors.ts'
+import type { Protocol } from '../protocols/index.ts'
+import type { MeteredUsage } from './slots.ts'
+
+/** Changed by `onAttempt` hooks; the client's request stays as it came, as the next attempt starts from it again. */
+export class Attempt {
+  /** From 1. */
+  readonly number: number
+  readonly channel: Channel
+  /** The upstream's own name for the model; it stands in the body already. */
+  readonly upstreamModel: string
+  /** What is spoken to the upstream: the client's protocol unless the request is translated. */
+  protocol: Protocol
+  /** Below the channel's base address. */
+  path: string
+  /** Sent upstream beside the core's own, lower-case names. */
+  readonly headers: Record<string, string> = {}
+  /** The body to send: the client's bytes with these edits. */
+  readonly body: BodyEdit
+  /** `performance.now()` values. */
+  readonly startedAt = performance.now()
+  firstByteAt: number | undefined
+  endedAt: number | undefined
+  /** The upstream's status, when it answered. */
+  status: number | undefined
+  error: GatewayError | undefined
+  /** What it consumed, once its answer ended or was cut; filled by `usage-meter`, also for attempts that failed. */
+  usage: MeteredUsage | undefined
+  /** The request may have reached the upstream: from here on it may bill us. */
+  dispatched = false
+
+  constructor(number: number, channel: Channel, upstreamModel: string, protocol: Protocol, path: string, body: RequestBody) {
+    this.number = number
+    this.channel = channel
+    this.upstreamModel = upstreamModel
+    this.protocol = protocol
+    this.path = path
+    this.body = new BodyEdit(body)
+  }
+}

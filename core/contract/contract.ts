@@ -1,0 +1,205 @@
+// The plugin contract: everything a plugin may see, give and take. Plugins import this file, slots and errors, no more of core.
+import type { Attempt } from './attempt.ts'
+import type { RequestBody } from '../bodies/body.ts'
+import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
+import type { Endpoint } from '../operations/endpoints.ts'
+import type { GatewayError } from '../errors.ts'
+import type { Logger } from '../telling/log.ts'
+import type { Message } from './message.ts'
+import type { PluginMetrics } from '../telling/metrics.ts'
+import type { OptionSchemas, OptionValues } from '../options/schema.ts'
+import type { Slot } from './slots.ts'
+import type { Services } from '../store/services.ts'
+
+export { GatewayError } from '../errors.ts'
+export { formatDollars } from '../money/money.ts'
+export { costOf, rounded } from '../money/price.ts'
+export { noUsage, pricedClasses, promptClasses, renderUsage } from '../money/usage.ts'
+export type { Attempt } from './attempt.ts'
+export type { Channel, Model } from '../catalogue/catalogue.ts'
+export type { Message } from './message.ts'
+
+/** A value, or a promise of it. Core awaits only what is a promise, so the synchronous path costs no turn of the loop. */
+export type Awaitable<T> = T | Promise<T>
+
+/** The client's request: read-only for plugins. What goes upstream is changed on the attempt. */
+export interface ClientRequest {
+  readonly method: string
+  /** Decoded path without the query. */
+  readonly path: string
+  /** Raw query without the question mark; may hold `key=…`, so never log it. */
+  readonly query: string
+  /** Lower-case names; one that was not sent may be there as undefined. Holds the client's credential: log fields by name, never the object. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly endpoint: Endpoint
+  /** The path's own argument, decoded: the model of `/v1/models/{id}`; empty when the path has none. */
+  readonly argument: string
+  readonly remoteAddress: string
+}
+
+/** One client request and everything done to answer it. Lives until it is settled; nothing of it may be kept after. */
+export interface Exchange {
+  /** UUIDv7, made by the gateway; also `X-Request-Id`. */
+  readonly id: string
+  readonly request: ClientRequest
+  /**
+   * The request body; there once it has been read (before any `onRequest` unless the plugin says `reads: 'head'`). Its bytes
+   * are the plugin's to look at until `onSettled` returns: then their memory is used again.
+   */
+  readonly body: RequestBody
+  /** The public model name asked for; empty before the body was read, and for endpoints without one. */
+  readonly model: string
+  /** The client asked for a stream of events; false before the body was read. */
+  readonly streaming: boolean
+  /** Unix milliseconds of arrival; windows and records use it. Durations come from `performance.now()`. */
+  readonly receivedAt: number
+  /** Aborted when the client leaves or a limit ends the exchange. */
+  readonly signal: AbortSignal
+  /** Lines carry the exchange's id and the plugin's name. */
+  readonly log: Logger
+  /** The attempts so far, oldest first. */
+  readonly attempts: readonly Attempt[]
+  /** Reads the whole body, once, within the limits; later calls return the same. Only `reads: 'head'` plugins need it. */
+  read(): Awaitable<RequestBody>
+  /** The slot's value; throws when nothing filled it (declare it in `needs` and that can not happen). */
+  get<T>(slot: Slot<T>): T
+  find<T>(slot: Slot<T>): T | undefined
+  /** Fills a slot. Written once; a second write throws. */
+  set<T>(slot: Slot<T>, value: T): void
+  /**
+   * A header for the reply, whatever the reply turns out to be: success, error or stream.
+   * @throws TypeError for a name or value that can not be sent, such as a line break
+   */
+  setHeader(name: string, value: string | number): void
+  /**
+   * Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait. `durable`
+   * is called once: for a stream now, for another answer when it is there, after the releases if it is sent as a whole.
+   */
+  hold(durable: () => Promise<void>): void
+  /**
+   * Registers what gives back something just taken. Releases run once, newest first, however the exchange ends, each
+   * started without waiting for the one before; the client sees the end of its answer after all of them resolved.
+   */
+  defer(release: (outcome: Outcome) => Awaitable<void>): void
+}
+
+/** How an exchange ended. */
+export interface Outcome {
+  /**
+   * `completed`: the upstream's answer ended as its protocol demands (or the gateway answered by itself).
+   * `rejected`: refused before any attempt. `failed`: no complete answer. `aborted`: the client left.
+   */
+  kind: 'completed' | 'rejected' | 'failed' | 'aborted'
+  /** The status the client saw; 499 when it had left before one was sent. */
+  status: number
+  error?: GatewayError | undefined
+  /** Bytes of the body released to the client. */
+  bytes: number
+  /** Milliseconds from arrival to the first body byte released, undefined when none was. */
+  firstByteMs?: number | undefined
+  durationMs: number
+}
+
+/** An answer made by the gateway instead of an upstream. */
+export interface Reply {
+  status: number
+  headers?: readonly (readonly [string, string])[]
+  /** A string or bytes go out as they are; anything else as JSON. */
+  body: unknown
+}
+
+/** The head of an upstream's accepted answer (status 2xx). */
+export interface UpstreamResponse {
+  readonly attempt: Attempt
+  readonly status: number
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** The body is a stream of events; otherwise one message is the whole body. */
+  readonly streaming: boolean
+}
+
+/** Hands a message on towards the client. */
+export type Emit = (message: Message) => void
+
+/**
+ * A plugin's part in a response body. Synchronous, called in order, once per message. `end` runs exactly once after the
+ * last message, also when the answer was cut (`complete` false) or the client left.
+ */
+export type Stage =
+  /** Looks on: bytes go straight through, whatever it does. */
+  | { observe(message: Message): void; end?(complete: boolean): void }
+  /** Decides what goes on: emit the message itself (bytes untouched), others instead, or nothing. */
+  | { map(message: Message, emit: Emit): void; end?(complete: boolean, emit: Emit): void }
+
+/** The five places where a plugin takes part; all optional, and an absent one costs nothing. */
+export interface Hooks {
+  /** Down the chain, once. Throw a {@link GatewayError} to refuse; return a reply to answer here. */
+  onRequest?(exchange: Exchange): Awaitable<Reply | void>
+  /** Per attempt, from exactly one plugin of the chain. Undefined ends the trying: the last failure is the answer. */
+  selectChannel?(exchange: Exchange, failures: readonly AttemptFailure[]): Awaitable<Channel | undefined>
+  /** Down the chain, per attempt. Only the attempt may change: the client's request is read again by the next one. */
+  onAttempt?(exchange: Exchange, attempt: Attempt): Awaitable<void>
+  /** Up the chain, when an upstream's head is accepted. Nothing returned: no cost for the body. */
+  onResponse?(exchange: Exchange, response: UpstreamResponse): Awaitable<Stage | void>
+  /** Down the chain, always and once, after the releases have started; for refused requests too. Reads, never throws. */
+  onSettled?(exchange: Exchange, outcome: Outcome): void
+  /** The generation is over: no exchange uses these hooks any more. */
+  dispose?(): Awaitable<void>
+}
+
+/** An attempt that did not lead to an answer, as the next selection sees it. */
+export interface AttemptFailure {
+  attempt: Attempt
+  error: GatewayError
+}
+
+/** What a plugin is given when its generation is built. */
+export interface PluginContext {
+  /** Channels, models, tenants and keys of this generation. */
+  readonly catalogue: Catalogue
+  /** The stores: keys, ledger, limits, request log. They outlive generations. */
+  readonly services: Services
+  /** Metrics named `sluice_<name>`; the same name returns the same metric in every generation. */
+  readonly metrics: PluginMetrics
+  readonly log: Logger
+  /** A value kept across reloads for as long as some generation uses it: counters, pools, health. */
+  share<T>(key: string, create: () => T): T
+}
+
+/** A plugin as the registry holds it, its option types erased. */
+export interface Plugin {
+  readonly name: string
+  readonly summary: string
+  readonly options: OptionSchemas
+  readonly required: readonly string[]
+  /** `head`: runs before the request body is read and reads it itself when it needs it. Default `body`. */
+  readonly reads: 'head' | 'body'
+  /** Slots that a plugin above must fill in `onRequest`. */
+  readonly needs: readonly Slot<any>[]
+  /** Slots read in a release or in `onSettled`: filled by any plugin of the chain. */
+  readonly awaits: readonly Slot<any>[]
+  readonly provides: readonly Slot<any>[]
+  setup(config: any, context: PluginContext): Hooks
+}
+
+/** A plugin as its author writes it. */
+export interface PluginDefinition<Options extends OptionSchemas> {
+  /** The word in `chain:` of gateway.yaml; kebab-case. */
+  name: string
+  /** One sentence for the table of plugins. */
+  summary: string
+  /** JSON Schema per option: gives the check, the type, the editor's completion and the documentation. */
+  options: Options
+  required?: readonly (keyof Options & string)[]
+  reads?: 'head' | 'body'
+  needs?: readonly Slot<any>[]
+  awaits?: readonly Slot<any>[]
+  provides?: readonly Slot<any>[]
+  /** Runs once per generation. Anything that must survive a reload is kept with `context.share`. */
+  setup(config: OptionValues<Options>, context: PluginContext): Hooks
+}
+
+/** Declares a plugin: option types flow from the literal into `setup`. */
+export function definePlugin<const Options extends OptionSchemas>(definition: PluginDefinition<Options>): Plugin {
+  return { required: [], reads: 'body', needs: [], awaits: [], provides: [], ...definition }
+}

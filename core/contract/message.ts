@@ -1,0 +1,82 @@
+// One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
+import { Lens, LensError } from '../bodies/lens.ts'
+
+/**
+ * `event`: one server-sent event with its blank line. `comment`: a block of a stream that carries no data.
+ * `json`: a whole body. `bytes`: a run of an opaque body, or of a JSON body too large to be held.
+ */
+export type MessageKind = 'event' | 'comment' | 'json' | 'bytes'
+
+/** Owned by the relay and immutable; a stage may keep it, at the price of the chunk of bytes it points into. */
+export class Message {
+  readonly kind: MessageKind
+  /** The exact bytes on the wire, framing included. */
+  readonly bytes: Buffer
+  /** The payload: the joined `data:` lines of an event, the body itself otherwise. */
+  readonly data: Buffer
+  /** The `event:` field of an event, empty when it has none. */
+  readonly event: string
+  #json: unknown
+  #parsed = false
+  /** Undefined before it was asked for, null when there is none. */
+  #lens: Lens | null | undefined
+
+  constructor(kind: MessageKind, bytes: Buffer, data: Buffer = bytes, event = '') {
+    this.kind = kind
+    this.bytes = bytes
+    this.data = data
+    this.event = event
+  }
+
+  /** Whether {@link json} has been asked before, and costs nothing any more. */
+  get parsed(): boolean {
+    return this.#parsed
+  }
+
+  /** The payload parsed as JSON, at most once and shared by all stages; undefined when it is not JSON. */
+  json(): unknown {
+    if (!this.#parsed) {
+      this.#parsed = true
+      try {
+        this.#json = JSON.parse(this.data.toString('utf8'))
+      } catch {
+        this.#json = undefined
+      }
+    }
+    return this.#json
+  }
+
+  /** The members of the payload, found at most once; undefined when it is no JSON object, has keys twice, or is too deep for a lens. */
+  get lens(): Lens | undefined {
+    if (this.#lens === undefined) this.#lens = lensOf(this.data)
+    return this.#lens ?? undefined
+  }
+
+  /** The same message with another payload: framing, name and neighbouring lines stay as they came. */
+  withData(data: Buffer): Message {
+    const { kind, bytes, event } = this
+    const start = this.data.byteOffset - bytes.byteOffset
+    const end = start + this.data.length
+    // The payload of an event with several data lines is no part of its bytes.
+    if (this.data.buffer !== bytes.buffer || start < 0 || end > bytes.length) return Message.event(data.toString('utf8'), event)
+    const whole = Buffer.concat([bytes.subarray(0, start), data, bytes.subarray(end)])
+    return new Message(kind, whole, whole.subarray(start, start + data.length), event)
+  }
+
+  /** A server-sent event with this payload; line breaks in it are split over several `data:` lines. */
+  static event(data: string, event = ''): Message {
+    const head = event ? `event: ${event}\n` : ''
+    const payload = Buffer.from(data)
+    const lines = data.includes('\n') ? data.split('\n').join('\ndata: ') : data
+    return new Message('event', Buffer.from(`${head}data: ${lines}\n\n`), payload, event)
+  }
+}
+
+function lensOf(data: Buffer): Lens | null {
+  try {
+    return new Lens(data)
+  } catch (error) {
+    if (error instanceof LensError) return null
+    throw error
+  }
+}

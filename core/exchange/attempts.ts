@@ -1,0 +1,147 @@
+// Tries channels one after another until one begins to answer.
+import type { Attempt } from '../contract/attempt.ts'
+import type { Chain } from './chain.ts'
+import type { AttemptFailure, Stage, UpstreamResponse } from '../contract/contract.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
+import type { LiveExchange } from './exchange.ts'
+import { restoreModelName } from './model-name.ts'
+import { Relay } from './relay.ts'
+import type { Transport, UpstreamRequest } from '../transport/transport.ts'
+import type { Watchdog } from '../watchdog.ts'
+
+/** What an attempt is made with. */
+export interface AttemptParts {
+  transport: Transport
+  watchdog: Watchdog
+}
+
+/**
+ * The relay of the first attempt that can be committed: there is something to show, and what the exchange holds its first
+ * byte back for has come. Before that nothing has reached the client, so a failed attempt can be followed by another;
+ * whether and where is asked of the chain.
+ * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
+ */
+export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts: AttemptParts): Promise<Relay> {
+  const failures: AttemptFailure[] = []
+  const { plugin, call: selectChannel } = chain.selectChannel!
+  for (;;) {
+    let channel
+    try {
+      channel = selectChannel(exchange, failures)
+      if (channel instanceof Promise) channel = await channel
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+    if (exchange.gone) throw clientClosed()
+    if (!channel) {
+      throw failures.at(-1)?.error ?? new GatewayError('no_available_channel', `No channel can serve the model \`${exchange.model}\` at the moment.`)
+    }
+    const attempt = exchange.attempt(channel)
+    try {
+      for (let i = 0; i < chain.onAttempt.length; i++) {
+        const { plugin, call } = chain.onAttempt[i]!
+        try {
+          const done = call(exchange, attempt)
+          if (done instanceof Promise) await done
+        } catch (error) {
+          throw asGatewayError(error, plugin)
+        }
+      }
+      if (exchange.gone) throw clientClosed()
+      const relay = send(exchange, chain, attempt, parts)
+      await relay.opened
+      // A whole answer is sent when it is settled, which waits for more than this.
+      if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
+      return relay
+    } catch (error) {
+      const failure = asGatewayError(error)
+      attempt.error = failure
+      attempt.endedAt ??= performance.now()
+      failures.push({ attempt, error: failure })
+      if (!failure.retryable || exchange.gone) throw failure
+    }
+  }
+}
+
+/** The client left before there was anything to send. */
+export function clientClosed(): GatewayError {
+  return new GatewayError('client_closed', 'The client left before the answer was complete.')
+}
+
+const jsonHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'application/json']
+const streamHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'text/event-stream']
+
+function headersOf(attempt: Attempt, streaming: boolean): readonly string[] {
+  const own = streaming ? streamHeaders : jsonHeaders
+  for (const _ in attempt.headers) return own.concat(...Object.entries(attempt.headers))
+  return own
+}
+
+function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts): Relay {
+  const { streaming } = exchange
+  const relay = new Relay(attempt, {
+    streaming,
+    client: exchange.client,
+    watchdog: parts.watchdog,
+    clientStall: exchange.limits.clientStall,
+    accept: (response) => stagesOf(exchange, chain, response)
+  })
+  exchange.relay = relay
+  try {
+    const request: UpstreamRequest = { method: 'POST', path: attempt.path, headers: headersOf(attempt, streaming), body: attempt.body.render() }
+    attempt.dispatched = true
+    relay.call = parts.transport.send(attempt.channel, request, relay)
+  } catch (error) {
+    relay.fail(error)
+  }
+  return relay
+}
+
+/** Resolves when the first byte of an answer may be shown, unless it broke in the meantime. */
+async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
+  try {
+    await Promise.all(exchange.holds)
+  } catch (error) {
+    relay.fail(error)
+    throw error
+  }
+  // An answer that broke while the reservation was written has shown the client nothing: another channel may still give one.
+  if (relay.over && relay.attempt.error && !exchange.gone) throw relay.attempt.error
+}
+
+/** Asks every plugin, last one first, for its part in this body; a promise only when one of them answered with one. */
+function stagesOf(exchange: LiveExchange, chain: Chain, response: UpstreamResponse): Stage[] | Promise<Stage[]> {
+  const { upstreamModel } = response.attempt
+  const stages: Stage[] = upstreamModel === exchange.model ? [] : [restoreModelName(exchange.model)]
+  for (let i = 0; i < chain.onResponse.length; i++) {
+    const { plugin, call } = chain.onResponse[i]!
+    try {
+      const stage = call(exchange, response)
+      if (stage instanceof Promise) return restOfStages(exchange, chain, response, stages, i, stage)
+      if (stage) stages.push(stage)
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+  }
+  return stages
+}
+
+async function restOfStages(
+  exchange: LiveExchange,
+  chain: Chain,
+  response: UpstreamResponse,
+  stages: Stage[],
+  from: number,
+  pending: Promise<Stage | void>
+): Promise<Stage[]> {
+  for (let i = from; i < chain.onResponse.length; i++) {
+    const { plugin, call } = chain.onResponse[i]!
+    try {
+      const stage = await (i === from ? pending : call(exchange, response))
+      if (stage) stages.push(stage)
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+  }
+  return stages
+}

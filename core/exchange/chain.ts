@@ -1,0 +1,92 @@
+// Compiles the plugins of a configuration into one array of hooks per phase, and refuses an order that can not work.
+import type { Exchange, Hooks, Plugin, PluginContext, UpstreamResponse, Stage, Awaitable } from '../contract/contract.ts'
+import type { ChainEntry, Problem } from '../catalogue/settings.ts'
+import type { Slot } from '../contract/slots.ts'
+
+/** A hook with the name of its plugin, for logs and `internal_error`. */
+interface Named<F> {
+  plugin: string
+  call: F
+}
+
+type OnRequest = Named<NonNullable<Hooks['onRequest']>> & { readsBody: boolean }
+
+/** The hooks of one generation, absent ones left out. Immutable. */
+export interface Chain {
+  readonly onRequest: readonly OnRequest[]
+  readonly selectChannel: Named<NonNullable<Hooks['selectChannel']>> | undefined
+  readonly onAttempt: readonly Named<NonNullable<Hooks['onAttempt']>>[]
+  /** Last plugin first: a response travels up the chain. */
+  readonly onResponse: readonly Named<(exchange: Exchange, response: UpstreamResponse) => Awaitable<Stage | void>>[]
+  readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
+  /** Runs every plugin's `dispose`, last plugin first. */
+  dispose(): Promise<void>
+}
+
+/** What is wrong with the order of a chain; empty when nothing is. `place` turns an entry's position into `file:line:col`. */
+export function checkOrder(entries: readonly ChainEntry[], plugins: ReadonlyMap<string, Plugin>, place: (entry: ChainEntry) => string): Problem[] {
+  const problems: Problem[] = []
+  const chain = entries.flatMap((entry) => {
+    const plugin = plugins.get(entry.plugin)
+    return plugin ? [{ entry, plugin }] : []
+  })
+  const providers = (slot: Slot<unknown>): string[] => [...plugins.values()].filter((plugin) => plugin.provides.includes(slot)).map(({ name }) => name)
+  const filled = new Set<Slot<unknown>>()
+  const provided = new Set(chain.flatMap(({ plugin }) => plugin.provides))
+  for (const { entry, plugin } of chain) {
+    for (const slot of plugin.needs) {
+      if (filled.has(slot)) continue
+      const name = providers(slot).join(' or ') || 'a plugin that provides it'
+      const remedy = provided.has(slot) ? `put it below ${name}` : `add ${name} above it`
+      problems.push({ place: place(entry), message: `${plugin.name} needs ${slot.name}: ${remedy}` })
+    }
+    for (const slot of plugin.awaits) {
+      if (provided.has(slot)) continue
+      problems.push({ place: place(entry), message: `${plugin.name} awaits ${slot.name}: add ${providers(slot).join(' or ') || 'a plugin that provides it'} to the chain` })
+    }
+    for (const slot of plugin.provides) {
+      if (filled.has(slot)) problems.push({ place: place(entry), message: `${plugin.name} provides ${slot.name}, which a plugin above it provides already` })
+      filled.add(slot)
+    }
+  }
+  return problems
+}
+
+/** Makes the chain of a generation: every plugin's `setup` runs once, in order. When one throws, the ones before are disposed. */
+export async function compileChain(
+  entries: readonly ChainEntry[],
+  plugins: ReadonlyMap<string, Plugin>,
+  context: (plugin: Plugin) => PluginContext
+): Promise<Chain> {
+  const made: { plugin: Plugin; hooks: Hooks }[] = []
+  const dispose = async (): Promise<void> => {
+    for (const { hooks } of made.reverse()) await hooks.dispose?.()
+  }
+  try {
+    for (const entry of entries) {
+      const plugin = plugins.get(entry.plugin)
+      if (!plugin) throw new Error(`there is no plugin ${entry.plugin}`)
+      made.push({ plugin, hooks: plugin.setup(entry.options, context(plugin)) })
+    }
+    const selectors = made.filter(({ hooks }) => hooks.selectChannel)
+    if (selectors.length !== 1) {
+      const names = selectors.map(({ plugin }) => plugin.name).join(' and ')
+      throw new Error(`a chain needs exactly one plugin that selects the channel: ${names ? `${names} both do` : 'add route'}`)
+    }
+  } catch (error) {
+    await dispose()
+    throw error
+  }
+  const named = <K extends keyof Hooks>(key: K): Named<NonNullable<Hooks[K]>>[] =>
+    made.flatMap(({ plugin, hooks }) => (hooks[key] ? [{ plugin: plugin.name, call: hooks[key].bind(hooks) as NonNullable<Hooks[K]> }] : []))
+  return {
+    onRequest: made.flatMap(({ plugin, hooks }) =>
+      hooks.onRequest ? [{ plugin: plugin.name, readsBody: plugin.reads === 'body', call: hooks.onRequest.bind(hooks) }] : []
+    ),
+    selectChannel: named('selectChannel')[0],
+    onAttempt: named('onAttempt'),
+    onResponse: named('onResponse').reverse(),
+    onSettled: named('onSettled'),
+    dispose
+  }
+}

@@ -1,0 +1,305 @@
+// Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
+import { attemptAnswer, clientClosed } from './attempts.ts'
+import { readBody } from './body-reader.ts'
+import { RequestBody } from '../bodies/body.ts'
+import type { BodyMemory } from '../bodies/body-memory.ts'
+import type { BodySource } from '../clients/body-source.ts'
+import type { Chain } from './chain.ts'
+import type { Incoming } from '../clients/client.ts'
+import type { Awaitable, Outcome, Reply } from '../contract/contract.ts'
+import { matchEndpoint, unknownEndpoint } from '../operations/endpoints.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
+import { LiveExchange } from './exchange.ts'
+import type { Generation, Generations } from '../program/generation.ts'
+import type { Logger } from '../telling/log.ts'
+import { answerModels } from './models.ts'
+import { Relay } from './relay.ts'
+import { Roster } from './roster.ts'
+import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
+import type { Transport } from '../transport/transport.ts'
+import type { Watchdog } from '../watchdog.ts'
+
+/** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
+type Ending = Reply | Relay | GatewayError
+
+/** What the engine works with; all of it outlives the exchanges. */
+export interface EngineParts {
+  generations: Generations
+  transport: Transport
+  watchdog: Watchdog
+  memory: BodyMemory
+  log: Logger
+}
+
+/** Takes requests from the server and answers them, each through the chain of the generation it began with. */
+export class Engine {
+  readonly #parts: EngineParts
+  readonly #running = new Roster<LiveExchange>()
+  /** Answers read to their end for their usage although the client has left. */
+  #drained = 0
+  #refusing = false
+  #onIdle: (() => void) | undefined
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts
+  }
+
+  /** Exchanges that have begun and not been settled. */
+  get running(): number {
+    return this.#running.size
+  }
+
+  /** From now on new requests are refused with `draining`. */
+  refuse(): void {
+    this.#refusing = true
+  }
+
+  /** Resolves when no exchange is running: the last one has been settled. */
+  idle(): Promise<void> {
+    return this.#running.size === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onIdle = resolve))
+  }
+
+  /** Ends answers still under way with an error in the client's protocol; each is settled as usual. */
+  stop(): void {
+    for (const { relay } of this.#running) relay?.fail(new GatewayError('draining', 'The gateway is being restarted.'))
+  }
+
+  /** Begins an exchange. Never throws and never rejects; the answer goes to the request's client. */
+  handle(incoming: Incoming): void {
+    const { generations, log } = this.#parts
+    const generation = generations.enter()
+    const { method, target, headers, remoteAddress, body, client } = incoming
+    const mark = target.indexOf('?')
+    const path = mark === -1 ? target : target.slice(0, mark)
+    const query = mark === -1 ? '' : target.slice(mark + 1)
+    const match = matchEndpoint(method, path)
+    const { endpoint = unknownEndpoint, argument = '' } = match ?? {}
+    const request = { method, path, query, headers, endpoint, argument, remoteAddress }
+    const exchange = new LiveExchange(request, client, generation.config.settings.limits, (reader) => this.#read(reader, body), log)
+    const refusal = match?.endpoint ? (this.#refusing ? restarting() : undefined) : noRoute(exchange, match?.allow)
+    void this.#run(exchange, generation, refusal)
+  }
+
+  async #run(exchange: LiveExchange, generation: Generation, refusal: GatewayError | undefined): Promise<void> {
+    this.#running.add(exchange)
+    exchange.client.onGone = () => this.#leave(exchange)
+    let ending: Ending
+    try {
+      if (refusal) throw refusal
+      const asked = this.#ask(exchange, generation, 0)
+      ending = (asked instanceof Promise ? await asked : asked) ?? (await attemptAnswer(exchange, generation.chain, this.#parts))
+      if (ending instanceof Relay) {
+        if (!ending.over) await this.#relay(exchange, ending)
+        if (ending.attempt.error) throw ending.attempt.error
+      }
+    } catch (error) {
+      ending = asGatewayError(error)
+    }
+    try {
+      const outcome = outcomeOf(exchange, ending)
+      const durable = settle(exchange, generation.chain, outcome)
+      // A refusal has nothing at stake, so it need not wait for a disk.
+      if (outcome.kind !== 'rejected') for (const promise of durable) await promise
+    } catch (error) {
+      // The settlement is not on disk: whoever saw the end of this answer would have had it for nothing.
+      exchange.log.error('an exchange could not be settled', { error: String(error) })
+      ending = new GatewayError('billing_unavailable', 'The answer could not be recorded. Try again.', { retryAfterMs: 1000 })
+    }
+    try {
+      send(exchange, ending)
+    } catch (error) {
+      exchange.log.error('an answer could not be sent', { error: reasons(error) })
+      sendFailure(exchange, new GatewayError('internal_error', 'The answer could not be sent.'))
+    } finally {
+      exchange.client.onGone = null
+      this.#running.delete(exchange)
+      if (this.#running.size === 0) this.#onIdle?.()
+      if (exchange.held) this.#parts.memory.reclaim(exchange.held)
+      generation.leave()
+    }
+  }
+
+  /**
+   * Asks the plugins from one on, and reads the body: a reply when the exchange needs no upstream. Waits only for what is a
+   * promise, and is one only then.
+   */
+  #ask(exchange: LiveExchange, generation: Generation, from: number): Awaitable<Reply | undefined> {
+    const { onRequest } = generation.chain
+    for (let i = from; i < onRequest.length; i++) {
+      const { plugin, readsBody, call } = onRequest[i]!
+      if (readsBody) {
+        const body = exchange.read()
+        if (body instanceof Promise) return body.then(() => this.#ask(exchange, generation, i))
+      }
+      try {
+        const reply = call(exchange)
+        if (reply instanceof Promise) return this.#askOn(exchange, generation, i, reply)
+        if (reply) return reply
+      } catch (error) {
+        throw asGatewayError(error, plugin)
+      }
+      if (exchange.gone) throw clientClosed()
+    }
+    if (exchange.request.endpoint.upstreamPath === undefined) return answerModels(exchange, generation.catalogue)
+    const body = exchange.read()
+    return body instanceof Promise ? body.then(nothing) : undefined
+  }
+
+  async #askOn(exchange: LiveExchange, generation: Generation, asked: number, pending: Promise<Reply | void>): Promise<Reply | undefined> {
+    try {
+      const reply = await pending
+      if (reply) return reply
+    } catch (error) {
+      throw asGatewayError(error, generation.chain.onRequest[asked]!.plugin)
+    }
+    if (exchange.gone) throw clientClosed()
+    return this.#ask(exchange, generation, asked + 1)
+  }
+
+  /** Shows the client an answer as it comes. How far it came when it breaks is known to the relay. */
+  #relay(exchange: LiveExchange, relay: Relay): Promise<void> | undefined {
+    if (!relay.whole && !exchange.gone) {
+      sendHead(exchange, relay.response!)
+      relay.commit()
+    }
+    return relay.over ? undefined : relay.finished
+  }
+
+  #leave(exchange: LiveExchange): void {
+    const { relay, limits } = exchange
+    const { onDisconnect, disconnectDrain } = limits
+    exchange.gone = true
+    exchange.abort()
+    if (!relay || relay.over) return
+    // Nothing was delivered yet, or reading on is not wanted or too much: the upstream hears of it at once.
+    if (!exchange.client.headSent || onDisconnect === 'abort' || this.#drained >= disconnectDrain.concurrent) {
+      relay.fail(clientClosed())
+      return
+    }
+    this.#drained++
+    exchange.defer(() => void this.#drained--)
+    relay.drain(disconnectDrain.time, disconnectDrain.bytes)
+  }
+
+  #read(exchange: LiveExchange, source: BodySource): Promise<RequestBody> | RequestBody {
+    const { headers, endpoint } = exchange.request
+    if (endpoint.method !== 'POST') return exchange.accept(RequestBody.none)
+    const { memory, watchdog } = this.#parts
+    const { limits } = exchange
+    const encoding = String(headers['content-encoding'] ?? 'identity')
+    if (encoding !== 'identity') {
+      throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding} are not accepted; send them as they are.`)
+    }
+    const type = String(headers['content-type'] ?? 'application/json')
+    if (type !== 'application/json' && !isJson(type)) {
+      throw new GatewayError('unsupported_media_type', `This endpoint takes application/json, not ${type.slice(0, 100)}.`)
+    }
+    const declared = headers['content-length']
+    const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }
+    return readBody(source, declared === undefined ? undefined : Number(declared), bounds, (bytes) => {
+      exchange.held = bytes
+      return exchange.accept(RequestBody.json(bytes))
+    })
+  }
+}
+
+/** Whether a media type is JSON, whatever its parameters. */
+function isJson(type: string): boolean {
+  const essence = type.split(';', 1)[0]!.trim().toLowerCase()
+  return essence === 'application/json' || essence.endsWith('+json')
+}
+
+/** How it ended, as plugins and records see it. */
+function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
+  const relay = exchange.relay
+  const error = ending instanceof GatewayError ? ending : undefined
+  const leftEarly = exchange.gone || error?.code === 'client_closed' || error?.code === 'client_stalled'
+  const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 ? 'rejected' : 'failed'
+  const sent = ending instanceof GatewayError || ending instanceof Relay ? relay?.response?.status : ending.status
+  const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
+  if (error?.code === 'internal_error') exchange.log.error('an exchange failed inside the gateway', { error: reasons(error.cause) })
+  // A whole answer is settled in the turn in which it ended.
+  const now = ending instanceof Relay ? ending.attempt.endedAt! : performance.now()
+  // What a complete answer still holds back goes out as soon as this outcome is settled.
+  const due = kind === 'completed' && relay ? relay.outlet.waiting : 0
+  const firstByteAt = relay?.outlet.firstByteAt ?? (due > 0 ? now : undefined)
+  return {
+    kind,
+    status,
+    error: error ?? (leftEarly ? clientClosed() : undefined),
+    bytes: (relay?.outlet.bytes ?? 0) + due,
+    firstByteMs: firstByteAt === undefined ? undefined : firstByteAt - exchange.startedAt,
+    durationMs: now - exchange.startedAt
+  }
+}
+
+/** Starts every release, newest first, and tells every plugin: once per exchange. The promises are those to wait for. */
+function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise<unknown>[] {
+  const durable: Promise<unknown>[] = []
+  for (let i = exchange.releases.length - 1; i >= 0; i--) {
+    try {
+      const released = exchange.releases[i]!(outcome)
+      if (released instanceof Promise) durable.push(heeded(released))
+    } catch (error) {
+      durable.push(heeded(Promise.reject(asGatewayError(error))))
+      exchange.log.error('a release failed', { error: reasons(error) })
+    }
+  }
+  for (let i = 0; i < chain.onSettled.length; i++) {
+    const { plugin, call } = chain.onSettled[i]!
+    try {
+      call(exchange, outcome)
+    } catch (error) {
+      exchange.log.error('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
+    }
+  }
+  // A hold that was ended by a release has the same promise.
+  if (outcome.kind === 'completed') for (const hold of exchange.holds) if (!durable.includes(hold)) durable.push(heeded(hold))
+  return durable
+}
+
+/** The promise, whose rejection is looked at later. */
+function heeded(promise: Promise<unknown>): Promise<unknown> {
+  promise.catch(ignore)
+  return promise
+}
+
+function ignore(): void {}
+
+function nothing(): undefined {}
+
+/** The answer, or what is left of it: the last thing the client sees of this exchange. */
+function send(exchange: LiveExchange, ending: Ending): void {
+  if (ending instanceof GatewayError) return sendFailure(exchange, ending)
+  if (!(ending instanceof Relay)) return sendReply(exchange, ending)
+  if (ending.whole) return sendWhole(exchange, ending.response!, ending.release())
+  // A short stream may have ended before its head was due.
+  if (!exchange.client.headSent) sendHead(exchange, ending.response!)
+  exchange.client.end(ending.release())
+}
+
+/** An error in the client's protocol: a reply, or when the head is out the stream's error event and no end marker. */
+function sendFailure(exchange: LiveExchange, error: GatewayError): void {
+  const { client } = exchange
+  if (exchange.gone || error.code === 'client_stalled') client.cut()
+  else if (!client.headSent) sendError(exchange, error)
+  else if (exchange.streaming) client.end(errorEvent(exchange, error))
+  else client.cut()
+}
+
+function restarting(): GatewayError {
+  return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
+}
+
+function noRoute({ request }: LiveExchange, allow: readonly string[] | undefined): GatewayError {
+  const path = request.path.slice(0, 200)
+  if (!allow) return new GatewayError('route_not_found', `There is nothing at ${path}.`)
+  const methods = allow.join(', ')
+  return new GatewayError('method_not_allowed', `${path} takes ${methods}, not ${request.method.slice(0, 20)}.`, { headers: [['allow', methods]] })
+}
+
+/** A chain of causes in one line, with the place of the innermost. */
+function reasons(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? (error.stack ?? String(error)) : `${error.message}: ${reasons(error.cause)}`
+}

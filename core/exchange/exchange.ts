@@ -1,0 +1,170 @@
+// The state of one exchange: what plugins see of it, and what only the engine may touch.
+import { Attempt } from '../contract/attempt.ts'
+import type { RequestBody } from '../bodies/body.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
+import type { Client } from '../clients/client.ts'
+import type { Awaitable, ClientRequest, Exchange, Outcome } from '../contract/contract.ts'
+import { GatewayError } from '../errors.ts'
+import { exchangeId } from './exchange-id.ts'
+import type { Logger } from '../telling/log.ts'
+import { protocols } from '../protocols/index.ts'
+import type { Relay } from './relay.ts'
+import { HeaderLines } from '../wire/response-head.ts'
+import type { Limits } from '../catalogue/settings.ts'
+import type { Slot } from '../contract/slots.ts'
+
+type Release = (outcome: Outcome) => Awaitable<void>
+/** Reads the body of an exchange, and gives it to the exchange to {@link LiveExchange.accept} before anybody else has it. */
+type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
+
+/** Made by the engine per request; plugins get it as {@link Exchange}. */
+export class LiveExchange implements Exchange {
+  readonly receivedAt = Date.now()
+  readonly id = exchangeId(this.receivedAt)
+  readonly startedAt = performance.now()
+  readonly request: ClientRequest
+  readonly client: Client
+  /** Of the generation it began with. */
+  readonly limits: Limits
+  readonly attempts: Attempt[] = []
+  readonly releases: Release[] = []
+  /** Of every reply. */
+  readonly replyHeaders = HeaderLines.identified(this.id)
+  /** The answer under way, from the moment an attempt is sent. */
+  relay: Relay | undefined
+  /** The request body as it was read, out of the engine's body memory, which gets it back at the end. */
+  held: Buffer | undefined
+  /** The client left before its answer ended. */
+  gone = false
+  rosterPlace: number | undefined = undefined
+  readonly #log: Logger
+  readonly #read: Read
+  readonly #slots: unknown[] = []
+  readonly #holds: Promise<void>[] = []
+  readonly #lateHolds: (() => Promise<void>)[] = []
+  #childLog: Logger | undefined
+  #abort: AbortController | undefined
+  #body: RequestBody | undefined
+  #model = ''
+  #streaming = false
+
+  /** `read` is called at most once. */
+  constructor(request: ClientRequest, client: Client, limits: Limits, read: Read, log: Logger) {
+    this.request = request
+    this.client = client
+    this.limits = limits
+    this.#read = read
+    this.#log = log
+  }
+
+  get body(): RequestBody {
+    if (!this.#body) throw new Error('the request body has not been read: this plugin says reads: head, so it must await exchange.read()')
+    return this.#body
+  }
+
+  get model(): string {
+    return this.#model
+  }
+
+  get streaming(): boolean {
+    return this.#streaming
+  }
+
+  get log(): Logger {
+    return (this.#childLog ??= this.#log.child({ exchange: this.id }))
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      this.#abort = new AbortController()
+      if (this.gone) this.#abort.abort()
+    }
+    return this.#abort.signal
+  }
+
+  /** Tells those who asked for the signal. */
+  abort(): void {
+    this.#abort?.abort()
+  }
+
+  read(): Awaitable<RequestBody> {
+    return this.#body ?? this.#read(this)
+  }
+
+  /** The body has been read: looks up what everybody wants to know of it. Once. */
+  accept(body: RequestBody): RequestBody {
+    this.#body = body
+    const { lens } = body
+    const { endpoint } = this.request
+    if (endpoint.billable) {
+      const model = lens.string('model')
+      if (model === undefined || model === '') {
+        throw new GatewayError(
+          lens.has('model') ? 'invalid_field' : 'missing_field',
+          'The field `model` must be given and be the name of a model, as listed by GET /v1/models.',
+          { param: 'model' }
+        )
+      }
+      this.#model = model
+      this.#streaming = lens.flag('stream')
+    }
+    return body
+  }
+
+  get<T>(slot: Slot<T>): T {
+    const value = this.#slots[slot.index]
+    if (value === undefined) throw new Error(`the slot ${slot.name} is empty: list it in needs, so that the order of the chain is checked`)
+    return value as T
+  }
+
+  find<T>(slot: Slot<T>): T | undefined {
+    return this.#slots[slot.index] as T | undefined
+  }
+
+  set<T>(slot: Slot<T>, value: T): void {
+    if (this.#slots[slot.index] !== undefined) throw new Error(`the slot ${slot.name} is filled already`)
+    this.#slots[slot.index] = value
+  }
+
+  setHeader(name: string, value: string | number): void {
+    this.replyHeaders.add(name, value)
+  }
+
+  hold(durable: () => Promise<void>): void {
+    if (!this.#streaming) return void this.#lateHolds.push(durable)
+    const promise = durable()
+    this.#holds.push(promise)
+    // The engine looks at it when the first byte is due; until then a rejection is not unhandled.
+    promise.catch(ignore)
+  }
+
+  /** What the first byte waits for, now that it is due. Whoever asks looks at every one of them. */
+  get holds(): readonly Promise<void>[] {
+    for (let late = this.#lateHolds.shift(); late; late = this.#lateHolds.shift()) this.#holds.push(begun(late))
+    return this.#holds
+  }
+
+  defer(release: Release): void {
+    this.releases.push(release)
+  }
+
+  /** The next try, numbered, with the upstream's own name for the model. */
+  attempt(channel: Channel): Attempt {
+    const { upstreamPath = this.request.path, protocol } = this.request.endpoint
+    const upstreamModel = channel.models.get(this.#model) ?? this.#model
+    const attempt = new Attempt(this.attempts.length + 1, channel, upstreamModel, protocols[protocol], upstreamPath, this.body)
+    if (upstreamModel !== this.#model) attempt.body.set('model', upstreamModel)
+    this.attempts.push(attempt)
+    return attempt
+  }
+}
+
+function begun(durable: () => Promise<void>): Promise<void> {
+  try {
+    return durable()
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+function ignore(): void {}

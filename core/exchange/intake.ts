@@ -1,0 +1,193 @@
+// Makes messages of an upstream's body: one intake for streams, one for whole bodies, one for errors.
+import type { Attempt } from '../contract/attempt.ts'
+import { GatewayError } from '../errors.ts'
+import { Message } from '../contract/message.ts'
+import { joined } from './outlet.ts'
+import type { Outlet } from './outlet.ts'
+import type { Collector, StreamWatch } from '../protocols/index.ts'
+import { EventFramer, EventTooLarge, maxEventBytes } from './sse.ts'
+import { errorFromBody, errorFromResponse } from './upstream-error.ts'
+
+/** Of an upstream's error body. */
+const errorBodyBytes = 64 * 1024
+/** A JSON answer up to this size is one message; a larger one is relayed in runs of bytes. */
+const wholeBodyBytes = 256 * 1024
+
+/** What an intake tells its relay. */
+export interface IntakeHost {
+  readonly attempt: Attempt
+  readonly outlet: Outlet
+  /** The client asked for a stream of events. */
+  readonly streaming: boolean
+  /** There is something to commit. */
+  open(): void
+  readonly isOpen: boolean
+  /** The whole body is one message, to be sent with its length. */
+  whole: boolean
+  /** The answer arrived to its end. */
+  complete(): void
+  fail(error: GatewayError): void
+}
+
+/** Takes the decoded bytes of one body, in order; `end` comes last, at most once, and not after a failure. */
+export interface Intake {
+  data(chunk: Buffer): void
+  end(): void
+  /** The protocol's end marker has passed: the answer is whole, whatever becomes of the connection. */
+  readonly marked: boolean
+}
+
+/** The body of an answer with a status other than 2xx. */
+export class ErrorIntake implements Intake {
+  readonly marked = false
+  readonly #host: IntakeHost
+  readonly #status: number
+  readonly #headers: Parameters<typeof errorFromResponse>[3]
+  readonly #chunks: Buffer[] = []
+  #length = 0
+
+  constructor(host: IntakeHost, status: number, headers: Parameters<typeof errorFromResponse>[3]) {
+    this.#host = host
+    this.#status = status
+    this.#headers = headers
+  }
+
+  data(chunk: Buffer): void {
+    this.#chunks.push(chunk)
+    this.#length += chunk.length
+    if (this.#length > errorBodyBytes) this.end()
+  }
+
+  end(): void {
+    const { attempt } = this.#host
+    const body = Buffer.concat(this.#chunks).subarray(0, errorBodyBytes)
+    this.#host.fail(errorFromResponse(attempt.protocol, attempt.channel, this.#status, this.#headers, body))
+  }
+}
+
+/** A stream of events, for a client that wants them, or collected to a whole body for one that does not. */
+export class EventIntake implements Intake {
+  marked = false
+  readonly #host: IntakeHost
+  readonly #watch: StreamWatch
+  readonly #framer: EventFramer
+  readonly #collector: Collector | undefined
+  #collected = 0
+
+  constructor(host: IntakeHost) {
+    this.#host = host
+    this.#watch = host.attempt.protocol.watch()
+    this.#framer = new EventFramer((event) => this.event(event))
+    if (!host.streaming) this.#collector = host.attempt.protocol.collect()
+  }
+
+  data(chunk: Buffer): void {
+    try {
+      this.#framer.push(chunk)
+    } catch (error) {
+      if (!(error instanceof EventTooLarge)) throw error
+      this.#host.fail(new GatewayError('upstream_bad_response', 'The upstream sent an event too large to relay.'))
+    }
+  }
+
+  event(event: Message): void {
+    const { outlet, attempt } = this.#host
+    if (event.kind === 'comment') {
+      if (outlet.committed && !this.marked) outlet.raw(event.bytes)
+      return
+    }
+    // An event whose data line is empty says nothing, and clients that parse every event fail on it.
+    if (event.data.length === 0) return
+    if (this.marked) return outlet.show(event)
+    const kind = this.#watch.see(event)
+    if (kind === 'error') return this.#host.fail(errorFromBody(attempt.protocol, attempt.channel, event.json()))
+    if (kind === 'invalid') return this.#host.fail(bad('The upstream sent an event that is not of its protocol.'))
+    if (this.#collector) return this.#collect(event, kind === 'end')
+    if (kind === 'end') {
+      if (!this.#host.isOpen) return this.#host.fail(bad('The upstream sent an empty answer.'))
+      outlet.hold()
+      this.marked = true
+    }
+    if (!this.#host.isOpen) for (const payload of this.#watch.missing(event)) outlet.pass(Message.event(payload))
+    outlet.pass(event)
+    if (kind === 'content') this.#host.open()
+  }
+
+  end(): void {
+    const { isOpen, outlet, attempt } = this.#host
+    if (this.#framer.rest().length > 0 || !this.#watch.finished()) {
+      return this.#host.fail(
+        isOpen
+          ? new GatewayError('upstream_stream_interrupted', 'The upstream ended its answer before it was complete.')
+          : bad('The upstream sent an empty answer.')
+      )
+    }
+    if (this.#collector) {
+      this.#host.whole = true
+      outlet.pass(new Message('json', Buffer.from(JSON.stringify(this.#collector.result()))))
+    } else if (!this.marked) {
+      outlet.hold()
+      const { endEvent } = attempt.protocol
+      if (endEvent !== undefined) outlet.pass(Message.event(endEvent))
+    }
+    this.#host.complete()
+  }
+
+  #collect(event: Message, last: boolean): void {
+    this.marked ||= last
+    this.#collected += event.data.length
+    if (this.#collected > maxEventBytes) this.#host.fail(bad('The upstream sent a stream too large to be put together.'))
+    else if (!last) this.#collector!.add(event.json())
+  }
+}
+
+/** A body with one JSON value, as one message while it is small, or in runs of bytes. */
+export class BodyIntake implements Intake {
+  readonly marked = false
+  readonly #host: IntakeHost
+  #chunks: Buffer[] = []
+  #length = 0
+  #inRuns = false
+
+  constructor(host: IntakeHost) {
+    this.#host = host
+  }
+
+  data(chunk: Buffer): void {
+    const { outlet } = this.#host
+    if (this.#inRuns) return outlet.pass(new Message('bytes', chunk))
+    this.#chunks.push(chunk)
+    this.#length += chunk.length
+    if (this.#length <= wholeBodyBytes) return
+    if (this.#host.streaming) return this.#host.fail(bad('The upstream was asked for a stream and sent a large body.'))
+    this.#inRuns = outlet.keepsLast = true
+    for (const run of this.#chunks) outlet.pass(new Message('bytes', run))
+    this.#chunks = []
+    this.#host.open()
+  }
+
+  end(): void {
+    if (this.#inRuns) return this.#host.complete()
+    const message = new Message('json', joined(this.#chunks))
+    const { protocol, channel } = this.#host.attempt
+    if (!protocol.isAnswer(message)) {
+      const body = message.json()
+      const said = body !== undefined && protocol.readError(body).message !== ''
+      return this.#host.fail(said ? errorFromBody(protocol, channel, body) : bad('The upstream sent a body that is no answer.'))
+    }
+    if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(message.json()))
+    this.#host.whole = true
+    this.#host.outlet.pass(message)
+    this.#host.complete()
+  }
+
+  #asEvents(payloads: readonly string[]): void {
+    const events = new EventIntake(this.#host)
+    for (const payload of payloads) events.event(Message.event(payload))
+    events.end()
+  }
+}
+
+function bad(message: string): GatewayError {
+  return new GatewayError('upstream_bad_response', message)
+}

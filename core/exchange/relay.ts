@@ -1,0 +1,283 @@
+// Brings one attempt's answer to the client, and holds its end back until the exchange is settled.
+import type { Attempt } from '../contract/attempt.ts'
+import type { Client } from '../clients/client.ts'
+import type { Awaitable, Stage, UpstreamResponse } from '../contract/contract.ts'
+import { Decoder } from './decode.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
+import { BodyIntake, ErrorIntake, EventIntake } from './intake.ts'
+import type { Intake, IntakeHost } from './intake.ts'
+import { Outlet } from './outlet.ts'
+import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
+import type { Watchdog, Watched } from '../watchdog.ts'
+
+/** What may wait before the first byte goes out: openings of an answer, and what comes while the reservation is written. */
+const waitingBytes = 64 * 1024
+/** How long an upstream may take to close its answer after the protocol's end marker. */
+const trailMs = 250
+
+/** What the engine decides for every relay. */
+export interface RelayOptions {
+  /** The client asked for a stream of events. */
+  streaming: boolean
+  client: Client
+  watchdog: Watchdog
+  /** Milliseconds without the client reading. */
+  clientStall: number
+  /** Runs the `onResponse` hooks; stages in the order in which messages pass them. */
+  accept(response: UpstreamResponse): Awaitable<Stage[]>
+}
+
+/**
+ * One per attempt. Until {@link commit} nothing reaches the client, and the attempt may be given up for another;
+ * afterwards messages go out as they come. It is {@link finished} when the upstream is done, with the last message still
+ * held; the engine settles and then calls {@link release}.
+ */
+export class Relay implements UpstreamSink, Watched, IntakeHost {
+  /** Resolves when there is something to commit; rejects with a GatewayError when the attempt failed before. */
+  readonly opened: Promise<void>
+  readonly attempt: Attempt
+  readonly outlet: Outlet
+  readonly streaming: boolean
+  /** The head that was accepted. */
+  response: UpstreamResponse | undefined
+  whole = false
+  isOpen = false
+  rosterPlace: number | undefined = undefined
+  /** Nothing more will come of it. */
+  over = false
+  readonly #options: RelayOptions
+  #call: UpstreamCall | undefined
+  #intake: Intake | undefined
+  #decoder: Decoder | undefined
+  #open!: () => void
+  #refuse!: (error: GatewayError) => void
+  #finish: (() => void) | undefined
+  /** What came while an `onResponse` hook was awaited; undefined when none is. */
+  #early: Buffer[] | undefined
+  #ended = false
+  #lastDataAt: number
+  #markedAt: number | undefined
+  #pausedAt: number | undefined
+  #drainUntil = Infinity
+
+  constructor(attempt: Attempt, options: RelayOptions) {
+    this.attempt = attempt
+    this.#options = options
+    this.streaming = options.streaming
+    this.outlet = new Outlet(options.client)
+    this.#lastDataAt = attempt.startedAt
+    this.opened = new Promise((resolve, reject) => {
+      this.#open = resolve
+      this.#refuse = reject
+    })
+    options.watchdog.add(this)
+  }
+
+  /** The call this relay is the sink of; set right after it was sent. */
+  set call(call: UpstreamCall) {
+    this.#call = call
+  }
+
+  onHead(status: number, headers: UpstreamResponse['headers']): void {
+    if (this.over) return
+    this.attempt.status = status
+    this.#lastDataAt = this.#options.watchdog.now
+    if (!this.#decode(String(headers['content-encoding'] ?? 'identity'))) return
+    if (status < 200 || status > 299) {
+      this.#intake = new ErrorIntake(this, status, headers)
+      return
+    }
+    const type = headers['content-type']
+    const events = type === undefined ? this.streaming : type !== 'application/json' && isEvents(String(type), this.streaming)
+    this.#intake = events ? new EventIntake(this) : new BodyIntake(this)
+    // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
+    this.response = { attempt: this.attempt, status, headers: events === this.streaming ? headers : {}, streaming: this.streaming }
+    try {
+      const stages = this.#options.accept(this.response)
+      if (stages instanceof Promise) this.#await(stages)
+      else this.outlet.use(stages)
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  onData(chunk: Buffer): void {
+    if (this.over) return
+    this.#lastDataAt = this.#options.watchdog.now
+    this.attempt.firstByteAt ??= performance.now()
+    if (this.#early) this.#early.push(chunk)
+    else if (!this.#decoder) this.#take(chunk)
+    else if (!this.#decoder.write(chunk, () => this.#call?.resume())) this.#call?.pause()
+  }
+
+  onEnd(): void {
+    this.#ended = true
+    if (this.over || this.#early) return
+    if (this.#decoder) this.#decoder.end()
+    else this.#takeEnd()
+  }
+
+  onError(error: GatewayError): void {
+    // A whole answer loses nothing with its connection, and an error's status says enough without its body.
+    if (this.#intake?.marked || this.#intake instanceof ErrorIntake) this.#takeEnd()
+    else this.fail(error)
+  }
+
+  /** The head is out: from here on messages go to the client as they come. */
+  commit(): void {
+    this.outlet.commit()
+    if (this.over) return
+    this.#options.client.onDrain = () => this.#resume()
+    if (this.outlet.flush()) this.#resume()
+    else this.#pause()
+  }
+
+  /** Resolves when the answer is {@link over}; without an error of the attempt it arrived whole. For the one who waits for it. */
+  get finished(): Promise<void> {
+    return new Promise((resolve) => (this.#finish = resolve))
+  }
+
+  /** The last bytes of a complete answer; given once, after the settlement. */
+  release(): Buffer {
+    return this.outlet.release()
+  }
+
+  /** The client left: reads on for the usage, writing nothing, until the answer ends or a bound is reached. */
+  drain(timeMs: number, bytes: number): void {
+    if (this.over) return
+    this.#drainUntil = performance.now() + timeMs
+    this.outlet.discard(bytes)
+    this.#resume()
+  }
+
+  /** Gives the attempt up: the upstream is told, and what waits is forgotten. Safe to call at any time. */
+  fail(error: unknown): void {
+    if (this.over) return
+    this.outlet.drop()
+    this.#conclude(asGatewayError(error))
+  }
+
+  open(): void {
+    if (this.isOpen) return
+    this.isOpen = true
+    this.#open()
+  }
+
+  complete(): void {
+    if (!this.over) this.#conclude(undefined)
+  }
+
+  check(now: number): void {
+    const { timeouts } = this.attempt.channel
+    const age = now - this.attempt.startedAt
+    if (this.#intake?.marked) {
+      this.#markedAt ??= now
+      if (now - this.#markedAt > trailMs) this.#takeEnd()
+    } else if (now > this.#drainUntil) this.fail(new GatewayError('client_closed', 'The client left.'))
+    else if (age > timeouts.total) this.fail(new GatewayError('upstream_timeout_total', `The answer took longer than ${timeouts.total} ms.`))
+    else if (!this.isOpen) {
+      if (age <= timeouts.firstByte) return
+      this.fail(new GatewayError('upstream_timeout_first_byte', `The upstream did not begin to answer within ${timeouts.firstByte} ms.`))
+    } else if (this.#pausedAt !== undefined) {
+      const { clientStall } = this.#options
+      if (now - this.#pausedAt > clientStall) this.fail(new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`))
+    } else if (now - this.#lastDataAt > timeouts.idle) {
+      this.fail(new GatewayError('upstream_timeout_idle', `The upstream sent nothing for ${timeouts.idle} ms.`))
+    }
+  }
+
+  /** Bodies come as `identity`, which was asked for; one that does not is decoded, or the attempt fails. */
+  #decode(encoding: string): boolean {
+    if (encoding === 'identity') return true
+    this.#decoder = Decoder.for(encoding, {
+      data: (chunk) => this.#take(chunk),
+      end: () => this.#takeEnd(),
+      error: (cause) => this.fail(new GatewayError('upstream_bad_response', 'The upstream sent a body that can not be decoded.', { cause }))
+    })
+    if (this.#decoder) return true
+    this.fail(new GatewayError('upstream_bad_response', 'The upstream sent a body in an unknown encoding.'))
+    return false
+  }
+
+  #await(stages: Promise<Stage[]>): void {
+    this.#early = []
+    this.#call?.pause()
+    stages.then(
+      (made) => {
+        this.outlet.use(made)
+        const early = this.#early!
+        this.#early = undefined
+        for (const chunk of early) this.onData(chunk)
+        if (this.#ended) this.onEnd()
+        else if (this.#pausedAt === undefined) this.#call?.resume()
+      },
+      (error: unknown) => this.fail(error)
+    )
+  }
+
+  #take(chunk: Buffer): void {
+    if (this.over) return
+    try {
+      this.#intake!.data(chunk)
+      if (!this.outlet.flush()) this.#pause()
+      else if (this.outlet.waiting > waitingBytes && !this.outlet.committed) {
+        this.open()
+        this.#pause()
+      } else if (this.outlet.exhausted) this.fail(new GatewayError('client_closed', 'The client left.'))
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  #takeEnd(): void {
+    if (this.over) return
+    try {
+      this.#intake!.end()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  #pause(): void {
+    if (this.over || this.#pausedAt !== undefined) return
+    this.#pausedAt = performance.now()
+    this.#decoder?.pause()
+    this.#call?.pause()
+  }
+
+  #resume(): void {
+    if (this.over || this.#pausedAt === undefined) return
+    this.#pausedAt = undefined
+    this.#lastDataAt = performance.now()
+    this.#decoder?.resume()
+    this.#call?.resume()
+  }
+
+  /** The one end: stages are told, whoever waits is woken, nothing is accepted any more. */
+  #conclude(error: GatewayError | undefined): void {
+    this.over = true
+    this.#call?.abort()
+    this.#decoder?.destroy()
+    this.#options.watchdog.delete(this)
+    this.#options.client.onDrain = null
+    this.attempt.endedAt = performance.now()
+    try {
+      this.outlet.end(error === undefined)
+    } catch (thrown) {
+      error ??= asGatewayError(thrown)
+    }
+    if (error) {
+      this.attempt.error = error
+      this.outlet.drop()
+      if (!this.isOpen) return this.#refuse(error)
+    }
+    this.open()
+    this.#finish?.()
+  }
+}
+
+/** Whether a media type is that of events. One that is empty says nothing. */
+function isEvents(type: string, asked: boolean): boolean {
+  const essence = type.trim().toLowerCase()
+  return essence === '' ? asked : essence.startsWith('text/event-stream')
+}

@@ -1,0 +1,61 @@
+// Writes an exchange's answer head and gateway-made bodies in the client's protocol.
+import type { Reply, UpstreamResponse } from '../contract/contract.ts'
+import type { GatewayError } from '../errors.ts'
+import type { LiveExchange } from './exchange.ts'
+import { protocols } from '../protocols/index.ts'
+import type { ShownError } from '../protocols/index.ts'
+
+/** A reply made by the gateway. */
+export function sendReply(exchange: LiveExchange, { status, headers = [], body }: Reply): void {
+  const text = typeof body === 'string' || Buffer.isBuffer(body)
+  // A plugin may have made it of the request body, whose memory is used again while this is on its way to a slow client.
+  const lasting = Buffer.isBuffer(body) && body.buffer !== exchange.held?.buffer
+  const bytes = lasting ? body : Buffer.from(text ? body : JSON.stringify(body))
+  const lines = exchange.replyHeaders.copy()
+  if (!text) lines.add('content-type', 'application/json')
+  for (const [name, value] of headers) lines.add(name, value)
+  exchange.client.reply(status, lines, bytes)
+}
+
+/** An upstream's whole body, with its length. */
+export function sendWhole(exchange: LiveExchange, response: UpstreamResponse, body: Buffer): void {
+  exchange.client.reply(response.status, exchange.replyHeaders.copy().add('content-type', contentType(response, 'application/json')), body)
+}
+
+/** The head of an answer that follows in pieces. */
+export function sendHead(exchange: LiveExchange, response: UpstreamResponse): void {
+  const { streaming } = response
+  const headers = exchange.replyHeaders.copy().add('content-type', contentType(response, streaming ? 'text/event-stream; charset=utf-8' : 'application/json'))
+  // Reverse proxies in front must neither cache nor collect a stream.
+  if (streaming) headers.add('cache-control', 'no-cache').add('x-accel-buffering', 'no')
+  exchange.client.head(response.status, headers)
+}
+
+/** An error as a reply of its own, with what a client needs to know about trying again. */
+export function sendError(exchange: LiveExchange, error: GatewayError): void {
+  const headers = exchange.replyHeaders.copy().add('content-type', 'application/json')
+  const { headers: more = [], retryAfterMs } = error.details
+  for (const [name, value] of more) headers.add(name, value)
+  if (error.later && retryAfterMs !== undefined) {
+    headers.add('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))).add('retry-after-ms', String(Math.ceil(retryAfterMs)))
+  }
+  // What waiting can not mend must not be sent again by an SDK on its own; SDKs retry 409, 429 and 5xx unless told otherwise.
+  if (!error.later && (error.status === 409 || error.status === 429)) headers.add('x-should-retry', 'false')
+  const body = Buffer.from(JSON.stringify(protocols[exchange.request.endpoint.protocol].errorBody(shown(error))))
+  exchange.client.reply(error.status, headers, body)
+}
+
+/** An error in mid-stream, as the client's protocol tells it. */
+export function errorEvent(exchange: LiveExchange, error: GatewayError): Buffer {
+  return Buffer.from(protocols[exchange.request.endpoint.protocol].errorEvent(shown(error)))
+}
+
+function shown(error: GatewayError): ShownError {
+  const { shownCode, param } = error.details
+  return { status: error.status, type: error.type, message: error.message, code: shownCode ?? error.code, param }
+}
+
+function contentType(response: UpstreamResponse, fallback: string): string {
+  const sent = response.headers['content-type']
+  return typeof sent === 'string' ? sent : fallback
+}

@@ -1,0 +1,68 @@
+// Reads gateway.yaml for the program: the file's own check, the order of its chain, and the simulator its channels may want.
+import { loadConfig } from '../../config/load.ts'
+import { checkOrder } from '../exchange/chain.ts'
+import type { Plugin } from '../contract/contract.ts'
+import type { Config, Problem } from '../catalogue/settings.ts'
+import { startSimulator } from '../simulator/simulator.ts'
+import type { Simulator } from '../simulator/simulator.ts'
+
+/** Which file, and what it is read with. */
+export interface ConfigSource {
+  /** Path of gateway.yaml. */
+  file: string
+  env: NodeJS.ProcessEnv
+  /** What `chain:` may name. */
+  plugins: ReadonlyMap<string, Plugin>
+}
+
+/** The file can not be used; `problems` says why, each with its place. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly problems: readonly Problem[]
+
+  constructor(problems: readonly Problem[]) {
+    super(problems.map(({ place, message }) => `${place} ${message}`).join('\n'))
+    this.problems = problems
+  }
+}
+
+/** Stands in for the simulator's address while none runs: nothing connects to it. */
+const noSimulator = new URL('http://127.0.0.1:1/v1')
+
+/**
+ * Reads the file without starting anything: what `sluice check` does.
+ * @throws ConfigError with every problem
+ */
+export function readConfig({ file, env, plugins }: ConfigSource, simulatorUrl = noSimulator): Config {
+  const { config, problems } = loadConfig(file, { env, simulatorUrl, plugins })
+  if (!config) throw new ConfigError(problems)
+  const disorder = checkOrder(config.chain, plugins, ({ at }) => `${config.file}:${at.line}:${at.column}`)
+  if (disorder.length > 0) throw new ConfigError(disorder)
+  return config
+}
+
+/** Reads the file at start and at every reload; the simulator is started for the first channel that wants one, and kept. */
+export class ConfigReader {
+  readonly #source: ConfigSource
+  #simulator: Simulator | undefined
+
+  constructor(source: ConfigSource) {
+    this.#source = source
+  }
+
+  /** @throws ConfigError with every problem */
+  async read(): Promise<Config> {
+    const config = readConfig(this.#source, this.#address())
+    if (config.simulated.length === 0 || this.#simulator) return config
+    this.#simulator = await startSimulator()
+    return readConfig(this.#source, this.#address())
+  }
+
+  async close(): Promise<void> {
+    await this.#simulator?.close()
+  }
+
+  #address(): URL | undefined {
+    return this.#simulator && new URL('/v1', this.#simulator.url)
+  }
+}

@@ -1,0 +1,148 @@
+// The keys of a generation: those of gateway.yaml and those in the key store, with everything a caller may do.
+import { timingSafeEqual } from 'node:crypto'
+import type { Caller, Scope } from '../catalogue/caller.ts'
+import type { Catalogue } from '../catalogue/catalogue.ts'
+import type { Config, ConfigKey, ConfigTenant, Problem } from '../catalogue/settings.ts'
+import type { KeyStore, StoredKey } from '../store/keys.ts'
+
+/** A catalogue whose keys are those of the file and of the store, or the names that both of them hold. */
+export type Keyring = { catalogue: Catalogue; problems?: undefined } | { catalogue?: undefined; problems: readonly Problem[] }
+
+/**
+ * Builds the catalogue of a generation. Keys made or revoked in the store count from the next request on, in every
+ * generation. A stored key whose tenant, project or member is not in the file is not found.
+ */
+export function openKeyring(config: Config, store: KeyStore): Keyring {
+  const problems = clashes(config, store)
+  if (problems.length > 0) return { problems }
+  const callers = new Callers(config)
+  const declared = new Map(config.keys.map((key) => [key.sha256.toString('latin1'), key]))
+  /** By the very object that a key was found by before: who presents keys remembers their digests. */
+  const found = new WeakMap<Buffer, Caller>()
+  const { channels, models, tenants } = config
+  return {
+    catalogue: {
+      channels,
+      models,
+      tenants,
+      findKey(sha256) {
+        const before = found.get(sha256)
+        if (before) return before
+        // The lookup's time depends on digests, which tell nothing of a secret; the decision itself takes constant time.
+        const text = sha256.toString('latin1')
+        const key = declared.get(text) ?? live(store.find(sha256))
+        const caller = key && key.sha256.length === sha256.length && timingSafeEqual(key.sha256, sha256) ? callers.of(key) : undefined
+        // A key of the store may be revoked.
+        if (caller && declared.has(text)) found.set(sha256, caller)
+        return caller
+      }
+    }
+  }
+}
+
+function clashes({ file, keys }: Config, store: KeyStore): Problem[] {
+  const stored = new Set(store.all().map((key) => key.name))
+  return keys.filter((key) => stored.has(key.name)).map(({ name, at }) => ({
+    place: `${file}:${at.line}:${at.column}`,
+    message: `a key named ${name} is in the store too, maybe revoked: choose another name`
+  }))
+}
+
+function live(key: StoredKey | undefined): StoredKey | undefined {
+  return key?.revoked === undefined ? key : undefined
+}
+
+type Key = ConfigKey | StoredKey
+type Matches = (name: string) => boolean
+
+/** Callers by key, each made on its first request. */
+class Callers {
+  readonly #config: Config
+  readonly #made = new WeakMap<Key, Caller>()
+  /** Compiled lists, shared by all keys, members and tenants with the same ones. */
+  readonly #compiled = new Map<string, Matches>()
+
+  constructor(config: Config) {
+    this.#config = config
+  }
+
+  /** Undefined when the key belongs to something that is not in the file. */
+  of(key: Key): Caller | undefined {
+    let caller = this.#made.get(key)
+    if (caller) return caller
+    const tenant = this.#config.tenants.get(key.tenant)
+    caller = tenant && this.#make(key, tenant)
+    if (caller) this.#made.set(key, caller)
+    return caller
+  }
+
+  #make(key: Key, tenant: ConfigTenant): Caller | undefined {
+    const project = key.project === undefined ? undefined : tenant.projects.get(key.project)
+    const member = key.member === undefined ? undefined : project?.members.get(key.member)
+    if ((key.project !== undefined && !project) || (key.member !== undefined && !member)) return undefined
+    const layers = [tenant.models, member?.models, key.models].filter((globs) => globs !== undefined)
+    const scopes: Scope[] = [{ kind: 'tenant', id: `tenant:${key.tenant}`, budget: tenant.budget }]
+    const path = `${key.tenant}/${key.project}`
+    if (project) scopes.push({ kind: 'project', id: `project:${path}`, budget: project.budget })
+    if (member) scopes.push({ kind: 'member', id: `member:${path}/${key.member}`, budget: member.budget })
+    scopes.push({ kind: 'key', id: `key:${key.name}`, budget: key.budget })
+    return {
+      key: key.name,
+      tenant: key.tenant,
+      project: key.project,
+      member: key.member,
+      scopes,
+      limits: key.limits,
+      mayUse: this.#remembered(layers.map((globs) => this.#compile(globs))),
+      mayCall: this.#compile(key.endpoints),
+      expires: key.expires
+    }
+  }
+
+  #compile(globs: readonly string[]): Matches {
+    const id = JSON.stringify(globs)
+    let matches = this.#compiled.get(id)
+    if (!matches) this.#compiled.set(id, (matches = compileGlobs(globs)))
+    return matches
+  }
+
+  /** All layers agree. Remembered for the models there are; a name that a client made up is worked out again. */
+  #remembered(layers: readonly Matches[]): Matches {
+    const { models } = this.#config
+    const answers = new Map<string, boolean>()
+    return (model) => {
+      let answer = answers.get(model)
+      if (answer === undefined) {
+        answer = layers.every((matches) => matches(model))
+        if (models.has(model)) answers.set(model, answer)
+      }
+      return answer
+    }
+  }
+}
+
+/**
+ * Matches any of the globs; `*` stands for any run of characters, everything else for itself. No regular expression:
+ * the time is linear in the name, which may come from a client, however many stars there are.
+ */
+export function compileGlobs(globs: readonly string[]): Matches {
+  if (globs.includes('*')) return () => true
+  const exact = new Set(globs.filter((glob) => !glob.includes('*')))
+  const patterns = globs.filter((glob) => glob.includes('*')).map((glob) => glob.split('*'))
+  return (name) => exact.has(name) || patterns.some((pieces) => matchesPieces(pieces, name))
+}
+
+/** The pieces between the stars stand in the name in their order, the first at its start and the last at its end. */
+function matchesPieces(pieces: readonly string[], name: string): boolean {
+  const first = pieces[0]!
+  const last = pieces.at(-1)!
+  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false
+  let from = first.length
+  const to = name.length - last.length
+  for (const piece of pieces.slice(1, -1)) {
+    const found = name.indexOf(piece, from)
+    if (found < 0 || found + piece.length > to) return false
+    from = found + piece.length
+  }
+  return true
+}

@@ -1,0 +1,127 @@
+// Takes a changed gateway.yaml over, one reload at a time, or says why it was not.
+import { isDeepStrictEqual } from 'node:util'
+import { ConfigError } from './configuration.ts'
+import type { Logger } from '../telling/log.ts'
+import type { PluginMetrics } from '../telling/metrics.ts'
+import { isMap } from '../options/schema-check.ts'
+import type { Config, Limits, Problem, Settings } from '../catalogue/settings.ts'
+
+/** What came of a reload. */
+export interface ReloadResult {
+  ok: boolean
+  /** What asked for it: `SIGHUP`, `file changed`, `admin API`. */
+  reason: string
+  /** Unix milliseconds of its end. */
+  time: number
+  durationMs: number
+  /** Of the configuration in use afterwards. */
+  hash: string
+  /** Why the file was refused; empty when it was not. */
+  problems: readonly Problem[]
+}
+
+/** What a reloader works with. */
+export interface ReloaderParts {
+  /** The configuration in use. */
+  current(): Config
+  /** @throws ConfigError with what is wrong with the file */
+  read(): Promise<Config>
+  /** Builds what the configuration says beside what runs, and swaps. @throws anything, before the swap: then nothing changed */
+  apply(next: Config): Promise<void>
+  log: Logger
+  metrics: PluginMetrics
+}
+
+/** Reloads the configuration. */
+export class Reloader {
+  readonly #parts: ReloaderParts
+  readonly #successful
+  readonly #timestamp
+  readonly #count
+  #tail: Promise<unknown> = Promise.resolve()
+  #queued: Promise<ReloadResult> | undefined
+  #last: ReloadResult | undefined
+
+  /** Made when the first configuration is in use: that counts as a success in the metrics. */
+  constructor(parts: ReloaderParts) {
+    this.#parts = parts
+    const { metrics } = parts
+    this.#successful = metrics.gauge({
+      name: 'config_last_reload_successful', help: 'Whether the last attempt to read the configuration was a success.'
+    })
+    this.#timestamp = metrics.gauge({
+      name: 'config_last_reload_success_timestamp_seconds', help: 'When the configuration in use was taken over.'
+    })
+    this.#count = metrics.counter({ name: 'config_reloads_total', help: 'Reloads, by how they ended.', labels: ['outcome'] })
+    this.#successful.set({}, 1)
+    this.#timestamp.set({}, Date.now() / 1000)
+  }
+
+  /** The latest reload; undefined before the first. */
+  get last(): ReloadResult | undefined {
+    return this.#last
+  }
+
+  /**
+   * Reads the file and takes it over. Never rejects. One that is asked for while another runs begins after it, and
+   * serves everyone who asks until then: the newest file wins and none is read twice for nothing.
+   */
+  reload(reason: string): Promise<ReloadResult> {
+    if (this.#queued) return this.#queued
+    const result = this.#tail.then(() => {
+      this.#queued = undefined
+      return this.#run(reason)
+    })
+    this.#queued = result
+    this.#tail = result
+    return result
+  }
+
+  async #run(reason: string): Promise<ReloadResult> {
+    const { current, read, apply, log } = this.#parts
+    const startedAt = performance.now()
+    let problems: readonly Problem[] = []
+    try {
+      const next = await read()
+      const fixed = fixedChanges(current().settings, next.settings)
+      if (fixed.length > 0) throw new ConfigError(fixed.map((name) => ({ place: next.file, message: restartNeeded(name) })))
+      await apply(next)
+    } catch (error) {
+      problems = error instanceof ConfigError ? error.problems : [{ place: current().file, message: String((error as Error).message ?? error) }]
+    }
+    const ok = problems.length === 0
+    const { hash } = current()
+    const durationMs = Math.round(performance.now() - startedAt)
+    this.#last = { ok, reason, time: Date.now(), durationMs, hash, problems }
+    this.#count.add({ outcome: ok ? 'success' : 'refused' })
+    this.#successful.set({}, ok ? 1 : 0)
+    if (ok) {
+      this.#timestamp.set({}, Date.now() / 1000)
+      log.info('the configuration was reloaded', { reason, hash, ms: durationMs })
+    } else {
+      log.error('the configuration was not reloaded: the one in use stays', { reason, problems: problems.map(({ place, message }) => `${place} ${message}`) })
+    }
+    return this.#last
+  }
+}
+
+/** Limits that exchanges look up as they go; the other ones are built into the server and its memory when it starts. */
+const live: readonly (keyof Limits)[] = ['jsonBody', 'multipartBody', 'drainTimeout', 'clientBody', 'onDisconnect', 'disconnectDrain']
+
+/** The settings that differ and can not follow a reload, by their names in the file. */
+function fixedChanges(before: Settings, after: Settings): string[] {
+  const limits = { ...after.limits, ...Object.fromEntries(live.map((name) => [name, before.limits[name]])) }
+  return changes(before, { ...after, limits }, '')
+}
+
+function changes(before: unknown, after: unknown, name: string): string[] {
+  if (isDeepStrictEqual(before, after)) return []
+  if (!isMap(before) || !isMap(after)) return [name]
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) => (
+    changes(before[key], after[key], `${name === '' ? '' : `${name}.`}${key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`)
+  ))
+}
+
+function restartNeeded(name: string): string {
+  return `${name}: this can not change while the gateway runs: restart it, or put back what was there`
+}

@@ -1,0 +1,118 @@
+// The head of a response: nothing in it can be taken for another header or another response.
+import { STATUS_CODES } from 'node:http'
+import { namePattern } from './grammar.ts'
+
+/** RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte can not be sent. */
+const notInValue = /[^\t\x20-\x7e\x80-\xff]/
+
+/** Headers that belong to one connection (RFC 9110 §7.6.1), say where a body ends, or are the server's own for another reason. */
+const own = new Set([
+  'connection', 'content-length', 'date', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
+])
+
+/** Header names seen before, with how their lines begin; nothing for the server's own. Code gives most of them; bounded, as plugins may make some up. */
+const beginnings = new Map<string, string>()
+const mostNames = 500
+
+/** Headers of an answer as the lines that are sent: each is checked once, when it is added. */
+export class HeaderLines {
+  #text: string
+
+  private constructor(text: string) {
+    this.#text = text
+  }
+
+  /** Of a name, a value, a name, a value. */
+  static of(...pairs: readonly string[]): HeaderLines {
+    const lines = new HeaderLines('')
+    for (let i = 0; i < pairs.length; i += 2) lines.add(pairs[i]!, pairs[i + 1]!)
+    return lines
+  }
+
+  /** Both spellings of a request id, OpenAI's and Anthropic's. The id is of our own making. */
+  static identified(id: string): HeaderLines {
+    return new HeaderLines(`x-request-id: ${id}\r\nrequest-id: ${id}\r\n`)
+  }
+
+  /** In the order they were added in. */
+  get text(): string {
+    return this.#text
+  }
+
+  /**
+   * Adds a header, its name in the case it is sent in. Those of framing and the date are the server's own: they are left out.
+   * @throws TypeError for a name or value that can not be sent
+   */
+  add(name: string, value: string | number): this {
+    const beginning = beginnings.get(name) ?? beginningOf(name)
+    if (typeof value !== 'number' && notInValue.test(value)) {
+      throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
+    }
+    // The parts in the order that leaves the fewest to be gathered at the write.
+    if (beginning !== '') this.#text += beginning + (value + '\r\n')
+    return this
+  }
+
+  /** The same lines, to be added to for themselves. */
+  copy(): HeaderLines {
+    return new HeaderLines(this.#text)
+  }
+
+  /** Flat: name, value, name, value. */
+  pairs(): string[] {
+    return this.#text.split('\r\n').slice(0, -1).flatMap((line) => {
+      const colon = line.indexOf(': ')
+      return [line.slice(0, colon), line.slice(colon + 2)]
+    })
+  }
+}
+
+/** Checks a name that was not seen before. */
+function beginningOf(name: string): string {
+  if (!namePattern.test(name)) throw new TypeError(`${JSON.stringify(name.slice(0, 100))} is not the name of a header`)
+  const beginning = own.has(name.toLowerCase()) ? '' : `${name}: `
+  if (beginnings.size < mostNames) beginnings.set(name, beginning)
+  return beginning
+}
+
+/** By status. */
+const statusLines: string[] = []
+let dateLine = ''
+/** The end of the head rendered last, with what it was made of: those of one second mostly end alike. */
+let lastDate = ''
+let lastFraming = ''
+let lastEnd = ''
+
+/**
+ * The head of an HTTP/1.1 response up to and with its empty line, one byte a character. `framing` holds the headers that
+ * belong to the connection, as whole lines. `length`: of the body, undefined when it is not told.
+ * @throws RangeError for a status that is none
+ */
+export function renderHead(status: number, headers: HeaderLines, length: number | undefined, framing: string): string {
+  const date = dateLine || dated()
+  if (date !== lastDate || framing !== lastFraming) {
+    lastDate = date
+    lastFraming = framing
+    // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
+    lastEnd = [date, framing, '\r\n'].join('')
+  }
+  const start = (statusLines[status] ?? statusLine(status)) + headers.text
+  return length === undefined ? start + lastEnd : start + 'Content-Length: ' + (length + '\r\n') + lastEnd
+}
+
+function statusLine(status: number): string {
+  if (!Number.isInteger(status) || status < 200 || status > 999) throw new RangeError(`${status} is not the status of a response`)
+  return (statusLines[status] = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`)
+}
+
+/** The date, which holds until its second is over. */
+function dated(): string {
+  const now = new Date()
+  dateLine = `Date: ${now.toUTCString()}\r\n`
+  setTimeout(outdate, 1000 - now.getUTCMilliseconds()).unref()
+  return dateLine
+}
+
+function outdate(): void {
+  dateLine = ''
+}

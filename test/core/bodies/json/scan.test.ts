@@ -1,0 +1,225 @@
+// The scanner agrees with JSON.parse on what is JSON, byte for byte, wherever a stretch ends; and it finds what is there.
+import { isAscii, isUtf8 } from 'node:buffer'
+import fc from 'fast-check'
+import t from 'tap'
+import { RequestBody } from '../../../../core/bodies/body.ts'
+import { LensError, maxDepth, scan, scannable } from '../../../../core/bodies/json/scan.ts'
+
+/** Bytes that go to the module at once. */
+const stretch = 64 * 1024
+const runs = process.env['SLUICE_LONG'] ? 20_000 : 1000
+
+const piece = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 20 }),
+  fc.constantFrom('"', '\\', '\\\\', '\n', '\t', '/', '\u0000', 'n', 't', 'u0041', '"n', '\\"', 'é', '€', '🙂', '\ud800'),
+  fc.nat({ max: 150 }).map((length) => 'x'.repeat(length))
+)
+const text = fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join(''))
+const scalar = fc.oneof(text, fc.double(), fc.integer(), fc.boolean(), fc.constantFrom(null, -0, 1e300, 1e-7, 0.5))
+const { value } = fc.letrec((tie) => ({
+  value: fc.oneof({ maxDepth: 4 }, scalar, fc.array(tie('value'), { maxLength: 4 }), fc.dictionary(text, tie('value'), { maxKeys: 4 }))
+}))
+const object = fc.dictionary(text, value, { maxKeys: 6 })
+
+/** Writes JSON with white space and escapes as chance has it. */
+function written(value: unknown, chance: () => number): string {
+  const space = (): string => (chance() < 0.8 ? '' : [' ', '\n', '\t', '\r\n  '][Math.floor(chance() * 4)]!)
+  const string = (text: string): string => {
+    const escapes = chance() < 0.3
+    let made = ''
+    for (let i = 0; i < text.length; i++) {
+      const unit = text[i]!
+      const code = text.charCodeAt(i).toString(16).padStart(4, '0')
+      if (escapes && chance() < 0.5) made += `\\u${chance() < 0.5 ? code : code.toUpperCase()}`
+      else if (unit === '/' && chance() < 0.5) made += '\\/'
+      else made += unit >= '\ud800' && unit <= '\udfff' ? unit : JSON.stringify(unit).slice(1, -1)
+    }
+    // Halves of a pair can not be written but as escapes.
+    return `"${made.isWellFormed() ? made : JSON.stringify(text).slice(1, -1)}"`
+  }
+  const any = (value: unknown): string => {
+    if (typeof value === 'string') return string(value)
+    if (Array.isArray(value)) return `[${space()}${value.map((item) => `${any(item)}${space()}`).join(`,${space()}`)}]`
+    if (typeof value !== 'object' || value === null) return Object.is(value, -0) ? '-0.0E+2' : JSON.stringify(value) ?? 'null'
+    return `{${space()}${Object.entries(value).map(([key, item]) => `${string(key)}${space()}:${space()}${any(item)}${space()}`).join(`,${space()}`)}}`
+  }
+  return `${space()}${any(value)}${space()}`
+}
+
+const bytesOf = fc.tuple(object, fc.nat()).map(([value, seed]) => {
+  let state = seed
+  return Buffer.from(written(value, () => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) / 2 ** 32))
+})
+
+/** White space before an object, so that a stretch ends `at` bytes into it. */
+function cutAt(bytes: Buffer, at: number): Buffer {
+  return Buffer.concat([Buffer.alloc(stretch - at, ' '), bytes])
+}
+
+/** The same bytes in the module's memory, between others that would go on with a string or end it. */
+function inPlace(bytes: Buffer): Buffer {
+  const { length } = bytes
+  scannable.fill('\\', 0, 64)
+  bytes.copy(scannable, 64)
+  scannable.fill('"', 64 + length, 128 + length)
+  return scannable.subarray(64, 64 + length)
+}
+
+/** All that the scanner says, as text. */
+function said(bytes: Buffer): string {
+  try {
+    const { members, start, isAscii } = scan(bytes)
+    return JSON.stringify([[...members], start, isAscii])
+  } catch (error) {
+    return String(error)
+  }
+}
+
+/** What is wrong with what the scanner says of bytes; undefined when it is what JSON.parse says. */
+function disagreement(bytes: Buffer): string | undefined {
+  let parsed: unknown
+  let found: ReturnType<typeof scan> | undefined
+  let message = ''
+  try {
+    parsed = JSON.parse(bytes.toString())
+  } catch {
+    parsed = undefined
+  }
+  try {
+    found = scan(bytes)
+  } catch (error) {
+    if (!(error instanceof LensError)) throw error
+    message = error.message
+  }
+  if (said(inPlace(bytes)) !== said(bytes)) return 'something else where it lies'
+  const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
+  if (!found) return !isObject || message.includes('appears twice') ? undefined : `refused: ${message}`
+  if (!isObject) return 'accepted'
+  const fields = parsed as Record<string, unknown>
+  if (bytes[found.start] !== 0x7b) return 'no brace at its start'
+  if (found.isAscii !== isAscii(bytes)) return 'not ASCII, or ASCII'
+  if (JSON.stringify([...found.members.keys()].sort()) !== JSON.stringify(Object.keys(fields).sort())) return 'other keys'
+  for (const [key, { keyStart, valueStart, valueEnd, plain }] of found.members) {
+    const written = bytes.toString('utf8', valueStart, valueEnd)
+    if (written !== written.trim() || JSON.stringify(JSON.parse(written)) !== JSON.stringify(fields[key])) return `another value of ${key}`
+    const [spelled] = /^"(?:[^"\\]|\\.)*"/.exec(bytes.toString('utf8', keyStart, valueStart)) ?? ['']
+    if (JSON.parse(spelled) !== key) return `another place of ${key}`
+    if (plain && bytes.toString('latin1', valueStart + 1, valueEnd - 1) !== fields[key]) return `${key} does not spell itself`
+  }
+  return undefined
+}
+
+t.test('what JSON.parse reads is found, whatever the spacing and the escapes', async () => {
+  fc.assert(fc.property(bytesOf, (bytes) => {
+    const wrong = disagreement(bytes)
+    if (wrong) throw new Error(wrong)
+  }), { numRuns: runs })
+})
+
+t.test('what JSON.parse refuses is refused, after any change of bytes', async () => {
+  const byte = fc.oneof(fc.nat({ max: 255 }), fc.constantFrom(...Buffer.from('"\\{}[]:,u0e.-+tfn \n')))
+  const change = fc.record({ at: fc.nat(), cut: fc.nat({ max: 2 }), put: fc.array(byte, { maxLength: 2 }) })
+  let refused = 0
+  fc.assert(fc.property(bytesOf, fc.array(change, { minLength: 1, maxLength: 3 }), (bytes, changes) => {
+    let changed = bytes
+    for (const { at, cut, put } of changes) {
+      const place = at % (changed.length + 1)
+      changed = Buffer.concat([changed.subarray(0, place), Buffer.from(put), changed.subarray(place + cut)])
+    }
+    const wrong = disagreement(changed)
+    if (wrong) throw new Error(`${wrong}: ${changed.toString()}`)
+    try {
+      RequestBody.json(changed)
+      if (!isUtf8(changed)) throw new Error('accepted what is not UTF-8')
+    } catch (error) {
+      refused++
+      if ((error as Error).message.includes('UTF-8') === isUtf8(changed)) throw error
+    }
+  }), { numRuns: runs })
+  t.ok(refused > runs / 4, 'most changes break something')
+})
+
+t.test('it does not matter where a stretch ends', async () => {
+  fc.assert(fc.property(bytesOf, fc.nat(), (bytes, seed) => {
+    const at = seed % (bytes.length + 1)
+    const wrong = disagreement(cutAt(bytes, at)) ?? disagreement(cutAt(bytes.subarray(0, bytes.length - 1 - (seed % 3)), Math.min(at, bytes.length - 3)))
+    if (wrong) throw new Error(`${wrong} when cut at ${at}`)
+  }), { numRuns: runs / 10 })
+})
+
+t.test('every byte of every token may be the last of its stretch', async (t) => {
+  const texts = [
+    '{"a":-0.5e+12,"b":1E5,"c":0,"d":10.25}', '{"a":true,"b":false,"c":null,"d":[{},[],""]}', '{"\\u006d\\n":"\\ud83d\\ude42\\\\\\"","é€":"🙂"}',
+    `{"long":"${'x'.repeat(70)}\\n${'y'.repeat(70)}\\\\","k":[1,[2,{"a":[3]}]]}`,
+    '{"a":01}', '{"a":1.}', '{"a":-x}', '{"a":1e+}', '{"a":trux}', '{"a":"\\u00g1"}', '{"a":"\\x"}', '{"a":"x\u0001"}', '{"a":1,}', '{"a":[1,]}', '{"a":1]'
+  ]
+  for (const text of texts) {
+    const bytes = Buffer.from(text)
+    for (let at = 0; at <= bytes.length; at++) {
+      const wrong = disagreement(cutAt(bytes, at))
+      if (wrong) t.fail(`${wrong}: ${text} cut at ${at}`)
+    }
+    const whole = messageOf(bytes)
+    for (let at = 0; at <= bytes.length; at++) {
+      const shifted = messageOf(cutAt(bytes, at))?.replace(/\d+/, (place) => String(Number(place) - stretch + at))
+      if (shifted !== whole) t.fail(`${shifted}, not ${whole}, when cut at ${at}`)
+    }
+  }
+})
+
+function messageOf(bytes: Buffer): string | undefined {
+  try {
+    scan(bytes)
+  } catch (error) {
+    return (error as Error).message
+  }
+  return undefined
+}
+
+t.test('any byte may stand anywhere in a string, or may not', async (t) => {
+  const long = Buffer.alloc(200, 'x')
+  for (const at of [0, 1, 14, 15, 16, 31, 63, 64, 78, 79, 80, 81, 143, 144, 183, 184, 198, 199]) {
+    for (let byte = 0; byte < 256; byte++) {
+      for (const before of ['', '\\', '\\\\', '\\\\\\', '\\n\\', '"', '\\"']) {
+        const bytes = Buffer.concat([Buffer.from('{"a":"'), long.subarray(0, at), Buffer.from(before), Buffer.of(byte), long.subarray(at), Buffer.from('"}')])
+        const wrong = disagreement(bytes)
+        if (wrong) t.fail(`${wrong}: ${before} and ${byte} at ${at}`)
+      }
+    }
+  }
+})
+
+t.test('tokens may be longer than several stretches', async (t) => {
+  const long = 3 * stretch + 5
+  for (const value of [`"${'x'.repeat(long)}"`, `"${'\\u00e9'.repeat(long / 6)}"`, `"${'\\\\'.repeat(long / 2)}"`, '1'.repeat(long), `[${'0,'.repeat(long / 2)}0]`, `0${' '.repeat(long)}`]) {
+    t.equal(disagreement(Buffer.from(`{"a":${value},"${'k'.repeat(long)}":1}`)), undefined, value.slice(0, 8))
+  }
+})
+
+t.test('there may be any number of members, and any of them is found to be given twice', async (t) => {
+  for (const count of [0, 1, 511, 512, 513, 1024, 1025, 20_000]) {
+    const pairs = Array.from({ length: count }, (_, index) => `"k${index}":${index}`)
+    const { members } = scan(Buffer.from(`{${pairs.join(',')}}`))
+    t.equal(members.size, count)
+    t.strictSame([...members.keys()], pairs.map((pair) => pair.slice(1, pair.indexOf(':') - 1)))
+    for (const again of [0, 510, 511, 512, 1023]) {
+      if (again < count) t.throws(() => scan(Buffer.from(`{${pairs.join(',')},"k${again}":0}`)), { message: new RegExp(`"k${again}" appears twice`) })
+    }
+  }
+})
+
+t.test('names that differ are never taken for each other', async () => {
+  const name = fc.string({ unit: fc.constantFrom('a', 'b', 'm', 'o', '_'), maxLength: 5 })
+  fc.assert(fc.property(fc.uniqueArray(name, { maxLength: 40 }), (names) => {
+    const { members } = scan(Buffer.from(JSON.stringify(Object.fromEntries(names.map((name) => [name, 0])))))
+    return members.size === names.length && names.every((name) => members.has(name))
+  }), { numRuns: 1000 })
+})
+
+t.test('containers may lie as deep in each other as allowed, of whatever kind', async (t) => {
+  for (const [open, close] of [['[', ']'], ['{"a":', '}']] as const) {
+    const nested = (depth: number): Buffer => Buffer.from(`{"a":${open.repeat(depth)}${open === '[' ? '' : '1'}${close.repeat(depth)},"b":[]}`)
+    t.equal(disagreement(nested(maxDepth)), undefined)
+    t.throws(() => scan(nested(maxDepth + 1)), { message: /nested deeper than 512/ })
+  }
+})
