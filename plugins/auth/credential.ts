@@ -15,17 +15,12 @@ const queryPaths = /^\/v1beta\/|^\/v1\/models\/[^/]+:/
 export function presentedKey(request: ClientRequest): string {
   const { headers, path, query } = request
   let key = ''
-  const authorization = headers['authorization']
-  if (authorization !== undefined) {
-    for (const value of listed(authorization)) key = agreed(key, bearer(value))
-  }
+  for (const value of listed(headers['authorization'])) key = agreed(key, bearer(value))
   for (const name of headerNames) {
-    const header = headers[name]
-    if (header === undefined) continue
-    for (const value of listed(header)) key = agreed(key, value.trim())
+    for (const value of listed(headers[name])) key = agreed(key, unpadded(value))
   }
   if (query !== '' && queryPaths.test(path)) {
-    for (const value of new URLSearchParams(query).getAll('key')) key = agreed(key, value.trim())
+    for (const value of new URLSearchParams(query).getAll('key')) key = agreed(key, value)
   }
   if (key === '') {
     throw new GatewayError('missing_api_key', 'No API key was given. Send it in the header `Authorization: Bearer <key>`.')
@@ -33,16 +28,27 @@ export function presentedKey(request: ClientRequest): string {
   return key
 }
 
-/** A repeated header reaches us as an array or joined with commas (RFC 9110 §5.3); keys hold no commas. */
-function listed(header: string | string[]): readonly string[] {
-  if (typeof header === 'string') return header.includes(',') ? header.split(',') : [header]
-  return header.flatMap(listed)
+const none: readonly string[] = []
+
+/** A repeated header reaches us as an array. A comma is a part of the value: what another reader takes for two keys is not a valid one. */
+function listed(header: string | string[] | undefined): readonly string[] {
+  if (header === undefined) return none
+  return typeof header === 'string' ? [header] : header
 }
 
 /** The token of RFC 6750 §2.1; empty for other schemes, which are not ours to judge. The scheme's case does not matter. */
 function bearer(value: string): string {
-  const text = value.trim()
-  return /^bearer\s/i.test(text) ? text.slice(7).trim() : ''
+  const text = unpadded(value)
+  return /^bearer[ \t]/i.test(text) ? unpadded(text.slice(7)) : ''
+}
+
+/** Without the white space that HTTP allows around a value (RFC 9110 §5.6.3). Any other belongs to it. */
+function unpadded(value: string): string {
+  return isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1)) ? value.replace(/^[ \t]+|[ \t]+$/g, '') : value
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09
 }
 
 function agreed(key: string, other: string): string {

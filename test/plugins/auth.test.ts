@@ -56,7 +56,7 @@ t.test('a key is found in every place and spelling that clients use', async (t) 
     { authorization: 'Bearer sk-test-key', 'x-api-key': 'sk-test-key', 'x-goog-api-key': 'sk-test-key' },
     { authorization: 'Bearer sk-test-key', 'x-api-key': '' },
     { authorization: ['Bearer sk-test-key', 'Bearer sk-test-key'] },
-    { authorization: '', 'x-api-key': 'sk-test-key, sk-test-key' }
+    { authorization: '', 'x-api-key': ['sk-test-key', '', '\tsk-test-key '] }
   ]
   for (const headers of spellings) {
     const answer = await bench.send({ headers })
@@ -87,7 +87,6 @@ t.test('two different keys are refused wherever they stand, whichever of them is
     { authorization: 'Bearer sk-unknown', 'x-api-key': 'sk-test-key' },
     { 'x-goog-api-key': 'sk-other-key' },
     { authorization: ['Bearer sk-test-key', 'Bearer sk-other-key'] },
-    { authorization: 'Bearer sk-test-key, Bearer sk-other-key' },
     { authorization: '', 'x-api-key': ['sk-test-key', 'sk-other-key'] }
   ]
   for (const headers of conflicts) {
@@ -96,6 +95,25 @@ t.test('two different keys are refused wherever they stand, whichever of them is
     t.equal(code(answer), 'conflicting_credentials')
     t.equal(answer.exchange.find(caller), undefined)
   }
+})
+
+t.test('a valid key with anything beside it is not valid', async (t) => {
+  const bench = await open(t)
+  const spoilt = [
+    ...[',', ',x', ', Bearer sk-test-key', ', Bearer sk-other-key', ' x', ';', '\u00a0', '\u0085', '\x0b', '\x0c', '=', '"'].map((more) => `sk-test-key${more}`),
+    ...[',', '\u00a0', '\x0c', '"'].map((more) => `${more}sk-test-key`)
+  ]
+  for (const key of spoilt) {
+    for (const headers of [{ authorization: `Bearer ${key}` }, { authorization: '', 'x-api-key': key }, { authorization: '', 'x-goog-api-key': key }]) {
+      const answer = await bench.send({ headers })
+      t.match([answer.status, code(answer)], [401, 'invalid_api_key'], JSON.stringify(headers))
+    }
+  }
+  const scheme = await bench.send({ headers: { authorization: 'Bearer\u00a0sk-test-key' } })
+  t.match([scheme.status, code(scheme)], [401, 'missing_api_key'])
+  const endpoint = { name: 'chat', method: 'POST', protocol: 'openai-chat', upstreamPath: undefined, billable: true } as const
+  const query = { method: 'POST', path: '/v1beta/models/demo:generateContent', query: 'key=sk-test-key%C2%A0', headers: {}, endpoint, argument: '', remoteAddress: '' }
+  t.equal(presentedKey(query), 'sk-test-key\u00a0', 'found as it was given, and so it is nobody\'s')
 })
 
 t.test('a wrong key gets the same words whatever is wrong with it, and never sees itself again', async (t) => {
