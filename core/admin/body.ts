@@ -2,8 +2,8 @@
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../errors.ts'
 
-/** Bytes; a request of the admin API has some hundred. */
-const largest = 64 * 1024
+/** Bytes; a request of the admin API has some hundred. More of them, all wrong, would take long to be found fault with. */
+const largest = 16 * 1024
 
 /**
  * Reads a body to its end, also one that is too large, so that its sender is there to read the answer.

@@ -30,13 +30,16 @@ function unauthenticated(how: 'missing' | 'invalid', message: string): GatewayEr
   return new GatewayError(`${how}_api_key`, message, { shownCode: `${how}_admin_token`, headers: [['www-authenticate', 'Bearer realm="sluice admin"']] })
 }
 
+/** What proxies say of whom they speak for, by any name that is in use: whoever says it is no program of this machine. */
+const forwarding = /^(?:forwarded|via|x-forwarded(?:-.+)?|x-original-.+|x-envoy-.+|cf-.+|cdn-loop|(?:x-)?real-ip|(?:[a-z]+-)*client-?ip)$/
+
 /**
  * A page of another site can send requests here by the browser of somebody on this machine: by this address, or by a
  * name of its own that it lets resolve to it. The browser tells of both, in `Origin` and `Sec-Fetch-Site` or in `Host`.
  */
 function checkLoopback({ headers, socket: { remoteAddress = '' } }: IncomingMessage): void {
   const { host = '', origin } = headers
-  if (!isLoopback(remoteAddress) || headers['forwarded'] !== undefined || headers['x-forwarded-for'] !== undefined) {
+  if (!isLoopback(remoteAddress) || Object.keys(headers).some((name) => forwarding.test(name))) {
     throw forbidden('Without a token the admin API answers this machine alone: set admin.token in gateway.yaml and restart.')
   }
   if (!isLoopbackHost(host)) throw forbidden('Without a token the admin API answers to localhost and loopback addresses alone, not to another Host.')

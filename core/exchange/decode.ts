@@ -2,13 +2,13 @@
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import type { Transform } from 'node:stream'
 
-const decoders: Readonly<Record<string, () => Transform>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress
-}
+const decoders = new Map<string, () => Transform>([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+  ['zstd', createZstdDecompress]
+])
 
 /** Where decoded bytes go. */
 export interface DecoderSink {
@@ -33,7 +33,7 @@ export class Decoder {
 
   /** Undefined for an encoding that is not known, or several on top of each other. */
   static for(encoding: string, sink: DecoderSink): Decoder | undefined {
-    const create = decoders[encoding.trim().toLowerCase()]
+    const create = decoders.get(encoding.trim().toLowerCase())
     return create && new Decoder(create(), sink)
   }
 

@@ -88,13 +88,15 @@ export function below(pointer: string, name: string | number): string {
 /**
  * Copies without prototypes, so that a key called `constructor` is only a key. An empty value (`limits:` with all lines
  * commented out) counts as absent where a known option stands, and as an empty map where a map stands below a free name.
+ * What no schema speaks of is a fault and never looked into, however deep it goes.
  */
 function plainCopy(schema: OptionSchema | undefined, value: unknown, pointer: string, origin: Origin): unknown {
+  if (schema === undefined) return value
   if (Array.isArray(value)) {
     const items = itemsOf(schema)
     return value.map((item, index) => plainCopy(items, item, below(pointer, index), origin))
   }
-  if (typeof value === 'string' && schema && origin.untyped(pointer)) return typed(schema, value)
+  if (typeof value === 'string' && origin.untyped(pointer)) return typed(schema, value)
   if (!isMap(value)) return value
   const copy: Record<string, unknown> = Object.create(null)
   for (const [name, item] of Object.entries(value)) {

@@ -115,7 +115,9 @@ t.test('without a token no web page and no other machine comes in', async (t) =>
   for (const headers of [
     { host: 'attacker.example' }, { host: `attacker.example:${port}` }, { host: '10.0.0.1' }, { host: '127.0.0.1.attacker.example' },
     { host: '[fe80::1]' }, { host: 'localhost.attacker.example' }, { host: '127.0.0.1@attacker.example' }, { host: '' },
-    { 'x-forwarded-for': '127.0.0.1' }, { forwarded: 'for=127.0.0.1' }
+    ...['X-Forwarded-For', 'Forwarded', 'Via', 'X-Real-IP', 'X-Forwarded-Host', 'X-Forwarded-Proto', 'X-Forwarded', 'CF-Connecting-IP', 'CF-Ray',
+      'True-Client-IP', 'X-Client-IP', 'X-Cluster-Client-IP', 'Fastly-Client-IP', 'X-Azure-ClientIP', 'X-Original-Forwarded-For', 'X-Original-URL',
+      'X-Envoy-External-Address', 'CDN-Loop'].map((name) => ({ [name]: '127.0.0.1' }))
   ]) {
     t.match(refusal(await get(headers as Record<string, string>)), { status: '403', type: 'permission_error', code: 'local_only' }, JSON.stringify(headers))
   }
@@ -470,6 +472,11 @@ t.test('a request for a key is checked field by field, and a refused one makes n
     [{ tenant: 'acme', expires: 'soon' }, 'expires', /a date like/],
     [{ tenant: 'acme', expires: '2020-01-01' }, 'expires', /in the past/],
     [{ tenant: 'acme', modls: [], limits: { tpm: 'x' } }, 'modls', /did you mean "models"\?.* limits\.tpm must be a whole number/],
+    [`${'['.repeat(7000)}${']'.repeat(7000)}`, undefined, /JSON object/],
+    [`{"tenant":${'['.repeat(7000)}${']'.repeat(7000)}}`, 'tenant', /must be text, not a list/],
+    [`{"tenant":"acme","models":${'['.repeat(7000)}${']'.repeat(7000)}}`, 'models.0', /must be text, not a list/],
+    [`{"tenant":"acme","limits":${'{"rps":'.repeat(2000)}1${'}'.repeat(2000)}}`, 'limits.rps', /must be a whole number, not a map/],
+    [`{"tenant":"acme","x":${'{"x":'.repeat(2000)}1${'}'.repeat(2000)}}`, 'x', /unknown key/],
     ['{"tenant":', undefined, /no JSON/],
     [Buffer.from([0x22, 0xff, 0x22]), undefined, /UTF-8/],
     ['', undefined, /missing/]
