@@ -4,6 +4,9 @@ import type { Batch } from './batch.ts'
 /** The largest amount that a column holds: about 9.2 billion dollars. */
 export const maxNano = 2n ** 63n - 1n
 
+/** Up to which sum a balance takes holds: the other half is for charges beyond what was held for them. */
+export const mostHeld = 2n ** 62n
+
 /** One scope in one window. */
 export class Cell {
   readonly scope: string

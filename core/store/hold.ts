@@ -77,16 +77,31 @@ export class Hold implements Reservation {
 
   #end(amount: bigint, costs: readonly AttemptCost[] | undefined, settlement: Settlement | undefined): Promise<void> {
     if (this.#ended) throw this.#over()
-    if (amount < 0n || !this.purse.fits(amount, this.amount)) {
-      throw new RangeError(`${this.requestId} can not be charged ${amount} nano-dollars: a charge is from 0 to what a balance can hold`)
-    }
-    if (costs) checkCosts(this.requestId, costs)
+    const problem = this.#problem(amount, costs)
     this.#ended = true
-    this.#settlement = settlement
-    this.#costs = costs
+    if (!problem) {
+      this.#settlement = settlement
+      this.#costs = costs
+    }
     this.#draft = undefined
-    this.#durable = this.#book.end(this, amount)
+    this.#durable = this.#book.end(this, problem ? 0n : amount)
+    if (problem) throw problem
     return this.#durable
+  }
+
+  /** Why an end can not be written: a row that the journal refuses would hold up all others. */
+  #problem(amount: bigint, costs: readonly AttemptCost[] | undefined): Error | undefined {
+    if (amount < 0n || !this.purse.fits(amount, this.amount)) {
+      return new RangeError(`${this.requestId} can not be charged ${amount} nano-dollars, and was given back what it held: a charge is from 0 to what a balance can hold`)
+    }
+    if (!costs) return undefined
+    const attempts = new Set<number>()
+    for (const { attempt, amount: cost } of costs) {
+      if (cost < 0n || cost > maxNano) return new RangeError(`${this.requestId} can not have cost ${cost} nano-dollars, and was given back what it held`)
+      if (attempts.has(attempt)) return new Error(`${this.requestId} has two costs for attempt ${attempt}, and was given back what it held: an attempt has one`)
+      attempts.add(attempt)
+    }
+    return undefined
   }
 
   #touch(urgent: boolean): void {
@@ -144,16 +159,6 @@ export class Hold implements Reservation {
         'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, renderUsage(usage), model, channel, price.version, source, time
       )
     }
-  }
-}
-
-/** A row that the journal refuses would hold up all others, so it is refused here. */
-function checkCosts(requestId: string, costs: readonly AttemptCost[]): void {
-  const attempts = new Set<number>()
-  for (const { attempt, amount } of costs) {
-    if (amount < 0n || amount > maxNano) throw new RangeError(`${requestId} can not have cost ${amount} nano-dollars`)
-    if (attempts.has(attempt)) throw new Error(`${requestId} has two costs for attempt ${attempt}: an attempt has one`)
-    attempts.add(attempt)
   }
 }
 

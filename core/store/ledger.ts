@@ -46,7 +46,11 @@ export interface Settlement {
   costs?: readonly AttemptCost[]
 }
 
-/** An open hold. Exactly one of `settle` and `void` ends it; a second call throws, as it would be a double charge. */
+/**
+ * An open hold. The first call of `settle` or `void` ends it; a second one throws, as it would be a double charge. What can
+ * not be written (a negative amount, one that no balance can carry, two costs for an attempt) throws a RangeError or Error,
+ * and the hold ends all the same: everything is given back.
+ */
 export interface Reservation {
   readonly requestId: string
   readonly amount: Nano

@@ -2,7 +2,7 @@
 import type { Budget, Scope } from '../catalogue/caller.ts'
 import { GatewayError } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
-import { maxNano, smaller } from './cell.ts'
+import { maxNano, mostHeld, smaller } from './cell.ts'
 import type { Cell } from './cell.ts'
 
 /** A budget with the balance that it limits. */
@@ -40,16 +40,14 @@ export class Purse {
     for (const { scope, budget, cell } of this.#budgets) {
       if (amount > 0n && cell.used + amount > budget.limit) throw exceeded(scope, budget, cell, amount)
     }
-    if (!this.fits(amount, 0n)) throw new GatewayError('invalid_request', `This request may cost ${formatDollars(amount)} USD, more than can be accounted for: ask for less output.`)
+    if (!this.#within(mostHeld - amount)) throw new GatewayError('invalid_request', `This request may cost ${formatDollars(amount)} USD, more than can be accounted for: ask for less output.`)
     for (const cell of this.#cells) cell.hold(amount, this.#moved)
     if (amount > 0n) for (const { budget, cell } of this.#budgets) cell.limit = budget.limit
   }
 
   /** Whether the balances stay within what a column holds when `amount` replaces the pending `held`. */
   fits(amount: bigint, held: bigint): boolean {
-    const room = maxNano - amount + held
-    for (const cell of this.#cells) if (cell.used > room) return false
-    return true
+    return this.#within(maxNano - amount + held)
   }
 
   /** Ends a hold: what was pending becomes what is posted. */
@@ -66,6 +64,11 @@ export class Purse {
       left = left === undefined ? rest : smaller(left, rest)
     }
     return left !== undefined && left < 0n ? 0n : left
+  }
+
+  #within(most: bigint): boolean {
+    for (const cell of this.#cells) if (cell.used > most) return false
+    return true
   }
 }
 

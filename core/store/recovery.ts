@@ -15,6 +15,9 @@ import type { Period } from './window.ts'
 /** Holds ended per transaction: a crash in the middle leaves the rest to the next start. */
 const chunk = 500
 
+/** Nano-dollars, a million dollars: nothing that was held for is estimated that much dearer. */
+const incredible = 10n ** 15n
+
 /** Changes of balances, summed up per balance. */
 class Moves {
   readonly #sums = new Map<string, { scope: string; window: string; posted: bigint; pending: bigint }>()
@@ -111,8 +114,11 @@ interface HoldRow {
 function end(row: HoldRow, batch: Batch, moves: Moves): void {
   const time = Number(row.ts_ms)
   const price = parsePrice(row.price_version, row.price)
-  const usage = row.dispatched ? consumed(row, price) : undefined
-  const amount = usage ? costOf(usage, price) : 0n
+  const estimate = row.dispatched ? consumed(row, price) : undefined
+  const due = estimate ? costOf(estimate, price) : 0n
+  // A sum that no column holds would end every start: an estimate that is far above what was held is not believed.
+  const usage = due - row.amount > incredible ? undefined : estimate
+  const amount = usage ? due : 0n
   batch.closed.push(Number(row.id))
   batch.entries.push(
     usage ? 'settle' : 'void', row.request_id, row.part, 'terminal', row.scopes, amount, row.amount,

@@ -32,9 +32,11 @@ export function settle(exchange: Exchange, { reservation, price }: Hold, outcome
   const metered = last && chargeable(exchange, last, outcome)
   if (!metered) return reservation.void(costsOf(exchange, sent, price))
   const { usage, amount, source } = priced(exchange, metered, price)
-  exchange.set(charge, { amount, reserved: reservation.amount, priceVersion: price.version, usage, source })
   const costs = costsOf(exchange, sent.slice(0, -1), price)
-  return reservation.settle({ usage, amount, source, channel: last.channel.name, ...(costs && { costs }) })
+  const settled = reservation.settle({ usage, amount, source, channel: last.channel.name, ...(costs && { costs }) })
+  // What the ledger refuses was not charged.
+  exchange.set(charge, { amount, reserved: reservation.amount, priceVersion: price.version, usage, source })
+  return settled
 }
 
 /**

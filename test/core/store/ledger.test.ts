@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import type { Scope } from '../../../core/catalogue/caller.ts'
 import { GatewayError } from '../../../core/errors.ts'
 import { costOf } from '../../../core/money/price.ts'
+import type { Settlement } from '../../../core/store/ledger.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
@@ -219,10 +220,6 @@ t.test('amounts beyond 2⁵³ are exact, and those that no column holds are refu
   const { code, message } = refusal(() => reserve(store.ledger, unlimited, 2n ** 63n))
   t.equal(code, 'invalid_request')
   t.match(message, /9223372036\.854775808 USD/)
-  const two = reserve(store.ledger, unlimited, 5n)
-  t.throws(() => two.settle({ usage: used(1), amount: 2n ** 63n, source: 'upstream', channel: 'openai' }), RangeError)
-  t.throws(() => two.settle({ usage: used(1), amount: -1n, source: 'upstream', channel: 'openai' }), RangeError)
-  await giveBack(store, two)
   const rich = reserve(store.ledger, [scope('project', 'x', 10n ** 24n)], 2n ** 62n)
   await giveBack(store, rich)
   await check()
@@ -233,6 +230,44 @@ t.test('amounts beyond 2⁵³ are exact, and those that no column holds are refu
   await again.close()
 })
 
+t.test('a hold ends whatever it is ended with, also where no balance can carry the charge', async (t) => {
+  const { store, file, check } = await open(t)
+  const scopes = [scope('key', 'laptop', 2n ** 80n)]
+  const dear = { version: 'dear', perMillion: { output: 2n ** 62n * 1_000_000n } }
+  const whole = reserve(store.ledger, scopes, 2n ** 62n, { price: dear })
+  t.equal(refusal(() => reserve(store.ledger, scopes, 1n)).code, 'invalid_request', 'what is admitted leaves room for charges beyond what was held')
+  const costs = [{ attempt: 1, channel: 'azure', usage: used(0), amount: 0n, source: 'estimated' as const }]
+  const endings: [Partial<Settlement>, RegExp][] = [
+    [{ amount: 2n ** 63n }, /can not be charged 9223372036854775808 nano-dollars/], [{ amount: -1n }, /can not be charged -1 nano-dollars/],
+    [{ costs: [{ ...costs[0]!, amount: 2n ** 63n }] }, /can not have cost 9223372036854775808/], [{ costs: [{ ...costs[0]!, amount: -1n }] }, /can not have cost -1/],
+    [{ costs: [...costs, ...costs] }, /two costs for attempt 1/]
+  ]
+  const others = [scope('key', 'desktop')]
+  for (const [ending, message] of endings) {
+    const hold = reserve(store.ledger, others, 5n)
+    t.throws(() => hold.settle({ usage: used(1), amount: 1n, source: 'upstream', channel: 'openai', ...ending }), { message })
+    store.requests.append(record({ request_id: hold.requestId, outcome: 'failed', status: 500 }))
+    t.match(store.ledger.balances({ scope: 'key:desktop' }), [{ posted: 0n, pending: 0n }], `${message}: given back`)
+    t.throws(() => hold.void(), /ended already|voided already/)
+  }
+  await whole.settle({ usage: used(1), amount: 2n ** 62n, source: 'upstream', channel: 'openai' })
+  store.requests.append(record({ request_id: whole.requestId, cost_nano: String(2n ** 62n) }))
+  await check()
+  t.match(query(file, "SELECT kind, count(*) AS n FROM journal GROUP BY 1 ORDER BY 1"), [{ kind: 'settle', n: 1n }, { kind: 'void', n: 5n }])
+})
+
+t.test('a start ends holds whose estimate no balance can carry', async (t) => {
+  const { store, file, check } = await open(t)
+  const dear = { version: 'dear', perMillion: { input: 2n ** 62n * 1_000_000n } }
+  for (const channel of ['one', 'two', 'three']) reserve(store.ledger, [scope('key', 'laptop')], 7n, { price: dear, estimate: { input: 5, maxOutput: 1 } }).dispatched(channel)
+  await check()
+  const again = await openStore({ file, durability: 'process', now: () => noon })
+  t.equal(again.health().recovered, 3)
+  t.match(again.ledger.balances({ scope: 'key:laptop' }), [{ posted: 0n, pending: 0n }])
+  await again.close()
+  t.same(verify(file), [])
+})
+
 t.test('a request has one reservation, a price version one content, and an amount is not negative', async (t) => {
   const { store, check } = await open(t)
   const scopes = [scope('key', 'laptop')]
@@ -240,9 +275,6 @@ t.test('a request has one reservation, a price version one content, and an amoun
   t.throws(() => reserve(store.ledger, scopes, 5n, { requestId: 'r' }), /r has a reservation already/)
   t.throws(() => reserve(store.ledger, scopes, -5n), /not negative/)
   t.throws(() => reserve(store.ledger, scopes, 5n, { time: 1.5 }), /whole milliseconds/)
-  const cost = { attempt: 1, channel: 'azure', usage: used(0), amount: 0n, source: 'estimated' as const }
-  t.throws(() => one.void([cost, cost]), /two costs for attempt 1/)
-  t.throws(() => one.void([{ ...cost, amount: -1n }]), RangeError)
   t.throws(() => reserve(store.ledger, scopes, 5n, { price: { version: price.version, perMillion: { output: 3n } } }), /sample:1 is .* in the ledger/)
   const part = reserve(store.ledger, scopes, 5n, { requestId: 'r', part: 'resp_1' })
   await Promise.all([settle(store, one, 5), part.settle({ usage: used(2), amount: 2n, source: 'upstream', channel: 'openai' })])
