@@ -1,16 +1,13 @@
 // Channels of gateway.yaml: their shape, and what they mean to the core.
 import { isIP } from 'node:net'
+import { channelEndpoints } from '../core/catalogue/endpoints.ts'
+import { credentialHeader } from '../core/protocols/credentials.ts'
 import { isPublic } from '../core/transport/egress.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import { modelNames, names } from './names.ts'
 import type { Channel } from '../core/catalogue/catalogue.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
-
-/** What a channel may be said to speak. */
-export const channelEndpoints = [
-  'chat', 'completions', 'embeddings', 'images', 'audio', 'moderations', 'rerank', 'videos', 'realtime', 'responses'
-] as const
 
 const timeout = { type: 'string', format: 'duration', atLeast: '1ms', atMost: '24d' } as const satisfies Partial<OptionSchema>
 
@@ -150,15 +147,17 @@ function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
 }
 
 function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<string, string> {
+  const [own, credential] = credentialHeader(entry.protocol === 'simulator' ? 'openai' : entry.protocol, entry.credential)
   const headers: Record<string, string> = Object.create(null)
   for (const [written, value] of Object.entries(entry.headers)) {
     const header = written.toLowerCase()
     const path = ['channels', name, 'headers', written]
-    const decided = header === 'authorization' && entry.credential !== ''
+    const decided = header === own && entry.credential !== ''
     if (ownHeaders.has(header)) report.key(path, 'the gateway sets this header itself')
     else if (decided) report.key(path, 'there is a credential already: keep one of the two')
     else if (header in headers) report.key(path, 'this header stands here twice')
     headers[header] = value
   }
+  if (entry.credential !== '') headers[own] = credential
   return headers
 }

@@ -1,9 +1,8 @@
 // Tenants, projects, members and keys of gateway.yaml: their shape and how they refer to each other.
 import { createHash } from 'node:crypto'
-import { endpoints } from '../core/operations/endpoints.ts'
+import { endpointNames } from '../core/catalogue/endpoints.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
-import { channelEndpoints } from './channels.ts'
 import { names } from './names.ts'
 import type { Budget } from '../core/catalogue/caller.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
@@ -198,7 +197,6 @@ function checkOwner({ tenant, project, member }: KeyEntry, path: Path, tenants: 
   if (member !== undefined && !members.has(member)) unknown('member', member, members.keys())
 }
 
-const endpointNames = [...new Set([...channelEndpoints, ...endpoints.map((endpoint) => endpoint.name)])]
 
 function checkEndpoints(entry: KeyEntry, path: Path, report: Report): void {
   for (const [index, glob] of entry.endpoints.entries()) {

@@ -17,6 +17,9 @@ import { openKeyring } from './program/keyring.ts'
 import { createLogger } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
 import { Metrics } from './telling/metrics.ts'
+import type { Operation } from './contract/operation.ts'
+import { operations as shippedOperations } from './operations/index.ts'
+import { Operations } from './operations/operations.ts'
 import { observeProgram } from './program/metrics.ts'
 import { Reloader } from './program/reload.ts'
 import type { ReloadResult } from './program/reload.ts'
@@ -38,6 +41,8 @@ export interface GatewayOptions {
   env?: NodeJS.ProcessEnv
   /** What `chain:` may name; default the shipped plugins. */
   plugins?: ReadonlyMap<string, Plugin>
+  /** What the data listener serves; default the shipped operations. */
+  operations?: readonly Operation[]
   /** Default: JSON lines on standard error. */
   log?: Logger
 }
@@ -79,7 +84,7 @@ const tokens = {
 }
 
 /** Says how each service is made of others; nothing is made before it is asked for, and then once. */
-function wire(log: Logger, settings: Settings, store: Store): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
+function wire(log: Logger, settings: Settings, store: Store, operations: readonly Operation[]): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
   const container: DependencyContainer = root.createChildContainer()
   const get = <T>(key: Token<T>): T => container.resolve<T>(key)
   const give = <T>(key: Token<T>, value: T): void => void container.register<T>(key, { useValue: value })
@@ -95,7 +100,7 @@ function wire(log: Logger, settings: Settings, store: Store): { give<T>(key: Tok
   })
   make(tokens.engine, () => {
     const memory = new BodyMemory(get(tokens.settings).limits.bodyMemory)
-    return new Engine({ generations: get(tokens.generations), transport: get(tokens.transport), watchdog: new Watchdog(), memory, log })
+    return new Engine({ operations: new Operations(operations), services: get(tokens.services), generations: get(tokens.generations), transport: get(tokens.transport), watchdog: new Watchdog(), memory, log })
   })
   make(tokens.server, () => {
     const { listen, limits } = get(tokens.settings)
@@ -128,7 +133,7 @@ async function prepare(
  * @throws ConfigError when the file can not be used; Error when the store or an address can not be had
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { config: file, env = process.env, plugins = shippedPlugins, log = createLogger() } = options
+  const { config: file, env = process.env, plugins = shippedPlugins, operations = shippedOperations, log = createLogger() } = options
   const reader = new ConfigReader({ file, env, plugins })
   const stops: (() => Promise<unknown>)[] = [() => reader.close()]
   const stop = async (): Promise<void> => {
@@ -138,7 +143,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     const first = await reader.read()
     const store = await openStore({ file: first.settings.store.sqlite, durability: first.settings.store.durability })
     stops.push(() => store.close())
-    const { give, get } = wire(log, first.settings, store)
+    const { give, get } = wire(log, first.settings, store, operations)
     const shared = new Shared()
     const parts = { services: get(tokens.services), metrics: get(tokens.metrics), log, shared }
     const generations = new Generations(await prepare(first, plugins, parts), log)

@@ -121,6 +121,12 @@ export class GatewayError extends Error {
   }
 }
 
+/** One text for models that do not exist and models that the caller may not know of. */
+export function unknownModel(name: string): GatewayError {
+  const shown = name.length > 128 ? `${name.slice(0, 127)}…` : name
+  return new GatewayError('model_not_found', `The model \`${shown}\` does not exist or this key may not use it.`, { param: 'model' })
+}
+
 /**
  * Anything thrown as the error a client may see. What is no GatewayError is a bug: it is kept as the cause, for the log,
  * with the plugin it came from.

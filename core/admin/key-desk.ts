@@ -1,9 +1,8 @@
 // Issues, lists and revokes keys, checked against the file and the store: what the admin API and the command both do.
 import { createHash, randomBytes } from 'node:crypto'
-import { channelEndpoints } from '../../config/channels.ts'
 import { keysShape } from '../../config/tenants.ts'
 import type { KeyLimits } from '../catalogue/caller.ts'
-import { endpoints } from '../operations/endpoints.ts'
+import { endpointNames } from '../catalogue/endpoints.ts'
 import { GatewayError } from '../errors.ts'
 import { checkerOf, isMap } from '../options/schema-check.ts'
 import type { Fault } from '../options/schema-check.ts'
@@ -43,7 +42,6 @@ export type IssuedKey = ShownKey & { key: string }
 /** An entry of `keys:` in the file, without the secret, which is made here. */
 const { key: _secret, key_sha256: _digest, ...fields } = keysShape.items.properties
 type KeyRequest = OptionValues<typeof fields, 'tenant'>
-const endpointNames = [...new Set([...channelEndpoints, ...endpoints.map(({ name }) => name)])]
 
 /** Keys of one gateway. Every refusal is a GatewayError that names the field or the place. */
 export class KeyDesk {

@@ -9,9 +9,13 @@ export class RequestBody {
   readonly bytes: Buffer
   /** The top level of a JSON body. An endpoint without a body has an empty object. */
   readonly lens: Lens
-  private constructor(bytes: Buffer, lens: Lens) {
+  /** Of the bytes, as upstreams are told it; undefined when there are none. */
+  readonly contentType: string | undefined
+
+  private constructor(bytes: Buffer, lens: Lens, contentType: string | undefined) {
     this.bytes = bytes
     this.lens = lens
+    this.contentType = contentType
   }
 
   /** @throws GatewayError `invalid_json` when the bytes are not one JSON object in UTF-8 */
@@ -20,7 +24,7 @@ export class RequestBody {
     const text = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
     try {
       const lens = new Lens(text)
-      if (lens.isAscii || isUtf8(text)) return new RequestBody(text, lens)
+      if (lens.isAscii || isUtf8(text)) return new RequestBody(text, lens, 'application/json')
     } catch (error) {
       if (!(error instanceof LensError)) throw error
       if (isUtf8(text)) throw new GatewayError('invalid_json', `The request body is not a valid JSON object: ${error.message}.`)
@@ -29,7 +33,7 @@ export class RequestBody {
   }
 
   /** The body of a request that has none. */
-  static readonly none = RequestBody.json(Buffer.from('{}'))
+  static readonly none = new RequestBody(Buffer.alloc(0), new Lens(Buffer.from('{}')), undefined)
 }
 
 /** Changes to a body on its way to one upstream. */
@@ -61,6 +65,7 @@ export class BodyEdit {
   /** The bytes to send, in pieces: views of the client's own buffer with what was changed between them. */
   render(): Buffer[] {
     if (this.#replacement) return [this.#replacement]
+    if (this.original.contentType === undefined) return []
     return this.#changes ? withMembers(this.original.lens, this.#changes) : [this.original.bytes]
   }
 }

@@ -3,14 +3,17 @@ import type { Caller } from './caller.ts'
 import type { PricePeriod } from '../money/price.ts'
 import type { Nano } from '../money/money.ts'
 
+/** The wire family of an upstream. */
+export type ChannelFamily = 'openai' | 'anthropic' | 'gemini'
+
 /** A configured way to an upstream. Immutable; one object per generation. */
 export interface Channel {
   readonly name: string
   /** The wire family of the upstream. A `simulator` channel has been resolved to `openai` on a loopback address. */
-  readonly protocol: 'openai' | 'anthropic' | 'gemini'
+  readonly protocol: ChannelFamily
   /** With the version and without a trailing slash: `https://api.openai.com/v1`. May carry a query, kept on every call. */
   readonly baseUrl: URL
-  /** Sent upstream; never logged, never shown. */
+  /** Never logged, never shown; it stands in `headers` as its protocol wants it. */
   readonly credential: string
   /** Endpoint names the upstream speaks natively. */
   readonly endpoints: ReadonlySet<string>
@@ -23,7 +26,7 @@ export interface Channel {
   readonly priority: number
   /** Milliseconds. */
   readonly timeouts: { readonly connect: number; readonly firstByte: number; readonly idle: number; readonly total: number }
-  /** Added to every request to this channel, lower-case names. */
+  /** Sent with every request to this channel, lower-case names: the credential in the form of its protocol, and those of the file. */
   readonly headers: Readonly<Record<string, string>>
 }
 

@@ -6,6 +6,13 @@ import type { GatewayError } from '../errors.ts'
 import type { Protocol } from '../protocols/index.ts'
 import type { MeteredUsage } from './slots.ts'
 
+/** What is asked of an upstream, and in which protocol. */
+export interface Target {
+  protocol: Protocol
+  method: 'GET' | 'POST' | 'DELETE'
+  path: string
+}
+
 /** Changed by `onAttempt` hooks; the client's request stays as it came, as the next attempt starts from it again. */
 export class Attempt {
   /** From 1. */
@@ -15,7 +22,8 @@ export class Attempt {
   readonly upstreamModel: string
   /** What is spoken to the upstream: the client's protocol unless the request is translated. */
   protocol: Protocol
-  /** Below the channel's base address. */
+  method: 'GET' | 'POST' | 'DELETE'
+  /** Below the channel's base address, with its query. */
   path: string
   /** Sent upstream beside the core's own, lower-case names. */
   readonly headers: Record<string, string> = {}
@@ -33,11 +41,12 @@ export class Attempt {
   /** The request may have reached the upstream: from here on it may bill us. */
   dispatched = false
 
-  constructor(number: number, channel: Channel, upstreamModel: string, protocol: Protocol, path: string, body: RequestBody) {
+  constructor(number: number, channel: Channel, upstreamModel: string, { protocol, method, path }: Target, body: RequestBody) {
     this.number = number
     this.channel = channel
     this.upstreamModel = upstreamModel
     this.protocol = protocol
+    this.method = method
     this.path = path
     this.body = new BodyEdit(body)
   }

@@ -2,16 +2,16 @@
 import type { Attempt } from './attempt.ts'
 import type { RequestBody } from '../bodies/body.ts'
 import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
-import type { Endpoint } from '../operations/endpoints.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Message } from './message.ts'
+import type { Operation } from './operation.ts'
 import type { PluginMetrics } from '../telling/metrics.ts'
 import type { OptionSchemas, OptionValues } from '../options/schema.ts'
 import type { Slot } from './slots.ts'
 import type { Services } from '../store/services.ts'
 
-export { GatewayError } from '../errors.ts'
+export { GatewayError, unknownModel } from '../errors.ts'
 export { formatDollars } from '../money/money.ts'
 export { costOf, rounded } from '../money/price.ts'
 export { noUsage, pricedClasses, promptClasses, renderUsage } from '../money/usage.ts'
@@ -31,9 +31,9 @@ export interface ClientRequest {
   readonly query: string
   /** Lower-case names; one that was not sent may be there as undefined. Holds the client's credential: log fields by name, never the object. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  readonly endpoint: Endpoint
-  /** The path's own argument, decoded: the model of `/v1/models/{id}`; empty when the path has none. */
-  readonly argument: string
+  readonly operation: Operation
+  /** What stands at the parameters of the operation's path, decoded. */
+  readonly parameters: Readonly<Record<string, string>>
   readonly remoteAddress: string
 }
 

@@ -6,6 +6,7 @@ import { asGatewayError, GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { restoreModelName } from './model-name.ts'
 import { Relay } from './relay.ts'
+import { headersOf } from './upstream-head.ts'
 import type { Transport, UpstreamRequest } from '../transport/transport.ts'
 import type { Watchdog } from '../watchdog.ts'
 
@@ -58,7 +59,7 @@ export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts:
       attempt.error = failure
       attempt.endedAt ??= performance.now()
       failures.push({ attempt, error: failure })
-      if (!failure.retryable || exchange.gone) throw failure
+      if (!failure.retryable || exchange.gone || exchange.request.operation.retries === false) throw failure
     }
   }
 }
@@ -68,19 +69,11 @@ export function clientClosed(): GatewayError {
   return new GatewayError('client_closed', 'The client left before the answer was complete.')
 }
 
-const jsonHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'application/json']
-const streamHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'text/event-stream']
-
-function headersOf(attempt: Attempt, streaming: boolean): readonly string[] {
-  const own = streaming ? streamHeaders : jsonHeaders
-  for (const _ in attempt.headers) return own.concat(...Object.entries(attempt.headers))
-  return own
-}
-
 function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts): Relay {
   const { streaming } = exchange
   const relay = new Relay(attempt, {
     streaming,
+    answers: exchange.request.operation.answers,
     client: exchange.client,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
@@ -88,7 +81,7 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
   })
   exchange.relay = relay
   try {
-    const request: UpstreamRequest = { method: 'POST', path: attempt.path, headers: headersOf(attempt, streaming), body: attempt.body.render() }
+    const request: UpstreamRequest = { method: attempt.method, path: attempt.path, headers: headersOf(exchange, attempt), body: attempt.body.render() }
     attempt.dispatched = true
     relay.call = parts.transport.send(attempt.channel, request, relay)
   } catch (error) {

@@ -7,23 +7,26 @@ import type { BodySource } from '../clients/body-source.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming } from '../clients/client.ts'
 import type { Awaitable, Outcome, Reply } from '../contract/contract.ts'
-import { matchEndpoint, unknownEndpoint } from '../operations/endpoints.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
 import type { Generation, Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
-import { answerModels } from './models.ts'
 import { Relay } from './relay.ts'
 import { Roster } from './roster.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
 import type { Transport } from '../transport/transport.ts'
 import type { Watchdog } from '../watchdog.ts'
+import { unknownOperation } from './unknown.ts'
+import type { OperationFinder } from '../contract/operation.ts'
+import type { Services } from '../store/services.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
 type Ending = Reply | Relay | GatewayError
 
 /** What the engine works with; all of it outlives the exchanges. */
 export interface EngineParts {
+  operations: OperationFinder
+  services: Services
   generations: Generations
   transport: Transport
   watchdog: Watchdog
@@ -66,17 +69,17 @@ export class Engine {
 
   /** Begins an exchange. Never throws and never rejects; the answer goes to the request's client. */
   handle(incoming: Incoming): void {
-    const { generations, log } = this.#parts
+    const { generations, operations, log } = this.#parts
     const generation = generations.enter()
     const { method, target, headers, remoteAddress, body, client } = incoming
     const mark = target.indexOf('?')
     const path = mark === -1 ? target : target.slice(0, mark)
     const query = mark === -1 ? '' : target.slice(mark + 1)
-    const match = matchEndpoint(method, path)
-    const { endpoint = unknownEndpoint, argument = '' } = match ?? {}
-    const request = { method, path, query, headers, endpoint, argument, remoteAddress }
+    const match = operations.find(method, path, headers, query)
+    const { operation = unknownOperation, parameters = {} } = match ?? {}
+    const request = { method, path, query, headers, operation, parameters, remoteAddress }
     const exchange = new LiveExchange(request, client, generation.config.settings.limits, (reader) => this.#read(reader, body), log)
-    const refusal = match?.endpoint ? (this.#refusing ? restarting() : undefined) : noRoute(exchange, match?.allow)
+    const refusal = match?.operation ? (this.#refusing ? restarting() : undefined) : noRoute(exchange, match?.allow)
     void this.#run(exchange, generation, refusal)
   }
 
@@ -124,7 +127,8 @@ export class Engine {
    * promise, and is one only then.
    */
   #ask(exchange: LiveExchange, generation: Generation, from: number): Awaitable<Reply | undefined> {
-    const { onRequest } = generation.chain
+    const { operation } = exchange.request
+    const { onRequest } = operation.open ? openChain : generation.chain
     for (let i = from; i < onRequest.length; i++) {
       const { plugin, readsBody, call } = onRequest[i]!
       if (readsBody) {
@@ -140,9 +144,14 @@ export class Engine {
       }
       if (exchange.gone) throw clientClosed()
     }
-    if (exchange.request.endpoint.upstreamPath === undefined) return answerModels(exchange, generation.catalogue)
     const body = exchange.read()
-    return body instanceof Promise ? body.then(nothing) : undefined
+    if (body instanceof Promise) return body.then(() => this.#handle(exchange, generation))
+    return operation.handle && this.#handle(exchange, generation)
+  }
+
+  /** The reply of the gateway itself; undefined when an upstream is to answer. */
+  #handle(exchange: LiveExchange, { catalogue }: Generation): Awaitable<Reply | undefined> {
+    return exchange.request.operation.handle?.(exchange, { catalogue, services: this.#parts.services })
   }
 
   async #askOn(exchange: LiveExchange, generation: Generation, asked: number, pending: Promise<Reply | void>): Promise<Reply | undefined> {
@@ -182,8 +191,8 @@ export class Engine {
   }
 
   #read(exchange: LiveExchange, source: BodySource): Promise<RequestBody> | RequestBody {
-    const { headers, endpoint } = exchange.request
-    if (endpoint.method !== 'POST') return exchange.accept(RequestBody.none)
+    const { headers, operation } = exchange.request
+    if (operation.body !== 'json') return exchange.accept(RequestBody.none)
     const { memory, watchdog } = this.#parts
     const { limits } = exchange
     const encoding = String(headers['content-encoding'] ?? 'identity')
@@ -202,6 +211,9 @@ export class Engine {
     })
   }
 }
+
+/** Of operations that anybody may ask. */
+const openChain: Pick<Chain, 'onRequest'> = { onRequest: [] }
 
 /** Whether a media type is JSON, whatever its parameters. */
 function isJson(type: string): boolean {
@@ -265,8 +277,6 @@ function heeded(promise: Promise<unknown>): Promise<unknown> {
 }
 
 function ignore(): void {}
-
-function nothing(): undefined {}
 
 /** The answer, or what is left of it: the last thing the client sees of this exchange. */
 function send(exchange: LiveExchange, ending: Ending): void {

@@ -4,6 +4,7 @@ import type { RequestBody } from '../bodies/body.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Client } from '../clients/client.ts'
 import type { Awaitable, ClientRequest, Exchange, Outcome } from '../contract/contract.ts'
+import type { Place } from '../contract/operation.ts'
 import { GatewayError } from '../errors.ts'
 import { exchangeId } from './exchange-id.ts'
 import type { Logger } from '../telling/log.ts'
@@ -94,20 +95,19 @@ export class LiveExchange implements Exchange {
   /** The body has been read: looks up what everybody wants to know of it. Once. */
   accept(body: RequestBody): RequestBody {
     this.#body = body
-    const { lens } = body
-    const { endpoint } = this.request
-    if (endpoint.billable) {
-      const model = lens.string('model')
+    const { model: place, stream } = this.request.operation
+    if (place) {
+      const model = this.#string(place)
       if (model === undefined || model === '') {
         throw new GatewayError(
-          lens.has('model') ? 'invalid_field' : 'missing_field',
-          'The field `model` must be given and be the name of a model, as listed by GET /v1/models.',
-          { param: 'model' }
+          place.in === 'body' && body.lens.has(place.name) ? 'invalid_field' : 'missing_field',
+          `The ${placeWords[place.in]} \`${place.name}\` must be given and be the name of a model, as listed by GET /v1/models.`,
+          { param: place.name }
         )
       }
       this.#model = model
-      this.#streaming = lens.flag('stream')
     }
+    this.#streaming = stream === 'always' || (stream !== undefined && this.#flag(stream))
     return body
   }
 
@@ -148,16 +148,30 @@ export class LiveExchange implements Exchange {
     this.releases.push(release)
   }
 
+  #string({ in: where, name }: Place): string | undefined {
+    if (where === 'body') return this.body.lens.string(name)
+    return where === 'path' ? this.request.parameters[name] : (new URLSearchParams(this.request.query).get(name) ?? undefined)
+  }
+
+  #flag(place: Place): boolean {
+    return place.in === 'body' ? this.body.lens.flag(place.name) : this.#string(place) === 'true'
+  }
+
   /** The next try, numbered, with the upstream's own name for the model. */
   attempt(channel: Channel): Attempt {
-    const { upstreamPath = this.request.path, protocol } = this.request.endpoint
-    const upstreamModel = channel.models.get(this.#model) ?? this.#model
-    const attempt = new Attempt(this.attempts.length + 1, channel, upstreamModel, protocols[protocol], upstreamPath, this.body)
-    if (upstreamModel !== this.#model) attempt.body.set('model', upstreamModel)
+    const { operation, parameters, query } = this.request
+    const form = operation.upstream?.[channel.protocol]
+    if (!form) throw new GatewayError('protocol_mismatch', `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
+    const model = channel.models.get(this.#model) ?? this.#model
+    const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query }) }
+    const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body)
+    if (model !== this.#model && operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
     this.attempts.push(attempt)
     return attempt
   }
 }
+
+const placeWords = { body: 'field', path: 'part of the path', query: 'parameter' } as const
 
 function begun(durable: () => Promise<void>): Promise<void> {
   try {

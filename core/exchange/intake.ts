@@ -24,6 +24,8 @@ export interface IntakeHost {
   readonly isOpen: boolean
   /** The whole body is one message, to be sent with its length. */
   whole: boolean
+  /** The body is text, which may have no bytes. */
+  readonly mayBeEmpty: boolean
   /** The answer arrived to its end. */
   complete(): void
   fail(error: GatewayError): void
@@ -185,6 +187,29 @@ export class BodyIntake implements Intake {
     const events = new EventIntake(this.#host)
     for (const payload of payloads) events.event(Message.event(payload))
     events.end()
+  }
+}
+
+/** A body that is passed on as it comes: sound, pictures, files, plain text. */
+export class BytesIntake implements Intake {
+  readonly marked = false
+  readonly #host: IntakeHost
+
+  constructor(host: IntakeHost) {
+    this.#host = host
+  }
+
+  data(chunk: Buffer): void {
+    const { outlet } = this.#host
+    outlet.keepsLast = true
+    outlet.pass(new Message('bytes', chunk))
+    this.#host.open()
+  }
+
+  end(): void {
+    // There is no sound, picture or file without bytes; a text may be empty.
+    if (!this.#host.isOpen && !this.#host.mayBeEmpty) return this.#host.fail(bad('The upstream sent an empty answer.'))
+    this.#host.complete()
   }
 }
 

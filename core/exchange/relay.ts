@@ -2,9 +2,10 @@
 import type { Attempt } from '../contract/attempt.ts'
 import type { Client } from '../clients/client.ts'
 import type { Awaitable, Stage, UpstreamResponse } from '../contract/contract.ts'
+import type { AnswerKind } from '../contract/operation.ts'
 import { Decoder } from './decode.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
-import { BodyIntake, ErrorIntake, EventIntake } from './intake.ts'
+import { BodyIntake, BytesIntake, ErrorIntake, EventIntake } from './intake.ts'
 import type { Intake, IntakeHost } from './intake.ts'
 import { Outlet } from './outlet.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
@@ -19,6 +20,8 @@ const trailMs = 250
 export interface RelayOptions {
   /** The client asked for a stream of events. */
   streaming: boolean
+  /** What the upstream may answer with, beside events. */
+  answers: readonly AnswerKind[] | undefined
   client: Client
   watchdog: Watchdog
   /** Milliseconds without the client reading. */
@@ -89,7 +92,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     }
     const type = headers['content-type']
     const events = type === undefined ? this.streaming : type !== 'application/json' && isEvents(String(type), this.streaming)
-    this.#intake = events ? new EventIntake(this) : new BodyIntake(this)
+    const opaque = !events && this.#options.answers?.includes('bytes') && type !== undefined && !isJson(String(type))
+    this.#intake = events ? new EventIntake(this) : opaque ? new BytesIntake(this) : new BodyIntake(this)
     // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
     this.response = { attempt: this.attempt, status, headers: events === this.streaming ? headers : {}, streaming: this.streaming }
     try {
@@ -130,6 +134,10 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#options.client.onDrain = () => this.#resume()
     if (this.outlet.flush()) this.#resume()
     else this.#pause()
+  }
+
+  get mayBeEmpty(): boolean {
+    return String(this.response?.headers['content-type'] ?? '').startsWith('text/')
   }
 
   /** Resolves when the answer is {@link over}; without an error of the attempt it arrived whole. For the one who waits for it. */
@@ -274,6 +282,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.open()
     this.#finish?.()
   }
+}
+
+/** Whether a media type is JSON, whatever its parameters. */
+function isJson(type: string): boolean {
+  return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type.trim())
 }
 
 /** Whether a media type is that of events. One that is empty says nothing. */

@@ -41,13 +41,13 @@ export function sendError(exchange: LiveExchange, error: GatewayError): void {
   }
   // What waiting can not mend must not be sent again by an SDK on its own; SDKs retry 409, 429 and 5xx unless told otherwise.
   if (!error.later && (error.status === 409 || error.status === 429)) headers.add('x-should-retry', 'false')
-  const body = Buffer.from(JSON.stringify(protocols[exchange.request.endpoint.protocol].errorBody(shown(error))))
+  const body = Buffer.from(JSON.stringify(protocols[exchange.request.operation.protocol].errorBody(shown(error))))
   exchange.client.reply(error.status, headers, body)
 }
 
 /** An error in mid-stream, as the client's protocol tells it. */
 export function errorEvent(exchange: LiveExchange, error: GatewayError): Buffer {
-  return Buffer.from(protocols[exchange.request.endpoint.protocol].errorEvent(shown(error)))
+  return Buffer.from(protocols[exchange.request.operation.protocol].errorEvent(shown(error)))
 }
 
 function shown(error: GatewayError): ShownError {

@@ -12,6 +12,8 @@ const closeBrace = 0x7d
 /** https://platform.openai.com/docs/api-reference/chat */
 export const openaiChat: Protocol = {
   family: 'openai',
+  passedHeaders: [],
+  ownHeaders: {},
   endEvent: '[DONE]',
   watch: () => new ChatWatch(),
   chunksOf,

@@ -79,6 +79,10 @@ export interface Collector {
 export interface Protocol {
   /** The wire family; a channel of this family speaks it natively. */
   readonly family: 'openai' | 'anthropic' | 'gemini'
+  /** Headers of a client that are passed on to an upstream of the same protocol, lower-case names. */
+  readonly passedHeaders: readonly string[]
+  /** Headers that an upstream wants where the client sent none of its own, or speaks another protocol. */
+  readonly ownHeaders: Readonly<Record<string, string>>
   watch(): StreamWatch
   /** The payload of the event that ends a stream cleanly, added when a whole answer came without one; undefined when the protocol has none. */
   readonly endEvent: string | undefined

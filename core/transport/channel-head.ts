@@ -20,12 +20,11 @@ export class ChannelHead {
   #last: { method: string; path: string; headers: readonly string[]; start: string; sized: string } | undefined
 
   /** @throws GatewayError when a header of the channel can not be sent */
-  constructor({ baseUrl, credential, headers }: Channel) {
+  constructor({ baseUrl, headers }: Channel) {
     this.#path = baseUrl.pathname.replace(/\/$/, '')
     this.#query = baseUrl.search
     this.#fields =
       ` HTTP/1.1\r\nhost: ${baseUrl.host}\r\nconnection: keep-alive\r\n` +
-      (credential === '' ? '' : field('authorization', `Bearer ${credential}`)) +
       'accept-encoding: identity\r\nuser-agent: sluice\r\n' +
       Object.entries(headers).map(([name, value]) => field(name, value)).join('')
   }
@@ -37,7 +36,7 @@ export class ChannelHead {
   render({ method, path, headers, body }: UpstreamRequest): string {
     let last = this.#last
     if (last?.path !== path || last.headers !== headers || last.method !== method) {
-      const target = this.#path + path + this.#query
+      const target = this.#path + (path.includes('?') ? path + this.#query.replace('?', '&') : path + this.#query)
       if (!targetPattern.test(target)) throw unsendable('the path')
       // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
       const parts = [method, ' ', target, this.#fields, fields(headers)]

@@ -1,5 +1,5 @@
 // Who is asking, and may they: the caller of a key, its endpoints, its models.
-import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import { definePlugin, GatewayError, unknownModel } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
@@ -22,16 +22,13 @@ export default definePlugin({
       const { model } = exchange
       if (model === '') return
       const retirement = retirements.get(model)
-      if (!retirement || !found.mayUse(model)) {
-        const name = model.length > 128 ? `${model.slice(0, 127)}…` : model
-        throw new GatewayError('model_not_found', `The model \`${name}\` does not exist or this key may not use it.`, { param: 'model' })
-      }
+      if (!retirement || !found.mayUse(model)) throw unknownModel(model)
       for (const [header, value] of retirement) exchange.setHeader(header, value)
     }
 
     return {
       onRequest(exchange) {
-        const { endpoint } = exchange.request
+        const { endpoint } = exchange.request.operation
         const key = presentedKey(exchange.request)
         const digest = digests.of(key)
         const found = catalogue.findKey(digest)
@@ -41,8 +38,8 @@ export default definePlugin({
         if (found.expires !== undefined && found.expires <= exchange.receivedAt) {
           throw new GatewayError('expired_api_key', `The API key expired on ${new Date(found.expires).toISOString()}.`)
         }
-        if (!found.mayCall(endpoint.name)) {
-          throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint.name}.`)
+        if (!found.mayCall(endpoint)) {
+          throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint}.`)
         }
         // Only now is the body worth reading: nobody without a key makes the gateway hold one.
         const body = exchange.read()

@@ -9,7 +9,7 @@ const longestName = 128
 
 /** The record of an exchange that is over, however far it came. */
 export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
-  const { endpoint, headers } = exchange.request
+  const { operation, headers } = exchange.request
   const who = exchange.find(caller)
   const metered = exchange.find(usage)
   const charged = exchange.find(charge)
@@ -24,8 +24,8 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     member: who?.member ?? null,
     key: who?.key ?? null,
     model: model === '' ? null : model.slice(0, longestName),
-    endpoint: endpoint.name,
-    client_protocol: endpoint.protocol,
+    endpoint: operation.name,
+    client_protocol: operation.protocol,
     channel: channel?.name ?? null,
     channel_protocol: channel?.protocol ?? null,
     status: outcome.status,

@@ -47,7 +47,7 @@ export default definePlugin({
     const terms = new Map([...catalogue.models.values()].map((model) => [model.name, termsOf(model)]))
     return {
       onRequest(exchange) {
-        if (!exchange.request.endpoint.billable) return
+        if (!exchange.request.operation.metering) return
         const { scopes } = exchange.get(caller)
         const term = termsAt(terms.get(exchange.model) ?? [], exchange.receivedAt)
         if (!term) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it can not be used.`)
@@ -57,7 +57,7 @@ export default definePlugin({
           exchange.set(clamped, bound.output)
           exchange.setHeader('X-Sluice-Max-Output', bound.output)
         }
-        const { endpoint } = exchange.request
+        const { name, protocol } = exchange.request.operation
         const reservation = services.ledger.reserve({
           requestId: exchange.id,
           scopes,
@@ -66,8 +66,8 @@ export default definePlugin({
           price: term.price,
           estimate: { input: inputTokens(exchange.body, 'typical'), maxOutput: bound.output * bound.count },
           time: exchange.receivedAt,
-          endpoint: endpoint.name,
-          clientProtocol: endpoint.protocol,
+          endpoint: name,
+          clientProtocol: protocol,
           streamed: exchange.streaming
         })
         const hold = { reservation, price: term.price }

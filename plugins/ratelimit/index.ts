@@ -58,7 +58,7 @@ export default definePlugin({
         // By the key's name: however a client spells its credential, it has one set of limits.
         const { key, limits } = exchange.get(caller)
         if (!isLimited(limits)) return
-        const tokens = limits.tpm === undefined || !exchange.request.endpoint.billable ? 0 : expectedTokens(exchange, expected_output)
+        const tokens = limits.tpm === undefined || !exchange.request.operation.metering ? 0 : expectedTokens(exchange, expected_output)
         const decision = services.limits.decide(key, limits, tokens)
         return decision instanceof Promise ? decision.then((made) => apply(exchange, made)) : apply(exchange, decision)
       }

@@ -1,5 +1,5 @@
 // Which channel serves a request, and which one next when that fails.
-import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import { definePlugin, GatewayError, unknownModel } from '../../core/contract/contract.ts'
 import type { Attempt, AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
 import { slot } from '../../core/contract/slots.ts'
 import { HealthBoard } from './board.ts'
@@ -104,11 +104,11 @@ export default definePlugin({
           if (!last.error.retryable || failures.length >= attempts || exchange.signal.aborted) return undefined
         }
         const model = catalogue.models.get(name)
-        if (!model) throw new GatewayError('model_not_found', `The model \`${name.slice(0, 128)}\` does not exist.`, { param: 'model' })
-        const { endpoint } = exchange.request
-        const serving = model.channels.filter((channel) => channel.endpoints.has(endpoint.name))
+        if (!model) throw unknownModel(name)
+        const { endpoint, upstream = {} } = exchange.request.operation
+        const serving = model.channels.filter((channel) => channel.endpoints.has(endpoint) && upstream[channel.protocol])
         if (serving.length === 0) {
-          throw new GatewayError('protocol_mismatch', `The model \`${name}\` can not be used with the endpoint ${endpoint.name}.`, { param: 'model' })
+          throw new GatewayError('protocol_mismatch', `The model \`${name}\` can not be used with the endpoint ${endpoint}.`, { param: 'model' })
         }
         if (!last) budgetOf(name).request(now)
         const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed

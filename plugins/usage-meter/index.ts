@@ -26,7 +26,7 @@ export default definePlugin({
     const estimated = metrics.counter({ name: 'usage_estimated_total', help: 'Answers whose usage is an estimate.', labels: ['channel'] })
     return {
       onRequest(exchange) {
-        if (!exchange.request.endpoint.billable) return
+        if (!exchange.request.operation.metering) return
         exchange.defer(() => {
           const metered = exchange.attempts.at(-1)?.usage
           if (metered) exchange.set(usage, metered)

@@ -141,7 +141,7 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
   const first = config.channels.get('first')!
   t.equal(first.baseUrl.href, 'https://one.example/api/v1?api-version=2', 'without trailing slashes, with the query')
   t.equal(first.credential, '0123456789', 'digits stay text')
-  t.same({ ...first.headers }, { 'x-team': 'platform' })
+  t.same({ ...first.headers }, { 'x-team': 'platform', authorization: 'Bearer 0123456789' }, 'the credential as its protocol wants it')
   t.same(first.timeouts, { connect: 1500, firstByte: 60_000, idle: 60_000, total: 3_600_000 })
   t.equal(config.channels.get('second')!.baseUrl.href, 'http://10.0.0.8:8000/')
 

@@ -14,6 +14,8 @@ import type { HeaderLines } from '../../core/wire/response-head.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
 import type { Exchange, Outcome, Plugin } from '../../core/contract/contract.ts'
 import { Engine } from '../../core/exchange/engine.ts'
+import { operations } from '../../core/operations/index.ts'
+import { Operations } from '../../core/operations/operations.ts'
 import { Generations, Shared } from '../../core/program/generation.ts'
 import type { GenerationParts } from '../../core/program/generation.ts'
 import { openKeyring } from '../../core/program/keyring.ts'
@@ -22,6 +24,7 @@ import type { KeyStore } from '../../core/store/keys.ts'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
+import type { Services } from '../../core/store/services.ts'
 import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
 import { Http1Transport } from '../../core/transport/http1-transport.ts'
 import { Watchdog } from '../../core/watchdog.ts'
@@ -199,6 +202,14 @@ export class Workbench {
   #generations!: Generations
   #engine!: Engine
 
+  get #services(): Services {
+    const requests: RequestLog = {
+      append: (record) => void this.records.push(record),
+      list: () => Promise.resolve({ data: this.records, next: null })
+    }
+    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests }
+  }
+
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {
     const probe = definePlugin({
       name: 'probe',
@@ -221,6 +232,8 @@ export class Workbench {
     const log = testLog(bench.log)
     bench.#generations = new Generations(generation, log)
     bench.#engine = new Engine({
+      operations: new Operations(operations),
+      services: bench.#services,
       generations: bench.#generations,
       transport,
       watchdog: new Watchdog(),
@@ -278,11 +291,7 @@ export class Workbench {
     const { catalogue, problems: clashes } = openKeyring(config, noKeys)
     if (!catalogue) throw new Error(clashes.map(({ message }) => message).join('\n'))
     const { share, drop } = this.shared.user()
-    const requests: RequestLog = {
-      append: (record) => void this.records.push(record),
-      list: () => Promise.resolve({ data: this.records, next: null })
-    }
-    const services = { keys: noKeys, ledger: this.#book, limits: this.limits, requests }
+    const services = this.#services
     const compiled = await compileChain(config.chain, this.#plugins, ({ name }) => ({
       catalogue, services, metrics: this.metrics, log: testLog(this.log, { plugin: name }), share
     }))

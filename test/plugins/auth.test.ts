@@ -7,6 +7,7 @@ import { presentedKey } from '../../plugins/auth/credential.ts'
 import { Digests } from '../../plugins/auth/digest.ts'
 import auth from '../../plugins/auth/index.ts'
 import { pluginContract } from '../kit/contract.ts'
+import { chat } from '../../core/operations/chat.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, key, Workbench } from '../kit/workbench.ts'
 import type { Answer } from '../kit/workbench.ts'
@@ -66,9 +67,8 @@ t.test('a key is found in every place and spelling that clients use', async (t) 
 })
 
 t.test('the query carries a key only on the paths of the protocol that puts it there', async (t) => {
-  const endpoint = { name: 'chat', method: 'POST', protocol: 'openai-chat', upstreamPath: undefined, billable: true } as const
   for (const path of ['/v1beta/models/demo:generateContent', '/v1beta/models', '/v1/models/demo:streamGenerateContent']) {
-    const request = { method: 'POST', path, query: 'alt=sse&key=sk-test-key', headers: {}, endpoint, argument: '', remoteAddress: '' }
+    const request = { method: 'POST', path, query: 'alt=sse&key=sk-test-key', headers: {}, operation: chat, parameters: {}, remoteAddress: '' }
     t.equal(presentedKey(request), 'sk-test-key', path)
     t.throws(() => presentedKey({ ...request, headers: { 'x-goog-api-key': 'sk-other-key' } }), { code: 'conflicting_credentials' })
     t.throws(() => presentedKey({ ...request, query: 'key=' }), { code: 'missing_api_key' })
@@ -111,8 +111,7 @@ t.test('a valid key with anything beside it is not valid', async (t) => {
   }
   const scheme = await bench.send({ headers: { authorization: 'Bearer\u00a0sk-test-key' } })
   t.match([scheme.status, code(scheme)], [401, 'missing_api_key'])
-  const endpoint = { name: 'chat', method: 'POST', protocol: 'openai-chat', upstreamPath: undefined, billable: true } as const
-  const query = { method: 'POST', path: '/v1beta/models/demo:generateContent', query: 'key=sk-test-key%C2%A0', headers: {}, endpoint, argument: '', remoteAddress: '' }
+  const query = { method: 'POST', path: '/v1beta/models/demo:generateContent', query: 'key=sk-test-key%C2%A0', headers: {}, operation: chat, parameters: {}, remoteAddress: '' }
   t.equal(presentedKey(query), 'sk-test-key\u00a0', 'found as it was given, and so it is nobody\'s')
 })
 

@@ -52,20 +52,19 @@ t.test('a request is one head and one body', async (t) => {
   upstream.always(...hello)
   const host = upstream.url.host
   channel.baseUrl.search = '?version=1'
-  const common = `host: ${host}\r\nconnection: keep-alive\r\nauthorization: Bearer secret\r\naccept-encoding: identity\r\nuser-agent: sluice\r\nx-team: platform\r\n`
+  const common = `host: ${host}\r\nconnection: keep-alive\r\naccept-encoding: identity\r\nuser-agent: sluice\r\nx-team: platform\r\n`
   const sent: [Parameters<typeof ask>[2], string][] = [
     [{ headers: ['accept', 'text/x', 'x-latin', '\xe4'] }, `POST /v1/chat?version=1 HTTP/1.1\r\n${common}accept: text/x\r\nx-latin: \xe4\r\ncontent-length: 2\r\n\r\n{}`],
     [{ body: [] }, `POST /v1/chat?version=1 HTTP/1.1\r\n${common}content-length: 0\r\n\r\n`],
     [{ method: 'GET', body: [], path: '/models/a%20b' }, `GET /v1/models/a%20b?version=1 HTTP/1.1\r\n${common}\r\n`],
-    [{ method: 'DELETE', body: [] }, `DELETE /v1/chat?version=1 HTTP/1.1\r\n${common}\r\n`]
+    [{ method: 'DELETE', body: [] }, `DELETE /v1/chat?version=1 HTTP/1.1\r\n${common}\r\n`],
+    [{ method: 'GET', body: [], path: '/models?alt=sse' }, `GET /v1/models?alt=sse&version=1 HTTP/1.1\r\n${common}\r\n`]
   ]
   for (const [request, wire] of sent) {
     await ask(transport, channel, request).over
     const { connection } = upstream.requests.at(-1)!
     t.equal(Buffer.concat(connection.reads.splice(0).map((read) => read.bytes)).toString('latin1'), wire)
   }
-  await ask(transport, channelOf(upstream.url, { credential: '' })).over
-  t.notOk('authorization' in upstream.requests.at(-1)!.headers)
   for (const size of [1, 16 * 1024, 16 * 1024 + 1, 3 * MiB]) {
     const body = Buffer.alloc(size, 'abcdefg')
     t.equal((await ask(transport, channel, { body: [body.subarray(0, 9), body.subarray(9)] }).over).body, 'hello')
@@ -83,8 +82,8 @@ t.test('what would be read as something else is not sent', async (t) => {
   for (const request of requests) {
     t.throws(() => ask(transport, channel, request), { code: 'upstream_connection_failed', retryable: true }, JSON.stringify(request))
   }
-  for (const more of [{ credential: 'a\r\nb: c' }, { headers: { 'x-a': 'b\nc' } }]) {
-    t.throws(() => ask(transport, channelOf(upstream.url, more)), { code: 'upstream_connection_failed', message: /^(?!.*b:? c)/ })
+  for (const headers of [{ authorization: 'a\r\nb: c' }, { 'x-a': 'b\nc' }]) {
+    t.throws(() => ask(transport, channelOf(upstream.url, { headers })), { code: 'upstream_connection_failed', message: /^(?!.*b:? c)/ })
   }
   t.equal(upstream.connections.length, 0)
 })

@@ -1,0 +1,115 @@
+// What an endpoint is: everything that differs between operations, so that whoever runs them knows none by name.
+import type { Catalogue, ChannelFamily } from '../catalogue/catalogue.ts'
+import type { EndpointName } from '../catalogue/endpoints.ts'
+import type { ProtocolName } from '../protocols/index.ts'
+import type { Services } from '../store/services.ts'
+import type { Awaitable, Exchange, Reply } from './contract.ts'
+
+/** Where a value stands in a request: a top-level member of its JSON body or a field of its form, or a parameter of its path or query. */
+export interface Place {
+  in: 'body' | 'path' | 'query'
+  name: string
+}
+
+/**
+ * What a request body is. `json`: one JSON object. `multipart`: a form with files (RFC 7578). `none`: it has none, and one that
+ * is sent is not read. `socket`: the request opens a WebSocket.
+ */
+export type BodyKind = 'json' | 'multipart' | 'none' | 'socket'
+
+/**
+ * What an answer may be. `json`: one JSON value, looked at as a whole while it is small. `events`: server-sent events. `bytes`:
+ * anything else, passed on as it comes. `frames`: of a WebSocket.
+ */
+export type AnswerKind = 'json' | 'events' | 'bytes' | 'frames'
+
+/** A request as far as a target depends on it. */
+export interface Asked {
+  /** The upstream's own name for the model. */
+  readonly model: string
+  readonly streaming: boolean
+  /** Of the client's path, decoded. */
+  readonly parameters: Readonly<Record<string, string>>
+  /** Of the client, without the question mark. */
+  readonly query: string
+}
+
+/** How an operation is asked of an upstream. One object for all requests. */
+export interface UpstreamForm {
+  /** What is spoken there; another than the operation's own means that the request is translated. */
+  readonly protocol: ProtocolName
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** The path below the channel's base address, with a leading slash, and with a query where there is one. */
+  target(asked: Asked): string
+}
+
+/** What an operation is charged for; absent for those that are free and hold nothing. */
+export interface Metering {
+  /** Members by which clients limit the output tokens, the usual one first. Empty: it has no output in tokens. */
+  readonly outputLimits: readonly string[]
+  /** The member that says how many answers are wanted; absent where there is always one. */
+  readonly count?: string
+}
+
+/** A parameter of a request, for documentation: JSON Schema with a description. */
+export type ParameterSchema = Readonly<Record<string, unknown>> & { readonly description: string }
+
+/** What the gateway's own handlers work with. */
+export interface OperationContext {
+  /** Of the generation that the exchange began with. */
+  readonly catalogue: Catalogue
+  readonly services: Services
+}
+
+/** What a path leads to. */
+export interface Match {
+  /** Undefined when the path has operations, but none with the method. */
+  operation: Operation | undefined
+  /** The methods of the path. */
+  allow: readonly string[]
+  parameters: Readonly<Record<string, string>>
+}
+
+/** Finds what a request asks for, once per request; undefined when nothing is at its path. */
+export interface OperationFinder {
+  find(method: string, path: string, headers: Readonly<Record<string, string | string[] | undefined>>, query: string): Match | undefined
+}
+
+/** One operation of the data listener. Immutable, made once at start. */
+export interface Operation {
+  /** Unique: `chat`, `images.edits`. The word in records and metrics. */
+  readonly name: string
+  /** The word in `endpoints:` of keys and channels, which several operations may share. */
+  readonly endpoint: EndpointName
+  /** One sentence for the documentation. */
+  readonly summary: string
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /**
+   * Templates of the paths, the published one first: `{name}` is one segment, or part of one beside literal text;
+   * `{name...}` is the rest of the path. Parameters are percent-decoded after matching.
+   */
+  readonly paths: readonly string[]
+  /** Of several operations with one path and method, the first whose `when` holds is meant; absent: always. Runs once per request. */
+  when?(headers: Readonly<Record<string, string | string[] | undefined>>, query: string): boolean
+  /** The client's: decides the form of errors and the grammar of streams. */
+  readonly protocol: ProtocolName
+  readonly body: BodyKind
+  /** Where the model stands; absent when the operation has none. */
+  readonly model?: Place
+  /** Where the client says that it wants events, or whether it always or never gets them. Default: never. */
+  readonly stream?: Place | 'always'
+  /** What an upstream may answer with, beside the events of a stream. Default: `json`. */
+  readonly answers?: readonly AnswerKind[]
+  /** How it is asked, by what a channel speaks. A channel that stands not here cannot serve it. */
+  readonly upstream?: Readonly<Partial<Record<ChannelFamily, UpstreamForm>>>
+  /** Answers in place of an upstream, after the chain has let the request through. */
+  handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply>
+  /** Anybody may ask, without a key: the chain is left out. Only with `handle`. */
+  readonly open?: boolean
+  readonly metering?: Metering
+  /** Whether another channel may be tried after one failed before anything was shown. Default: true. */
+  readonly retries?: boolean
+  /** Members of the body, fields of the form or parameters of the query, by name. */
+  readonly parameters?: Readonly<Record<string, ParameterSchema>>
+  readonly required?: readonly string[]
+}

@@ -1,0 +1,10 @@
+// The one list of operations. Order matters only between operations with one path and method, of which the first that fits is meant.
+import type { Operation } from '../contract/operation.ts'
+import { chat } from './chat.ts'
+import { modelDetail, modelList } from './models.ts'
+import { openApi } from './openapi.ts'
+
+const served: readonly Operation[] = [chat, modelList, modelDetail]
+
+/** Every operation of the data listener. */
+export const operations: readonly Operation[] = [...served, openApi(served)]

@@ -1,0 +1,72 @@
+// The table of operations as requests are matched against it.
+import type { Match, Operation, OperationFinder } from '../contract/operation.ts'
+import { compilePath, isLiteral, matchPath } from './paths.ts'
+import type { PathPattern } from './paths.ts'
+
+type Headers = Parameters<OperationFinder['find']>[2]
+
+/** What leads to the same place: the operations of one template. */
+interface Room {
+  operations: Operation[]
+  allow: string[]
+}
+
+const noParameters: Readonly<Record<string, string>> = Object.freeze({})
+
+/** Finds the operation of a request. Made once, of all operations there are. */
+export class Operations implements OperationFinder {
+  readonly all: readonly Operation[]
+  readonly #literal = new Map<string, Room>()
+  /** Longest prefix first, so that the more particular template is tried before the others. */
+  readonly #patterns: { pattern: PathPattern; room: Room }[] = []
+
+  /** @throws Error when two operations have one name */
+  constructor(all: readonly Operation[]) {
+    this.all = all
+    const names = new Set<string>()
+    const rooms = new Map<string, Room>()
+    for (const operation of all) {
+      if (names.has(operation.name)) throw new Error(`the operation ${operation.name} is declared twice`)
+      names.add(operation.name)
+      for (const path of operation.paths) {
+        let room = rooms.get(path)
+        if (!room) {
+          rooms.set(path, (room = { operations: [], allow: [] }))
+          if (isLiteral(path)) this.#literal.set(path, room)
+          else this.#patterns.push({ pattern: compilePath(path), room })
+        }
+        room.operations.push(operation)
+        if (!room.allow.includes(operation.method)) room.allow.push(operation.method)
+      }
+    }
+    this.#patterns.sort((a, b) => particular(b.pattern) - particular(a.pattern))
+  }
+
+  /** Once per request: everything later refers to the operation and never looks at the path again. Undefined: nothing is there. */
+  find(method: string, path: string, headers: Headers, query: string): Match | undefined {
+    const room = this.#literal.get(path)
+    if (room) return { operation: chosen(room, method, headers, query), allow: room.allow, parameters: noParameters }
+    let other: Match | undefined
+    for (const { pattern, room } of this.#patterns) {
+      const parameters = matchPath(pattern, path)
+      if (!parameters) continue
+      const operation = chosen(room, method, headers, query)
+      if (operation) return { operation, allow: room.allow, parameters }
+      // Another template may fit as well: `/v1/models/{model...}` fits what `/v1/models/{model...}:countTokens` does.
+      other = { operation: undefined, allow: [...(other?.allow ?? []), ...room.allow], parameters }
+    }
+    return other
+  }
+}
+
+/** How much of a path a template says. */
+function particular({ prefix, expression }: PathPattern): number {
+  return prefix.length * 1000 + expression.source.length
+}
+
+function chosen({ operations }: Room, method: string, headers: Headers, query: string): Operation | undefined {
+  for (const operation of operations) {
+    if (operation.method === method && (!operation.when || operation.when(headers, query))) return operation
+  }
+  return undefined
+}
