@@ -31,12 +31,12 @@ function run(script: string, ...args: string[]): Promise<Finding> {
 }
 
 /**
- * Vendors are data: they stand in YAML and documentation, and those who own a protocol in core/protocols and as the
- * protocol's name. A comment may cite whom it likes.
+ * Vendors are data: they stand in YAML and documentation, and those who own a protocol in core/protocols, as the
+ * protocol's name and as what the simulator stands in for. A comment may cite whom it likes.
  */
 function findVendors(): Finding {
   const vendors = /\b(azure|bedrock|vertex|openrouter|groq|mistral|deepseek|together_?ai|fireworks|perplexity|cohere|ollama|vllm|moonshot|qwen|zhipu|xai)\b/i
-  return findInCode(vendors, (name) => `names ${name}: what is special about a vendor belongs into core/protocols or YAML`, 'core/protocols/')
+  return findInCode(vendors, (name) => `names ${name}: what is special about a vendor belongs into core/protocols or YAML`, 'core/protocols/', 'core/simulator/rerank/')
 }
 
 /**
@@ -49,9 +49,9 @@ function findFloatingMoney(): Finding {
   return findInCode(floating, (text) => `has ${text}: money is a bigint of nano-dollars, which core/money/money.ts reads and writes`, 'plugins/log/metrics.ts')
 }
 
-/** Lines of code, comments left out, in which a pattern is found; files below `except` may have it. */
-function findInCode(pattern: RegExp, says: (found: string) => string, except?: string): Finding {
-  const files = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter((file) => except === undefined || !file.startsWith(except))
+/** Lines of code, comments left out, in which a pattern is found; files below one of `except` may have it. */
+function findInCode(pattern: RegExp, says: (found: string) => string, ...except: readonly string[]): Finding {
+  const files = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter((file) => !except.some((folder) => file.startsWith(folder)))
   const found = files.flatMap((file) => (
     readFileSync(join(root, file), 'utf8').split('\n').flatMap((line, index) => {
       const [match] = pattern.exec(line.replace(/(^|\s)(\/\/|\/?\*).*/, '')) ?? []

@@ -1,44 +1,67 @@
 // What an endpoint of the simulator is given and gives back.
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Directive } from './directive.ts'
+import type { RefusalDetails } from './refusal.ts'
+import type { Counts } from './stats.ts'
 
 /** One request, read whole. */
 export interface Call {
   body: Buffer
-  /** What stands behind the endpoint's path; empty when nothing may. */
-  argument: string
+  /** What the braces of the endpoint's path stand for, decoded. */
+  params: Readonly<Record<string, string>>
+  query: URLSearchParams
+  headers: IncomingHttpHeaders
   /** Model names that are served; undefined: any. */
   models: readonly string[] | undefined
-}
-
-/** Tokens that an answer is worth when it is delivered whole. */
-export interface Tokens {
-  prompt: number
-  cached: number
-  completion: number
 }
 
 /** An answer before it is delivered. */
 export interface Answer {
   contentType: string
   /** Written one by one, each in one piece. Pulled only as fast as the client reads. */
-  frames: Iterator<string>
+  frames: Iterator<string | Buffer>
   /** Bytes of all frames together; undefined: not known, the body is sent in chunks. */
   length: number | undefined
   directive: Directive
-  tokens: Tokens | undefined
+  /** What it is worth when it is delivered whole. */
+  counts: Counts | undefined
+  /** The protocol's own is used when this is not there. */
+  failure?: Failure
 }
 
-/** An operation of the simulator: one file each, listed in `simulator.ts`. */
+/** The last frame of a stream that breaks off with `cut: "error"`; `given` is the directive's `error`, undefined when it has none. */
+export type Failure = (given: unknown) => string
+
+/** An operation of the simulator: one file each, listed in the protocol's own. */
 export interface Endpoint {
-  method: 'GET' | 'POST'
-  /** Ends in a slash when an argument follows. */
+  method: 'GET' | 'POST' | 'DELETE'
+  /** `{name}` stands for one segment, `{name+}` for one or more, in which a slash is a slash. */
   path: string
   /** @throws Refusal */
   answer(call: Call): Answer
 }
 
+/** What is common to the endpoints of one vendor's API. */
+export interface Protocol {
+  endpoints: readonly Endpoint[]
+  /** Whether a request is of this protocol, whether or not it has such an endpoint. */
+  claims(path: string, headers: IncomingHttpHeaders): boolean
+  /** The credential, from where this protocol's clients put it. */
+  credential(headers: IncomingHttpHeaders, query: URLSearchParams): string | undefined
+  /** Header fields of the simulator's n-th answer. */
+  headers(n: number): Record<string, string>
+  /** The body of a refusal. */
+  envelope(status: number, message: string, details: RefusalDetails): unknown
+  failure: Failure
+}
+
 /** A whole JSON body. */
-export function jsonAnswer(value: unknown, directive: Directive = {}, tokens?: Tokens): Answer {
+export function jsonAnswer(value: unknown, directive: Directive = {}, counts?: Counts): Answer {
   const body = JSON.stringify(value)
-  return { contentType: 'application/json', frames: [body].values(), length: Buffer.byteLength(body), directive, tokens }
+  return { contentType: 'application/json', frames: [body].values(), length: Buffer.byteLength(body), directive, counts }
+}
+
+/** A stream of events, each a frame of {@link import('./events.ts')}. */
+export function streamAnswer(frames: Iterator<string>, directive: Directive, counts: Counts): Answer {
+  return { contentType: 'text/event-stream; charset=utf-8', frames, length: undefined, directive, counts }
 }

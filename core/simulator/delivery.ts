@@ -1,8 +1,7 @@
 // Writes one answer to its client: at its pace, no faster than it is read, and broken off where it was told to.
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Answer } from './answer.ts'
-import { errorEnvelope } from './refusal.ts'
+import type { Answer, Failure } from './answer.ts'
 import type { Sleeper, Wheel } from './wheel.ts'
 
 /** `cut`: broken off by directive. `aborted`: the client left before the end. */
@@ -13,12 +12,27 @@ const burst = 64
 /** Milliseconds between the last byte and a reset, so that the bytes are read before the reset wipes them out. */
 const resetDelay = 20
 
+/** What a delivery is made of. */
+export interface DeliveryParts {
+  response: ServerResponse
+  socket: Socket
+  answer: Answer
+  /** Beside those of the answer. */
+  headers: Readonly<Record<string, string>>
+  /** How the answer breaks off when it is told to end in an error. */
+  failure: Failure
+  wheel: Wheel
+  /** Called once. */
+  ended(ending: Ending): void
+}
+
 /** One delivery; calls `ended` once, when the response is over in whichever way. */
 export class Delivery implements Sleeper {
   readonly #response: ServerResponse
   readonly #socket: Socket
   readonly #answer: Answer
   readonly #headers: Readonly<Record<string, string>>
+  readonly #failure: Failure
   readonly #wheel: Wheel
   readonly #chunked: boolean
   #due = performance.now()
@@ -30,10 +44,11 @@ export class Delivery implements Sleeper {
   #resetting = false
   #over = false
 
-  constructor(response: ServerResponse, socket: Socket, answer: Answer, headers: Record<string, string>, wheel: Wheel, ended: (ending: Ending) => void) {
+  constructor({ response, socket, answer, headers, failure, wheel, ended }: DeliveryParts) {
     this.#response = response
     this.#socket = socket
     this.#answer = answer
+    this.#failure = failure
     this.#wheel = wheel
     const length = answer.directive.content_length ?? answer.length
     this.#chunked = length === undefined
@@ -104,13 +119,13 @@ export class Delivery implements Sleeper {
   }
 
   /** Writes at most `room` bytes of a frame. One write to the socket; node's own chunk writer needs four. */
-  #write(frame: string, room: number): boolean {
+  #write(frame: string | Buffer, room: number): boolean {
     const size = Math.min(Buffer.byteLength(frame), room)
     // An empty chunk would be the end of the body.
     if (size === 0) return true
     this.#bytes += size
-    if (size === room) {
-      const part = Buffer.from(frame).subarray(0, size)
+    if (size === room || typeof frame !== 'string') {
+      const part = (typeof frame === 'string' ? Buffer.from(frame) : frame).subarray(0, size)
       return this.#socket.write(this.#chunked ? Buffer.concat([Buffer.from(`${size.toString(16)}\r\n`), part, Buffer.from('\r\n')]) : part)
     }
     return this.#socket.write(this.#chunked ? `${size.toString(16)}\r\n${frame}\r\n` : frame)
@@ -134,10 +149,7 @@ export class Delivery implements Sleeper {
   #breakOff(): void {
     const { cut, error } = this.#answer.directive
     this.#cut = true
-    if (cut === 'error') {
-      const envelope = error ?? errorEnvelope('The simulator was told to give up here.', { type: 'server_error', code: 'simulated_error' })
-      this.#write(`data: ${typeof envelope === 'string' ? envelope : JSON.stringify(envelope)}\n\n`, Infinity)
-    }
+    if (cut === 'error') this.#write(this.#failure(error), Infinity)
     if (cut === 'error' || cut === 'end') this.#response.end()
     else if (cut === 'fin') this.#socket.destroySoon()
     else if (cut === 'reset') {

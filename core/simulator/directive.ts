@@ -1,5 +1,5 @@
 // What a request may tell the simulator to do, written inside its text as `[[simulator {…}]]`.
-import { isBoolean, isObject } from './fields.ts'
+import { isBoolean, isObject, isString } from './fields.ts'
 import { Refusal } from './refusal.ts'
 
 /** Ways to break off an answer, see README. */
@@ -21,6 +21,7 @@ export interface Directive {
   finish?: string | null
   usage?: Record<string, unknown> | null
   cached_tokens?: number
+  written_tokens?: number
   first_byte_ms?: number
   first_event_ms?: number
   gap_ms?: number
@@ -40,8 +41,7 @@ export interface Directive {
 
 type Check = readonly [accepts: (value: unknown) => boolean, what: string]
 
-const isText = (value: unknown): boolean => typeof value === 'string'
-const text: Check = [isText, 'a string']
+const text: Check = [isString, 'a string']
 const flag: Check = [isBoolean, 'true or false']
 const object: Check = [isObject, 'an object']
 const anything: Check = [() => true, 'anything']
@@ -66,11 +66,12 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   bytes: count(2 ** 31),
   chunks: count(1_000_000),
   reasoning: text,
-  call: [(value) => isText(value) || (Array.isArray(value) && value.every(isText)), 'the name of a tool, or several in an array'],
+  call: [(value) => isString(value) || (Array.isArray(value) && value.every(isString)), 'the name of a tool, or several in an array'],
   arguments: object,
-  finish: [(value) => value === null || isText(value), 'a string or null'],
+  finish: [(value) => value === null || isString(value), 'a string or null'],
   usage: [(value) => value === null || isObject(value), 'an object or null'],
   cached_tokens: count(1_000_000_000),
+  written_tokens: count(1_000_000_000),
   first_byte_ms: time,
   first_event_ms: time,
   gap_ms: time,
@@ -102,9 +103,10 @@ export interface Directed {
 
 /**
  * Takes the first directive out of a text. `model` is what the upstream is asked for: a directive that names another one is ignored.
+ * `param` is the member of the request that has the text.
  * @throws Refusal naming the member, when it is not understood: a typing error must not look like a plain answer
  */
-export function takeDirective(source: string, model: string): Directed {
+export function takeDirective(source: string, model: string, param: string): Directed {
   const start = source.indexOf(opening)
   if (start === -1) return { directive: {}, prompt: source }
   const limited = source.slice(0, start + longest)
@@ -117,23 +119,36 @@ export function takeDirective(source: string, model: string): Directed {
       // These brackets belonged to the JSON.
       continue
     }
-    const directive = check(value)
+    const wrong = problemOf(value)
+    if (wrong !== undefined) throw refuse(wrong, param)
+    const directive = value as Directive
     const prompt = source.slice(0, start).trimEnd() + source.slice(end + closing.length)
     return { directive: directive.model === undefined || directive.model === model ? directive : {}, prompt: prompt.trim() }
   }
-  throw refuse(`the text after ${opening.trim()} is not JSON closed by ${closing}`)
+  throw refuse(`the text after ${opening.trim()} is not JSON closed by ${closing}`, param)
 }
 
-function check(value: unknown): Directive {
-  if (!isObject(value)) throw refuse('it must be a JSON object')
-  for (const [name, given] of Object.entries(value as object)) {
+/**
+ * Takes the directive out of the first of several texts that has one.
+ * @throws Refusal as {@link takeDirective}
+ */
+export function takeFromAny(sources: readonly string[], model: string, param: string): { directive: Directive; prompts: string[] } {
+  const at = sources.findIndex((source) => source.includes(opening))
+  if (at === -1) return { directive: {}, prompts: [...sources] }
+  const { directive, prompt } = takeDirective(sources[at]!, model, param)
+  return { directive, prompts: sources.with(at, prompt) }
+}
+
+function problemOf(value: unknown): string | undefined {
+  if (!isObject(value)) return 'it must be a JSON object'
+  for (const [name, given] of Object.entries(value)) {
     const member = Object.hasOwn(members, name) ? members[name as keyof Directive] : undefined
-    if (!member) throw refuse(`it has no member ${JSON.stringify(name)}; there are ${Object.keys(members).join(', ')}`)
-    if (!member[0](given)) throw refuse(`${name} must be ${member[1]}`)
+    if (!member) return `it has no member ${JSON.stringify(name)}; there are ${Object.keys(members).join(', ')}`
+    if (!member[0](given)) return `${name} must be ${member[1]}`
   }
-  return value as Directive
+  return undefined
 }
 
-function refuse(why: string): Refusal {
-  return new Refusal(400, `Simulator directive: ${why}.`, { param: 'messages', code: 'invalid_directive' })
+function refuse(why: string, param: string): Refusal {
+  return new Refusal(400, `Simulator directive: ${why}.`, { param, code: 'invalid_directive' })
 }

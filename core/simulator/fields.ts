@@ -32,9 +32,19 @@ export function invalid(param: string, expected: string): Refusal {
   return new Refusal(400, `Invalid value for '${param}'. ${expected}`, { param, code: 'invalid_value' })
 }
 
+/** The refusal of a body that lacks a member. */
+export function missing(param: string): Refusal {
+  return new Refusal(400, `Missing required parameter: '${param}'.`, { param, code: 'missing_required_parameter' })
+}
+
 /** An object that is no array. */
 export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A text, empty or not. */
+export function isString(value: unknown): value is string {
+  return typeof value === 'string'
 }
 
 /** A literal true or false. */

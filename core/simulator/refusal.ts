@@ -1,6 +1,6 @@
-// A request that is refused, in the error envelope of an OpenAI-compatible upstream.
+// A request that is refused. Each protocol has its own envelope for it.
 
-/** What goes into the envelope beside the message; absent members are null on the wire. */
+/** What an envelope may say beside the message, where the protocol has a place for it. */
 export interface RefusalDetails {
   type?: string
   param?: string
@@ -17,9 +17,4 @@ export class Refusal extends Error {
     this.status = status
     this.details = details
   }
-}
-
-/** `{"error": {message, type, param, code}}`, all four always there. */
-export function errorEnvelope(message: string, { type = 'invalid_request_error', param, code }: RefusalDetails = {}): unknown {
-  return { error: { message, type, param: param ?? null, code: code ?? null } }
 }

@@ -1,9 +1,26 @@
 // What the simulator knows to be true about the traffic it saw, to be held against what a gateway recorded.
-import type { Tokens } from './answer.ts'
 import type { Ending } from './delivery.ts'
 
 /** Answers that are remembered by request id. */
 const remembered = 10_000
+
+/** What an answer is worth. What it has none of may be left out. */
+export interface Counts {
+  /** Tokens of the request, those from a cache and those written to one included. */
+  prompt?: number
+  cached?: number
+  written?: number
+  /** Tokens of the answer, reasoning included. */
+  completion?: number
+  reasoning?: number
+  images?: number
+  /** Of sound or video, sent or made. */
+  seconds?: number
+  /** Of text that was spoken. */
+  characters?: number
+  /** Search units of reranking. */
+  searches?: number
+}
 
 /** Counts since the start. */
 export class Stats {
@@ -16,22 +33,24 @@ export class Stats {
   /** Answers being written, and sockets open, now. */
   active = 0
   connections = 0
-  /** Of completed answers. */
-  readonly tokens: Tokens = { prompt: 0, cached: 0, completion: 0 }
-  /** Tokens of completed answers by the request's `x-request-id`, the newest 10,000. */
-  readonly byRequest = new Map<string, Tokens>()
+  /** The sum over everything that was completed. */
+  readonly counted: Counts = {}
+  /** What was completed, by the request's `x-request-id`, the newest 10,000. */
+  readonly byRequest = new Map<string, Counts>()
 
   /** An answer is over. */
-  ended(ending: Ending, tokens: Tokens | undefined, requestId: string | undefined): void {
+  ended(ending: Ending, counts: Counts | undefined, requestId: string | undefined): void {
     this.active--
     this[ending]++
-    if (ending !== 'completed' || !tokens) return
-    this.tokens.prompt += tokens.prompt
-    this.tokens.cached += tokens.cached
-    this.tokens.completion += tokens.completion
+    if (ending === 'completed' && counts) this.count(counts, requestId)
+  }
+
+  /** Something was completed. */
+  count(counts: Counts, requestId: string | undefined): void {
+    for (const [name, count] of Object.entries(counts) as [keyof Counts, number][]) this.counted[name] = (this.counted[name] ?? 0) + count
     if (requestId === undefined) return
     if (this.byRequest.size >= remembered) this.byRequest.delete(this.byRequest.keys().next().value!)
-    this.byRequest.set(requestId, tokens)
+    this.byRequest.set(requestId, counts)
   }
 
   toJSON(): unknown {

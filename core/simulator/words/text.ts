@@ -6,6 +6,8 @@ export interface Text {
   tokens: number
   /** The token limit was reached before the text ended. */
   cut: boolean
+  /** The stop sequence before which it ended. */
+  stopped?: string | undefined
   pieces(): Iterable<string>
 }
 
@@ -19,10 +21,25 @@ export interface TextLimits {
 
 /** A text given in full. It ends before the first stop sequence, then at the token limit. */
 export function writtenText(source: string, { tokens: limit = Infinity, stop = [], chunks }: TextLimits): Text {
-  const ends = stop.map((sequence) => source.indexOf(sequence)).filter((at) => at !== -1)
-  const all = splitTokens(ends.length > 0 ? source.slice(0, Math.min(...ends)) : source)
+  const { end, stopped } = firstOf(stop, source)
+  const all = splitTokens(source.slice(0, end))
   const kept = all.length > limit ? all.slice(0, limit) : all
-  return { tokens: kept.length, cut: kept.length < all.length, pieces: () => group(kept, chunks) }
+  const cut = kept.length < all.length
+  return { tokens: kept.length, cut, ...(!cut && { stopped }), pieces: () => group(kept, chunks) }
+}
+
+function firstOf(sequences: readonly string[], source: string): { end: number; stopped: string | undefined } {
+  let first: { end: number; stopped: string | undefined } = { end: source.length, stopped: undefined }
+  for (const stopped of sequences) {
+    const end = source.indexOf(stopped)
+    if (end !== -1 && end < first.end) first = { end, stopped }
+  }
+  return first
+}
+
+/** The whole of a text in one string. */
+export function joined(text: Text): string {
+  return [...text.pieces()].join('')
 }
 
 function group(tokens: readonly string[], chunks = tokens.length): Iterable<string> {

@@ -1,35 +1,24 @@
 // Reads and checks a chat completion request as OpenAI does: what is wrong is refused with its envelope.
 import { hash } from 'node:crypto'
-import type { Call } from './answer.ts'
-import { takeDirective } from './directive.ts'
-import type { Directive } from './directive.ts'
-import { between, integer, invalid, isBoolean, isObject, optional, parseObject } from './fields.ts'
-import type { Fields } from './fields.ts'
-import { Refusal } from './refusal.ts'
-import { countTokens } from './tokens.ts'
-import { readTools } from './tools.ts'
-import type { WantedCall } from './tools.ts'
+import type { Call } from '../answer.ts'
+import { takeDirective } from '../directive.ts'
+import { between, integer, invalid, isBoolean, isObject, missing, optional, parseObject } from '../fields.ts'
+import type { Fields } from '../fields.ts'
+import { Refusal } from '../refusal.ts'
+import type { Conversation } from '../words/composition.ts'
+import { countTokens } from '../words/tokens.ts'
+import { readTools } from './chat-tools.ts'
+import { readModel } from './models.ts'
 
 /** A request that can be answered. */
-export interface ChatRequest {
-  model: string
-  directive: Directive
-  /** The last user message, without its directive. */
-  prompt: string
-  /** The tool result that came last, if one did. */
-  toolResult: string | undefined
-  promptTokens: number
+export interface ChatRequest extends Conversation, Streaming {
+  choices: number
+}
+
+/** Whether the answer is a stream, and what of. */
+export interface Streaming {
   stream: boolean
   includeUsage: boolean
-  choices: number
-  /** Per choice, reasoning included. */
-  maxTokens: number | undefined
-  stop: readonly string[]
-  calls: readonly WantedCall[]
-  /** Answer in JSON, of this schema if there is one. */
-  json: { schema: unknown } | undefined
-  /** The same for the same request. */
-  digest: string
 }
 
 const roles = ['developer', 'system', 'user', 'assistant', 'tool', 'function']
@@ -40,22 +29,12 @@ const tokensPerAttachment = 85
 /** @throws Refusal */
 export function readChatRequest(call: Call): ChatRequest {
   const body = parseObject(call.body)
-  const model = body['model']
-  if (model === undefined) throw new Refusal(400, 'you must provide a model parameter')
-  if (typeof model !== 'string') throw invalid('model', 'Expected a string.')
-  if (call.models && !call.models.includes(model)) {
-    throw new Refusal(404, `The model \`${model}\` does not exist or you do not have access to it.`, { param: 'model', code: 'model_not_found' })
-  }
+  const model = readModel(call, body)
   const messages = readMessages(body['messages'])
   const last = messages.at(-1)!
   const asked = messages.findLast((message) => message.role === 'user')
-  const { directive, prompt } = takeDirective(asked?.text ?? '', model)
+  const { directive, prompt } = takeDirective(asked?.text ?? '', model, 'messages')
 
-  const stream = optional(body, 'stream', isBoolean, 'true or false') ?? false
-  const streamOptions = optional(body, 'stream_options', isObject, 'an object')
-  if (streamOptions && !stream) {
-    throw new Refusal(400, "The 'stream_options' parameter is only allowed when 'stream' is enabled.", { param: 'stream_options' })
-  }
   optional(body, 'temperature', between(0, 2), 'a number from 0 to 2')
   optional(body, 'top_p', between(0, 1), 'a number from 0 to 1')
   const tools = readTools(body, last === asked ? directive : {})
@@ -67,8 +46,7 @@ export function readChatRequest(call: Call): ChatRequest {
     prompt,
     toolResult: last.role === 'tool' ? last.text : undefined,
     promptTokens,
-    stream,
-    includeUsage: streamOptions?.['include_usage'] === true,
+    ...readStreaming(body),
     choices: optional(body, 'n', integer(1, 128), 'an integer from 1 to 128') ?? 1,
     maxTokens: readMaxTokens(body),
     stop: readStop(body['stop']),
@@ -78,6 +56,16 @@ export function readChatRequest(call: Call): ChatRequest {
   }
 }
 
+/** @throws Refusal */
+export function readStreaming(body: Fields): Streaming {
+  const stream = optional(body, 'stream', isBoolean, 'true or false') ?? false
+  const options = optional(body, 'stream_options', isObject, 'an object')
+  if (options && !stream) {
+    throw new Refusal(400, "The 'stream_options' parameter is only allowed when 'stream' is enabled.", { param: 'stream_options' })
+  }
+  return { stream, includeUsage: options?.['include_usage'] === true }
+}
+
 interface Message {
   role: string
   text: string
@@ -85,9 +73,7 @@ interface Message {
 }
 
 function readMessages(given: unknown): Message[] {
-  if (given === undefined) {
-    throw new Refusal(400, "Missing required parameter: 'messages'.", { param: 'messages', code: 'missing_required_parameter' })
-  }
+  if (given === undefined) throw missing('messages')
   if (!Array.isArray(given)) throw invalid('messages', 'Expected an array of objects.')
   if (given.length === 0) {
     throw new Refusal(400, "Invalid 'messages': empty array. Expected an array with minimum length 1.", { param: 'messages', code: 'empty_array' })
@@ -132,7 +118,8 @@ function readMaxTokens(body: Fields): number | undefined {
   return optional(body, 'max_completion_tokens', check, 'an integer of at least 1') ?? older
 }
 
-function readStop(given: unknown): readonly string[] {
+/** @throws Refusal */
+export function readStop(given: unknown): readonly string[] {
   const list = given === undefined || given === null ? [] : Array.isArray(given) ? (given as unknown[]) : [given]
   if (list.length > 4 || !list.every((entry) => typeof entry === 'string' && entry !== '')) {
     throw invalid('stop', 'Expected a string or an array of at most 4 strings.')

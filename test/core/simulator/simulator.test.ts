@@ -5,15 +5,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { startSimulator } from '../../core/simulator/simulator.ts'
-import type { Simulator, SimulatorOptions } from '../../core/simulator/simulator.ts'
-import type { Directive } from '../../core/simulator/directive.ts'
-import { countTokens, splitTokens } from '../../core/simulator/tokens.ts'
-import { Wheel } from '../../core/simulator/wheel.ts'
-import { ask, connect } from '../kit/client.ts'
-import type { ReceivedReply } from '../kit/client.ts'
-import { eventually, residentBytes } from '../kit/probe.ts'
-import { checkChatStream, readEvents } from '../kit/sse.ts'
+import { startSimulator } from '../../../core/simulator/simulator.ts'
+import type { Simulator, SimulatorOptions } from '../../../core/simulator/simulator.ts'
+import type { Directive } from '../../../core/simulator/directive.ts'
+import { countTokens, splitTokens } from '../../../core/simulator/words/tokens.ts'
+import { Wheel } from '../../../core/simulator/wheel.ts'
+import { ask, connect } from '../../kit/client.ts'
+import type { ReceivedReply } from '../../kit/client.ts'
+import { eventually, residentBytes } from '../../kit/probe.ts'
+import { checkChatStream, readEvents } from '../../kit/sse.ts'
 
 const path = '/v1/chat/completions'
 
@@ -434,8 +434,8 @@ t.test('its statistics are the truth about what it delivered', async (t) => {
   const { usage } = whole.json()
   const tokens = { prompt: usage.prompt_tokens, cached: 4, completion: usage.completion_tokens }
   const shown = (await ask(t, url, { path: '/__simulator/stats' })).json()
-  t.match(shown, { requests: 3, refused: 1, completed: 2, cut: 1, aborted: 0, active: 0, tokens, byRequest: { mine: tokens } })
-  t.same(stats.tokens, tokens)
+  t.match(shown, { requests: 3, refused: 1, completed: 2, cut: 1, aborted: 0, active: 0, counted: tokens, byRequest: { mine: tokens } })
+  t.same(stats.counted, tokens)
   await eventually(() => stats.connections === 0)
 })
 

@@ -1,45 +1,28 @@
-// Decides which tools an answer calls.
-import type { Directive } from './directive.ts'
-import { invalid, isObject } from './fields.ts'
-import type { Fields } from './fields.ts'
-import { Refusal } from './refusal.ts'
-import { countTokens } from './tokens.ts'
-
-/** A call that the answer will make. */
-export interface WantedCall {
-  kind: 'function' | 'custom'
-  name: string
-  /** Of the arguments. */
-  schema: unknown
-  /** Given by a directive instead of made up. */
-  arguments: Readonly<Record<string, unknown>> | undefined
-}
-
-type Tool = Omit<WantedCall, 'arguments'>
+// Reads `tools` and `tool_choice` of a chat completion request.
+import type { Directive } from '../directive.ts'
+import { invalid, isObject, missing } from '../fields.ts'
+import type { Fields } from '../fields.ts'
+import { Refusal } from '../refusal.ts'
+import { countTokens } from '../words/tokens.ts'
+import { wantedCalls } from '../words/tools.ts'
+import type { Tool, WantedCall } from '../words/tools.ts'
 
 /**
- * The calls of an answer: those a directive names, else the one that `tool_choice` forces, else none. `tokens` is what
- * the definitions add to the prompt.
+ * The calls of the answer; `tokens` is what the definitions add to the prompt.
  * @throws Refusal
  */
 export function readTools(body: Fields, directive: Directive): { calls: readonly WantedCall[]; tokens: number } {
   const given = body['tools']
   const choice = body['tool_choice'] ?? 'auto'
   if (given === undefined || given === null) {
-    if (directive.call !== undefined) throw new Refusal(400, 'Simulator directive: call needs tools in the request.', { param: 'tools' })
     if (choice !== 'auto' && choice !== 'none') {
       throw new Refusal(400, "'tool_choice' is only allowed when 'tools' are specified.", { param: 'tool_choice' })
     }
-    return { calls: [], tokens: 0 }
+    return { calls: wantedCalls([], [], directive), tokens: 0 }
   }
   if (!Array.isArray(given) || given.length === 0) throw invalid('tools', 'Expected an array of at least one tool.')
   const tools = given.map(readTool)
-  const names = directive.call === undefined ? forced(choice, tools) : [directive.call].flat()
-  const calls = names.map((name) => {
-    const tool = tools.find((candidate) => candidate.name === name)
-    if (!tool) throw new Refusal(400, `Tool choice '${name}' not found in 'tools' parameter.`, { param: 'tool_choice' })
-    return { ...tool, arguments: directive.arguments }
-  })
+  const calls = wantedCalls(tools, forced(choice, tools), directive)
   return { calls: choice === 'none' ? [] : calls, tokens: countTokens(JSON.stringify(given)) }
 }
 
@@ -48,12 +31,7 @@ function readTool(given: unknown, i: number): Tool {
   if (kind !== 'function' && kind !== 'custom') throw invalid(`tools[${i}].type`, 'Supported values are: function, custom.')
   const definition = (given as Fields)[kind]
   const name = isObject(definition) ? definition['name'] : undefined
-  if (typeof name !== 'string' || name === '') {
-    throw new Refusal(400, `Missing required parameter: 'tools[${i}].${kind}.name'.`, {
-      param: `tools[${i}].${kind}.name`,
-      code: 'missing_required_parameter'
-    })
-  }
+  if (typeof name !== 'string' || name === '') throw missing(`tools[${i}].${kind}.name`)
   return { kind, name, schema: (definition as Fields)['parameters'] ?? { type: 'object' } }
 }
 

@@ -1,0 +1,33 @@
+// OpenAI's API: its endpoints, where its clients put the key, and how it refuses.
+import type { Protocol } from '../answer.ts'
+import type { RefusalDetails } from '../refusal.ts'
+import { chat } from './chat.ts'
+import { completions } from './completions.ts'
+import { embeddings } from './embeddings.ts'
+import { modelDetail, modelList } from './models.ts'
+import { moderations } from './moderations.ts'
+
+/** Claims whatever nobody else does. */
+export const openai: Protocol = {
+  endpoints: [chat, completions, embeddings, moderations, modelList, modelDetail],
+  claims: () => true,
+  credential: ({ authorization }) => /^Bearer (.+)$/i.exec(authorization ?? '')?.[1],
+  headers: (n) => ({ 'x-request-id': `req_${n}`, 'openai-organization': 'simulator', 'openai-version': '2020-10-01' }),
+  envelope,
+  failure
+}
+
+/** `{"error": {message, type, param, code}}`, all four always there. */
+function envelope(status: number, message: string, { type = typeOf(status), param, code }: RefusalDetails): unknown {
+  return { error: { message, type, param: param ?? null, code: code ?? null } }
+}
+
+function typeOf(status: number): string {
+  return status >= 500 ? 'server_error' : status === 429 ? 'rate_limit_error' : 'invalid_request_error'
+}
+
+const usual = envelope(500, 'The simulator was told to give up here.', { code: 'simulated_error' })
+
+function failure(given: unknown = usual): string {
+  return `data: ${typeof given === 'string' ? given : JSON.stringify(given)}\n\n`
+}

@@ -1,0 +1,63 @@
+// The vendors' SDKs against the simulator itself: its answers are what they take for the real thing.
+import { CohereClient, CohereClientV2 } from 'cohere-ai'
+import OpenAI from 'openai'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Directive } from '../../core/simulator/directive.ts'
+import { startSimulator } from '../../core/simulator/simulator.ts'
+import type { Simulator } from '../../core/simulator/simulator.ts'
+
+const model = 'demo'
+const key = 'sk-simulator'
+
+async function start(t: Test): Promise<Simulator> {
+  const simulator = await startSimulator({ key })
+  t.teardown(() => simulator.close())
+  return simulator
+}
+
+async function openai(t: Test): Promise<OpenAI> {
+  const { url } = await start(t)
+  return new OpenAI({ baseURL: `${url.origin}/v1`, apiKey: key, maxRetries: 0 })
+}
+
+const tell = (directive: Directive, text = 'Tell me.'): string => `${text} [[simulator ${JSON.stringify(directive)}]]`
+
+t.test('openai: completions', async (t) => {
+  const client = await openai(t)
+  const whole = await client.completions.create({ model, prompt: 'Once', max_tokens: 12 })
+  t.match(whole, { object: 'text_completion', choices: [{ finish_reason: 'length' }], usage: { completion_tokens: 12 } })
+  let text = ''
+  for await (const chunk of await client.completions.create({ model, prompt: 'Once', max_tokens: 12, stream: true })) text += chunk.choices[0]!.text
+  t.equal(text, whole.choices[0]!.text)
+})
+
+t.test('openai: embeddings, which it asks for in base64 by itself', async (t) => {
+  const client = await openai(t)
+  const { data, usage } = await client.embeddings.create({ model, input: ['one', 'two'], dimensions: 5 })
+  t.same(data.map(({ index, embedding }) => [index, embedding.length]), [[0, 5], [1, 5]])
+  t.same(usage, { prompt_tokens: 2, total_tokens: 2 })
+  const plain = await client.embeddings.create({ model, input: ['one', 'two'], dimensions: 5, encoding_format: 'float' })
+  t.same(plain.data.map(({ embedding }) => embedding.map(Math.fround)), data.map(({ embedding }) => embedding))
+})
+
+t.test('openai: moderations and models', async (t) => {
+  const client = await openai(t)
+  const { results } = await client.moderations.create({ input: 'violence' })
+  t.match(results, [{ flagged: true, categories: { violence: true, hate: false } }])
+  t.match((await client.models.list()).data, [{ id: 'simulator', object: 'model' }])
+  t.match(await client.models.retrieve('org/name'), { id: 'org/name' })
+})
+
+t.test('cohere-ai: both versions of reranking', async (t) => {
+  const { url } = await start(t)
+  const options = { token: key, environment: url.origin, maxRetries: 0 }
+  const query = { model, query: 'sea', documents: ['land', 'the sea'] }
+  const older = await new CohereClient(options).rerank({ ...query, returnDocuments: true })
+  t.match(older, { results: [{ index: 1, document: { text: 'the sea' } }, { index: 0 }], meta: { billedUnits: { searchUnits: 1 } } })
+  const newer = await new CohereClientV2(options).rerank({ ...query, topN: 1 })
+  t.equal(newer.results.length, 1)
+  t.match(newer, { results: [{ index: 1 }], meta: { billedUnits: { searchUnits: 1 } } })
+  const refused = new CohereClientV2(options).rerank({ ...query, query: tell({ status: 429 }) })
+  t.match(await refused.catch((error: unknown) => error), { statusCode: 429, body: { message: /429/ } })
+})
