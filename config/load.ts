@@ -1,10 +1,10 @@
 // Loads gateway.yaml: text, variables, shape, references and plugin options; every problem at once, with its place.
-import { createHash } from 'node:crypto'
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { checkerOf, isMap } from '../core/options/schema-check.ts'
+import { Certificates } from './certificates.ts'
 import { chainSchema, readChain } from './chain.ts'
 import { readChannels } from './channels.ts'
+import { Files } from './files.ts'
 import { readModels } from './models.ts'
 import { problemsOf, Report } from './report.ts'
 import { readSettings } from './settings.ts'
@@ -30,20 +30,20 @@ export interface Surroundings {
 /** What a file says, or everything that is wrong with it. */
 export type Loaded = { config: Config; problems?: undefined } | { config?: undefined; problems: readonly Problem[] }
 
-const largest = 1024 * 1024
-
 /**
  * Reads and checks a file. Has no effect and never throws, whatever is in the file. What needs more than the file is
- * checked elsewhere: the order of the chain, and names against the key store.
+ * checked elsewhere: the order of the chain, and names against the key store. `files` gets to know what was read, also of
+ * a file with problems: when any of it changes, the outcome may be another.
  */
-export function loadConfig(file: string, surroundings: Surroundings): Loaded {
+export function loadConfig(file: string, surroundings: Surroundings, files = new Files()): Loaded {
   const findings: Finding[] = []
-  const bytes = readBytes(file, findings)
-  const config = bytes && readConfig(file, bytes, surroundings, findings)
+  const { bytes, fault } = files.read(file)
+  if (!bytes) findings.push({ message: fault === 'there is no such file' ? `${fault}: name one with --config` : fault })
+  const config = bytes && readConfig(file, bytes, surroundings, files, findings)
   return config ? { config } : { problems: problemsOf(file, findings) }
 }
 
-function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, findings: Finding[]): Config | undefined {
+function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, files: Files, findings: Finding[]): Config | undefined {
   const { env, simulatorUrl, plugins } = surroundings
   const text = decode(bytes, findings)
   const source = text === undefined ? undefined : parseSource(text, env, (at, message) => findings.push({ at, message }))
@@ -61,13 +61,13 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fin
   const tenants = isMap(value.tenants) ? readTenants(value.tenants, report) : undefined
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []
   const chain = Array.isArray(value.chain) ? readChain(value.chain, plugins, source, report) : []
-  const settings = readSettings(value, dirname(file), report)
+  const settings = readSettings(value, dirname(file), new Certificates(dirname(file), files, report), report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
   const schemas: OptionSchemas = { ...fileShape, chain: chainSchema(chain, plugins) }
   return {
     file,
-    hash: createHash('sha256').update(bytes).digest('hex'),
+    hash: files.hashes.get(file)!,
     settings,
     channels: channels as Map<string, Channel>,
     simulated: Object.keys(value.channels).filter((name) => value.channels[name]!.protocol === 'simulator'),
@@ -77,38 +77,6 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fin
     chain,
     redacted: Object.fromEntries(Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!)]))
   }
-}
-
-function readBytes(file: string, findings: Finding[]): Buffer | undefined {
-  let descriptor: number | undefined
-  try {
-    // Opening a pipe would wait for its writer.
-    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
-    const isFile = fstatSync(descriptor).isFile()
-    const bytes = isFile ? readUpTo(descriptor, largest + 1) : Buffer.alloc(0)
-    if (isFile && bytes.length <= largest) return bytes
-    findings.push({ message: isFile ? 'is larger than 1 MiB' : 'is not a file' })
-  } catch (error) {
-    const { code = '', message } = error as NodeJS.ErrnoException
-    findings.push({ message: readErrors[code] ?? `can not be read: ${message}` })
-  } finally {
-    if (descriptor !== undefined) closeSync(descriptor)
-  }
-  return undefined
-}
-
-const readErrors: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file: name one with --config',
-  EACCES: 'this user may not read the file'
-}
-
-function readUpTo(descriptor: number, most: number): Buffer {
-  const buffer = Buffer.allocUnsafe(most)
-  let length = 0
-  for (let read = -1; read !== 0 && length < most; length += read) {
-    read = readSync(descriptor, buffer, length, most - length, null)
-  }
-  return buffer.subarray(0, length)
 }
 
 function decode(bytes: Buffer, findings: Finding[]): string | undefined {

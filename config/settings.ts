@@ -2,11 +2,12 @@
 import { resolve } from 'node:path'
 import { isMap } from '../core/options/schema-check.ts'
 import type { Limits, Settings } from '../core/catalogue/settings.ts'
+import type { Certificates } from './certificates.ts'
 import type { Report } from './report.ts'
 import type { File } from './shape.ts'
 
 /** Resolves the settings; paths are relative to the file's folder. Undefined when a section is faulty. */
-export function readSettings(file: File, folder: string, report: Report): Settings | undefined {
+export function readSettings(file: File, folder: string, certificates: Certificates, report: Report): Settings | undefined {
   const sections = ['listen', 'admin', 'store', 'limits'] as const
   for (const name of ['postgres', 'redis'] as const) {
     if (isMap(file.store) && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
@@ -16,7 +17,7 @@ export function readSettings(file: File, folder: string, report: Report): Settin
   if (admin && admin.port === listen.port && listen.port !== 0) {
     report.value(['admin', 'port'], `${listen.port} is the port of "listen" too: choose another`)
   }
-  const tls = listen.tls && { cert: resolve(folder, listen.tls.cert), key: resolve(folder, listen.tls.key) }
+  const tls = listen.tls && certificates.identity(['listen', 'tls'], listen.tls)
   return {
     listen: { host: listen.host, port: listen.port, tls },
     admin: admin === false ? undefined : admin,

@@ -11,7 +11,7 @@ const size = { type: 'string', format: 'size', atLeast: '1KiB' } as const satisf
 
 const listenShape = {
   type: 'object',
-  description: 'Where clients connect. A change needs a restart.',
+  description: 'Where clients connect. A change needs a restart, but for the certificate.',
   default: {},
   properties: {
     host: { type: 'string', minLength: 1, default: '127.0.0.1', description: 'Address to listen on; 0.0.0.0 or :: for all.' },

@@ -55,6 +55,8 @@ export interface Gateway {
   readonly adminUrl: string | undefined
   /** The configuration in use. */
   readonly config: Config
+  /** What the file was read from last, itself among them: SHA-256 by path, empty for what could not be read. When one changes, it is time for a reload. */
+  readonly files: ReadonlyMap<string, string>
   /** Reads the file again; resolves also when it is refused, with the reasons. */
   reload(reason: string): Promise<ReloadResult>
   /**
@@ -155,7 +157,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     const reloader = new Reloader({
       current: () => generations.current.config,
       read: () => reader.read(),
-      apply: async (next) => generations.replace(await prepare(next, plugins, parts), next.settings.limits.drainTimeout),
+      async apply(next) {
+        const { listen, limits } = next.settings
+        const prepared = await prepare(next, plugins, parts)
+        if (listen.tls) server.certify(listen.tls)
+        generations.replace(prepared, limits.drainTimeout)
+      },
       log,
       metrics: parts.metrics
     })
@@ -176,6 +183,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       adminUrl: admin?.url,
       get config() {
         return generations.current.config
+      },
+      get files() {
+        return reader.files
       },
       reload: (reason) => reloader.reload(reason),
       close({ drain = false } = {}) {

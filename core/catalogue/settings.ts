@@ -24,9 +24,15 @@ export interface Limits {
   disconnectDrain: { time: number; bytes: number; concurrent: number }
 }
 
-/** Listener and store settings; a reload that changes them is refused. */
+/** A certificate chain and its private key: the text of two PEM files, found to belong together. */
+export interface Identity {
+  readonly cert: string
+  readonly key: string
+}
+
+/** Listener and store settings; a reload that changes them is refused, unless it is the certificate that changes. */
 export interface Settings {
-  listen: { host: string; port: number; tls: { cert: string; key: string } | undefined }
+  listen: { host: string; port: number; tls: Identity | undefined }
   /** `token` empty: the admin API answers loopback addresses only. `admin: false` in the file turns the listener off: undefined. */
   admin: { host: string; port: number; token: string } | undefined
   store: { sqlite: string; durability: 'power' | 'process' }

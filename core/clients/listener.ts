@@ -1,5 +1,4 @@
 // The port: accepts connections and tells HTTP/2 from HTTP/1.1, by ALPN under TLS and by the first bytes without.
-import { readFileSync } from 'node:fs'
 import { createServer as createHttp2Server } from 'node:http2'
 import type { Http2Server } from 'node:http2'
 import { Server as NetServer } from 'node:net'
@@ -9,7 +8,7 @@ import type { TLSSocket } from 'node:tls'
 import { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
-import type { Limits, Settings } from '../catalogue/settings.ts'
+import type { Identity, Limits, Settings } from '../catalogue/settings.ts'
 
 /** Where a server listens. `port` is the real one when 0 was asked for. */
 export interface Address {
@@ -88,11 +87,11 @@ export class Listener {
 
   /**
    * Binds the port.
-   * @throws Error naming the address or the file, and the remedy
+   * @throws Error naming the address and the remedy
    */
   async listen(): Promise<Address> {
     const { host, port, tls } = this.#options.listen
-    if (tls) this.#certify(tls)
+    if (tls) this.certify(tls)
     await new Promise<void>((resolve, reject) => {
       const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port))
       this.#port.once('error', onError)
@@ -103,6 +102,11 @@ export class Listener {
     })
     const bound = this.#port.address() as AddressInfo
     return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
+  }
+
+  /** What connections show from now on, under TLS; those that are open keep what they have. The two were found to belong together. */
+  certify(identity: Identity): void {
+    ;(this.#port as TlsServer).setSecureContext(identity)
   }
 
   /** Connections open now, of any kind or none yet. */
@@ -135,22 +139,6 @@ export class Listener {
     if (await this.emptied(100)) return
     for (const socket of this.#sockets) socket.destroy()
     await this.emptied(1000)
-  }
-
-  #certify(tls: { cert: string; key: string }): void {
-    const read = (option: 'cert' | 'key'): Buffer => {
-      try {
-        return readFileSync(tls[option])
-      } catch (error) {
-        throw new Error(`listen.tls.${option}: ${tls[option]} cannot be read (${(error as NodeJS.ErrnoException).code}). Name a PEM file that this user may read.`)
-      }
-    }
-    const files = { cert: read('cert'), key: read('key') }
-    try {
-      ;(this.#port as TlsServer).setSecureContext(files)
-    } catch (error) {
-      throw new Error(`listen.tls: ${tls.cert} and ${tls.key} are not a certificate and its key in PEM: ${(error as Error).message}`)
-    }
   }
 
   #accept(accepted: Socket): void {

@@ -13,7 +13,7 @@ import type { Logger } from '../telling/log.ts'
 import { refuse, refuseUpgrade } from './refusal.ts'
 import { checkHttp2Head } from './request-head.ts'
 import type { RequestHead } from './request-head.ts'
-import type { Limits, Settings } from '../catalogue/settings.ts'
+import type { Identity, Limits, Settings } from '../catalogue/settings.ts'
 import { Watchdog } from '../watchdog.ts'
 
 export type { Address } from './listener.ts'
@@ -86,10 +86,15 @@ export class Server implements Http1Front {
 
   /**
    * Binds the port and begins to serve.
-   * @throws Error in the operator's words when the port cannot be had or a TLS file cannot be read
+   * @throws Error in the operator's words when the port cannot be had
    */
   listen(): Promise<Address> {
     return this.#listener.listen()
+  }
+
+  /** Shows another certificate from now on; connections that are open go on with what they have. Only for one that serves TLS. */
+  certify(identity: Identity): void {
+    this.#listener.certify(identity)
   }
 
   get figures(): ServerFigures {

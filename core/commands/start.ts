@@ -43,7 +43,7 @@ async function serve(file: string, log: Logger): Promise<number> {
   const gateway = await startGateway({ config: file, log })
   const stops = new Stops(log)
   announce(gateway, log)
-  const watch = watchConfig(file, { hash: gateway.config.hash, onChange: () => void gateway.reload('file changed') })
+  const watch = watchConfig({ files: () => gateway.files, onChange: () => void gateway.reload('file changed') })
   process.on('SIGHUP', () => void gateway.reload('SIGHUP'))
   const reason = await stops.first
   watch.close()

@@ -1,4 +1,5 @@
 // Reads gateway.yaml for the program: the file's own check, the order of its chain, and the simulator its channels may want.
+import { Files } from '../../config/files.ts'
 import { loadConfig } from '../../config/load.ts'
 import { checkOrder } from '../exchange/chain.ts'
 import type { Plugin } from '../contract/contract.ts'
@@ -33,8 +34,8 @@ const noSimulator = new URL('http://127.0.0.1:1/v1')
  * Reads the file without starting anything: what `sluice check` does.
  * @throws ConfigError with every problem
  */
-export function readConfig({ file, env, plugins }: ConfigSource, simulatorUrl = noSimulator): Config {
-  const { config, problems } = loadConfig(file, { env, simulatorUrl, plugins })
+export function readConfig({ file, env, plugins }: ConfigSource, simulatorUrl = noSimulator, files?: Files): Config {
+  const { config, problems } = loadConfig(file, { env, simulatorUrl, plugins }, files)
   if (!config) throw new ConfigError(problems)
   const disorder = checkOrder(config.chain, plugins, ({ at }) => `${config.file}:${at.line}:${at.column}`)
   if (disorder.length > 0) throw new ConfigError(disorder)
@@ -45,24 +46,31 @@ export function readConfig({ file, env, plugins }: ConfigSource, simulatorUrl = 
 export class ConfigReader {
   readonly #source: ConfigSource
   #simulator: Simulator | undefined
+  #files = new Files()
 
   constructor(source: ConfigSource) {
     this.#source = source
   }
 
+  /** What the latest reading found in which files, whatever came of it. */
+  get files(): ReadonlyMap<string, string> {
+    return this.#files.hashes
+  }
+
   /** @throws ConfigError with every problem */
   async read(): Promise<Config> {
-    const config = readConfig(this.#source, this.#address())
+    const config = this.#read()
     if (config.simulated.length === 0 || this.#simulator) return config
     this.#simulator = await startSimulator()
-    return readConfig(this.#source, this.#address())
+    return this.#read()
   }
 
   async close(): Promise<void> {
     await this.#simulator?.close()
   }
 
-  #address(): URL | undefined {
-    return this.#simulator && new URL('/v1', this.#simulator.url)
+  #read(): Config {
+    this.#files = new Files()
+    return readConfig(this.#source, this.#simulator && new URL('/v1', this.#simulator.url), this.#files)
   }
 }

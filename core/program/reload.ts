@@ -108,10 +108,11 @@ export class Reloader {
 /** Limits that exchanges look up as they go; the other ones are built into the server and its memory when it starts. */
 const live: readonly (keyof Limits)[] = ['jsonBody', 'multipartBody', 'drainTimeout', 'clientBody', 'onDisconnect', 'disconnectDrain']
 
-/** The settings that differ and can not follow a reload, by their names in the file. */
+/** The settings that differ and cannot follow a reload, by their names in the file. Another certificate can. */
 function fixedChanges(before: Settings, after: Settings): string[] {
   const limits = { ...after.limits, ...Object.fromEntries(live.map((name) => [name, before.limits[name]])) }
-  return changes(before, { ...after, limits }, '')
+  const listen = { ...after.listen, tls: after.listen.tls && (before.listen.tls ?? after.listen.tls) }
+  return changes(before, { ...after, limits, listen }, '')
 }
 
 function changes(before: unknown, after: unknown, name: string): string[] {
@@ -123,5 +124,5 @@ function changes(before: unknown, after: unknown, name: string): string[] {
 }
 
 function restartNeeded(name: string): string {
-  return `${name}: this can not change while the gateway runs: restart it, or put back what was there`
+  return `${name}: this cannot change while the gateway runs: restart it, or put back what was there`
 }

@@ -1,13 +1,14 @@
 // Noticing a changed configuration file, with real files and every way in which one is replaced.
 import { createHash } from 'node:crypto'
 import {
-  appendFileSync, closeSync, ftruncateSync, mkdirSync, openSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync, writeSync
+  appendFileSync, closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync, writeSync
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { watchConfig } from '../../config/watch.ts'
+import { eventually } from '../kit/probe.ts'
 
 const interval = 20
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex')
@@ -17,11 +18,13 @@ function watch(t: Test, file: string, old = 'old'): { seen: string[]; next(): Pr
   const seen: string[] = []
   let taken = 0
   let wake: (() => void) | undefined
-  const watcher = watchConfig(file, {
-    hash: hashOf(old),
+  const inUse = new Map([[file, hashOf(old)]])
+  const watcher = watchConfig({
+    files: () => inUse,
     interval,
-    onChange(hash) {
-      seen.push(hash)
+    onChange(files) {
+      for (const path of files) inUse.set(path, hashOf(readFileSync(path, 'utf8')))
+      seen.push(inUse.get(file)!)
       wake?.()
     }
   })
@@ -120,7 +123,8 @@ t.test('a file that is away for a while is waited for', async (t) => {
 t.test('new times with the same content are no change, and nothing is reported after closing', async (t) => {
   const file = join(t.testdir({ 'gateway.yaml': 'old' }), 'gateway.yaml')
   const seen: string[] = []
-  const watcher = watchConfig(file, { hash: hashOf('old'), interval, onChange: (hash) => seen.push(hash) })
+  const inUse = new Map([[file, hashOf('old')]])
+  const watcher = watchConfig({ files: () => inUse, interval, onChange: (files) => seen.push(...files) })
   for (let time = 1; time < 5; time++) {
     utimesSync(file, time, time)
     await sleep(interval)
@@ -130,4 +134,34 @@ t.test('new times with the same content are no change, and nothing is reported a
   appendFileSync(file, 'er')
   await sleep(5 * interval)
   t.same(seen, [])
+})
+
+t.test('of several files those are named that have changed, once nothing changes any more', async (t) => {
+  const folder = t.testdir({ 'gateway.yaml': 'old', 'cert.pem': 'old', 'key.pem': 'old' })
+  const [file, cert, key, later] = ['gateway.yaml', 'cert.pem', 'key.pem', 'later.pem'].map((name) => join(folder, name)) as [string, string, string, string]
+  const inUse = new Map([file, cert, key].map((path) => [path, hashOf('old')]))
+  inUse.set(later, '')
+  const seen: (readonly string[])[] = []
+  const watcher = watchConfig({ files: () => inUse, interval, onChange: (files) => seen.push(files) })
+  t.teardown(() => watcher.close())
+  await sleep(3 * interval)
+  t.same(seen, [], 'one that is not there was not there before')
+  writeFileSync(cert, 'new')
+  await sleep(interval / 2)
+  writeFileSync(key, 'new')
+  await eventually(() => seen.length > 0)
+  t.same(seen, [[cert, key]], 'a certificate waits for its key')
+  await sleep(5 * interval)
+  t.equal(seen.length, 1, 'and is reported once, also when nobody took it over')
+  writeFileSync(later, 'here')
+  await eventually(() => seen.length > 1)
+  t.same(seen[1], [later])
+  for (const path of [cert, key]) inUse.set(path, hashOf('new'))
+  inUse.set(later, hashOf('here'))
+  writeFileSync(file, 'new')
+  await eventually(() => seen.length > 2)
+  t.same(seen[2], [file])
+  inUse.set(file, hashOf('newer'))
+  await eventually(() => seen.length > 3)
+  t.same(seen[3], [file], 'it is not what somebody else has read meanwhile')
 })

@@ -1,7 +1,7 @@
 // The command as an operator meets it: processes with exit codes, standard output, standard error and signals.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -11,7 +11,9 @@ import { startGateway } from '../../core/container.ts'
 import { silentLog } from '../../core/telling/log.ts'
 import { openStore } from '../../core/store/store.ts'
 import type { RequestRecord } from '../../core/store/requests.ts'
-import { ask } from '../kit/client.ts'
+import { makeCertificate } from '../kit/certificate.ts'
+import type { Certificate } from '../kit/certificate.ts'
+import { ask, connect } from '../kit/client.ts'
 import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
 import type { Overrides } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
@@ -211,6 +213,22 @@ t.test('SIGHUP and a saved file are taken over, and a file with problems is not'
   await eventually(async () => !(await running.admin('/admin/v1/config')).last_reload.ok, 10_000)
   t.match(running.output(), /not reloaded.*gateway\.yaml:1:1 .*nonsense/)
   t.equal((await running.chat()).status, 200)
+})
+
+t.test('a renewed certificate is noticed by itself, and on SIGHUP', async (t) => {
+  const [own, second, third] = [makeCertificate(t), makeCertificate(t), makeCertificate(t)]
+  const running = await spawnGateway(t, { listen: { tls: { cert: own.cert, key: own.key } } })
+  const renew = (next: Certificate): void => {
+    for (const part of ['cert', 'key'] as const) copyFileSync(next[part], own[part])
+  }
+  const shows = ({ ca }: Certificate): Promise<boolean> => connect(t, running.url, ca).then(() => true, () => false)
+  t.ok(await shows(own))
+  renew(second)
+  await eventually(() => shows(second), 10_000)
+  t.match((await running.admin('/admin/v1/config')).last_reload, { ok: true, reason: 'file changed' })
+  renew(third)
+  running.process.kill('SIGHUP')
+  await eventually(() => shows(third), 10_000)
 })
 
 t.test('what can not be started says why in one sentence', async (t) => {

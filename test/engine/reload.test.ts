@@ -1,9 +1,13 @@
 // Reloads swap the configuration beneath running streams without dropping one, and a bad file changes nothing.
-import { writeFileSync } from 'node:fs'
+import { copyFileSync, writeFileSync } from 'node:fs'
 import t from 'tap'
+import { makeCertificate } from '../kit/certificate.ts'
+import { connect } from '../kit/client.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
+import { openSession, readHttp2 } from '../kit/http2.ts'
+import { figures } from '../kit/probe.ts'
 import { checkChatStream } from '../kit/sse.ts'
-import { events, head, pause, Upstream } from '../kit/upstream.ts'
+import { events, head, pause, until, Upstream } from '../kit/upstream.ts'
 import { chatEvents } from '../kit/workbench.ts'
 
 t.test('50 reloads during 100 streams drop none', async (t) => {
@@ -81,4 +85,46 @@ t.test('limits and slots outlive a reload', async (t) => {
   running.configure({ keys, models: { demo: { price: { input: 5, output: 5 } } } })
   t.match(await running.gateway.reload('test'), { ok: true })
   t.equal((await running.chat()).status, 429)
+})
+
+t.test('a renewed certificate is shown after a reload, streams go on, and one that cannot be used changes nothing', async (t) => {
+  const [first, second] = [makeCertificate(t), makeCertificate(t)]
+  const upstream = await Upstream.start(t)
+  const go = Promise.withResolvers<void>()
+  const list = chatEvents(4, 7)
+  upstream.always(head(200, { 'content-type': 'text/event-stream' }), events(list.slice(0, 2)), until(go.promise), events([...list.slice(2), 'data: [DONE]\n\n']), ({ write }) => write('0\r\n\r\n'))
+  const running = await gateway(t, { listen: { tls: { cert: first.cert, key: first.key } } }, { upstreams: { up: upstream } })
+  const body = JSON.stringify({ model: 'test-model', stream: true, messages: [] })
+  const headers = { ':method': 'POST', ':path': '/v1/chat/completions', 'authorization': `Bearer ${testKey}`, 'content-type': 'application/json' }
+  const url = running.url.replace('127.0.0.1', 'localhost')
+  const old = openSession(t, url, { ca: first.ca })
+  const stream = old.request(headers)
+  stream.end(body)
+  const reply = readHttp2(stream)
+  await upstream.request(0)
+  const shows = async (ca: string): Promise<boolean> => {
+    const client = await connect(t, url, ca).catch(() => undefined)
+    return client !== undefined && (await client.send({ path: '/v1/models', headers: { authorization: `Bearer ${testKey}` } }).reply()).status === 200
+  }
+
+  copyFileSync(second.cert, first.cert)
+  const mixed = await running.gateway.reload('test')
+  t.match(mixed.problems[0], { place: /gateway\.yaml:\d+:\d+$/, message: /^listen\.tls\.key: .* is the key of another certificate/ })
+  t.ok(await shows(first.ca), 'the old one stays')
+  t.equal((await figures(t, running)).get('sluice_config_last_reload_successful'), 0)
+  t.match(running.lines.at(-1), { level: 'error', message: /not reloaded/ })
+
+  copyFileSync(second.key, first.key)
+  t.match(await running.gateway.reload('test'), { ok: true })
+  t.ok(await shows(second.ca))
+  t.notOk(await shows(first.ca))
+  t.equal((await figures(t, running)).get('sluice_config_last_reload_successful'), 1)
+  go.resolve()
+  checkChatStream((await reply).body)
+  const again = old.request(headers)
+  again.end(body)
+  checkChatStream((await readHttp2(again)).body)
+
+  running.configure({ listen: { tls: undefined } })
+  t.match((await running.gateway.reload('test')).problems[0]!.message, /^listen\.tls: this cannot change/)
 })

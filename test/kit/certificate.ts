@@ -5,22 +5,28 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 
-/** PEM files and the certificate's text, which is its own authority. */
+/** A certificate, which is its own authority. */
 export interface Certificate {
+  /** Paths of PEM files. */
   cert: string
   key: string
+  /** The certificate's text. */
   ca: string
+  /** The text of both files. */
+  pem: { cert: string; key: string }
 }
 
-/** Makes a P-256 certificate for localhost and 127.0.0.1, gone when the test is over; needs the openssl command. */
-export function makeCertificate(t: Test): Certificate {
+/** Makes a P-256 certificate for localhost and 127.0.0.1, or another name, gone when the test is over; needs the openssl command. */
+export function makeCertificate(t: Test, name = 'localhost'): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-certificate-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const cert = join(folder, 'cert.pem')
   const key = join(folder, 'key.pem')
-  const options = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 -subj /CN=localhost'
-  execFileSync('openssl', [...options.split(' '), '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-keyout', key, '-out', cert], {
+  const options = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2'
+  const names = name === 'localhost' ? 'DNS:localhost,IP:127.0.0.1' : `DNS:${name}`
+  execFileSync('openssl', [...options.split(' '), '-subj', `/CN=${name}`, '-addext', `subjectAltName=${names}`, '-keyout', key, '-out', cert], {
     stdio: 'ignore'
   })
-  return { cert, key, ca: readFileSync(cert, 'utf8') }
+  const ca = readFileSync(cert, 'utf8')
+  return { cert, key, ca, pem: { cert: ca, key: readFileSync(key, 'utf8') } }
 }

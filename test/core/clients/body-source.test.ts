@@ -105,7 +105,7 @@ t.test('where a body wants to be put it is, whole and in order, with something b
         end: () => client.reply(200, HeaderLines.of(), whole.subarray(0, length)),
         lost: () => client.cut()
       })
-    }, { listen: { host: '127.0.0.1', port: 0, tls } })
+    }, { listen: { host: '127.0.0.1', port: 0, tls: tls?.pem } })
     const client = await connect(t, url, tls?.ca)
     client.send({ path: '/1', body: 'first' }).send({ path: '/2', body: text }).send({ path: '/3', body: text }).send({ path: '/4', body: 'last' })
     t.same([(await client.reply(0)).text, (await client.reply(3)).text], ['first', 'last'])

@@ -1,7 +1,6 @@
 // The server's port: protocols, the order of answers, upgrades, TLS, and what keeps it from listening.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
 import type { OutgoingHttpHeaders } from 'node:http2'
 import { connect as dial, createServer as createNetServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
@@ -341,8 +340,8 @@ t.test('Expect: 100-continue is answered when the body is wanted, and not otherw
 })
 
 t.test('TLS', async (t) => {
-  const { cert, key, ca } = makeCertificate(t)
-  const { server, url, port } = await runServer(t, echo, { listen: { host: '127.0.0.1', port: 0, tls: { cert, key } } })
+  const { pem, ca } = makeCertificate(t)
+  const { server, url, port } = await runServer(t, echo, { listen: { host: '127.0.0.1', port: 0, tls: pem } })
 
   t.test('serves HTTP/2 and HTTP/1.1 by ALPN on one port', async (t) => {
     const client = openSession(t, url, { ca })
@@ -374,6 +373,27 @@ t.test('TLS', async (t) => {
     t.equal((await askHttp2(openSession(t, url, { ca }), { ':path': '/' })).headers[':status'], 200)
   })
 
+  t.test('shows another certificate to new connections, and lets those that are open go on', async (t) => {
+    const renewed = makeCertificate(t)
+    const before = openSession(t, url, { ca })
+    await askHttp2(before, { ':path': '/before' })
+    const socket = dialTls({ port, host: 'localhost', ca })
+    await once(socket, 'secureConnect')
+    server.certify(renewed.pem)
+    t.match((await askHttp2(openSession(t, url, { ca: renewed.ca }), { ':path': '/renewed' })).json(), { target: '/renewed', httpVersion: '2.0' })
+    const plain = dialTls({ port, host: 'localhost', ca: renewed.ca })
+    const ear = listenTo(plain)
+    plain.write('GET /plain HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    t.match(await ear.closed, '"target":"/plain"')
+    const stranger = dialTls({ port, host: 'localhost', ca })
+    t.match(await once(stranger, 'error'), [{ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }], 'the old one is not shown any more')
+    t.match((await askHttp2(before, { ':path': '/after' })).json(), { target: '/after' })
+    const old = listenTo(socket)
+    socket.write('GET /old HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    t.match(await old.closed, '"target":"/old"')
+    server.certify(pem)
+  })
+
   t.test('refuses framing errors, cuts and drains as in clear text', async (t) => {
     const socket = dialTls({ port, host: 'localhost', ca })
     const ear = listenTo(socket)
@@ -395,14 +415,8 @@ t.test('what keeps a server from listening is said with its remedy', async (t) =
   const { port } = await runServer(t, echo)
   const limits = { clientHeader: 1000, clientStall: 1000, keepAlive: 1000, connections: 10 }
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => log }
-  const listen = (listen: { host: string; port: number; tls?: { cert: string; key: string } }): Promise<unknown> =>
-    new Server({ listen: { tls: undefined, ...listen }, limits, log, handle: () => {} }).listen()
-  await t.rejects(listen({ host: '127.0.0.1', port }), { message: `127.0.0.1:${port} is in use by another process. Stop that process, or choose another listen.port.` })
-  await t.rejects(listen({ host: '192.0.2.1', port: 0 }), { message: /^192\.0\.2\.1 is not an address of this machine/ })
-  await t.rejects(listen({ host: 'no-such-host.invalid', port: 0 }), { message: /no-such-host\.invalid/ })
-  const { cert, key } = makeCertificate(t)
-  await t.rejects(listen({ host: '127.0.0.1', port: 0, tls: { cert: `${cert}.gone`, key } }), { message: `listen.tls.cert: ${cert}.gone cannot be read (ENOENT). Name a PEM file that this user may read.` })
-  await t.rejects(listen({ host: '127.0.0.1', port: 0, tls: { cert, key: `${key}.gone` } }), { message: /^listen\.tls\.key: / })
-  writeFileSync(`${key}.bad`, 'not a key')
-  await t.rejects(listen({ host: '127.0.0.1', port: 0, tls: { cert, key: `${key}.bad` } }), { message: /^listen\.tls: .* are not a certificate and its key in PEM: / })
+  const listen = (host: string, port: number): Promise<unknown> => new Server({ listen: { host, port, tls: undefined }, limits, log, handle: () => {} }).listen()
+  await t.rejects(listen('127.0.0.1', port), { message: `127.0.0.1:${port} is in use by another process. Stop that process, or choose another listen.port.` })
+  await t.rejects(listen('192.0.2.1', 0), { message: /^192\.0\.2\.1 is not an address of this machine/ })
+  await t.rejects(listen('no-such-host.invalid', 0), { message: /no-such-host\.invalid/ })
 })

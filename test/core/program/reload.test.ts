@@ -128,6 +128,16 @@ t.test('a change that needs a restart is refused by the name of the setting, wit
   }
 })
 
+t.test('another certificate follows a reload', async (t) => {
+  const listen = { ...settings.listen, tls: { cert: 'c', key: 'k' } }
+  const { reloader, state } = bench()
+  state.current = config('first', { listen })
+  const reload = reloader.reload('x')
+  await turn()
+  state.reads[0]!.resolve(config('next', { listen: { ...listen, tls: { cert: 'd', key: 'l' } } }))
+  t.match(await reload, { ok: true, hash: 'next' })
+})
+
 t.test('limits that exchanges look up as they go follow a reload', async (t) => {
   const { reloader, state } = bench()
   const reload = reloader.reload('x')

@@ -1,0 +1,85 @@
+// Certificates and private keys that gateway.yaml names: PEM files, read and checked while the file is.
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
+import { resolve } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import type { Identity } from '../core/catalogue/settings.ts'
+import type { Files } from './files.ts'
+import type { Path, Report } from './report.ts'
+
+const block = /-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g
+
+/** One per reading of a configuration. What is wrong with a file is reported where it is named; a message never shows what is in a key. */
+export class Certificates {
+  readonly #folder: string
+  readonly #files: Files
+  readonly #report: Report
+
+  /** `folder`: what relative paths are relative to. */
+  constructor(folder: string, files: Files, report: Report) {
+    this.#folder = folder
+    this.#files = files
+    this.#report = report
+  }
+
+  /** The text of a file with certificates; undefined when there is a fault. */
+  authorities(path: Path, file: string): string | undefined {
+    const text = this.#text(path, file)
+    return text !== undefined && this.#parsed(path, file, text) ? text : undefined
+  }
+
+  /** A certificate chain with its key, from the files that `cert` and `key` below the path name; undefined when there is a fault. */
+  identity(path: Path, { cert: certFile, key: keyFile }: Identity): Identity | undefined {
+    const cert = this.#text([...path, 'cert'], certFile)
+    const key = this.#text([...path, 'key'], keyFile)
+    const chain = cert === undefined ? undefined : this.#parsed([...path, 'cert'], certFile, cert)
+    const secret = key === undefined ? undefined : this.#key([...path, 'key'], keyFile, key)
+    if (cert === undefined || key === undefined || !chain || !secret) return undefined
+    if (!chain[0]!.checkPrivateKey(secret)) {
+      this.#report.value([...path, 'key'], `${this.#at(keyFile)} is the key of another certificate than the first of ${this.#at(certFile)}`)
+      return undefined
+    }
+    try {
+      createSecureContext({ cert, key })
+    } catch (error) {
+      this.#report.value([...path, 'cert'], `${this.#at(certFile)} cannot be used: ${(error as Error).message}`)
+      return undefined
+    }
+    return { cert, key }
+  }
+
+  #at(file: string): string {
+    return resolve(this.#folder, file)
+  }
+
+  #text(path: Path, file: string): string | undefined {
+    const { bytes, fault } = this.#files.read(this.#at(file))
+    if (bytes) return bytes.toString('latin1')
+    this.#report.value(path, `${this.#at(file)}: ${fault}`)
+    return undefined
+  }
+
+  #parsed(path: Path, file: string, text: string): X509Certificate[] | undefined {
+    const blocks = text.match(block)
+    if (!blocks) {
+      this.#report.value(path, `${this.#at(file)} holds no certificate in PEM (-----BEGIN CERTIFICATE-----)`)
+      return undefined
+    }
+    try {
+      return blocks.map((one) => new X509Certificate(one))
+    } catch {
+      this.#report.value(path, `${this.#at(file)} holds a certificate that is damaged`)
+      return undefined
+    }
+  }
+
+  #key(path: Path, file: string, text: string): KeyObject | undefined {
+    try {
+      return createPrivateKey(text)
+    } catch {
+      const words = /-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(text) ? 'is locked with a passphrase, which cannot be given: unlock it (openssl pkey)' : 'holds no private key in PEM'
+      this.#report.value(path, `${this.#at(file)} ${words}`)
+      return undefined
+    }
+  }
+}
