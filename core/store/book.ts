@@ -8,19 +8,31 @@ import { Hold } from './hold.ts'
 import type { Balance, Ledger, Reservation, ReserveRequest } from './ledger.ts'
 import { Purse } from './purse.ts'
 import type { Limited } from './purse.ts'
+import type { Reader } from './reader.ts'
+import type { Row } from './sqlite.ts'
 import { day, horizon, windowOf, windowsOf } from './window.ts'
 import type { Period } from './window.ts'
+import { unavailable } from './writer.ts'
 import type { Writer } from './writer.ts'
 import type { Snapshot } from './writer-thread.ts'
 
 /** The only owner of balances while the process lives; what the disk has is what it had some batches ago. */
 export class Book implements Ledger {
   readonly #writer: Writer
+  readonly #reader: Reader
   readonly #now: () => number
+  /**
+   * The beginning of a month, Unix milliseconds. Balances of windows since then are all in memory. Those of earlier ones may
+   * have been forgotten, and are read again when the clock goes back to them.
+   */
+  #since: number
+  #recalling = false
+  /** How many balances were forgotten. */
+  #forgotten = 0
   /** By scope, then window. */
   readonly #cells = new Map<string, Map<string, Cell>>()
   /** A caller's scopes are one array for as long as a generation lives. */
-  readonly #purses = new WeakMap<readonly Scope[], Purse>()
+  #purses = new WeakMap<readonly Scope[], Purse>()
   readonly #prices = new Map<string, string>()
   readonly #knownPrices = new WeakSet<Price>()
   /** Holds whose end is not on disk yet, by request and part. */
@@ -29,13 +41,12 @@ export class Book implements Ledger {
   readonly #moved: Cell[] = []
 
   /** `now` decides only which windows {@link Book.balances} calls current. */
-  constructor(writer: Writer, { balances, prices }: Snapshot, now: () => number) {
+  constructor(writer: Writer, { since, balances, prices }: Snapshot, reader: Reader, now: () => number) {
     this.#writer = writer
+    this.#reader = reader
     this.#now = now
-    for (const row of balances) {
-      const limit = row['limit'] as bigint | null
-      this.#keep(new Cell(row['scope'] as string, row['window'] as string, limit ?? undefined, row['posted'] as bigint, row['pending'] as bigint))
-    }
+    this.#since = since
+    this.#load(balances)
     for (const { version, json } of prices) this.#prices.set(version as string, json as string)
   }
 
@@ -60,6 +71,7 @@ export class Book implements Ledger {
 
   balances({ scope }: { scope?: string } = {}): Balance[] {
     const now = this.#now()
+    if (now < this.#since) void this.#recall(now)
     const current = [windowOf('day', now), windowOf('month', now), 'total']
     const scopes = scope === undefined ? [...this.#cells.keys()].sort() : [scope]
     return scopes.flatMap((id) => {
@@ -125,14 +137,19 @@ export class Book implements Ledger {
 
   #purse(scopes: readonly Scope[], time: number): Purse {
     const known = this.#purses.get(scopes)
-    if (known && time >= known.day && time < known.day + day) return known
+    if (known && time >= known.day && time < known.day + day && known.day >= this.#since) return known
+    if (time < this.#since) {
+      void this.#recall(time)
+      throw unavailable(`the clock went back to ${new Date(time).toISOString()}: what was spent then is being read`)
+    }
+    this.#since = Math.max(this.#since, horizon(time))
     const limited: Limited[] = []
     const cells = new Set<Cell>()
     const periods: Record<string, Period> = {}
     for (const scope of scopes) {
       const { id, budget } = scope
       const per = budget?.per ?? 'total'
-      const [first, ...rest] = windowsOf(per, time).map((window) => this.#cell(id, window, time))
+      const [first, ...rest] = windowsOf(per, time).map((window) => this.#cell(id, window))
       for (const cell of [first!, ...rest]) cells.add(cell)
       periods[id] = per
       // The total is limited only by a budget in total; one that was taken out of the file no longer shows.
@@ -145,15 +162,44 @@ export class Book implements Ledger {
     return purse
   }
 
-  #cell(scope: string, window: string, time: number): Cell {
+  #cell(scope: string, window: string): Cell {
     const known = this.#cells.get(scope)?.get(window)
     if (known) return known
     const cell = new Cell(scope, window)
     this.#keep(cell)
-    for (const [name, other] of this.#cells.get(scope)!) {
-      if (name < horizon(time) && other.settled) this.#cells.get(scope)!.delete(name)
-    }
+    const windows = this.#cells.get(scope)!
+    const oldest = windowOf('month', this.#since)
+    for (const [name, other] of windows) if (name < oldest && other.settled && windows.delete(name)) this.#forgotten++
     return cell
+  }
+
+  /** Reads what was forgotten of the windows from a time on. Whoever needs it asks again. */
+  async #recall(time: number): Promise<void> {
+    if (this.#recalling) return
+    this.#recalling = true
+    try {
+      const forgotten = this.#forgotten
+      const since = horizon(time)
+      // What is in memory goes on meanwhile. What is not has no holds, so that the database has the last word on it.
+      if (!(await this.#writer.flushed())) return
+      const { rows } = await this.#reader.ask({ kind: 'balances', from: windowOf('month', since) })
+      if (this.#forgotten !== forgotten) return
+      this.#load(rows)
+      this.#since = since
+      // A purse may have a balance that was forgotten since and is another one now.
+      this.#purses = new WeakMap()
+    } catch {
+      // The next request in such a window tries again.
+    } finally {
+      this.#recalling = false
+    }
+  }
+
+  #load(rows: readonly Row[]): void {
+    for (const row of rows) {
+      const [scope, window, limit] = [row['scope'] as string, row['window'] as string, row['limit'] as bigint | null]
+      if (!this.#cells.get(scope)?.has(window)) this.#keep(new Cell(scope, window, limit ?? undefined, row['posted'] as bigint, row['pending'] as bigint))
+    }
   }
 
   #keep(cell: Cell): void {

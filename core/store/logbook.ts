@@ -1,25 +1,21 @@
 // The request log on this store: written by the writer with the settlements, read by a thread of its own.
-import type { Worker } from 'node:worker_threads'
 import { GatewayError } from '../errors.ts'
 import { recordValues } from './batch.ts'
-import type { ReaderQuery, ReaderReply } from './reader-thread.ts'
+import type { Reader } from './reader.ts'
+import type { ReaderQuery } from './reader-thread.ts'
 import type { RequestLog, RequestQuery, RequestRecord } from './requests.ts'
-import { startThread } from './thread.ts'
 import type { Writer } from './writer.ts'
 
-/** The log. The reader thread starts with the first listing. */
+/** The log. */
 export class Logbook implements RequestLog {
   readonly #writer: Writer
-  readonly #file: string
+  readonly #reader: Reader
   readonly #owes: (requestId: string) => boolean
-  readonly #waiting = new Map<number, PromiseWithResolvers<ReaderReply>>()
-  #reader: Worker | undefined
-  #lastQuery = 0
 
   /** `owes`: whether a request has money under way, so that its record must not be dropped. */
-  constructor(writer: Writer, file: string, owes: (requestId: string) => boolean) {
+  constructor(writer: Writer, reader: Reader, owes: (requestId: string) => boolean) {
     this.#writer = writer
-    this.#file = file
+    this.#reader = reader
     this.#owes = owes
   }
 
@@ -39,44 +35,12 @@ export class Logbook implements RequestLog {
   async list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }> {
     const question = check(query)
     if (this.#writer.health.healthy) await this.#writer.flushed()
-    const { records, next } = await this.#ask(question)
+    const { records, next } = await this.#reader.ask({ kind: 'requests', query: question })
     return { data: records.map((record) => JSON.parse(record) as RequestRecord), next: next === undefined ? null : String(next) }
-  }
-
-  async close(): Promise<void> {
-    await this.#reader?.terminate()
-  }
-
-  async #ask(question: Omit<ReaderQuery, 'id'>): Promise<Extract<ReaderReply, { records: string[] }>> {
-    this.#reader ??= this.#start()
-    const id = ++this.#lastQuery
-    const waiting = Promise.withResolvers<ReaderReply>()
-    this.#waiting.set(id, waiting)
-    this.#reader.postMessage({ id, ...question } satisfies ReaderQuery)
-    const reply = await waiting.promise
-    if ('error' in reply) throw new Error(`${this.#file} could not be read: ${reply.error}`)
-    return reply
-  }
-
-  #start(): Worker {
-    const reader = startThread('reader-thread', this.#file)
-    reader.unref()
-    reader.on('message', (reply: ReaderReply) => {
-      this.#waiting.get(reply.id)?.resolve(reply)
-      this.#waiting.delete(reply.id)
-    })
-    let reason = 'the reader thread ended'
-    reader.on('error', (error) => void (reason = String(error)))
-    reader.on('exit', () => {
-      this.#reader = undefined
-      for (const waiting of this.#waiting.values()) waiting.reject(new Error(reason))
-      this.#waiting.clear()
-    })
-    return reader
   }
 }
 
-function check({ request_id, tenant, key, model, since, limit, cursor }: RequestQuery): Omit<ReaderQuery, 'id'> {
+function check({ request_id, tenant, key, model, since, limit, cursor }: RequestQuery): ReaderQuery {
   const time = since === undefined ? undefined : Date.parse(since)
   if (Number.isNaN(time)) throw new GatewayError('invalid_field', `since is ${since}: it must be a time such as 2026-11-21T00:00:00Z.`, { param: 'since' })
   if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) {

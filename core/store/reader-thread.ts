@@ -1,12 +1,12 @@
-// The reader thread: answers queries of the request log on a read-only connection, so that none of them delays a commit.
+// The reader thread: answers questions on a read-only connection, so that none of them delays a commit.
 import { parentPort, workerData } from 'node:worker_threads'
 import { blockSize } from './committer.ts'
 import { openForReading } from './sqlite.ts'
-import type { Database, Value } from './sqlite.ts'
+import type { Database, Row, Value } from './sqlite.ts'
+import { storedBalances } from './schema.ts'
 
-/** A checked query; conditions that are undefined do not limit. */
+/** A checked query of the request log; conditions that are undefined do not limit. */
 export interface ReaderQuery {
-  id: number
   request_id: string | undefined
   tenant: string | undefined
   key: string | undefined
@@ -18,22 +18,31 @@ export interface ReaderQuery {
   limit: number
 }
 
-/** Records as JSON, newest first; `next` is the `before` of the next page. */
-export type ReaderReply = { id: number; records: string[]; next: number | undefined } | { id: number; error: string }
+/** What the thread is asked: a page of the request log, or the balances of a window and of all that sort after it. */
+export type ReaderQuestion = { kind: 'requests'; query: ReaderQuery } | { kind: 'balances'; from: string }
+
+/** Records are JSON, newest first, and `next` is the `before` of the next page. Balances are rows as stored, with bigints. */
+export type ReaderReply =
+  | { kind: 'requests'; records: string[]; next: number | undefined }
+  | { kind: 'balances'; rows: Row[] }
+  | { kind: 'error'; error: string }
 
 const port = parentPort!
 let database: Database | undefined
 
-port.on('message', (query: ReaderQuery) => {
+port.on('message', ({ id, question }: { id: number; question: ReaderQuestion }) => port.postMessage({ id, reply: answer(question) }))
+
+function answer(question: ReaderQuestion): ReaderReply {
   try {
     database ??= openForReading(workerData as string)
-    port.postMessage({ id: query.id, ...list(database, query) } satisfies ReaderReply)
+    if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
+    return { kind: 'balances', rows: storedBalances(database, question.from) }
   } catch (error) {
     database?.close()
     database = undefined
-    port.postMessage({ id: query.id, error: String(error) } satisfies ReaderReply)
+    return { kind: 'error', error: String(error) }
   }
-})
+}
 
 function list(database: Database, query: ReaderQuery): { records: string[]; next: number | undefined } {
   database.exec('BEGIN')
@@ -47,7 +56,7 @@ function list(database: Database, query: ReaderQuery): { records: string[]; next
   }
 }
 
-interface Row {
+interface Line {
   seq: number
   json: string
 }
@@ -58,13 +67,13 @@ function conditions({ tenant, key, model, since, before }: ReaderQuery): Value[]
   return [before ?? Number.MAX_SAFE_INTEGER, since ?? 0, tenant ?? null, key ?? null, model ?? null]
 }
 
-function find(database: Database, query: ReaderQuery): Row[] {
+function find(database: Database, query: ReaderQuery): Line[] {
   const rows = database.prepare(`SELECT seq, json FROM request WHERE request_id = ? AND ${matching}`).all(query.request_id!, ...conditions(query))
-  return rows as unknown as Row[]
+  return rows as unknown as Line[]
 }
 
 /** Goes back block by block; a full one that request_block does not know to hold what is asked for is passed over. */
-function scan(database: Database, query: ReaderQuery): Row[] {
+function scan(database: Database, query: ReaderQuery): Line[] {
   const { tenant, key, model, since, before = Number.MAX_SAFE_INTEGER, limit } = query
   const last = (database.prepare('SELECT max(seq) AS seq FROM request').get()!['seq'] as number | null) ?? 0
   const first = since === undefined ? ((database.prepare('SELECT min(seq) AS seq FROM request').get()!['seq'] as number | null) ?? 0) : firstWritten(database, since, last)
@@ -72,11 +81,11 @@ function scan(database: Database, query: ReaderQuery): Row[] {
   const holds = database.prepare('SELECT 1 FROM request_block WHERE block = ? AND field = ? AND value = ?')
   const rows = database.prepare(`SELECT seq, json FROM request WHERE seq BETWEEN ? AND ? AND ${matching} ORDER BY seq DESC LIMIT ?`)
   const open = blockOf(last)
-  const found: Row[] = []
+  const found: Line[] = []
   for (let block = blockOf(Math.min(last, before - 1)); block >= blockOf(first) && found.length <= limit; block--) {
     if (block < open && !wanted.every(([field, value]) => holds.get(block, field, value))) continue
     const from = Math.max(first, block * blockSize)
-    found.push(...(rows.all(from, block * blockSize + blockSize - 1, ...conditions(query), limit + 1 - found.length) as unknown as Row[]))
+    found.push(...(rows.all(from, block * blockSize + blockSize - 1, ...conditions(query), limit + 1 - found.length) as unknown as Line[]))
   }
   return found
 }

@@ -1,5 +1,5 @@
 // The tables, as numbered migrations. Money is in nano-dollars, times in Unix milliseconds.
-import type { Database } from './sqlite.ts'
+import type { Database, Row } from './sqlite.ts'
 
 /** Applied in order, each once; a released migration is never edited. */
 const migrations: readonly string[] = [
@@ -149,6 +149,13 @@ export function migrate(database: Database, file: string): void {
     database.exec('ROLLBACK')
     throw error
   }
+}
+
+/** The balances of a window and of all that sort after it, as stored, integers as bigint. */
+export function storedBalances(database: Database, from: string): Row[] {
+  const statement = database.prepare('SELECT * FROM balance WHERE window >= ? ORDER BY scope, window')
+  statement.setReadBigInts(true)
+  return statement.all(from) as Row[]
 }
 
 /**

@@ -7,6 +7,7 @@ import { KeyRing } from './key-ring.ts'
 import type { KeyStore } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import { Logbook } from './logbook.ts'
+import { Reader } from './reader.ts'
 import type { RequestLog } from './requests.ts'
 import { lockDatabase } from './sqlite.ts'
 import type { Durability } from './sqlite.ts'
@@ -48,19 +49,22 @@ export async function openStore({ file, durability, now = Date.now }: StoreOptio
     throw error
   })
   const { writer, snapshot } = opened
-  const ledger = new Book(writer, snapshot, now)
-  const requests = new Logbook(writer, path, (requestId) => ledger.owes(requestId))
+  const reader = new Reader(path)
+  const ledger = new Book(writer, snapshot, reader, now)
+  const requests = new Logbook(writer, reader, (requestId) => ledger.owes(requestId))
   writer.onEnded = (ended) => ledger.forget(ended)
   writer.onBalance = (batch) => ledger.balance(batch)
   return {
     ledger,
     requests,
     keys: new KeyRing(writer, snapshot.keys, now),
-    flush: () => writer.flushed(),
+    async flush() {
+      await writer.flushed()
+    },
     health: () => writer.report(),
     async close() {
       try {
-        await requests.close()
+        await reader.close()
         await writer.close()
       } finally {
         lock.release()

@@ -12,10 +12,10 @@ export function windowOf(per: Period, time: number): string {
   return per === 'total' ? 'total' : new Date(time).toISOString().slice(0, per === 'day' ? 10 : 7)
 }
 
-/** Windows that sort before this one, as strings, ended more than a month before the time. `total` sorts after all. */
-export function horizon(time: number): string {
+/** The beginning of the month before that of a time, in Unix milliseconds: windows that ended before it are history. */
+export function horizon(time: number): number {
   const date = new Date(time)
-  return windowOf('month', Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 1))
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - 1)
 }
 
 /** The balances that an amount counts in: those of the scope's period, and always those of its lifetime. */

@@ -8,10 +8,10 @@ import { Committer, readHead } from './committer.ts'
 import { readFrames } from './frame.ts'
 import { entryHash } from './journal.ts'
 import { missingMoves, recover } from './recovery.ts'
-import { migrate } from './schema.ts'
+import { migrate, storedBalances } from './schema.ts'
 import { openDatabase } from './sqlite.ts'
 import type { Database, Durability, Value } from './sqlite.ts'
-import { horizon } from './window.ts'
+import { horizon, windowOf } from './window.ts'
 
 /** How a writer thread is started. */
 export interface WriterOptions {
@@ -32,6 +32,8 @@ export interface Snapshot {
   recovered: number
   /** The highest id of a hold that is still open. */
   lastHold: number
+  /** From when on there are all balances, in Unix milliseconds: the beginning of a month. */
+  since: number
   balances: Record<string, Value>[]
   prices: Record<string, Value>[]
   keys: Record<string, Value>[]
@@ -103,13 +105,15 @@ function start(): Snapshot {
   const [newest] = all('SELECT written FROM request ORDER BY seq DESC LIMIT 1')
   const written = Math.max(options.now, Number(newest?.['written'] ?? 0))
   const recovered = recover(committer, written)
+  const since = horizon(options.now)
   return {
     boot,
     batch: committer.head.batch,
     written,
     recovered,
     lastHold: Number(all('SELECT coalesce(max(id), 0) AS id FROM reservation')[0]!['id']),
-    balances: all('SELECT * FROM balance WHERE window >= ? ORDER BY scope, window', horizon(options.now)),
+    since,
+    balances: storedBalances(database, windowOf('month', since)),
     prices: all('SELECT * FROM price'),
     keys: all('SELECT * FROM key ORDER BY created, name')
   }

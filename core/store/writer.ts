@@ -195,11 +195,13 @@ export class Writer {
     this.#later ??= setTimeout(() => this.#turn(), laziness).unref()
   }
 
-  /** Resolves when all that was gathered until now is in the database, or the disk fails. */
-  flushed(): Promise<void> {
-    if (this.#draft.ops === 0 && !this.#flight && !this.#due && this.#applier.applied === this.#number) return Promise.resolve()
+  /** Resolves with true when all that was gathered until now is in the database, and with false when the disk fails. */
+  async flushed(): Promise<boolean> {
+    if (this.#draft.ops === 0 && !this.#flight && !this.#due && this.#applier.applied === this.#number) return true
     this.#turn()
-    return this.#applier.reached(this.#number + 1)
+    const batch = this.#number + 1
+    await this.#applier.reached(batch)
+    return this.#applier.applied >= batch
   }
 
   /** Counters, with the queue as it is now. */
@@ -340,6 +342,7 @@ export class Writer {
   }
 }
 
-function unavailable(cause: string | undefined): GatewayError {
+/** The refusal of new work for a reason that passes. `cause` is for the operator alone. */
+export function unavailable(cause: string | undefined): GatewayError {
   return new GatewayError('billing_unavailable', 'Requests can not be accounted for at the moment. Try again.', { retryAfterMs: 1000, cause })
 }

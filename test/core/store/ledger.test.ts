@@ -7,7 +7,7 @@ import type { Test } from 'tap'
 import type { Scope } from '../../../core/catalogue/caller.ts'
 import { GatewayError } from '../../../core/errors.ts'
 import { costOf } from '../../../core/money/price.ts'
-import type { Settlement } from '../../../core/store/ledger.ts'
+import type { Reservation, Settlement } from '../../../core/store/ledger.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
@@ -159,6 +159,72 @@ t.test('a budget belongs to the day and month of the request, in UTC, also when 
   t.match(query(file, "SELECT window, posted FROM balance WHERE scope = 'key:laptop' ORDER BY window"), [
     { window: '2026-11-30', posted: 70n }, { window: '2026-12-01', posted: 50n }, { window: 'total', posted: 120n }
   ])
+})
+
+/** What becomes of a request; where the book has to look up a window first, it is asked again. */
+async function outcome(run: () => Reservation): Promise<Reservation | string> {
+  for (;;) {
+    try {
+      return run()
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
+      if (error.code !== 'billing_unavailable') return error.code
+      await sleep(1)
+    }
+  }
+}
+
+t.test('a start with a clock that is months ahead and is corrected afterwards reopens no budget', async (t) => {
+  const months = 90 * 86_400_000
+  let now = noon
+  const { store, file, check } = await open(t, () => now)
+  const scopes = [scope('tenant', 'acme', 100n, 'month'), scope('key', 'laptop', 60n, 'day')]
+  await settle(store, reserve(store.ledger, scopes, 60n), 60)
+  await settle(store, reserve(store.ledger, [scopes[0]!], 40n), 40)
+  await check()
+  now += months
+  const ahead = await openStore({ file, durability: 'process', now: () => now })
+  await settle(ahead, reserve(ahead.ledger, scopes, 60n, { time: now }), 60)
+  now -= months
+  t.equal(await outcome(() => reserve(ahead.ledger, scopes, 1n)), 'quota_tenant_exceeded')
+  t.equal(await outcome(() => reserve(ahead.ledger, [scopes[1]!], 1n)), 'quota_key_exceeded')
+  t.match(ahead.ledger.balances({ scope: 'key:laptop' }), [{ window: '2026-11-21', posted: 60n }, { window: 'total', posted: 120n }])
+  now += 86_400_000
+  const tomorrow = await outcome(() => reserve(ahead.ledger, [scopes[1]!], 60n, { time: now }))
+  t.not(typeof tomorrow, 'string', 'windows follow the clock that was put right')
+  await giveBack(ahead, tomorrow as Reservation)
+  await ahead.close()
+  t.same(verify(file), [])
+})
+
+t.test('a clock that jumps by months, to and fro, opens each window once', async (t) => {
+  const { store, check } = await open(t)
+  let run = 0
+  const step = fc.record({ caller: fc.nat(2), month: fc.constantFrom(-5, -1, 0, 1, 3, 7), day: fc.nat(1), amount: fc.bigInt(1n, 60n), wait: fc.boolean() })
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
+      run++
+      // Three callers of one tenant, whose scopes are other arrays.
+      const callers = [0, 1, 2].map((n) => [scope('tenant', `acme-${run}`, 100n, 'month'), scope('key', `k${run}-${n}`, 50n, 'day')])
+      const left = new Map<string, bigint>()
+      const leftOf = (name: string, limit: bigint): bigint => left.get(name) ?? limit
+      for (const { caller, month, day, amount, wait } of steps) {
+        const date = new Date(noon)
+        const time = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + month, 10 + day)
+        const windows: [string, bigint][] = [[`acme ${month}`, leftOf(`acme ${month}`, 100n)], [`k${caller} ${month} ${day}`, leftOf(`k${caller} ${month} ${day}`, 50n)]]
+        const fits = windows.every(([, rest]) => amount <= rest)
+        const admitted = await outcome(() => reserve(store.ledger, callers[caller]!, amount, { time }))
+        if ((typeof admitted !== 'string') !== fits) throw new Error(`admitted: ${typeof admitted !== 'string'}, model: ${fits}`)
+        if (typeof admitted === 'string') continue
+        for (const [name, rest] of windows) left.set(name, rest - amount)
+        const settled = settle(store, admitted, Number(amount))
+        await settled
+        if (wait) await store.flush()
+      }
+    }),
+    { numRuns: 20 }
+  )
+  await check()
 })
 
 t.test('a reload may change a budget: the limit of the request is the one that holds', async (t) => {
