@@ -1,20 +1,30 @@
 // A request body: looked into without parsing, and edited by splicing its bytes.
 import { isUtf8 } from 'node:buffer'
 import { GatewayError } from '../errors.ts'
+import type { Fields } from './fields.ts'
+import type { Form } from './form.ts'
 import { Lens, LensError } from './lens.ts'
 import { withMembers } from './splice.ts'
+import type { UpstreamBody } from './upload.ts'
 
 /** The client's body as it came. Immutable; kept until the exchange is settled, so that every attempt can send it again. */
 export class RequestBody {
+  /** JSON: the body, or of a form its fields and what is known of its files. Nothing where there is no body. */
   readonly bytes: Buffer
-  /** The top level of a JSON body. An endpoint without a body has an empty object. */
+  /** The top level of these bytes; an empty object where there is no body. */
   readonly lens: Lens
+  /** What the request says of itself, by name. */
+  readonly fields: Fields
+  /** The form as it came, with its files; undefined when the body is none. */
+  readonly form: Form | undefined
   /** Of the bytes, as upstreams are told it; undefined when there are none. */
   readonly contentType: string | undefined
 
-  private constructor(bytes: Buffer, lens: Lens, contentType: string | undefined) {
+  private constructor(bytes: Buffer, lens: Lens, contentType: string | undefined, form?: Form) {
     this.bytes = bytes
     this.lens = lens
+    this.form = form
+    this.fields = form ?? lens
     this.contentType = contentType
   }
 
@@ -30,6 +40,12 @@ export class RequestBody {
       if (isUtf8(text)) throw new GatewayError('invalid_json', `The request body is not a valid JSON object: ${error.message}.`)
     }
     throw new GatewayError('invalid_json', 'The request body is not UTF-8.')
+  }
+
+  /** A form that was read whole. */
+  static form(form: Form): RequestBody {
+    const bytes = Buffer.from(JSON.stringify(form.describe()))
+    return new RequestBody(bytes, new Lens(bytes), form.contentType, form)
   }
 
   /** The body of a request that has none. */
@@ -62,10 +78,12 @@ export class BodyEdit {
     this.#replacement = bytes
   }
 
-  /** The bytes to send, in pieces: views of the client's own buffer with what was changed between them. */
-  render(): Buffer[] {
+  /** What is sent: views of the client's own bytes with what was changed between them. */
+  render(): UpstreamBody {
+    const { form, contentType } = this.original
     if (this.#replacement) return [this.#replacement]
-    if (this.original.contentType === undefined) return []
+    if (contentType === undefined) return []
+    if (form) return form.render(this.#changes)
     return this.#changes ? withMembers(this.original.lens, this.#changes) : [this.original.bytes]
   }
 }

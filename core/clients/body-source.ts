@@ -15,6 +15,9 @@ export interface BodySink {
 export interface BodySource {
   /** From now on all of it goes to `sink`, which may be called before this returns. */
   receive(sink: BodySink): void
+  /** Holds back what is not read yet; at most one chunk still comes. */
+  pause(): void
+  resume(): void
   /** The sink hears no more. What still comes is held back, and the server's to drain or cut when the answer is over. */
   abandon(): void
 }
@@ -22,5 +25,7 @@ export interface BodySource {
 /** The body of a request that has none. */
 export const noBody: BodySource = {
   receive: (sink) => sink.end(),
+  pause: () => {},
+  resume: () => {},
   abandon: () => {}
 }

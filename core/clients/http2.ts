@@ -123,6 +123,14 @@ export class Http2Body implements BodySource {
     stream.on('close', () => this.#over()?.lost())
   }
 
+  pause(): void {
+    this.#stream.pause()
+  }
+
+  resume(): void {
+    if (this.#sink) this.#stream.resume()
+  }
+
   abandon(): void {
     this.#sink = undefined
     this.#stream.pause()

@@ -12,10 +12,10 @@ export interface Place {
 }
 
 /**
- * What a request body is. `json`: one JSON object. `multipart`: a form with files (RFC 7578). `none`: it has none, and one that
- * is sent is not read. `socket`: the request opens a WebSocket.
+ * What a request body is. `json`: one JSON object. `form`: a form with files (RFC 7578). `either`: what its media type says.
+ * `none`: it has none, and one that is sent is not read. `socket`: the request opens a WebSocket.
  */
-export type BodyKind = 'json' | 'multipart' | 'none' | 'socket'
+export type BodyKind = 'json' | 'form' | 'either' | 'none' | 'socket'
 
 /**
  * What an answer may be. `json`: one JSON value, looked at as a whole while it is small. `events`: server-sent events. `bytes`:

@@ -1,9 +1,6 @@
 // Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
 import { attemptAnswer, clientClosed } from './attempts.ts'
-import { readBody } from './body-reader.ts'
-import { RequestBody } from '../bodies/body.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
-import type { BodySource } from '../clients/body-source.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming } from '../clients/client.ts'
 import type { Awaitable, Outcome, Reply } from '../contract/contract.ts'
@@ -11,6 +8,7 @@ import { asGatewayError, GatewayError } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
 import type { Generation, Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
+import { receive } from './receive.ts'
 import { Relay } from './relay.ts'
 import { Roster } from './roster.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
@@ -78,7 +76,7 @@ export class Engine {
     const match = operations.find(method, path, headers, query)
     const { operation = unknownOperation, parameters = {} } = match ?? {}
     const request = { method, path, query, headers, operation, parameters, remoteAddress }
-    const exchange = new LiveExchange(request, client, generation.config.settings.limits, (reader) => this.#read(reader, body), log)
+    const exchange = new LiveExchange(request, client, generation.config.settings.limits, (reader) => receive(reader, body, this.#parts), log)
     const refusal = match?.operation ? (this.#refusing ? restarting() : undefined) : noRoute(exchange, match?.allow)
     void this.#run(exchange, generation, refusal)
   }
@@ -118,6 +116,7 @@ export class Engine {
       this.#running.delete(exchange)
       if (this.#running.size === 0) this.#onIdle?.()
       if (exchange.held) this.#parts.memory.reclaim(exchange.held)
+      exchange.upload?.close()
       generation.leave()
     }
   }
@@ -189,37 +188,10 @@ export class Engine {
     exchange.defer(() => void this.#drained--)
     relay.drain(disconnectDrain.time, disconnectDrain.bytes)
   }
-
-  #read(exchange: LiveExchange, source: BodySource): Promise<RequestBody> | RequestBody {
-    const { headers, operation } = exchange.request
-    if (operation.body !== 'json') return exchange.accept(RequestBody.none)
-    const { memory, watchdog } = this.#parts
-    const { limits } = exchange
-    const encoding = String(headers['content-encoding'] ?? 'identity')
-    if (encoding !== 'identity') {
-      throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding} are not accepted; send them as they are.`)
-    }
-    const type = String(headers['content-type'] ?? 'application/json')
-    if (type !== 'application/json' && !isJson(type)) {
-      throw new GatewayError('unsupported_media_type', `This endpoint takes application/json, not ${type.slice(0, 100)}.`)
-    }
-    const declared = headers['content-length']
-    const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }
-    return readBody(source, declared === undefined ? undefined : Number(declared), bounds, (bytes) => {
-      exchange.held = bytes
-      return exchange.accept(RequestBody.json(bytes))
-    })
-  }
 }
 
 /** Of operations that anybody may ask. */
 const openChain: Pick<Chain, 'onRequest'> = { onRequest: [] }
-
-/** Whether a media type is JSON, whatever its parameters. */
-function isJson(type: string): boolean {
-  const essence = type.split(';', 1)[0]!.trim().toLowerCase()
-  return essence === 'application/json' || essence.endsWith('+json')
-}
 
 /** How it ended, as plugins and records see it. */
 function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {

@@ -1,6 +1,7 @@
 // The state of one exchange: what plugins see of it, and what only the engine may touch.
 import { Attempt } from '../contract/attempt.ts'
 import type { RequestBody } from '../bodies/body.ts'
+import type { Upload } from '../bodies/upload.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Client } from '../clients/client.ts'
 import type { Awaitable, ClientRequest, Exchange, Outcome } from '../contract/contract.ts'
@@ -35,6 +36,8 @@ export class LiveExchange implements Exchange {
   relay: Relay | undefined
   /** The request body as it was read, out of the engine's body memory, which gets it back at the end. */
   held: Buffer | undefined
+  /** The form that was read, closed at the end. */
+  upload: Upload | undefined
   /** The client left before its answer ended. */
   gone = false
   rosterPlace: number | undefined = undefined
@@ -100,7 +103,7 @@ export class LiveExchange implements Exchange {
       const model = this.#string(place)
       if (model === undefined || model === '') {
         throw new GatewayError(
-          place.in === 'body' && body.lens.has(place.name) ? 'invalid_field' : 'missing_field',
+          place.in === 'body' && body.fields.has(place.name) ? 'invalid_field' : 'missing_field',
           `The ${placeWords[place.in]} \`${place.name}\` must be given and be the name of a model, as listed by GET /v1/models.`,
           { param: place.name }
         )
@@ -149,12 +152,12 @@ export class LiveExchange implements Exchange {
   }
 
   #string({ in: where, name }: Place): string | undefined {
-    if (where === 'body') return this.body.lens.string(name)
+    if (where === 'body') return this.body.fields.string(name)
     return where === 'path' ? this.request.parameters[name] : (new URLSearchParams(this.request.query).get(name) ?? undefined)
   }
 
   #flag(place: Place): boolean {
-    return place.in === 'body' ? this.body.lens.flag(place.name) : this.#string(place) === 'true'
+    return place.in === 'body' ? this.body.fields.flag(place.name) : this.#string(place) === 'true'
   }
 
   /** The next try, numbered, with the upstream's own name for the model. */

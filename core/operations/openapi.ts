@@ -1,5 +1,5 @@
 // The table of operations as an OpenAPI 3.1 document, and the operation that shows it.
-import type { Operation, ParameterSchema } from '../contract/operation.ts'
+import type { BodyKind, Operation, ParameterSchema } from '../contract/operation.ts'
 import { version } from '../telling/version.ts'
 
 /** https://spec.openapis.org/oas/v3.1.0 */
@@ -66,14 +66,14 @@ function describe(operation: Operation, template: string, index: number): unknow
   const inPath = [...template.matchAll(/\{(\w+)(?:\.\.\.)?\}/g)].map(([, parameter]) => ({
     name: parameter, in: 'path', required: true, schema: { type: 'string' }, description: model?.name === parameter ? 'A model of the model list.' : 'As in the path.'
   }))
-  const inQuery = body === 'json' || body === 'multipart' ? [] : Object.entries(parameters).map(([parameter, schema]) => queryParameter(operation, parameter, schema))
+  const inQuery = bodyTypes[body].length > 0 ? [] : Object.entries(parameters).map(([parameter, schema]) => queryParameter(operation, parameter, schema))
   return {
     operationId: index === 0 ? name : `${name}.${index + 1}`,
     tags: [endpoint],
     summary,
     ...(open && { security: [] }),
     ...(inPath.length + inQuery.length > 0 && { parameters: [...inPath, ...inQuery] }),
-    ...((body === 'json' || body === 'multipart') && { requestBody: requestBody(operation) }),
+    ...(bodyTypes[body].length > 0 && { requestBody: requestBody(operation) }),
     responses: responses(operation)
   }
 }
@@ -82,9 +82,13 @@ function queryParameter({ required = [] }: Operation, name: string, { descriptio
   return { name, in: 'query', required: required.includes(name), description, schema }
 }
 
+const bodyTypes: Readonly<Record<BodyKind, readonly string[]>> = {
+  json: ['application/json'], form: ['multipart/form-data'], either: ['application/json', 'multipart/form-data'], none: [], socket: []
+}
+
 function requestBody({ body, parameters = {}, required = [] }: Operation): unknown {
   const schema = { type: 'object', properties: parameters, ...(required.length > 0 && { required }), additionalProperties: true }
-  return { required: true, content: { [body === 'json' ? 'application/json' : 'multipart/form-data']: { schema } } }
+  return { required: true, content: Object.fromEntries(bodyTypes[body].map((type) => [type, { schema }])) }
 }
 
 const mediaTypes = { json: 'application/json', events: 'text/event-stream', bytes: 'application/octet-stream' } as const

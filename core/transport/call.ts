@@ -1,4 +1,5 @@
 // A request under way: its connection, and a second one when the first was given up by the upstream as it was reused.
+import type { UpstreamBody } from '../bodies/upload.ts'
 import type { Answering, Connection } from './connection.ts'
 import { ConnectionLost, describe } from './failure.ts'
 import type { Pool } from './pool.ts'
@@ -11,13 +12,13 @@ import type { UpstreamCall, UpstreamHeaders, UpstreamSink } from './transport.ts
  */
 const staleMs = 500
 
-const nothing: readonly Buffer[] = []
+const nothing: UpstreamBody = []
 
 /** One per attempt. */
 export class Call implements UpstreamCall, Answering {
   /** What is sent; forgotten when an answer has begun. */
   head: string
-  body: readonly Buffer[]
+  body: UpstreamBody
   readonly #sink: UpstreamSink
   readonly #pool: Pool
   readonly #sentAt = performance.now()
@@ -28,7 +29,7 @@ export class Call implements UpstreamCall, Answering {
   #paused = false
 
   /** Sends it. */
-  constructor(pool: Pool, head: string, body: readonly Buffer[], sink: UpstreamSink) {
+  constructor(pool: Pool, head: string, body: UpstreamBody, sink: UpstreamSink) {
     this.#pool = pool
     this.head = head
     this.body = body

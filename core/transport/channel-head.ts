@@ -1,4 +1,5 @@
 // Writes heads of requests. What would be read as something else than it is (a line break in a value) is refused, never sent.
+import { lengthOf } from '../bodies/upload.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import { GatewayError } from '../errors.ts'
 import { namePattern } from '../wire/grammar.ts'
@@ -42,15 +43,8 @@ export class ChannelHead {
       const parts = [method, ' ', target, this.#fields, fields(headers)]
       last = this.#last = { method, path, headers, start: parts.join(''), sized: [...parts, 'content-length: '].join('') }
     }
-    return method === 'POST' || body.length > 0 ? last.sized + (lengthOf(body) + '\r\n\r\n') : `${last.start}\r\n`
+    return method === 'POST' || lengthOf(body) > 0 ? last.sized + (lengthOf(body) + '\r\n\r\n') : `${last.start}\r\n`
   }
-}
-
-/** Bytes of a body in pieces. */
-export function lengthOf(body: readonly Buffer[]): number {
-  let length = 0
-  for (const piece of body) length += piece.length
-  return length
 }
 
 function fields(headers: readonly string[]): string {

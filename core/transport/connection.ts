@@ -1,6 +1,8 @@
 // One connection to an upstream: sends a request, reads its answer out of a shared buffer, and is kept for the next one.
 import type { Socket } from 'node:net'
-import { lengthOf } from './channel-head.ts'
+import type { Readable } from 'node:stream'
+import { isPieces, lengthOf } from '../bodies/upload.ts'
+import type { UpstreamBody } from '../bodies/upload.ts'
 import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from './failure.ts'
 import { ResponseParser } from './response-parser.ts'
 import type { UpstreamHeaders } from './transport.ts'
@@ -18,7 +20,7 @@ const shared = Buffer.allocUnsafeSlow(readBytes)
 export interface Answering {
   /** Latin1. */
   readonly head: string
-  readonly body: readonly Buffer[]
+  readonly body: UpstreamBody
   onHead(status: number, headers: UpstreamHeaders): void
   onData(chunk: Buffer): void
   onEnd(): void
@@ -52,6 +54,8 @@ export class Connection {
   /** A byte of the present answer has come. */
   #heard = false
   #paused = false
+  /** A stored body that is being sent. */
+  #source: Readable | undefined
   /** What is read into next, when it is not the shared buffer. */
   #own: Buffer | undefined
 
@@ -105,6 +109,7 @@ export class Connection {
   /** Closes it. The call that is under way hears nothing more. */
   destroy(): void {
     this.#call = undefined
+    this.#source?.destroy()
     this.#socket.destroy()
   }
 
@@ -118,6 +123,7 @@ export class Connection {
 
   #write({ head, body }: Answering): void {
     const socket = this.#socket
+    if (!isPieces(body)) return this.#writeStored(head, body.open())
     const length = lengthOf(body)
     if (length <= oneWriteBytes) {
       const bytes = Buffer.allocUnsafe(head.length + length)
@@ -130,6 +136,15 @@ export class Connection {
       for (const piece of body) socket.write(piece)
       socket.uncork()
     }
+  }
+
+  /** As fast as the socket takes it. */
+  #writeStored(head: string, source: Readable): void {
+    this.#source = source
+    this.#socket.write(head, 'latin1')
+    source.on('end', () => (this.#source = undefined))
+    source.on('error', (cause) => this.#lost(new SinkFailed('the body could not be read', { cause })))
+    source.pipe(this.#socket, { end: false })
   }
 
   /** Takes everything out of the buffer first; only then is anybody told, who may do as he likes. */
@@ -173,7 +188,7 @@ export class Connection {
   /** The answer is whole. A request that is not all sent by then would be read as the next one's beginning. */
   #end(call: Answering, keepMs: number): void {
     this.#call = undefined
-    if (keepMs === 0 || this.#socket.writableLength > 0) this.#socket.destroy()
+    if (keepMs === 0 || this.#source || this.#socket.writableLength > 0) this.destroy()
     else {
       this.resume()
       this.#reused = true

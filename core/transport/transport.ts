@@ -1,4 +1,5 @@
 // The upstream side as the engine sees it: what is sent, who hears the answer, and how it is held back or given up.
+import type { UpstreamBody } from '../bodies/upload.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { GatewayError } from '../errors.ts'
 
@@ -9,8 +10,8 @@ export interface UpstreamRequest {
   path: string
   /** Flat pairs, lower-case names; the channel's own are added. Not changed any more: an array sent again is not looked at again. */
   headers: readonly string[]
-  /** In pieces, sent one after the other; none for a request without a body. */
-  body: readonly Buffer[]
+  /** No pieces for a request without a body. */
+  body: UpstreamBody
 }
 
 /** Header fields of an answer by lower-case name, in no object's shadow: names like `constructor` are only there when sent. */

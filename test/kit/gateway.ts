@@ -30,6 +30,7 @@ export interface GatewaySetup {
   upstreams?: Readonly<Record<string, Upstream>>
   env?: NodeJS.ProcessEnv
   plugins?: GatewayOptions['plugins']
+  operations?: GatewayOptions['operations']
 }
 
 /** How a test speaks to a gateway, wherever it runs. */
@@ -72,6 +73,7 @@ export async function gateway(t: Test, overrides: Overrides | string = {}, setup
   const options: GatewayOptions = { config: file, log: recordingLog(lines) }
   if (setup.env) options.env = setup.env
   if (setup.plugins) options.plugins = setup.plugins
+  if (setup.operations) options.operations = setup.operations
   const running = await start(options)
   t.teardown(() => running.close())
   return { ...speaker(t, file, setup, running.url, running.adminUrl ?? ''), gateway: running, lines }
@@ -86,7 +88,7 @@ export interface SpawnedGateway extends TestGateway {
 }
 
 /** Starts a gateway as a process of its own; resolves at its ready line. It is killed when the test is over. */
-export async function spawnGateway(t: Test, overrides: Overrides | string = {}, setup: Omit<GatewaySetup, 'plugins'> = {}): Promise<SpawnedGateway> {
+export async function spawnGateway(t: Test, overrides: Overrides | string = {}, setup: Omit<GatewaySetup, 'plugins' | 'operations'> = {}): Promise<SpawnedGateway> {
   const file = writeConfig(t, overrides, setup)
   const child = spawn(process.execPath, ['core/main.ts', 'start', '--config', file], {
     stdio: ['ignore', 'pipe', 'pipe'],

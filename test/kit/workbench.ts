@@ -93,6 +93,8 @@ function sourceOf(stream: Readable): BodySource {
       stream.on('data', (chunk: Buffer) => sink?.data(chunk))
       stream.on('end', () => over()?.end()).on('error', () => over()?.lost()).on('close', () => over()?.lost())
     },
+    pause: () => void stream.pause(),
+    resume: () => void stream.resume(),
     abandon: () => {
       sink = undefined
       stream.pause()

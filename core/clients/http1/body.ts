@@ -11,6 +11,7 @@ export class Http1Body implements BodySource {
   readonly #connection: Http1Connection
   #sink: BodySink | undefined
   #discarded = false
+  #paused = false
   #lost = false
 
   constructor(connection: Http1Connection, awaited: boolean) {
@@ -24,13 +25,23 @@ export class Http1Body implements BodySource {
     this.#connection.wanted(this)
   }
 
+  pause(): void {
+    this.#paused = true
+  }
+
+  resume(): void {
+    if (!this.#paused) return
+    this.#paused = false
+    if (this.#sink) this.#connection.wanted(this)
+  }
+
   abandon(): void {
     this.#sink = undefined
   }
 
   /** Somebody takes what comes, if only to throw it away. */
   get flowing(): boolean {
-    return this.#sink !== undefined || this.#discarded
+    return (this.#sink !== undefined && !this.#paused) || this.#discarded
   }
 
   /** Nobody will want it any more. */

@@ -140,16 +140,18 @@ t.test('typed reads give nothing for other types', async (t) => {
   t.strictSame([lens.flag('b'), lens.flag('s'), lens.has('z'), lens.has('none')], [false, false, true, false])
 })
 
+const pieces = (edit: BodyEdit): readonly Buffer[] => edit.render() as readonly Buffer[]
+
 t.test('an edit replaces the named values and leaves every other byte', async (t) => {
   const text = '{ "a" : 1.0, "model":\n"old" ,"n":9007199254740993,"u":"\\u00e9","x":{"model":"inner"} }'
   const edit = new BodyEdit(RequestBody.json(Buffer.from(text)))
   edit.set('model', 'new')
-  t.equal(Buffer.concat(edit.render()).toString(), text.replace('"old"', '"new"'))
+  t.equal(Buffer.concat(pieces(edit)).toString(), text.replace('"old"', '"new"'))
   edit.setRaw('stream_options', '{"include_usage":true}')
-  t.equal(Buffer.concat(edit.render()).toString(), text.replace('"old"', '"new"').replace('{', '{"stream_options":{"include_usage":true},'))
+  t.equal(Buffer.concat(pieces(edit)).toString(), text.replace('"old"', '"new"').replace('{', '{"stream_options":{"include_usage":true},'))
   t.equal(edit.original.bytes.toString(), text, 'the client\'s bytes stay as they came')
   const untouched = new BodyEdit(RequestBody.json(Buffer.from(text)))
-  t.strictSame(untouched.render().map((piece) => piece === untouched.original.bytes), [true], 'no change, no copy')
+  t.strictSame(pieces(untouched).map((piece) => piece === untouched.original.bytes), [true], 'no change, no copy')
 })
 
 t.test('edits read back as the same object with the changes, for any object and any keys', async () => {
@@ -158,7 +160,7 @@ t.test('edits read back as the same object with the changes, for any object and 
       const edit = new BodyEdit(RequestBody.json(Buffer.from(spaced(JSON.stringify(value), seed))))
       for (const [key, change] of Object.entries(changes)) edit.set(key, change)
       const wanted = new Map([...Object.entries(JSON.parse(JSON.stringify(value)) as object), ...Object.entries(JSON.parse(JSON.stringify(changes)) as object)])
-      const got = new Map(Object.entries(JSON.parse(Buffer.concat(edit.render()).toString()) as object))
+      const got = new Map(Object.entries(JSON.parse(Buffer.concat(pieces(edit)).toString()) as object))
       return got.size === wanted.size && [...wanted].every(([key, item]) => JSON.stringify(got.get(key)) === JSON.stringify(item))
     }),
     { numRuns: 500 }

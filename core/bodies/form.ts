@@ -1,0 +1,117 @@
+// A form with files (RFC 7578) as it came: its fields looked up by name, and changed in its bytes.
+import { GatewayError } from '../errors.ts'
+import type { Fields } from './fields.ts'
+import type { Piece, Upload, UpstreamBody } from './upload.ts'
+
+/** A field without a file. Where its value lies in the upload is told by where it ends, and by its length. */
+export interface FormField {
+  name: string
+  value: string
+  end: number
+}
+
+/** A file of a form. */
+export interface FormFile {
+  name: string
+  filename: string
+  type: string
+  size: number
+  /** Its first bytes, up to {@link fileHeadBytes}. */
+  head: Buffer
+}
+
+/** As much of a file as is kept to be looked at. */
+export const fileHeadBytes = 64 * 1024
+
+/** What was found in an upload. */
+export class Form implements Fields {
+  readonly upload: Upload
+  readonly contentType: string
+  readonly files: readonly FormFile[]
+  readonly #boundary: string
+  /** Where the first part begins. */
+  readonly #start: number
+  readonly #fields = new Map<string, FormField>()
+
+  /** @throws GatewayError `invalid_field` when a field stands there twice, as two readers could understand that differently */
+  constructor(upload: Upload, contentType: string, boundary: string, start: number, fields: readonly FormField[], files: readonly FormFile[]) {
+    this.upload = upload
+    this.contentType = contentType
+    this.files = files
+    this.#boundary = boundary
+    this.#start = start
+    for (const field of fields) {
+      // Lists are repeated fields whose names end in brackets.
+      if (this.#fields.has(field.name) && !field.name.endsWith('[]')) {
+        throw new GatewayError('invalid_field', `The field \`${field.name.slice(0, 100)}\` stands in the form twice.`, { param: field.name.slice(0, 100) })
+      }
+      this.#fields.set(field.name, field)
+    }
+  }
+
+  /** Fields and files by name, as JSON data: the last of several with one name. */
+  describe(): Record<string, unknown> {
+    const fields = [...this.#fields.values()].map(({ name, value }): [string, unknown] => [name, value])
+    const files = this.files.map(({ name, filename, type, size }): [string, unknown] => [name, { filename, type, size }])
+    return Object.fromEntries([...fields, ...files])
+  }
+
+  has(key: string): boolean {
+    return this.#fields.has(key)
+  }
+
+  string(key: string): string | undefined {
+    return this.#fields.get(key)?.value
+  }
+
+  flag(key: string): boolean {
+    return this.string(key)?.toLowerCase() === 'true'
+  }
+
+  number(key: string): number | undefined {
+    const text = this.string(key)?.trim()
+    return text === undefined || !/^-?\d+(\.\d+)?$/.test(text) ? undefined : Number(text)
+  }
+
+  json(key: string): unknown {
+    const text = this.string(key)
+    try {
+      return text === undefined ? undefined : JSON.parse(text)
+    } catch {
+      return text
+    }
+  }
+
+  /** The bytes with fields set to new values, given as JSON: a value is replaced in place, a new field goes first. */
+  render(changes: ReadonlyMap<string, string> | undefined): UpstreamBody {
+    const { upload } = this
+    if (!changes) return upload.compose([{ from: 0, to: upload.length }])
+    const added: string[] = []
+    const replaced: { from: number; to: number; text: string }[] = []
+    for (const [name, json] of changes) {
+      const value: unknown = JSON.parse(json)
+      const text = typeof value === 'string' ? value : json
+      const field = this.#fields.get(name)
+      if (field) replaced.push({ ...this.#rangeOf(field), text })
+      else added.push(`--${this.#boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`)
+    }
+    const pieces: Piece[] = []
+    let at = this.#start
+    if (added.length > 0) pieces.push(Buffer.from(added.join('')))
+    for (const { from, to, text } of replaced.sort((a, b) => a.from - b.from)) {
+      pieces.push({ from: at, to: from }, Buffer.from(text))
+      at = to
+    }
+    pieces.push({ from: at, to: upload.length })
+    return upload.compose(pieces)
+  }
+
+  #rangeOf({ name, value, end }: FormField): { from: number; to: number } {
+    const bytes = Buffer.from(value)
+    const from = end - bytes.length
+    if (!this.upload.slice(from, end).equals(bytes)) {
+      throw new GatewayError('invalid_field', `The field \`${name.slice(0, 100)}\` must be text in UTF-8.`, { param: name.slice(0, 100) })
+    }
+    return { from, to: end }
+  }
+}

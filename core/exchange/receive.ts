@@ -1,0 +1,63 @@
+// Reads the body of a request as its operation takes it: JSON into memory, a form into an upload.
+import { RequestBody } from '../bodies/body.ts'
+import type { BodyMemory } from '../bodies/body-memory.ts'
+import type { BodySource } from '../clients/body-source.ts'
+import type { Awaitable } from '../contract/contract.ts'
+import type { BodyKind } from '../contract/operation.ts'
+import { GatewayError } from '../errors.ts'
+import type { Watchdog } from '../watchdog.ts'
+import { readBody } from './body-reader.ts'
+import type { LiveExchange } from './exchange.ts'
+import { readForm } from './form-reader.ts'
+
+/** What bodies are read with. */
+export interface ReceiveParts {
+  memory: BodyMemory
+  watchdog: Watchdog
+}
+
+/**
+ * Reads a body, once, and has the exchange accept it.
+ * @throws GatewayError when it is not what the operation takes, or more than the limits allow
+ */
+export function receive(exchange: LiveExchange, source: BodySource, { memory, watchdog }: ReceiveParts): Awaitable<RequestBody> {
+  const { headers, operation } = exchange.request
+  const { limits } = exchange
+  const kind = kindOf(operation.body, headers['content-type'])
+  if (kind === 'none') return exchange.accept(RequestBody.none)
+  const encoding = String(headers['content-encoding'] ?? 'identity')
+  if (encoding !== 'identity') {
+    throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding} are not accepted; send them as they are.`)
+  }
+  const declared = headers['content-length'] === undefined ? undefined : Number(headers['content-length'])
+  if (kind === 'form') return receiveForm(exchange, source, declared, watchdog)
+  return readBody(source, declared, { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }, (bytes) => {
+    exchange.held = bytes
+    return exchange.accept(RequestBody.json(bytes))
+  })
+}
+
+async function receiveForm(exchange: LiveExchange, source: BodySource, declared: number | undefined, watchdog: Watchdog): Promise<RequestBody> {
+  const { limits, request } = exchange
+  const bounds = { size: limits.multipartBody, time: limits.clientBody, watchdog }
+  const form = await readForm(source, String(request.headers['content-type'] ?? ''), declared, bounds)
+  exchange.upload = form.upload
+  return exchange.accept(RequestBody.form(form))
+}
+
+/** What the body is taken for. @throws GatewayError `unsupported_media_type` when the operation takes another */
+function kindOf(body: BodyKind, header: string | string[] | undefined): 'json' | 'form' | 'none' {
+  if (body === 'none' || body === 'socket') return 'none'
+  const type = String(header ?? (body === 'form' ? '' : 'application/json'))
+  if (body !== 'form' && (type === 'application/json' || isJson(type))) return 'json'
+  if (body !== 'json' && type.toLowerCase().startsWith('multipart/form-data')) return 'form'
+  throw new GatewayError('unsupported_media_type', `This endpoint takes ${taken[body]}, not ${type === '' ? 'a body without a type' : type.slice(0, 100)}.`)
+}
+
+const taken = { json: 'application/json', form: 'multipart/form-data', either: 'application/json or multipart/form-data' } as const
+
+/** Whether a media type is JSON, whatever its parameters. */
+function isJson(type: string): boolean {
+  const essence = type.split(';', 1)[0]!.trim().toLowerCase()
+  return essence === 'application/json' || essence.endsWith('+json')
+}
