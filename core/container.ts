@@ -143,7 +143,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
   try {
     const first = await reader.read()
-    const store = await openStore({ file: first.settings.store.sqlite, durability: first.settings.store.durability })
+    const store = await openStore({ file: first.settings.store.sqlite, durability: first.settings.store.durability, log })
     stops.push(() => store.close())
     const { give, get } = wire(log, first.settings, store, operations)
     const shared = new Shared()

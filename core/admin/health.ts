@@ -6,13 +6,15 @@ export function alive(): Answer {
   return { json: { status: 'ok' } }
 }
 
-/** Whether new requests should be sent here; 503 says why not. */
+/** Whether new requests should be sent here; 503 says why not. What ails the store and refuses nobody is shown beside 200. */
 export function ready(_call: Call, { draining, store }: AdminParts): Answer {
+  const { healthy, troubles } = store.health()
   const reasons = [
     ...(draining() ? ['draining: the gateway is stopping'] : []),
-    ...(store.health().healthy ? [] : ['store: the disk takes no commits, so requests can not be accounted for'])
+    ...troubles.map(({ text, cause, since }) => `store: ${text}; ${cause}, since ${new Date(since).toISOString()}`)
   ]
-  return reasons.length === 0 ? alive() : { status: 503, json: { status: 'unavailable', reasons } }
+  if (reasons.length === 0) return alive()
+  return healthy && !draining() ? { json: { status: 'degraded', reasons } } : { status: 503, json: { status: 'unavailable', reasons } }
 }
 
 /** All metrics, in the format of the Accept header. */

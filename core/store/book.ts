@@ -12,6 +12,7 @@ import type { Reader } from './reader.ts'
 import type { Row } from './sqlite.ts'
 import { day, horizon, windowOf, windowsOf } from './window.ts'
 import type { Period } from './window.ts'
+import type { Troubles } from './troubles.ts'
 import { unavailable } from './writer.ts'
 import type { Writer } from './writer.ts'
 import type { Snapshot } from './writer-thread.ts'
@@ -20,6 +21,7 @@ import type { Snapshot } from './writer-thread.ts'
 export class Book implements Ledger {
   readonly #writer: Writer
   readonly #reader: Reader
+  readonly #troubles: Troubles
   readonly #now: () => number
   /**
    * The beginning of a month, Unix milliseconds. Balances of windows since then are all in memory. Those of earlier ones may
@@ -41,9 +43,10 @@ export class Book implements Ledger {
   readonly #moved: Cell[] = []
 
   /** `now` decides only which windows {@link Book.balances} calls current. */
-  constructor(writer: Writer, { since, balances, prices }: Snapshot, reader: Reader, now: () => number) {
+  constructor(writer: Writer, { since, balances, prices }: Snapshot, reader: Reader, troubles: Troubles, now: () => number) {
     this.#writer = writer
     this.#reader = reader
+    this.#troubles = troubles
     this.#now = now
     this.#since = since
     this.#load(balances)
@@ -188,8 +191,10 @@ export class Book implements Ledger {
       this.#since = since
       // A purse may have a balance that was forgotten since and is another one now.
       this.#purses = new WeakMap()
-    } catch {
+      this.#troubles.over('history')
+    } catch (error) {
       // The next request in such a window tries again.
+      this.#troubles.begin('history', String(error))
     } finally {
       this.#recalling = false
     }

@@ -4,26 +4,31 @@ import { recordValues } from './batch.ts'
 import type { Reader } from './reader.ts'
 import type { ReaderQuery } from './reader-thread.ts'
 import type { RequestLog, RequestQuery, RequestRecord } from './requests.ts'
+import type { Troubles } from './troubles.ts'
 import type { Writer } from './writer.ts'
 
 /** The log. */
 export class Logbook implements RequestLog {
   readonly #writer: Writer
   readonly #reader: Reader
+  readonly #troubles: Troubles
   readonly #owes: (requestId: string) => boolean
 
   /** `owes`: whether a request has money under way, so that its record must not be dropped. */
-  constructor(writer: Writer, reader: Reader, owes: (requestId: string) => boolean) {
+  constructor(writer: Writer, reader: Reader, troubles: Troubles, owes: (requestId: string) => boolean) {
     this.#writer = writer
     this.#reader = reader
+    this.#troubles = troubles
     this.#owes = owes
   }
 
   append(record: RequestRecord, json?: string, time?: number): void {
     if (this.#writer.full && !this.#owes(record.request_id)) {
       this.#writer.health.droppedRecords++
+      this.#troubles.begin('records', this.#writer.health.lastError ?? 'more comes than the disk takes')
       return
     }
+    this.#troubles.over('records')
     const { draft } = this.#writer
     const values = recordValues(record, json, time)
     draft.records.push(...values)

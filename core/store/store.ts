@@ -11,8 +11,11 @@ import { Reader } from './reader.ts'
 import type { RequestLog } from './requests.ts'
 import { lockDatabase } from './sqlite.ts'
 import type { Durability } from './sqlite.ts'
+import { silentLog } from '../telling/log.ts'
+import type { Logger } from '../telling/log.ts'
 import { Writer } from './writer.ts'
 import type { StoreHealth } from './writer.ts'
+import { Troubles } from './troubles.ts'
 
 /** Where and how to store. */
 export interface StoreOptions {
@@ -20,6 +23,8 @@ export interface StoreOptions {
   file: string
   /** `power`: a commit survives the loss of power. `process`: it survives the process, however that ends. */
   durability: Durability
+  /** Told of what ails the store. Default: nobody. */
+  log?: Logger
   /** The clock, for tests. */
   now?: () => number
 }
@@ -41,17 +46,19 @@ export interface Store {
  * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
  * @throws Error when another process has the file, a newer version wrote it, or it can not be read
  */
-export async function openStore({ file, durability, now = Date.now }: StoreOptions): Promise<Store> {
+export async function openStore({ file, durability, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
   const path = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const lock = lockDatabase(path)
-  const opened = await Writer.open(path, durability, now).catch((error: unknown) => {
+  const troubles = new Troubles(log, path)
+  const opened = await Writer.open(path, durability, troubles, now).catch((error: unknown) => {
     lock.release()
     throw error
   })
   const { writer, snapshot } = opened
   const reader = new Reader(path)
-  const ledger = new Book(writer, snapshot, reader, now)
-  const requests = new Logbook(writer, reader, (requestId) => ledger.owes(requestId))
+  const ledger = new Book(writer, snapshot, reader, troubles, now)
+  const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
+  if (snapshot.recovered > 0) log.warn('the last process left requests open: they were ended and charged by estimate', { store: path, requests: snapshot.recovered })
   writer.onEnded = (ended) => ledger.forget(ended)
   writer.onBalance = (batch) => ledger.balance(batch)
   return {
@@ -67,6 +74,7 @@ export async function openStore({ file, durability, now = Date.now }: StoreOptio
         await reader.close()
         await writer.close()
       } finally {
+        troubles.close()
         lock.release()
         if (path !== file) rmSync(dirname(path), { recursive: true })
       }

@@ -11,6 +11,7 @@ import type { Hold } from './hold.ts'
 import { Slots } from './slots.ts'
 import type { Durability } from './sqlite.ts'
 import { startThread } from './thread.ts'
+import type { Trouble, Troubles } from './troubles.ts'
 import type { Snapshot, WriterMessage, WriterOptions } from './writer-thread.ts'
 
 /** What operators see of a store. Counters only grow. */
@@ -19,6 +20,8 @@ export interface StoreHealth {
   healthy: boolean
   /** Of the last failure; stays after it was healed. */
   lastError: string | undefined
+  /** What ails it now; new reservations are refused while one of them says so. */
+  troubles: readonly Trouble[]
   /** Writes to the commit log, or to the database, that failed. */
   failures: number
   /** Writes to the commit log. */
@@ -75,7 +78,7 @@ interface Flight {
 /** The queue of one store. Nothing is acknowledged before it is on disk, and nothing that was taken is given up. */
 export class Writer {
   readonly health: StoreHealth = {
-    healthy: true, lastError: undefined, failures: 0, commits: 0, operations: 0, lastBatch: 0, commitSeconds: 0, lastCommitSeconds: 0,
+    healthy: true, lastError: undefined, troubles: [], failures: 0, commits: 0, operations: 0, lastBatch: 0, commitSeconds: 0, lastCommitSeconds: 0,
     queued: 0, queuedBytes: 0, applies: 0, applySeconds: 0, unappliedBytes: 0, droppedRecords: 0, recovered: 0
   }
   /** Told of the holds whose end has become durable. */
@@ -88,6 +91,7 @@ export class Writer {
   readonly #log: CommitLog
   readonly #encoder = new FrameEncoder()
   readonly #applier: Applier
+  readonly #troubles: Troubles
   #draft = new Draft()
   #flight: Flight | undefined
   readonly #slots: Slots
@@ -112,7 +116,8 @@ export class Writer {
   #closing = false
   #closed = false
 
-  private constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, now: () => number) {
+  private constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, troubles: Troubles, now: () => number) {
+    this.#troubles = troubles
     this.#file = options.file
     this.#now = now
     this.#boot = snapshot.boot
@@ -126,11 +131,14 @@ export class Writer {
       applied: (seconds) => {
         health.applies++
         health.applySeconds += seconds
+        troubles.over('database')
+        if (this.#log.bytes < logLimit) troubles.over('backlog')
         this.#hand()
       },
       failed: (error) => {
         health.failures++
         health.lastError = error
+        troubles.begin('database', error)
       }
     })
   }
@@ -140,13 +148,13 @@ export class Writer {
    * what a crash left open.
    * @throws Error when the file can not be opened or was written by a newer version
    */
-  static async open(file: string, durability: Durability, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
+  static async open(file: string, durability: Durability, troubles: Troubles, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
     const options: WriterOptions = { file, durability, now: now(), boot: undefined }
     const thread = startThread('writer-thread', options)
     const [message] = (await once(thread, 'message')) as [WriterMessage]
     if (message.kind === 'open') {
       try {
-        return { writer: new Writer(thread, options, message.snapshot, now), snapshot: message.snapshot }
+        return { writer: new Writer(thread, options, message.snapshot, troubles, now), snapshot: message.snapshot }
       } catch (error) {
         await thread.terminate()
         throw error
@@ -211,6 +219,7 @@ export class Writer {
     return {
       ...health,
       healthy: health.healthy && this.#log.bytes < logLimit,
+      troubles: this.#troubles.all,
       queued: this.#draft.ops + (flight?.ops ?? 0),
       queuedBytes: this.#draft.bytes + (flight?.bytes ?? 0),
       unappliedBytes: this.#log.bytes
@@ -232,6 +241,7 @@ export class Writer {
       if (!behind || performance.now() - began > farewell) break
     }
     this.#closed = true
+    if (this.#log.bytes > 0) this.#troubles.left(this.#log.bytes)
     const lost = this.#failingSince === undefined ? 0 : this.report().queued
     clearTimeout(this.#soon)
     clearTimeout(this.#later)
@@ -311,6 +321,8 @@ export class Writer {
     this.#failingSince = undefined
     this.#retryDelay = firstRetry
     health.healthy = true
+    this.#troubles.over('log')
+    if (this.#log.bytes >= logLimit) this.#troubles.begin('backlog', health.lastError ?? 'the database is too slow')
     health.commits++
     health.operations += draft.ops
     health.lastBatch = draft.ops
@@ -330,6 +342,7 @@ export class Writer {
     this.health.healthy = false
     this.health.lastError = error
     this.health.failures++
+    this.#troubles.begin('log', error)
     this.#failingSince ??= now
     if (now - this.#failingSince >= patience) {
       this.#flight!.draft.disappoint(unavailable(error))

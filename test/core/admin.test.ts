@@ -9,6 +9,7 @@ import type { Test } from 'tap'
 import { guardFor } from '../../core/admin/guard.ts'
 import { startGateway } from '../../core/container.ts'
 import { GatewayError } from '../../core/errors.ts'
+import { openDatabase } from '../../core/store/sqlite.ts'
 import { silentLog } from '../../core/telling/log.ts'
 import { formatDollars, parseDollars } from '../../core/money/money.ts'
 import { ask, connect } from '../kit/client.ts'
@@ -169,7 +170,7 @@ t.test('readiness turns while the disk takes no commits, keys are refused then, 
   const waiting = local.chat()
   await eventually(async () => (await admin('GET', '/readyz')).status === 503, 8000)
   const ready = await admin('GET', '/readyz')
-  t.match(ready.json(), { reasons: [/^store: /] })
+  t.match(ready.json(), { status: 'unavailable', reasons: [/^store: the commit log can not be written: new requests are refused; the disk is full, since 20/] })
   t.notMatch(ready.text, 'sluice.db', 'which anybody may read, so it has no paths')
   const refused = await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })
   t.match(refusal(refused), { status: '503', code: 'billing_unavailable' })
@@ -178,6 +179,22 @@ t.test('readiness turns while the disk takes no commits, keys are refused then, 
   await eventually(async () => (await admin('GET', '/readyz')).status === 200, 8000)
   await waiting
   t.equal((await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })).status, 201)
+})
+
+t.test('a database that another process holds shows in readiness, and turns nobody away', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const local = await gateway(t, { tenants: tree, store: { sqlite: file, durability: 'process' } })
+  const admin = adminOf(t, local)
+  const other = openDatabase(file, 'process')
+  other.exec('BEGIN IMMEDIATE')
+  t.equal((await local.chat()).status, 200)
+  await eventually(async () => (await admin('GET', '/readyz')).json().status === 'degraded', 8000)
+  const ready = await admin('GET', '/readyz')
+  t.equal(ready.status, 200)
+  t.match(ready.json(), { reasons: [/^store: the database can not be written: what is charged is kept in the commit log; another process holds the database, since 20/] })
+  t.equal((await local.chat()).status, 200)
+  other.close()
+  await eventually(async () => (await admin('GET', '/readyz')).json().status === 'ok', 8000)
 })
 
 t.test('the request log is listed newest first, filtered by every field and walked page by page', async (t) => {

@@ -1,0 +1,105 @@
+// What ails a store: said once when it begins and once when it is over, and shown for as long as it lasts.
+import type { Logger } from '../telling/log.ts'
+
+/** What can ail. `refuses`: new requests are refused for as long as it lasts. */
+const ailments = {
+  log: { begins: 'the commit log can not be written: new requests are refused', over: 'the commit log is written again', refuses: true },
+  backlog: { begins: 'the commit log is full, as the database is not written: new requests are refused', over: 'the commit log has room again', refuses: true },
+  database: { begins: 'the database can not be written: what is charged is kept in the commit log', over: 'the database is written again', refuses: false },
+  records: { begins: 'request records are not kept, as the disk is too slow or fails', over: 'request records are kept again', refuses: false },
+  history: { begins: 'what was spent before can not be read: requests in those days and months are refused', over: 'what was spent before was read', refuses: false }
+} as const
+
+/** The name of an ailment. */
+export type Ailment = keyof typeof ailments
+
+/** One thing that ails a store now. */
+export interface Trouble {
+  ailment: Ailment
+  /** What it means, as a phrase without paths. */
+  text: string
+  refuses: boolean
+  /** Why, in a few words without paths, and what to do. */
+  cause: string
+  remedy: string
+  /** What the system said last. */
+  error: string
+  /** Unix milliseconds. */
+  since: number
+}
+
+/** Errors of the system and of SQLite, as people know them. The first that fits. */
+const causes: readonly (readonly [says: RegExp, cause: string, remedy: string])[] = [
+  [/ENOSPC|EDQUOT|no space|disk is full/i, 'the disk is full', 'make room on the disk of this file, or let the store keep less (store.requests, store.journal); nothing is lost, and it goes on by itself'],
+  [/locked|SQLITE_BUSY|in use by a reader/i, 'another process holds the database', 'end that process, or wait for it: `fuser FILE` names it'],
+  [/EACCES|EPERM|EROFS|readonly|read-only/i, 'it may not be written', 'let the user of this process write the file and its folder'],
+  [/malformed|not a database|damaged/i, 'it is damaged', 'stop the gateway and run `sluice ledger verify`, or bring back a backup'],
+  [/EIO|I\/O error|ioerr/i, 'the disk fails', 'look into the log of the kernel, and at the disk']
+]
+
+/** What an error of the disk or the database means, and what to do about it. */
+export function diagnose(error: string): { cause: string; remedy: string } {
+  const known = causes.find(([says]) => says.test(error))
+  return known ? { cause: known[1], remedy: known[2] } : { cause: 'it fails', remedy: 'see the error' }
+}
+
+/** Milliseconds in which the same ailment is said once, unless it lasts. */
+const calm = 10_000
+/** Milliseconds after which one that was said a moment ago is said again. */
+const lasting = 1000
+
+/** Keeps what ails one store, and says so. */
+export class Troubles {
+  readonly #log: Logger
+  readonly #file: string
+  readonly #current = new Map<Ailment, { trouble: Trouble; began: number; said: boolean; timer: NodeJS.Timeout | undefined }>()
+  readonly #saidAt = new Map<Ailment, number>()
+
+  constructor(log: Logger, file: string) {
+    this.#log = log
+    this.#file = file
+  }
+
+  /** What ails now, in the order in which it began. */
+  get all(): Trouble[] {
+    return [...this.#current.values()].map(({ trouble }) => trouble)
+  }
+
+  /** It fails, for the first time or still. */
+  begin(ailment: Ailment, error: string): void {
+    const known = this.#current.get(ailment)
+    if (known) return void Object.assign(known.trouble, { error, ...diagnose(error) })
+    const { begins: text, refuses } = ailments[ailment]
+    const trouble = { ailment, text, refuses, error, ...diagnose(error), since: Date.now() }
+    const began = performance.now()
+    const entry = { trouble, began, said: false, timer: undefined as NodeJS.Timeout | undefined }
+    const say = (): void => {
+      entry.said = true
+      this.#saidAt.set(ailment, performance.now())
+      const { cause, remedy } = trouble
+      this.#log[refuses ? 'error' : 'warn'](text, { store: this.#file, cause, remedy, error: trouble.error })
+    }
+    this.#current.set(ailment, entry)
+    if (began - (this.#saidAt.get(ailment) ?? -Infinity) >= calm) say()
+    else entry.timer = setTimeout(say, lasting).unref()
+  }
+
+  /** It does not fail, or no longer. */
+  over(ailment: Ailment): void {
+    const known = this.#current.get(ailment)
+    if (!known) return
+    this.#current.delete(ailment)
+    clearTimeout(known.timer)
+    if (known.said) this.#log.info(ailments[ailment].over, { store: this.#file, seconds: Number(((performance.now() - known.began) / 1000).toFixed(1)) })
+  }
+
+  /** The store is closed while so many bytes of its commit log are not in the database. */
+  left(bytes: number): void {
+    this.#log.warn('the database could not be brought up to date: the commit log keeps the rest for the next start', { store: this.#file, bytes })
+  }
+
+  /** Says no more. */
+  close(): void {
+    for (const { timer } of this.#current.values()) clearTimeout(timer)
+  }
+}
