@@ -3,7 +3,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 import { resolve } from 'node:path'
 import { createSecureContext } from 'node:tls'
-import type { Identity } from '../core/catalogue/settings.ts'
+import type { Identity } from '../core/catalogue/catalogue.ts'
 import type { Files } from './files.ts'
 import type { Path, Report } from './report.ts'
 

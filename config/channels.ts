@@ -4,7 +4,9 @@ import { channelEndpoints } from '../core/catalogue/endpoints.ts'
 import { credentialHeader } from '../core/protocols/credentials.ts'
 import { isPublic } from '../core/transport/egress.ts'
 import { isMap } from '../core/options/schema-check.ts'
+import { connectingShape, readConnecting } from './connecting.ts'
 import { modelNames, names } from './names.ts'
+import type { Certificates } from './certificates.ts'
 import type { Channel } from '../core/catalogue/catalogue.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
@@ -65,7 +67,8 @@ export const channelsShape = {
           pattern: '^[\\t\\x20-\\x7e]*$', patternErrorMessage: 'one line of ASCII text'
         },
         description: 'Added to every request to this channel.'
-      }
+      },
+      ...connectingShape
     }
   }
 } as const satisfies OptionSchema
@@ -78,24 +81,29 @@ const ownHeaders = new Set([
   'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect', 'proxy-authorization', 'proxy-connection'
 ])
 
-/**
- * Resolves the channels; a faulty one stands as undefined, so that its name is still known. `simulatorUrl` is where
- * channels with `protocol: simulator` lead.
- */
-export function readChannels(
-  entries: Readonly<Record<string, ChannelEntry>>, simulatorUrl: URL, report: Report
-): Map<string, Channel | undefined> {
-  return new Map(Object.entries(entries).map(([name, entry]) => [name, readChannel(name, entry, simulatorUrl, report)]))
+/** What channels are resolved with. */
+export interface ChannelSources {
+  /** Where channels with `protocol: simulator` lead. */
+  simulatorUrl: URL
+  certificates: Certificates
 }
 
-function readChannel(name: string, entry: ChannelEntry, simulatorUrl: URL, report: Report): Channel | undefined {
+/** Resolves the channels; a faulty one stands as undefined, so that its name is still known. */
+export function readChannels(
+  entries: Readonly<Record<string, ChannelEntry>>, sources: ChannelSources, report: Report
+): Map<string, Channel | undefined> {
+  return new Map(Object.entries(entries).map(([name, entry]) => [name, readChannel(name, entry, sources, report)]))
+}
+
+function readChannel(name: string, entry: ChannelEntry, { simulatorUrl, certificates }: ChannelSources, report: Report): Channel | undefined {
   // A fault in one field is no reason to be silent about the others.
   const sound = (...fields: readonly string[]): boolean => fields.every((field) => report.sound('channels', name, field))
   if (!isMap(entry)) return undefined
   const simulated = entry.protocol === 'simulator'
   const baseUrl = sound('protocol', 'base_url', 'private') ? readBaseUrl(name, entry, simulatorUrl, report) : undefined
   const headers = sound('headers', 'credential') ? readHeaders(name, entry, report) : undefined
-  if (!baseUrl || !headers || !report.sound('channels', name)) return undefined
+  const connecting = readConnecting(name, entry, baseUrl, simulated, certificates, report)
+  if (!baseUrl || !headers || !connecting || !report.sound('channels', name)) return undefined
   const { connect, first_byte: firstByte, idle, total } = entry.timeouts
   return {
     name,
@@ -108,7 +116,8 @@ function readChannel(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
     weight: entry.weight,
     priority: entry.priority,
     timeouts: { connect, firstByte, idle, total },
-    headers
+    headers,
+    ...connecting
   }
 }
 

@@ -56,12 +56,13 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fil
   for (const fault of faults) report.fault(fault)
 
   // With faults a section may be of any type: what is no section is skipped, and what refers to it goes unchecked.
-  const channels = isMap(value.channels) ? readChannels(value.channels, simulatorUrl, report) : undefined
+  const certificates = new Certificates(dirname(file), files, report)
+  const channels = isMap(value.channels) ? readChannels(value.channels, { simulatorUrl, certificates }, report) : undefined
   const models = isMap(value.models) ? readModels(value.models, channels, report) : undefined
   const tenants = isMap(value.tenants) ? readTenants(value.tenants, report) : undefined
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []
   const chain = Array.isArray(value.chain) ? readChain(value.chain, plugins, source, report) : []
-  const settings = readSettings(value, dirname(file), new Certificates(dirname(file), files, report), report)
+  const settings = readSettings(value, dirname(file), certificates, report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
   const schemas: OptionSchemas = { ...fileShape, chain: chainSchema(chain, plugins) }

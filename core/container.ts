@@ -116,11 +116,16 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
 async function prepare(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
-  { services, metrics, log, shared }: { services: Services; metrics: Metrics; log: Logger; shared: Shared }
+  { services, metrics, log, shared, transport }: { services: Services; metrics: Metrics; log: Logger; shared: Shared; transport: Transport }
 ): Promise<GenerationParts> {
   const { catalogue, problems } = openKeyring(config, services.keys)
   if (!catalogue) throw new ConfigError(problems)
-  const { share, drop } = shared.user()
+  const leave = await transport.use(config.channels.values())
+  const { share, drop: unshare } = shared.user()
+  const drop = (): void => {
+    unshare()
+    leave()
+  }
   const context = (plugin: Plugin): PluginContext => ({ catalogue, services, metrics, log: log.child({ plugin: plugin.name }), share })
   try {
     return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
@@ -147,12 +152,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     stops.push(() => store.close())
     const { give, get } = wire(log, first.settings, store, operations)
     const shared = new Shared()
-    const parts = { services: get(tokens.services), metrics: get(tokens.metrics), log, shared }
+    const transport = get(tokens.transport)
+    stops.push(() => transport.close())
+    const parts = { services: get(tokens.services), metrics: get(tokens.metrics), log, shared, transport }
     const generations = new Generations(await prepare(first, plugins, parts), log)
     give(tokens.generations, generations)
     stops.push(() => generations.close())
-    const transport = get(tokens.transport)
-    stops.push(() => transport.close())
 
     const reloader = new Reloader({
       current: () => generations.current.config,

@@ -6,6 +6,24 @@ import type { Nano } from '../money/money.ts'
 /** The wire family of an upstream. */
 export type ChannelFamily = 'openai' | 'anthropic' | 'gemini'
 
+/** A certificate chain and its private key: the text of two PEM files, found to belong together. */
+export interface Identity {
+  readonly cert: string
+  readonly key: string
+}
+
+/** How TLS is spoken to an upstream. */
+export interface ChannelTls {
+  /** Certificates to trust instead of those that Node trusts: the text of a PEM file. */
+  readonly ca: string | undefined
+  /** What is shown to an upstream that asks who is there. */
+  readonly identity: Identity | undefined
+  /** What is asked for and must be in the upstream's certificate, instead of the host of its address. */
+  readonly serverName: string | undefined
+  /** False: whoever answers is believed. */
+  readonly verify: boolean
+}
+
 /** A configured way to an upstream. Immutable; one object per generation. */
 export interface Channel {
   readonly name: string
@@ -28,6 +46,8 @@ export interface Channel {
   readonly timeouts: { readonly connect: number; readonly firstByte: number; readonly idle: number; readonly total: number }
   /** Sent with every request to this channel, lower-case names: the credential in the form of its protocol, and those of the file. */
   readonly headers: Readonly<Record<string, string>>
+  /** Undefined: what Node trusts is trusted, under the name in the address. */
+  readonly tls: ChannelTls | undefined
 }
 
 /** A public model. */

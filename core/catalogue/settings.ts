@@ -1,5 +1,5 @@
 // A gateway.yaml after parsing, checking and resolving: what the core runs on. Made by config/load.ts, immutable.
-import type { Channel, Model, Tenant } from './catalogue.ts'
+import type { Channel, Identity, Model, Tenant } from './catalogue.ts'
 import type { Budget, KeyLimits } from './caller.ts'
 
 /** Byte sizes and milliseconds. Defaults are those of config/shape.ts. */
@@ -22,12 +22,6 @@ export interface Limits {
   /** What happens to the upstream when the client leaves: read on for the usage within these bounds, or abort at once. */
   onDisconnect: 'drain' | 'abort'
   disconnectDrain: { time: number; bytes: number; concurrent: number }
-}
-
-/** A certificate chain and its private key: the text of two PEM files, found to belong together. */
-export interface Identity {
-  readonly cert: string
-  readonly key: string
 }
 
 /** Listener and store settings; a reload that changes them is refused, unless it is the certificate that changes. */

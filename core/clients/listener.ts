@@ -8,7 +8,8 @@ import type { TLSSocket } from 'node:tls'
 import { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
-import type { Identity, Limits, Settings } from '../catalogue/settings.ts'
+import type { Identity } from '../catalogue/catalogue.ts'
+import type { Limits, Settings } from '../catalogue/settings.ts'
 
 /** Where a server listens. `port` is the real one when 0 was asked for. */
 export interface Address {

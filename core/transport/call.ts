@@ -1,6 +1,6 @@
 // A request under way: its connection, and a second one when the first was given up by the upstream as it was reused.
 import type { UpstreamBody } from '../bodies/upload.ts'
-import type { Answering, Connection } from './connection.ts'
+import type { Answering, Carrier } from './connection.ts'
 import { ConnectionLost, describe } from './failure.ts'
 import type { Pool } from './pool.ts'
 import type { UpstreamCall, UpstreamHeaders, UpstreamSink } from './transport.ts'
@@ -23,7 +23,7 @@ export class Call implements UpstreamCall, Answering {
   readonly #pool: Pool
   readonly #sentAt = performance.now()
   /** Undefined once the answer has ended or nobody wants it. */
-  #connection: Connection | undefined
+  #connection: Carrier | undefined
   #again = false
   #headed = false
   #paused = false
@@ -77,7 +77,7 @@ export class Call implements UpstreamCall, Answering {
     } else this.#sink.onError(describe(cause, this.#headed))
   }
 
-  #send(connection: Connection): void {
+  #send(connection: Carrier): void {
     this.#connection = connection
     if (this.#paused) connection.pause()
     connection.send(this)

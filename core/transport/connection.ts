@@ -28,19 +28,35 @@ export interface Answering {
   onLost(cause: Error, unheard: boolean): void
 }
 
-/** Who keeps connections. Told once each: that it is open, and that an open one is closed; and after each answer that allows another. */
+/** What carries calls, one at a time, over a connection that is there or is being opened. */
+export interface Carrier {
+  /** Sends a call's request, once there is a connection. Not while another call is under way. */
+  send(call: Answering): void
+  /** Stops reading, and goes on. */
+  pause(): void
+  resume(): void
+  /** Closes it. The call that is under way hears nothing more. */
+  destroy(): void
+  /** Its time of waiting begins. */
+  wait(now: number): void
+  /** It can carry another call. `now`: `performance.now()`. */
+  usable(now: number): boolean
+}
+
+/** Who keeps connections. Told once of each socket that it is being opened, that it is open, and that it is closed; and after each answer that allows another. */
 export interface Keeper {
+  opening(): void
   opened(): void
   /** `wasOpen` is false when there never was a connection. */
   closed(wasOpen: boolean): void
-  released(connection: Connection): void
+  released(carrier: Carrier): void
 }
 
 /** Opens the socket that reads by `onread`. */
 export type Open = (onread: { buffer: () => Buffer; callback: (length: number, bytes: Uint8Array) => boolean }) => Socket
 
-/** Made for a call and connecting; afterwards it carries one call at a time. */
-export class Connection {
+/** Made for a call and connecting; HTTP/1.1 with a parser of our own. */
+export class Connection implements Carrier {
   /** How long it may wait for its next request, and until when (`performance.now()`) once it does. */
   #keepMs = 0
   #keptUntil = 0
@@ -61,6 +77,7 @@ export class Connection {
 
   constructor(keeper: Keeper, open: Open, secure: boolean, connectTimeout: number) {
     this.#keeper = keeper
+    keeper.opening()
     const socket = open({
       buffer: () => this.#own ?? shared,
       callback: (length, bytes) => {
@@ -76,17 +93,14 @@ export class Connection {
     this.#connectTimer = setTimeout(() => socket.destroy(new ConnectTimeout(`no connection within ${connectTimeout} ms`)), connectTimeout)
   }
 
-  /** Its time of waiting begins. */
   wait(now: number): void {
     this.#keptUntil = now + this.#keepMs
   }
 
-  /** It can carry another call. */
   usable(now: number): boolean {
     return !this.#socket.destroyed && now < this.#keptUntil
   }
 
-  /** Sends a call's request, once there is a connection. Not while another call is under way. */
   send(call: Answering): void {
     this.#call = call
     this.#heard = false
@@ -106,7 +120,6 @@ export class Connection {
     this.#socket.resume()
   }
 
-  /** Closes it. The call that is under way hears nothing more. */
   destroy(): void {
     this.#call = undefined
     this.#source?.destroy()

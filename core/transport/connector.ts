@@ -4,11 +4,21 @@ import { connect as connectTcp, isIP, Socket } from 'node:net'
 import type { LookupFunction, OnReadOpts, TcpNetConnectOpts } from 'node:net'
 import { connect as connectTls, createSecureContext } from 'node:tls'
 import type { SecureContext } from 'node:tls'
+import type { ChannelTls } from '../catalogue/catalogue.ts'
 import { isPublic } from './egress.ts'
 import { AddressRefused } from './failure.ts'
 
 /** After this long without a byte the kernel asks whether the peer is still there. */
 const probeMs = 60_000
+
+/** Where a connector leads, and how: what it needs of a channel. */
+export interface Destination {
+  /** Only its origin counts. */
+  readonly baseUrl: URL
+  /** Addresses that are not public may be connected to. */
+  readonly private: boolean
+  readonly tls: ChannelTls | undefined
+}
 
 /** One per pool. */
 export class Connector {
@@ -16,22 +26,23 @@ export class Connector {
   readonly #host: string
   readonly #port: number
   readonly #private: boolean
+  readonly #tls: ChannelTls | undefined
   #context: SecureContext | undefined
   /** Of the latest handshake, for a shorter next one. */
   #session: Buffer | undefined
 
-  /** `mayBePrivate`: addresses that are not public may be connected to. */
-  constructor(origin: URL, mayBePrivate: boolean) {
-    this.secure = origin.protocol === 'https:'
-    this.#host = origin.hostname.replace(/^\[|\]$/g, '')
-    this.#port = Number(origin.port) || (this.secure ? 443 : 80)
+  constructor({ baseUrl, private: mayBePrivate, tls }: Destination) {
+    this.secure = baseUrl.protocol === 'https:'
+    this.#host = baseUrl.hostname.replace(/^\[|\]$/g, '')
+    this.#port = Number(baseUrl.port) || (this.secure ? 443 : 80)
     this.#private = mayBePrivate
+    this.#tls = tls
   }
 
   /**
    * A socket that is connecting; `connect` (TLS: `secureConnect`) or `error` tell how that went. Private addresses are
    * refused where the connection is made: IP literals here, names by the very addresses that will be used, so that a name
-   * can not change its answer in between.
+   * cannot change its answer in between.
    */
   open(onread: OnReadOpts): Socket {
     const host = this.#host
@@ -46,12 +57,14 @@ export class Connector {
   }
 
   #openTls(options: TcpNetConnectOpts): Socket {
+    const { ca, identity, serverName = this.#host, verify = true } = this.#tls ?? {}
     // One context for all connections: each would hold the certificates it was made of.
-    this.#context ??= createSecureContext()
+    this.#context ??= createSecureContext({ ...(ca !== undefined && { ca }), ...identity })
     const socket = connectTls({
       ...options,
       // RFC 6066 §3: an address is no server name.
-      servername: isIP(this.#host) ? '' : this.#host,
+      servername: isIP(serverName) ? '' : serverName,
+      rejectUnauthorized: verify,
       ALPNProtocols: ['http/1.1'],
       secureContext: this.#context,
       ...(this.#session && { session: this.#session })

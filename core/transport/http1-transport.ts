@@ -1,53 +1,37 @@
-// The transport over HTTP/1.1: which pool a channel's requests go to, and when connections that wait are looked through.
+// The transport over HTTP/1.1 that is our own.
 import type { Channel } from '../catalogue/catalogue.ts'
 import { Call } from './call.ts'
+import { Connection } from './connection.ts'
+import type { Open } from './connection.ts'
+import { Connector } from './connector.ts'
 import { Pool } from './pool.ts'
-import { ChannelHead } from './channel-head.ts'
+import { Pools } from './pools.ts'
 import type { Transport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
-
-/** How long a connection may wait beyond its time. It is not used any more, it only is still there. */
-const sweepMs = 5000
-
-/** What a channel's requests need, made at the first. */
-interface Route {
-  pool: Pool
-  head: ChannelHead
-}
 
 /** On `node:net` and `node:tls`, with a parser of our own: no promise, no stream and no timer per request. */
 export class Http1Transport implements Transport {
-  /** By origin and what connecting depends on; shared by channels and generations. */
-  readonly #pools = new Map<string, Pool>()
-  readonly #routes = new WeakMap<Channel, Route>()
-  #sweeper: NodeJS.Timeout | undefined
+  readonly #pools = new Pools(poolOf)
 
   send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
-    let route = this.#routes.get(channel)
-    if (!route) this.#routes.set(channel, (route = { pool: this.#poolOf(channel), head: new ChannelHead(channel) }))
-    return new Call(route.pool, route.head.render(request), request.body, sink)
+    const { pool, head } = this.#pools.route(channel)
+    return new Call(pool, head.render(request), request.body, sink)
+  }
+
+  async use(channels: Iterable<Channel>): Promise<() => void> {
+    return this.#pools.use(channels)
   }
 
   get connections(): number {
-    let open = 0
-    for (const pool of this.#pools.values()) open += pool.open
-    return open
+    return this.#pools.connections
   }
 
-  async close(): Promise<void> {
-    clearInterval(this.#sweeper)
-    await Promise.all(Array.from(this.#pools.values(), (pool) => pool.close()))
+  close(): Promise<void> {
+    return this.#pools.close()
   }
+}
 
-  #poolOf(channel: Channel): Pool {
-    const key = `${channel.baseUrl.origin} ${channel.private} ${channel.timeouts.connect}`
-    let pool = this.#pools.get(key)
-    if (!pool) this.#pools.set(key, (pool = new Pool(channel)))
-    this.#sweeper ??= setInterval(() => this.#sweep(), sweepMs).unref()
-    return pool
-  }
-
-  #sweep(): void {
-    const now = performance.now()
-    for (const pool of this.#pools.values()) pool.sweep(now)
-  }
+function poolOf(channel: Channel): Pool {
+  const connector = new Connector(channel)
+  const open: Open = (onread) => connector.open(onread)
+  return new Pool((keeper) => new Connection(keeper, open, connector.secure, channel.timeouts.connect))
 }

@@ -1,8 +1,5 @@
 // The connections of one origin: one for each running request, and those that wait for the next.
-import type { Channel } from '../catalogue/catalogue.ts'
-import { Connection } from './connection.ts'
-import type { Keeper, Open } from './connection.ts'
-import { Connector } from './connector.ts'
+import type { Carrier, Keeper } from './connection.ts'
 
 /** Connections that wait; what is released beyond is closed. */
 const maxIdle = 4096
@@ -14,27 +11,24 @@ const maxIdle = 4096
 export class Pool implements Keeper {
   /** Established connections. */
   open = 0
-  readonly #connector: Connector
-  readonly #connect: Open
-  readonly #connectTimeout: number
+  readonly #connect: (keeper: Keeper) => Carrier
   /** The one released last is last. Closed ones stay until they are come upon. */
-  readonly #idle: Connection[] = []
+  readonly #idle: Carrier[] = []
   /** Released in this turn of the event loop; released before, and waiting for a turn in which nothing came. */
-  #released: Connection[] = []
-  #cooling: Connection[] = []
+  #released: Carrier[] = []
+  #cooling: Carrier[] = []
   /** Sockets, those that are connecting included. */
   #sockets = 0
   /** Called when the last socket is gone; undefined until {@link close}. */
   #onEmpty: (() => void) | undefined
 
-  constructor({ baseUrl, private: mayBePrivate, timeouts }: Channel) {
-    this.#connector = new Connector(baseUrl, mayBePrivate)
-    this.#connect = (onread) => this.#connector.open(onread)
-    this.#connectTimeout = timeouts.connect
+  /** `connect` makes a carrier that begins to connect, and tells the pool of its sockets. */
+  constructor(connect: (keeper: Keeper) => Carrier) {
+    this.#connect = connect
   }
 
   /** A connection that waited, or a new one. `now`: `performance.now()`. */
-  take(now: number): Connection {
+  take(now: number): Carrier {
     for (let last = this.#idle.pop(); last; last = this.#idle.pop()) {
       if (last.usable(now)) return last
       last.destroy()
@@ -42,9 +36,8 @@ export class Pool implements Keeper {
     return this.connect()
   }
 
-  connect(): Connection {
-    this.#sockets++
-    return new Connection(this, this.#connect, this.#connector.secure, this.#connectTimeout)
+  connect(): Carrier {
+    return this.#connect(this)
   }
 
   /** Closes what has waited too long. */
@@ -67,6 +60,10 @@ export class Pool implements Keeper {
     })
   }
 
+  opening(): void {
+    this.#sockets++
+  }
+
   opened(): void {
     this.open++
   }
@@ -80,7 +77,7 @@ export class Pool implements Keeper {
    * What an upstream sent beyond its answer may be there already, unread. The connection is not used before the event loop
    * has looked for input once more: a read then closes it, and no other request takes those bytes for its answer.
    */
-  released(connection: Connection): void {
+  released(connection: Carrier): void {
     if (this.#onEmpty || this.#idle.length >= maxIdle) return connection.destroy()
     if (this.#released.length + this.#cooling.length === 0) setImmediate(cool, this)
     this.#released.push(connection)

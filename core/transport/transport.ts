@@ -41,6 +41,11 @@ export interface UpstreamCall {
 
 /** The upstream side, as small as it can be so that it can be replaced. */
 export interface Transport {
+  /**
+   * Makes ready for channels, before the first request to one of them. To be called once when they are not used any more:
+   * connections that were for them alone are ended, at once or with their answers.
+   */
+  use(channels: Iterable<Channel>): Promise<() => void>
   /** @throws GatewayError when the path or a header can not be sent; the sink hears nothing then */
   send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall
   /** Open connections, for metrics. */

@@ -73,6 +73,46 @@ t.test('a file that may not be read is said to be one', { skip: process.getuid?.
   t.end()
 })
 
+/** A channel with this under `tls:`. */
+const channel = (tls: string, address = 'base_url: https://one.example/v1'): string => `
+channels:
+  up:
+    protocol: openai
+    ${address}
+    models: { demo: x }
+    tls: ${tls}
+models: { demo: { price: free } }
+chain: [auth]
+`
+
+t.test('what a channel says of TLS is taken with what is in its files', (t) => {
+  const of = (tls: string): unknown => load(channel(tls)).config?.channels.get('up')!.tls
+  t.same(of('{ ca: chain.pem, cert: cert.pem, key: key.pem, server_name: in.example, verify: true }'), {
+    ca: readFileSync(at('chain.pem'), 'latin1'), identity: own.pem, serverName: 'in.example', verify: true
+  })
+  t.same(of('{ verify: false }'), { ca: undefined, identity: undefined, serverName: undefined, verify: false })
+  t.equal(of(''), undefined)
+  t.end()
+})
+
+t.test('what a channel says of TLS and cannot mean has a place and a remedy', (t) => {
+  const says = (tls: string, address?: string): string[] => (load(channel(tls, address)).problems ?? []).map(({ place, message }) => (
+    `${place.replace(file, '')} ${message.replaceAll(`${folder}/`, '')}`
+  ))
+  t.same(says('{ ca: nonsense.pem }'), [':7:16 channels.up.tls.ca: nonsense.pem holds no certificate in PEM (-----BEGIN CERTIFICATE-----)'])
+  t.same(says('{ cert: cert.pem }'), [':7:12 channels.up.tls.cert: its private key is missing: name it in "key"'])
+  t.same(says('{ key: key.pem }'), [':7:12 channels.up.tls.key: there is no "cert" that it could be the key of'])
+  t.same(says('{ cert: cert.pem, key: other-key.pem }'), [':7:33 channels.up.tls.key: other-key.pem is the key of another certificate than the first of cert.pem'])
+  t.same(says('{ server_name: 10.0.0.1 }'), [':7:25 channels.up.tls.server_name: must be a name, not an address'])
+  t.same(says('{ server_name: "a b" }'), [':7:25 channels.up.tls.server_name: must be a host name, not "a b"'])
+  t.same(says('{ ca: cert.pem, verify: false }'), [':7:12 channels.up.tls.ca: nothing is looked for in it with "verify: false": keep one of the two'])
+  t.same(says('{ ca: cert.pem }', 'base_url: http://one.example/v1'), [
+    ':7:5 channels.up.tls: there is no TLS with an http:// address: remove this, or write https:// in "base_url"'
+  ])
+  t.same(says('{ certs: cert.pem }'), [':7:12 channels.up.tls.certs: unknown key, did you mean "cert"?'])
+  t.end()
+})
+
 t.test('every file that was read is known with its content, also one that is not there', (t) => {
   const files = new Files()
   load(`listen: { tls: { cert: cert.pem, key: gone.pem } }${least}`, files)
