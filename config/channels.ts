@@ -32,9 +32,9 @@ export const channelsShape = {
       },
       credential: { type: 'string', secret: true, default: '', description: "The upstream's API key; empty sends none." },
       endpoints: {
-        type: 'array', minItems: 1, default: ['chat'],
+        type: 'array', minItems: 1,
         items: { type: 'string', enum: channelEndpoints, description: 'An endpoint.' },
-        description: 'What the upstream speaks natively.'
+        description: 'What the upstream speaks natively; `chat` unless said otherwise, and everything for a simulator.'
       },
       private: {
         type: 'boolean', default: false,
@@ -110,7 +110,7 @@ function readChannel(name: string, entry: ChannelEntry, { simulatorUrl, certific
     protocol: simulated ? 'openai' : entry.protocol,
     baseUrl,
     credential: entry.credential,
-    endpoints: new Set(entry.endpoints),
+    endpoints: new Set(entry.endpoints ?? (simulated ? channelEndpoints : ['chat'])),
     private: simulated || entry.private,
     models: new Map(Object.entries(entry.models)),
     weight: entry.weight,

@@ -3,7 +3,7 @@ import type { Catalogue, ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
 import type { ProtocolName } from '../protocols/index.ts'
 import type { Services } from '../store/services.ts'
-import type { Awaitable, Exchange, Reply } from './contract.ts'
+import type { Awaitable, Exchange, Reply, Stage } from './contract.ts'
 
 /** Where a value stands in a request: a top-level member of its JSON body or a field of its form, or a parameter of its path or query. */
 export interface Place {
@@ -106,6 +106,8 @@ export interface Operation {
   handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply>
   /** Anybody may ask, without a key: the chain is left out. Only with `handle`. */
   readonly open?: boolean
+  /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
+  reshape?(exchange: Exchange): Stage | undefined
   readonly metering?: Metering
   /** Whether another channel may be tried after one failed before anything was shown. Default: true. */
   readonly retries?: boolean

@@ -106,6 +106,8 @@ async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
 function stagesOf(exchange: LiveExchange, chain: Chain, response: UpstreamResponse): Stage[] | Promise<Stage[]> {
   const { upstreamModel } = response.attempt
   const stages: Stage[] = upstreamModel === exchange.model ? [] : [restoreModelName(exchange.model)]
+  const own = exchange.request.operation.reshape?.(exchange)
+  if (own) stages.push(own)
   for (let i = 0; i < chain.onResponse.length; i++) {
     const { plugin, call } = chain.onResponse[i]!
     try {

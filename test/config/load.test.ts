@@ -5,6 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { channelEndpoints } from '../../core/catalogue/endpoints.ts'
 import { loadConfig } from '../../config/load.ts'
 import type { Loaded } from '../../config/load.ts'
 import type { Config } from '../../core/catalogue/settings.ts'
@@ -71,7 +72,7 @@ t.test('the least file is filled in with the documented defaults', (t) => {
   t.equal(channel.baseUrl, simulatorUrl)
   t.equal(channel.protocol, 'openai')
   t.equal(channel.private, true)
-  t.same([...channel.endpoints], ['chat'])
+  t.same([...channel.endpoints], channelEndpoints, 'a simulator speaks everything')
   t.same([...channel.models], [['demo', 'upstream-demo']])
   t.same(channel.timeouts, { connect: 5000, firstByte: 60_000, idle: 60_000, total: 600_000 })
   t.same(config.simulated, ['demo'])

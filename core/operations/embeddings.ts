@@ -1,0 +1,43 @@
+// Embeddings.
+import type { Stage } from '../contract/contract.ts'
+import { GatewayError } from '../contract/contract.ts'
+import type { Operation } from '../contract/operation.ts'
+import { EmbeddingRewriter } from '../protocols/openai/embedding-format.ts'
+import type { EmbeddingFormat } from '../protocols/openai/embedding-format.ts'
+
+/** https://platform.openai.com/docs/api-reference/embeddings */
+export const embeddings: Operation = {
+  name: 'embeddings',
+  endpoint: 'embeddings',
+  summary: 'Makes vectors of texts.',
+  method: 'POST',
+  paths: ['/v1/embeddings'],
+  protocol: 'openai-embeddings',
+  body: 'json',
+  model: { in: 'body', name: 'model' },
+  upstream: { openai: { protocol: 'openai-embeddings', method: 'POST', target: () => '/embeddings' } },
+  reshape: ({ body }) => inForm(body.fields.string('encoding_format') === 'base64' ? 'base64' : 'float'),
+  metering: { outputLimits: [] },
+  required: ['model', 'input'],
+  parameters: {
+    model: { type: 'string', description: 'A model of the model list.' },
+    input: { description: 'A text, a list of texts, or tokens: a list of numbers, or a list of such lists.' },
+    encoding_format: { type: 'string', enum: ['float', 'base64'], default: 'float', description: 'The form of the vectors, whichever the upstream answers in.' },
+    dimensions: { type: 'integer', minimum: 1, description: 'Length of the vectors, where the model lets it be chosen.' },
+    user: { type: 'string', description: 'Your own identifier of the end user.' }
+  }
+}
+
+/** Upstreams there are that know one form only, and SDKs that ask for the other on their own account. */
+function inForm(wanted: EmbeddingFormat): Stage {
+  const rewriter = new EmbeddingRewriter(wanted)
+  return {
+    map(message, emit) {
+      try {
+        emit(message.withData(rewriter.push(message.data)))
+      } catch (cause) {
+        throw new GatewayError('upstream_bad_response', 'The upstream sent a vector that cannot be read.', { cause })
+      }
+    }
+  }
+}

@@ -1,0 +1,21 @@
+// Moderations.
+import type { Operation } from '../contract/operation.ts'
+
+/** https://platform.openai.com/docs/api-reference/moderations */
+export const moderations: Operation = {
+  name: 'moderations',
+  endpoint: 'moderations',
+  summary: 'Judges texts and pictures: a probability and a verdict for each category.',
+  method: 'POST',
+  paths: ['/v1/moderations'],
+  protocol: 'openai-moderations',
+  body: 'json',
+  model: { in: 'body', name: 'model' },
+  upstream: { openai: { protocol: 'openai-moderations', method: 'POST', target: () => '/moderations' } },
+  metering: { outputLimits: [] },
+  required: ['model', 'input'],
+  parameters: {
+    model: { type: 'string', description: 'A model of the model list.' },
+    input: { description: 'A text, a list of texts, or a list of parts with text and pictures.' }
+  }
+}

@@ -1,0 +1,9 @@
+// Moderations: verdicts and probabilities by category. They report no usage.
+import { openaiChat } from '../openai-chat.ts'
+import { hasList, whole } from './whole.ts'
+
+/** https://platform.openai.com/docs/api-reference/moderations */
+export const openaiModerations = whole({
+  isAnswer: (message) => hasList(message, 'results'),
+  readUsage: (message) => openaiChat.readUsage(message)
+})

@@ -1,0 +1,60 @@
+// Rerankings: dialects of several vendors, of which clients of any can read the one answer given here.
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import type { Protocol } from '../protocol.ts'
+import { openaiChat } from '../openai-chat.ts'
+import { readRerankUsage } from '../usage/rerank.ts'
+import { hasList, whole } from './whole.ts'
+
+/** https://docs.cohere.com/reference/rerank, https://jina.ai/reranker; one that lists results as `data` is understood too. */
+export const rerank: Protocol = {
+  ...whole({
+    isAnswer: (message) => hasList(message, 'results') || hasList(message, 'data'),
+    readUsage: (message) => readRerankUsage(message.json()),
+    readUsageFromTail: openaiChat.readUsageFromTail
+  }),
+  // The one dialect reads `message` at the top, the others `error`.
+  errorBody: (error) => ({ message: error.message, ...(openaiChat.errorBody(error) as object) })
+}
+
+/**
+ * An answer in the form that clients of all dialects read: `results` by descending score, documents as `{text}` where they were
+ * asked for, and usage as tokens and as billed units, as far as the upstream counted either.
+ */
+export function unifiedRerank(answer: unknown, asked: { returnDocuments: boolean; documents: unknown }): unknown {
+  const { data, results: given, usage, meta, ...rest } = asObject(answer) ?? {}
+  const results = list(given ?? data).map((result) => ({
+    index: result['index'],
+    relevance_score: result['relevance_score'],
+    ...(asked.returnDocuments && documentOf(result, asked.documents))
+  }))
+  results.sort((a, b) => Number(b.relevance_score) - Number(a.relevance_score))
+  const billed = asObject(asObject(meta)?.['billed_units'])
+  const tokens = asObject(usage)
+  const input = numberOf(tokens?.['prompt_tokens']) ?? numberOf(tokens?.['total_tokens']) ?? numberOf(billed?.['input_tokens'])
+  return {
+    ...rest,
+    object: 'list',
+    results,
+    ...(input !== undefined && { usage: { prompt_tokens: input, completion_tokens: 0, total_tokens: numberOf(tokens?.['total_tokens']) ?? input } }),
+    meta: {
+      api_version: { version: '1' },
+      ...asObject(meta),
+      ...(!billed && input !== undefined && { billed_units: { input_tokens: input } })
+    }
+  }
+}
+
+function list(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.map((item) => asObject(item) ?? {}) : []
+}
+
+function documentOf({ document, index }: JsonObject, documents: unknown): { document: unknown } | undefined {
+  const own = document ?? (Array.isArray(documents) ? (documents as unknown[])[Number(index)] : undefined)
+  if (own === undefined || own === null) return undefined
+  return { document: typeof own === 'string' ? { text: own } : own }
+}
+
+function numberOf(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined
+}
