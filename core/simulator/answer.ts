@@ -1,16 +1,21 @@
 // What an endpoint of the simulator is given and gives back.
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Form } from './body.ts'
 import type { Directive } from './directive.ts'
 import type { RefusalDetails } from './refusal.ts'
 import type { Counts } from './stats.ts'
 
 /** One request, read whole. */
 export interface Call {
+  /** Empty when it is a form. */
   body: Buffer
+  form: Form | undefined
   /** What the braces of the endpoint's path stand for, decoded. */
   params: Readonly<Record<string, string>>
   query: URLSearchParams
   headers: IncomingHttpHeaders
+  /** Where the client found the simulator, for addresses in answers: `http://127.0.0.1:9000`. */
+  origin: string
   /** Model names that are served; undefined: any. */
   models: readonly string[] | undefined
 }
@@ -46,13 +51,18 @@ export interface Protocol {
   endpoints: readonly Endpoint[]
   /** Whether a request is of this protocol, whether or not it has such an endpoint. */
   claims(path: string, headers: IncomingHttpHeaders): boolean
-  /** The credential, from where this protocol's clients put it. */
-  credential(headers: IncomingHttpHeaders, query: URLSearchParams): string | undefined
+  /** Whether a request carries this key where this protocol's clients put it. */
+  admits(key: string, headers: IncomingHttpHeaders, query: URLSearchParams): boolean
   /** Header fields of the simulator's n-th answer. */
   headers(n: number): Record<string, string>
   /** The body of a refusal. */
   envelope(status: number, message: string, details: RefusalDetails): unknown
   failure: Failure
+}
+
+/** A body that is there. */
+export function bytesAnswer(contentType: string, body: Buffer, directive: Directive = {}, counts?: Counts): Answer {
+  return { contentType, frames: [body].values(), length: body.length, directive, counts }
 }
 
 /** A whole JSON body. */

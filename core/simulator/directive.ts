@@ -15,6 +15,7 @@ export interface Directive {
   tokens?: number
   bytes?: number
   chunks?: number
+  images?: number
   reasoning?: string
   call?: string | string[]
   arguments?: Record<string, unknown>
@@ -65,6 +66,7 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   tokens: count(1_000_000),
   bytes: count(2 ** 31),
   chunks: count(1_000_000),
+  images: count(100),
   reasoning: text,
   call: [(value) => isString(value) || (Array.isArray(value) && value.every(isString)), 'the name of a tool, or several in an array'],
   arguments: object,

@@ -61,3 +61,8 @@ export function between(low: number, high: number): (value: unknown) => value is
 export function integer(low: number, high: number): (value: unknown) => value is number {
   return (value): value is number => Number.isInteger(value) && (value as number) >= low && (value as number) <= high
 }
+
+/** One of these words. */
+export function oneOf(...words: readonly string[]): (value: unknown) => value is string {
+  return (value): value is string => typeof value === 'string' && words.includes(value)
+}

@@ -1,12 +1,13 @@
 // Finds the protocol and the endpoint of a request.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Endpoint, Protocol } from './answer.ts'
+import { files } from './files.ts'
 import { openai } from './openai/openai.ts'
 import { Refusal } from './refusal.ts'
 import { reranking } from './rerank/rerank.ts'
 
 /** The first that claims a request has it; the last one takes what is left. */
-const protocols: readonly Protocol[] = [...reranking, openai]
+const protocols: readonly Protocol[] = [files, ...reranking, openai]
 
 /** The protocol in which a request is answered, also when it is refused. */
 export function protocolOf(path: string, headers: IncomingHttpHeaders): Protocol {

@@ -5,6 +5,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { jsonAnswer } from './answer.ts'
 import type { Answer, Protocol } from './answer.ts'
+import { readBody } from './body.ts'
+import type { Body } from './body.ts'
 import { Delivery } from './delivery.ts'
 import { Refusal } from './refusal.ts'
 import { protocolOf, routeOf } from './routes.ts'
@@ -12,7 +14,6 @@ import { Stats } from './stats.ts'
 import { Wheel } from './wheel.ts'
 
 const statsPath = '/__simulator/stats'
-const largestBody = 128 * 1024 * 1024
 
 /** All optional: by default it listens on a free port of 127.0.0.1 and takes any key and any model name. */
 export interface SimulatorOptions {
@@ -77,6 +78,7 @@ class Desk {
     }
     readBody(request, (body) => {
       this.stats.requests++
+      if (!(body instanceof Refusal)) this.stats.received(body.form?.files ?? [], clientRequestId(request))
       const [path = '', query] = request.url!.split('?', 2)
       const protocol = protocolOf(path, request.headers)
       const answer = this.#answer(request, protocol, path, new URLSearchParams(query), body)
@@ -99,14 +101,15 @@ class Desk {
     this.#wheel.stop()
   }
 
-  #answer({ method, headers }: IncomingMessage, protocol: Protocol, path: string, query: URLSearchParams, body: Buffer | undefined): Answer {
+  #answer({ method, headers }: IncomingMessage, protocol: Protocol, path: string, query: URLSearchParams, body: Body | Refusal): Answer {
     try {
-      if (!body) throw new Refusal(413, `The request body is larger than ${largestBody} bytes.`)
-      if (this.#key !== undefined && protocol.credential(headers, query) !== this.#key) {
+      if (body instanceof Refusal) throw body
+      if (this.#key !== undefined && !protocol.admits(this.#key, headers, query)) {
         throw new Refusal(401, 'Incorrect API key provided.', { code: 'invalid_api_key' })
       }
       const { endpoint, params } = routeOf(protocol, method!, path)
-      return directed(endpoint.answer({ body, params, query, headers, models: this.#models }), protocol)
+      const origin = `http://${headers.host}`
+      return directed(endpoint.answer({ body: body.bytes, form: body.form, params, query, headers, origin, models: this.#models }), protocol)
     } catch (error) {
       this.stats.refused++
       // It may run inside a gateway: what it cannot answer must not end the process.
@@ -114,18 +117,6 @@ class Desk {
       return jsonAnswer(protocol.envelope(status, message, details), { status })
     }
   }
-}
-
-/** Calls back with the whole body, or with nothing when it is too large; not at all when the client left. */
-function readBody(request: IncomingMessage, done: (body: Buffer | undefined) => void): void {
-  const chunks: Buffer[] = []
-  let length = 0
-  request.on('data', (chunk: Buffer) => {
-    length += chunk.length
-    if (length <= largestBody) chunks.push(chunk)
-    else chunks.length = 0
-  })
-  request.once('end', () => done(length <= largestBody ? Buffer.concat(chunks) : undefined))
 }
 
 /** The answer that a directive puts in the place of the endpoint's own. */

@@ -1,8 +1,16 @@
 // What the simulator knows to be true about the traffic it saw, to be held against what a gateway recorded.
+import type { Upload } from './body.ts'
 import type { Ending } from './delivery.ts'
 
 /** Answers that are remembered by request id. */
 const remembered = 10_000
+const rememberedUploads = 100
+
+/** A file that arrived whole. */
+export interface Received extends Omit<Upload, 'head'> {
+  /** The request's `x-request-id`. */
+  request: string | undefined
+}
 
 /** What an answer is worth. What it has none of may be left out. */
 export interface Counts {
@@ -37,6 +45,15 @@ export class Stats {
   readonly counted: Counts = {}
   /** What was completed, by the request's `x-request-id`, the newest 10,000. */
   readonly byRequest = new Map<string, Counts>()
+
+  /** The newest 100 files. */
+  readonly uploads: Received[] = []
+
+  /** Files arrived with a request. */
+  received(files: readonly Upload[], request: string | undefined): void {
+    for (const { head: _, ...file } of files) this.uploads.push({ request, ...file })
+    this.uploads.splice(0, this.uploads.length - rememberedUploads)
+  }
 
   /** An answer is over. */
   ended(ending: Ending, counts: Counts | undefined, requestId: string | undefined): void {

@@ -1,6 +1,6 @@
 // The vendors' SDKs against the simulator itself: its answers are what they take for the real thing.
 import { CohereClient, CohereClientV2 } from 'cohere-ai'
-import OpenAI from 'openai'
+import OpenAI, { toFile } from 'openai'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Directive } from '../../core/simulator/directive.ts'
@@ -47,6 +47,36 @@ t.test('openai: moderations and models', async (t) => {
   t.match(results, [{ flagged: true, categories: { violence: true, hate: false } }])
   t.match((await client.models.list()).data, [{ id: 'simulator', object: 'model' }])
   t.match(await client.models.retrieve('org/name'), { id: 'org/name' })
+})
+
+t.test('openai: images, made, streamed, edited and varied', async (t) => {
+  const client = await openai(t)
+  const made = await client.images.generate({ model, prompt: 'A boat', size: '64x64' as never, n: 2 })
+  t.equal(made.data!.length, 2)
+  t.match(Buffer.from(made.data![0]!.b64_json!, 'base64').toString('latin1'), /^.PNG/)
+  const types: string[] = []
+  for await (const event of await client.images.generate({ model, prompt: 'A boat', stream: true, partial_images: 1 })) types.push(event.type)
+  t.same(types, ['image_generation.partial_image', 'image_generation.completed'])
+  const image = await toFile(Buffer.from('x'), 'a.png', { type: 'image/png' })
+  t.equal((await client.images.edit({ model, prompt: 'A boat', image: [image, image], n: 3 })).data!.length, 3)
+  t.match((await client.images.createVariation({ model: 'dall-e-2', image })).data, [{ url: /^http/ }])
+})
+
+t.test('openai: speech, and what is heard of it', async (t) => {
+  const client = await openai(t)
+  const spoken = await client.audio.speech.create({ model, voice: 'alloy', input: 'Boats float on the water.', response_format: 'wav' })
+  t.equal(spoken.headers.get('content-type'), 'audio/wav')
+  const file = await toFile(Buffer.from(await spoken.arrayBuffer()), 'speech.wav')
+  const heard = await client.audio.transcriptions.create({ model: 'whisper-1', file, response_format: 'verbose_json', timestamp_granularities: ['word'] })
+  t.match(heard, { duration: 1.667, words: [{ start: 0 }], usage: { type: 'duration', seconds: 1.667 } })
+  t.match(await client.audio.transcriptions.create({ model, file, response_format: 'srt' }), /^1\n00:00:00,000 --> /)
+  let text = ''
+  for await (const event of await client.audio.transcriptions.create({ model, file, stream: true })) {
+    if (event.type === 'transcript.text.delta') text += event.delta
+    if (event.type === 'transcript.text.done') t.equal(event.text, text)
+  }
+  t.equal(text, (await client.audio.transcriptions.create({ model, file })).text)
+  t.ok((await client.audio.translations.create({ model, file })).text)
 })
 
 t.test('cohere-ai: both versions of reranking', async (t) => {

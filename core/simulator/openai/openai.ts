@@ -4,14 +4,17 @@ import type { RefusalDetails } from '../refusal.ts'
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
+import { imageEndpoints } from './images.ts'
 import { modelDetail, modelList } from './models.ts'
 import { moderations } from './moderations.ts'
+import { speech } from './speech.ts'
+import { transcriptions, translations } from './transcriptions.ts'
 
 /** Claims whatever nobody else does. */
 export const openai: Protocol = {
-  endpoints: [chat, completions, embeddings, moderations, modelList, modelDetail],
+  endpoints: [chat, completions, embeddings, ...imageEndpoints, speech, transcriptions, translations, moderations, modelList, modelDetail],
   claims: () => true,
-  credential: ({ authorization }) => /^Bearer (.+)$/i.exec(authorization ?? '')?.[1],
+  admits: (key, { authorization }) => authorization === `Bearer ${key}`,
   headers: (n) => ({ 'x-request-id': `req_${n}`, 'openai-organization': 'simulator', 'openai-version': '2020-10-01' }),
   envelope,
   failure

@@ -22,7 +22,7 @@ function answer(call: Call, shape: Shape): Answer {
 /** A search unit is one query with up to so many documents: https://cohere.com/pricing */
 const documentsPerSearch = 100
 
-const common = { credential: openai.credential, headers: openai.headers, failure: openai.failure }
+const common = { admits: openai.admits, headers: openai.headers, failure: openai.failure }
 
 /** https://docs.cohere.com/reference/rerank; its own client is known on `/v1/rerank` by what it says of itself. */
 const cohere: Protocol = {

@@ -62,14 +62,17 @@ export function checkSize({ text = '', tokens = 0, chunks = 0, bytes = 0, reason
   })
 }
 
+/** What has the digest of a request. */
+export type Digested = Pick<Conversation, 'digest'>
+
 /** The number that decides what is written. */
-export function seedOf({ digest }: Conversation): number {
+export function seedOf({ digest }: Digested): number {
   return Number.parseInt(digest.slice(0, 8), 16)
 }
 
 /** A second of 2026 that follows from the request: a real clock would make equal requests differ. */
-export function createdOf(conversation: Conversation): number {
-  return 1_767_225_600 + (seedOf(conversation) % 31_536_000)
+export function createdOf(request: Digested): number {
+  return 1_767_225_600 + (seedOf(request) % 31_536_000)
 }
 
 /** The answer, or the n-th of several. */

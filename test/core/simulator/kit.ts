@@ -6,10 +6,15 @@ import type { Simulator, SimulatorOptions } from '../../../core/simulator/simula
 import { ask } from '../../kit/client.ts'
 import type { ReceivedReply } from '../../kit/client.ts'
 
+/** Parts of a form in their order; a file has a name. */
+export type Parts = readonly (readonly [name: string, value: string | Uint8Array<ArrayBuffer>, filename?: string])[]
+
 /** A simulator that is closed with the test, and a way to ask it. */
 export interface Bench extends Simulator {
   /** Sends JSON where there is a body; `method` is GET without one. */
   send(path: string, body?: unknown, more?: { method?: string; headers?: Record<string, string> }): Promise<ReceivedReply>
+  /** Sends a form; a value that is bytes is a file. */
+  upload(path: string, parts: Parts, more?: { headers?: Record<string, string> }): Promise<ReceivedReply>
   /** The JSON of an answer with status 200. */
   json(path: string, body?: unknown, more?: { method?: string; headers?: Record<string, string> }): Promise<any>
 }
@@ -21,12 +26,27 @@ export async function start(t: Test, options?: SimulatorOptions): Promise<Bench>
   return {
     ...simulator,
     send,
+    async upload(path, parts, more) {
+      const { body, contentType } = await encodeForm(parts)
+      return send(path, body, { headers: { 'content-type': contentType, ...more?.headers } })
+    },
     async json(path, body, more) {
       const reply = await send(path, body, more)
       if (reply.status !== 200) throw new Error(`${path} was answered ${reply.status}: ${reply.text}`)
       return reply.json()
     }
   }
+}
+
+/** A form as it goes over the wire. */
+export async function encodeForm(parts: Parts): Promise<{ body: Buffer; contentType: string }> {
+  const form = new FormData()
+  for (const [name, value, filename] of parts) {
+    if (typeof value === 'string') form.append(name, value)
+    else form.append(name, new Blob([value]), filename ?? 'file.bin')
+  }
+  const encoded = new Response(form)
+  return { body: Buffer.from(await encoded.arrayBuffer()), contentType: encoded.headers.get('content-type')! }
 }
 
 /** A text with a directive in it. */
