@@ -30,7 +30,7 @@ interface Sampling {
 function sample(given: unknown, sampling: Sampling, depth: number): unknown {
   const { dice } = sampling
   const schema = resolve(given, sampling.root)
-  if (!schema || depth > deepest || ++sampling.values > mostValues) return null
+  if (++sampling.values > mostValues || !schema || depth > deepest) return null
   if ('const' in schema) return schema['const']
   if (Array.isArray(schema['enum']) && schema['enum'].length > 0) return dice.pick(schema['enum'])
   for (const choice of ['anyOf', 'oneOf'] as const) {
