@@ -121,16 +121,16 @@ async function prepare(
   const { catalogue, problems } = openKeyring(config, services.keys)
   if (!catalogue) throw new ConfigError(problems)
   const leave = await transport.use(config.channels.values())
-  const { share, drop: unshare } = shared.user()
-  const drop = (): void => {
-    unshare()
+  const user = shared.user()
+  const drop = async (): Promise<void> => {
+    await user.drop()
     leave()
   }
-  const context = (plugin: Plugin): PluginContext => ({ catalogue, services, metrics, log: log.child({ plugin: plugin.name }), share })
+  const context = (plugin: Plugin): PluginContext => ({ catalogue, services, metrics, log: log.child({ plugin: plugin.name }), share: user.share(plugin) })
   try {
     return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
   } catch (error) {
-    drop()
+    await drop()
     throw error
   }
 }
@@ -151,11 +151,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     const store = await openStore({ file: first.settings.store.sqlite, durability: first.settings.store.durability, log })
     stops.push(() => store.close())
     const { give, get } = wire(log, first.settings, store, operations)
-    const shared = new Shared()
+    const shared = new Shared(log)
     const transport = get(tokens.transport)
     stops.push(() => transport.close())
     const parts = { services: get(tokens.services), metrics: get(tokens.metrics), log, shared, transport }
-    const generations = new Generations(await prepare(first, plugins, parts), log)
+    const generations = new Generations(await prepare(first, plugins, parts))
     give(tokens.generations, generations)
     stops.push(() => generations.close())
 
@@ -163,10 +163,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       current: () => generations.current.config,
       read: () => reader.read(),
       async apply(next) {
-        const { listen, limits } = next.settings
+        const { listen } = next.settings
         const prepared = await prepare(next, plugins, parts)
         if (listen.tls) server.certify(listen.tls)
-        generations.replace(prepared, limits.drainTimeout)
+        generations.replace(prepared)
       },
       log,
       metrics: parts.metrics

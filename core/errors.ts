@@ -40,6 +40,7 @@ export const errorTable = {
   endpoint_not_allowed: forbidden,
   origin_not_allowed: forbidden,
   content_blocked: forbidden,
+  request_not_inspected: forbidden,
   model_not_found: missing,
   response_not_found: missing,
   task_not_found: missing,
@@ -58,6 +59,7 @@ export const errorTable = {
   rate_limit_concurrency: limited,
   upstream_rate_limited: { status: 429, type: 'rate_limit_error', source: 'upstream', retryable: true, later: true },
   client_closed: { status: 499, type: 'client_closed', source: 'client' },
+  answer_not_inspected: { status: 502, type: 'api_error', source: 'gateway' },
   internal_error: { status: 500, type: 'api_error', source: 'gateway' },
   upstream_bad_response: upstream(502),
   upstream_connection_failed: upstream(502),
@@ -95,8 +97,19 @@ export interface ErrorDetails {
   cause?: unknown
 }
 
+/** By it an error of ours is known, also one that was made with another copy of this file. */
+const brand = Symbol.for('sluice.GatewayError')
+
 /** The only error that may reach a client. Anything else that is thrown becomes `internal_error` and is logged. */
 export class GatewayError extends Error {
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && brand in value
+  }
+
+  get [brand](): true {
+    return true
+  }
+
   readonly code: ErrorCode
   readonly status: number
   readonly type: string
@@ -132,7 +145,8 @@ export function unknownModel(name: string): GatewayError {
  * with the plugin it came from.
  */
 export function asGatewayError(error: unknown, plugin?: string): GatewayError {
-  if (error instanceof GatewayError) return error
+  // A copy of another version may have codes that are not in this table.
+  if (error instanceof GatewayError && Object.hasOwn(errorTable, error.code)) return error
   const cause = plugin === undefined ? error : new Error(`in the plugin ${plugin}`, { cause: error })
   return new GatewayError('internal_error', 'The gateway failed to handle this request. The error has been logged.', { cause })
 }

@@ -1,19 +1,22 @@
 // Channels: where requests can go, and how each of these ways is doing. Never a credential.
 import type { Channel } from '../catalogue/catalogue.ts'
+import { sharedKey } from '../contract/contract.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { pageOf } from './query.ts'
 
-/** What the plugin `route` shares under `route.health`: by channel name, times as Unix milliseconds. */
+/** What the plugin `route` shares: by channel name, times as Unix milliseconds. */
 interface HealthBoard {
   report(): Readonly<Record<string, Health>>
 }
 
 type Health = { readonly until: number | null }
 
+const board = sharedKey<HealthBoard>('health')
+
 /** `health` is null where no plugin of the chain keeps it. */
 export function listChannels({ query }: Call, { generations, shared }: AdminParts): Answer {
   const { channels, simulated } = generations.current.config
-  const health = new Map(Object.entries((shared.find('route.health') as HealthBoard | undefined)?.report() ?? {}))
+  const health = new Map(Object.entries(shared.find('route', board)?.report() ?? {}))
   const { data, next } = pageOf([...channels.values()], ({ name }) => name, query)
   return { json: { data: data.map((channel) => show(channel, simulated.includes(channel.name), health.get(channel.name))), next } }
 }

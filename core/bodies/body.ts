@@ -73,17 +73,29 @@ export class BodyEdit {
     this.#changes.set(key, json)
   }
 
-  /** Sends other bytes altogether; edits made before or after are applied to nothing. */
+  /** The present value of a top-level member, parsed; undefined when there is none. */
+  json(key: string): unknown {
+    const change = this.#changes?.get(key)
+    return change === undefined ? this.#lens.json(key) : JSON.parse(change)
+  }
+
+  /** Sends other bytes altogether: one JSON object, or no edits may follow. Edits made before are gone. */
   replace(bytes: Buffer): void {
     this.#replacement = bytes
+    this.#changes = undefined
   }
 
   /** What is sent: views of the client's own bytes with what was changed between them. */
   render(): UpstreamBody {
-    const { form, contentType } = this.original
-    if (this.#replacement) return [this.#replacement]
-    if (contentType === undefined) return []
-    if (form) return form.render(this.#changes)
-    return this.#changes ? withMembers(this.original.lens, this.#changes) : [this.original.bytes]
+    const { form, contentType, bytes } = this.original
+    if (!this.#replacement) {
+      if (contentType === undefined) return []
+      if (form) return form.render(this.#changes)
+    }
+    return this.#changes ? withMembers(this.#lens, this.#changes) : [this.#replacement ?? bytes]
+  }
+
+  get #lens(): Lens {
+    return this.#replacement ? new Lens(this.#replacement) : this.original.lens
   }
 }

@@ -2,8 +2,8 @@
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { RequestBody } from '../bodies/body.ts'
 import { BodyEdit } from '../bodies/body.ts'
-import type { GatewayError } from '../errors.ts'
-import type { Protocol } from '../protocols/index.ts'
+import { GatewayError } from '../errors.ts'
+import type { Protocol, ProtocolText, TextPart } from '../protocols/index.ts'
 import type { MeteredUsage } from './slots.ts'
 
 /** What is asked of an upstream, and in which protocol. */
@@ -22,6 +22,8 @@ export class Attempt {
   readonly upstreamModel: string
   /** What is spoken to the upstream: the client's protocol unless the request is translated. */
   protocol: Protocol
+  /** What the body is written in by now: the client's protocol until the request is translated. Set by whoever replaces the body. */
+  bodyProtocol: Protocol
   method: 'GET' | 'POST' | 'DELETE'
   /** Below the channel's base address, with its query. */
   path: string
@@ -41,13 +43,30 @@ export class Attempt {
   /** The request may have reached the upstream: from here on it may bill us. */
   dispatched = false
 
-  constructor(number: number, channel: Channel, upstreamModel: string, { protocol, method, path }: Target, body: RequestBody) {
+  /** `bodyProtocol` is the client's. */
+  constructor(number: number, channel: Channel, upstreamModel: string, { protocol, method, path }: Target, body: RequestBody, bodyProtocol: Protocol) {
     this.number = number
     this.channel = channel
     this.upstreamModel = upstreamModel
     this.protocol = protocol
+    this.bodyProtocol = bodyProtocol
     this.method = method
     this.path = path
     this.body = new BodyEdit(body)
   }
+
+  /**
+   * Shows every text of the prompt in its order (see {@link ProtocolText.prompt}); what is returned is sent in its place, nothing
+   * returned leaves it. Parses the prompt, so it takes as long as that is large.
+   * @throws GatewayError `request_not_inspected` where it is not known where text stands
+   */
+  editText(edit: (part: TextPart) => string | void): void {
+    promptOf(this.bodyProtocol, this.body, (part) => edit(part) ?? part.text)
+  }
+}
+
+/** Shows the texts of a prompt. @throws GatewayError `request_not_inspected` where it is not known where text stands */
+export function promptOf(protocol: Protocol, ...shown: Parameters<ProtocolText['prompt']>): void {
+  if (!protocol.text) throw new GatewayError('request_not_inspected', 'The request cannot be inspected, which this gateway has to do.')
+  protocol.text.prompt(...shown)
 }

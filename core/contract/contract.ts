@@ -1,15 +1,12 @@
 // The plugin contract: everything a plugin may see, give and take. Plugins import this file, slots and errors, no more of core.
 import type { Attempt } from './attempt.ts'
 import type { RequestBody } from '../bodies/body.ts'
-import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
-import type { Message } from './message.ts'
 import type { Operation } from './operation.ts'
-import type { PluginMetrics } from '../telling/metrics.ts'
-import type { OptionSchemas, OptionValues } from '../options/schema.ts'
-import type { Slot } from './slots.ts'
-import type { Services } from '../store/services.ts'
+import type { AnySlot, Slot, SlotValue } from './slots.ts'
+import type { Stage, TextPart } from './stage.ts'
 
 export { GatewayError, unknownModel } from '../errors.ts'
 export { formatDollars } from '../money/money.ts'
@@ -17,7 +14,12 @@ export { costOf, rounded } from '../money/price.ts'
 export { noUsage, pricedClasses, promptClasses, renderUsage } from '../money/usage.ts'
 export type { Attempt } from './attempt.ts'
 export type { Channel, Model } from '../catalogue/catalogue.ts'
-export type { Message } from './message.ts'
+export { Message } from './message.ts'
+export { contractOf, contractVersion, definePlugin, sharedKey } from './plugin.ts'
+export type { Plugin, PluginContext, PluginDefinition, SharedKey } from './plugin.ts'
+export { caller, charge, slot, usage } from './slots.ts'
+export type { AnySlot, Charge, MeteredUsage, Slot } from './slots.ts'
+export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPart, TextStage } from './stage.ts'
 
 /** A value, or a promise of it. Core awaits only what is a promise, so the synchronous path costs no turn of the loop. */
 export type Awaitable<T> = T | Promise<T>
@@ -37,8 +39,11 @@ export interface ClientRequest {
   readonly remoteAddress: string
 }
 
-/** One client request and everything done to answer it. Lives until it is settled; nothing of it may be kept after. */
-export interface Exchange {
+/**
+ * One client request and everything done to answer it. Lives until it is settled; nothing of it may be kept after. `Needs` are
+ * the slots that are filled for sure.
+ */
+export interface Exchange<Needs extends AnySlot = never> {
   /** UUIDv7, made by the gateway; also `X-Request-Id`. */
   readonly id: string
   readonly request: ClientRequest
@@ -47,6 +52,8 @@ export interface Exchange {
    * are the plugin's to look at until `onSettled` returns: then their memory is used again.
    */
   readonly body: RequestBody
+  /** Every text of the prompt in its order, as the client sent it; parsed when it is first asked for. Throws as {@link Attempt.editText} does. */
+  readonly prompt: readonly TextPart[]
   /** The public model name asked for; empty before the body was read, and for endpoints without one. */
   readonly model: string
   /** The client asked for a stream of events; false before the body was read. */
@@ -55,14 +62,14 @@ export interface Exchange {
   readonly receivedAt: number
   /** Aborted when the client leaves or a limit ends the exchange. */
   readonly signal: AbortSignal
-  /** Lines carry the exchange's id and the plugin's name. */
+  /** Lines carry the exchange's id and the name of the plugin whose hook runs. */
   readonly log: Logger
   /** The attempts so far, oldest first. */
   readonly attempts: readonly Attempt[]
   /** Reads the whole body, once, within the limits; later calls return the same. Only `reads: 'head'` plugins need it. */
   read(): Awaitable<RequestBody>
-  /** The slot's value; throws when nothing filled it (declare it in `needs` and that can not happen). */
-  get<T>(slot: Slot<T>): T
+  /** The value of a slot in the plugin's `needs`, which the order of the chain has filled. Any other is a type error: `find` it. */
+  get<S extends Needs>(slot: S): SlotValue<S>
   find<T>(slot: Slot<T>): T | undefined
   /** Fills a slot. Written once; a second write throws. */
   set<T>(slot: Slot<T>, value: T): void
@@ -78,7 +85,8 @@ export interface Exchange {
   hold(durable: () => Promise<void>): void
   /**
    * Registers what gives back something just taken. Releases run once, newest first, however the exchange ends, each
-   * started without waiting for the one before; the client sees the end of its answer after all of them resolved.
+   * started without waiting for the one before; the client sees the end of its answer after all of them resolved. A
+   * {@link GatewayError} thrown by one is the end of the answer; anything else is logged, and the answer stands.
    */
   defer(release: (outcome: Outcome) => Awaitable<void>): void
 }
@@ -118,29 +126,16 @@ export interface UpstreamResponse {
   readonly streaming: boolean
 }
 
-/** Hands a message on towards the client. */
-export type Emit = (message: Message) => void
-
-/**
- * A plugin's part in a response body. Synchronous, called in order, once per message. `end` runs exactly once after the
- * last message, also when the answer was cut (`complete` false) or the client left.
- */
-export type Stage =
-  /** Looks on: bytes go straight through, whatever it does. */
-  | { observe(message: Message): void; end?(complete: boolean): void }
-  /** Decides what goes on: emit the message itself (bytes untouched), others instead, or nothing. */
-  | { map(message: Message, emit: Emit): void; end?(complete: boolean, emit: Emit): void }
-
-/** The five places where a plugin takes part; all optional, and an absent one costs nothing. */
-export interface Hooks {
+/** The places where a plugin takes part; all optional, and an absent one costs nothing. `Needs` are the plugin's own. */
+export interface Hooks<Needs extends AnySlot = never> {
   /** Down the chain, once. Throw a {@link GatewayError} to refuse; return a reply to answer here. */
-  onRequest?(exchange: Exchange): Awaitable<Reply | void>
+  onRequest?(exchange: Exchange<Needs>): Awaitable<Reply | void>
   /** Per attempt, from exactly one plugin of the chain. Undefined ends the trying: the last failure is the answer. */
-  selectChannel?(exchange: Exchange, failures: readonly AttemptFailure[]): Awaitable<Channel | undefined>
+  selectChannel?(exchange: Exchange<Needs>, failures: readonly AttemptFailure[]): Awaitable<Channel | undefined>
   /** Down the chain, per attempt. Only the attempt may change: the client's request is read again by the next one. */
-  onAttempt?(exchange: Exchange, attempt: Attempt): Awaitable<void>
+  onAttempt?(exchange: Exchange<Needs>, attempt: Attempt): Awaitable<void>
   /** Up the chain, when an upstream's head is accepted. Nothing returned: no cost for the body. */
-  onResponse?(exchange: Exchange, response: UpstreamResponse): Awaitable<Stage | void>
+  onResponse?(exchange: Exchange<Needs>, response: UpstreamResponse): Awaitable<Stage | void>
   /** Down the chain, always and once, after the releases have started; for refused requests too. Reads, never throws. */
   onSettled?(exchange: Exchange, outcome: Outcome): void
   /** The generation is over: no exchange uses these hooks any more. */
@@ -151,55 +146,4 @@ export interface Hooks {
 export interface AttemptFailure {
   attempt: Attempt
   error: GatewayError
-}
-
-/** What a plugin is given when its generation is built. */
-export interface PluginContext {
-  /** Channels, models, tenants and keys of this generation. */
-  readonly catalogue: Catalogue
-  /** The stores: keys, ledger, limits, request log. They outlive generations. */
-  readonly services: Services
-  /** Metrics named `sluice_<name>`; the same name returns the same metric in every generation. */
-  readonly metrics: PluginMetrics
-  readonly log: Logger
-  /** A value kept across reloads for as long as some generation uses it: counters, pools, health. */
-  share<T>(key: string, create: () => T): T
-}
-
-/** A plugin as the registry holds it, its option types erased. */
-export interface Plugin {
-  readonly name: string
-  readonly summary: string
-  readonly options: OptionSchemas
-  readonly required: readonly string[]
-  /** `head`: runs before the request body is read and reads it itself when it needs it. Default `body`. */
-  readonly reads: 'head' | 'body'
-  /** Slots that a plugin above must fill in `onRequest`. */
-  readonly needs: readonly Slot<any>[]
-  /** Slots read in a release or in `onSettled`: filled by any plugin of the chain. */
-  readonly awaits: readonly Slot<any>[]
-  readonly provides: readonly Slot<any>[]
-  setup(config: any, context: PluginContext): Hooks
-}
-
-/** A plugin as its author writes it. */
-export interface PluginDefinition<Options extends OptionSchemas> {
-  /** The word in `chain:` of gateway.yaml; kebab-case. */
-  name: string
-  /** One sentence for the table of plugins. */
-  summary: string
-  /** JSON Schema per option: gives the check, the type, the editor's completion and the documentation. */
-  options: Options
-  required?: readonly (keyof Options & string)[]
-  reads?: 'head' | 'body'
-  needs?: readonly Slot<any>[]
-  awaits?: readonly Slot<any>[]
-  provides?: readonly Slot<any>[]
-  /** Runs once per generation. Anything that must survive a reload is kept with `context.share`. */
-  setup(config: OptionValues<Options>, context: PluginContext): Hooks
-}
-
-/** Declares a plugin: option types flow from the literal into `setup`. */
-export function definePlugin<const Options extends OptionSchemas>(definition: PluginDefinition<Options>): Plugin {
-  return { required: [], reads: 'body', needs: [], awaits: [], provides: [], ...definition }
 }

@@ -3,28 +3,38 @@ import type { Usage } from '../money/usage.ts'
 import type { Caller } from '../catalogue/caller.ts'
 
 /** A typed key. `index` is its place in the exchange's array, so a read costs an array load. */
-export interface Slot<T> {
-  readonly name: string
+export interface Slot<T, Name extends string = string> {
+  readonly name: Name
   readonly index: number
   /** Phantom: carries the type only. */
   readonly type?: T
 }
 
-const slots: Slot<unknown>[] = []
+/** Of any type. */
+export type AnySlot = Slot<any>
 
-/** Declares a slot, once, at module load; names are unique in a process. */
-export function slot<T>(name: string): Slot<T> {
-  if (slots.some((other) => other.name === name)) throw new Error(`slot ${name} is declared twice`)
-  const made: Slot<T> = { name, index: slots.length }
-  slots.push(made)
-  return made
+/** What stands in a slot. */
+export type SlotValue<S> = S extends Slot<infer T> ? T : never
+
+/** All slots of the process, whichever copy of this file declared them. */
+const registry = Symbol.for('sluice.slots')
+const slots = ((globalThis as { [registry]?: Map<string, AnySlot> })[registry] ??= new Map())
+
+/**
+ * Declares a slot, at module load: `slot('caller').of<Caller>()`. One name is one slot, wherever and however often it is
+ * declared: what a plugin alone uses begins with the plugin's name, as in `quota/reservation`.
+ */
+export function slot<const Name extends string>(name: Name): { of<T>(): Slot<T, Name> } {
+  let made = slots.get(name) as Slot<never, Name> | undefined
+  if (!made) slots.set(name, (made = { name, index: slots.size }))
+  return { of: () => made }
 }
 
 /** Who is asking: filled by `auth` before the body is read. */
-export const caller = slot<Caller>('caller')
+export const caller = slot('caller').of<Caller>()
 
 /** What the exchange consumed: filled by `usage-meter` when the upstream's answer ends, also when it is cut short. */
-export const usage = slot<MeteredUsage>('usage')
+export const usage = slot('usage').of<MeteredUsage>()
 
 /** Usage with its origin: `upstream` is the provider's own final count, the others are labelled estimates. */
 export interface MeteredUsage {
@@ -33,7 +43,7 @@ export interface MeteredUsage {
 }
 
 /** What the customer was charged: filled by `quota` when it settles; absent when nothing was reserved. */
-export const charge = slot<Charge>('charge')
+export const charge = slot('charge').of<Charge>()
 
 /** A settled charge with its arithmetic. */
 export interface Charge {

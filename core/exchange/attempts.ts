@@ -1,11 +1,11 @@
 // Tries channels one after another until one begins to answer.
 import type { Attempt } from '../contract/attempt.ts'
 import type { Chain } from './chain.ts'
-import type { AttemptFailure, Stage, UpstreamResponse } from '../contract/contract.ts'
+import type { AttemptFailure } from '../contract/contract.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
-import { restoreModelName } from './model-name.ts'
 import { Relay } from './relay.ts'
+import { stagesOf } from './staging.ts'
 import { headersOf } from './upstream-head.ts'
 import type { Transport, UpstreamRequest } from '../transport/transport.ts'
 import type { Watchdog } from '../watchdog.ts'
@@ -27,6 +27,7 @@ export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts:
   const { plugin, call: selectChannel } = chain.selectChannel!
   for (;;) {
     let channel
+    exchange.plugin = plugin
     try {
       channel = selectChannel(exchange, failures)
       if (channel instanceof Promise) channel = await channel
@@ -41,6 +42,7 @@ export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts:
     try {
       for (let i = 0; i < chain.onAttempt.length; i++) {
         const { plugin, call } = chain.onAttempt[i]!
+        exchange.plugin = plugin
         try {
           const done = call(exchange, attempt)
           if (done instanceof Promise) await done
@@ -100,43 +102,4 @@ async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
   }
   // An answer that broke while the reservation was written has shown the client nothing: another channel may still give one.
   if (relay.over && relay.attempt.error && !exchange.gone) throw relay.attempt.error
-}
-
-/** Asks every plugin, last one first, for its part in this body; a promise only when one of them answered with one. */
-function stagesOf(exchange: LiveExchange, chain: Chain, response: UpstreamResponse): Stage[] | Promise<Stage[]> {
-  const { upstreamModel } = response.attempt
-  const stages: Stage[] = upstreamModel === exchange.model ? [] : [restoreModelName(exchange.model)]
-  const own = exchange.request.operation.reshape?.(exchange)
-  if (own) stages.push(own)
-  for (let i = 0; i < chain.onResponse.length; i++) {
-    const { plugin, call } = chain.onResponse[i]!
-    try {
-      const stage = call(exchange, response)
-      if (stage instanceof Promise) return restOfStages(exchange, chain, response, stages, i, stage)
-      if (stage) stages.push(stage)
-    } catch (error) {
-      throw asGatewayError(error, plugin)
-    }
-  }
-  return stages
-}
-
-async function restOfStages(
-  exchange: LiveExchange,
-  chain: Chain,
-  response: UpstreamResponse,
-  stages: Stage[],
-  from: number,
-  pending: Promise<Stage | void>
-): Promise<Stage[]> {
-  for (let i = from; i < chain.onResponse.length; i++) {
-    const { plugin, call } = chain.onResponse[i]!
-    try {
-      const stage = await (i === from ? pending : call(exchange, response))
-      if (stage) stages.push(stage)
-    } catch (error) {
-      throw asGatewayError(error, plugin)
-    }
-  }
-  return stages
 }

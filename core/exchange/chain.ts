@@ -2,6 +2,10 @@
 import type { Exchange, Hooks, Plugin, PluginContext, UpstreamResponse, Stage, Awaitable } from '../contract/contract.ts'
 import type { ChainEntry, Problem } from '../catalogue/settings.ts'
 import type { Slot } from '../contract/slots.ts'
+import type { Logger } from '../telling/log.ts'
+
+/** A set-up that takes longer has failed: no reload is possible while it runs. */
+const setUpMs = 30_000
 
 /** A hook with the name of its plugin, for logs and `internal_error`. */
 interface Named<F> {
@@ -19,7 +23,7 @@ export interface Chain {
   /** Last plugin first: a response travels up the chain. */
   readonly onResponse: readonly Named<(exchange: Exchange, response: UpstreamResponse) => Awaitable<Stage | void>>[]
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
-  /** Runs every plugin's `dispose`, last plugin first. */
+  /** Runs every plugin's `dispose`, last plugin first; what one of them throws is logged. Never rejects. */
   dispose(): Promise<void>
 }
 
@@ -52,21 +56,31 @@ export function checkOrder(entries: readonly ChainEntry[], plugins: ReadonlyMap<
   return problems
 }
 
-/** Makes the chain of a generation: every plugin's `setup` runs once, in order. When one throws, the ones before are disposed. */
+/**
+ * Makes the chain of a generation: every plugin's `setup` runs once, in order. When one fails, the ones before are disposed.
+ * @throws Error that names the plugin
+ */
 export async function compileChain(
   entries: readonly ChainEntry[],
   plugins: ReadonlyMap<string, Plugin>,
   context: (plugin: Plugin) => PluginContext
 ): Promise<Chain> {
-  const made: { plugin: Plugin; hooks: Hooks }[] = []
+  const made: { plugin: Plugin; hooks: Hooks; log: Logger }[] = []
   const dispose = async (): Promise<void> => {
-    for (const { hooks } of made.reverse()) await hooks.dispose?.()
+    for (const { log, hooks } of made.reverse()) {
+      try {
+        await hooks.dispose?.()
+      } catch (error) {
+        log.error('a plugin could not be disposed', { error: String(error) })
+      }
+    }
   }
   try {
     for (const entry of entries) {
       const plugin = plugins.get(entry.plugin)
       if (!plugin) throw new Error(`there is no plugin ${entry.plugin}`)
-      made.push({ plugin, hooks: plugin.setup(entry.options, context(plugin)) })
+      const surroundings = context(plugin)
+      made.push({ plugin, hooks: await setUp(plugin, entry.options, surroundings), log: surroundings.log })
     }
     const selectors = made.filter(({ hooks }) => hooks.selectChannel)
     if (selectors.length !== 1) {
@@ -88,5 +102,26 @@ export async function compileChain(
     onResponse: named('onResponse').reverse(),
     onSettled: named('onSettled'),
     dispose
+  }
+}
+
+async function setUp(plugin: Plugin, options: unknown, context: PluginContext): Promise<Hooks> {
+  let late = false
+  let timer: NodeJS.Timeout | undefined
+  const made = Promise.resolve().then(() => plugin.setup(options, context))
+  const timeout = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      late = true
+      reject(new Error(`is not set up after ${setUpMs / 1000} s`))
+    }, setUpMs)
+  })
+  try {
+    return await Promise.race([made, timeout])
+  } catch (cause) {
+    // What comes of it after all is used by nobody.
+    if (late) made.then((hooks) => hooks.dispose?.()).catch((error: unknown) => context.log.error('a plugin could not be disposed', { error: String(error) }))
+    throw new Error(`${plugin.name}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+  } finally {
+    clearTimeout(timer)
   }
 }

@@ -85,6 +85,7 @@ export class Engine {
     this.#running.add(exchange)
     exchange.client.onGone = () => this.#leave(exchange)
     let ending: Ending
+    let unsettled: Promise<void> | undefined
     try {
       if (refusal) throw refusal
       const asked = this.#ask(exchange, generation, 0)
@@ -98,18 +99,19 @@ export class Engine {
     }
     try {
       const outcome = outcomeOf(exchange, ending)
-      const durable = settle(exchange, generation.chain, outcome)
+      const settled = settle(exchange, generation.chain, outcome)
       // A refusal has nothing at stake, so it need not wait for a disk.
-      if (outcome.kind !== 'rejected') for (const promise of durable) await promise
+      if (outcome.kind === 'rejected') unsettled = settled
+      else if (settled) await settled
     } catch (error) {
-      // The settlement is not on disk: whoever saw the end of this answer would have had it for nothing.
-      exchange.log.error('an exchange could not be settled', { error: String(error) })
-      ending = new GatewayError('billing_unavailable', 'The answer could not be recorded. Try again.', { retryAfterMs: 1000 })
+      // What must be on disk is not: whoever saw the end of this answer would have had it for nothing.
+      exchange.complain('an exchange could not be settled', { error: reasons(error) })
+      ending = asGatewayError(error)
     }
     try {
       send(exchange, ending)
     } catch (error) {
-      exchange.log.error('an answer could not be sent', { error: reasons(error) })
+      exchange.complain('an answer could not be sent', { error: reasons(error) })
       sendFailure(exchange, new GatewayError('internal_error', 'The answer could not be sent.'))
     } finally {
       exchange.client.onGone = null
@@ -117,7 +119,8 @@ export class Engine {
       if (this.#running.size === 0) this.#onIdle?.()
       if (exchange.held) this.#parts.memory.reclaim(exchange.held)
       exchange.upload?.close()
-      generation.leave()
+      if (unsettled) void unsettled.catch(ignore).then(() => generation.leave())
+      else generation.leave()
     }
   }
 
@@ -134,6 +137,7 @@ export class Engine {
         const body = exchange.read()
         if (body instanceof Promise) return body.then(() => this.#ask(exchange, generation, i))
       }
+      exchange.plugin = plugin
       try {
         const reply = call(exchange)
         if (reply instanceof Promise) return this.#askOn(exchange, generation, i, reply)
@@ -201,7 +205,9 @@ function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 ? 'rejected' : 'failed'
   const sent = ending instanceof GatewayError || ending instanceof Relay ? relay?.response?.status : ending.status
   const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
-  if (error?.code === 'internal_error') exchange.log.error('an exchange failed inside the gateway', { error: reasons(error.cause) })
+  if (error?.code === 'internal_error' || error?.code === 'answer_not_inspected') {
+    exchange.complain('an exchange failed inside the gateway', { error: reasons(error.cause) })
+  }
   // A whole answer is settled in the turn in which it ended.
   const now = ending instanceof Relay ? ending.attempt.endedAt! : performance.now()
   // What a complete answer still holds back goes out as soon as this outcome is settled.
@@ -217,33 +223,57 @@ function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   }
 }
 
-/** Starts every release, newest first, and tells every plugin: once per exchange. The promises are those to wait for. */
-function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise<unknown>[] {
-  const durable: Promise<unknown>[] = []
+/** What a release has still to do. */
+interface Due {
+  plugin: string
+  promise: Promise<unknown>
+}
+
+/**
+ * Starts every release, newest first, and tells every plugin: once per exchange. The promise is of what the end waits for, if
+ * there is anything; it rejects with what a release threw on purpose, which is a GatewayError. Mistakes are logged.
+ */
+function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise<void> | undefined {
+  const dues: Due[] = []
   for (let i = exchange.releases.length - 1; i >= 0; i--) {
+    const { plugin, call } = exchange.releases[i]!
+    exchange.plugin = plugin
     try {
-      const released = exchange.releases[i]!(outcome)
-      if (released instanceof Promise) durable.push(heeded(released))
+      const promise = call(outcome)
+      if (promise instanceof Promise) dues.push({ plugin, promise: heeded(promise) })
     } catch (error) {
-      durable.push(heeded(Promise.reject(asGatewayError(error))))
-      exchange.log.error('a release failed', { error: reasons(error) })
+      dues.push({ plugin, promise: heeded(Promise.reject(error)) })
     }
   }
   for (let i = 0; i < chain.onSettled.length; i++) {
     const { plugin, call } = chain.onSettled[i]!
+    exchange.plugin = plugin
     try {
       call(exchange, outcome)
     } catch (error) {
-      exchange.log.error('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
+      exchange.complain('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
     }
   }
-  // A hold that was ended by a release has the same promise.
-  if (outcome.kind === 'completed') for (const hold of exchange.holds) if (!durable.includes(hold)) durable.push(heeded(hold))
-  return durable
+  const holds = outcome.kind === 'completed' ? exchange.holds : []
+  return dues.length + holds.length === 0 ? undefined : heeded(conclude(exchange, dues, holds))
+}
+
+async function conclude(exchange: LiveExchange, dues: readonly Due[], holds: readonly Promise<void>[]): Promise<void> {
+  let failure: GatewayError | undefined
+  for (const { plugin, promise } of dues) {
+    try {
+      await promise
+    } catch (error) {
+      if (error instanceof GatewayError) failure ??= error
+      else exchange.complain('a release failed', { plugin, error: reasons(error) })
+    }
+  }
+  if (failure) throw failure
+  for (const hold of holds) await hold
 }
 
 /** The promise, whose rejection is looked at later. */
-function heeded(promise: Promise<unknown>): Promise<unknown> {
+function heeded<T>(promise: Promise<T>): Promise<T> {
   promise.catch(ignore)
   return promise
 }

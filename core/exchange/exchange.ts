@@ -1,29 +1,36 @@
 // The state of one exchange: what plugins see of it, and what only the engine may touch.
-import { Attempt } from '../contract/attempt.ts'
+import { Attempt, promptOf } from '../contract/attempt.ts'
+import { BodyEdit } from '../bodies/body.ts'
 import type { RequestBody } from '../bodies/body.ts'
 import type { Upload } from '../bodies/upload.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Client } from '../clients/client.ts'
-import type { Awaitable, ClientRequest, Exchange, Outcome } from '../contract/contract.ts'
+import type { AnySlot, Awaitable, ClientRequest, Exchange, Outcome, TextPart } from '../contract/contract.ts'
 import type { Place } from '../contract/operation.ts'
 import { GatewayError } from '../errors.ts'
 import { exchangeId } from './exchange-id.ts'
-import type { Logger } from '../telling/log.ts'
+import type { LogFields, Logger } from '../telling/log.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Relay } from './relay.ts'
 import { HeaderLines } from '../wire/response-head.ts'
 import type { Limits } from '../catalogue/settings.ts'
 import type { Slot } from '../contract/slots.ts'
 
-type Release = (outcome: Outcome) => Awaitable<void>
+/** What gives something back, with the plugin that took it. */
+interface Release {
+  plugin: string
+  call(outcome: Outcome): Awaitable<void>
+}
 /** Reads the body of an exchange, and gives it to the exchange to {@link LiveExchange.accept} before anybody else has it. */
 type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
 
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
-export class LiveExchange implements Exchange {
+export class LiveExchange implements Exchange<AnySlot> {
   readonly receivedAt = Date.now()
   readonly id = exchangeId(this.receivedAt)
   readonly startedAt = performance.now()
+  /** The plugin whose hook is running, or ran last: for its log lines and releases. */
+  plugin = ''
   readonly request: ClientRequest
   readonly client: Client
   /** Of the generation it began with. */
@@ -42,13 +49,14 @@ export class LiveExchange implements Exchange {
   gone = false
   rosterPlace: number | undefined = undefined
   readonly #log: Logger
+  #childLog: { plugin: string; log: Logger } | undefined
   readonly #read: Read
   readonly #slots: unknown[] = []
   readonly #holds: Promise<void>[] = []
   readonly #lateHolds: (() => Promise<void>)[] = []
-  #childLog: Logger | undefined
   #abort: AbortController | undefined
   #body: RequestBody | undefined
+  #prompt: readonly TextPart[] | undefined
   #model = ''
   #streaming = false
 
@@ -66,6 +74,15 @@ export class LiveExchange implements Exchange {
     return this.#body
   }
 
+  get prompt(): readonly TextPart[] {
+    if (!this.#prompt) {
+      const parts: TextPart[] = []
+      promptOf(protocols[this.request.operation.protocol], new BodyEdit(this.body), (part) => (parts.push(part), part.text))
+      this.#prompt = parts
+    }
+    return this.#prompt
+  }
+
   get model(): string {
     return this.#model
   }
@@ -75,7 +92,14 @@ export class LiveExchange implements Exchange {
   }
 
   get log(): Logger {
-    return (this.#childLog ??= this.#log.child({ exchange: this.id }))
+    const { plugin, id: exchange } = this
+    if (this.#childLog?.plugin !== plugin) this.#childLog = { plugin, log: this.#log.child(plugin === '' ? { exchange } : { exchange, plugin }) }
+    return this.#childLog.log
+  }
+
+  /** For what is no plugin's. */
+  complain(message: string, fields: LogFields): void {
+    this.#log.error(message, { exchange: this.id, ...fields })
   }
 
   get signal(): AbortSignal {
@@ -135,20 +159,23 @@ export class LiveExchange implements Exchange {
 
   hold(durable: () => Promise<void>): void {
     if (!this.#streaming) return void this.#lateHolds.push(durable)
-    const promise = durable()
-    this.#holds.push(promise)
-    // The engine looks at it when the first byte is due; until then a rejection is not unhandled.
-    promise.catch(ignore)
+    this.#keep(durable())
   }
 
-  /** What the first byte waits for, now that it is due. Whoever asks looks at every one of them. */
+  /** What the first byte waits for, now that it is due. */
   get holds(): readonly Promise<void>[] {
-    for (let late = this.#lateHolds.shift(); late; late = this.#lateHolds.shift()) this.#holds.push(begun(late))
+    for (let late = this.#lateHolds.shift(); late; late = this.#lateHolds.shift()) this.#keep(begun(late))
     return this.#holds
   }
 
-  defer(release: Release): void {
-    this.releases.push(release)
+  #keep(promise: Promise<void>): void {
+    this.#holds.push(promise)
+    // The engine looks at it when something is due; until then a rejection is not unhandled.
+    promise.catch(ignore)
+  }
+
+  defer(call: Release['call']): void {
+    this.releases.push({ plugin: this.plugin, call })
   }
 
   #string({ in: where, name }: Place): string | undefined {
@@ -167,7 +194,7 @@ export class LiveExchange implements Exchange {
     if (!form) throw new GatewayError('protocol_mismatch', `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
     const model = channel.models.get(this.#model) ?? this.#model
     const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query }) }
-    const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body)
+    const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body, protocols[operation.protocol])
     if (model !== this.#model && operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
     this.attempts.push(attempt)
     return attempt

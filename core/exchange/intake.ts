@@ -10,8 +10,10 @@ import { errorFromBody, errorFromResponse } from './upstream-error.ts'
 
 /** Of an upstream's error body. */
 const errorBodyBytes = 64 * 1024
-/** A JSON answer up to this size is one message; a larger one is relayed in runs of bytes. */
+/** A JSON answer up to this size is one message; a larger one is relayed in runs of bytes, unless a stage cannot see those. */
 const wholeBodyBytes = 256 * 1024
+/** The largest JSON answer that is held for such a stage: what is larger is refused. */
+const inspectedBytes = 8 * 1024 * 1024
 
 /** What an intake tells its relay. */
 export interface IntakeHost {
@@ -22,8 +24,6 @@ export interface IntakeHost {
   /** There is something to commit. */
   open(): void
   readonly isOpen: boolean
-  /** The whole body is one message, to be sent with its length. */
-  whole: boolean
   /** The body is text, which may have no bytes. */
   readonly mayBeEmpty: boolean
   /** The answer arrived to its end. */
@@ -107,8 +107,8 @@ export class EventIntake implements Intake {
     if (this.#collector) return this.#collect(event, kind === 'end')
     if (kind === 'end') {
       if (!this.#host.isOpen) return this.#host.fail(bad('The upstream sent an empty answer.'))
-      outlet.hold()
       this.marked = true
+      return outlet.close(event)
     }
     if (!this.#host.isOpen) for (const payload of this.#watch.missing(event)) outlet.pass(Message.event(payload))
     outlet.pass(event)
@@ -125,12 +125,11 @@ export class EventIntake implements Intake {
       )
     }
     if (this.#collector) {
-      this.#host.whole = true
+      outlet.whole = true
       outlet.pass(new Message('json', Buffer.from(JSON.stringify(this.#collector.result()))))
     } else if (!this.marked) {
-      outlet.hold()
       const { endEvent } = attempt.protocol
-      if (endEvent !== undefined) outlet.pass(Message.event(endEvent))
+      outlet.close(endEvent === undefined ? undefined : Message.event(endEvent))
     }
     this.#host.complete()
   }
@@ -162,6 +161,11 @@ export class BodyIntake implements Intake {
     this.#length += chunk.length
     if (this.#length <= wholeBodyBytes) return
     if (this.#host.streaming) return this.#host.fail(bad('The upstream was asked for a stream and sent a large body.'))
+    const { blind } = outlet
+    if (blind !== undefined) {
+      if (this.#length > inspectedBytes) this.#host.fail(uninspected(blind, `larger than ${inspectedBytes} bytes`))
+      return
+    }
     this.#inRuns = outlet.keepsLast = true
     for (const run of this.#chunks) outlet.pass(new Message('bytes', run))
     this.#chunks = []
@@ -178,8 +182,9 @@ export class BodyIntake implements Intake {
       return this.#host.fail(said ? errorFromBody(protocol, channel, body) : bad('The upstream sent a body that is no answer.'))
     }
     if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(message.json()))
-    this.#host.whole = true
-    this.#host.outlet.pass(message)
+    const { outlet } = this.#host
+    outlet.whole = true
+    outlet.pass(message)
     this.#host.complete()
   }
 
@@ -201,6 +206,8 @@ export class BytesIntake implements Intake {
 
   data(chunk: Buffer): void {
     const { outlet } = this.#host
+    const { blind } = outlet
+    if (blind !== undefined) return this.#host.fail(uninspected(blind, 'of a kind that is no message'))
     outlet.keepsLast = true
     outlet.pass(new Message('bytes', chunk))
     this.#host.open()
@@ -211,6 +218,12 @@ export class BytesIntake implements Intake {
     if (!this.#host.isOpen && !this.#host.mayBeEmpty) return this.#host.fail(bad('The upstream sent an empty answer.'))
     this.#host.complete()
   }
+}
+
+/** What a plugin has to look at and cannot is not passed on. */
+function uninspected(plugin: string, why: string): GatewayError {
+  const cause = new Error(`the plugin ${plugin} takes whole messages, and this answer is ${why}`)
+  return new GatewayError('answer_not_inspected', 'The answer cannot be inspected, which this gateway has to do.', { cause })
 }
 
 function bad(message: string): GatewayError {

@@ -10,6 +10,7 @@ import { withMembers } from '../bodies/splice.ts'
 export function restoreModelName(name: string): Stage {
   const changes = new Map([['model', JSON.stringify(name)]])
   return {
+    takes: 'runs',
     map(message, emit) {
       emit(message.kind === 'event' || message.kind === 'json' ? rename(message, changes) : message)
     }

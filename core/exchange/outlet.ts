@@ -1,11 +1,12 @@
-// Passes the messages of an answer through its stages and writes what they let through to the client.
+// Writes what the stages of an answer let through to the client, and keeps its end back.
 import type { Client } from '../clients/client.ts'
-import type { Emit, Stage } from '../contract/contract.ts'
 import type { Message } from '../contract/message.ts'
+import { Stages } from './stages.ts'
+import type { PluginStage } from './stages.ts'
 
 /**
  * The client's end of a relay. Before {@link commit} everything waits; then each {@link flush} is one write of what the
- * turn brought; after {@link hold} what comes is the answer's end and waits for {@link release}.
+ * turn brought; after {@link close} what comes is the answer's end and waits for {@link release}.
  */
 export class Outlet {
   /** Bytes let through and not written. */
@@ -16,12 +17,14 @@ export class Outlet {
   committed = false
   /** The end of the body shows only when it is there, so its latest run stays behind. */
   keepsLast = false
+  /** The body is one message: exactly one comes out. */
+  whole = false
   readonly #client: Client
-  /** By the stage that what is emitted goes to; only for those that decide what goes on, which few do. */
-  readonly #emits: Emit[] = []
-  #stages: readonly Stage[] = []
+  #stages = new Stages([], (message) => this.raw(message.bytes))
   #out: Buffer[] = []
   #holding = false
+  /** The end marker of a stream. */
+  #last: Message | undefined
   /** Bytes that may still be read for a client that has left; undefined while it is there. */
   #allowance: number | undefined
 
@@ -30,20 +33,27 @@ export class Outlet {
   }
 
   /** The stages, in the order in which messages pass them. Once, before the first message. */
-  use(stages: readonly Stage[]): void {
-    this.#stages = stages
+  use(stages: readonly PluginStage[]): void {
+    this.#stages = new Stages(stages, (message) => this.raw(message.bytes))
+  }
+
+  /** The plugin that cannot see an answer in runs of bytes; undefined when there is none. */
+  get blind(): string | undefined {
+    return this.#stages.blind
   }
 
   pass(message: Message): void {
-    this.#from(message, 0)
+    this.#stages.pass(message)
   }
 
-  /** Shows a message to the stages; what they emit is dropped, as the end of the answer has passed. */
+  /** Shows a message to the stages; what they emit is dropped, as the answer has ended for the client. */
   show(message: Message): void {
     const kept = this.#out
+    const { waiting } = this
     this.#out = []
-    this.#from(message, 0)
+    this.#stages.pass(message)
     this.#out = kept
+    this.waiting = waiting
   }
 
   /** Bytes that are no message: comments of a stream. */
@@ -73,10 +83,11 @@ export class Outlet {
     return this.#client.write(bytes)
   }
 
-  /** Writes what is due; what comes from now on is the end. */
-  hold(): void {
+  /** Writes what is due; what comes from now on is the end, and `last` the very end. */
+  close(last: Message | undefined): void {
     this.flush()
     this.#holding = true
+    this.#last = last
   }
 
   /** The client left: nothing is kept any more, and at most `bytes` more are let through to nowhere. */
@@ -96,19 +107,12 @@ export class Outlet {
     this.waiting = 0
   }
 
-  /** Tells the stages that no message follows, once; they may still emit. All are told, then the first error is thrown. */
+  /** Tells the stages that no message follows, once; they may still emit. @throws GatewayError what one of them threw */
   end(complete: boolean): void {
-    let failure: { error: unknown } | undefined
-    for (let i = 0; i < this.#stages.length; i++) {
-      const stage = this.#stages[i]!
-      try {
-        if ('map' in stage) stage.end?.(complete, this.#emitTo(i + 1))
-        else stage.end?.(complete)
-      } catch (error) {
-        failure ??= { error }
-      }
+    for (const message of this.#stages.end(complete, this.#last)) this.raw(message.bytes)
+    if (complete && this.whole && this.#allowance === undefined && this.#out.length !== 1) {
+      throw new Error(`the stages of the plugins made ${this.#out.length} bodies of an answer that is one message`)
     }
-    if (failure) throw failure.error
   }
 
   /** Hands over what was held. */
@@ -116,22 +120,6 @@ export class Outlet {
     const bytes = joined(this.#out)
     this.drop()
     return bytes
-  }
-
-  #emitTo(index: number): Emit {
-    return (this.#emits[index] ??= (message) => this.#from(message, index))
-  }
-
-  #from(message: Message, index: number): void {
-    for (let i = index; i < this.#stages.length; i++) {
-      const stage = this.#stages[i]!
-      if ('map' in stage) {
-        stage.map(message, this.#emitTo(i + 1))
-        return
-      }
-      stage.observe(message)
-    }
-    this.raw(message.bytes)
   }
 }
 

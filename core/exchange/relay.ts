@@ -1,13 +1,14 @@
 // Brings one attempt's answer to the client, and holds its end back until the exchange is settled.
 import type { Attempt } from '../contract/attempt.ts'
 import type { Client } from '../clients/client.ts'
-import type { Awaitable, Stage, UpstreamResponse } from '../contract/contract.ts'
+import type { Awaitable, UpstreamResponse } from '../contract/contract.ts'
 import type { AnswerKind } from '../contract/operation.ts'
 import { Decoder } from './decode.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { BodyIntake, BytesIntake, ErrorIntake, EventIntake } from './intake.ts'
 import type { Intake, IntakeHost } from './intake.ts'
 import { Outlet } from './outlet.ts'
+import type { PluginStage } from './stages.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
 import type { Watchdog, Watched } from '../watchdog.ts'
 
@@ -27,7 +28,7 @@ export interface RelayOptions {
   /** Milliseconds without the client reading. */
   clientStall: number
   /** Runs the `onResponse` hooks; stages in the order in which messages pass them. */
-  accept(response: UpstreamResponse): Awaitable<Stage[]>
+  accept(response: UpstreamResponse): Awaitable<PluginStage[]>
 }
 
 /**
@@ -43,7 +44,6 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   readonly streaming: boolean
   /** The head that was accepted. */
   response: UpstreamResponse | undefined
-  whole = false
   isOpen = false
   rosterPlace: number | undefined = undefined
   /** Nothing more will come of it. */
@@ -74,6 +74,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
       this.#refuse = reject
     })
     options.watchdog.add(this)
+  }
+
+  /** The whole answer is one message, to be sent with its length. */
+  get whole(): boolean {
+    return this.outlet.whole
   }
 
   /** The call this relay is the sink of; set right after it was sent. */
@@ -207,7 +212,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     return false
   }
 
-  #await(stages: Promise<Stage[]>): void {
+  #await(stages: Promise<PluginStage[]>): void {
     this.#early = []
     this.#call?.pause()
     stages.then(

@@ -7,14 +7,20 @@ import type { ShownError } from '../protocols/index.ts'
 
 /** A reply made by the gateway. */
 export function sendReply(exchange: LiveExchange, { status, headers = [], body }: Reply): void {
-  const text = typeof body === 'string' || Buffer.isBuffer(body)
+  const given = bytesOf(body)
   // A plugin may have made it of the request body, whose memory is used again while this is on its way to a slow client.
-  const lasting = Buffer.isBuffer(body) && body.buffer !== exchange.held?.buffer
-  const bytes = lasting ? body : Buffer.from(text ? body : JSON.stringify(body))
+  const bytes = given && given.buffer === exchange.held?.buffer ? Buffer.from(given) : (given ?? Buffer.from(JSON.stringify(body)))
   const lines = exchange.replyHeaders.copy()
-  if (!text) lines.add('content-type', 'application/json')
+  if (!given) lines.add('content-type', 'application/json')
   for (const [name, value] of headers) lines.add(name, value)
   exchange.client.reply(status, lines, bytes)
+}
+
+/** A body that goes out as it is: text, or bytes in whatever view of them; undefined for anything else. */
+function bytesOf(body: unknown): Buffer | undefined {
+  if (typeof body === 'string') return Buffer.from(body)
+  if (ArrayBuffer.isView(body)) return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  return body instanceof ArrayBuffer || body instanceof SharedArrayBuffer ? Buffer.from(body) : undefined
 }
 
 /** An upstream's whole body, with its length. */

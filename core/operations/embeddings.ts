@@ -32,6 +32,7 @@ export const embeddings: Operation = {
 function inForm(wanted: EmbeddingFormat): Stage {
   const rewriter = new EmbeddingRewriter(wanted)
   return {
+    takes: 'runs',
     map(message, emit) {
       try {
         emit(message.withData(rewriter.push(message.data)))

@@ -3,6 +3,7 @@ import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Chain } from '../exchange/chain.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Config } from '../catalogue/settings.ts'
+import type { Awaitable, Plugin, PluginContext, SharedKey } from '../contract/contract.ts'
 
 /** What an exchange runs on, from its first hook to its settlement. */
 export interface Generation {
@@ -13,37 +14,69 @@ export interface Generation {
   leave(): void
 }
 
+interface Entry {
+  value: unknown
+  users: number
+  dispose(): Awaitable<void>
+}
+
+/** What one generation has of the {@link Shared} values. */
+export interface SharedUser {
+  /** For one plugin: keys are its own. */
+  share(plugin: Plugin): PluginContext['share']
+  /** The generation is over. What was disposed and failed is logged. */
+  drop(): Promise<void>
+}
+
 /** Values kept across generations, each for as long as some generation uses it. */
 export class Shared {
-  readonly #values = new Map<string, { value: unknown; users: number }>()
+  readonly #values = new Map<string, Entry>()
+  readonly #log: Logger
 
-  /** A view for one generation: `share` counts the generation as a user once, `drop` takes it out everywhere. */
-  user(): { share<T>(key: string, create: () => T): T; drop(): void } {
-    const used = new Set<string>()
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  user(): SharedUser {
+    const used = new Map<string, Entry>()
     return {
-      share: <T>(key: string, create: () => T): T => {
-        let entry = this.#values.get(key)
-        if (!entry) this.#values.set(key, (entry = { value: create(), users: 0 }))
-        if (!used.has(key)) {
-          used.add(key)
+      share: ({ name }) => (key, create, dispose) => {
+        const place = placeOf(name, key)
+        let entry = this.#values.get(place)
+        if (!entry) {
+          const value = create()
+          this.#values.set(place, (entry = { value, users: 0, dispose: () => dispose?.(value) }))
+        }
+        if (!used.has(place)) {
+          used.set(place, entry)
           entry.users++
         }
-        return entry.value as T
+        return entry.value as ReturnType<typeof create>
       },
-      drop: () => {
-        for (const key of used) {
-          const entry = this.#values.get(key)!
-          if (--entry.users === 0) this.#values.delete(key)
-        }
+      drop: async () => {
+        const over = [...used].filter(([, entry]) => --entry.users === 0)
         used.clear()
+        for (const [place] of over) this.#values.delete(place)
+        for (const [place, entry] of over.reverse()) {
+          try {
+            await entry.dispose()
+          } catch (error) {
+            this.#log.error('what a plugin shares could not be disposed', { plugin: place.split('/', 1)[0], error: String(error) })
+          }
+        }
       }
     }
   }
 
-  /** The value, when some generation has created it: for the admin API. */
-  find(key: string): unknown {
-    return this.#values.get(key)?.value
+  /** The value of a plugin's key, when some generation has created it: for the admin API. */
+  find<T>(plugin: string, key: SharedKey<T>): T | undefined {
+    return this.#values.get(placeOf(plugin, key))?.value as T | undefined
   }
+}
+
+/** Names of plugins have no slash. */
+function placeOf(plugin: string, { name }: SharedKey<unknown>): string {
+  return `${plugin}/${name}`
 }
 
 /** The parts of a generation about to go live; `drop` gives back what it shares. */
@@ -51,26 +84,26 @@ export interface GenerationParts {
   config: Config
   catalogue: Catalogue
   chain: Chain
-  drop(): void
+  drop(): Promise<void>
 }
 
 class LiveGeneration implements Generation {
   readonly config: Config
   readonly catalogue: Catalogue
   readonly chain: Chain
-  readonly #drop: () => void
-  readonly #log: Logger
+  /** Resolves when it is disposed. */
+  readonly gone: Promise<void>
+  readonly #drop: () => Promise<void>
   #users = 0
   #retired = false
-  #timer: NodeJS.Timeout | undefined
-  #disposed: Promise<void> | undefined
+  #done!: () => void
 
-  constructor(parts: GenerationParts, log: Logger) {
-    this.config = parts.config
-    this.catalogue = parts.catalogue
-    this.chain = parts.chain
-    this.#drop = parts.drop
-    this.#log = log
+  constructor({ config, catalogue, chain, drop }: GenerationParts) {
+    this.config = config
+    this.catalogue = catalogue
+    this.chain = chain
+    this.#drop = drop
+    this.gone = new Promise((resolve) => (this.#done = resolve))
   }
 
   enter(): this {
@@ -79,37 +112,29 @@ class LiveGeneration implements Generation {
   }
 
   leave(): void {
-    if (--this.#users === 0 && this.#retired) void this.dispose()
+    if (--this.#users === 0 && this.#retired) void this.#dispose()
   }
 
-  /** No exchange begins with it any more. */
-  retire(afterMs: number): void {
+  /** No exchange begins with it any more: it is disposed when the last one that did has ended, however long that takes. Once. */
+  retire(): void {
     this.#retired = true
-    if (this.#users === 0) void this.dispose()
-    else {
-      this.#timer = setTimeout(() => void this.dispose(), afterMs)
-      this.#timer.unref()
-    }
+    if (this.#users === 0) void this.#dispose()
   }
 
-  /** Once; a plugin that fails to dispose is logged and does not keep the others. */
-  dispose(): Promise<void> {
-    clearTimeout(this.#timer)
-    return (this.#disposed ??= this.chain
-      .dispose()
-      .catch((error: unknown) => this.#log.error('a plugin could not be disposed', { error: String(error) }))
-      .finally(this.#drop))
+  async #dispose(): Promise<void> {
+    await this.chain.dispose()
+    await this.#drop()
+    this.#done()
   }
 }
 
 /** The present generation, and the way to the next. */
 export class Generations {
-  readonly #log: Logger
+  readonly #live = new Set<LiveGeneration>()
   #current: LiveGeneration
 
-  constructor(first: GenerationParts, log: Logger) {
-    this.#log = log
-    this.#current = new LiveGeneration(first, log)
+  constructor(first: GenerationParts) {
+    this.#current = this.#begin(first)
   }
 
   get current(): Generation {
@@ -121,15 +146,23 @@ export class Generations {
     return this.#current.enter()
   }
 
-  /** Swaps one reference. Exchanges under way keep the old generation, which is disposed when the last ends or after `afterMs`. */
-  replace(next: GenerationParts, afterMs: number): void {
+  /** Swaps one reference. Exchanges under way keep the old generation. */
+  replace(next: GenerationParts): void {
     const old = this.#current
-    this.#current = new LiveGeneration(next, this.#log)
-    old.retire(afterMs)
+    this.#current = this.#begin(next)
+    old.retire()
   }
 
-  /** Disposes the present generation; nothing runs any more. */
-  close(): Promise<void> {
-    return this.#current.dispose()
+  /** Resolves when every generation is disposed; no exchange begins any more. Once. */
+  async close(): Promise<void> {
+    this.#current.retire()
+    await Promise.all([...this.#live].map(({ gone }) => gone))
+  }
+
+  #begin(parts: GenerationParts): LiveGeneration {
+    const generation = new LiveGeneration(parts)
+    this.#live.add(generation)
+    void generation.gone.then(() => this.#live.delete(generation))
+    return generation
   }
 }

@@ -16,4 +16,6 @@ export const protocols = {
 /** The word for a protocol. */
 export type ProtocolName = keyof typeof protocols
 
-export type { Collector, Payload, Protocol, ReportedUsage, ShownError, StreamWatch } from './protocol.ts'
+export type {
+  AnswerText, Collector, Payload, Protocol, ProtocolText, ReportedUsage, ShownError, StreamWatch, TextBlock, TextEditor, TextEvent, TextKind, TextPart
+} from './protocol.ts'

@@ -2,6 +2,7 @@
 import type { Lens } from '../bodies/lens.ts'
 import { withoutMember } from '../bodies/splice.ts'
 import { chunksOf, CompletionCollector } from './openai-chat-shape.ts'
+import { chatText } from './openai-chat-text.ts'
 import { asObject } from './object.ts'
 import type { EventKind, Fields, Payload, Preface, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
 import { readUsage as readReportedUsage } from './usage/any.ts'
@@ -26,7 +27,8 @@ export const openaiChat: Protocol = {
   readUsageFromTail,
   askForUsage,
   withoutUsage,
-  answerBytes
+  answerBytes,
+  text: chatText
 }
 
 function errorBody(error: ShownError): unknown {

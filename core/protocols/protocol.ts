@@ -75,6 +75,73 @@ export interface Collector {
   result(): unknown
 }
 
+/**
+ * What a run of text is. `text`: what the model answers, or a message of the prompt. `reasoning`: what it thinks. `refusal`: why it
+ * does not answer. `arguments`: of a tool that it calls, as the JSON text that it writes.
+ */
+export type TextKind = 'text' | 'reasoning' | 'refusal' | 'arguments'
+
+/** Texts of one block follow each other and are one text; texts of two blocks have nothing to do with each other. */
+export interface TextBlock {
+  /** Unique within one answer: a choice, a content block, or a part of one. */
+  readonly block: string
+  readonly kind: TextKind
+  /** Who says it, in a prompt: `system`, `user`, `assistant`, `tool`, as the protocol calls it. */
+  readonly role?: string | undefined
+}
+
+/** A run of text. In a prompt and in a whole answer it is all of its block, in an event the next part of it. */
+export interface TextPart extends TextBlock {
+  readonly text: string
+}
+
+/** Is shown the text of an answer and says what stands in its place. */
+export interface TextEditor {
+  /** A run of text; what is returned goes on instead. */
+  text(part: TextPart): string
+  /** A block is over, after its last run: what is returned is added to its text. Once for each block. */
+  end(block: TextBlock): string
+}
+
+/** An event to be sent: its payload, and its name in protocols whose events have one. */
+export interface TextEvent {
+  readonly event?: string
+  readonly data: string
+}
+
+/** What became of an event: events that go before it, and its own payload if that changed. */
+export interface EditedEvent {
+  readonly before: readonly TextEvent[]
+  readonly data: Buffer | undefined
+}
+
+/**
+ * The text of one answer, whole or event by event. One for each answer, as a block may go on over many events and be repeated as
+ * a whole in the last one. All else in the payload stays as it is, but for what tells of the text that was changed (log
+ * probabilities), which is left out.
+ */
+export interface AnswerText {
+  /** Shows the text of the next event, end markers included. Undefined when nothing is to be changed. */
+  event(event: Payload, editor: TextEditor): EditedEvent | undefined
+  /** Ends the blocks that no event has ended: what is to be sent before the end of the stream. */
+  end(editor: TextEditor): readonly TextEvent[]
+  /** Shows the text of a whole answer, and ends each block. Undefined when nothing is to be changed. */
+  whole(answer: Payload, editor: TextEditor): Buffer | undefined
+}
+
+/** The top level of a request body on its way, to be read and changed. */
+export interface Members {
+  json(key: string): unknown
+  set(key: string, value: unknown): void
+}
+
+/** Where the text of a protocol stands. */
+export interface ProtocolText {
+  answer(): AnswerText
+  /** Shows every text of a prompt in its order, and sets the members in which something else was returned. */
+  prompt(body: Members, edit: (part: TextPart) => string): void
+}
+
 /** A protocol of a client or an upstream. */
 export interface Protocol {
   /** The wire family; a channel of this family speaks it natively. */
@@ -111,4 +178,6 @@ export interface Protocol {
   withoutUsage(event: Payload): Buffer | 'nothing' | undefined
   /** Text of an answer, or of one event of it, in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an upstream reports nothing. */
   answerBytes(body: unknown): number
+  /** Absent where it is not known yet: then a plugin that has to see the text lets no answer pass. */
+  readonly text?: ProtocolText
 }

@@ -1,5 +1,5 @@
 // Writes down every exchange when it is over: a record to the store, a line to the sink, numbers to the metrics.
-import { definePlugin } from '../../core/contract/contract.ts'
+import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import { charge, slot } from '../../core/contract/slots.ts'
 import { Excerpt, redactor } from './bodies.ts'
@@ -9,7 +9,7 @@ import { Sink, writeTo } from './sink.ts'
 import { textOf } from './text.ts'
 
 /** The answer of the latest attempt, when bodies are logged. */
-const answer = slot<{ excerpt: Excerpt }>('answer excerpt')
+const answer = slot('log/answer').of<{ excerpt: Excerpt }>()
 
 export default definePlugin({
   name: 'log',
@@ -45,7 +45,7 @@ export default definePlugin({
     // Shared, so that two generations never write into each other's lines.
     const lines = sink === 'none'
       ? undefined
-      : share(`log.sink ${sink}`, () => new Sink(writeTo(sink), buffer, (lost) => dropped.add({}, lost)))
+      : share(sharedKey<Sink>(sink), () => new Sink(writeTo(sink), buffer, (lost) => dropped.add({}, lost)))
     const text = redactor(body_limit, [...catalogue.channels.values()].map(({ credential }) => credential))
 
     const bodiesOf = (exchange: Exchange): object => ({

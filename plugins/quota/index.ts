@@ -7,9 +7,9 @@ import { boundOf, termsAt, termsOf, within } from './bound.ts'
 import { settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 
-const held = slot<Hold>('reservation')
+const held = slot('quota/reservation').of<Hold>()
 /** Output tokens that the budget still allows each answer, where that is less than was asked for. */
-const clamped = slot<number>('clamped output')
+const clamped = slot('quota/clamped').of<number>()
 
 /** How often a stream tells the ledger how far it is, in events: about tokens. A crash charges at most this much less. */
 const deliveryStep = 64

@@ -1,5 +1,5 @@
 // What an exchange is charged in the end, and what its failed attempts cost.
-import { costOf, noUsage } from '../../core/contract/contract.ts'
+import { costOf, GatewayError, noUsage } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
 import { charge } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
@@ -25,8 +25,21 @@ interface Priced extends MeteredUsage {
 /**
  * Ends the reservation, once: a charge for what was consumed, or everything back. Fills the slot `charge` before it
  * returns; the promise resolves when the end is on disk.
+ * Whatever fails, it does so with a GatewayError: an answer that nobody accounts for is not given.
  */
-export function settle(exchange: Exchange, { reservation, price }: Hold, outcome: Outcome): Promise<void> {
+export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promise<void> {
+  try {
+    return ended(exchange, hold, outcome).catch(refuse)
+  } catch (cause) {
+    return refuse(cause)
+  }
+}
+
+function refuse(cause: unknown): never {
+  throw new GatewayError('billing_unavailable', 'The answer could not be accounted for. Try again.', { retryAfterMs: 1000, cause })
+}
+
+function ended(exchange: Exchange, { reservation, price }: Hold, outcome: Outcome): Promise<void> {
   const sent = exchange.attempts.filter((attempt) => attempt.dispatched)
   const last = sent.at(-1)
   const metered = last && chargeable(exchange, last, outcome)

@@ -41,7 +41,7 @@ export default definePlugin({
       exchange.setHeader('X-RateLimit-Reset', Math.ceil((reset === 'epoch' ? Date.now() + resetMs : resetMs) / 1000))
     }
 
-    const apply = (exchange: Exchange, decision: Decision): void => {
+    const apply = (exchange: Exchange<typeof caller>, decision: Decision): void => {
       const shown = decision.admitted ? tightest(decision.states) : decision.states.find(({ name }) => name === decision.refusedBy)
       if (shown) show(exchange, shown, decision.admitted ? shown.resetMs : decision.retryAfterMs)
       if (!decision.admitted) {

@@ -6,7 +6,7 @@ import type { ChannelHealth } from './health.ts'
 /** The health of the channels of one generation. */
 export type States = ReadonlyMap<Channel, ChannelState>
 
-/** One per process, shared under `route.health`. */
+/** One per process, shared under `health`. */
 export class HealthBoard {
   /** Oldest first: old ones last as long as their exchanges, a new one may be given up before it went live. */
   readonly #generations: States[] = []

@@ -1,5 +1,5 @@
 // Which channel serves a request, and which one next when that fails.
-import { definePlugin, GatewayError, unknownModel } from '../../core/contract/contract.ts'
+import { definePlugin, GatewayError, sharedKey, unknownModel } from '../../core/contract/contract.ts'
 import type { Attempt, AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
 import { slot } from '../../core/contract/slots.ts'
 import { HealthBoard } from './board.ts'
@@ -10,7 +10,10 @@ export type { HealthBoard } from './board.ts'
 export type { ChannelHealth } from './health.ts'
 
 /** How many attempts of the exchange the health of their channels has heard of. */
-const judged = slot<{ count: number }>('judged attempts')
+const judged = slot('route/judged').of<{ count: number }>()
+
+const health = sharedKey<HealthBoard>('health')
+const retryBudgets = sharedKey<Map<string, RetryBudget>>('retry budgets')
 
 const noneFailed: ReadonlySet<Channel> = new Set()
 
@@ -48,9 +51,9 @@ export default definePlugin({
     }
   },
   setup({ attempts, eject_after, retry_ratio, retry_per_second }, { catalogue, log, metrics, share }) {
-    const board = share('route.health', () => new HealthBoard())
+    const board = share(health, () => new HealthBoard())
     const states = board.enter(catalogue.channels.values())
-    const budgets = share('route.budgets', () => new Map<string, RetryBudget>())
+    const budgets = share(retryBudgets, () => new Map())
     const allowance = { ratio: retry_ratio, perSecond: retry_per_second }
     const tries = metrics.counter({ name: 'attempts_total', help: 'Attempts at channels, by how they ended.', labels: ['channel', 'code'] })
     const ejections = metrics.counter({ name: 'channel_ejections_total', help: 'Times a channel was left out for its failures.', labels: ['channel'] })

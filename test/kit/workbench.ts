@@ -12,7 +12,7 @@ import type { BodySink, BodySource } from '../../core/clients/body-source.ts'
 import type { Client } from '../../core/clients/client.ts'
 import type { HeaderLines } from '../../core/wire/response-head.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
-import type { Exchange, Outcome, Plugin } from '../../core/contract/contract.ts'
+import type { AnySlot, Exchange, Outcome, Plugin } from '../../core/contract/contract.ts'
 import { Engine } from '../../core/exchange/engine.ts'
 import { operations } from '../../core/operations/index.ts'
 import { Operations } from '../../core/operations/operations.ts'
@@ -69,7 +69,7 @@ export interface Answer {
   body: string
   /** The answer came to its clean end. */
   complete: boolean
-  exchange: Exchange
+  exchange: Exchange<AnySlot>
   outcome: Outcome
 }
 
@@ -197,7 +197,7 @@ export class Workbench {
   readonly records: RequestRecord[] = []
   readonly metrics = new TestMetrics()
   readonly log: LogLine[] = []
-  readonly shared = new Shared()
+  readonly shared = new Shared(testLog(this.log))
   readonly #file: string
   readonly #plugins: ReadonlyMap<string, Plugin>
   readonly #settled = new WeakMap<object, { exchange: Exchange; outcome: Outcome }>()
@@ -232,7 +232,7 @@ export class Workbench {
     const generation = await bench.#generation(sections)
     const transport = new Http1Transport()
     const log = testLog(bench.log)
-    bench.#generations = new Generations(generation, log)
+    bench.#generations = new Generations(generation)
     bench.#engine = new Engine({
       operations: new Operations(operations),
       services: bench.#services,
@@ -251,7 +251,7 @@ export class Workbench {
 
   /** Another configuration, live at once; exchanges under way keep the old one. */
   async reload(sections: Sections): Promise<void> {
-    this.#generations.replace(await this.#generation(sections), 60_000)
+    this.#generations.replace(await this.#generation(sections))
   }
 
   /** Takes the last generation out, as at the end of the process. */
@@ -292,12 +292,17 @@ export class Workbench {
     if (misplaced.length > 0) throw new Error(misplaced.map(({ place, message }) => `${place}: ${message}`).join('\n'))
     const { catalogue, problems: clashes } = openKeyring(config, noKeys)
     if (!catalogue) throw new Error(clashes.map(({ message }) => message).join('\n'))
-    const { share, drop } = this.shared.user()
+    const user = this.shared.user()
     const services = this.#services
-    const compiled = await compileChain(config.chain, this.#plugins, ({ name }) => ({
-      catalogue, services, metrics: this.metrics, log: testLog(this.log, { plugin: name }), share
-    }))
-    return { config, catalogue, chain: compiled, drop }
+    try {
+      const compiled = await compileChain(config.chain, this.#plugins, (plugin) => ({
+        catalogue, services, metrics: this.metrics, log: testLog(this.log, { plugin: plugin.name }), share: user.share(plugin)
+      }))
+      return { config, catalogue, chain: compiled, drop: user.drop }
+    } catch (error) {
+      await user.drop()
+      throw error
+    }
   }
 }
 

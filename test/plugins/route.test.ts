@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
+import { sharedKey } from '../../core/contract/contract.ts'
 import type { Channel } from '../../core/contract/contract.ts'
 import { RetryBudget } from '../../plugins/route/budget.ts'
 import { choose } from '../../plugins/route/choose.ts'
@@ -46,7 +47,7 @@ function code({ body }: Answer): string {
 }
 
 function health(bench: Workbench): ReturnType<HealthBoard['report']> {
-  return (bench.shared.find('route.health') as HealthBoard).report()
+  return bench.shared.find('route', sharedKey<HealthBoard>('health'))!.report()
 }
 
 t.test('the first priority serves while it can, the next one when it fails', async (t) => {

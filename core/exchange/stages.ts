@@ -1,0 +1,81 @@
+// Passes the messages of an answer through the stages of its plugins, one after the other, and tells them of its end.
+import type { Emit, Mapper, Observer } from '../contract/contract.ts'
+import type { Message } from '../contract/message.ts'
+import { asGatewayError } from '../errors.ts'
+
+/** A stage with the plugin that it belongs to. */
+export interface PluginStage {
+  readonly plugin: string
+  readonly stage: Observer | Mapper
+}
+
+/** The stages of one answer. What a stage throws is thrown on, as an error that names its plugin. */
+export class Stages {
+  readonly #stages: readonly PluginStage[]
+  readonly #out: Emit
+  /** By the stage that what is emitted goes to; only for those that decide what goes on, which few do. */
+  readonly #emits: Emit[] = []
+
+  /** In the order in which messages pass them; `out` gets what they let through. */
+  constructor(stages: readonly PluginStage[], out: Emit) {
+    this.#stages = stages
+    this.#out = out
+  }
+
+  /** The plugin whose stage cannot see runs of bytes; undefined when all of them can. */
+  get blind(): string | undefined {
+    return this.#stages.find(({ stage }) => (stage.takes ?? ('map' in stage ? 'messages' : 'runs')) === 'messages')?.plugin
+  }
+
+  pass(message: Message): void {
+    this.#from(message, 0)
+  }
+
+  /**
+   * Tells every stage that no message follows. Each is shown `last` before, the end of a stream; what stands in its place is
+   * returned, as what the ends of stages emit comes before. All are told, then the first error is thrown.
+   */
+  end(complete: boolean, last: Message | undefined): readonly Message[] {
+    let whole = complete
+    let failure: unknown
+    let ending = last && complete ? [last] : []
+    for (let i = 0; i < this.#stages.length; i++) {
+      const { plugin, stage } = this.#stages[i]!
+      try {
+        if ('map' in stage) {
+          const made: Message[] = []
+          for (const message of ending) stage.map(message, (emitted) => void made.push(emitted))
+          stage.end?.(whole, this.#emitTo(i + 1))
+          ending = made
+        } else {
+          for (const message of ending) stage.observe(message)
+          stage.end?.(whole)
+        }
+      } catch (error) {
+        failure ??= asGatewayError(error, plugin)
+        whole = false
+        ending = []
+      }
+    }
+    if (failure) throw failure
+    return ending
+  }
+
+  #emitTo(index: number): Emit {
+    return (this.#emits[index] ??= (message) => this.#from(message, index))
+  }
+
+  #from(message: Message, index: number): void {
+    let i = index
+    try {
+      for (; i < this.#stages.length; i++) {
+        const { stage } = this.#stages[i]!
+        if ('map' in stage) return stage.map(message, this.#emitTo(i + 1))
+        stage.observe(message)
+      }
+    } catch (error) {
+      throw asGatewayError(error, this.#stages[i]!.plugin)
+    }
+    this.#out(message)
+  }
+}

@@ -1,0 +1,70 @@
+// Asks the plugins of a chain for their stages in an answer.
+import type { Chain } from './chain.ts'
+import type { Awaitable, Stage, UpstreamResponse } from '../contract/contract.ts'
+import { asGatewayError } from '../errors.ts'
+import type { LiveExchange } from './exchange.ts'
+import { restoreModelName } from './model-name.ts'
+import type { Protocol } from '../protocols/index.ts'
+import type { PluginStage } from './stages.ts'
+import { textStage } from './text-stage.ts'
+
+/** The stages of one answer while they are asked for. */
+class Staging {
+  readonly stages: PluginStage[] = []
+  /** Of the messages at this place of the chain. */
+  #protocol: Protocol
+
+  constructor(protocol: Protocol) {
+    this.#protocol = protocol
+  }
+
+  add(plugin: string, stage: Stage): void {
+    if ('text' in stage) this.stages.push({ plugin, stage: textStage(plugin, stage, this.#protocol) })
+    else {
+      this.stages.push({ plugin, stage })
+      if ('map' in stage) this.#protocol = stage.speaks ?? this.#protocol
+    }
+  }
+}
+
+/** Asks every plugin, last one first, for its part in this body; a promise only when one of them answered with one. */
+export function stagesOf(exchange: LiveExchange, { onResponse }: Chain, response: UpstreamResponse): Awaitable<PluginStage[]> {
+  const { attempt } = response
+  const staging = new Staging(attempt.protocol)
+  if (attempt.upstreamModel !== exchange.model) staging.add('the core', restoreModelName(exchange.model))
+  const own = exchange.request.operation.reshape?.(exchange)
+  if (own) staging.add('the core', own)
+  for (let i = 0; i < onResponse.length; i++) {
+    const { plugin, call } = onResponse[i]!
+    exchange.plugin = plugin
+    try {
+      const stage = call(exchange, response)
+      if (stage instanceof Promise) return restOfStages(exchange, onResponse, response, staging, i, stage)
+      if (stage) staging.add(plugin, stage)
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+  }
+  return staging.stages
+}
+
+async function restOfStages(
+  exchange: LiveExchange,
+  onResponse: Chain['onResponse'],
+  response: UpstreamResponse,
+  staging: Staging,
+  from: number,
+  pending: Promise<Stage | void>
+): Promise<PluginStage[]> {
+  for (let i = from; i < onResponse.length; i++) {
+    const { plugin, call } = onResponse[i]!
+    exchange.plugin = plugin
+    try {
+      const stage = await (i === from ? pending : call(exchange, response))
+      if (stage) staging.add(plugin, stage)
+    } catch (error) {
+      throw asGatewayError(error, plugin)
+    }
+  }
+  return staging.stages
+}

@@ -1,0 +1,218 @@
+// Where text stands in chat completions: in the messages of a prompt, in whole answers and in the chunks of a stream.
+import { withMembers } from '../bodies/splice.ts'
+import { asObject } from './object.ts'
+import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from './protocol.ts'
+
+type Fields = Record<string, unknown>
+
+/** Members of a message that are texts and say nothing to people. Whatever else is text, vendors call by names of their own. */
+const words = new Set(['role', 'type', 'id', 'name', 'tool_call_id', 'index'])
+const kinds = new Map<string, TextKind>([
+  ['content', 'text'], ['text', 'text'], ['transcript', 'text'], ['refusal', 'refusal'], ['arguments', 'arguments'], ['input', 'arguments']
+])
+
+/** A place for text in a message or delta: what it says, and the same message with other words there. */
+interface Place {
+  /** Unique in its message: `content`, `tool_calls.0.arguments`. */
+  readonly name: string
+  readonly kind: TextKind
+  readonly text: string
+  /** A delta that has nothing but these words in this place. */
+  alone(text: string): Fields
+}
+
+/** https://platform.openai.com/docs/api-reference/chat/object */
+export const chatText: ProtocolText = { answer: () => new ChatAnswerText(), prompt: editPrompt }
+
+/** A message or delta with its texts replaced; the same object when they all stay. */
+function edited(message: Fields, edit: (place: Place) => string): Fields {
+  let made = message
+  for (const [key, value] of Object.entries(message)) {
+    const changed = editedMember(key, value, edit)
+    if (changed !== value) made = { ...made, [key]: changed }
+  }
+  return made
+}
+
+function editedMember(key: string, value: unknown, edit: (place: Place) => string): unknown {
+  if (typeof value === 'string') {
+    return words.has(key) ? value : edit({ name: key, kind: kinds.get(key) ?? 'reasoning', text: value, alone: (text) => ({ [key]: text }) })
+  }
+  if (key === 'tool_calls') return editedList(value, (call, at) => editedCall(call, `tool_calls.${numberOf(call['index'], at)}`, edit, (inner) => ({ tool_calls: [{ index: numberOf(call['index'], at), ...inner }] })))
+  if (key === 'function_call' && asObject(value)) return editedInner(value as Fields, key, edit, (inner) => ({ function_call: inner }))
+  if (key === 'audio' && asObject(value)) return editedText(value as Fields, 'transcript', `${key}.transcript`, edit, (inner) => ({ audio: inner }))
+  // Parts of a content, and what some vendors make of reasoning: lists of objects with a text.
+  if (Array.isArray(value)) {
+    const kind = kinds.get(key) ?? 'reasoning'
+    return editedList(value, (part, at) => ['text', 'refusal', 'summary', 'thinking'].reduce((made, member) => (
+      editedText(made, member, `${key}.${numberOf(part['index'], at)}.${member}`, edit, (inner) => ({ [key]: [{ ...shell(part), ...inner }] }), member === 'refusal' ? 'refusal' : kind)
+    ), part))
+  }
+  return value
+}
+
+/** What tells one part from another. */
+function shell({ type, index }: Fields): Fields {
+  return { ...(type !== undefined && { type }), ...(index !== undefined && { index }) }
+}
+
+function editedCall(call: Fields, name: string, edit: (place: Place) => string, around: (inner: Fields) => Fields): Fields {
+  let made = call
+  for (const key of ['function', 'custom']) {
+    const inner = asObject(call[key])
+    if (!inner) continue
+    const changed = editedInner(inner as Fields, name, edit, (member) => around({ [key]: member }))
+    if (changed !== inner) made = { ...made, [key]: changed }
+  }
+  return made
+}
+
+function editedInner(inner: Fields, name: string, edit: (place: Place) => string, around: (inner: Fields) => Fields): Fields {
+  return ['arguments', 'input'].reduce((made, member) => editedText(made, member, `${name}.${member}`, edit, around), inner)
+}
+
+/** The object with the text of one member replaced, if it has one. */
+function editedText(
+  object: Fields, member: string, name: string, edit: (place: Place) => string, around: (inner: Fields) => Fields, kind = kinds.get(member) ?? 'text'
+): Fields {
+  const text = object[member]
+  if (typeof text !== 'string') return object
+  const changed = edit({ name, kind, text, alone: (alone) => around({ [member]: alone }) })
+  return changed === text ? object : { ...object, [member]: changed }
+}
+
+function editedList(value: unknown, edit: (item: Fields, at: number) => Fields): unknown {
+  if (!Array.isArray(value)) return value
+  let made: unknown[] = value
+  for (const [at, item] of (value as unknown[]).entries()) {
+    const object = asObject(item)
+    if (!object) continue
+    const changed = edit(object as Fields, at)
+    if (changed !== object) made = made.with(at, changed)
+  }
+  return made
+}
+
+function numberOf(index: unknown, otherwise: number): number {
+  return typeof index === 'number' ? index : otherwise
+}
+
+/** A block that has begun and not ended, with how more of its text is said. */
+interface OpenBlock {
+  readonly block: TextBlock
+  readonly place: Place
+}
+
+/** The blocks of one choice. */
+interface ChoiceText {
+  readonly open: Map<string, OpenBlock>
+  /** By the name of the place, how many blocks it has had: one that comes again after another is another. */
+  readonly begun: Map<string, number>
+}
+
+class ChatAnswerText implements AnswerText {
+  readonly #choices = new Map<number, ChoiceText>()
+  /** Of the latest event: what is around its choices. */
+  #head: Fields = {}
+
+  event(event: Payload, editor: TextEditor): EditedEvent | undefined {
+    const body = asObject(event.json())
+    const choices = body?.['choices']
+    if (!body || !Array.isArray(choices)) return undefined
+    const { choices: _choices, usage: _usage, ...head } = body as Fields
+    this.#head = head
+    const before: TextEvent[] = []
+    const made = editedList(choices, (choice, at) => this.#choice(choice, numberOf(choice['index'], at), editor, before))
+    const data = made === choices ? undefined : withChoices(event, made)
+    return data || before.length > 0 ? { before, data } : undefined
+  }
+
+  end(editor: TextEditor): readonly TextEvent[] {
+    const events: TextEvent[] = []
+    for (const [index, { open }] of this.#choices) for (const name of open.keys()) this.#end(index, name, editor, events)
+    return events
+  }
+
+  whole(answer: Payload, editor: TextEditor): Buffer | undefined {
+    const choices = asObject(answer.json())?.['choices']
+    const made = editedList(choices, (choice, at) => {
+      const index = numberOf(choice['index'], at)
+      const message = asObject(choice['message'])
+      if (!message) return choice
+      const changed = edited(message as Fields, ({ name, kind, text }) => {
+        if (text === '') return ''
+        const block = { block: `${index}.${name}`, kind }
+        return editor.text({ ...block, text }) + editor.end(block)
+      })
+      return changed === message ? choice : withoutChances({ ...choice, message: changed })
+    })
+    return made === choices ? undefined : withChoices(answer, made)
+  }
+
+  #choice(choice: Fields, index: number, editor: TextEditor, before: TextEvent[]): Fields {
+    const delta = asObject(choice['delta']) as Fields | undefined
+    const here = new Set<string>()
+    const over = new Set<string>()
+    let changed = delta && edited(delta, (place) => {
+      // An empty string opens a choice or closes it, and is no text.
+      if (place.text === '') return ''
+      here.add(place.name)
+      return editor.text({ ...this.#blockOf(index, place, over), text: place.text })
+    })
+    if (choice['finish_reason'] != null) for (const name of this.#choices.get(index)?.open.keys() ?? []) over.add(name)
+    for (const name of over) {
+      if (!here.has(name)) this.#end(index, name, editor, before)
+      else changed = edited(changed!, (place) => (place.name === name ? place.text + this.#tail(index, name, editor) : place.text))
+    }
+    return changed === delta ? choice : withoutChances({ ...choice, delta: changed })
+  }
+
+  /** The block that a text belongs to. What a choice said before in another place is over, but for tools, which it may call side by side. */
+  #blockOf(index: number, place: Place, over: Set<string>): TextBlock {
+    let choice = this.#choices.get(index)
+    if (!choice) this.#choices.set(index, (choice = { open: new Map(), begun: new Map() }))
+    const known = choice.open.get(place.name)
+    if (known) return known.block
+    for (const [name, { block }] of choice.open) if (block.kind !== 'arguments') over.add(name)
+    const count = choice.begun.get(place.name) ?? 0
+    choice.begun.set(place.name, count + 1)
+    const block = { block: `${index}.${place.name}${count === 0 ? '' : `.${count}`}`, kind: place.kind }
+    choice.open.set(place.name, { block, place })
+    return block
+  }
+
+  /** Ends a block with an event of its own, if there is something left to say. */
+  #end(index: number, name: string, editor: TextEditor, before: TextEvent[]): void {
+    const { place } = this.#choices.get(index)!.open.get(name)!
+    const tail = this.#tail(index, name, editor)
+    if (tail !== '') before.push({ data: JSON.stringify({ ...this.#head, choices: [{ index, delta: place.alone(tail), finish_reason: null }] }) })
+  }
+
+  #tail(index: number, name: string, editor: TextEditor): string {
+    const { open } = this.#choices.get(index)!
+    const { block } = open.get(name)!
+    open.delete(name)
+    return editor.end(block)
+  }
+}
+
+/** Log probabilities hold the very words. */
+function withoutChances(choice: Fields): Fields {
+  return choice['logprobs'] == null ? choice : { ...choice, logprobs: null }
+}
+
+/** The payload with other choices; every other byte stays where the payload can be looked into. */
+function withChoices(payload: Payload, choices: unknown): Buffer {
+  const { lens } = payload
+  if (lens) return Buffer.concat(withMembers(lens, new Map([['choices', JSON.stringify(choices)]])))
+  return Buffer.from(JSON.stringify({ ...(payload.json() as Fields), choices }))
+}
+
+function editPrompt(body: Members, edit: (part: TextPart) => string): void {
+  const messages = body.json('messages')
+  const made = editedList(messages, (message, at) => {
+    const role = typeof message['role'] === 'string' ? message['role'] : undefined
+    return edited(message, ({ name, kind, text }) => edit({ block: `${at}.${name}`, kind, role, text }))
+  })
+  if (made !== messages) body.set('messages', made)
+}
