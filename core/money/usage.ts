@@ -43,6 +43,11 @@ export function promptTokens(usage: Readonly<Usage>): number {
   return sum
 }
 
+/** Tokens of the whole output, whatever they are of. */
+export function completionTokens({ output, audio_output = 0, image_output = 0 }: Readonly<Usage>): number {
+  return output + audio_output + image_output
+}
+
 /** Of a usage: those classes that are always there. */
 const commonClasses = Object.keys(noUsage).length
 

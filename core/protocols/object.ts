@@ -7,3 +7,16 @@ export type JsonObject = Readonly<Record<string, unknown>>
 export function asObject(value: unknown): JsonObject | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined
 }
+
+/** The objects of a list; none when it is no list. */
+export function asObjects(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? (value as unknown[]).flatMap((item) => {
+    const object = asObject(item)
+    return object ? [object] : []
+  }) : []
+}
+
+/** `value` when it is text, and otherwise empty text. */
+export function asText(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}

@@ -1,5 +1,7 @@
 // Usage in the words of Anthropic's Messages, and what the events of a stream come to.
-import { asObject } from '../object.ts'
+import { completionTokens } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
+import { asObject, asObjects } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts, plus } from './account.ts'
@@ -13,7 +15,7 @@ export function readAnthropicUsage(value: unknown): ReportedUsage {
   if (!usage) return undefined
   const counts = new Counts()
   const sum = amounts(counts, usage)
-  for (const { type, ...iteration } of objects(usage['iterations'])) {
+  for (const { type, ...iteration } of asObjects(usage['iterations'])) {
     if (type !== 'compaction') continue
     const more = amounts(counts, iteration)
     sum.input = plus(sum.input, more.input)
@@ -47,10 +49,6 @@ function amounts(counts: Counts, usage: JsonObject): Amounts {
   }
 }
 
-function objects(value: unknown): JsonObject[] {
-  return Array.isArray(value) ? (value as unknown[]).map(asObject).filter((item) => item !== undefined) : []
-}
-
 const merged = ['input_tokens', 'cache_creation_input_tokens', 'cache_read_input_tokens', 'output_tokens', 'iterations'] as const
 const mergedInside = {
   cache_creation: ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'],
@@ -81,4 +79,16 @@ function merge(names: readonly string[], before: JsonObject | undefined, next: J
     if (value !== undefined) made[name] = value
   }
   return made
+}
+
+/** What {@link readAnthropicUsage} reads as this usage, but for what tokens are of, which this protocol does not tell. */
+export function writeAnthropicUsage(usage: Readonly<Usage>): JsonObject {
+  const { input, audio_input = 0, image_input = 0, cache_write, cached_input, reasoning } = usage
+  return {
+    input_tokens: input + audio_input + image_input,
+    cache_creation_input_tokens: cache_write,
+    cache_read_input_tokens: cached_input,
+    output_tokens: completionTokens(usage),
+    output_tokens_details: { thinking_tokens: reasoning }
+  }
 }

@@ -1,4 +1,6 @@
 // Usage in the words of OpenAI's chat completions, which completions, embeddings and most vendors share.
+import { completionTokens, promptTokens } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
@@ -40,5 +42,27 @@ function said(counts: Counts, usage: JsonObject): Said {
     reasoning: counts.of(output['reasoning_tokens']),
     audioOut: counts.of(output['audio_tokens']),
     imageOut: counts.of(output['image_tokens'])
+  }
+}
+
+/** What {@link readChatUsage} reads as this usage. Units that are no tokens have no place in it. */
+export function writeChatUsage(usage: Readonly<Usage>): JsonObject {
+  const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
+  const { audio_input, image_input, audio_output, image_output } = usage
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: {
+      cached_tokens: usage.cached_input,
+      cache_write_tokens: usage.cache_write,
+      ...(audio_input !== undefined && { audio_tokens: audio_input }),
+      ...(image_input !== undefined && { image_tokens: image_input })
+    },
+    completion_tokens_details: {
+      reasoning_tokens: usage.reasoning,
+      ...(audio_output !== undefined && { audio_tokens: audio_output }),
+      ...(image_output !== undefined && { image_tokens: image_output })
+    }
   }
 }

@@ -1,0 +1,54 @@
+// Reads a whole message of an upstream.
+import type { AnswerPart, Citation, ModelAnswer } from '../canonical/answer.ts'
+import { finishOf } from '../canonical/finish.ts'
+import type { Proof, ReasoningPart } from '../canonical/request.ts'
+import { badAnswer } from '../canonical/untranslatable.ts'
+import { asObject, asObjects, asText } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import { readAnthropicUsage } from '../usage/anthropic.ts'
+import { readExplanation, readFinish } from './finish.ts'
+
+export function decodeAnswer(body: unknown): ModelAnswer {
+  const message = asObject(body)
+  if (!message || !Array.isArray(message['content'])) throw badAnswer('The upstream sent an answer without content.')
+  const parts = asObjects(message['content']).flatMap(readBlock)
+  const explanation = readExplanation(message)
+  if (explanation !== '') parts.push({ type: 'refusal', text: explanation })
+  const finish = finishOf(readFinish(message), parts.some((part) => part.type === 'tool_call'))
+  const usage = readAnthropicUsage(message['usage'])
+  return { id: asText(message['id']), candidates: [{ parts, finish }], usage: usage === 'insane' ? undefined : usage }
+}
+
+/** Blocks of tools that the provider runs are passed over: no other protocol has a place for them. */
+function readBlock(block: JsonObject): AnswerPart[] {
+  switch (block['type']) {
+    case 'text': {
+      const citations = asObjects(block['citations']).flatMap(readCitation)
+      return [{ type: 'text', text: asText(block['text']), ...(citations.length > 0 && { citations }) }]
+    }
+    case 'thinking': case 'redacted_thinking': return [readThoughts(block)]
+    case 'tool_use': return [{ ...readCallHead(block), input: JSON.stringify(asObject(block['input']) ?? {}) }]
+    default: return []
+  }
+}
+
+function readThoughts(block: JsonObject): ReasoningPart {
+  const proof = block['type'] === 'thinking' ? readProof('signature', asText(block['signature'])) : readProof('redacted', asText(block['data']))
+  return { type: 'reasoning', text: asText(block['thinking']), ...(proof && { proof }) }
+}
+
+export function readProof(kind: 'signature' | 'redacted', value: string): Proof | undefined {
+  return value === '' ? undefined : { family: 'anthropic', kind, value }
+}
+
+export function readCallHead(block: JsonObject): { type: 'tool_call'; id: string; name: string; custom: false } {
+  const [id, name] = [asText(block['id']), asText(block['name'])]
+  if (id === '' || name === '') throw badAnswer('The upstream called a tool without a name or an id.')
+  return { type: 'tool_call', id, name, custom: false }
+}
+
+/** Others than those with an address mean something only beside the client's own documents. */
+export function readCitation(citation: JsonObject): Citation[] {
+  const url = citation['url'] ?? citation['source']
+  return typeof url === 'string' && URL.canParse(url) ? [{ url, title: asText(citation['title']) }] : []
+}

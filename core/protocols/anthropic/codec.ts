@@ -1,0 +1,24 @@
+// Anthropic's Messages as translation knows them.
+import type { Codec } from '../canonical/codec.ts'
+import { decodeAnswer } from './answer-decode.ts'
+import { encodeAnswer } from './answer-encode.ts'
+import { capabilities } from './capabilities.ts'
+import { decodeRequest } from './request-decode.ts'
+import { encodeRequest } from './request-encode.ts'
+import { MessagesStreamDecoder } from './stream-decode.ts'
+import { MessagesStreamEncoder } from './stream-encode.ts'
+
+/** https://platform.claude.com/docs/en/api/messages */
+export const messagesCodec: Codec = {
+  family: 'anthropic',
+  conversation: 'messages',
+  capabilities,
+  toolNames: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
+  customTools: false,
+  decodeRequest,
+  encodeRequest,
+  decodeAnswer,
+  encodeAnswer,
+  decodeStream: () => new MessagesStreamDecoder(),
+  encodeStream: (head) => new MessagesStreamEncoder(head)
+}

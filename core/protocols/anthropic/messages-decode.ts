@@ -1,0 +1,153 @@
+// Reads the system prompt and the messages of a Messages request.
+import type { Losses } from '../canonical/losses.ts'
+import { readData, readUrl, writeText } from '../canonical/media.ts'
+import type { Members } from '../canonical/members.ts'
+import { unseal } from '../canonical/proofs.ts'
+import type { AssistantPart, MediaPart, MediaSource, Proof, ReasoningPart, SystemTurn, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
+import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
+
+export function readSystem(fields: Members, losses: Losses): SystemTurn[] {
+  const given = fields.value('system')
+  if (given === undefined) return []
+  losses.see('system')
+  return [{ role: 'system', parts: readTexts(fields, 'system', losses), developer: false }]
+}
+
+/** A string or text blocks. */
+function readTexts(fields: Members, key: string, losses: Losses): TextPart[] {
+  const given = fields.value(key)
+  if (typeof given === 'string') return [{ type: 'text', text: given }]
+  return (fields.list(key) ?? []).map((block) => {
+    seeHints(block, losses)
+    if (block.string('type') !== 'text') throw invalid(block.at('type'), 'text')
+    return { type: 'text', text: block.needString('text') }
+  })
+}
+
+export function readMessages(fields: Members, losses: Losses): Turn[] {
+  const messages = fields.list('messages')
+  if (!messages) throw new Untranslatable('missing_field', 'messages is missing.', 'messages')
+  /** Names of the calls so far. */
+  const names = new Map<string, string>()
+  return messages.flatMap((message): Turn[] => {
+    const role = message.string('role')
+    if (role === 'user') return readUser(message, names, losses)
+    if (role === 'assistant') return [{ role, parts: readAssistant(message, names, losses) }]
+    if (role !== 'system') throw invalid(message.at('role'), 'user, assistant or system')
+    losses.see('system_later', message.place)
+    return [{ role, parts: readTexts(message, 'content', losses), developer: false }]
+  })
+}
+
+/** Results of tools are a turn of their own, before what the user says, wherever they stand. */
+function readUser(message: Members, names: ReadonlyMap<string, string>, losses: Losses): Turn[] {
+  const content = message.value('content')
+  if (typeof content === 'string') return [{ role: 'user', parts: [{ type: 'text', text: content }] }]
+  const results: ToolResult[] = []
+  const parts: (TextPart | MediaPart)[] = []
+  for (const block of message.list('content') ?? []) {
+    if (block.string('type') === 'tool_result') results.push(readResult(block, names, losses))
+    else parts.push(...readBlock(block, losses))
+  }
+  const turns: Turn[] = []
+  if (results.length > 0) turns.push({ role: 'tool', results })
+  if (parts.length > 0 || results.length === 0) turns.push({ role: 'user', parts })
+  return turns
+}
+
+function readResult(block: Members, names: ReadonlyMap<string, string>, losses: Losses): ToolResult {
+  seeHints(block, losses)
+  const id = block.needString('tool_use_id')
+  const error = block.flag('is_error') ?? false
+  if (error) losses.see('tool_result_error', block.at('is_error'))
+  const content = block.value('content')
+  const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : (block.list('content') ?? []).flatMap((inner) => readBlock(inner, losses))
+  if (parts.some(({ type }) => type !== 'text')) losses.see('tool_result_media', block.at('content'))
+  return { id, name: names.get(id) ?? '', custom: false, parts, error }
+}
+
+function readBlock(block: Members, losses: Losses): (TextPart | MediaPart)[] {
+  seeHints(block, losses)
+  const type = block.string('type')
+  switch (type) {
+    case 'text': return [{ type, text: block.needString('text') }]
+    case 'image': {
+      const source = readSource(block.needMembers('source'))
+      losses.see(source.kind === 'stored' ? 'stored_file' : source.kind === 'url' ? 'image_url' : 'image', block.at('source'))
+      return [{ type, source }]
+    }
+    case 'document': return readDocument(block, losses)
+    case 'search_result': {
+      losses.see('text_document', block.place)
+      const texts = (block.list('content') ?? []).map((inner) => inner.string('text') ?? '')
+      return [{ type: 'text', text: [block.string('title'), block.string('source'), ...texts].filter(Boolean).join('\n') }]
+    }
+    default: throw new Untranslatable('unsupported_parameter', `${block.place} has a type that cannot be translated for the channel that serves this model.`, block.place)
+  }
+}
+
+function readDocument(block: Members, losses: Losses): (TextPart | MediaPart)[] {
+  const title = block.string('title')
+  const named = title !== undefined && { name: title }
+  const given = block.needMembers('source')
+  if (block.value('context') !== undefined) losses.see('hint', block.at('context'))
+  const type = given.string('type')
+  if (type === 'text') {
+    losses.see('text_document', block.at('source'))
+    return [{ type: 'document', source: { kind: 'data', mimeType: 'text/plain', data: writeText(given.needString('data')) }, ...named }]
+  }
+  if (type === 'content') {
+    losses.see('text_document', block.at('source'))
+    const content = given.value('content')
+    const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : (given.list('content') ?? []).flatMap((inner) => readBlock(inner, losses))
+    return title === undefined ? parts : [{ type: 'text', text: title }, ...parts]
+  }
+  const source = readSource(given)
+  losses.see(source.kind === 'stored' ? 'stored_file' : source.kind === 'url' ? 'document_url' : 'document', block.at('source'))
+  return [{ type: 'document', source, ...named }]
+}
+
+function readSource(source: Members): MediaSource {
+  const type = source.string('type')
+  if (type === 'base64') return readData(source.needString('media_type'), source.needString('data'), source.at('data'))
+  if (type === 'url') return readUrl(source.needString('url'), source.at('url'))
+  if (type === 'file') return { kind: 'stored', family: 'anthropic', id: source.needString('file_id') }
+  throw invalid(source.at('type'), 'base64, url or file')
+}
+
+function readAssistant(message: Members, names: Map<string, string>, losses: Losses): AssistantPart[] {
+  const content = message.value('content')
+  if (typeof content === 'string') return [{ type: 'text', text: content }]
+  const parts: AssistantPart[] = []
+  /** A signature of the call that follows, which this protocol has no place for. */
+  let ofNextCall: Proof | undefined
+  for (const block of message.list('content') ?? []) {
+    seeHints(block, losses)
+    const type = block.string('type')
+    if (type === 'thinking' || type === 'redacted_thinking') {
+      const part = readThoughts(block, type)
+      if (part.proof?.kind === 'call') ofNextCall = part.proof
+      else if (part.text !== '' || part.proof) parts.push(part)
+      losses.see(part.proof ? 'reasoning_proof' : 'reasoning_replay', block.place)
+    } else if (type === 'tool_use') {
+      const call: ToolCall = { type: 'tool_call', id: block.needString('id'), name: block.needString('name'), custom: false, input: JSON.stringify(block.json('input') ?? {}) }
+      names.set(call.id, call.name)
+      parts.push(ofNextCall ? { ...call, proof: ofNextCall } : call)
+      ofNextCall = undefined
+    } else if (type?.includes('tool')) losses.see('server_tool', block.place)
+    else parts.push(...readBlock(block, losses))
+  }
+  return parts
+}
+
+function readThoughts(block: Members, type: 'thinking' | 'redacted_thinking'): ReasoningPart {
+  const value = block.string(type === 'thinking' ? 'signature' : 'data') ?? ''
+  const proof = unseal('anthropic', value, type === 'thinking' ? 'signature' : 'redacted')
+  return { type: 'reasoning', text: (type === 'thinking' && block.string('thinking')) || '', ...(proof && { proof }) }
+}
+
+function seeHints(block: Members, losses: Losses): void {
+  if (block.value('cache_control') !== undefined) losses.see('hint', block.at('cache_control'))
+  const citations = block.object['citations']
+  if (citations != null && !(Array.isArray(citations) && citations.length === 0)) losses.see('hint', block.at('citations'))
+}

@@ -1,0 +1,114 @@
+// Writes the system prompt and the messages of a Messages request.
+import { isBlank, leadingSystem, mediaToUser } from '../canonical/conversation.ts'
+import { parseObject } from '../canonical/json.ts'
+import type { Losses } from '../canonical/losses.ts'
+import { readText } from '../canonical/media.ts'
+import type { AssistantPart, MediaPart, ModelRequest, ReasoningPart, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
+import { ToolIds } from '../canonical/tool-ids.ts'
+import type { Traits } from '../canonical/traits.ts'
+import { invalid } from '../canonical/untranslatable.ts'
+
+type Block = Record<string, unknown>
+
+interface Message {
+  role: 'user' | 'assistant'
+  content: Block[]
+}
+
+/** Said to the model where the protocol has no word for it. */
+const jsonOnly = 'Reply with a JSON object only, and no text around it.'
+
+/** The conversation, its turns alternating and the user's first, as the protocol wants it. */
+export function writeConversation(request: ModelRequest, traits: Traits, losses: Losses): { system: Block[]; messages: Message[] } {
+  const { system: turns, rest } = leadingSystem(request)
+  const system = turns.flatMap(({ parts }) => texts(parts))
+  if (request.format?.type === 'json_object') system.push({ type: 'text', text: jsonOnly })
+  const messages: Message[] = []
+  const ids = new ToolIds(/[^a-zA-Z0-9_-]/g)
+  for (const turn of mediaToUser(rest, { results: false, own: true })) {
+    const content = writeTurn(turn, ids, losses)
+    const role = turn.role === 'assistant' ? 'assistant' : 'user'
+    const last = messages.at(-1)
+    if (content.length === 0) continue
+    if (last?.role === role) last.content.push(...content)
+    else messages.push({ role, content })
+  }
+  if (messages[0]?.role !== 'user') throw invalid(losses.conversation, 'a conversation that the user begins, for the channel that serves this model')
+  const last = messages.at(-1)!
+  if (last.role === 'assistant') {
+    if (!traits.prefill) throw invalid(losses.conversation, "a conversation that does not end with the assistant's own words, for the channel that serves this model")
+    trimEnd(last.content)
+  }
+  return { system, messages }
+}
+
+function writeTurn(turn: Turn, ids: ToolIds, losses: Losses): Block[] {
+  switch (turn.role) {
+    case 'system': return texts(turn.parts)
+    case 'user': return turn.parts.flatMap(writePart)
+    case 'tool': return turn.results.map((result) => writeResult(result, ids))
+    case 'assistant': return thoughtsFirst(turn.parts).flatMap((part) => writeOwn(part, ids, losses))
+  }
+}
+
+/** Blocks without anything to read are refused. */
+function texts(parts: readonly { text: string }[]): Block[] {
+  return parts.filter(({ text }) => !isBlank(text)).map(({ text }) => ({ type: 'text', text }))
+}
+
+function writePart(part: TextPart | MediaPart): Block[] {
+  if (part.type === 'text') return texts([part])
+  const { type, source, name } = part
+  if (type === 'image') return [{ type, source: writeSource(part) }]
+  const title = name !== undefined && { title: name }
+  if (source.kind === 'data' && source.mimeType.startsWith('text/')) {
+    return [{ type: 'document', source: { type: 'text', media_type: 'text/plain', data: readText(source.data) }, ...title }]
+  }
+  return [{ type: 'document', source: writeSource(part), ...title }]
+}
+
+function writeSource({ source }: MediaPart): Block {
+  if (source.kind === 'data') return { type: 'base64', media_type: source.mimeType, data: source.data }
+  return source.kind === 'url' ? { type: 'url', url: source.url } : { type: 'file', file_id: source.id }
+}
+
+function writeResult({ id, parts, error }: ToolResult, ids: ToolIds): Block {
+  return { type: 'tool_result', tool_use_id: ids.of(id), content: parts.flatMap(writePart), ...(error && { is_error: true }) }
+}
+
+/** What the model thought has to stand before the calls that came of it. */
+function thoughtsFirst(parts: readonly AssistantPart[]): readonly AssistantPart[] {
+  const firstCall = parts.findIndex((part) => part.type === 'tool_call')
+  const late = firstCall === -1 ? [] : parts.slice(firstCall).filter((part) => part.type === 'reasoning')
+  return late.length === 0 ? parts : [...parts.slice(0, firstCall), ...late, ...parts.slice(firstCall).filter((part) => part.type !== 'reasoning')]
+}
+
+function writeOwn(part: AssistantPart, ids: ToolIds, losses: Losses): Block[] {
+  switch (part.type) {
+    case 'text': case 'refusal': return texts([part])
+    case 'reasoning': return writeThoughts(part, losses)
+    case 'tool_call': return [writeCall(part, ids, losses)]
+    default: return []
+  }
+}
+
+/** Only what this provider has signed is taken back. */
+function writeThoughts({ text, proof }: ReasoningPart, losses: Losses): Block[] {
+  if (proof?.family !== 'anthropic') {
+    losses.drop(proof ? 'reasoning_proof' : 'reasoning_replay')
+    return []
+  }
+  return [proof.kind === 'redacted' ? { type: 'redacted_thinking', data: proof.value } : { type: 'thinking', thinking: text, signature: proof.value }]
+}
+
+function writeCall({ id, name, input }: ToolCall, ids: ToolIds, losses: Losses): Block {
+  const object = parseObject(input)
+  if (!object) throw invalid(losses.conversation, `a conversation whose calls have a JSON object as their arguments, which ${JSON.stringify(id.slice(0, 64))} has not`)
+  return { type: 'tool_use', id: ids.of(id), name, input: object }
+}
+
+/** The text that the model goes on with must not end with white space. */
+function trimEnd(content: Block[]): void {
+  const last = content.at(-1)!
+  if (last['type'] === 'text') last['text'] = (last['text'] as string).trimEnd()
+}

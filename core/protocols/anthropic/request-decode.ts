@@ -1,0 +1,98 @@
+// Reads a client's Messages request (Anthropic, API reference, "Create a Message").
+import type { RequestHead } from '../canonical/codec.ts'
+import type { Losses } from '../canonical/losses.ts'
+import { Members } from '../canonical/members.ts'
+import { emptyRequest } from '../canonical/request.ts'
+import type { ModelRequest, Tool, ToolChoice } from '../canonical/request.ts'
+import { invalid } from '../canonical/untranslatable.ts'
+import type { JsonObject } from '../object.ts'
+import { hints, specials } from './capabilities.ts'
+import { readMessages, readSystem } from './messages-decode.ts'
+
+export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losses): ModelRequest {
+  const fields = new Members(body)
+  const request = emptyRequest(head.model, head.streaming)
+  for (const known of ['model', 'stream']) fields.value(known)
+  if ((request.maxOutputTokens = fields.count('max_tokens', 1)) !== undefined) losses.see('max_output_tokens')
+  if ((request.temperature = fields.number('temperature')) !== undefined) losses.see('temperature')
+  if ((request.topP = fields.number('top_p')) !== undefined) losses.see('top_p')
+  if ((request.topK = fields.count('top_k')) !== undefined) losses.see('top_k')
+  request.stop = fields.strings('stop_sequences') ?? []
+  if (request.stop.length > 0) losses.see('stop')
+  if ((request.user = fields.members('metadata')?.string('user_id')) !== undefined) losses.see('user')
+  // Auto is what everybody has who says nothing.
+  if (fields.string('service_tier') === 'standard_only') {
+    request.serviceTier = 'default'
+    losses.see('service_tier')
+  }
+  request.tools = (fields.list('tools') ?? []).map((tool) => readTool(tool, losses))
+  const choice = fields.members('tool_choice')
+  request.toolChoice = readChoice(choice, losses)
+  if (choice?.flag('disable_parallel_tool_use')) {
+    request.parallelToolCalls = false
+    losses.see('parallel_tool_calls')
+  }
+  readThinking(fields.members('thinking'), request, losses)
+  readOutput(fields.members('output_config'), request, losses)
+  request.turns = [...readSystem(fields, losses), ...readMessages(fields, losses)]
+
+  for (const name of hints) if (fields.value(name) !== undefined) losses.see('hint', name)
+  for (const name of specials) if (fields.value(name) !== undefined) losses.see('special', name)
+  for (const name of fields.rest()) losses.see('unknown', name)
+  return request
+}
+
+function readTool(tool: Members, losses: Losses): Tool {
+  const type = tool.string('type') ?? 'custom'
+  if (tool.value('cache_control') !== undefined) losses.see('hint', tool.at('cache_control'))
+  // Dated types are tools that the provider runs, or whose schema only its models know.
+  if (type !== 'custom') {
+    losses.see('server_tool', tool.place)
+    return { name: tool.string('name') ?? type, description: undefined, parameters: undefined, strict: undefined, custom: false }
+  }
+  losses.see('tools')
+  const strict = tool.flag('strict')
+  if (strict) losses.see('tool_strict', tool.at('strict'))
+  return { name: tool.needString('name'), description: tool.string('description'), parameters: tool.json('input_schema'), strict, custom: false }
+}
+
+function readChoice(choice: Members | undefined, losses: Losses): ToolChoice | undefined {
+  const type = choice?.string('type')
+  if (!choice || type === 'auto') return choice && { mode: 'auto' }
+  losses.see('tool_choice')
+  if (type === 'any') return { mode: 'required' }
+  if (type === 'none') return { mode: 'none' }
+  if (type === 'tool') return { mode: 'named', name: choice.needString('name') }
+  throw invalid(choice.at('type'), 'auto, any, tool or none')
+}
+
+function readThinking(thinking: Members | undefined, { reasoning }: ModelRequest, losses: Losses): void {
+  if (!thinking) return
+  const type = thinking.string('type')
+  if (type === 'disabled') {
+    reasoning.effort = 'none'
+    losses.see('reasoning_effort', 'thinking')
+  } else if (type === 'enabled') {
+    reasoning.tokens = thinking.count('budget_tokens', 1)
+    losses.see('reasoning_budget')
+  } else if (type !== 'adaptive') losses.see('hint', 'thinking')
+  if (type === 'enabled' || type === 'adaptive') reasoning.visible = true
+  if (thinking.string('display') === 'omitted') {
+    reasoning.visible = false
+    losses.see('reasoning_visible')
+  }
+}
+
+function readOutput(output: Members | undefined, request: ModelRequest, losses: Losses): void {
+  const effort = output?.string('effort')
+  if (effort !== undefined && request.reasoning.effort === undefined) {
+    request.reasoning.effort = effort
+    losses.see('reasoning_effort')
+  }
+  const format = output?.members('format')
+  if (!format) return
+  if (format.string('type') !== 'json_schema') throw invalid(format.at('type'), 'json_schema')
+  losses.see('json_schema')
+  // This protocol has neither a name for it nor a looser form.
+  request.format = { type: 'json_schema', name: 'output', description: undefined, schema: format.json('schema') ?? {}, strict: true }
+}

@@ -1,0 +1,106 @@
+// Writes a Messages request for an upstream.
+import type { Target } from '../canonical/codec.ts'
+import { isBlank } from '../canonical/conversation.ts'
+import type { Losses } from '../canonical/losses.ts'
+import { budgetOf, effortOf, isEffort } from '../canonical/reasoning.ts'
+import type { ModelRequest, Tool } from '../canonical/request.ts'
+import type { Traits } from '../canonical/traits.ts'
+import { invalid } from '../canonical/untranslatable.ts'
+import { writeConversation } from './messages-encode.ts'
+import { closeSchema } from './schema.ts'
+
+/** Demanded by the protocol; what is sent when nobody said how long an answer may be. */
+const usualMaxTokens = 8192
+const leastBudget = 1024
+
+type Body = Record<string, unknown>
+
+export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Body {
+  const maxTokens = request.maxOutputTokens ?? traits.maxOutputTokens ?? usualMaxTokens
+  const { system, messages } = writeConversation(request, traits, losses)
+  const body: Body = { model, max_tokens: maxTokens }
+  if (system.length > 0) body['system'] = system
+  body['messages'] = messages
+  if (request.streaming) body['stream'] = true
+  const thinks = writeThinking(body, request, maxTokens, traits, losses)
+  writeSampling(body, request, thinks, traits, losses)
+  const stop = request.stop.filter((sequence) => !isBlank(sequence))
+  if (stop.length < request.stop.length) losses.drop('stop')
+  if (stop.length > 0) body['stop_sequences'] = stop
+  writeTools(body, request)
+  if (request.format?.type === 'json_schema') {
+    body['output_config'] = { ...(body['output_config'] as Body | undefined), format: { type: 'json_schema', schema: closeSchema(request.format.schema) } }
+  }
+  const user = request.user ?? request.safetyIdentifier
+  if (user !== undefined) body['metadata'] = { user_id: user }
+  if (request.serviceTier === 'default') body['service_tier'] = 'standard_only'
+  else losses.drop('service_tier')
+  return body
+}
+
+/** Returns whether the model is told to think. */
+function writeThinking(body: Body, request: ModelRequest, maxTokens: number, traits: Traits, losses: Losses): boolean {
+  const { reasoning, toolChoice } = request
+  if (reasoning.effort !== undefined && !isEffort(reasoning.effort)) throw invalid(losses.placeOf('reasoning_effort'), 'none, minimal, low, medium, high, xhigh or max')
+  // The vendor refuses to force a call on a model that thinks first.
+  const forced = toolChoice?.mode === 'required' || toolChoice?.mode === 'named'
+  const display = reasoning.visible === undefined ? undefined : { display: reasoning.visible ? 'summarized' : 'omitted' }
+  if (traits.thinking === 'budget') {
+    const budget = budgetOf(reasoning, maxTokens)
+    if (budget === 0) body['thinking'] = { type: 'disabled' }
+    if (budget === undefined || budget === 0) return false
+    const fitting = Math.min(Math.max(budget, leastBudget), maxTokens - 1)
+    if (forced || fitting < leastBudget || !provesItsCalls(request)) {
+      losses.drop('reasoning_effort')
+      losses.drop('reasoning_budget')
+      return false
+    }
+    body['thinking'] = { type: 'enabled', budget_tokens: fitting, ...display }
+    return true
+  }
+  const effort = effortOf(reasoning, traits.maxOutputTokens)
+  if (effort === 'none') {
+    body['thinking'] = { type: 'disabled' }
+    return false
+  }
+  if (effort !== undefined) body['output_config'] = { effort: effort === 'minimal' ? 'low' : effort }
+  if (forced || (effort === undefined && reasoning.visible !== true)) return false
+  body['thinking'] = { type: 'adaptive', ...display }
+  return true
+}
+
+/** With a budget, the model's own last turn has to begin with the thoughts that it had, once it called tools. */
+function provesItsCalls({ turns }: ModelRequest): boolean {
+  const lastUser = turns.findLastIndex((turn) => turn.role === 'user')
+  const own = turns.slice(lastUser + 1).filter((turn) => turn.role === 'assistant')
+  return own.every(({ parts }) => !parts.some((part) => part.type === 'tool_call') || parts.some((part) => part.type === 'reasoning' && part.proof?.family === 'anthropic'))
+}
+
+function writeSampling(body: Body, { temperature, topP, topK }: ModelRequest, thinks: boolean, { sampling = 'one' }: Traits, losses: Losses): void {
+  const none = thinks || sampling === 'none'
+  if (none || temperature === undefined) losses.drop('temperature')
+  else body['temperature'] = Math.min(temperature, 1)
+  if (none || topP === undefined || (sampling === 'one' && temperature !== undefined)) losses.drop('top_p')
+  else body['top_p'] = topP
+  if (none || topK === undefined) losses.drop('top_k')
+  else body['top_k'] = topK
+}
+
+function writeTools(body: Body, { tools, toolChoice, parallelToolCalls }: ModelRequest): void {
+  const allowed = toolChoice && toolChoice.mode !== 'named' ? toolChoice.allowed : undefined
+  const offered = allowed ? tools.filter(({ name }) => allowed.includes(name)) : tools
+  if (offered.length === 0) return
+  body['tools'] = offered.map(writeTool)
+  const oneAtATime = parallelToolCalls === false && { disable_parallel_tool_use: true }
+  switch (toolChoice?.mode) {
+    case 'named': body['tool_choice'] = { type: 'tool', name: toolChoice.name, ...oneAtATime }; break
+    case 'required': body['tool_choice'] = { type: 'any', ...oneAtATime }; break
+    case 'none': body['tool_choice'] = { type: 'none' }; break
+    default: if (toolChoice || oneAtATime) body['tool_choice'] = { type: 'auto', ...oneAtATime }
+  }
+}
+
+function writeTool({ name, description, parameters, strict }: Tool): Body {
+  const schema = { type: 'object', ...(parameters ?? { properties: {} }) }
+  return { name, ...(description !== undefined && { description }), input_schema: strict ? closeSchema(schema) : schema, ...(strict && { strict }) }
+}

@@ -1,0 +1,103 @@
+// What encoders need of a conversation: texts put together, turns of one role made one, calls paired with their results.
+import type { AssistantPart, MediaPart, ModelRequest, SystemTurn, TextPart, ToolResult, Turn } from './request.ts'
+import { Untranslatable } from './untranslatable.ts'
+
+/** Texts that the client sent apart and the upstream takes as one, with blank lines between them. */
+export function joinTexts(parts: readonly { type: string; text?: string }[]): string {
+  return parts.flatMap(({ type, text }) => (type === 'text' && text !== undefined && text !== '' ? [text] : [])).join('\n\n')
+}
+
+/** White space alone, also of widths that no blank has, which some upstreams refuse as empty. */
+export function isBlank(text: string): boolean {
+  return !/[^\s\u200b-\u200d\u2060\ufeff]/.test(text)
+}
+
+/** System turns before anything else. */
+export function leadingSystem({ turns }: ModelRequest): { system: SystemTurn[]; rest: Turn[] } {
+  const end = turns.findIndex((turn) => turn.role !== 'system')
+  const count = end === -1 ? turns.length : end
+  return { system: turns.slice(0, count) as SystemTurn[], rest: turns.slice(count) }
+}
+
+/**
+ * Refuses a conversation in which calls and results do not belong together: a result without its call before it, or a call that is not
+ * answered in the very next turn. No upstream takes them, and each says so in its own way. `place`: the member that holds the
+ * conversation.
+ */
+export function checkCalls({ turns }: ModelRequest, place: string): void {
+  let open = new Set<string>()
+  for (const turn of turns) {
+    if (turn.role === 'tool') {
+      for (const { id } of turn.results) {
+        if (!open.delete(id)) throw new Untranslatable('invalid_field', `${place} has a result of the call ${shown(id)}, which is not made right before it.`, place)
+      }
+    }
+    const [waiting] = open
+    if (waiting !== undefined) throw new Untranslatable('invalid_field', `${place} has a call ${shown(waiting)} without a result right after it.`, place)
+    if (turn.role === 'assistant') open = new Set(turn.parts.flatMap((part) => (part.type === 'tool_call' ? [part.id] : [])))
+  }
+}
+
+function shown(id: string): string {
+  return JSON.stringify(id.slice(0, 64))
+}
+
+/** Whose pictures and documents a protocol has no place for. */
+export interface Placeless {
+  results: boolean
+  own: boolean
+}
+
+/**
+ * Brings pictures and documents that are in results of tools, or that the model made, into the next user turn, behind a line that says
+ * whose they are. Results without text say where to look.
+ */
+export function mediaToUser(turns: readonly Turn[], placeless: Placeless): Turn[] {
+  const made: Turn[] = []
+  let media: (TextPart | MediaPart)[] = []
+  const take = (whose: string, parts: readonly AnyPart[]): void => {
+    const own = parts.filter(isMedia)
+    if (own.length > 0) media.push({ type: 'text', text: `${whose}:` }, ...own)
+  }
+  for (const turn of turns) {
+    if (media.length > 0 && turn.role !== 'tool') {
+      made.push({ role: 'user', parts: turn.role === 'user' ? [...media, ...turn.parts] : media })
+      media = []
+      if (turn.role === 'user') continue
+    }
+    if (turn.role === 'tool' && placeless.results) {
+      made.push({ role: 'tool', results: turn.results.map(withoutMedia) })
+      for (const { id, name, parts } of turn.results) take(`Of the result of ${name || 'the call'} (${id})`, parts)
+    } else if (turn.role === 'assistant' && placeless.own && turn.parts.some(isMedia)) {
+      made.push({ role: 'assistant', parts: turn.parts.filter((part) => !isMedia(part)) })
+      take("Of the assistant's answer", turn.parts)
+    } else made.push(turn)
+  }
+  if (media.length > 0) made.push({ role: 'user', parts: media })
+  return made
+}
+
+type AnyPart = TextPart | MediaPart | AssistantPart
+
+function isMedia(part: AnyPart): part is MediaPart {
+  return 'source' in part
+}
+
+function withoutMedia(result: ToolResult): ToolResult {
+  const texts = result.parts.filter((part) => part.type === 'text')
+  const moved = texts.length === 0 && result.parts.length > 0
+  return { ...result, parts: moved ? [{ type: 'text', text: 'The result follows in the next message.' }] : texts }
+}
+
+/** The text of a result, which says by itself that the tool failed. */
+export function resultText({ parts, error }: ToolResult): string {
+  const text = joinTexts(parts)
+  return error ? `Error: ${text}` : text
+}
+
+/** All that the model said in text. What it said in pieces was one text. */
+export function spoken(parts: readonly AssistantPart[], type: 'text' | 'refusal' | 'reasoning' = 'text'): string {
+  let text = ''
+  for (const part of parts) if (part.type === type) text += part.text
+  return text
+}

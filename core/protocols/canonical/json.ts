@@ -1,0 +1,33 @@
+// JSON as translation reads it: numbers keep their digits, whatever is done with them in between.
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+
+/** A number that may be more than a double can hold. */
+const longNumber = /[0-9.]{16}|[eE][+-]?[0-9]{3}/
+const safeDigits = 15
+
+/**
+ * Parses JSON text. Numbers that a double cannot hold become what `JSON.stringify` writes as they were written, so that an id of
+ * twenty digits in the arguments of a tool arrives with all of them. Throws SyntaxError.
+ */
+export function parseJson(text: string): unknown {
+  if (!longNumber.test(text)) return JSON.parse(text)
+  return (JSON.parse as ParseWithSource)(text, (_key, value, { source }) => {
+    if (typeof value !== 'number' || source === undefined || String(value) === source) return value
+    return source.length > safeDigits || !Number.isFinite(value) ? rawJson(source) : value
+  })
+}
+
+/** `JSON.parse` and `JSON.rawJSON` of ECMAScript's proposal "JSON.parse source text access", which the types do not know yet. */
+type ParseWithSource = (text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown) => unknown
+const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }
+
+/** An object in JSON text; undefined when it is none. Empty text is an empty object, as upstreams say it for calls without arguments. */
+export function parseObject(text: string): JsonObject | undefined {
+  if (text.trim() === '') return {}
+  try {
+    return asObject(parseJson(text))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,43 @@
+// Data URLs and media types.
+import type { MediaPart, MediaSource } from './request.ts'
+import { invalid } from './untranslatable.ts'
+
+const dataUrl = /^data:([^,;]*)((?:;[^,;]*)*),/i
+const base64 = /^[A-Za-z0-9+/_-]*={0,2}\s*$/
+
+/** A source given as an address: of data that are in it, or of a place. `param`: where it stands, for the refusal of one that is neither. */
+export function readUrl(url: string, param: string): MediaSource {
+  if (!/^data:/i.test(url)) {
+    if (!URL.canParse(url)) throw invalid(param, 'an address or a data URL')
+    return { kind: 'url', url }
+  }
+  const [head = '', mimeType = '', options = ''] = dataUrl.exec(url) ?? []
+  if (head === '' || !/;base64$/i.test(options)) throw invalid(param, 'a data URL with a media type and base64')
+  return readData(mimeType, url.slice(head.length), param)
+}
+
+/** Data given as base64. */
+export function readData(mimeType: string, data: string, param: string): MediaSource {
+  if (!/^[\w.+-]+\/[\w.+-]+$/.test(mimeType)) throw invalid(param, 'data with a media type, such as image/png')
+  if (!base64.test(data)) throw invalid(param, 'base64')
+  return { kind: 'data', mimeType: mimeType.toLowerCase(), data }
+}
+
+export function writeDataUrl({ mimeType, data }: { mimeType: string; data: string }): string {
+  return `data:${mimeType};base64,${data}`
+}
+
+/** What kind of part a media type makes; text is a document, too. */
+export function kindOf(mimeType: string): MediaPart['type'] {
+  const [type] = mimeType.split('/')
+  return type === 'image' || type === 'audio' || type === 'video' ? type : 'document'
+}
+
+/** Text that is in base64. */
+export function readText(data: string): string {
+  return Buffer.from(data, 'base64').toString('utf8')
+}
+
+export function writeText(text: string): string {
+  return Buffer.from(text, 'utf8').toString('base64')
+}

@@ -1,0 +1,109 @@
+// Reads the members of a JSON object that came from outside, checks their types, and knows which of them nobody asked for.
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import { invalid, Untranslatable } from './untranslatable.ts'
+
+/** One object of a request. A member that is null is as good as absent. */
+export class Members {
+  readonly object: JsonObject
+  /** Of the object in the request, empty for the whole of it. */
+  readonly place: string
+  readonly #read: string[] = []
+
+  constructor(object: JsonObject, place = '') {
+    this.object = object
+    this.place = place
+  }
+
+  /** Where a member stands, as a client would say it. */
+  at(key: string): string {
+    return this.place === '' ? key : `${this.place}.${key}`
+  }
+
+  /** The value as it is; undefined when there is none. */
+  value(key: string): unknown {
+    this.#read.push(key)
+    return this.object[key] ?? undefined
+  }
+
+  string(key: string): string | undefined {
+    const value = this.value(key)
+    if (value === undefined || typeof value === 'string') return value
+    throw invalid(this.at(key), 'a string')
+  }
+
+  /** @throws Untranslatable when there is none, too */
+  needString(key: string): string {
+    const value = this.string(key)
+    if (value === undefined) throw new Untranslatable('missing_field', `${this.at(key)} is missing.`, this.at(key))
+    return value
+  }
+
+  number(key: string): number | undefined {
+    const value = this.value(key)
+    if (value === undefined || typeof value === 'number') return value
+    throw invalid(this.at(key), 'a number')
+  }
+
+  /** A whole number that is at least `least`. */
+  count(key: string, least = 0): number | undefined {
+    const value = this.number(key)
+    if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return value
+    throw invalid(this.at(key), `a whole number, ${least} or more`)
+  }
+
+  flag(key: string): boolean | undefined {
+    const value = this.value(key)
+    if (value === undefined || typeof value === 'boolean') return value
+    throw invalid(this.at(key), 'true or false')
+  }
+
+  /** An object inside, to be read in its turn. */
+  members(key: string): Members | undefined {
+    const value = this.value(key)
+    if (value === undefined) return undefined
+    return new Members(asObject(value) ?? fail(this.at(key), 'an object'), this.at(key))
+  }
+
+  /** @throws Untranslatable when there is none, too */
+  needMembers(key: string): Members {
+    const members = this.members(key)
+    if (!members) throw new Untranslatable('missing_field', `${this.at(key)} is missing.`, this.at(key))
+    return members
+  }
+
+  /** An object that is taken as it is, such as a schema. */
+  json(key: string): Record<string, unknown> | undefined {
+    const value = this.value(key)
+    return value === undefined ? undefined : { ...(asObject(value) ?? fail(this.at(key), 'an object')) }
+  }
+
+  /** A list of objects; undefined when there is none. */
+  list(key: string): Members[] | undefined {
+    return this.array(key)?.map((item, index) => {
+      const place = `${this.at(key)}[${index}]`
+      return new Members(asObject(item) ?? fail(place, 'an object'), place)
+    })
+  }
+
+  /** A list of anything. */
+  array(key: string): unknown[] | undefined {
+    const value = this.value(key)
+    if (value === undefined || Array.isArray(value)) return value
+    throw invalid(this.at(key), 'an array')
+  }
+
+  /** A list of strings. */
+  strings(key: string): string[] | undefined {
+    return this.array(key)?.map((item, index) => (typeof item === 'string' ? item : fail(`${this.at(key)}[${index}]`, 'a string')))
+  }
+
+  /** Members that are set and that nobody has read. */
+  rest(): string[] {
+    return Object.keys(this.object).filter((key) => this.object[key] != null && !this.#read.includes(key)).map((key) => this.at(key))
+  }
+}
+
+function fail(place: string, expected: string): never {
+  throw invalid(place, expected)
+}

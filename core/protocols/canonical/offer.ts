@@ -1,0 +1,158 @@
+// Offers a client's tools to an upstream in the form it knows, and brings its calls back into the client's.
+import type { AnswerEvent, EmitEvent, PartOpening } from './answer.ts'
+import { asObject } from '../object.ts'
+import { parseJson } from './json.ts'
+import type { AssistantPart, ModelRequest, Tool, ToolChoice, Turn } from './request.ts'
+import { ToolNames } from './tool-names.ts'
+import type { NameRule } from './tool-names.ts'
+
+/** What an upstream makes necessary. */
+export interface OfferRules {
+  readonly names: NameRule
+  /** It knows tools that take free text; otherwise they become functions with one argument. */
+  readonly customTools: boolean
+  /** An answer of a schema is asked for with a tool that takes the schema. */
+  readonly schemaAsTool: boolean
+}
+
+/** The tool whose arguments are the answer. */
+const answerTool = 'json'
+
+/** The tools of one exchange. */
+export class Offer {
+  readonly #rules: OfferRules
+  readonly #names: ToolNames
+  /** Names, as the upstream has them, of tools that take free text. */
+  readonly #custom = new Set<string>()
+  /** The name of the tool whose arguments are the answer. */
+  #answerTool: string | undefined
+
+  constructor(rules: OfferRules) {
+    this.#rules = rules
+    this.#names = new ToolNames(rules.names)
+  }
+
+  /** The request with tools as the upstream knows them; the one that was given stays as it is. */
+  request(request: ModelRequest): ModelRequest {
+    // Tools come first, so that they keep their names where those of earlier tools in the conversation are the same.
+    const tools = request.tools.map((tool) => this.#tool(tool))
+    const { toolChoice, format } = request
+    const made: ModelRequest = { ...request, tools, toolChoice: this.#choice(toolChoice), turns: request.turns.map((turn) => this.#turn(turn)) }
+    if (format?.type !== 'json_schema' || !this.#rules.schemaAsTool) return made
+    const name = this.#names.toUpstream(answerTool, '')
+    this.#answerTool = name
+    const description = format.description ?? 'Gives the answer. Call this once, with the whole answer.'
+    const answer: Tool = { name, description, parameters: format.schema, strict: undefined, custom: false }
+    const choice: ToolChoice = tools.length === 0 ? { mode: 'named', name } : { mode: 'required' }
+    return { ...made, tools: [...tools, answer], format: undefined, toolChoice: choice }
+  }
+
+  /** Events as the client has to see them. */
+  back(emit: EmitEvent): EmitEvent {
+    const nothingChanged = this.#names.unchanged && this.#answerTool === undefined && (this.#custom.size === 0 || this.#rules.customTools)
+    return nothingChanged ? emit : new Return(emit, this).emit
+  }
+
+  /** How a call opens for the client, and whether its input has to be taken out of an argument. */
+  opening(call: PartOpening & { type: 'tool_call' }): { opening: PartOpening; unwrap: boolean } {
+    if (call.name === this.#answerTool) return { opening: { type: 'text' }, unwrap: false }
+    const custom = this.#custom.has(call.name)
+    return { opening: { ...call, ...this.#names.toClient(call.name), custom }, unwrap: custom && !call.custom }
+  }
+
+  #tool({ namespace, ...tool }: Tool): Tool {
+    const name = this.#names.toUpstream(tool.name, namespace)
+    if (!tool.custom) return { ...tool, name }
+    this.#custom.add(name)
+    return this.#rules.customTools ? { ...tool, name } : { ...tool, name, custom: false, parameters: freeText }
+  }
+
+  #choice(choice: ToolChoice | undefined): ToolChoice | undefined {
+    if (choice?.mode === 'named') return { mode: 'named', name: this.#names.toUpstream(choice.name) }
+    if (!choice?.allowed) return choice
+    return { mode: choice.mode, allowed: choice.allowed.map((name) => this.#names.toUpstream(name)) }
+  }
+
+  #turn(turn: Turn): Turn {
+    if (turn.role === 'assistant') return { role: 'assistant', parts: turn.parts.map((part) => this.#part(part)) }
+    if (turn.role !== 'tool') return turn
+    const results = turn.results.map((result) => ({
+      ...result,
+      name: result.name === '' ? '' : this.#names.toUpstream(result.name, result.namespace),
+      custom: result.custom && this.#rules.customTools
+    }))
+    return { role: 'tool', results }
+  }
+
+  #part(part: AssistantPart): AssistantPart {
+    if (part.type !== 'tool_call') return part
+    const { namespace, ...call } = part
+    const name = this.#names.toUpstream(call.name, namespace)
+    if (!call.custom || this.#rules.customTools) return { ...call, name }
+    return { ...call, name, custom: false, input: JSON.stringify({ [argument]: call.input }) }
+  }
+}
+
+const argument = 'input'
+const freeText: Tool['parameters'] = { type: 'object', properties: { [argument]: { type: 'string' } }, required: [argument] }
+
+/** Brings the calls of one answer back. */
+class Return {
+  readonly #emit: EmitEvent
+  readonly #offer: Offer
+  /** Parts whose input is an argument, which is known when it is whole. */
+  readonly #wrapped = new Set<number>()
+  /** Parts that became text. */
+  readonly #answers = new Set<number>()
+  /** Of the candidates: those with a call that stayed one. */
+  readonly #calling = new Set<number>()
+
+  constructor(emit: EmitEvent, offer: Offer) {
+    this.#emit = emit
+    this.#offer = offer
+  }
+
+  readonly emit = (event: AnswerEvent): void => {
+    switch (event.type) {
+      case 'open': return this.#open(event)
+      case 'delta': {
+        if (!this.#wrapped.has(event.part)) this.#emit(event)
+        return
+      }
+      case 'close': return this.#close(event)
+      case 'finish': {
+        const { finish, candidate } = event
+        const answered = finish.reason === 'tool_calls' && !this.#calling.has(candidate)
+        return this.#emit(answered ? { ...event, finish: { reason: 'stop' } } : event)
+      }
+      default: this.#emit(event)
+    }
+  }
+
+  #open(event: AnswerEvent & { type: 'open' }): void {
+    if (event.opening.type !== 'tool_call') return this.#emit(event)
+    const { opening, unwrap } = this.#offer.opening(event.opening)
+    if (unwrap) this.#wrapped.add(event.part)
+    if (opening.type === 'text') this.#answers.add(event.part)
+    else this.#calling.add(event.candidate)
+    this.#emit({ ...event, opening })
+  }
+
+  #close(event: AnswerEvent & { type: 'close' }): void {
+    if (this.#answers.has(event.part)) return this.#emit({ ...event, text: '' })
+    if (!this.#wrapped.has(event.part)) return this.#emit(event)
+    const text = unwrapped(event.text)
+    if (text !== '') this.#emit({ type: 'delta', part: event.part, text })
+    this.#emit({ ...event, text })
+  }
+}
+
+/** The one argument; of a call that was cut off, or that is otherwise none, all of it as it came. */
+function unwrapped(input: string): string {
+  try {
+    const value = asObject(parseJson(input))?.[argument]
+    return typeof value === 'string' ? value : input
+  } catch {
+    return input
+  }
+}

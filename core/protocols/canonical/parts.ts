@@ -1,0 +1,66 @@
+// Opens and closes the parts of one answer for decoders: numbers them, keeps the inputs of calls, and bounds what is kept.
+import type { Citation, EmitEvent, PartOpening, TokenLogprob } from './answer.ts'
+import { mostKept } from './codec.ts'
+import type { Proof } from './request.ts'
+import { badAnswer } from './untranslatable.ts'
+
+/** More parts than this are no answer. */
+const mostParts = 10_000
+
+/** A part that is open. */
+export interface OpenPart {
+  readonly number: number
+  readonly candidate: number
+  readonly type: PartOpening['type']
+  /** Of a call, what has come. */
+  input: string
+}
+
+/** The parts of one stream. */
+export class Parts {
+  #count = 0
+  #kept = 0
+  readonly #open = new Set<OpenPart>()
+
+  open(candidate: number, opening: PartOpening, emit: EmitEvent): OpenPart {
+    if (this.#count === mostParts) throw badAnswer('The upstream sent an answer in too many parts.')
+    const part: OpenPart = { number: this.#count++, candidate, type: opening.type, input: '' }
+    this.#open.add(part)
+    emit({ type: 'open', candidate, part: part.number, opening })
+    return part
+  }
+
+  delta(part: OpenPart, text: string, emit: EmitEvent, logprobs?: TokenLogprob[]): void {
+    if (text === '' && !logprobs) return
+    if (part.type === 'tool_call') {
+      part.input += text
+      this.#keep(text.length)
+    }
+    emit(logprobs ? { type: 'delta', part: part.number, text, logprobs } : { type: 'delta', part: part.number, text })
+  }
+
+  cite(part: OpenPart, citation: Citation, emit: EmitEvent): void {
+    emit({ type: 'cite', part: part.number, citation })
+  }
+
+  /** Closing a part that is closed already does nothing. */
+  close(part: OpenPart | undefined, emit: EmitEvent, proof?: Proof): void {
+    if (!part || !this.#open.delete(part)) return
+    this.#kept -= part.input.length
+    emit(proof ? { type: 'close', part: part.number, text: part.input, proof } : { type: 'close', part: part.number, text: part.input })
+  }
+
+  isOpen(part: OpenPart): boolean {
+    return this.#open.has(part)
+  }
+
+  /** All that are open, oldest first. */
+  closeAll(emit: EmitEvent): void {
+    for (const part of this.#open) this.close(part, emit)
+  }
+
+  #keep(length: number): void {
+    this.#kept += length
+    if (this.#kept > mostKept) throw badAnswer('The upstream sent a call too large to be translated.')
+  }
+}

@@ -1,0 +1,119 @@
+// Signatures and encrypted thoughts on their way through a client of another protocol, and what is to be kept for one that has no place for them.
+import type { AnswerEvent } from './answer.ts'
+import type { AssistantPart, Family, ModelRequest, Proof, ReasoningPart, ToolCall, Turn } from './request.ts'
+
+/** Begins whatever the gateway put where a client's protocol has a signature of its own. */
+const mark = 'sluice1.'
+
+/** A proof for a place where clients expect one of `family`: as it is, or wrapped so that it is known when it comes back. */
+export function seal(family: Family, proof: Proof | undefined): string {
+  if (!proof) return mark
+  if (proof.family === family) return proof.value
+  const id = encodeURIComponent(proof.id ?? '').replaceAll('.', '%2E')
+  return `${mark}${proof.family}.${proof.kind}.${id}.${proof.value}`
+}
+
+/** What a client gave back from such a place. Undefined: nothing that proves anything. */
+export function unseal(family: Family, value: string, kind: Proof['kind'] = 'signature'): Proof | undefined {
+  if (!isSealed(value)) return value === '' ? undefined : { family, kind, value }
+  const [owner = '', wrapped = '', id = '', ...rest] = value.slice(mark.length).split('.')
+  const proof = rest.join('.')
+  if (!isFamily(owner) || !isKind(wrapped) || proof === '') return undefined
+  return { family: owner, kind: wrapped, value: proof, ...(id !== '' && { id: decode(id) }) }
+}
+
+/** The gateway made it, and no upstream may see it. */
+export function isSealed(value: string): boolean {
+  return value.startsWith(mark)
+}
+
+function isFamily(word: string): word is Family {
+  return word === 'openai' || word === 'anthropic' || word === 'gemini'
+}
+
+function isKind(word: string): word is Proof['kind'] {
+  return word === 'signature' || word === 'call' || word === 'redacted' || word === 'encrypted'
+}
+
+function decode(id: string): string {
+  try {
+    return decodeURIComponent(id)
+  } catch {
+    return id
+  }
+}
+
+/**
+ * What has to be kept of an answer under the id of a call, scoped by tenant, for a client that cannot give it back: the thoughts
+ * that led to the call, which its provider wants before it, and the call's own signature. Of answers without calls nothing is
+ * kept, as no provider demands their thoughts. Plain data, to be stored as JSON.
+ */
+export interface Keepsake {
+  thoughts: ReasoningPart[]
+  proof?: Proof
+}
+
+/** Watches the events of one answer and collects what has to be kept. */
+export class Keeper {
+  readonly #thoughts = new Map<number, ReasoningPart>()
+  /** Of the present candidate's turn, in order, until a call takes them. */
+  #pending: ReasoningPart[] = []
+  readonly kept = new Map<string, Keepsake>()
+
+  see(event: AnswerEvent): void {
+    if (event.type === 'open') {
+      const { opening, part } = event
+      if (opening.type === 'reasoning') this.#thoughts.set(part, { type: 'reasoning', text: '' })
+      else if (opening.type === 'tool_call') this.#keep(opening.id, opening.proof)
+    } else if (event.type === 'delta') {
+      const thought = this.#thoughts.get(event.part)
+      if (thought) thought.text += event.text
+    } else if (event.type === 'close') {
+      const thought = this.#thoughts.get(event.part)
+      if (thought && event.proof) this.#pending.push({ ...thought, proof: event.proof })
+      this.#thoughts.delete(event.part)
+    }
+  }
+
+  #keep(id: string, proof: Proof | undefined): void {
+    if (this.#pending.length === 0 && !proof) return
+    this.kept.set(id, { thoughts: this.#pending, ...(proof && { proof }) })
+    this.#pending = []
+  }
+}
+
+/** Ids of the calls of a conversation that came back without any proof of `family`: what to look for among what was kept. */
+export function unproven(request: ModelRequest, family: Family): string[] {
+  const ids: string[] = []
+  for (const turn of request.turns) {
+    if (turn.role !== 'assistant' || turn.parts.some((part) => proofOf(part)?.family === family)) continue
+    for (const part of turn.parts) if (part.type === 'tool_call') ids.push(part.id)
+  }
+  return ids
+}
+
+/**
+ * The request with what was kept put back, by the ids of calls: thoughts before their call, a signature onto it. Proofs of another
+ * family stay away.
+ */
+export function restore(request: ModelRequest, kept: ReadonlyMap<string, Keepsake>, family: Family): ModelRequest {
+  const wanted = new Set(unproven(request, family))
+  const turns = request.turns.map((turn): Turn => {
+    if (turn.role !== 'assistant') return turn
+    const parts = turn.parts.flatMap((part): AssistantPart[] => {
+      const keepsake = part.type === 'tool_call' && wanted.has(part.id) ? kept.get(part.id) : undefined
+      return keepsake ? withKeepsake(part as ToolCall, keepsake, family) : [part]
+    })
+    return { role: 'assistant', parts }
+  })
+  return { ...request, turns }
+}
+
+function withKeepsake(call: ToolCall, { thoughts, proof }: Keepsake, family: Family): AssistantPart[] {
+  const own = thoughts.filter((thought) => thought.proof?.family === family)
+  return [...own, proof?.family === family ? { ...call, proof } : call]
+}
+
+function proofOf(part: AssistantPart): Proof | undefined {
+  return 'proof' in part ? part.proof : undefined
+}

@@ -1,0 +1,59 @@
+// Names of tools as an upstream allows them, each the name of one tool and no other.
+
+/** What a protocol allows as a tool's name. */
+export interface NameRule {
+  /** Every character that may not be in it, with the flag `g`. */
+  readonly illegal: RegExp
+  readonly longest: number
+}
+
+/** Two-way table of the names in one request. The same names in the same order always become the same. */
+export class ToolNames {
+  readonly #rule: NameRule
+  readonly #upstream = new Map<string, string>()
+  readonly #client = new Map<string, { name: string; namespace?: string }>()
+
+  constructor(rule: NameRule) {
+    this.#rule = rule
+  }
+
+  /** The name for the upstream. */
+  toUpstream(name: string, namespace?: string): string {
+    const key = namespace === undefined ? name : `${namespace}\0${name}`
+    let found = this.#upstream.get(key)
+    if (found === undefined) {
+      found = this.#choose(namespace === undefined ? name : `${namespace}__${name}`)
+      this.#upstream.set(key, found)
+      this.#client.set(found, { name, ...(namespace !== undefined && { namespace }) })
+    }
+    return found
+  }
+
+  /** The client's name for what the upstream calls; a name that nobody gave stays as it is. */
+  toClient(name: string): { name: string; namespace?: string } {
+    return this.#client.get(name) ?? { name }
+  }
+
+  /** No name was changed, and none is in a namespace. */
+  get unchanged(): boolean {
+    return [...this.#client].every(([upstream, { name, namespace }]) => upstream === name && namespace === undefined)
+  }
+
+  #choose(name: string): string {
+    const { illegal, longest } = this.#rule
+    const legal = name.replace(illegal, '_')
+    if (legal === name && name !== '' && name.length <= longest && !this.#client.has(name)) return name
+    for (let salt = 0; ; salt++) {
+      const tag = digest(`${salt}${name}`)
+      const chosen = `${legal.slice(0, longest - tag.length - 1)}_${tag}`
+      if (!this.#client.has(chosen)) return chosen
+    }
+  }
+}
+
+/** FNV-1a of 32 bits, in hexadecimal: names only have to differ. */
+function digest(text: string): string {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  return (hash >>> 0).toString(16).padStart(8, '0')
+}

@@ -1,0 +1,66 @@
+// Writes a whole chat completion for a client.
+import type { AnswerPart, Candidate, Citation, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
+import type { AnswerHead } from '../canonical/codec.ts'
+import { spoken } from '../canonical/conversation.ts'
+import { writeDataUrl } from '../canonical/media.ts'
+import type { MediaPart, Proof, ToolCall } from '../canonical/request.ts'
+import { noUsage } from '../../money/usage.ts'
+import { writeChatUsage } from '../usage/openai-chat.ts'
+import { writeFinish } from './finish.ts'
+
+export function encodeAnswer(answer: ModelAnswer, { id, created, model }: AnswerHead): Record<string, unknown> {
+  return {
+    id: `chatcmpl-${id}`,
+    object: 'chat.completion',
+    created,
+    model,
+    choices: answer.candidates.map(writeChoice),
+    usage: writeChatUsage(answer.usage ?? noUsage)
+  }
+}
+
+function writeChoice({ parts, finish }: Candidate, index: number): unknown {
+  const logprobs = parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
+  return { index, message: writeMessage(parts), finish_reason: writeFinish(finish), logprobs: logprobs.length > 0 ? { content: logprobs.map(writeToken), refusal: null } : null }
+}
+
+function writeMessage(parts: readonly AnswerPart[]): Record<string, unknown> {
+  const refusal = spoken(parts, 'refusal')
+  const thoughts = spoken(parts, 'reasoning')
+  const calls = parts.filter((part) => part.type === 'tool_call')
+  const citations = parts.flatMap((part) => (part.type === 'text' ? (part.citations ?? []) : []))
+  const images = parts.filter((part): part is MediaPart => part.type === 'image')
+  return {
+    role: 'assistant',
+    content: parts.some((part) => part.type === 'text') ? spoken(parts) : null,
+    refusal: refusal === '' ? null : refusal,
+    ...(thoughts !== '' && { reasoning_content: thoughts }),
+    ...(citations.length > 0 && { annotations: citations.map(writeCitation) }),
+    ...(images.length > 0 && { images: images.map(writeImage) }),
+    ...(calls.length > 0 && { tool_calls: calls.map(writeCall) })
+  }
+}
+
+function writeCall({ id, name, custom, input, proof }: ToolCall): unknown {
+  const call = custom ? { custom: { name, input } } : { function: { name, arguments: input === '' ? '{}' : input } }
+  return { id, type: custom ? 'custom' : 'function', ...call, ...writeProof(proof) }
+}
+
+/** Where Google's compatible interface has it, and clients read it from. */
+export function writeProof(proof: Proof | undefined): { extra_content?: unknown } {
+  return proof?.family === 'gemini' ? { extra_content: { google: { thought_signature: proof.value } } } : {}
+}
+
+export function writeImage({ source }: MediaPart, index: number): unknown {
+  const url = source.kind === 'data' ? writeDataUrl(source) : source.kind === 'url' ? source.url : ''
+  return { type: 'image_url', index, image_url: { url } }
+}
+
+export function writeCitation({ url, title, start, end }: Citation): unknown {
+  return { type: 'url_citation', url_citation: { url, title, start_index: start ?? 0, end_index: end ?? 0 } }
+}
+
+export function writeToken({ token, logprob, bytes, top }: TokenLogprob): unknown {
+  const write = (one: Omit<TokenLogprob, 'top'>): unknown => ({ token: one.token, logprob: one.logprob, bytes: one.bytes ?? null })
+  return { ...(write({ token, logprob, ...(bytes !== undefined && { bytes }) }) as object), top_logprobs: top.map(write) }
+}

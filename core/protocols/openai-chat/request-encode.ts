@@ -1,0 +1,80 @@
+// Writes a chat completion request for an upstream.
+import type { Target } from '../canonical/codec.ts'
+import type { Losses } from '../canonical/losses.ts'
+import { effortOf } from '../canonical/reasoning.ts'
+import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/request.ts'
+import { writeMessages } from './messages-encode.ts'
+
+/** More stop sequences than this are refused by the vendor. */
+const mostStops = 4
+
+export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Record<string, unknown> {
+  if (request.stop.length > mostStops) throw losses.refusal('stop', `has more than ${mostStops} sequences, which the channel that serves this model cannot take`)
+  const effort = effortOf(request.reasoning, traits.maxOutputTokens)
+  const tools = offered(request.tools, request.toolChoice)
+  const body: Record<string, unknown> = { model, messages: writeMessages(request.turns, traits, losses) }
+  const add = (key: string, value: unknown): void => {
+    if (value !== undefined) body[key] = value
+  }
+  if (request.streaming) {
+    body['stream'] = true
+    body['stream_options'] = { include_usage: true }
+  }
+  add(traits.maxTokensMember ?? 'max_completion_tokens', request.maxOutputTokens)
+  add('temperature', request.temperature)
+  add('top_p', request.topP)
+  add('presence_penalty', request.presencePenalty)
+  add('frequency_penalty', request.frequencyPenalty)
+  add('seed', request.seed)
+  if (request.stop.length > 0) body['stop'] = request.stop
+  add('n', request.candidates)
+  if (request.logprobs !== undefined) {
+    body['logprobs'] = true
+    if (request.logprobs > 0) body['top_logprobs'] = request.logprobs
+  }
+  add('reasoning_effort', effort)
+  add('verbosity', request.verbosity)
+  if (request.format) body['response_format'] = writeFormat(request.format)
+  if (tools.length > 0) {
+    body['tools'] = tools.map(writeTool)
+    add('tool_choice', writeChoice(request.toolChoice))
+    add('parallel_tool_calls', request.parallelToolCalls)
+  }
+  add('user', request.user)
+  add('safety_identifier', request.safetyIdentifier)
+  add('service_tier', request.serviceTier)
+  add('prompt_cache_key', request.promptCacheKey)
+  return body
+}
+
+/** Not every compatible upstream can be told that only some tools are allowed, so only those are offered. */
+function offered(tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] {
+  if (!choice || choice.mode === 'named' || !choice.allowed) return tools
+  const { allowed } = choice
+  return tools.filter(({ name }) => allowed.includes(name))
+}
+
+function writeTool({ name, description, parameters, strict }: Tool): unknown {
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(description !== undefined && { description }),
+      parameters: parameters ?? { type: 'object', properties: {} },
+      ...(strict !== undefined && { strict })
+    }
+  }
+}
+
+function writeChoice(choice: ToolChoice | undefined): unknown {
+  return choice?.mode === 'named' ? { type: 'function', function: { name: choice.name } } : choice?.mode
+}
+
+function writeFormat(format: OutputFormat): unknown {
+  if (format.type === 'json_object') return { type: 'json_object' }
+  const { name, description, schema, strict } = format
+  return {
+    type: 'json_schema',
+    json_schema: { name, ...(description !== undefined && { description }), schema, ...(strict !== undefined && { strict }) }
+  }
+}

@@ -1,0 +1,205 @@
+// Reads the chunks of an upstream's chat completion.
+import type { EmitEvent, Finish } from '../canonical/answer.ts'
+import type { StreamDecoder } from '../canonical/codec.ts'
+import { finishOf } from '../canonical/finish.ts'
+import { parseObject } from '../canonical/json.ts'
+import { Parts } from '../canonical/parts.ts'
+import type { OpenPart } from '../canonical/parts.ts'
+import { badAnswer } from '../canonical/untranslatable.ts'
+import { asObject, asObjects, asText } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import { openaiChat } from '../openai-chat.ts'
+import type { Payload } from '../protocol.ts'
+import type { Usage } from '../../money/usage.ts'
+import { readCitations, readContent, readImages, readInput, readLogprobs, readProof, readReportedUsage, readThoughts } from './answer-decode.ts'
+import { readFinish } from './finish.ts'
+
+/** The vendor's own limits, https://platform.openai.com/docs/api-reference/chat */
+const mostChoices = 128
+const mostCalls = 128
+
+export class ChatStreamDecoder implements StreamDecoder {
+  readonly #parts = new Parts()
+  readonly #choices = new Map<number, Choice>()
+  readonly #id: string
+  #started = false
+  #done = false
+  #usage: Usage | undefined
+
+  constructor(id: string) {
+    this.#id = id
+  }
+
+  push(event: Payload, emit: EmitEvent): void {
+    if (this.#done) return
+    const chunk = asObject(event.json())
+    if (!chunk) {
+      if (event.data.toString('latin1').trim() !== '[DONE]') throw badAnswer('The upstream sent an event that is not of its protocol.')
+      this.#done = true
+      return
+    }
+    if (chunk['error'] != null) throw badAnswer(openaiChat.readError(chunk).message || 'The upstream reported an error.')
+    if (!this.#started) {
+      this.#started = true
+      emit({ type: 'start', id: asText(chunk['id']) })
+    }
+    for (const item of asObjects(chunk['choices'])) this.#choice(item).read(item, emit)
+    this.#usage = readReportedUsage(chunk) ?? this.#usage
+  }
+
+  end(emit: EmitEvent): void {
+    if (!this.finished()) throw badAnswer('The upstream ended its answer before it was complete.')
+    for (const choice of this.#choices.values()) choice.close(emit)
+    if (this.#usage) emit({ type: 'usage', usage: this.#usage })
+    for (const [candidate, choice] of [...this.#choices].sort(([a], [b]) => a - b)) emit({ type: 'finish', candidate, finish: choice.finish })
+    emit({ type: 'end' })
+  }
+
+  finished(): boolean {
+    const choices = [...this.#choices.values()]
+    return choices.length > 0 && choices.every((choice) => choice.ended)
+  }
+
+  #choice({ index }: JsonObject): Choice {
+    const number = typeof index === 'number' ? index : 0
+    let choice = this.#choices.get(number)
+    if (!choice) {
+      if (!Number.isInteger(number) || number < 0 || number >= mostChoices) throw badAnswer('The upstream sent a choice with an impossible number.')
+      this.#choices.set(number, (choice = new Choice(this.#parts, number, `call_${this.#id}_${number}_`)))
+    }
+    return choice
+  }
+}
+
+/** A call that has begun. It opens when its name and its id are known, or are not going to come. */
+interface Call {
+  id: string
+  name: string
+  custom: boolean
+  part: OpenPart | undefined
+  /** What came before it could open. */
+  early: string
+  /** Its first delta, for what is said there alone. */
+  first: JsonObject
+}
+
+/** One of the answers. */
+class Choice {
+  ended = false
+  readonly #parts: Parts
+  readonly #index: number
+  readonly #callId: string
+  #finish: Finish = { reason: 'stop' }
+  /** What is being said, other than calls. */
+  #spoken: OpenPart | undefined
+  readonly #calls = new Map<number, Call>()
+
+  constructor(parts: Parts, index: number, callId: string) {
+    this.#parts = parts
+    this.#index = index
+    this.#callId = callId
+  }
+
+  get finish(): Finish {
+    return finishOf(this.#finish, [...this.#calls.values()].some((call) => call.part))
+  }
+
+  read(choice: JsonObject, emit: EmitEvent): void {
+    const delta = asObject(choice['delta']) ?? asObject(choice['message'])
+    if (delta) this.#delta(delta, choice, emit)
+    const { finish_reason: reason } = choice
+    if (choice['error'] != null || reason === 'error') throw badAnswer(asText(asObject(choice['error'])?.['message']) || 'The upstream reported an error.')
+    // Some vendors send an empty reason until they have one.
+    if (reason == null || reason === '') return
+    this.ended = true
+    this.#finish = readFinish(reason, choice['stop_reason'])
+  }
+
+  /** Whatever is open has come to its end. */
+  close(emit: EmitEvent): void {
+    this.#parts.close(this.#spoken, emit)
+    for (const [place, call] of this.#calls) {
+      // One that never said anything was a slip of the upstream.
+      if (call.name !== '' || call.early !== '') this.#open(call, place, emit)
+      this.#parts.close(call.part, emit)
+    }
+  }
+
+  #delta(delta: JsonObject, choice: JsonObject, emit: EmitEvent): void {
+    const thoughts = readThoughts(delta)
+    if (thoughts !== '') this.#parts.delta(this.#speak('reasoning', emit), thoughts, emit)
+    const text = readContent(delta['content'])
+    const logprobs = readLogprobs(choice['logprobs'])
+    if (text !== '' || logprobs) this.#parts.delta(this.#speak('text', emit), text, emit, logprobs)
+    for (const citation of readCitations(delta['annotations']) ?? []) this.#parts.cite(this.#speak('text', emit), citation, emit)
+    const refusal = asText(delta['refusal'])
+    if (refusal !== '') this.#parts.delta(this.#speak('refusal', emit), refusal, emit)
+    for (const media of readImages(delta['images'])) {
+        this.#hush(emit)
+      this.#parts.close(this.#parts.open(this.#index, { type: 'media', media }, emit), emit)
+    }
+    for (const call of asObjects(delta['tool_calls'])) this.#call(call, emit)
+    const legacy = asObject(delta['function_call'])
+    if (legacy) this.#call({ index: 0, function: legacy }, emit)
+  }
+
+  #speak(type: 'text' | 'refusal' | 'reasoning', emit: EmitEvent): OpenPart {
+    if (this.#spoken?.type === type) return this.#spoken
+    this.#hush(emit)
+    return (this.#spoken = this.#parts.open(this.#index, { type }, emit))
+  }
+
+  #hush(emit: EmitEvent): void {
+    this.#parts.close(this.#spoken, emit)
+    this.#spoken = undefined
+  }
+
+  #call(delta: JsonObject, emit: EmitEvent): void {
+    const custom = asObject(delta['custom'])
+    const inner = custom ?? asObject(delta['function']) ?? {}
+    const index = this.#place(delta, inner)
+    let call = this.#calls.get(index)
+    if (!call) {
+      if (this.#calls.size === mostCalls) throw badAnswer('The upstream called too many tools.')
+      // Whatever was called before and is whole does not go on: what is called next need not wait for it.
+      for (const before of this.#calls.values()) if (before.part && parseWhole(before.part.input)) this.#parts.close(before.part, emit)
+      this.#calls.set(index, (call = { id: '', name: '', custom: custom !== undefined, part: undefined, early: '', first: delta }))
+    }
+    // Names and ids may be repeated, and may be repeated empty.
+    call.id ||= asText(delta['id'])
+    call.name ||= asText(inner['name'])
+    const input = readInput(inner[custom ? 'input' : 'arguments'])
+    if (call.name !== '' && (call.id !== '' || input !== '')) this.#open(call, index, emit)
+    if (!call.part) call.early += input
+    else if (this.#parts.isOpen(call.part)) this.#parts.delta(call.part, input, emit)
+    else if (input.trim() !== '') throw badAnswer('The upstream went on with a call that was complete.')
+    if (call.early.length > longestName) throw badAnswer('The upstream called a tool without a name.')
+  }
+
+  /** Some upstreams do not number their calls: whoever has a name of its own, or comes whole, is a new one. */
+  #place({ index, id }: JsonObject, { name }: JsonObject): number {
+    if (typeof index === 'number') return index
+    const last = this.#calls.size - 1
+    const before = this.#calls.get(last)
+    const isNew = !before || (asText(id) !== '' && id !== before.id) || (asText(id) === '' && asText(name) !== '' && before.name !== '')
+    return isNew ? last + 1 : last
+  }
+
+  #open(call: Call, index: number, emit: EmitEvent): void {
+    if (call.part) return
+    if (call.name === '') throw badAnswer('The upstream called a tool without a name.')
+    this.#hush(emit)
+    const { name, custom, early } = call
+    const id = call.id || `${this.#callId}${index}`
+    call.part = this.#parts.open(this.#index, { type: 'tool_call', id, name, custom, ...readProof(call.first) }, emit)
+    call.early = ''
+    this.#parts.delta(call.part, early, emit)
+  }
+}
+
+/** What may come before a call's name, in characters. */
+const longestName = 64 * 1024
+
+function parseWhole(input: string): boolean {
+  return input !== '' && parseObject(input) !== undefined
+}

@@ -1,0 +1,121 @@
+// Writes the chunks of a chat completion for a client.
+import type { AnswerEvent, Finish, PartOpening } from '../canonical/answer.ts'
+import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
+import { noUsage } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
+import { openaiChat } from '../openai-chat.ts'
+import type { ShownError } from '../protocol.ts'
+import { writeChatUsage } from '../usage/openai-chat.ts'
+import { writeCitation, writeImage, writeProof, writeToken } from './answer-encode.ts'
+import { writeFinish } from './finish.ts'
+
+/** Where a part stands in its choice. */
+interface Place {
+  candidate: number
+  type: PartOpening['type']
+  /** Of a call, counted from 0 in its choice. */
+  index: number
+  custom: boolean
+}
+
+export class ChatStreamEncoder implements StreamEncoder {
+  /** A chunk up to its choices. */
+  readonly #opening: string
+  /** A chunk after its choices. */
+  readonly #closing: string
+  readonly #usageWanted: boolean
+  readonly #places = new Map<number, Place>()
+  /** Of each choice that has begun: how many calls and pictures it has. */
+  readonly #counts = new Map<number, { calls: number; images: number }>()
+  readonly #finishes = new Map<number, Finish>()
+  #usage: Usage = noUsage
+
+  constructor({ id, created, model, usage }: AnswerHead) {
+    const head = JSON.stringify({ id: `chatcmpl-${id}`, object: 'chat.completion.chunk', created, model })
+    this.#opening = `${head.slice(0, -1)},"choices":[`
+    // With usage asked for, chunks without it say so (OpenAI, API reference, "The chat completion chunk object").
+    this.#closing = usage ? '],"usage":null}' : ']}'
+    this.#usageWanted = usage
+  }
+
+  push(event: AnswerEvent, write: WriteEvent): void {
+    switch (event.type) {
+      case 'open': return this.#open(event.candidate, event.part, event.opening, write)
+      case 'delta': {
+        const place = this.#places.get(event.part)!
+        const logprobs = event.logprobs && { content: event.logprobs.map(writeToken), refusal: null }
+        return this.#choice(place.candidate, deltaOf(place, event.text), write, logprobs)
+      }
+      case 'cite': return this.#choice(this.#places.get(event.part)!.candidate, `{"annotations":[${JSON.stringify(writeCitation(event.citation))}]}`, write)
+      case 'close': {
+        const place = this.#places.get(event.part)!
+        this.#places.delete(event.part)
+        // Clients parse the arguments, and nothing is no JSON.
+        if (place.type === 'tool_call' && !place.custom && event.text === '') this.#choice(place.candidate, deltaOf(place, '{}'), write)
+        return
+      }
+      case 'usage':
+        this.#usage = event.usage
+        return
+      case 'finish':
+        this.#finishes.set(event.candidate, event.finish)
+        return
+      case 'end': return this.#end(write)
+      default:
+    }
+  }
+
+  fail(error: ShownError, write: WriteEvent): void {
+    write(JSON.stringify(openaiChat.errorBody(error)), '')
+  }
+
+  #open(candidate: number, part: number, opening: PartOpening, write: WriteEvent): void {
+    const counts = this.#begin(candidate, opening.type === 'tool_call', write)
+    const { type } = opening
+    if (type === 'media') {
+      if (opening.media.type === 'image') this.#choice(candidate, `{"images":[${JSON.stringify(writeImage(opening.media, counts.images++))}]}`, write)
+    }
+    const custom = type === 'tool_call' && opening.custom
+    const place: Place = { candidate, type, index: type === 'tool_call' ? counts.calls++ : 0, custom }
+    this.#places.set(part, place)
+    if (type !== 'tool_call') return
+    const { id, name, proof } = opening
+    const inner = custom ? { custom: { name, input: '' } } : { function: { name, arguments: '' } }
+    const call = { index: place.index, id, type: custom ? 'custom' : 'function', ...inner, ...writeProof(proof) }
+    this.#choice(candidate, `{"tool_calls":[${JSON.stringify(call)}]}`, write)
+  }
+
+  /** A choice opens with its role; the content that goes with it is null when there is none to come. */
+  #begin(candidate: number, calling: boolean, write: WriteEvent): { calls: number; images: number } {
+    let counts = this.#counts.get(candidate)
+    if (!counts) {
+      this.#counts.set(candidate, (counts = { calls: 0, images: 0 }))
+      this.#choice(candidate, `{"role":"assistant","content":${calling ? 'null' : '""'}}`, write)
+    }
+    return counts
+  }
+
+  #end(write: WriteEvent): void {
+    for (const [candidate, finish] of this.#finishes) {
+      this.#begin(candidate, false, write)
+      write(`${this.#opening}{"index":${candidate},"delta":{},"finish_reason":"${writeFinish(finish)}"}${this.#closing}`, '')
+    }
+    if (this.#usageWanted) write(`${this.#opening}],"usage":${JSON.stringify(writeChatUsage(this.#usage))}}`, '')
+    write('[DONE]', '')
+  }
+
+  #choice(candidate: number, delta: string, write: WriteEvent, logprobs?: unknown): void {
+    const probabilities = logprobs === undefined ? '' : `,"logprobs":${JSON.stringify(logprobs)}`
+    write(`${this.#opening}{"index":${candidate},"delta":${delta},"finish_reason":null${probabilities}}${this.#closing}`, '')
+  }
+}
+
+function deltaOf({ type, index, custom }: Place, text: string): string {
+  const json = JSON.stringify(text)
+  switch (type) {
+    case 'reasoning': return `{"reasoning_content":${json}}`
+    case 'refusal': return `{"refusal":${json}}`
+    case 'tool_call': return `{"tool_calls":[{"index":${index},${custom ? `"custom":{"input":${json}}` : `"function":{"arguments":${json}}`}}]}`
+    default: return `{"content":${json}}`
+  }
+}

@@ -1,0 +1,158 @@
+// One exchange between a client of one protocol and an upstream of another.
+import type { AnswerEvent, EmitEvent } from './canonical/answer.ts'
+import { Assembler, tell } from './canonical/assemble.ts'
+import type { AnswerHead, Codec, RequestHead, StreamDecoder, StreamEncoder, Target, WriteEvent } from './canonical/codec.ts'
+import { checkCalls } from './canonical/conversation.ts'
+import { Losses } from './canonical/losses.ts'
+import { Offer } from './canonical/offer.ts'
+import { Keeper, restore, unproven } from './canonical/proofs.ts'
+import type { Keepsake } from './canonical/proofs.ts'
+import type { ModelRequest } from './canonical/request.ts'
+import type { JsonObject } from './object.ts'
+import type { Payload, ShownError } from './protocol.ts'
+
+export { Untranslatable } from './canonical/untranslatable.ts'
+export { parseJson } from './canonical/json.ts'
+export type { AnswerHead, Codec, RequestHead, Target, WriteEvent } from './canonical/codec.ts'
+export type { Keepsake } from './canonical/proofs.ts'
+export type { Traits } from './canonical/traits.ts'
+
+/** What a client asks, read once for all attempts. */
+export class Asked {
+  readonly #client: Codec
+  readonly #request: ModelRequest
+  readonly #losses: Losses
+
+  /**
+   * `body`: of the client's request, parsed with `parseJson`.
+   * @throws Untranslatable when it is not of the client's protocol
+   */
+  constructor(client: Codec, body: JsonObject, head: RequestHead) {
+    this.#client = client
+    this.#losses = new Losses(client.conversation, client.capabilities.asks)
+    this.#request = client.decodeRequest(body, head, this.#losses)
+    checkCalls(this.#request, client.conversation)
+  }
+
+  /** Ids of calls under which the gateway may have kept what this upstream wants back and the client did not send. */
+  missing(upstream: Codec): string[] {
+    return unproven(this.#request, upstream.family)
+  }
+
+  /**
+   * The request for an upstream. `kept`: what was found of {@link missing}.
+   * @throws Untranslatable when it cannot be said there
+   */
+  for(upstream: Codec, target: Target, kept: ReadonlyMap<string, Keepsake> = new Map()): Translated {
+    const losses = this.#losses.again()
+    losses.settle(upstream.capabilities.takes)
+    const whole = kept.size > 0 ? restore(this.#request, kept, upstream.family) : this.#request
+    const offer = new Offer({ names: upstream.toolNames, customTools: upstream.customTools, schemaAsTool: target.traits.jsonSchema === 'tool' })
+    const body = upstream.encodeRequest(offer.request(whole), target, losses)
+    return { body, dropped: losses.dropped, answer: { client: this.#client, upstream, offer, hidesThoughts: this.#request.reasoning.visible === false } }
+  }
+}
+
+/** A request for an upstream, with what is needed to understand the answer. */
+export interface Translated {
+  /** To be sent as JSON; the same request always makes the same bytes. */
+  body: Record<string, unknown>
+  /** Members of the client's request that were left out. */
+  dropped: string[]
+  answer: AnswerPlan
+}
+
+/** How answers to a translated request become the client's. */
+export interface AnswerPlan {
+  readonly client: Codec
+  readonly upstream: Codec
+  readonly offer: Offer
+  /** The client does not want to see what the model thinks. */
+  readonly hidesThoughts: boolean
+}
+
+/** What an answer came to. */
+export interface AnswerTranslation {
+  /** What has to be kept for the client's next request, by the ids of calls. */
+  readonly kept: ReadonlyMap<string, Keepsake>
+}
+
+/**
+ * Translates a whole answer. `body`: parsed with `parseJson`.
+ * @throws Untranslatable when it is no answer
+ */
+export function translateAnswer(plan: AnswerPlan, body: unknown, head: AnswerHead): AnswerTranslation & { body: JsonObject } {
+  const assembler = new Assembler()
+  const path = new Path(plan, (event) => assembler.see(event))
+  tell(plan.upstream.decodeAnswer(body, head.id), path.emit)
+  return { body: plan.client.encodeAnswer(assembler.result(), head), kept: path.kept }
+}
+
+/** Translates one streamed answer. After a throw only {@link fail} may be called. */
+export class StreamTranslation implements AnswerTranslation {
+  readonly #decoder: StreamDecoder
+  readonly #encoder: StreamEncoder
+  readonly #path: Path
+  readonly #write: WriteEvent
+
+  /** `write` is called with the client's events, during the calls below. */
+  constructor(plan: AnswerPlan, head: AnswerHead, write: WriteEvent) {
+    this.#decoder = plan.upstream.decodeStream(head.id)
+    const encoder = plan.client.encodeStream(head)
+    this.#encoder = encoder
+    this.#write = write
+    this.#path = new Path(plan, (event) => encoder.push(event, write))
+  }
+
+  get kept(): ReadonlyMap<string, Keepsake> {
+    return this.#path.kept
+  }
+
+  /** An event of the upstream. @throws Untranslatable */
+  push(event: Payload): void {
+    this.#decoder.push(event, this.#path.emit)
+  }
+
+  /** The upstream is done. @throws Untranslatable when its answer was not */
+  end(): void {
+    this.#decoder.end(this.#path.emit)
+  }
+
+  /** The upstream has said all that makes a whole answer. */
+  finished(): boolean {
+    return this.#decoder.finished()
+  }
+
+  /** Ends the client's stream with an error. */
+  fail(error: ShownError): void {
+    this.#encoder.fail(error, this.#write)
+  }
+}
+
+/** The way of events from decoder to encoder. */
+class Path {
+  readonly emit: EmitEvent
+  readonly #keeper = new Keeper()
+
+  constructor({ offer, hidesThoughts }: AnswerPlan, emit: EmitEvent) {
+    const shown = hidesThoughts ? withoutThoughts(emit) : emit
+    const back = offer.back(shown)
+    this.emit = (event) => {
+      this.#keeper.see(event)
+      back(event)
+    }
+  }
+
+  get kept(): ReadonlyMap<string, Keepsake> {
+    return this.#keeper.kept
+  }
+}
+
+/** Thoughts without their text; what proves them goes on. */
+function withoutThoughts(emit: EmitEvent): EmitEvent {
+  const thoughts = new Set<number>()
+  return (event: AnswerEvent) => {
+    if (event.type === 'open' && event.opening.type === 'reasoning') thoughts.add(event.part)
+    if (event.type !== 'delta' || !thoughts.has(event.part)) emit(event)
+  }
+}
