@@ -17,7 +17,7 @@ import { openKeyring } from './program/keyring.ts'
 import { createLogger } from './telling/log.ts'
 import type { Logger } from './telling/log.ts'
 import { Metrics } from './telling/metrics.ts'
-import type { Operation } from './contract/operation.ts'
+import type { ServedOperation } from './contract/served.ts'
 import { operations as shippedOperations } from './operations/index.ts'
 import { Operations } from './operations/operations.ts'
 import { observeProgram } from './program/metrics.ts'
@@ -31,7 +31,7 @@ import { openStore } from './store/store.ts'
 import type { Store } from './store/store.ts'
 import { Http1Transport } from './transport/http1-transport.ts'
 import type { Transport } from './transport/transport.ts'
-import { Watchdog } from './watchdog.ts'
+import { Watchdog } from './watchdog/watchdog.ts'
 
 /** How a gateway is started. */
 export interface GatewayOptions {
@@ -42,7 +42,7 @@ export interface GatewayOptions {
   /** What `chain:` may name; default the shipped plugins. */
   plugins?: ReadonlyMap<string, Plugin>
   /** What the data listener serves; default the shipped operations. */
-  operations?: readonly Operation[]
+  operations?: readonly ServedOperation[]
   /** Default: JSON lines on standard error. */
   log?: Logger
 }
@@ -86,7 +86,7 @@ const tokens = {
 }
 
 /** Says how each service is made of others; nothing is made before it is asked for, and then once. */
-function wire(log: Logger, settings: Settings, store: Store, operations: readonly Operation[]): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
+function wire(log: Logger, settings: Settings, store: Store, operations: readonly ServedOperation[]): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
   const container: DependencyContainer = root.createChildContainer()
   const get = <T>(key: Token<T>): T => container.resolve<T>(key)
   const give = <T>(key: Token<T>, value: T): void => void container.register<T>(key, { useValue: value })

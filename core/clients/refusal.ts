@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream'
 import type { Client } from './client.ts'
 import type { GatewayError } from '../errors.ts'
-import { exchangeId } from '../exchange/exchange-id.ts'
+import { exchangeId } from '../wire/exchange-id.ts'
 import { HeaderLines, renderHead } from '../wire/response-head.ts'
 
 /** Refuses a request through its client. */

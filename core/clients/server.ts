@@ -15,7 +15,7 @@ import { checkHttp2Head } from './request-head.ts'
 import type { RequestHead } from './request-head.ts'
 import type { Identity } from '../catalogue/catalogue.ts'
 import type { Limits, Settings } from '../catalogue/settings.ts'
-import { Watchdog } from '../watchdog.ts'
+import { Watchdog } from '../watchdog/watchdog.ts'
 
 export type { Address } from './listener.ts'
 

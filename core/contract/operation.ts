@@ -1,9 +1,7 @@
 // What an endpoint is: everything that differs between operations, so that whoever runs them knows none by name.
-import type { Catalogue, ChannelFamily } from '../catalogue/catalogue.ts'
+import type { ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
 import type { ProtocolName } from '../protocols/index.ts'
-import type { Services } from '../store/services.ts'
-import type { Awaitable, Exchange, Reply, Stage } from './contract.ts'
 
 /** Where a value stands in a request: a top-level member of its JSON body or a field of its form, or a parameter of its path or query. */
 export interface Place {
@@ -54,28 +52,7 @@ export interface Metering {
 /** A parameter of a request, for documentation: JSON Schema with a description. */
 export type ParameterSchema = Readonly<Record<string, unknown>> & { readonly description: string }
 
-/** What the gateway's own handlers work with. */
-export interface OperationContext {
-  /** Of the generation that the exchange began with. */
-  readonly catalogue: Catalogue
-  readonly services: Services
-}
-
-/** What a path leads to. */
-export interface Match {
-  /** Undefined when the path has operations, but none with the method. */
-  operation: Operation | undefined
-  /** The methods of the path. */
-  allow: readonly string[]
-  parameters: Readonly<Record<string, string>>
-}
-
-/** Finds what a request asks for, once per request; undefined when nothing is at its path. */
-export interface OperationFinder {
-  find(method: string, path: string, headers: Readonly<Record<string, string | string[] | undefined>>, query: string): Match | undefined
-}
-
-/** One operation of the data listener. Immutable, made once at start. */
+/** One operation of the data listener, as plugins see it. Immutable, made once at start. */
 export interface Operation {
   /** Unique: `chat`, `images.edits`. The word in records and metrics. */
   readonly name: string
@@ -102,12 +79,8 @@ export interface Operation {
   readonly answers?: readonly AnswerKind[]
   /** How it is asked, by what a channel speaks. A channel that stands not here cannot serve it. */
   readonly upstream?: Readonly<Partial<Record<ChannelFamily, UpstreamForm>>>
-  /** Answers in place of an upstream, after the chain has let the request through. */
-  handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply>
-  /** Anybody may ask, without a key: the chain is left out. Only with `handle`. */
+  /** Anybody may ask, without a key: the chain is left out, and the gateway answers by itself. */
   readonly open?: boolean
-  /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
-  reshape?(exchange: Exchange): Stage | undefined
   readonly metering?: Metering
   /** Whether another channel may be tried after one failed before anything was shown. Default: true. */
   readonly retries?: boolean

@@ -8,7 +8,7 @@ import { Relay } from './relay.ts'
 import { stagesOf } from './staging.ts'
 import { headersOf } from './upstream-head.ts'
 import type { Transport, UpstreamRequest } from '../transport/transport.ts'
-import type { Watchdog } from '../watchdog.ts'
+import type { Watchdog } from '../watchdog/watchdog.ts'
 
 /** What an attempt is made with. */
 export interface AttemptParts {

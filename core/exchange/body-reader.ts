@@ -4,7 +4,7 @@ import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { BodySink, BodySource } from '../clients/body-source.ts'
 import type { Awaitable } from '../contract/contract.ts'
 import { GatewayError } from '../errors.ts'
-import type { Watchdog, Watched } from '../watchdog.ts'
+import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
 const slowestBytesPerMs = 1.024
 /** As much of a body as is worth being read to where it belongs. */

@@ -5,10 +5,11 @@ import type { RequestBody } from '../bodies/body.ts'
 import type { Upload } from '../bodies/upload.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Client } from '../clients/client.ts'
-import type { AnySlot, Awaitable, ClientRequest, Exchange, Outcome, TextPart } from '../contract/contract.ts'
+import type { AnySlot, Awaitable, Exchange, Outcome, TextPart } from '../contract/contract.ts'
 import type { Place } from '../contract/operation.ts'
+import type { ServedRequest } from '../contract/served.ts'
 import { GatewayError } from '../errors.ts'
-import { exchangeId } from './exchange-id.ts'
+import { exchangeId } from '../wire/exchange-id.ts'
 import type { LogFields, Logger } from '../telling/log.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Relay } from './relay.ts'
@@ -31,7 +32,7 @@ export class LiveExchange implements Exchange<AnySlot> {
   readonly startedAt = performance.now()
   /** The plugin whose hook is running, or ran last: for its log lines and releases. */
   plugin = ''
-  readonly request: ClientRequest
+  readonly request: ServedRequest
   readonly client: Client
   /** Of the generation it began with. */
   readonly limits: Limits
@@ -61,7 +62,7 @@ export class LiveExchange implements Exchange<AnySlot> {
   #streaming = false
 
   /** `read` is called at most once. */
-  constructor(request: ClientRequest, client: Client, limits: Limits, read: Read, log: Logger) {
+  constructor(request: ServedRequest, client: Client, limits: Limits, read: Read, log: Logger) {
     this.request = request
     this.client = client
     this.limits = limits

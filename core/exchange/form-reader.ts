@@ -6,7 +6,7 @@ import { fileHeadBytes, Form } from '../bodies/form.ts'
 import type { FormField, FormFile } from '../bodies/form.ts'
 import { Upload } from '../bodies/upload.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
-import type { Watchdog, Watched } from '../watchdog.ts'
+import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
 const slowestBytesPerMs = 1.024
 /** More parts than any client sends; each costs memory. */

@@ -10,7 +10,7 @@ import type { Intake, IntakeHost } from './intake.ts'
 import { Outlet } from './outlet.ts'
 import type { PluginStage } from './stages.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
-import type { Watchdog, Watched } from '../watchdog.ts'
+import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
 /** What may wait before the first byte goes out: openings of an answer, and what comes while the reservation is written. */
 const waitingBytes = 64 * 1024

@@ -1,8 +1,8 @@
 // Stands in for the operation of a request that has none, so that its refusal is recorded like any other.
-import type { Operation } from '../contract/operation.ts'
+import type { ServedOperation } from '../contract/served.ts'
 
 /** Never asked of anybody. */
-export const unknownOperation: Operation = {
+export const unknownOperation: ServedOperation = {
   name: 'unknown',
   endpoint: 'unknown',
   summary: 'Nothing that there is.',

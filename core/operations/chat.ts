@@ -1,11 +1,12 @@
 // Chat completions.
-import type { Operation, UpstreamForm } from '../contract/operation.ts'
+import type { UpstreamForm } from '../contract/operation.ts'
+import type { ServedOperation } from '../contract/served.ts'
 
 /** As an upstream that speaks OpenAI's protocol is asked for a chat completion. */
 export const chatForm: UpstreamForm = { protocol: 'openai-chat', method: 'POST', target: () => '/chat/completions' }
 
 /** https://platform.openai.com/docs/api-reference/chat */
-export const chat: Operation = {
+export const chat: ServedOperation = {
   name: 'chat',
   endpoint: 'chat',
   summary: 'Completes a conversation, as a whole or as a stream of events.',

@@ -1,12 +1,12 @@
 // Embeddings.
 import type { Stage } from '../contract/contract.ts'
 import { GatewayError } from '../contract/contract.ts'
-import type { Operation } from '../contract/operation.ts'
+import type { ServedOperation } from '../contract/served.ts'
 import { EmbeddingRewriter } from '../protocols/openai/embedding-format.ts'
 import type { EmbeddingFormat } from '../protocols/openai/embedding-format.ts'
 
 /** https://platform.openai.com/docs/api-reference/embeddings */
-export const embeddings: Operation = {
+export const embeddings: ServedOperation = {
   name: 'embeddings',
   endpoint: 'embeddings',
   summary: 'Makes vectors of texts.',

@@ -1,12 +1,12 @@
 // The model list, answered from the catalogue as far as the caller may see it.
 import type { Model } from '../catalogue/catalogue.ts'
 import type { Exchange } from '../contract/contract.ts'
-import type { Operation, OperationContext } from '../contract/operation.ts'
+import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { caller } from '../contract/slots.ts'
 import { unknownModel } from '../errors.ts'
 
 /** https://platform.openai.com/docs/api-reference/models */
-export const modelList: Operation = {
+export const modelList: ServedOperation = {
   name: 'models',
   endpoint: 'models',
   summary: 'Lists the models that the key may use.',
@@ -18,7 +18,7 @@ export const modelList: Operation = {
 }
 
 /** One model. */
-export const modelDetail: Operation = {
+export const modelDetail: ServedOperation = {
   name: 'models.retrieve',
   endpoint: 'models',
   summary: 'Describes one model; 404 for one that does not exist and for one that the key may not use.',

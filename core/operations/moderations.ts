@@ -1,8 +1,8 @@
 // Moderations.
-import type { Operation } from '../contract/operation.ts'
+import type { ServedOperation } from '../contract/served.ts'
 
 /** https://platform.openai.com/docs/api-reference/moderations */
-export const moderations: Operation = {
+export const moderations: ServedOperation = {
   name: 'moderations',
   endpoint: 'moderations',
   summary: 'Judges texts and pictures: a probability and a verdict for each category.',

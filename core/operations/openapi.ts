@@ -1,12 +1,13 @@
 // The table of operations as an OpenAPI 3.1 document, and the operation that shows it.
-import type { BodyKind, Operation, ParameterSchema } from '../contract/operation.ts'
+import type { BodyKind, ParameterSchema } from '../contract/operation.ts'
+import type { ServedOperation } from '../contract/served.ts'
 import { version } from '../telling/version.ts'
 
 /** https://spec.openapis.org/oas/v3.1.0 */
 const openApiVersion = '3.1.0'
 
 /** Serves the document of these operations, to anybody: it holds nothing that is not published. */
-export function openApi(operations: readonly Operation[]): Operation {
+export function openApi(operations: readonly ServedOperation[]): ServedOperation {
   let document: unknown
   return {
     name: 'openapi',
@@ -22,7 +23,7 @@ export function openApi(operations: readonly Operation[]): Operation {
 }
 
 /** The document of a table of operations. */
-export function documentOf(operations: readonly Operation[]): unknown {
+export function documentOf(operations: readonly ServedOperation[]): unknown {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const operation of operations) {
     for (const [index, template] of operation.paths.entries()) {
@@ -61,7 +62,7 @@ export function documentOf(operations: readonly Operation[]): unknown {
   }
 }
 
-function describe(operation: Operation, template: string, index: number): unknown {
+function describe(operation: ServedOperation, template: string, index: number): unknown {
   const { name, endpoint, summary, open, model, parameters = {}, body } = operation
   const inPath = [...template.matchAll(/\{(\w+)(?:\.\.\.)?\}/g)].map(([, parameter]) => ({
     name: parameter, in: 'path', required: true, schema: { type: 'string' }, description: model?.name === parameter ? 'A model of the model list.' : 'As in the path.'
@@ -78,7 +79,7 @@ function describe(operation: Operation, template: string, index: number): unknow
   }
 }
 
-function queryParameter({ required = [] }: Operation, name: string, { description, ...schema }: ParameterSchema): unknown {
+function queryParameter({ required = [] }: ServedOperation, name: string, { description, ...schema }: ParameterSchema): unknown {
   return { name, in: 'query', required: required.includes(name), description, schema }
 }
 
@@ -86,14 +87,14 @@ const bodyTypes: Readonly<Record<BodyKind, readonly string[]>> = {
   json: ['application/json'], form: ['multipart/form-data'], either: ['application/json', 'multipart/form-data'], none: [], socket: []
 }
 
-function requestBody({ body, parameters = {}, required = [] }: Operation): unknown {
+function requestBody({ body, parameters = {}, required = [] }: ServedOperation): unknown {
   const schema = { type: 'object', properties: parameters, ...(required.length > 0 && { required }), additionalProperties: true }
   return { required: true, content: Object.fromEntries(bodyTypes[body].map((type) => [type, { schema }])) }
 }
 
 const mediaTypes = { json: 'application/json', events: 'text/event-stream', bytes: 'application/octet-stream' } as const
 
-function responses({ answers = ['json'], stream, body }: Operation): unknown {
+function responses({ answers = ['json'], stream, body }: ServedOperation): unknown {
   const error = { $ref: '#/components/responses/error' }
   if (body === 'socket') return { 101: { description: 'The socket is open.' }, default: error }
   const kinds = new Set([...answers, ...(stream === undefined ? [] : (['events'] as const))])

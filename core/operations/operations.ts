@@ -1,5 +1,5 @@
 // The table of operations as requests are matched against it.
-import type { Match, Operation, OperationFinder } from '../contract/operation.ts'
+import type { Match, OperationFinder, ServedOperation } from '../contract/served.ts'
 import { compilePath, isLiteral, matchPath } from './paths.ts'
 import type { PathPattern } from './paths.ts'
 
@@ -7,7 +7,7 @@ type Headers = Parameters<OperationFinder['find']>[2]
 
 /** What leads to the same place: the operations of one template. */
 interface Room {
-  operations: Operation[]
+  operations: ServedOperation[]
   allow: string[]
 }
 
@@ -15,13 +15,13 @@ const noParameters: Readonly<Record<string, string>> = Object.freeze({})
 
 /** Finds the operation of a request. Made once, of all operations there are. */
 export class Operations implements OperationFinder {
-  readonly all: readonly Operation[]
+  readonly all: readonly ServedOperation[]
   readonly #literal = new Map<string, Room>()
   /** Longest prefix first, so that the more particular template is tried before the others. */
   readonly #patterns: { pattern: PathPattern; room: Room }[] = []
 
   /** @throws Error when two operations have one name */
-  constructor(all: readonly Operation[]) {
+  constructor(all: readonly ServedOperation[]) {
     this.all = all
     const names = new Set<string>()
     const rooms = new Map<string, Room>()
@@ -64,7 +64,7 @@ function particular({ prefix, expression }: PathPattern): number {
   return prefix.length * 1000 + expression.source.length
 }
 
-function chosen({ operations }: Room, method: string, headers: Headers, query: string): Operation | undefined {
+function chosen({ operations }: Room, method: string, headers: Headers, query: string): ServedOperation | undefined {
   for (const operation of operations) {
     if (operation.method === method && (!operation.when || operation.when(headers, query))) return operation
   }

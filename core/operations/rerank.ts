@@ -1,10 +1,10 @@
 // Reranking, for clients of several vendors.
 import type { Exchange, Stage } from '../contract/contract.ts'
-import type { Operation } from '../contract/operation.ts'
+import type { ServedOperation } from '../contract/served.ts'
 import { unifiedRerank } from '../protocols/openai/rerank.ts'
 
 /** https://docs.cohere.com/reference/rerank; https://jina.ai/reranker */
-export const rerank: Operation = {
+export const rerank: ServedOperation = {
   name: 'rerank',
   endpoint: 'rerank',
   summary: 'Orders documents by how well they answer a query.',

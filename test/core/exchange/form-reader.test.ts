@@ -11,7 +11,7 @@ import type { UpstreamBody } from '../../../core/bodies/upload.ts'
 import type { BodySink, BodySource } from '../../../core/clients/body-source.ts'
 import type { Form } from '../../../core/bodies/form.ts'
 import { readForm } from '../../../core/exchange/form-reader.ts'
-import { Watchdog } from '../../../core/watchdog.ts'
+import { Watchdog } from '../../../core/watchdog/watchdog.ts'
 import { formOf } from '../../kit/form.ts'
 
 const watchdog = new Watchdog()

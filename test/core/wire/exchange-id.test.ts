@@ -1,6 +1,6 @@
 // Ids of exchanges: whatever the time, they are UUIDs of version 7 that say it, and no two are the same.
 import t from 'tap'
-import { exchangeId } from '../../../core/exchange/exchange-id.ts'
+import { exchangeId } from '../../../core/wire/exchange-id.ts'
 
 t.test('an id is a UUID of version 7 and begins with its time', (t) => {
   for (const time of [0, 1, 0xffff, 0x10000, Date.now(), 2 ** 48 - 1]) {

@@ -1,6 +1,6 @@
 // One timer for all running exchanges, or all connections: looks at each now and then, so that none needs timers of its own.
-import { Roster } from './exchange/roster.ts'
-import type { Member } from './exchange/roster.ts'
+import { Roster } from './roster.ts'
+import type { Member } from './roster.ts'
 
 /** Something with time limits. */
 export interface Watched extends Member {

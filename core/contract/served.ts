@@ -1,0 +1,39 @@
+// An operation with what the gateway does for it, and how the one of a request is found.
+import type { Catalogue } from '../catalogue/catalogue.ts'
+import type { Services } from '../store/services.ts'
+import type { Awaitable, ClientRequest, Exchange, Reply, Stage } from './contract.ts'
+import type { Operation } from './operation.ts'
+
+/** What the gateway's own handlers work with. */
+export interface OperationContext {
+  /** Of the generation that the exchange began with. */
+  readonly catalogue: Catalogue
+  readonly services: Services
+}
+
+/** An operation as the engine runs it. */
+export interface ServedOperation extends Operation {
+  /** Answers in place of an upstream, after the chain has let the request through. */
+  handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply>
+  /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
+  reshape?(exchange: Exchange): Stage | undefined
+}
+
+/** A request, with all that its operation can do. */
+export interface ServedRequest extends ClientRequest {
+  readonly operation: ServedOperation
+}
+
+/** What a path leads to. */
+export interface Match {
+  /** Undefined when the path has operations, but none with the method. */
+  operation: ServedOperation | undefined
+  /** The methods of the path. */
+  allow: readonly string[]
+  parameters: Readonly<Record<string, string>>
+}
+
+/** Finds what a request asks for, once per request; undefined when nothing is at its path. */
+export interface OperationFinder {
+  find(method: string, path: string, headers: Readonly<Record<string, string | string[] | undefined>>, query: string): Match | undefined
+}
