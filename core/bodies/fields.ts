@@ -3,12 +3,16 @@
 /** The members of a JSON body, or the fields of a form. */
 export interface Fields {
   has(key: string): boolean
+  /** How many bytes the value takes as it is written; 0 when absent. Looked at before anything is made of a value whose size nobody has bounded. */
+  size(key: string): number
   /** The value when it is text; undefined when absent or of another type. */
   string(key: string): string | undefined
-  /** True only for the literal `true`. */
-  flag(key: string): boolean
-  /** The value when it is a number. */
+  /** False when absent or null; undefined when it is anything else than true or false. */
+  flag(key: string): boolean | undefined
+  /** The value when it is a number; not a number (`NaN`) when it has more digits than anybody means. */
   number(key: string): number | undefined
   /** The value parsed; undefined when absent. */
   json(key: string): unknown
+  /** Keys with other characters than small letters, digits, `_`, `-` and `.`: for whoever wants to know what else a key could be taken for. */
+  readonly oddKeys: readonly string[]
 }

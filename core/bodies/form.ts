@@ -1,6 +1,7 @@
 // A form with files (RFC 7578) as it came: its fields looked up by name, and changed in its bytes.
 import { GatewayError } from '../errors.ts'
 import type { Fields } from './fields.ts'
+import { named } from './json/names.ts'
 import type { Piece, Upload, UpstreamBody } from './upload.ts'
 
 /** A field without a file. Where its value lies in the upload is told by where it ends, and by its length. */
@@ -56,16 +57,25 @@ export class Form implements Fields {
     return Object.fromEntries([...fields, ...files])
   }
 
+  get oddKeys(): readonly string[] {
+    return [...this.#fields.keys()].filter((name) => named(name).odd)
+  }
+
   has(key: string): boolean {
     return this.#fields.has(key)
+  }
+
+  size(key: string): number {
+    return Buffer.byteLength(this.string(key) ?? '')
   }
 
   string(key: string): string | undefined {
     return this.#fields.get(key)?.value
   }
 
-  flag(key: string): boolean {
-    return this.string(key)?.toLowerCase() === 'true'
+  flag(key: string): boolean | undefined {
+    const text = this.string(key)?.toLowerCase()
+    return text === 'true' ? true : text === undefined || text === '' || text === 'false' ? false : undefined
   }
 
   number(key: string): number | undefined {

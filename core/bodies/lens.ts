@@ -3,7 +3,7 @@ import { nameAt } from './json/names.ts'
 import { scan } from './json/scan.ts'
 import type { Member } from './json/scan.ts'
 
-export { LensError, maxDepth } from './json/scan.ts'
+export { LensError, maxDepth, maxKeyBytes, maxMembers } from './json/scan.ts'
 export type { Member } from './json/scan.ts'
 
 /** What a JSON value is. */
@@ -11,6 +11,8 @@ export type JsonType = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'n
 
 /** A number of so many digits is exact however it is put together. */
 const exactDigits = 15
+/** Of a number that is read at all, its sign, point and exponent included. */
+const mostDigits = 400
 const quote = 0x22
 
 /**
@@ -25,14 +27,19 @@ export class Lens {
   readonly start: number
   /** No byte is beyond ASCII. */
   readonly isAscii: boolean
+  /** Keys with other characters than small letters, digits, `_`, `-` and `.`: for whoever wants to know what else a key could be taken for. */
+  readonly oddKeys: readonly string[]
 
-  /** @throws LensError when the bytes are not exactly one JSON object, white space around it allowed */
-  constructor(bytes: Buffer) {
-    const { members, start, isAscii } = scan(bytes)
+  /**
+   * `found`: of these bytes, when they have been scanned already.
+   * @throws LensError when the bytes are not exactly one JSON object, white space around it allowed
+   */
+  constructor(bytes: Buffer, found = scan(bytes)) {
     this.bytes = bytes
-    this.members = members
-    this.start = start
-    this.isAscii = isAscii
+    this.members = found.members
+    this.start = found.start
+    this.isAscii = found.isAscii
+    this.oddKeys = found.oddKeys
   }
 
   has(key: string): boolean {
@@ -61,16 +68,24 @@ export class Lens {
   string(key: string): string | undefined {
     const member = this.members.get(key)
     if (!member || this.bytes[member.valueStart] !== quote) return undefined
-    return member.plain ? nameAt(this.bytes, member.valueStart + 1, member.valueEnd - 1) : (this.#parse(member) as string)
+    return member.plain ? nameAt(this.bytes, member.valueStart + 1, member.valueEnd - 1).text : (this.#parse(member) as string)
   }
 
-  /** True only for the literal `true`. */
-  flag(key: string): boolean {
+  /** False when absent or null; undefined when it is anything else than true or false. */
+  flag(key: string): boolean | undefined {
     const member = this.members.get(key)
-    return member !== undefined && this.bytes[member.valueStart] === 0x74
+    if (!member) return false
+    const first = this.bytes[member.valueStart]
+    return first === 0x74 ? true : first === 0x66 || first === 0x6e ? false : undefined
   }
 
-  /** The value when it is a number. */
+  /** How many bytes the value takes as it is written; 0 when absent. Looked at before anything is made of a value whose size nobody has bounded. */
+  size(key: string): number {
+    const member = this.members.get(key)
+    return member ? member.valueEnd - member.valueStart : 0
+  }
+
+  /** The value when it is a number; not a number (`NaN`) when it has more digits than anybody means. */
   number(key: string): number | undefined {
     const member = this.members.get(key)
     if (!member) return undefined
@@ -86,7 +101,8 @@ export class Lens {
       if (at === valueEnd) return number
     }
     const first = this.bytes[valueStart]!
-    return first === 0x2d || (first >= 0x30 && first <= 0x39) ? Number(this.bytes.toString('latin1', valueStart, valueEnd)) : undefined
+    if (first !== 0x2d && (first < 0x30 || first > 0x39)) return undefined
+    return valueEnd - valueStart > mostDigits ? NaN : Number(this.bytes.toString('latin1', valueStart, valueEnd))
   }
 
   #parse({ valueStart, valueEnd }: Member): unknown {

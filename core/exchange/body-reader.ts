@@ -1,6 +1,8 @@
 // Reads a request body off the connection, within bounds of size, time and memory.
 import { free, freedBytes } from '../bodies/body-memory.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
+import { inTurns } from '../bodies/turns.ts'
+import type { Work } from '../bodies/turns.ts'
 import type { BodySink, BodySource } from '../clients/body-source.ts'
 import type { Awaitable } from '../contract/contract.ts'
 import { GatewayError } from '../errors.ts'
@@ -11,6 +13,8 @@ const slowestBytesPerMs = 1.024
 const roomyBytes = 32 * 1024
 /** Chunks smaller than what is freed are put together in pieces of this size when nobody knows how many come. */
 const gatheredBytes = 16 * 1024
+/** Chunks of a body up to this size are put together at once. */
+const joinedAtOnceBytes = 512 * 1024
 
 /** What a body may take. */
 export interface BodyBounds {
@@ -23,7 +27,7 @@ export interface BodyBounds {
 }
 
 /** What becomes of a body: its bytes, which occupy as many of the {@link BodyMemory} and are the callee's to give back. */
-export type TakeBody<T> = (bytes: Buffer) => T
+export type TakeBody<T> = (bytes: Buffer) => Awaitable<T>
 
 /**
  * Reads a whole body and gives what `take` makes of it: at once when all of it is there. With a `content-length` its
@@ -52,7 +56,7 @@ class BodyReader<T> implements Watched, BodySink {
   #length = 0
   #held = 0
   /** One of them, once it is over. */
-  #taken: { value: T } | undefined
+  #taken: { value: Awaitable<T> } | undefined
   #failure: { error: unknown } | undefined
   /** Whoever waits for it. */
   #waiting: PromiseWithResolvers<T> | undefined
@@ -131,7 +135,7 @@ class BodyReader<T> implements Watched, BodySink {
     // From here on it is the callee's, and nothing here may give it back or have it read into.
     this.#bytes = undefined
     try {
-      const value = this.#take(bytes)
+      const value = bytes instanceof Promise ? bytes.then(this.#take) : this.#take(bytes)
       this.#taken = { value }
       this.#waiting?.resolve(value)
     } catch (error) {
@@ -139,12 +143,11 @@ class BodyReader<T> implements Watched, BodySink {
     }
   }
 
-  #joined(): Buffer {
+  #joined(): Awaitable<Buffer> {
     const [first] = this.#chunks
     if (this.#chunks.length === 1) return first!
-    const bytes = Buffer.concat(this.#chunks, this.#length)
-    for (const chunk of this.#chunks) free(chunk)
-    return bytes
+    const joining = new Joining(this.#chunks, this.#length)
+    return this.#length <= joinedAtOnceBytes ? joining.advance(Infinity)! : inTurns(joining)
   }
 
   lost(): void {
@@ -176,6 +179,29 @@ class BodyReader<T> implements Watched, BodySink {
 
   #tooLarge(): GatewayError {
     return new GatewayError('request_too_large', `The request body is larger than ${this.#bounds.size} bytes, the limit for this kind of request.`)
+  }
+}
+
+/** Puts chunks together, and gives the memory of each back. */
+class Joining implements Work<Buffer> {
+  readonly #chunks: readonly Buffer[]
+  readonly #bytes: Buffer
+  #taken = 0
+  #length = 0
+
+  constructor(chunks: readonly Buffer[], length: number) {
+    this.#chunks = chunks
+    this.#bytes = Buffer.allocUnsafe(length)
+  }
+
+  advance(until: number): Buffer | undefined {
+    while (this.#taken < this.#chunks.length) {
+      const chunk = this.#chunks[this.#taken++]!
+      this.#length += chunk.copy(this.#bytes, this.#length)
+      free(chunk)
+      if ((this.#taken & 15) === 0 && performance.now() >= until && this.#taken < this.#chunks.length) return undefined
+    }
+    return this.#bytes
   }
 }
 

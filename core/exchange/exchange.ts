@@ -13,6 +13,7 @@ import { exchangeId } from '../wire/exchange-id.ts'
 import type { LogFields, Logger } from '../telling/log.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Relay } from './relay.ts'
+import { checkMembers, flagOf, shortText } from './request-members.ts'
 import { HeaderLines } from '../wire/response-head.ts'
 import type { Limits } from '../catalogue/settings.ts'
 import type { Slot } from '../contract/slots.ts'
@@ -123,7 +124,9 @@ export class LiveExchange implements Exchange<AnySlot> {
   /** The body has been read: looks up what everybody wants to know of it. Once. */
   accept(body: RequestBody): RequestBody {
     this.#body = body
-    const { model: place, stream } = this.request.operation
+    const { operation } = this.request
+    const { model: place, stream } = operation
+    checkMembers(body, operation)
     if (place) {
       const model = this.#string(place)
       if (model === undefined || model === '') {
@@ -180,12 +183,12 @@ export class LiveExchange implements Exchange<AnySlot> {
   }
 
   #string({ in: where, name }: Place): string | undefined {
-    if (where === 'body') return this.body.fields.string(name)
+    if (where === 'body') return shortText(this.body.fields, name)
     return where === 'path' ? this.request.parameters[name] : (new URLSearchParams(this.request.query).get(name) ?? undefined)
   }
 
   #flag(place: Place): boolean {
-    return place.in === 'body' ? this.body.fields.flag(place.name) : this.#string(place) === 'true'
+    return place.in === 'body' ? flagOf(this.body.fields, place.name) : this.#string(place) === 'true'
   }
 
   /** The next try, numbered, with the upstream's own name for the model. */

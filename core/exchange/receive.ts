@@ -33,7 +33,8 @@ export function receive(exchange: LiveExchange, source: BodySource, { memory, wa
   if (kind === 'form') return receiveForm(exchange, source, declared, watchdog)
   return readBody(source, declared, { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }, (bytes) => {
     exchange.held = bytes
-    return exchange.accept(RequestBody.json(bytes))
+    const read = RequestBody.read(bytes)
+    return read instanceof Promise ? read.then((body) => exchange.accept(body)) : exchange.accept(read)
   })
 }
 

@@ -30,7 +30,7 @@ function unified({ body }: Exchange): Stage {
   return {
     map(message, emit) {
       if (message.kind !== 'json') return emit(message)
-      const asked = { returnDocuments: body.fields.flag('return_documents'), documents: body.fields.json('documents') }
+      const asked = { returnDocuments: body.fields.flag('return_documents') === true, documents: body.fields.json('documents') }
       emit(message.withData(Buffer.from(JSON.stringify(unifiedRerank(message.json(), asked)))))
     }
   }

@@ -19,7 +19,7 @@ export interface Payload {
 /** The top level of a request body, read without parsing the rest. */
 export interface Fields {
   has(key: string): boolean
-  flag(key: string): boolean
+  flag(key: string): boolean | undefined
   string(key: string): string | undefined
   json(key: string): unknown
 }

@@ -1,5 +1,5 @@
 // Finds the members of a JSON object in its bytes and checks all of it, by way of a module in WebAssembly.
-import { nameAt } from './names.ts'
+import { named, nameAt } from './names.ts'
 import { code } from './scanner-code.ts'
 
 /** A member's place in the bytes. */
@@ -16,6 +16,8 @@ export interface Member {
 /** What a scan found. */
 export interface Scan {
   members: Map<string, Member>
+  /** Keys with other characters than small letters, digits, `_`, `-` and `.`; nearly always none. */
+  oddKeys: readonly string[]
   /** Of the opening brace. */
   start: number
   /** No byte is beyond ASCII. */
@@ -29,8 +31,13 @@ export class LensError extends Error {
 
 /** Containers inside containers; deeper objects are refused (stacks of parsers behind us are finite). */
 export const maxDepth = 512
+/** Members of one object: far more than any protocol has, and so few that finding them costs nothing. */
+export const maxMembers = 1000
+/** Of a key as it is written, in bytes. */
+export const maxKeyBytes = 1024
 
 /** The module's memory as assembly/scanner.ts lays it out, in bytes. */
+const stack = 32
 const table = 1024
 const input = 16 * 1024
 const stretch = 64 * 1024
@@ -57,62 +64,125 @@ const reasons = [
   'a string has a control character in it, which must be escaped'
 ]
 
+/** What the module keeps between two calls. */
+interface Global {
+  value: number
+}
+
 interface Scanner {
   memory: { buffer: ArrayBuffer }
+  depth: Global
   begin(address: number, length: number, last: number): number
-  proceed(length: number, last: number): number
+  proceed(address: number, length: number, last: number): number
   resume(last: number): number
 }
 
 /** Part of Node, and not of the types that come with it. */
 declare const WebAssembly: {
+  Global: new () => Global
   Module: new (code: Uint8Array) => object
   Instance: new (module: object) => { exports: Scanner }
 }
 
-/** One for all: a scan is done before the next begins. */
+/** One for all: of several scans under way each puts its own state back. */
 const scanner = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from(code, 'base64'))).exports
+const globals = Object.values(scanner).filter((value): value is Global => value instanceof WebAssembly.Global)
 const memory = new Uint8Array(scanner.memory.buffer)
 const results = new Int32Array(scanner.memory.buffer, 0, 5)
 const found = new Int32Array(scanner.memory.buffer, table)
+/** How many scans there have been, and whose state is the module's. */
+let scans = 0
+let current = 0
 
 /** Memory for whoever wants it: what lies here is scanned where it is. Nothing is written to it. */
 export const scannable = Buffer.from(scanner.memory.buffer, spare, memory.length - spare - page)
 
 /** @throws LensError when the bytes are not exactly one JSON object with every key once, white space around it allowed */
 export function scan(bytes: Buffer): Scan {
-  const { length } = bytes
-  const members = new Map<string, Member>()
-  const inPlace = bytes.buffer === scanner.memory.buffer
-  let at = inPlace ? length : Math.min(length, stretch)
-  if (!inPlace) memory.set(at === length ? bytes : bytes.subarray(0, at), input)
-  let verdict = scanner.begin(inPlace ? bytes.byteOffset : input, at, Number(at === length))
-  for (;;) {
-    take(bytes, members)
-    if (verdict === status.done) return { members, start: results[1]!, isAscii: results[2] === 1 }
-    if (verdict === status.full) verdict = scanner.resume(Number(at === length))
-    else if (verdict === status.more) {
-      const next = Math.min(length, at + stretch)
-      memory.set(bytes.subarray(at, next), input)
-      verdict = scanner.proceed(next - at, Number(next === length))
-      at = next
-    } else fail(bytes, reasons[results[3]!]!, results[4]!)
+  return new Scanning(bytes).advance(Infinity)!
+}
+
+/** A scan that may be done in several parts, with others between them. */
+export class Scanning {
+  readonly #number = ++scans
+  readonly #bytes: Buffer
+  readonly #inPlace: boolean
+  readonly #members = new Map<string, Member>()
+  #oddKeys: string[] | undefined
+  /** How far it has come. */
+  #at = 0
+  /** The module's state and its stack, while another scan has it. */
+  #globals: number[] | undefined
+  #stack: Uint8Array | undefined
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+    this.#inPlace = bytes.buffer === scanner.memory.buffer
+  }
+
+  /**
+   * Scans on until the time has come (`performance.now()`), at least for a moment; all of it when that is infinite. Undefined when it is not done.
+   * @throws LensError as {@link scan}
+   */
+  advance(until: number): Scan | undefined {
+    if (current !== this.#number && this.#at > 0) this.#restore()
+    current = this.#number
+    for (;;) {
+      let verdict = this.#next()
+      for (;;) {
+        this.#take()
+        if (verdict !== status.full) break
+        verdict = scanner.resume(Number(this.#at === this.#bytes.length))
+      }
+      if (verdict === status.done) return { members: this.#members, oddKeys: this.#oddKeys ?? none, start: results[1]!, isAscii: results[2] === 1 }
+      if (verdict !== status.more) fail(this.#bytes, reasons[results[3]!]!, results[4]!)
+      if (until !== Infinity && performance.now() >= until) return this.#keep()
+    }
+  }
+
+  /** Scans the next stretch. */
+  #next(): number {
+    const bytes = this.#bytes
+    const from = this.#at
+    const to = Math.min(bytes.length, from + stretch)
+    const last = Number(to === bytes.length)
+    const address = this.#inPlace ? bytes.byteOffset + from : input
+    if (!this.#inPlace) memory.set(from === 0 && last ? bytes : bytes.subarray(from, to), input)
+    this.#at = to
+    return from === 0 ? scanner.begin(address, to, last) : scanner.proceed(address, to - from, last)
+  }
+
+  /** Takes the members out of the table. */
+  #take(): void {
+    const bytes = this.#bytes
+    const members = this.#members
+    const end = results[0]! * words.member
+    for (let at = 0; at < end; at += words.member) {
+      const keyStart = found[at]!
+      const flags = found[at + 4]!
+      const keyEnd = found[at + 1]! - 1
+      if (keyEnd - keyStart > maxKeyBytes) fail(bytes, `a key is longer than ${maxKeyBytes} bytes`, keyStart)
+      const { text: key, odd } = flags & words.plainKey ? nameAt(bytes, keyStart + 1, keyEnd) : named(spelled(bytes.toString('utf8', keyStart + 1, keyEnd)))
+      const { size } = members
+      members.set(key, { keyStart, valueStart: found[at + 2]!, valueEnd: found[at + 3]!, plain: (flags & words.plainValue) !== 0 })
+      if (members.size === size) fail(bytes, `the key ${JSON.stringify(key.slice(0, 64))} appears twice`, keyStart)
+      if (size === maxMembers) fail(bytes, `more than ${maxMembers} members`, keyStart)
+      if (odd) (this.#oddKeys ??= []).push(key)
+    }
+  }
+
+  #keep(): undefined {
+    this.#globals = globals.map((global) => global.value)
+    this.#stack = memory.slice(stack, stack + scanner.depth.value)
+  }
+
+  #restore(): void {
+    for (let i = 0; i < globals.length; i++) globals[i]!.value = this.#globals![i]!
+    memory.set(this.#stack!, stack)
   }
 }
 
-/** Takes the members out of the table. */
-function take(bytes: Buffer, members: Map<string, Member>): void {
-  const end = results[0]! * words.member
-  for (let at = 0; at < end; at += words.member) {
-    const keyStart = found[at]!
-    const flags = found[at + 4]!
-    const keyEnd = found[at + 1]! - 1
-    const key = flags & words.plainKey ? nameAt(bytes, keyStart + 1, keyEnd) : spelled(bytes.toString('utf8', keyStart + 1, keyEnd))
-    const { size } = members
-    members.set(key, { keyStart, valueStart: found[at + 2]!, valueEnd: found[at + 3]!, plain: (flags & words.plainValue) !== 0 })
-    if (members.size === size) fail(bytes, `the key ${JSON.stringify(key.slice(0, 64))} appears twice`, keyStart)
-  }
-}
+const none: readonly string[] = []
 
 function spelled(text: string): string {
   return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text

@@ -1,6 +1,9 @@
 // Checks that a text is one JSON object and notes where its members lie. AssemblyScript; what it is for stands in ../README.md.
 import { escape, Escape, high, openString, passString, plain, quote } from './string'
 
+// Where a scan stands is in what is exported and in the stack: whoever keeps both can let another scan go first.
+export { escape, high, plain } from './string'
+
 // Places in memory, beside those of string.ts. Behind any stretch there is more of it, so that 16 bytes may be looked at from anywhere.
 const results: usize = 0
 const stack: usize = 32
@@ -27,36 +30,36 @@ const enum Reason {
   object, key, colon, value, comma, commaInObject, commaInArray, surplus, depth, fraction, exponent, open, escape, control
 }
 
-let state: State = State.object
+export let state: State = State.object
 /** Containers around the place, and whether the innermost is an object. */
-let depth: i32 = 0
-let inObject: bool = false
+export let depth: i32 = 0
+export let inObject: bool = false
 
 /** The stretch, in the input or in what its users have of the memory. */
-let at: usize = input
-let end: usize = input
+export let at: usize = input
+export let end: usize = input
 /** What is subtracted from a place in memory to make it one in the text. */
-let origin: i32 = 0
+export let origin: i32 = 0
 
 /** The string is a key. */
-let isKey: bool = false
+export let isKey: bool = false
 /** Of a number. */
-let part: Part = Part.minus
+export let part: Part = Part.minus
 /** Of a word: its bytes still to come, the next one lowest. */
-let letters: u32 = 0
+export let letters: u32 = 0
 /** Of a number or a word, in memory: before the input when it began in a stretch before. */
-let tokenStart: usize = 0
+export let tokenStart: usize = 0
 
 /** Bytes beyond ASCII in any string. */
-let anyHigh: bool = false
-let objectStart: i32 = 0
-let members: i32 = 0
-let keyStart: i32 = 0
-let keyEnd: i32 = 0
-let plainKey: bool = false
-let valueStart: i32 = 0
-let reason: Reason = Reason.object
-let failedAt: i32 = 0
+export let anyHigh: bool = false
+export let objectStart: i32 = 0
+export let members: i32 = 0
+export let keyStart: i32 = 0
+export let keyEnd: i32 = 0
+export let plainKey: bool = false
+export let valueStart: i32 = 0
+export let reason: Reason = Reason.object
+export let failedAt: i32 = 0
 
 /** Begins a text whose first stretch lies at an address. `last`: there is no other. */
 export function begin(address: usize, length: i32, last: bool): Status {
@@ -69,12 +72,12 @@ export function begin(address: usize, length: i32, last: bool): Status {
   return resume(last)
 }
 
-/** Goes on with the next stretch, which lies where the input does, as the one before. */
-export function proceed(length: i32, last: bool): Status {
-  origin -= <i32>(end - input)
-  tokenStart -= end - input
-  at = input
-  end = input + length
+/** Goes on with the next stretch, which lies at an address: behind the one before, or in the input as that did. */
+export function proceed(address: usize, length: i32, last: bool): Status {
+  origin -= <i32>(end - address)
+  tokenStart -= end - address
+  at = address
+  end = address + length
   return resume(last)
 }
 

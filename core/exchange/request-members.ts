@@ -1,0 +1,85 @@
+// The members of a request that the gateway goes by: of what type and size they must be, and what must not be taken for one of them.
+import type { RequestBody } from '../bodies/body.ts'
+import type { Fields } from '../bodies/fields.ts'
+import { Lens, LensError } from '../bodies/lens.ts'
+import type { Operation } from '../contract/operation.ts'
+import { GatewayError } from '../errors.ts'
+
+/** Of a text that is read before anybody has looked at its size, in bytes as it is written. */
+const longestText = 1024
+const largestOptions = 4096
+
+/** Known whatever the operation says of itself: what is held, estimated and asked of an upstream depends on them. */
+const known = new Set([
+  'model', 'stream', 'stream_options', 'n', 'max_tokens', 'max_completion_tokens', 'max_output_tokens', 'messages', 'prompt', 'input', 'instructions', 'system', 'tools',
+  'background', 'store', 'previous_response_id'
+])
+const knownOptions = new Set(['include_usage', 'include_obfuscation'])
+
+/**
+ * Makes sure that an upstream finds the same members: many parsers take a member for another one that is written with other
+ * capitals, or a 1 for true, and what they run then is not what was held for.
+ * @throws GatewayError `invalid_field` with the name of the member
+ */
+export function checkMembers({ fields, lens, form }: RequestBody, operation: Operation): void {
+  const { oddKeys } = fields
+  if (oddKeys.length > 0) refuseLookalikes(oddKeys, (name) => known.has(name) || isNamed(operation, name))
+  if (form === undefined && lens.has('stream_options')) checkStreamOptions(lens)
+}
+
+/**
+ * A flag of a request: null is the same as nothing.
+ * @throws GatewayError `invalid_field` when it is neither true nor false
+ */
+export function flagOf(fields: Fields, key: string, place = ''): boolean {
+  const flag = fields.flag(key)
+  if (flag !== undefined) return flag
+  throw invalid(`${place}${key}`, 'must be true or false')
+}
+
+/** A name in a request; undefined when absent, of another type, or longer than any name. */
+export function shortText(fields: Fields, key: string): string | undefined {
+  return fields.size(key) > longestText ? undefined : fields.string(key)
+}
+
+function isNamed({ parameters, model, stream }: Operation, name: string): boolean {
+  if (model?.name === name || (typeof stream === 'object' && stream.name === name)) return true
+  return parameters !== undefined && Object.hasOwn(parameters, name)
+}
+
+/** They are read and set, so that the usage is reported. */
+function checkStreamOptions(lens: Lens): void {
+  const key = 'stream_options'
+  const type = lens.type(key)
+  if (type === 'null') return
+  if (type !== 'object') throw invalid(key, 'must be an object')
+  if (lens.size(key) > largestOptions) throw invalid(key, `must not be larger than ${largestOptions} bytes`)
+  let options: Lens
+  try {
+    options = new Lens(lens.slice(key)!)
+  } catch (error) {
+    if (!(error instanceof LensError)) throw error
+    throw invalid(key, `can not be read: ${error.message}`)
+  }
+  refuseLookalikes(options.oddKeys, (name) => knownOptions.has(name), `${key}.`)
+  flagOf(options, 'include_usage', `${key}.`)
+}
+
+function refuseLookalikes(keys: readonly string[], isKnown: (name: string) => boolean, place = ''): void {
+  for (const key of keys) {
+    const name = folded(key)
+    if (!isKnown(name)) continue
+    const param = `${place}${key}`.slice(0, 64)
+    throw new GatewayError('invalid_field', `The field ${JSON.stringify(param)} would be taken for \`${place}${name}\` by some: write \`${place}${name}\`.`, { param })
+  }
+}
+
+/** What somebody may read for it who does not care for capitals, in any alphabet that has them, or stops at a zero byte. */
+function folded(key: string): string {
+  // Up and down again, as there are letters (ſ, K) that have a Latin one on one of the two ways alone; İ leaves its dot behind.
+  return key.split('\0', 1)[0]!.toUpperCase().toLowerCase().replaceAll('\u0307', '')
+}
+
+function invalid(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_field', `The field \`${param}\` ${message}.`, { param })
+}

@@ -1,0 +1,40 @@
+// Loaded into a gateway before it starts (`--import`): measures for how long its event loop is held, and says so when asked by SIGUSR2.
+import { writeFileSync } from 'node:fs'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { isMainThread } from 'node:worker_threads'
+
+/** Milliseconds since the last time it was asked. */
+export interface Held {
+  /** The most CPU time that passed between two turns of the loop: what other programs on the machine take is not in it. */
+  cpu: number
+  /** The delay of a timer that only one in a thousand exceeds, and the longest, in real time. */
+  p999: number
+  longest: number
+}
+
+const file = process.env['SLUICE_LOOP_FILE']
+
+if (isMainThread && file !== undefined) {
+  const delays = monitorEventLoopDelay({ resolution: 1 })
+  let [cpu, before] = [0, used()]
+  const look = (): void => {
+    const now = used()
+    cpu = Math.max(cpu, now - before)
+    before = now
+    setTimeout(look, 1).unref()
+  }
+  process.on('SIGUSR2', () => {
+    const held: Held = { cpu, p999: delays.percentile(99.9) / 1e6, longest: delays.max / 1e6 }
+    delays.reset()
+    cpu = 0
+    writeFileSync(file, JSON.stringify(held))
+    before = used()
+  })
+  delays.enable()
+  look()
+}
+
+function used(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
