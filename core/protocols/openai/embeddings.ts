@@ -1,11 +1,13 @@
 // Embeddings, as clients ask for them and as compatible upstreams answer.
 import { readEmbeddingUsage } from '../usage/openai-chat.ts'
 import { openaiChat } from '../openai-chat.ts'
+import { plainText } from '../plain-text.ts'
 import { hasList, whole } from './whole.ts'
 
 /** https://platform.openai.com/docs/api-reference/embeddings */
 export const openaiEmbeddings = whole({
   isAnswer: (message) => hasList(message, 'data'),
   readUsage: (message) => readEmbeddingUsage(message.lens?.json('usage')),
-  readUsageFromTail: openaiChat.readUsageFromTail
+  readUsageFromTail: openaiChat.readUsageFromTail,
+  text: plainText({ prompt: ['input'] })
 })

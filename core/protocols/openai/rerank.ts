@@ -4,6 +4,7 @@ import type { JsonObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { openaiChat } from '../openai-chat.ts'
 import { readRerankUsage } from '../usage/rerank.ts'
+import { plainText } from '../plain-text.ts'
 import { hasList, whole } from './whole.ts'
 
 /** https://docs.cohere.com/reference/rerank, https://jina.ai/reranker; one that lists results as `data` is understood too. */
@@ -11,7 +12,9 @@ export const rerank: Protocol = {
   ...whole({
     isAnswer: (message) => hasList(message, 'results') || hasList(message, 'data'),
     readUsage: (message) => readRerankUsage(message.json()),
-    readUsageFromTail: openaiChat.readUsageFromTail
+    readUsageFromTail: openaiChat.readUsageFromTail,
+    // An answer has no words but those of the documents.
+    text: plainText({ prompt: ['query', 'documents'] })
   }),
   // The one dialect reads `message` at the top, the others `error`.
   errorBody: (error) => ({ message: error.message, ...(openaiChat.errorBody(error) as object) })

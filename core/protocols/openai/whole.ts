@@ -5,8 +5,8 @@ import { openaiChat } from '../openai-chat.ts'
 /** Whoever streams where nobody asked for it does not speak this. */
 const noStream: StreamWatch = { see: () => 'invalid', missing: () => [], finished: () => false }
 
-/** A protocol with whole answers alone: what is one, and what it says of its usage. */
-export function whole({ isAnswer, readUsage, readUsageFromTail = () => undefined }: Pick<Protocol, 'isAnswer' | 'readUsage'> & Partial<Pick<Protocol, 'readUsageFromTail'>>): Protocol {
+/** A protocol with whole answers alone: what is one, what it says of its usage, and where text stands. */
+export function whole({ isAnswer, readUsage, text, readUsageFromTail = () => undefined }: Pick<Required<Protocol>, 'isAnswer' | 'readUsage' | 'text'> & Partial<Pick<Protocol, 'readUsageFromTail'>>): Protocol {
   return {
     ...openaiChat,
     endEvent: undefined,
@@ -18,7 +18,8 @@ export function whole({ isAnswer, readUsage, readUsageFromTail = () => undefined
     readUsageFromTail,
     askForUsage: () => undefined,
     withoutUsage: () => undefined,
-    answerBytes: () => 0
+    answerBytes: () => 0,
+    text
   }
 }
 

@@ -1,0 +1,55 @@
+// Text of operations that answer as a whole, by the names of the members that hold it.
+import { asObject } from './object.ts'
+import type { JsonObject } from './object.ts'
+import type { Members, Payload, ProtocolText, TextEditor, TextPart } from './protocol.ts'
+
+/**
+ * Texts in top-level members: a string, a list of strings, or a list of objects with a `text`. `answer` names members of answers;
+ * without any, answers hold no text.
+ */
+export function plainText({ prompt, answer = [] }: { prompt: readonly string[]; answer?: readonly string[] }): ProtocolText {
+  return {
+    answer: () => ({
+      event: () => undefined,
+      end: () => [],
+      whole: (payload, editor) => editedAnswer(payload, answer, editor)
+    }),
+    prompt: (body, edit) => editPrompt(body, prompt, edit)
+  }
+}
+
+function editedAnswer(payload: Payload, names: readonly string[], editor: TextEditor): Buffer | undefined {
+  if (names.length === 0) return undefined
+  const body = asObject(payload.json())
+  if (!body) return undefined
+  const made: Record<string, unknown> = { ...body }
+  for (const name of names) {
+    made[name] = edited(body[name], name, (part) => editor.text(part) + editor.end({ block: part.block, kind: part.kind }))
+  }
+  return names.some((name) => made[name] !== body[name]) ? Buffer.from(JSON.stringify(made)) : undefined
+}
+
+function editPrompt(body: Members, names: readonly string[], edit: (part: TextPart) => string): void {
+  for (const name of names) {
+    const value = body.json(name)
+    const made = edited(value, name, edit)
+    if (made !== value) body.set(name, made)
+  }
+}
+
+/** The value with its texts replaced; the same when they all stay. */
+function edited(value: unknown, block: string, edit: (part: TextPart) => string): unknown {
+  if (typeof value === 'string') return value === '' ? value : edit({ block, kind: 'text', text: value })
+  if (!Array.isArray(value)) return value
+  const list = value as unknown[]
+  const made = list.map((item, at) => {
+    const object = asObject(item)
+    return object ? editedObject(object, `${block}.${at}`, edit) : edited(item, `${block}.${at}`, edit)
+  })
+  return made.some((item, at) => item !== list[at]) ? made : value
+}
+
+function editedObject(object: JsonObject, block: string, edit: (part: TextPart) => string): JsonObject {
+  const text = edited(object['text'], block, edit)
+  return text === object['text'] ? object : { ...object, text }
+}
