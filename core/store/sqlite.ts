@@ -1,6 +1,5 @@
 // SQLite as this project opens it: the only file that imports the driver.
-import { existsSync, mkdirSync, realpathSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
 
@@ -22,10 +21,21 @@ const lockWait = 1000
 /** Of a new database; one that exists keeps its own. Nearly all that is written is appended, and a page costs two calls of the kernel per write. */
 const pageBytes = 16384
 
-/** Opens a database for its one writer; makes the file and its folder when they are missing. */
+/** Opens a file as it is; makes it when it is missing, unless it is only to be read. `timeout`: milliseconds to wait for a lock. */
+export function connect(file: string, { readOnly = false, timeout = lockWait }: { readOnly?: boolean; timeout?: number } = {}): Database {
+  return new DatabaseSync(file, { readOnly, timeout, enableForeignKeyConstraints: true })
+}
+
+const codes = { busy: 5, 'not a database': 26 } as const
+
+/** Whether SQLite failed, and for this reason. */
+export function failedWith(error: unknown, reason: keyof typeof codes): boolean {
+  return error instanceof Error && (error as { errcode?: number }).errcode === codes[reason]
+}
+
+/** Opens a database for its one writer; makes the file when it is missing. */
 export function openDatabase(file: string, durability: Durability): Database {
-  mkdirSync(dirname(file), { recursive: true })
-  const database = new DatabaseSync(file, { timeout: lockWait, enableForeignKeyConstraints: true })
+  const database = connect(file)
   try {
     database.exec(`PRAGMA page_size = ${pageBytes}; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durability === 'power' ? 'FULL' : 'NORMAL'}`)
     database.exec('PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 256')
@@ -42,29 +52,5 @@ export function openDatabase(file: string, durability: Durability): Database {
  */
 export function openForReading(file: string): Database {
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new Error(`there is no file ${file}`)
-  return new DatabaseSync(file, { readOnly: true, timeout: lockWait })
-}
-
-/** The exclusive ownership of a database file. */
-export interface FileLock {
-  release(): void
-}
-
-/**
- * Makes this process the owner of a database, by an open transaction on `<file>.lock`: the kernel ends it with the
- * process, however that ends. The lock file's `user_version` names the owner's process id.
- * @throws Error naming that process when another one, or another store of this one, owns the file
- */
-export function lockDatabase(file: string): FileLock {
-  mkdirSync(dirname(file), { recursive: true })
-  const lock = new DatabaseSync(`${existsSync(file) ? realpathSync(file) : file}.lock`, { timeout: 100 })
-  try {
-    lock.exec(`BEGIN IMMEDIATE; PRAGMA user_version = ${process.pid}; COMMIT; BEGIN IMMEDIATE`)
-  } catch (error) {
-    const owner = (error as { errcode?: number }).errcode === 5 ? lock.prepare('PRAGMA user_version').get()?.['user_version'] : undefined
-    lock.close()
-    if (owner === undefined) throw error
-    throw new Error(`${file} is in use by process ${owner}${owner === process.pid ? ' (this one)' : ''}: stop that process, or give this one another file`)
-  }
-  return { release: () => lock.close() }
+  return connect(file, { readOnly: true })
 }

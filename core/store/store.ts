@@ -6,10 +6,10 @@ import { Book } from './book.ts'
 import { KeyRing } from './key-ring.ts'
 import type { KeyStore } from './keys.ts'
 import type { Ledger } from './ledger.ts'
+import { Ownership } from './lock.ts'
 import { Logbook } from './logbook.ts'
 import { Reader } from './reader.ts'
 import type { RequestLog } from './requests.ts'
-import { lockDatabase } from './sqlite.ts'
 import type { Durability } from './sqlite.ts'
 import { silentLog } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
@@ -47,14 +47,14 @@ export interface Store {
  * @throws Error when another process has the file, a newer version wrote it, or it can not be read
  */
 export async function openStore({ file, durability, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
-  const path = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
-  const lock = lockDatabase(path)
+  const owner = Ownership.take(file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file)
+  const path = owner.file
   const troubles = new Troubles(log, path)
-  const opened = await Writer.open(path, durability, troubles, now).catch((error: unknown) => {
-    lock.release()
+  const { writer, snapshot } = await Writer.open(path, durability, troubles, now).catch((error: unknown) => {
+    owner.release()
     throw error
   })
-  const { writer, snapshot } = opened
+  owner.hold()
   const reader = new Reader(path)
   const ledger = new Book(writer, snapshot, reader, troubles, now)
   const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
@@ -72,11 +72,12 @@ export async function openStore({ file, durability, log = silentLog, now = Date.
     async close() {
       try {
         await reader.close()
+        owner.loosen()
         await writer.close()
       } finally {
         troubles.close()
-        lock.release()
-        if (path !== file) rmSync(dirname(path), { recursive: true })
+        owner.release()
+        if (file === ':memory:') rmSync(dirname(path), { recursive: true })
       }
     }
   }
