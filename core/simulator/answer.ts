@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Form } from './body.ts'
 import type { Directive } from './directive.ts'
 import type { RefusalDetails } from './refusal.ts'
+import type { State } from './state.ts'
 import type { Counts } from './stats.ts'
 
 /** One request, read whole. */
@@ -16,6 +17,9 @@ export interface Call {
   headers: IncomingHttpHeaders
   /** Where the client found the simulator, for addresses in answers: `http://127.0.0.1:9000`. */
   origin: string
+  /** The request's `x-request-id`. */
+  requestId: string | undefined
+  state: State
   /** Model names that are served; undefined: any. */
   models: readonly string[] | undefined
 }
@@ -58,6 +62,11 @@ export interface Protocol {
   /** The body of a refusal. */
   envelope(status: number, message: string, details: RefusalDetails): unknown
   failure: Failure
+}
+
+/** Whether a directive has a request refused: it must then have no effect. */
+export function isRefused({ status = 200 }: Directive): boolean {
+  return status >= 300
 }
 
 /** A body that is there. */

@@ -38,6 +38,12 @@ export interface Directive {
   after_events?: number
   after_bytes?: number
   error?: unknown
+  queue_ms?: number
+  work_ms?: number
+  expire_ms?: number
+  fail?: Record<string, unknown>
+  states?: Record<string, string>
+  later?: Directive[]
 }
 
 type Check = readonly [accepts: (value: unknown) => boolean, what: string]
@@ -88,7 +94,13 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   cut: oneOf(cuts),
   after_events: count(1_000_000_000),
   after_bytes: count(2 ** 40),
-  error: anything
+  error: anything,
+  queue_ms: time,
+  work_ms: time,
+  expire_ms: time,
+  fail: object,
+  states: [(value) => isObject(value) && Object.values(value).every(isString), 'an object of words'],
+  later: [(value) => Array.isArray(value) && value.every((entry) => problemOf(entry) === undefined), 'an array of directives, without a mistake in any']
 }
 
 const opening = '[[simulator '

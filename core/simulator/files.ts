@@ -1,6 +1,7 @@
 // GET /files/{name}: what the addresses in answers lead to. Whoever knows one may read it, as it is with signed addresses.
 import { bytesAnswer } from './answer.ts'
 import type { Answer, Call, Protocol } from './answer.ts'
+import { videoFile } from './jobs/video-file.ts'
 import { pictureAt } from './media/address.ts'
 import { pictureFormats } from './media/formats.ts'
 import { openai } from './openai/openai.ts'
@@ -14,8 +15,12 @@ export const files: Protocol = {
   admits: () => true
 }
 
-function answer({ params }: Call): Answer {
-  const found = pictureAt(params['name']!)
-  if (!found || !Object.hasOwn(pictureFormats, found.format)) throw new Refusal(404, 'No such file.')
-  return bytesAnswer(`image/${found.format}`, pictureFormats[found.format]!(found.picture))
+function answer({ params, state }: Call): Answer {
+  const name = params['name']!
+  const found = pictureAt(name)
+  if (found && Object.hasOwn(pictureFormats, found.format)) return bytesAnswer(`image/${found.format}`, pictureFormats[found.format]!(found.picture))
+  const job = name.endsWith('.mp4') ? state.jobs.find(name.slice(0, -'.mp4'.length)) : undefined
+  if (job?.plan.kind !== 'video' || job.status !== 'completed') throw new Refusal(404, 'No such file.')
+  const directive = job.next()
+  return { contentType: 'video/mp4', directive, counts: undefined, ...videoFile(job) }
 }

@@ -5,9 +5,10 @@ import { files } from './files.ts'
 import { openai } from './openai/openai.ts'
 import { Refusal } from './refusal.ts'
 import { reranking } from './rerank/rerank.ts'
+import { tasks } from './tasks/tasks.ts'
 
 /** The first that claims a request has it; the last one takes what is left. */
-const protocols: readonly Protocol[] = [files, ...reranking, openai]
+const protocols: readonly Protocol[] = [files, tasks, ...reranking, openai]
 
 /** The protocol in which a request is answered, also when it is refused. */
 export function protocolOf(path: string, headers: IncomingHttpHeaders): Protocol {

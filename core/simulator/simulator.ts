@@ -4,12 +4,13 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { jsonAnswer } from './answer.ts'
-import type { Answer, Protocol } from './answer.ts'
+import type { Answer, Call, Protocol } from './answer.ts'
 import { readBody } from './body.ts'
 import type { Body } from './body.ts'
 import { Delivery } from './delivery.ts'
 import { Refusal } from './refusal.ts'
 import { protocolOf, routeOf } from './routes.ts'
+import { State } from './state.ts'
 import { Stats } from './stats.ts'
 import { Wheel } from './wheel.ts'
 
@@ -62,6 +63,7 @@ export async function startSimulator({ host = '127.0.0.1', port = 0, ...options 
 /** Takes requests in and sees to it that each is answered. */
 class Desk {
   readonly stats = new Stats()
+  readonly #state = new State(this.stats)
   readonly #wheel = new Wheel()
   readonly #key: string | undefined
   readonly #models: readonly string[] | undefined
@@ -99,17 +101,25 @@ class Desk {
 
   close(): void {
     this.#wheel.stop()
+    this.#state.close()
   }
 
-  #answer({ method, headers }: IncomingMessage, protocol: Protocol, path: string, query: URLSearchParams, body: Body | Refusal): Answer {
+  #answer(request: IncomingMessage, protocol: Protocol, path: string, query: URLSearchParams, body: Body | Refusal): Answer {
+    const { method, headers } = request
     try {
       if (body instanceof Refusal) throw body
       if (this.#key !== undefined && !protocol.admits(this.#key, headers, query)) {
         throw new Refusal(401, 'Incorrect API key provided.', { code: 'invalid_api_key' })
       }
       const { endpoint, params } = routeOf(protocol, method!, path)
-      const origin = `http://${headers.host}`
-      return directed(endpoint.answer({ body: body.bytes, form: body.form, params, query, headers, origin, models: this.#models }), protocol)
+      const call: Call = {
+        body: body.bytes, form: body.form, params, query, headers,
+        origin: `http://${headers.host}`,
+        requestId: clientRequestId(request),
+        state: this.#state,
+        models: this.#models
+      }
+      return directed(endpoint.answer(call), protocol)
     } catch (error) {
       this.stats.refused++
       // It may run inside a gateway: what it cannot answer must not end the process.

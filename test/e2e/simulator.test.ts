@@ -6,6 +6,7 @@ import type { Test } from 'tap'
 import type { Directive } from '../../core/simulator/directive.ts'
 import { startSimulator } from '../../core/simulator/simulator.ts'
 import type { Simulator } from '../../core/simulator/simulator.ts'
+import { eventually } from '../kit/probe.ts'
 
 const model = 'demo'
 const key = 'sk-simulator'
@@ -77,6 +78,22 @@ t.test('openai: speech, and what is heard of it', async (t) => {
   }
   t.equal(text, (await client.audio.transcriptions.create({ model, file })).text)
   t.ok((await client.audio.translations.create({ model, file })).text)
+})
+
+t.test('openai: videos, polled to their end', async (t) => {
+  const client = await openai(t)
+  let video = await client.videos.create({ prompt: tell({ queue_ms: 5, work_ms: 5 }), seconds: '4', size: '720x1280' })
+  t.match(video, { status: /queued|in_progress/ })
+  await eventually(async () => (video = await client.videos.retrieve(video.id)).status === 'completed')
+  t.match(video, { status: 'completed', seconds: '4', size: '720x1280' })
+  const file = await client.videos.downloadContent(video.id)
+  t.equal(file.headers.get('content-type'), 'video/mp4')
+  t.match(await file.text(), /ftypisom/)
+  const listed: string[] = []
+  for await (const { id } of client.videos.list()) listed.push(id)
+  t.same(listed, [video.id])
+  t.match(await client.videos.delete(video.id), { deleted: true })
+  await t.rejects(client.videos.retrieve(video.id), { code: 'video_not_found' })
 })
 
 t.test('cohere-ai: both versions of reranking', async (t) => {

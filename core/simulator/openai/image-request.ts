@@ -46,8 +46,11 @@ const flags = ['stream'] as const
 /** Models of the older kind answer with addresses and report no usage. */
 export const isOlder = (model: string): boolean => model.startsWith('dall-e')
 
-/** @throws Refusal */
-export function readImageRequest(call: Call, task: ImageTask): ImageRequest {
+/**
+ * `usual` is how pictures go out when nobody says.
+ * @throws Refusal
+ */
+export function readImageRequest(call: Call, task: ImageTask, usual?: 'url'): ImageRequest {
   const body = task === 'generation' || (!call.form && task === 'edit') ? parseObject(call.body) : typedFields(formOf(call), { numbers, flags })
   const model = readModel(call, body)
   // Variations have no prompt; the user's name is the only text they take.
@@ -69,7 +72,7 @@ export function readImageRequest(call: Call, task: ImageTask): ImageRequest {
     count: directive.images ?? count,
     background: optional(body, 'background', oneOf('auto', 'transparent', 'opaque'), 'auto, transparent or opaque') ?? 'auto',
     format: optional(body, 'output_format', oneOf(...Object.keys(pictureFormats)), `one of ${Object.keys(pictureFormats).join(', ')}`) ?? 'png',
-    asUrl: (responseFormat ?? (isOlder(model) ? 'url' : 'b64_json')) === 'url',
+    asUrl: (responseFormat ?? usual ?? (isOlder(model) ? 'url' : 'b64_json')) === 'url',
     textTokens: task === 'variation' ? 0 : countTokens(text ?? ''),
     imageTokens: images.length * tokensPerImage,
     digest: hash('sha1', [task, model, text, width, height, quality, ...images].join('\0'))

@@ -2,7 +2,9 @@
 import { hash } from 'node:crypto'
 import { jsonAnswer, streamAnswer } from '../answer.ts'
 import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Directive } from '../directive.ts'
 import { eventWriter } from '../events.ts'
+import type { ImagePlan } from '../jobs/job.ts'
 import { pictureAddress } from '../media/address.ts'
 import { pictureFormats } from '../media/formats.ts'
 import type { Picture } from '../media/picture.ts'
@@ -55,8 +57,16 @@ function pictureOf({ width, height, digest }: ImageRequest, index: number, parti
   return { width, height, digest: hash('sha1', `${digest} ${index} ${partial}`) }
 }
 
+/** The pictures of a generation that nobody waits for; they go out by address unless base64 is asked for. */
+export function imageJob(call: Call): { model: string; directive: Directive; plan: ImagePlan; counts: Counts } {
+  const request = readImageRequest(call, 'generation', 'url')
+  const counts = countsOf(request)
+  const { data, usage = null } = imagesOf(request, call.origin, counts)
+  return { model: request.model, directive: request.directive, plan: { kind: 'image', data, usage }, counts }
+}
+
 /** The whole answer. Pictures are the same as in a stream. */
-export function imagesOf(request: ImageRequest, origin: string, counts: Counts): object {
+function imagesOf(request: ImageRequest, origin: string, counts: Counts): { created: number; data: object[]; usage?: unknown } {
   const { count, format, asUrl, prompt, directive } = request
   return {
     created: createdOf(request),

@@ -9,10 +9,14 @@ import { modelDetail, modelList } from './models.ts'
 import { moderations } from './moderations.ts'
 import { speech } from './speech.ts'
 import { transcriptions, translations } from './transcriptions.ts'
+import { videoEndpoints } from './videos.ts'
 
 /** Claims whatever nobody else does. */
 export const openai: Protocol = {
-  endpoints: [chat, completions, embeddings, ...imageEndpoints, speech, transcriptions, translations, moderations, modelList, modelDetail],
+  endpoints: [
+    chat, completions, embeddings, moderations, modelList, modelDetail,
+    speech, transcriptions, translations, ...imageEndpoints, ...videoEndpoints
+  ],
   claims: () => true,
   admits: (key, { authorization }) => authorization === `Bearer ${key}`,
   headers: (n) => ({ 'x-request-id': `req_${n}`, 'openai-organization': 'simulator', 'openai-version': '2020-10-01' }),

@@ -1,0 +1,27 @@
+// Things by their id, the newest of them.
+
+const mostKept = 10_000
+
+/** When it is full, the oldest goes. */
+export class Shelf<T extends { readonly id: string }> {
+  readonly #things = new Map<string, T>()
+
+  keep(thing: T): void {
+    if (this.#things.size >= mostKept) this.#things.delete(this.#things.keys().next().value!)
+    this.#things.set(thing.id, thing)
+  }
+
+  find(id: string): T | undefined {
+    return this.#things.get(id)
+  }
+
+  /** Whether it was there. */
+  drop(id: string): boolean {
+    return this.#things.delete(id)
+  }
+
+  /** The newest first. */
+  all(): T[] {
+    return [...this.#things.values()].reverse()
+  }
+}
