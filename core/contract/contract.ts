@@ -1,6 +1,7 @@
 // The plugin contract: everything a plugin may see, give and take. Plugins import this file, slots and errors, no more of core.
 import type { Attempt } from './attempt.ts'
 import type { RequestBody } from '../bodies/body.ts'
+import type { Candidates } from './candidates.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
@@ -13,6 +14,7 @@ export { formatDollars } from '../money/money.ts'
 export { costOf, rounded } from '../money/price.ts'
 export { noUsage, pricedClasses, promptClasses, renderUsage } from '../money/usage.ts'
 export type { Attempt } from './attempt.ts'
+export { Candidates } from './candidates.ts'
 export type { Channel, Model } from '../catalogue/catalogue.ts'
 export { Message } from './message.ts'
 export { contractOf, contractVersion, definePlugin, sharedKey } from './plugin.ts'
@@ -54,8 +56,10 @@ export interface Exchange<Needs extends AnySlot = never> {
   readonly body: RequestBody
   /** Every text of the prompt in its order, as the client sent it; parsed when it is first asked for. Throws as {@link Attempt.editText} does. */
   readonly prompt: readonly TextPart[]
-  /** The public model name asked for; empty before the body was read, and for endpoints without one. */
+  /** The public name of the model to be used; empty before the body was read, and for endpoints without one. */
   readonly model: string
+  /** The name that the client asked for, and sees in the answer: another than `model` when a plugin renamed it. */
+  readonly requestedModel: string
   /** The client asked for a stream of events; false before the body was read. */
   readonly streaming: boolean
   /** Unix milliseconds of arrival; windows and records use it. Durations come from `performance.now()`. */
@@ -130,8 +134,16 @@ export interface UpstreamResponse {
 export interface Hooks<Needs extends AnySlot = never> {
   /** Down the chain, once. Throw a {@link GatewayError} to refuse; return a reply to answer here. */
   onRequest?(exchange: Exchange<Needs>): Awaitable<Reply | void>
+  /**
+   * Down the chain, once, when the body has been read: returns the public name of the model to be used in place of this one,
+   * which the client or a plugin above has asked for. Runs before `auth` says whether the key may use the model, wherever in
+   * the chain the plugin stands; `caller` is filled where `auth` was the first to read.
+   */
+  onModel?(exchange: Exchange, model: string): string | void
+  /** Down the chain, once, before the first channel is chosen: leaves channels out, or puts them in order. */
+  onCandidates?(exchange: Exchange<Needs>, candidates: Candidates): Awaitable<void>
   /** Per attempt, from exactly one plugin of the chain. Undefined ends the trying: the last failure is the answer. */
-  selectChannel?(exchange: Exchange<Needs>, failures: readonly AttemptFailure[]): Awaitable<Channel | undefined>
+  selectChannel?(exchange: Exchange<Needs>, failures: readonly AttemptFailure[], candidates: Candidates): Awaitable<Channel | undefined>
   /** Down the chain, per attempt. Only the attempt may change: the client's request is read again by the next one. */
   onAttempt?(exchange: Exchange<Needs>, attempt: Attempt): Awaitable<void>
   /** Up the chain, when an upstream's head is accepted. Nothing returned: no cost for the body. */

@@ -1,5 +1,7 @@
 // Tries channels one after another until one begins to answer.
 import type { Attempt } from '../contract/attempt.ts'
+import { candidatesOf } from './candidates.ts'
+import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Chain } from './chain.ts'
 import type { AttemptFailure } from '../contract/contract.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
@@ -16,20 +18,28 @@ export interface AttemptParts {
   watchdog: Watchdog
 }
 
+/** Of the generation that the exchange began with. */
+export interface AttemptSetting {
+  chain: Chain
+  catalogue: Catalogue
+}
+
 /**
  * The relay of the first attempt that can be committed: there is something to show, and what the exchange holds its first
  * byte back for has come. Before that nothing has reached the client, so a failed attempt can be followed by another;
  * whether and where is asked of the chain.
  * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
  */
-export async function attemptAnswer(exchange: LiveExchange, chain: Chain, parts: AttemptParts): Promise<Relay> {
+export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }: AttemptSetting, parts: AttemptParts): Promise<Relay> {
   const failures: AttemptFailure[] = []
+  const found = candidatesOf(exchange, chain, catalogue)
+  const candidates = found instanceof Promise ? await found : found
   const { plugin, call: selectChannel } = chain.selectChannel!
   for (;;) {
     let channel
     exchange.plugin = plugin
     try {
-      channel = selectChannel(exchange, failures)
+      channel = selectChannel(exchange, failures, candidates)
       if (channel instanceof Promise) channel = await channel
     } catch (error) {
       throw asGatewayError(error, plugin)

@@ -18,6 +18,8 @@ type OnRequest = Named<NonNullable<Hooks['onRequest']>> & { readsBody: boolean }
 /** The hooks of one generation, absent ones left out. Immutable. */
 export interface Chain {
   readonly onRequest: readonly OnRequest[]
+  readonly onModel: readonly Named<NonNullable<Hooks['onModel']>>[]
+  readonly onCandidates: readonly Named<NonNullable<Hooks['onCandidates']>>[]
   readonly selectChannel: Named<NonNullable<Hooks['selectChannel']>> | undefined
   readonly onAttempt: readonly Named<NonNullable<Hooks['onAttempt']>>[]
   /** Last plugin first: a response travels up the chain. */
@@ -97,6 +99,8 @@ export async function compileChain(
     onRequest: made.flatMap(({ plugin, hooks }) =>
       hooks.onRequest ? [{ plugin: plugin.name, readsBody: plugin.reads === 'body', call: hooks.onRequest.bind(hooks) }] : []
     ),
+    onModel: named('onModel'),
+    onCandidates: named('onCandidates'),
     selectChannel: named('selectChannel')[0],
     onAttempt: named('onAttempt'),
     onResponse: named('onResponse').reverse(),

@@ -76,7 +76,7 @@ export class Engine {
     const match = operations.find(method, path, headers, query)
     const { operation = unknownOperation, parameters = {} } = match ?? {}
     const request = { method, path, query, headers, operation, parameters, remoteAddress }
-    const exchange = new LiveExchange(request, client, generation.config.settings.limits, (reader) => receive(reader, body, this.#parts), log)
+    const exchange = new LiveExchange(request, client, generation.config.settings.limits, generation.chain.onModel, (reader) => receive(reader, body, this.#parts), log)
     const refusal = match?.operation ? (this.#refusing ? restarting() : undefined) : noRoute(exchange, match?.allow)
     void this.#run(exchange, generation, refusal)
   }
@@ -89,7 +89,7 @@ export class Engine {
     try {
       if (refusal) throw refusal
       const asked = this.#ask(exchange, generation, 0)
-      ending = (asked instanceof Promise ? await asked : asked) ?? (await attemptAnswer(exchange, generation.chain, this.#parts))
+      ending = (asked instanceof Promise ? await asked : asked) ?? (await attemptAnswer(exchange, generation, this.#parts))
       if (ending instanceof Relay) {
         if (!ending.over) await this.#relay(exchange, ending)
         if (ending.attempt.error) throw ending.attempt.error

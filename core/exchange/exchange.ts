@@ -3,12 +3,13 @@ import { Attempt, promptOf } from '../contract/attempt.ts'
 import { BodyEdit } from '../bodies/body.ts'
 import type { RequestBody } from '../bodies/body.ts'
 import type { Upload } from '../bodies/upload.ts'
+import type { Chain } from './chain.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Client } from '../clients/client.ts'
 import type { AnySlot, Awaitable, Exchange, Outcome, TextPart } from '../contract/contract.ts'
 import type { Place } from '../contract/operation.ts'
 import type { ServedRequest } from '../contract/served.ts'
-import { GatewayError } from '../errors.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
 import { exchangeId } from '../wire/exchange-id.ts'
 import type { LogFields, Logger } from '../telling/log.ts'
 import { protocols } from '../protocols/index.ts'
@@ -53,6 +54,7 @@ export class LiveExchange implements Exchange<AnySlot> {
   readonly #log: Logger
   #childLog: { plugin: string; log: Logger } | undefined
   readonly #read: Read
+  readonly #onModel: Chain['onModel']
   readonly #slots: unknown[] = []
   readonly #holds: Promise<void>[] = []
   readonly #lateHolds: (() => Promise<void>)[] = []
@@ -60,13 +62,15 @@ export class LiveExchange implements Exchange<AnySlot> {
   #body: RequestBody | undefined
   #prompt: readonly TextPart[] | undefined
   #model = ''
+  #requestedModel = ''
   #streaming = false
 
   /** `read` is called at most once. */
-  constructor(request: ServedRequest, client: Client, limits: Limits, read: Read, log: Logger) {
+  constructor(request: ServedRequest, client: Client, limits: Limits, onModel: Chain['onModel'], read: Read, log: Logger) {
     this.request = request
     this.client = client
     this.limits = limits
+    this.#onModel = onModel
     this.#read = read
     this.#log = log
   }
@@ -87,6 +91,10 @@ export class LiveExchange implements Exchange<AnySlot> {
 
   get model(): string {
     return this.#model
+  }
+
+  get requestedModel(): string {
+    return this.#requestedModel
   }
 
   get streaming(): boolean {
@@ -136,10 +144,26 @@ export class LiveExchange implements Exchange<AnySlot> {
           { param: place.name }
         )
       }
-      this.#model = model
+      this.#model = this.#requestedModel = model
     }
     this.#streaming = stream === 'always' || (stream !== undefined && this.#flag(stream))
+    if (place && this.#onModel.length > 0) this.#rename()
     return body
+  }
+
+  #rename(): void {
+    const { plugin: reader } = this
+    for (const { plugin, call } of this.#onModel) {
+      this.plugin = plugin
+      try {
+        const name = call(this, this.#model)
+        if (name === '' || (name !== undefined && typeof name !== 'string')) throw new TypeError('onModel returns the name of a model, or nothing')
+        if (name !== undefined) this.#model = name
+      } catch (error) {
+        throw asGatewayError(error, plugin)
+      }
+    }
+    this.plugin = reader
   }
 
   get<T>(slot: Slot<T>): T {
@@ -199,7 +223,7 @@ export class LiveExchange implements Exchange<AnySlot> {
     const model = channel.models.get(this.#model) ?? this.#model
     const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query }) }
     const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body, protocols[operation.protocol])
-    if (model !== this.#model && operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
+    if (model !== this.#requestedModel && operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
     this.attempts.push(attempt)
     return attempt
   }

@@ -31,7 +31,7 @@ class Staging {
 export function stagesOf(exchange: LiveExchange, { onResponse }: Chain, response: UpstreamResponse): Awaitable<PluginStage[]> {
   const { attempt } = response
   const staging = new Staging(attempt.protocol)
-  if (attempt.upstreamModel !== exchange.model) staging.add('the core', restoreModelName(exchange.model))
+  if (attempt.upstreamModel !== exchange.requestedModel) staging.add('the core', restoreModelName(exchange.requestedModel))
   const own = exchange.request.operation.reshape?.(exchange)
   if (own) staging.add('the core', own)
   for (let i = 0; i < onResponse.length; i++) {

@@ -150,6 +150,7 @@ function recordOf(row: HoldRow, usage: Usage | undefined, amount: bigint): Reque
     member: name('member'),
     key: name('key'),
     model: row.model,
+    requested_model: null,
     endpoint: row.endpoint ?? 'unknown',
     client_protocol: row.client_protocol ?? 'unknown',
     channel: row.channel,

@@ -19,7 +19,10 @@ export interface RequestRecord {
   project: string | null
   member: string | null
   key: string | null
+  /** The public name used. */
   model: string | null
+  /** What the client asked for, where a plugin put another model in its place. */
+  requested_model: string | null
   endpoint: string
   client_protocol: string
   channel: string | null

@@ -14,7 +14,7 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const metered = exchange.find(usage)
   const charged = exchange.find(charge)
   const channel = exchange.attempts.at(-1)?.channel
-  const { model, streaming } = exchange
+  const { model, requestedModel, streaming } = exchange
   const amount = charged?.amount ?? 0n
   return {
     request_id: exchange.id,
@@ -24,6 +24,7 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     member: who?.member ?? null,
     key: who?.key ?? null,
     model: model === '' ? null : model.slice(0, longestName),
+    requested_model: model === requestedModel ? null : requestedModel.slice(0, longestName),
     endpoint: operation.name,
     client_protocol: operation.protocol,
     channel: channel?.name ?? null,

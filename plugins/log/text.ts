@@ -46,19 +46,19 @@ function callerOf(record: RequestRecord): Known {
 
 /** The way that a request went, how it ended, and what its price was. */
 function wayOf(record: RequestRecord): Way {
-  const { model, endpoint, client_protocol, channel, channel_protocol, status, error_code, outcome, streamed, usage_source, price_version } = record
+  const { model, requested_model, endpoint, client_protocol, channel, channel_protocol, status, error_code, outcome, streamed, usage_source, price_version } = record
   const known = ways.get(model)
   if (known) {
     const other = known.record
     if (
       other.status === status && other.error_code === error_code && other.outcome === outcome && other.streamed === streamed && other.channel === channel &&
        other.endpoint === endpoint && other.client_protocol === client_protocol && other.channel_protocol === channel_protocol &&
-       other.usage_source === usage_source && other.price_version === price_version
+       other.requested_model === requested_model && other.usage_source === usage_source && other.price_version === price_version
     ) return known
   }
   return keep(ways, model, {
     record,
-    text: `${membersOf({ model, endpoint, client_protocol, channel, channel_protocol, status, error_code, outcome, streamed })},"usage":`,
+    text: `${membersOf({ model, requested_model, endpoint, client_protocol, channel, channel_protocol, status, error_code, outcome, streamed })},"usage":`,
     source: `,${membersOf({ usage_source })},"cost_usd":"`,
     price: `",${membersOf({ price_version })},"reserved_nano":`,
     attempt: channel === null ? undefined : `,"attempts":[{${membersOf({ channel, status })},"first_byte_ms":`

@@ -1,5 +1,5 @@
 // Which channel serves a request, and which one next when that fails.
-import { definePlugin, GatewayError, sharedKey, unknownModel } from '../../core/contract/contract.ts'
+import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
 import type { Attempt, AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
 import { slot } from '../../core/contract/slots.ts'
 import { HealthBoard } from './board.ts'
@@ -98,7 +98,7 @@ export default definePlugin({
     }
 
     return {
-      selectChannel(exchange, failures) {
+      selectChannel(exchange, failures, candidates) {
         const name = exchange.model
         const now = performance.now()
         const last = failures.at(-1)
@@ -106,16 +106,9 @@ export default definePlugin({
           judgeFailures(exchange, failures)
           if (!last.error.retryable || failures.length >= attempts || exchange.signal.aborted) return undefined
         }
-        const model = catalogue.models.get(name)
-        if (!model) throw unknownModel(name)
-        const { endpoint, upstream = {} } = exchange.request.operation
-        const serving = model.channels.filter((channel) => channel.endpoints.has(endpoint) && upstream[channel.protocol])
-        if (serving.length === 0) {
-          throw new GatewayError('protocol_mismatch', `The model \`${name}\` can not be used with the endpoint ${endpoint}.`, { param: 'model' })
-        }
         if (!last) budgetOf(name).request(now)
         const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed
-        const channel = choose(serving, failed, states, now, Math.random)
+        const channel = choose(candidates, failed, states, now, Math.random)
         if (!channel || (last && !budgetOf(name).take(now, allowance))) return undefined
         states.get(channel)!.chosen(now)
         return channel

@@ -52,7 +52,7 @@ function sample(key: number, scopes: Scope[]): Sample {
     request: { requestId, scopes, amount: amount * 10n, model: 'gpt-5', price, estimate: { input: 1400, maxOutput: 4096 }, time },
     record: {
       request_id: requestId, time: new Date(time).toISOString(), tenant: `acme-${key % 10}`, project: 'web', member: `m${key}`, key: `laptop-${key}`,
-      model: 'gpt-5', endpoint: 'chat', client_protocol: 'openai-chat', channel: 'openai', channel_protocol: 'openai', status: 200, error_code: null,
+      model: 'gpt-5', requested_model: null, endpoint: 'chat', client_protocol: 'openai-chat', channel: 'openai', channel_protocol: 'openai', status: 200, error_code: null,
       outcome: 'completed', streamed: true, usage, usage_source: 'upstream', cost_usd: formatDollars(amount), cost_nano: String(amount), price_version: 'gpt-5:1', reserved_nano: String(amount * 10n),
       attempts: [{ channel: 'openai', status: 200, first_byte_ms: 211, duration_ms: 2345 }], first_byte_ms: 212, duration_ms: 2346, client_request_id: null
     }

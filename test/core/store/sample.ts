@@ -49,7 +49,7 @@ export function giveBack(store: Store, reservation: Reservation): Promise<void> 
 
 export function record(fields: Partial<RequestRecord> = {}): RequestRecord {
   return {
-    request_id: randomUUIDv7(), time: new Date(noon).toISOString(), tenant: 'acme', project: 'web', member: 'alice', key: 'laptop', model: 'gpt-5',
+    request_id: randomUUIDv7(), time: new Date(noon).toISOString(), tenant: 'acme', project: 'web', member: 'alice', key: 'laptop', model: 'gpt-5', requested_model: null,
     endpoint: 'chat', client_protocol: 'openai-chat', channel: 'openai', channel_protocol: 'openai', status: 200, error_code: null,
     outcome: 'completed', streamed: false, usage: null, usage_source: null, cost_usd: '0', cost_nano: '0', price_version: null, reserved_nano: null, attempts: [], first_byte_ms: 5,
     duration_ms: 10, client_request_id: null, ...fields
