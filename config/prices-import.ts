@@ -73,18 +73,20 @@ const tokenFields: ReadonlyMap<string, PricedClass> = new Map(Object.entries({
   cache_read_input_token_cost: 'cached_input',
   input_cost_per_token_cache_hit: 'cached_input',
   cache_creation_input_token_cost: 'cache_write',
+  cache_creation_input_token_cost_above_1hr: 'cache_write_long',
   output_cost_per_token: 'output',
   input_cost_per_audio_token: 'audio_input',
   output_cost_per_audio_token: 'audio_output',
   input_cost_per_image_token: 'image_input',
-  output_cost_per_image_token: 'image_output'
+  output_cost_per_image_token: 'image_output',
+  input_cost_per_character: 'character'
 } as const))
 /** Fields for one unit; where several make one class the dearest holds. */
 const unitFields: ReadonlyMap<string, readonly [PricedClass, Fate, string]> = new Map(Object.entries({
   output_cost_per_image: ['image', 'mapped', ''],
   input_cost_per_image: ['image', 'approximated', ', taking a picture that is made for one that is given'],
   input_cost_per_request: ['request', 'mapped', ''],
-  input_cost_per_query: ['request', 'approximated', ', taking a call for a query'],
+  input_cost_per_query: ['search', 'mapped', ''],
   input_cost_per_second: ['second', 'mapped', ''],
   output_cost_per_second: ['second', 'mapped', '']
 } as const))
@@ -94,8 +96,7 @@ const inTokens: ReadonlyMap<PricedClass, PricedClass> = new Map([['image', 'imag
 const within: ReadonlyMap<string, PricedClass> = new Map(Object.entries({
   output_cost_per_reasoning_token: 'output',
   cache_read_input_audio_token_cost: 'cached_input',
-  cache_creation_input_audio_token_cost: 'cache_write',
-  cache_creation_input_token_cost_above_1hr: 'cache_write'
+  cache_creation_input_audio_token_cost: 'cache_write'
 } as const))
 /** Why other fields go nowhere; the first that fits. */
 const reasons: readonly (readonly [RegExp, string])[] = [
@@ -229,7 +230,7 @@ function isCount(text: string): boolean {
   return /^[1-9]\d{0,8}$/.test(text)
 }
 
-const single: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'second'])
+const single: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'search', 'second', 'tool_call'])
 
 function ratesOf(rates: Rates): string[] {
   return pricedClasses.flatMap((name) => {

@@ -5,7 +5,7 @@ import { freePrice, renderPrice } from '../core/money/price.ts'
 import { checkerOf } from '../core/options/schema-check.ts'
 import { pricedClasses } from '../core/money/usage.ts'
 import { findListed } from './price-list.ts'
-import type { Price, PricePeriod, Rates, Tier } from '../core/money/price.ts'
+import type { PicturePrice, Price, PricePeriod, Rates, Tier } from '../core/money/price.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { PricedClass } from '../core/money/usage.ts'
 import type { Names } from './price-list.ts'
@@ -18,6 +18,7 @@ const tokenRates = {
   input: { ...rate, description: 'Input tokens that no other class counts.' },
   cached_input: { ...rate, description: 'Input tokens read from a cache; default: as input.' },
   cache_write: { ...rate, description: 'Input tokens written to a cache; default: as input.' },
+  cache_write_long: { ...rate, description: 'Input tokens written to a cache for longer than usual, such as an hour; default: as cache_write.' },
   output: { ...rate, description: 'Output tokens, reasoning included.' },
   audio_input: { ...rate, description: 'Audio input tokens; default: as input.' },
   audio_output: { ...rate, description: 'Audio output tokens; default: as output.' },
@@ -35,9 +36,26 @@ export const priceShape = {
     from: { type: 'string', format: 'date', description: 'In force for requests that arrive from then on; the first price of a list needs none.' },
     per: { type: 'string', enum: ['1M', '1K', '1'], default: '1M', description: 'How many tokens the prices are for.' },
     ...tokenRates,
-    image: { ...rate, description: 'One picture, whatever per says.' },
+    character: { ...rate, description: 'Characters to be spoken; per holds for them too.' },
+    image: { ...rate, description: 'One picture made, whatever per says.' },
     request: { ...rate, description: 'One call, whatever per says.' },
+    search: { ...rate, description: 'One search unit of a reranking, whatever per says.' },
     second: { ...rate, description: 'One second of media, whatever per says.' },
+    tool_call: { ...rate, description: "One call of the upstream's own tools, such as web search, whatever per says." },
+    pictures: {
+      type: 'array', minItems: 1,
+      description: 'Other prices of one picture, by what was asked for; the first that fits holds, and image where none does.',
+      items: {
+        type: 'object',
+        description: 'A picture of this size and quality; what is left out fits all.',
+        required: ['image'],
+        properties: {
+          size: { type: 'string', minLength: 1, examples: ['1024x1024'], description: 'As the request says it, `auto` for one that says none.' },
+          quality: { type: 'string', minLength: 1, examples: ['hd'], description: 'As the request says it, `auto` for one that says none.' },
+          image: { ...rate, description: 'One picture.' }
+        }
+      }
+    },
     tiers: {
       type: 'array', minItems: 1,
       description: 'Other prices for long prompts; the last one that the prompt is above holds for the whole request.',
@@ -60,6 +78,7 @@ export const priceShape = {
 /** A price as written, checked by its shape. */
 export type PriceEntry = OptionValue<typeof priceShape>
 type Written = Exclude<PriceEntry, string | readonly unknown[]>
+type Picture = NonNullable<Written['pictures']>[number]
 type WrittenRates = { readonly [K in PricedClass]?: string | undefined }
 
 const listed = { price: priceShape } as const
@@ -95,7 +114,7 @@ function readPeriod(path: Path, { from = -Infinity, ...written }: Written, repor
 }
 
 function readPrice(path: Path, written: Omit<Written, 'from'>, report: Report): Price {
-  const { per, tiers: longer, ...base } = written
+  const { per, tiers: longer, pictures, ...base } = written
   const rates: WrittenRates = base
   if (pricedClasses.every((name) => rates[name] === undefined)) {
     report.value(path, 'names no class: give input and output, or say "price: free"')
@@ -115,16 +134,28 @@ function readPrice(path: Path, written: Omit<Written, 'from'>, report: Report): 
     }
     return { above, perMillion: readRates({ ...rates, ...changed }, per, complain) }
   })
-  const price = { version: '', perMillion, ...(tiers && { tiers }) }
-  return { ...price, version: createHash('sha256').update(renderPrice(price)).digest('hex').slice(0, 12) }
+  const price = versioned({ perMillion, ...(tiers && { tiers }) })
+  return pictures ? { ...price, pictures: pictures.map((picture, index) => readPicture([...path, 'pictures', index], picture, price, report)) } : price
+}
+
+/** The whole price for such a picture, with a version of its own. */
+function readPicture(path: Path, { size, quality, image }: Picture, { perMillion, tiers }: Price, report: Report): PicturePrice {
+  const rates = readRates({ image }, '1', (name, message) => report.value([...path, name], message))
+  if (size === undefined && quality === undefined) report.value(path, 'fits every picture: say size or quality, or put it into "image"')
+  const price = versioned({ perMillion: { ...perMillion, ...rates }, ...(tiers && { tiers: tiers.map((tier) => ({ ...tier, perMillion: { ...tier.perMillion, ...rates } })) }) })
+  return { size, quality, price }
+}
+
+function versioned(price: Omit<Price, 'version'>): Price {
+  return { ...price, version: createHash('sha256').update(renderPrice({ version: '', ...price })).digest('hex').slice(0, 12) }
 }
 
 /** Decimals of a dollar at which a price is nano-dollars per million units. */
 const scales = { '1M': 9, '1K': 12, '1': 15 } as const
-const countedSingly: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'second'])
+const countedSingly: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'search', 'second', 'tool_call'])
 /** Where a class without a price of its own takes it from. */
-const inherited: Readonly<Partial<Record<PricedClass, 'input' | 'output'>>> = {
-  cached_input: 'input', cache_write: 'input', audio_input: 'input', image_input: 'input',
+const inherited: Readonly<Partial<Record<PricedClass, PricedClass>>> = {
+  cached_input: 'input', cache_write: 'input', cache_write_long: 'cache_write', audio_input: 'input', image_input: 'input',
   audio_output: 'output', image_output: 'output'
 }
 /** A thousand dollars a unit, per million: above any price, and a request's cost stays inside 64 bits. */

@@ -23,6 +23,15 @@ export interface Price {
   perMillion: Rates
   /** Shortest prompts first. The last one that a prompt is above holds for the whole request; none of them, the rates beside. */
   tiers?: readonly Tier[]
+  /** What holds in its place for some pictures; chosen before anything is held, and not a part of the snapshot. */
+  pictures?: readonly PicturePrice[]
+}
+
+/** The price of a request for pictures of that size and quality; what is undefined fits all. */
+export interface PicturePrice {
+  size: string | undefined
+  quality: string | undefined
+  price: Price
 }
 
 /** A price with the time from when it is in force, until the next one is. */
@@ -34,6 +43,12 @@ export interface PricePeriod {
 
 /** A price with nothing in it: its charges are journalled like any other, with the amount 0. */
 export const freePrice: Price = { version: 'free', perMillion: {} }
+
+/** The price of a request that asks for pictures so; the first that fits. */
+export function pricedAs(price: Price, size: string, quality: string): Price {
+  const fits = price.pictures?.find((picture) => (picture.size ?? size) === size && (picture.quality ?? quality) === quality)
+  return fits?.price ?? price
+}
 
 const million = 1_000_000n
 const half = million / 2n

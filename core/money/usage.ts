@@ -2,29 +2,35 @@
 
 /**
  * Disjoint classes: a unit is in exactly one of them, so that Σ class × price is the cost. `reasoning` is the exception:
- * it says how much of `output` was reasoning and is not priced by itself. Units are tokens, `image` counts pictures,
- * `request` counts calls, `second` counts seconds of media. All are non-negative safe integers; absent means zero.
+ * it says how much of `output` was reasoning and is not priced by itself. Units are tokens; `character` counts characters to be
+ * spoken, `image` pictures made, `request` calls, `search` search units of rerankings, `second` seconds of media begun, `tool_call`
+ * calls of the upstream's own tools. All are non-negative safe integers; absent means zero.
  */
 export interface Usage {
   input: number
   cached_input: number
   cache_write: number
+  /** Written to be kept for longer than a cache usually keeps. */
+  cache_write_long?: number
   output: number
   reasoning: number
   audio_input?: number
   audio_output?: number
   image_input?: number
   image_output?: number
+  character?: number
   image?: number
   request?: number
+  search?: number
   second?: number
+  tool_call?: number
 }
 
 /** The classes that carry a price, in the order they are shown. */
 export const pricedClasses = [
-  'input', 'cached_input', 'cache_write', 'output',
+  'input', 'cached_input', 'cache_write', 'cache_write_long', 'output',
   'audio_input', 'audio_output', 'image_input', 'image_output',
-  'image', 'request', 'second'
+  'character', 'image', 'request', 'search', 'second', 'tool_call'
 ] as const
 
 /** A class with a price of its own. */
@@ -34,7 +40,7 @@ export type PricedClass = (typeof pricedClasses)[number]
 export const noUsage: Readonly<Usage> = { input: 0, cached_input: 0, cache_write: 0, output: 0, reasoning: 0 }
 
 /** The classes that tokens of the prompt fall into. */
-export const promptClasses = ['input', 'cached_input', 'cache_write', 'audio_input', 'image_input'] as const satisfies readonly PricedClass[]
+export const promptClasses = ['input', 'cached_input', 'cache_write', 'cache_write_long', 'audio_input', 'image_input'] as const satisfies readonly PricedClass[]
 
 /** Tokens of the whole prompt, whatever they cost. */
 export function promptTokens(usage: Readonly<Usage>): number {

@@ -10,7 +10,7 @@ interface Tier {
 /** A stored price: its rates, shortest prompts first. */
 export type StoredPrice = readonly Tier[]
 
-const ofPrompt: ReadonlySet<string> = new Set(['input', 'cached_input', 'cache_write', 'audio_input', 'image_input'])
+const ofPrompt: ReadonlySet<string> = new Set(['input', 'cached_input', 'cache_write', 'cache_write_long', 'audio_input', 'image_input'])
 
 /** Reads the JSON of a price; what is no rate in it counts as absent. */
 export function readPrice(json: Value | undefined): StoredPrice {

@@ -89,7 +89,7 @@ function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   // From the attempt: the slot is filled by a release too, and maybe by a later one.
   const metered = exchange.attempts.at(-1)?.usage?.usage
   if (metered) {
-    const { input, cache_write, output, audio_input = 0, audio_output = 0, image_input = 0, image_output = 0 } = metered
-    lease.release(input + cache_write + output + audio_input + audio_output + image_input + image_output)
+    const { input, cache_write, cache_write_long = 0, output, audio_input = 0, audio_output = 0, image_input = 0, image_output = 0 } = metered
+    lease.release(input + cache_write + cache_write_long + output + audio_input + audio_output + image_input + image_output)
   } else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { loadConfig } from '../../config/load.ts'
-import { costOf, parsePrice, renderPrice } from '../../core/money/price.ts'
+import { costOf, parsePrice, pricedAs, renderPrice } from '../../core/money/price.ts'
 import type { Price, PricePeriod } from '../../core/money/price.ts'
 import { noUsage, pricedClasses } from '../../core/money/usage.ts'
 import type { PricedClass, Usage } from '../../core/money/usage.ts'
@@ -43,10 +43,10 @@ const written = ({ digits, decimals }: Decimal): string => {
 const decimal: fc.Arbitrary<Decimal> = fc.record({ digits: fc.bigInt(0n, 999_999n), decimals: fc.integer({ min: 0, max: 9 }) })
 /** Of one picture or call: at most a thousand dollars. */
 const small: fc.Arbitrary<Decimal> = fc.record({ digits: fc.bigInt(0n, 99_999n), decimals: fc.integer({ min: 2, max: 15 }) })
-const tokenClasses = ['input', 'cached_input', 'cache_write', 'output', 'audio_input', 'audio_output', 'image_input', 'image_output'] as const
-const single: readonly string[] = ['image', 'request', 'second']
-const parents: Record<string, 'input' | 'output'> = {
-  cached_input: 'input', cache_write: 'input', audio_input: 'input', image_input: 'input', audio_output: 'output', image_output: 'output'
+const tokenClasses = ['input', 'cached_input', 'cache_write', 'cache_write_long', 'output', 'audio_input', 'audio_output', 'image_input', 'image_output'] as const
+const single: readonly string[] = ['image', 'request', 'search', 'second', 'tool_call']
+const parents: Record<string, string> = {
+  cache_write_long: 'cache_write', cached_input: 'input', cache_write: 'input', audio_input: 'input', image_input: 'input', audio_output: 'output', image_output: 'output'
 }
 type Written = Partial<Record<PricedClass, Decimal>>
 const some = (names: readonly PricedClass[]): fc.Arbitrary<Written> =>
@@ -74,13 +74,13 @@ const usage: fc.Arbitrary<Usage> = fc.record(Object.fromEntries(pricedClasses.ma
 
 /** The cost by the rules of the manual, as one fraction over powers of ten, rounded by long division. */
 function oracle({ base, tiers }: Entry, used: Usage): bigint {
-  const prompt = [used.input, used.cached_input, used.cache_write, used.audio_input, used.image_input].reduce<bigint>((sum, part) => sum + BigInt(part ?? 0), 0n)
+  const prompt = [used.input, used.cached_input, used.cache_write, used.cache_write_long, used.audio_input, used.image_input].reduce<bigint>((sum, part) => sum + BigInt(part ?? 0), 0n)
   const changes = tiers.filter(({ above }) => prompt > BigInt(above)).at(-1)?.changes ?? {}
   const rates: Written = { ...base, ...changes }
   // Dollars × 10^15, as a token of a dollar per million with 9 decimals is 10^-15.
   let exact = 0n
   for (const name of pricedClasses) {
-    const rate = rates[name] ?? rates[parents[name] ?? name]
+    const rate = rates[name] ?? rates[(parents[name] ?? name) as PricedClass] ?? rates[(parents[parents[name] ?? name] ?? name) as PricedClass]
     if (rate) exact += BigInt(used[name] ?? 0) * rate.digits * 10n ** BigInt((single.includes(name) ? 15 : 9) - rate.decimals)
   }
   const nano = exact / 1_000_000n
@@ -251,5 +251,18 @@ t.test('a model is found by its public name, its date or its name upstream', (t)
   t.equal(input('house'), 50_000_000n)
   t.throws(() => pricesOf({ 'gpt-4o-2099-01-01': 'list' }), /the price list has no "gpt-4o-2099-01-01", did you mean "gpt-4o-20/, 'a date that the list does not know of')
   t.throws(() => pricesOf({ gpt5: 'list' }), /models\.gpt5\.price: the price list has no "gpt5", did you mean "gpt-5"\?/)
+  t.end()
+})
+
+t.test('a picture has the price of what was asked for: the first entry that fits, else the one of all', (t) => {
+  const price = priceOf({ input: 1, output: 2, image: 0.04, pictures: [{ size: '1792x1024', quality: 'hd', image: '0.12' }, { quality: 'hd', image: 0.08 }] })
+  const cost = (size: string, quality: string): bigint => costOf({ ...noUsage, input: 3, image: 2 }, pricedAs(price, size, quality))
+  t.equal(cost('1792x1024', 'hd'), 3000n + 240_000_000n)
+  t.equal(cost('1024x1024', 'hd'), 3000n + 160_000_000n)
+  t.equal(cost('1792x1024', 'auto'), 3000n + 80_000_000n)
+  const versions = new Set(['hd', 'auto'].flatMap((quality) => ['1792x1024', 'x'].map((size) => pricedAs(price, size, quality).version)))
+  t.equal(versions.size, 3, 'each is a price of its own in the books')
+  t.equal(renderPrice(pricedAs(price, 'x', 'hd')), renderPrice(priceOf({ input: 1, output: 2, image: 0.08 })))
+  t.throws(() => priceOf({ image: 0.04, pictures: [{ image: 1 }] }), /fits every picture/)
   t.end()
 })

@@ -44,7 +44,7 @@ export type Units = Readonly<Record<string, number>>
 /** Dollars as decimals: for a million units of a class, except for classes counted singly. */
 export type Dollars = Readonly<Record<string, string>>
 
-const singly = new Set(['request', 'image', 'second'])
+const singly = new Set(['request', 'image', 'second', 'search', 'tool_call'])
 
 /** What units cost in nano-dollars: one exact sum, rounded once. */
 export function nanoCost(units: Units, dollars: Dollars): bigint {

@@ -54,7 +54,7 @@ const examples: Readonly<Record<string, { read: Reader; cases: readonly [string,
     cases: [
       ['full', { input_tokens: 10500, input_tokens_details: { cached_tokens: 9000, cache_write_tokens: 500 }, output_tokens: 320, output_tokens_details: { reasoning_tokens: 300 }, total_tokens: 10820 },
         { input: 1000, cached_input: 9000, cache_write: 500, output: 320, reasoning: 300 }],
-      ['writes by lifetime', { input_tokens: 100, input_tokens_details: { cached_tokens: 0, cache_write_tokens_details: { ttl_30m_tokens: 30, ttl_12h_tokens: 20 } }, output_tokens: 1 }, { input: 50, cache_write: 50, output: 1 }],
+      ['writes by lifetime', { input_tokens: 100, input_tokens_details: { cached_tokens: 0, cache_write_tokens_details: { ttl_30m_tokens: 30, ttl_12h_tokens: 20 } }, output_tokens: 1 }, { input: 50, cache_write: 30, cache_write_long: 20, output: 1 }],
       ['a compaction', { input_tokens: 139, input_tokens_details: { cached_tokens: 0 }, output_tokens: 438, output_tokens_details: { reasoning_tokens: 64 }, total_tokens: 577 }, { input: 139, output: 438, reasoning: 64 }],
       ['from the total', { input_tokens: 9, total_tokens: 12 }, { input: 9, output: 3 }],
       ['a total below a side', { output_tokens: 9, total_tokens: 2 }, 'insane'],
@@ -131,8 +131,8 @@ const examples: Readonly<Record<string, { read: Reader; cases: readonly [string,
       ['all fields', {
         input_tokens: 9, cache_creation_input_tokens: 500, cache_read_input_tokens: 0, cache_creation: { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 400 },
         output_tokens: 2, output_tokens_details: null, server_tool_use: { web_search_requests: 3 }, service_tier: 'standard'
-      }, { input: 9, cache_write: 500, output: 2 }],
-      ['writes by lifetime alone', { input_tokens: 9, cache_creation: { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 400 }, output_tokens: 2 }, { input: 9, cache_write: 500, output: 2 }],
+      }, { input: 9, cache_write: 100, cache_write_long: 400, output: 2, tool_call: 3 }],
+      ['writes by lifetime alone', { input_tokens: 9, cache_creation: { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 400 }, output_tokens: 2 }, { input: 9, cache_write: 100, cache_write_long: 400, output: 2 }],
       ['nulls', { input_tokens: 9, cache_creation_input_tokens: null, cache_read_input_tokens: null, cache_creation: null, output_tokens: 2 }, { input: 9, output: 2 }],
       ['a compaction counts too', {
         input_tokens: 45_000, output_tokens: 1234, iterations: [
@@ -181,10 +181,10 @@ const examples: Readonly<Record<string, { read: Reader; cases: readonly [string,
   rerank: {
     read: readRerankUsage,
     cases: [
-      ['searches', { results: [], meta: { api_version: { version: '2' }, billed_units: { search_units: 2 }, tokens: { input_tokens: 42, output_tokens: 0 } } }, { request: 2 }],
+      ['searches', { results: [], meta: { api_version: { version: '2' }, billed_units: { search_units: 2 }, tokens: { input_tokens: 42, output_tokens: 0 } } }, { search: 2 }],
       ['tokens', { results: [], usage: { total_tokens: 42 } }, { input: 42 }],
       ['tokens twice', { results: [], usage: { total_tokens: 42, prompt_tokens: 42 } }, { input: 42 }],
-      ['both', { results: [], usage: { prompt_tokens: 42, completion_tokens: 0, total_tokens: 42 }, meta: { billed_units: { search_units: 1 } } }, { input: 42, request: 1 }],
+      ['both', { results: [], usage: { prompt_tokens: 42, completion_tokens: 0, total_tokens: 42 }, meta: { billed_units: { search_units: 1 } } }, { input: 42, search: 1 }],
       ['billed tokens', { results: [], meta: { billed_units: { input_tokens: 30 } }, usage: { total_tokens: 42 } }, { input: 30 }],
       ['neither', { results: [], meta: null }, undefined],
       ['half a search', { results: [], meta: { billed_units: { search_units: 0.5 } } }, 'insane'],
@@ -228,7 +228,7 @@ t.test('the usage of an Anthropic stream is that of its last words', async (t) =
     ['no usage at the start', [undefined, { input_tokens: 100, cache_read_input_tokens: 900, output_tokens: 15 }], wanted],
     ['input grows with a tool', [start, { input_tokens: 12_284, output_tokens: 15 }], { ...wanted, input: 12_284 }],
     ['events without usage', [start, undefined, null, 'usage', [], { output_tokens: 15 }], wanted],
-    ['a part comes late', [start, { output_tokens: 15, cache_creation: { ephemeral_1h_input_tokens: 7 }, output_tokens_details: { thinking_tokens: 4 } }, { output_tokens: 15, output_tokens_details: null }], { ...wanted, cache_write: 7, reasoning: 4 }],
+    ['a part comes late', [start, { output_tokens: 15, cache_creation: { ephemeral_1h_input_tokens: 7 }, output_tokens_details: { thinking_tokens: 4 } }, { output_tokens: 15, output_tokens_details: null }], { ...wanted, cache_write_long: 7, reasoning: 4 }],
     ['nothing but an output', [{ output_tokens: 15 }], undefined],
     ['nothing', [undefined, null], undefined]
   ]
@@ -356,7 +356,7 @@ const families: Readonly<Record<string, { read: Reader; say: (call: Truth) => ob
       input_tokens: call.text, cache_read_input_tokens: call.cachedText, cache_creation_input_tokens: call.written + call.tool,
       cache_creation: { ephemeral_5m_input_tokens: call.written, ephemeral_1h_input_tokens: call.tool }, output_tokens: call.said + call.thought, output_tokens_details: { thinking_tokens: call.thought }
     }),
-    mean: (call) => ({ input: call.text, cached_input: call.cachedText, cache_write: call.written + call.tool, output: call.said + call.thought, reasoning: call.thought })
+    mean: (call) => ({ input: call.text, cached_input: call.cachedText, cache_write: call.written, cache_write_long: call.tool, output: call.said + call.thought, reasoning: call.thought })
   },
   gemini: {
     read: readGeminiUsage,
@@ -380,7 +380,7 @@ const families: Readonly<Record<string, { read: Reader; say: (call: Truth) => ob
   rerank: {
     read: readRerankUsage,
     say: ({ text, tool }) => ({ results: [], meta: { billed_units: { search_units: tool } }, usage: { total_tokens: text } }),
-    mean: ({ text, tool }) => ({ input: text, request: tool })
+    mean: ({ text, tool }) => ({ input: text, search: tool })
   }
 }
 

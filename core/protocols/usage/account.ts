@@ -26,6 +26,8 @@ export interface Said {
   cached?: number | undefined
   /** Of the prompt: written to a cache. */
   written?: number | undefined
+  /** Of those: to be kept for longer than usual. */
+  writtenLong?: number | undefined
   /** Of the prompt, by what it is. Cached tokens are in here too. */
   textIn?: number | undefined
   audioIn?: number | undefined
@@ -48,7 +50,7 @@ export interface Said {
  * ones are, they are taken to be text, then pictures, then audio: prompts begin with text.
  */
 export function account(counts: Counts, said: Said): ReportedUsage {
-  const { total, cached = 0, written = 0, textIn = 0, reasoning = 0, textOut = 0, audioOut = 0, imageOut = 0 } = said
+  const { total, cached = 0, written = 0, writtenLong = 0, textIn = 0, reasoning = 0, textOut = 0, audioOut = 0, imageOut = 0 } = said
   const { cachedAudio = 0, cachedImage = 0 } = said
   const prompt = said.prompt ?? minus(total, said.completion)
   let completion = said.completion ?? minus(total, said.prompt)
@@ -65,7 +67,7 @@ export function account(counts: Counts, said: Said): ReportedUsage {
   const output = completion - audioOut - imageOut
   const whole =
     Math.min(audioIn, imageIn, output, audioOut, imageOut) >= 0 && Number.isSafeInteger(prompt + completion) &&
-    cached + written <= prompt && cachedAudio + cachedImage <= cached && textIn + allAudio + allImage <= prompt &&
+    writtenLong <= written && cached + written <= prompt && cachedAudio + cachedImage <= cached && textIn + allAudio + allImage <= prompt &&
     textOut + audioOut + imageOut <= completion && reasoning <= completion
   if (!whole) return 'insane'
 
@@ -75,7 +77,8 @@ export function account(counts: Counts, said: Said): ReportedUsage {
   const audio = Math.max(0, -input)
   audioIn -= audio
   input += audio
-  const usage: Usage = { input, cached_input: cached, cache_write: written, output, reasoning }
+  const usage: Usage = { input, cached_input: cached, cache_write: written - writtenLong, output, reasoning }
+  if (writtenLong > 0) usage.cache_write_long = writtenLong
   if (audioIn > 0) usage.audio_input = audioIn
   if (audioOut > 0) usage.audio_output = audioOut
   if (imageIn > 0) usage.image_input = imageIn

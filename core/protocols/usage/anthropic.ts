@@ -8,7 +8,7 @@ import { account, Counts, plus } from './account.ts'
 
 /**
  * Reads the usage of a message. `input_tokens` is what is neither read from a cache nor written to one, so the prompt is the sum
- * of the three. `iterations` that compacted the conversation are not in the counts at the top and are added.
+ * of the three. `iterations` that compacted the conversation are not in the counts at the top and are added. Of the upstream's own tools, searches alone have a fee.
  */
 export function readAnthropicUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
@@ -21,23 +21,30 @@ export function readAnthropicUsage(value: unknown): ReportedUsage {
     sum.input = plus(sum.input, more.input)
     sum.cached += more.cached
     sum.written += more.written
+    sum.long += more.long
     sum.output = plus(sum.output, more.output)
   }
-  const { input, cached, written, output } = sum
+  const { input, cached, written, long, output } = sum
   const reasoning = counts.of(asObject(usage['output_tokens_details'])?.['thinking_tokens'])
-  return account(counts, { prompt: input === undefined ? undefined : input + cached + written, cached, written, completion: output, reasoning })
+  const searches = counts.of(asObject(usage['server_tool_use'])?.['web_search_requests'])
+  const prompt = input === undefined ? undefined : input + cached + written
+  const read = account(counts, { prompt, cached, written, writtenLong: long, completion: output, reasoning })
+  return read && read !== 'insane' && searches ? { ...read, tool_call: searches } : read
 }
 
 interface Amounts {
   input: number | undefined
   cached: number
   written: number
+  /** Of those, the ones that are kept for an hour. */
+  long: number
   output: number | undefined
 }
 
 function amounts(counts: Counts, usage: JsonObject): Amounts {
   const split = asObject(usage['cache_creation']) ?? {}
-  const parts = plus(0, counts.of(split['ephemeral_5m_input_tokens']), counts.of(split['ephemeral_1h_input_tokens'])) ?? 0
+  const long = counts.of(split['ephemeral_1h_input_tokens']) ?? 0
+  const parts = plus(long, counts.of(split['ephemeral_5m_input_tokens'])) ?? 0
   // A sum of zero beside parts was not filled in.
   const written = counts.of(usage['cache_creation_input_tokens']) || parts
   if (parts > written) counts.insane = true
@@ -45,6 +52,7 @@ function amounts(counts: Counts, usage: JsonObject): Amounts {
     input: counts.of(usage['input_tokens']),
     cached: counts.of(usage['cache_read_input_tokens']) ?? 0,
     written,
+    long,
     output: counts.of(usage['output_tokens'])
   }
 }
@@ -52,7 +60,8 @@ function amounts(counts: Counts, usage: JsonObject): Amounts {
 const merged = ['input_tokens', 'cache_creation_input_tokens', 'cache_read_input_tokens', 'output_tokens', 'iterations'] as const
 const mergedInside = {
   cache_creation: ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'],
-  output_tokens_details: ['thinking_tokens']
+  output_tokens_details: ['thinking_tokens'],
+  server_tool_use: ['web_search_requests']
 } as const
 
 /**

@@ -32,6 +32,7 @@ export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
   const cachedParts = asObject(input['cached_tokens_details']) ?? {}
   const writtenParts = asObject(input['cache_write_tokens_details']) ?? {}
 
+  const writtenLong = counts.of(writtenParts['ttl_12h_tokens'])
   const total = counts.of(usage['total_tokens'])
   const [saidIn, saidOut] = [counts.of(usage['input_tokens']), counts.of(usage['output_tokens'])]
   const prompt = saidIn ?? minus(total, saidOut)
@@ -44,7 +45,8 @@ export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
     completion,
     total,
     cached: counts.of(input['cached_tokens']) ?? plus(cachedText, cachedAudio, cachedImage),
-    written: counts.of(input['cache_write_tokens']) ?? plus(counts.of(writtenParts['ttl_30m_tokens']), counts.of(writtenParts['ttl_12h_tokens'])),
+    written: counts.of(input['cache_write_tokens']) ?? plus(counts.of(writtenParts['ttl_30m_tokens']), writtenLong),
+    writtenLong,
     textIn,
     audioIn: counts.of(input['audio_tokens']) ?? (medium.input === 'audio' ? minus(prompt, plus(0, textIn, imageIn)) : undefined),
     imageIn,

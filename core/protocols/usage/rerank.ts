@@ -6,7 +6,7 @@ import { account, Counts } from './account.ts'
 import { readEmbeddingUsage } from './openai-chat.ts'
 
 /**
- * Reads a whole answer, as one dialect reports in `meta.billed_units` and the others in `usage`. A search unit is a request. An
+ * Reads a whole answer, as one dialect reports in `meta.billed_units` and the others in `usage`. An
  * answer with both has both, each priced on its own; the one that is missing is not made up.
  */
 export function readRerankUsage(answer: unknown): ReportedUsage {
@@ -18,5 +18,5 @@ export function readRerankUsage(answer: unknown): ReportedUsage {
   const completion = counts.of(billed['output_tokens']) ?? (prompt === undefined ? undefined : 0)
   const tokens = account(counts, { prompt, completion }) ?? readEmbeddingUsage(body?.['usage'])
   if (searches === undefined || tokens === 'insane') return tokens
-  return { ...(tokens ?? noUsage), request: searches }
+  return { ...(tokens ?? noUsage), search: searches }
 }
