@@ -1,6 +1,7 @@
 // Applies batches to the database, a run of them in one transaction. Runs in the writer thread.
 import { entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
+import { checksum, recordChecksum } from './checksum.ts'
 import { entryHash, entryWidth } from './journal.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
@@ -19,9 +20,21 @@ export interface Head {
   /** The last batch, and the last journal row, that the balances include. */
   balancedBatch: number
   balancedSeq: number
+  /** How many rows the tables request and key have. */
+  requests: number
+  keys: number
+}
+
+/** Columns of the table head that its checksum covers, in this order. */
+export const headColumns = ['boot_id', 'batch', 'seq', 'hash', 'balanced_batch', 'balanced_seq', 'requests', 'keys'] as const
+
+function headValues({ boot, batch, seq, hash, balancedBatch, balancedSeq, requests, keys }: Head): Value[] {
+  return [boot, batch, seq, Buffer.from(hash, 'hex'), balancedBatch, balancedSeq, requests, keys]
 }
 
 const fields = ['tenant', 'key', 'model'] as const
+
+const jsonColumn = recordColumns.indexOf('json')
 
 const [dispatchedColumn, channelColumn, deliveredColumn] = (['dispatched', 'channel', 'delivered_units'] as const).map((name) => holdColumns.indexOf(name)) as [number, number, number]
 
@@ -66,8 +79,8 @@ export class Committer {
   boot(moves: Batch['moves']): void {
     this.#begin()
     this.#balances(moves, [])
-    const { boot, seq, hash } = this.#next
-    this.#next = { boot: boot + 1, batch: 0, seq, hash, balancedBatch: 0, balancedSeq: seq }
+    const { boot, seq } = this.#next
+    this.#next = { ...this.#next, boot: boot + 1, batch: 0, balancedBatch: 0, balancedSeq: seq }
     this.commit()
   }
 
@@ -79,7 +92,7 @@ export class Committer {
     this.#gather(batch)
     this.#journal(batch.entries)
     this.#records(batch)
-    forEach(batch.keys, keyColumns.length, this.#sql.key)
+    this.#keys(batch.keys)
     const next = this.#next
     next.batch = batch.number
     if (batch.balanced) [next.balancedBatch, next.balancedSeq] = [batch.number, next.seq]
@@ -90,14 +103,15 @@ export class Committer {
     if (!this.#open) return
     const { entry, record, open, close, head, commit } = this.#sql
     entry.flush()
-    record.flush()
-    const { boot, batch, seq, hash, balancedBatch, balancedSeq } = this.#next
+    this.#next.requests += record.flush()
+    const { boot } = this.#next
     for (const [id, row] of this.#holds) {
       if (row) open.run(...row, boot)
       else close.run(id)
     }
     this.#holds.clear()
-    head.run(boot, batch, seq, Buffer.from(hash, 'hex'), balancedBatch, balancedSeq)
+    const values = headValues(this.#next)
+    head.run(...values, checksum(values))
     commit.run()
     this.#head = this.#next
     this.#open = false
@@ -152,12 +166,22 @@ export class Committer {
     for (let i = 0; i < records.length; i += recordColumns.length) {
       const seq = ++this.#request
       if (seq % blockSize === 0) this.#closeBlock(seq / blockSize - 1)
-      record.add(records, i, seq, written)
+      record.add(records, i, seq, written, recordChecksum(seq, written, records[i + jsonColumn] as string))
       for (let field = 0; field < fields.length; field++) {
         const value = records[i + 1 + field]
         if (typeof value === 'string') this.#block[field]!.add(value)
       }
     }
+  }
+
+  #keys(keys: readonly Value[]): void {
+    if (keys.length === 0) return
+    const { key, keyCount } = this.#sql
+    for (let i = 0; i < keys.length; i += keyColumns.length) {
+      const row = keys.slice(i, i + keyColumns.length)
+      key.run(...row, checksum(row))
+    }
+    this.#next.keys = Number(keyCount.get()!['count'])
   }
 
   /** Sorted, so that the rows land beside each other. */
@@ -189,10 +213,11 @@ function prepare(database: Database) {
     close: database.prepare('DELETE FROM reservation WHERE id = ?'),
     entry: new RowInserter(database, 'journal', entryColumns, ['seq', 'boot_id', 'prev_hash', 'hash'], ''),
     // A record that is there already stays: a log that is told twice must not stop the ledger.
-    record: new RowInserter(database, 'request', recordColumns, ['seq', 'written'], 'ON CONFLICT (request_id) DO NOTHING'),
+    record: new RowInserter(database, 'request', recordColumns, ['seq', 'written', 'crc'], 'ON CONFLICT (request_id) DO NOTHING'),
     block: insert('request_block', ['block', 'field', 'value']),
-    key: insert('key', keyColumns, 'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked'),
-    head: database.prepare('UPDATE head SET boot_id = ?, batch = ?, seq = ?, hash = ?, balanced_batch = ?, balanced_seq = ?')
+    key: insert('key', [...keyColumns, 'crc'], 'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked, crc = excluded.crc'),
+    keyCount: database.prepare('SELECT count(*) AS count FROM key'),
+    head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)
   }
 }
 
@@ -205,6 +230,8 @@ export function readHead(database: Database): Head {
     seq: Number(row['seq']),
     hash: Buffer.from(row['hash'] as Uint8Array).toString('hex'),
     balancedBatch: Number(row['balanced_batch']),
-    balancedSeq: Number(row['balanced_seq'])
+    balancedSeq: Number(row['balanced_seq']),
+    requests: Number(row['requests']),
+    keys: Number(row['keys'])
   }
 }

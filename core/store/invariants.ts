@@ -10,7 +10,7 @@ export interface Invariant {
   tests: readonly string[]
 }
 
-/** By name, in order. */
+/** By name, in order. I15 is kept for leases between nodes. */
 export const invariants = {
   I1: { text: 'the journal adds up to what is posted', checked: true, tests: [] },
   I2: { text: 'the open holds add up to what is pending, which is never negative', checked: true, tests: [] },
@@ -25,7 +25,9 @@ export const invariants = {
   I11: { text: 'money is in integers', checked: true, tests: [] },
   I12: { text: 'nothing waits to be delivered', checked: true, tests: [] },
   I13: { text: 'a batch or a recovery that is repeated changes nothing', checked: false, tests: ['money/points', 'money/disk', 'core/store/durability'] },
-  I14: { text: 'the windows of an entry follow from the time of its reservation', checked: true, tests: ['money/budgets'] }
+  I14: { text: 'the windows of an entry follow from the time of its reservation', checked: true, tests: ['money/budgets'] },
+  I16: { text: 'request records, keys and the head are what was written', checked: true, tests: [] },
+  I17: { text: "the file is whole, by SQLite's own check", checked: true, tests: [] }
 } as const satisfies Readonly<Record<string, Invariant>>
 
 /** The name of a rule. */

@@ -17,6 +17,7 @@ export class RowInserter {
   readonly #given: number
   readonly #values: Value[]
   #length = 0
+  #inserted = 0
   /** The columns in which all rows that wait have one value, which is bound once. */
   #shared = 0
   readonly #one: Statement
@@ -49,11 +50,14 @@ export class RowInserter {
     if (this.#length === values.length) this.#insert()
   }
 
-  /** Inserts what still waits. */
-  flush(): void {
+  /** Inserts what still waits. Returns how many rows were new since it was called last. */
+  flush(): number {
     const width = this.#columns.length
-    for (let row = 0; row < this.#length; row += width) this.#one.run(...this.#values.slice(row, row + width))
+    for (let row = 0; row < this.#length; row += width) this.#inserted += this.#one.run(...this.#values.slice(row, row + width)).changes as number
     this.#length = 0
+    const inserted = this.#inserted
+    this.#inserted = 0
+    return inserted
   }
 
   #insert(): void {
@@ -70,7 +74,7 @@ export class RowInserter {
       if (this.#several.size >= mostStatements) this.#several.clear()
       this.#several.set(shared, (statement = this.#prepare(rowsAtOnce, shared)))
     }
-    statement.run(...bound)
+    this.#inserted += statement.run(...bound).changes as number
     this.#length = 0
   }
 

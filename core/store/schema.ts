@@ -1,5 +1,6 @@
 // The tables, as numbered migrations. Money is in nano-dollars, times in Unix milliseconds.
-import type { Database, Row } from './sqlite.ts'
+import { checksum } from './checksum.ts'
+import type { Database, Row, Value } from './sqlite.ts'
 
 /** Applied in order, each once; a released migration is never edited. */
 const migrations: readonly string[] = [
@@ -125,6 +126,17 @@ const migrations: readonly string[] = [
     balanced_seq INTEGER NOT NULL  -- the last journal row that the balances include
   ) STRICT;
   INSERT INTO head VALUES (1, 0, 0, 0, zeroblob(32), 0, 0);
+  `,
+  `
+  -- Checksums of what no hash covers, see checksum.ts, and how many rows there are: what was changed or taken away by hand
+  -- shows. Records that were there before have none.
+  ALTER TABLE request ADD COLUMN crc INTEGER;
+  ALTER TABLE key ADD COLUMN crc INTEGER;
+  ALTER TABLE head ADD COLUMN requests INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE head ADD COLUMN keys INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE head ADD COLUMN crc INTEGER;
+  UPDATE key SET crc = checksum(name, sha256, hint, tenant, project, member, models, endpoints, limits, budget_limit, budget_per, expires, created, revoked);
+  UPDATE head SET requests = (SELECT count(*) FROM request), keys = (SELECT count(*) FROM key);
   `
 ]
 
@@ -133,6 +145,7 @@ const migrations: readonly string[] = [
  * @throws Error when a newer version of the program wrote it
  */
 export function migrate(database: Database, file: string): void {
+  database.function('checksum', { varargs: true, useBigIntArguments: true }, (...values) => checksum(values as Value[]))
   database.exec('BEGIN IMMEDIATE')
   try {
     database.exec('CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied INTEGER NOT NULL) STRICT')

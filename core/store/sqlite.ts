@@ -54,3 +54,10 @@ export function openForReading(file: string): Database {
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new Error(`there is no file ${file}`)
   return connect(file, { readOnly: true })
 }
+
+/** Rows one by one, integers as bigint. */
+export function* readRows(database: Database, query: string, ...values: Value[]): Generator<Row> {
+  const statement = database.prepare(query)
+  statement.setReadBigInts(true)
+  yield* statement.iterate(...values) as Iterable<Row>
+}

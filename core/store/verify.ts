@@ -7,7 +7,8 @@ import type { StoredPrice } from './due.ts'
 import type { InvariantName, Report } from './invariants.ts'
 import { entryHash, genesis } from './journal.ts'
 import { checkSchema } from './schema.ts'
-import { openForReading } from './sqlite.ts'
+import { attempt, checkFile, checkWritten } from './soundness.ts'
+import { openForReading, readRows } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
 
 /** One row that breaks an invariant. */
@@ -20,7 +21,7 @@ export interface Breach {
 }
 
 /** Told how far a check is: a table, and how many of its rows have been looked at; undefined when it begins with one that takes long. */
-export type Progress = (table: 'price' | 'journal' | 'reservation' | 'balance' | 'request', rows?: number) => void
+export type Progress = (table: 'file' | 'price' | 'journal' | 'reservation' | 'balance' | 'request', rows?: number) => void
 
 /** Rows of the journal between two reports of progress. */
 const stride = 8192
@@ -40,15 +41,18 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     const report = (invariant: InvariantName, row: string, message: string): void => void breaches.push({ invariant, row, message })
     const head = readHead(database)
     const accounts = new Accounts(report)
-    checkJournal(database, head, accounts, report, progress)
-    checkHolds(database, head, accounts, report, progress)
-    checkBalances(database, head, accounts, report, progress)
-    checkEnds(database, report)
-    checkOutbox(database, report)
+    const check = (names: readonly InvariantName[], run: () => void): void => attempt(names, run, report)
+    progress('file')
+    check(['I17'], () => checkFile(database, report))
+    check(['I4', 'I5', 'I7', 'I10'], () => checkJournal(database, head, accounts, report, progress))
+    check(['I9'], () => checkHolds(database, head, accounts, report, progress))
+    check(['I1', 'I2', 'I6', 'I14'], () => checkBalances(database, head, accounts, report, progress))
+    check(['I3'], () => checkEnds(database, report))
+    check(['I12'], () => checkOutbox(database, report))
     progress('request')
-    checkRecords(database, report)
-    checkIntegers(database, report)
-    progress('request', Number(database.prepare('SELECT count(*) AS rows FROM request').get()!['rows']))
+    check(['I8'], () => checkRecords(database, report))
+    check(['I11'], () => checkIntegers(database, report))
+    check(['I16'], () => progress('request', checkWritten(database, report)))
     return breaches
   } finally {
     database.close()
@@ -57,12 +61,12 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
 
 /** I4, I5, I7 and I10. */
 function checkJournal(database: Database, head: ReturnType<typeof readHead>, accounts: Accounts, report: Report, progress: Progress): void {
-  const prices = new Map([...rows(database, 'SELECT * FROM price')].map((row) => [row['version'], readPrice(row['json'])]))
+  const prices = new Map([...readRows(database, 'SELECT * FROM price')].map((row) => [row['version'], readPrice(row['json'])]))
   progress('price', prices.size)
   let hash = genesis
   let seq = 0
   let count = 0
-  for (const row of rows(database, `SELECT seq, boot_id, prev_hash, hash, ${entryColumns.join(', ')} FROM journal ORDER BY seq`)) {
+  for (const row of readRows(database, `SELECT seq, boot_id, prev_hash, hash, ${entryColumns.join(', ')} FROM journal ORDER BY seq`)) {
     const name = `journal ${row['seq']}`
     if (++count % stride === 0) progress('journal', count)
     seq++
@@ -109,7 +113,7 @@ function checkAmount(name: string, row: Row, prices: ReadonlyMap<Value | undefin
 /** I9. */
 function checkHolds(database: Database, head: ReturnType<typeof readHead>, accounts: Accounts, report: Report, progress: Progress): void {
   let holds = 0
-  for (const row of rows(database, 'SELECT * FROM reservation')) {
+  for (const row of readRows(database, 'SELECT * FROM reservation')) {
     holds++
     const name = `reservation ${row['request_id']}`
     const { amount } = row
@@ -123,7 +127,7 @@ function checkHolds(database: Database, head: ReturnType<typeof readHead>, accou
 function checkBalances(database: Database, head: ReturnType<typeof readHead>, { balances }: Accounts, report: Report, progress: Progress): void {
   const upToDate = head.balancedBatch === head.batch
   const seen = new Set<string>()
-  for (const row of rows(database, 'SELECT * FROM balance')) {
+  for (const row of readRows(database, 'SELECT * FROM balance')) {
     const id = `${row['scope']} ${row['window']}`
     const name = `balance ${id}`
     const { limit, posted, pending } = row
@@ -147,12 +151,12 @@ function checkBalances(database: Database, head: ReturnType<typeof readHead>, { 
 /** I3. */
 function checkEnds(database: Database, report: Report): void {
   const twice = "SELECT request_id, part, count(*) AS ends FROM journal WHERE class = 'terminal' GROUP BY request_id, part HAVING count(*) > 1"
-  for (const row of rows(database, twice)) report('I3', `journal ${row['request_id']} ${row['part']}`, `ends ${row['ends']} times`)
+  for (const row of readRows(database, twice)) report('I3', `journal ${row['request_id']} ${row['part']}`, `ends ${row['ends']} times`)
 }
 
 /** I12. */
 function checkOutbox(database: Database, report: Report): void {
-  for (const row of rows(database, 'SELECT seq FROM outbox')) report('I12', `outbox ${row['seq']}`, 'was not delivered')
+  for (const row of readRows(database, 'SELECT seq FROM outbox')) report('I12', `outbox ${row['seq']}`, 'was not delivered')
 }
 
 /** I8. */
@@ -160,11 +164,11 @@ function checkRecords(database: Database, report: Report): void {
   const oldest = 'SELECT min(time) FROM request'
   const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest})
     AND request_id NOT IN (SELECT request_id FROM request)`
-  for (const row of rows(database, unrecorded)) report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
+  for (const row of readRows(database, unrecorded)) report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
   const differing = `SELECT request.request_id, ${sound('json')} ->> 'cost_nano' AS cost, amount FROM request
     LEFT JOIN journal ON journal.request_id = request.request_id AND part = '' AND class = 'terminal'
     WHERE cost <> coalesce(CAST(amount AS TEXT), '0')`
-  for (const row of rows(database, differing)) {
+  for (const row of readRows(database, differing)) {
     report('I8', `request ${row['request_id']}`, `says ${row['cost']} where the journal ${row['amount'] === null ? 'has nothing' : `says ${row['amount']}`}`)
   }
 }
@@ -176,7 +180,7 @@ function checkIntegers(database: Database, report: Report): void {
   }
   for (const [table, names] of Object.entries(columns)) {
     const broken = names.map((name) => `typeof(${name}) NOT IN ('integer', 'null')`).join(' OR ')
-    for (const row of rows(database, `SELECT * FROM ${table} WHERE ${broken}`)) report('I11', `${table} ${Object.values(row)[0]}`, 'has money that is no integer')
+    for (const row of readRows(database, `SELECT * FROM ${table} WHERE ${broken}`)) report('I11', `${table} ${Object.values(row)[0]}`, 'has money that is no integer')
   }
   const broken = {
     journal: `SELECT journal.seq AS id FROM journal, json_each(${sound('usage_json')}) AS units WHERE units.type <> 'integer'`,
@@ -185,19 +189,13 @@ function checkIntegers(database: Database, report: Report): void {
     price: `SELECT version AS id FROM price, json_tree(${sound('price.json')}) AS rate WHERE rate.type NOT IN ('text', 'array', 'object')`
   }
   for (const [table, query] of Object.entries(broken)) {
-    for (const row of rows(database, query)) report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
+    for (const row of readRows(database, query)) report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
   }
 }
 
 /** A JSON column for the functions of SQL, which do not take what is no JSON. */
 function sound(column: string): string {
   return `CASE WHEN json_valid(${column}) THEN ${column} ELSE '{}' END`
-}
-
-function* rows(database: Database, query: string): Generator<Row> {
-  const statement = database.prepare(query)
-  statement.setReadBigInts(true)
-  yield* statement.iterate() as Iterable<Row>
 }
 
 function hex(bytes: Value | undefined): string {

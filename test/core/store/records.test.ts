@@ -8,6 +8,7 @@ import type { StoredKey } from '../../../core/store/keys.ts'
 import type { RequestQuery, RequestRecord } from '../../../core/store/requests.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
+import { verify } from '../../../core/store/verify.ts'
 import { noon, query, record, reserve, scope, settle } from './sample.ts'
 
 async function open(t: Test, now = Date.now): Promise<{ store: Store; file: string }> {
@@ -112,13 +113,14 @@ t.test('what a listing can not take is refused, naming the field', async (t) => 
 })
 
 t.test('a record that is told twice is kept once, and one with odd values is kept too', async (t) => {
-  const { store } = await open(t)
+  const { store, file } = await open(t)
   const odd = record({ model: 'x\u0000\ud800y', time: 'never', tenant: null, key: null })
   store.requests.append(odd)
   store.requests.append(odd)
   const { data } = await store.requests.list({ limit: 10 })
   t.equal(data.length, 1)
   t.equal(data[0]!.request_id, odd.request_id)
+  t.same(verify(file), [], 'and its checksum is right')
 })
 
 function key(name: string, more: Partial<StoredKey> = {}): StoredKey {

@@ -1,5 +1,5 @@
 // The check of the book: it finds nothing in an honest one, and names the row when somebody changed one.
-import { cpSync, existsSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { invariants } from '../../../core/store/invariants.ts'
@@ -17,6 +17,10 @@ t.before(async () => {
   for (const output of [10, 20, 30]) await settle(store, reserve(store.ledger, scopes, 50n, { requestId: `r${output}` }), output)
   await giveBack(store, reserve(store.ledger, scopes, 50n, { requestId: 'r40' }))
   store.requests.append(record({ request_id: 'refused', outcome: 'rejected', status: 401 }))
+  const key = { hint: 'sk-ab…9f', tenant: 'acme', models: ['*'], endpoints: ['chat'], limits: { rpm: 5 }, created: noon }
+  await store.keys.create({ ...key, name: 'one', sha256: Buffer.alloc(32, 1), budget: { limit: 2n ** 60n, per: 'day' } })
+  await store.keys.create({ ...key, name: 'two', sha256: Buffer.alloc(32, 2) })
+  await store.keys.revoke('two')
   await store.close()
 })
 
@@ -86,12 +90,27 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
   'a balance': ["DELETE FROM balance WHERE scope = 'key:laptop'", 'I1 balance key:laptop total'],
   'a price': [`UPDATE price SET json = '{"output":"2000000"}'`, 'I4 journal 1', 'I4 journal 2', 'I4 journal 3'],
   'a price that is gone': ['DELETE FROM price', 'I4 journal 1', 'I4 journal 2', 'I4 journal 3'],
-  'a record': ["DELETE FROM request WHERE request_id = 'r20'", 'I8 journal 2'],
+  'a record': ["DELETE FROM request WHERE request_id = 'r20'", 'I8 journal 2', 'I16 request'],
+  'a record that nothing was charged for': ["DELETE FROM request WHERE request_id = 'refused'", 'I16 request'],
+  'a record that was never written': ["INSERT INTO request SELECT 9, 'new', tenant, key, model, time, written, '{}', crc FROM request WHERE seq = 1", 'I11 request new', 'I16 request', 'I16 request new'],
+  'what a record says': ["UPDATE request SET json = replace(json, '401', '200') WHERE request_id = 'refused'", 'I16 request refused'],
+  'whose record it is': ["UPDATE request SET tenant = 'other' WHERE request_id = 'refused'", 'I16 request refused'],
+  'when a record was written': ["UPDATE request SET written = written + 1 WHERE request_id = 'refused'", 'I16 request refused'],
+  'a checksum that was taken away': ["UPDATE request SET crc = NULL WHERE request_id = 'r30'", 'I16 request r30'],
+  'what a key may do': [`UPDATE key SET models = '["gpt-5"]' WHERE name = 'one'`, 'I16 key one'],
+  'what a key may spend': ["UPDATE key SET budget_limit = budget_limit + 1 WHERE name = 'one'", 'I16 key one'],
+  'a key that was revoked': ["UPDATE key SET revoked = NULL WHERE name = 'two'", 'I16 key two'],
+  'a key that is gone': ["DELETE FROM key WHERE name = 'two'", 'I16 key'],
+  'a key that was never made': ["INSERT INTO key SELECT 'three', zeroblob(32), hint, tenant, project, member, models, endpoints, limits, budget_limit, budget_per, expires, created, NULL, NULL FROM key WHERE name = 'one'", 'I16 key', 'I16 key three'],
+  'which batch was last': ['UPDATE head SET batch = batch - 1', 'I16 head'],
+  'which boot it is': ['UPDATE head SET boot_id = boot_id + 1', 'I16 head'],
+  'how far the balances are': ['UPDATE head SET balanced_batch = balanced_batch - 1', 'I16 head'],
+  'how many records there are': ['UPDATE head SET requests = requests + 1', 'I16 head', 'I16 request'],
   'the cost in a record': [
-    `UPDATE request SET json = json_set(json, '$.cost_nano', '1') WHERE request_id IN ('r40', 'refused')`, 'I8 request r40', 'I8 request refused'
+    `UPDATE request SET json = json_set(json, '$.cost_nano', '1') WHERE request_id IN ('r40', 'refused')`, 'I8 request r40', 'I8 request refused', 'I16 request r40', 'I16 request refused'
   ],
   'a number for money in a record': [
-    `UPDATE request SET json = json_set(json, '$.cost_nano', 20) WHERE request_id = 'r20'`, 'I8 request r20', 'I11 request r20'
+    `UPDATE request SET json = json_set(json, '$.cost_nano', 20) WHERE request_id = 'r20'`, 'I8 request r20', 'I11 request r20', 'I16 request r20'
   ],
   'a tenant more': [
     `UPDATE journal SET scopes = '{"tenant:acme":"month","tenant:other":"month","key:laptop":"total"}' WHERE seq = 2`,
@@ -138,6 +157,42 @@ for (const [what, [sql, ...breaches]] of Object.entries(tampered)) {
   })
 }
 
+t.test('a store of a version without checksums is taken over, and is protected from then on', async (t) => {
+  const file = join(t.testdir(), 'old.db')
+  cpSync(honest, file)
+  const edit = (sql: string): void => {
+    const database = openDatabase(file, 'process')
+    database.exec(sql)
+    database.close()
+  }
+  edit(`${['request DROP crc', 'key DROP crc', 'head DROP crc', 'head DROP requests', 'head DROP keys'].map((what) => `ALTER TABLE ${what};`).join('')}
+    DELETE FROM schema_migrations WHERE version > 1`)
+  const store = await openStore({ file, durability: 'process', now: () => noon })
+  store.requests.append(record({ request_id: 'new' }))
+  store.requests.append(record({ request_id: 'newer' }))
+  await store.close()
+  t.same(verify(file), [])
+  edit("UPDATE key SET tenant = 'other' WHERE name = 'one'; UPDATE request SET crc = NULL WHERE request_id = 'newer'; UPDATE request SET key = 'other' WHERE request_id = 'new'")
+  t.same(verify(file).map(({ invariant, row }) => `${invariant} ${row}`), ['I16 request new', 'I16 request newer', 'I16 key one'])
+})
+
+t.test('an index that does not agree with its table, and pages that are none, are named by what SQLite says', (t) => {
+  const file = join(t.testdir(), 'copy.db')
+  cpSync(honest, file)
+  const pages = (name: string): number[] => query(file, `SELECT pageno FROM dbstat WHERE name = '${name}'`).map(({ pageno }) => Number(pageno))
+  const size = Number(query(file, 'PRAGMA page_size')[0]!['page_size'])
+  const [index] = pages('sqlite_autoindex_journal_1')
+  const [records] = pages('request')
+  const bytes = readFileSync(file)
+  bytes.write('r21', bytes.indexOf('r20', (index! - 1) * size))
+  writeFileSync(file, bytes)
+  t.match(verify(file), [{ invariant: 'I17', row: 'file', message: /row 2 missing from index sqlite_autoindex_journal_1/ }])
+  bytes.fill(0xff, (records! - 1) * size, records! * size)
+  writeFileSync(file, bytes)
+  t.match(verify(file).filter(({ invariant }) => invariant === 'I17'), [{ message: /btreeInitPage|malformed/ }])
+  t.end()
+})
+
 t.test('a charge beyond what was held may pass a limit, and a limit that was lowered is no breach', async (t) => {
   const file = join(t.testdir(), 'passed.db')
   const store = await openStore({ file, durability: 'process', now: () => noon })
@@ -157,7 +212,7 @@ t.test('a charge beyond what was held may pass a limit, and a limit that was low
 })
 
 t.test('every rule that is checked is broken by a test, and names suites that there are', (t) => {
-  const broken = new Set(Object.values(tampered).flatMap(([, ...breaches]) => breaches.map((breach) => breach.split(' ')[0])))
+  const broken = new Set(['I17', ...Object.values(tampered).flatMap(([, ...breaches]) => breaches.map((breach) => breach.split(' ')[0]!))])
   for (const [name, { checked, tests }] of Object.entries(invariants)) {
     t.equal(broken.has(name), checked, name)
     t.ok(checked || tests.length > 0, `${name} is proven somewhere`)
