@@ -54,9 +54,9 @@ export const channelsShape = {
         type: 'object', description: 'How long to wait for the upstream.', default: {},
         properties: {
           connect: { ...timeout, default: '5s', description: 'For the connection, TLS included.' },
-          first_byte: { ...timeout, default: '60s', description: 'For the first byte of the answer.' },
-          idle: { ...timeout, default: '60s', description: 'Between two pieces of the answer.' },
-          total: { ...timeout, default: '600s', description: 'For all of it.' }
+          first_byte: { ...timeout, default: '60s', description: 'For the beginning of an answer that is streamed.' },
+          idle: { ...timeout, default: '60s', description: 'Between two events of an answer that is streamed; comments are none.' },
+          total: { ...timeout, default: '600s', description: 'For all of the answer; the only limit of one that is not streamed.' }
         }
       },
       headers: {

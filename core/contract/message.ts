@@ -16,6 +16,8 @@ export class Message {
   readonly data: Buffer
   /** The `event:` field of an event, empty when it has none. */
   readonly event: string
+  /** An event of which it is known already that it is content and tells of no usage. */
+  plain = false
   #json: unknown
   #parsed = false
   /** Undefined before it was asked for, null when there is none. */

@@ -65,6 +65,8 @@ export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }
       await relay.opened
       // A whole answer is sent when it is settled, which waits for more than this.
       if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
+      // An answer that broke in the meantime has shown the client nothing: another channel may still give one.
+      if (relay.over && attempt.error && !exchange.gone) throw attempt.error
       return relay
     } catch (error) {
       const failure = asGatewayError(error)
@@ -110,6 +112,4 @@ async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
     relay.fail(error)
     throw error
   }
-  // An answer that broke while the reservation was written has shown the client nothing: another channel may still give one.
-  if (relay.over && relay.attempt.error && !exchange.gone) throw relay.attempt.error
 }

@@ -4,9 +4,10 @@ import { GatewayError } from '../errors.ts'
 import { Message } from '../contract/message.ts'
 import { joined } from './outlet.ts'
 import type { Outlet } from './outlet.ts'
+import type { UpstreamHeaders } from '../transport/transport.ts'
 import type { Collector, StreamWatch } from '../protocols/index.ts'
 import { EventFramer, EventTooLarge, maxEventBytes } from './sse.ts'
-import { errorFromBody, errorFromResponse } from './upstream-error.ts'
+import { errorFromBody, errorFromEvent, errorFromResponse } from './upstream-error.ts'
 
 /** Of an upstream's error body. */
 const errorBodyBytes = 64 * 1024
@@ -15,12 +16,17 @@ const wholeBodyBytes = 256 * 1024
 /** The largest JSON answer that is held for such a stage: what is larger is refused. */
 const inspectedBytes = 8 * 1024 * 1024
 
+/** Milliseconds that an upstream may take after the protocol's end marker to close, after the answer's end to mark it, and for the body of an error. */
+const trail = { marked: 250, finished: 1500, error: 2000 }
+
 /** What an intake tells its relay. */
 export interface IntakeHost {
   readonly attempt: Attempt
   readonly outlet: Outlet
   /** The client asked for a stream of events. */
   readonly streaming: boolean
+  /** Something of the answer has come, or of its beginning: not a heartbeat. */
+  heard(): void
   /** There is something to commit. */
   open(): void
   readonly isOpen: boolean
@@ -35,20 +41,27 @@ export interface IntakeHost {
 export interface Intake {
   data(chunk: Buffer): void
   end(): void
-  /** The protocol's end marker has passed: the answer is whole, whatever becomes of the connection. */
-  readonly marked: boolean
+  /**
+   * Nothing that matters is missing, whatever becomes of the connection: milliseconds after which the answer is taken as it is.
+   * Undefined while something is.
+   */
+  readonly trail: number | undefined
+  /** Content has come in pieces, and the next one may be waited for only so long. */
+  readonly begun: boolean
 }
 
 /** The body of an answer with a status other than 2xx. */
 export class ErrorIntake implements Intake {
-  readonly marked = false
+  /** The status says enough. */
+  readonly trail = trail.error
+  readonly begun = false
   readonly #host: IntakeHost
   readonly #status: number
-  readonly #headers: Parameters<typeof errorFromResponse>[3]
+  readonly #headers: UpstreamHeaders
   readonly #chunks: Buffer[] = []
   #length = 0
 
-  constructor(host: IntakeHost, status: number, headers: Parameters<typeof errorFromResponse>[3]) {
+  constructor(host: IntakeHost, status: number, headers: UpstreamHeaders) {
     this.#host = host
     this.#status = status
     this.#headers = headers
@@ -61,26 +74,35 @@ export class ErrorIntake implements Intake {
   }
 
   end(): void {
-    const { attempt } = this.#host
     const body = Buffer.concat(this.#chunks).subarray(0, errorBodyBytes)
-    this.#host.fail(errorFromResponse(attempt.protocol, attempt.channel, this.#status, this.#headers, body))
+    this.#host.fail(errorFromResponse(this.#host.attempt, this.#status, this.#headers, body))
   }
 }
 
 /** A stream of events, for a client that wants them, or collected to a whole body for one that does not. */
 export class EventIntake implements Intake {
-  marked = false
+  begun = false
   readonly #host: IntakeHost
   readonly #watch: StreamWatch
   readonly #framer: EventFramer
   readonly #collector: Collector | undefined
   #collected = 0
+  /** The end marker has passed. */
+  #marked = false
+  /** No more bytes come. */
+  #ending = false
+  #failed = false
 
   constructor(host: IntakeHost) {
+    const { protocol, body } = host.attempt
     this.#host = host
-    this.#watch = host.attempt.protocol.watch()
+    this.#watch = protocol.watch(body.original.lens)
     this.#framer = new EventFramer((event) => this.event(event))
-    if (!host.streaming) this.#collector = host.attempt.protocol.collect()
+    if (!host.streaming) this.#collector = protocol.collect()
+  }
+
+  get trail(): number | undefined {
+    return this.#marked ? trail.marked : this.#watch.complete ? trail.finished : undefined
   }
 
   data(chunk: Buffer): void {
@@ -88,63 +110,78 @@ export class EventIntake implements Intake {
       this.#framer.push(chunk)
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
-      this.#host.fail(new GatewayError('upstream_bad_response', 'The upstream sent an event too large to relay.'))
+      this.#fail(bad('The upstream sent an event too large to relay.'))
     }
+    if (this.#framer.begun) this.#host.heard()
   }
 
   event(event: Message): void {
     const { outlet, attempt } = this.#host
+    if (this.#failed) return
     if (event.kind === 'comment') {
-      if (outlet.committed && !this.marked) outlet.raw(event.bytes)
+      if (outlet.committed && !this.#marked) outlet.raw(event.bytes)
       return
     }
     // An event whose data line is empty says nothing, and clients that parse every event fail on it.
     if (event.data.length === 0) return
-    if (this.marked) return outlet.show(event)
+    this.#host.heard()
+    if (this.#marked) return outlet.show(event)
     const kind = this.#watch.see(event)
-    if (kind === 'error') return this.#host.fail(errorFromBody(attempt.protocol, attempt.channel, event.json()))
-    if (kind === 'invalid') return this.#host.fail(bad('The upstream sent an event that is not of its protocol.'))
-    if (this.#collector) return this.#collect(event, kind === 'end')
-    if (kind === 'end') {
-      if (!this.#host.isOpen) return this.#host.fail(bad('The upstream sent an empty answer.'))
-      this.marked = true
-      return outlet.close(event)
+    if (kind === 'error') return this.#fail(errorFromEvent(attempt, event, this.#host.isOpen))
+    if (kind === 'invalid') {
+      // What is left of an event that was cut: whether the answer is whole without it is looked at next.
+      return this.#ending ? undefined : this.#fail(bad('The upstream sent an event that is not of its protocol.'))
     }
+    if (kind === 'end') {
+      if (!this.#watch.finished) return this.#fail(this.#incomplete())
+      this.#marked = true
+    }
+    this.begun ||= kind === 'content'
+    if (this.#collector) return this.#collect(event)
+    if (this.#marked) return outlet.close(event)
     if (!this.#host.isOpen) for (const payload of this.#watch.missing(event)) outlet.pass(Message.event(payload))
     outlet.pass(event)
     if (kind === 'content') this.#host.open()
   }
 
   end(): void {
-    const { isOpen, outlet, attempt } = this.#host
-    if (this.#framer.rest().length > 0 || !this.#watch.finished()) {
-      return this.#host.fail(
-        isOpen
-          ? new GatewayError('upstream_stream_interrupted', 'The upstream ended its answer before it was complete.')
-          : bad('The upstream sent an empty answer.')
-      )
-    }
+    this.#ending = true
+    this.#framer.close()
+    if (this.#failed) return
+    if (!this.#watch.finished) return this.#fail(this.#incomplete())
+    const { outlet, attempt } = this.#host
     if (this.#collector) {
       outlet.whole = true
       outlet.pass(new Message('json', Buffer.from(JSON.stringify(this.#collector.result()))))
-    } else if (!this.marked) {
+    } else if (!this.#marked) {
       const { endEvent } = attempt.protocol
       outlet.close(endEvent === undefined ? undefined : Message.event(endEvent))
     }
     this.#host.complete()
   }
 
-  #collect(event: Message, last: boolean): void {
-    this.marked ||= last
+  #collect(event: Message): void {
     this.#collected += event.data.length
-    if (this.#collected > maxEventBytes) this.#host.fail(bad('The upstream sent a stream too large to be put together.'))
-    else if (!last) this.#collector!.add(event.json())
+    if (this.#collected > maxEventBytes) this.#fail(bad('The upstream sent a stream too large to be put together.'))
+    else if (!this.#marked) this.#collector!.add(event.json())
+  }
+
+  #incomplete(): GatewayError {
+    return this.begun
+      ? new GatewayError('upstream_stream_interrupted', 'The upstream ended its answer before it was complete.')
+      : bad('The upstream sent an empty answer.')
+  }
+
+  #fail(error: GatewayError): void {
+    this.#failed = true
+    this.#host.fail(error)
   }
 }
 
 /** A body with one JSON value, as one message while it is small, or in runs of bytes. */
 export class BodyIntake implements Intake {
-  readonly marked = false
+  readonly trail = undefined
+  readonly begun = false
   readonly #host: IntakeHost
   #chunks: Buffer[] = []
   #length = 0
@@ -175,12 +212,9 @@ export class BodyIntake implements Intake {
   end(): void {
     if (this.#inRuns) return this.#host.complete()
     const message = new Message('json', joined(this.#chunks))
-    const { protocol, channel } = this.#host.attempt
-    if (!protocol.isAnswer(message)) {
-      const body = message.json()
-      const said = body !== undefined && protocol.readError(body).message !== ''
-      return this.#host.fail(said ? errorFromBody(protocol, channel, body) : bad('The upstream sent a body that is no answer.'))
-    }
+    const { attempt } = this.#host
+    const { protocol } = attempt
+    if (!protocol.isAnswer(message)) return this.#host.fail(errorFromBody(attempt, message))
     if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(message.json()))
     const { outlet } = this.#host
     outlet.whole = true
@@ -197,7 +231,8 @@ export class BodyIntake implements Intake {
 
 /** A body that is passed on as it comes: sound, pictures, files, plain text. */
 export class BytesIntake implements Intake {
-  readonly marked = false
+  readonly trail = undefined
+  begun = false
   readonly #host: IntakeHost
 
   constructor(host: IntakeHost) {
@@ -208,7 +243,8 @@ export class BytesIntake implements Intake {
     const { outlet } = this.#host
     const { blind } = outlet
     if (blind !== undefined) return this.#host.fail(uninspected(blind, 'of a kind that is no message'))
-    outlet.keepsLast = true
+    outlet.keepsLast = this.begun = true
+    this.#host.heard()
     outlet.pass(new Message('bytes', chunk))
     this.#host.open()
   }

@@ -15,6 +15,8 @@ export class Outlet {
   bytes = 0
   firstByteAt: number | undefined
   committed = false
+  /** What comes is the answer's end. */
+  holding = false
   /** The end of the body shows only when it is there, so its latest run stays behind. */
   keepsLast = false
   /** The body is one message: exactly one comes out. */
@@ -22,7 +24,6 @@ export class Outlet {
   readonly #client: Client
   #stages = new Stages([], (message) => this.raw(message.bytes))
   #out: Buffer[] = []
-  #holding = false
   /** The end marker of a stream. */
   #last: Message | undefined
   /** Bytes that may still be read for a client that has left; undefined while it is there. */
@@ -72,7 +73,7 @@ export class Outlet {
 
   /** Writes what is due. False when the client's buffer is full. */
   flush(): boolean {
-    if (!this.committed || this.#holding || this.#out.length === 0) return true
+    if (!this.committed || this.holding || this.#out.length === 0) return true
     const last = this.keepsLast ? this.#out.pop() : undefined
     const bytes = joined(this.#out)
     this.#out = last ? [last] : []
@@ -86,7 +87,7 @@ export class Outlet {
   /** Writes what is due; what comes from now on is the end, and `last` the very end. */
   close(last: Message | undefined): void {
     this.flush()
-    this.#holding = true
+    this.holding = true
     this.#last = last
   }
 

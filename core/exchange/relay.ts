@@ -14,8 +14,6 @@ import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
 /** What may wait before the first byte goes out: openings of an answer, and what comes while the reservation is written. */
 const waitingBytes = 64 * 1024
-/** How long an upstream may take to close its answer after the protocol's end marker. */
-const trailMs = 250
 
 /** What the engine decides for every relay. */
 export interface RelayOptions {
@@ -58,8 +56,9 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** What came while an `onResponse` hook was awaited; undefined when none is. */
   #early: Buffer[] | undefined
   #ended = false
-  #lastDataAt: number
-  #markedAt: number | undefined
+  #heardAt: number
+  /** When nothing of the answer that matters was missing any more. */
+  #wholeAt: number | undefined
   #pausedAt: number | undefined
   #drainUntil = Infinity
 
@@ -68,7 +67,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#options = options
     this.streaming = options.streaming
     this.outlet = new Outlet(options.client)
-    this.#lastDataAt = attempt.startedAt
+    this.#heardAt = attempt.startedAt
     this.opened = new Promise((resolve, reject) => {
       this.#open = resolve
       this.#refuse = reject
@@ -89,7 +88,6 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   onHead(status: number, headers: UpstreamResponse['headers']): void {
     if (this.over) return
     this.attempt.status = status
-    this.#lastDataAt = this.#options.watchdog.now
     if (!this.#decode(String(headers['content-encoding'] ?? 'identity'))) return
     if (status < 200 || status > 299) {
       this.#intake = new ErrorIntake(this, status, headers)
@@ -112,7 +110,6 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
 
   onData(chunk: Buffer): void {
     if (this.over) return
-    this.#lastDataAt = this.#options.watchdog.now
     this.attempt.firstByteAt ??= performance.now()
     if (this.#early) this.#early.push(chunk)
     else if (!this.#decoder) this.#take(chunk)
@@ -127,9 +124,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   }
 
   onError(error: GatewayError): void {
-    // A whole answer loses nothing with its connection, and an error's status says enough without its body.
-    if (this.#intake?.marked || this.#intake instanceof ErrorIntake) this.#takeEnd()
-    else this.fail(error)
+    if (this.#intake?.trail === undefined) this.fail(error)
+    else this.#takeEnd()
   }
 
   /** The head is out: from here on messages go to the client as they come. */
@@ -170,6 +166,10 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#conclude(asGatewayError(error))
   }
 
+  heard(): void {
+    this.#heardAt = this.#options.watchdog.now
+  }
+
   open(): void {
     if (this.isOpen) return
     this.isOpen = true
@@ -181,22 +181,34 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   }
 
   check(now: number): void {
-    const { timeouts } = this.attempt.channel
-    const age = now - this.attempt.startedAt
-    if (this.#intake?.marked) {
-      this.#markedAt ??= now
-      if (now - this.#markedAt > trailMs) this.#takeEnd()
-    } else if (now > this.#drainUntil) this.fail(new GatewayError('client_closed', 'The client left.'))
-    else if (age > timeouts.total) this.fail(new GatewayError('upstream_timeout_total', `The answer took longer than ${timeouts.total} ms.`))
-    else if (!this.isOpen) {
-      if (age <= timeouts.firstByte) return
-      this.fail(new GatewayError('upstream_timeout_first_byte', `The upstream did not begin to answer within ${timeouts.firstByte} ms.`))
-    } else if (this.#pausedAt !== undefined) {
-      const { clientStall } = this.#options
-      if (now - this.#pausedAt > clientStall) this.fail(new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`))
-    } else if (now - this.#lastDataAt > timeouts.idle) {
-      this.fail(new GatewayError('upstream_timeout_idle', `The upstream sent nothing for ${timeouts.idle} ms.`))
+    const trail = this.#intake?.trail
+    // What a client that reads slowly keeps from being read may be a postscript, unless the answer's end has been.
+    if (trail !== undefined && (this.#pausedAt === undefined || this.outlet.holding)) {
+      this.#wholeAt ??= now
+      if (now - this.#wholeAt > trail || now > this.#drainUntil) this.#takeEnd()
+      return
     }
+    const late = this.#late(now)
+    if (late) this.fail(late)
+  }
+
+  /** What took too long. An answer that is no stream shows nothing of itself until it is there: it has all the time in total. */
+  #late(now: number): GatewayError | undefined {
+    const { attempt, isOpen } = this
+    const { total, firstByte, idle } = attempt.channel.timeouts
+    const { clientStall } = this.#options
+    const age = now - attempt.startedAt
+    if (now > this.#drainUntil) return new GatewayError('client_closed', 'The client left.')
+    if (age > total) return new GatewayError('upstream_timeout_total', `The answer took longer than ${total} ms.`)
+    if (isOpen && this.#pausedAt !== undefined) {
+      return now - this.#pausedAt > clientStall ? new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`) : undefined
+    }
+    if (this.#intake instanceof BodyIntake) return undefined
+    if (isOpen || this.#intake?.begun) {
+      return now - this.#heardAt > idle ? new GatewayError('upstream_timeout_idle', `The upstream sent nothing for ${idle} ms.`) : undefined
+    }
+    if (!this.streaming || age <= firstByte) return undefined
+    return new GatewayError('upstream_timeout_first_byte', `The upstream did not begin to answer within ${firstByte} ms.`)
   }
 
   /** Bodies come as `identity`, which was asked for; one that does not is decoded, or the attempt fails. */
@@ -261,7 +273,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   #resume(): void {
     if (this.over || this.#pausedAt === undefined) return
     this.#pausedAt = undefined
-    this.#lastDataAt = performance.now()
+    this.#heardAt = performance.now()
+    this.#wholeAt = undefined
     this.#decoder?.resume()
     this.#call?.resume()
   }

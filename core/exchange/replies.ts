@@ -42,11 +42,13 @@ export function sendError(exchange: LiveExchange, error: GatewayError): void {
   const headers = exchange.replyHeaders.copy().add('content-type', 'application/json')
   const { headers: more = [], retryAfterMs } = error.details
   for (const [name, value] of more) headers.add(name, value)
-  if (error.later && retryAfterMs !== undefined) {
+  if (retryAfterMs !== undefined) {
     headers.add('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))).add('retry-after-ms', String(Math.ceil(retryAfterMs)))
   }
   // What waiting can not mend must not be sent again by an SDK on its own; SDKs retry 409, 429 and 5xx unless told otherwise.
-  if (!error.later && (error.status === 409 || error.status === 429)) headers.add('x-should-retry', 'false')
+  // Nor what took all the time that there is: it has cost us an answer, and would again.
+  const costly = error.code === 'upstream_timeout_total'
+  if (!error.later && (error.status === 409 || error.status === 429 || costly)) headers.add('x-should-retry', 'false')
   const body = Buffer.from(JSON.stringify(protocols[exchange.request.operation.protocol].errorBody(shown(error))))
   exchange.client.reply(error.status, headers, body)
 }

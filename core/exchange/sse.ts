@@ -5,6 +5,8 @@ const lf = 0x0a
 const cr = 0x0d
 const colon = 0x3a
 const empty = Buffer.alloc(0)
+const lineEnd = Buffer.from('\n')
+const blankLine = Buffer.from('\n\n')
 
 /** The largest event that is looked into. A larger one is an error: nothing that long is a token or a picture we relay. */
 export const maxEventBytes = 16 * 1024 * 1024
@@ -72,9 +74,14 @@ export class EventFramer {
     if (from < length) this.#append(chunk, from, length)
   }
 
-  /** What is left of an event that never ended; empty when the stream ended between events. */
-  rest(): Buffer {
-    return this.#open ? this.#pending.subarray(0, this.#pendingLength) : empty
+  /** An event has begun that is more than a comment so far. */
+  get begun(): boolean {
+    return this.#open && this.#pendingLength > 0 && this.#pending[0] !== colon
+  }
+
+  /** The stream is over: what stands there without its blank line is handed out with one. */
+  close(): void {
+    if (this.#open) this.push(this.#atLineStart && !this.#afterCr ? lineEnd : blankLine)
   }
 
   #finish(chunk: Buffer, from: number, to: number): void {
@@ -161,9 +168,7 @@ function valueStart(bytes: Buffer, at: number): number {
   return bytes[at] === 0x20 ? at + 1 : at
 }
 
-const newline = Buffer.from('\n')
-
 function joinLines(lines: readonly Buffer[]): Buffer {
   if (lines.length <= 1) return lines[0] ?? empty
-  return Buffer.concat(lines.flatMap((line, i) => (i === 0 ? [line] : [newline, line])))
+  return Buffer.concat(lines.flatMap((line, i) => (i === 0 ? [line] : [lineEnd, line])))
 }

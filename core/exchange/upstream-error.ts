@@ -1,54 +1,81 @@
 // Turns what an upstream says went wrong into the gateway's own error: whose fault, retryable, and free of secrets.
-import type { Channel } from '../catalogue/catalogue.ts'
+import type { Attempt } from '../contract/attempt.ts'
+import type { Message } from '../contract/message.ts'
 import { GatewayError } from '../errors.ts'
-import type { ErrorCode } from '../errors.ts'
-import type { Protocol } from '../protocols/index.ts'
+import type { UpstreamError } from '../protocols/protocol.ts'
+import type { UpstreamHeaders } from '../transport/transport.ts'
+import { cleanName, cleanText } from './redact.ts'
 
-/** Longest message passed on, in characters. */
-const longest = 1000
+/** Longest pause that an upstream may ask for, and what is made of a request for one that does not say how long. In milliseconds. */
+const longestPause = 300_000
+const defaultPause = 1000
 
 /** Statuses by which an upstream refuses us, not the client: key, account, permission. */
 const ours = new Set([401, 402, 403, 407])
 
+/** Codes by which an upstream says that the request itself can not be answered, by it or by another. */
+const clients = new Set(['context_length_exceeded', 'string_above_max_length', 'content_filter', 'content_policy_violation', 'invalid_prompt'])
+
 /** An upstream's answer with a status other than 2xx; `body` is at most the first 64 KiB of it. */
-export function errorFromResponse(
-  protocol: Protocol,
-  channel: Channel,
-  status: number,
-  headers: Readonly<Record<string, string | string[] | undefined>>,
-  body: Buffer
-): GatewayError {
-  const said = protocol.readError(parse(body))
-  const message = scrub(said.message, channel)
+export function errorFromResponse(attempt: Attempt, status: number, headers: UpstreamHeaders, body: Buffer): GatewayError {
+  if (status < 400) return new GatewayError('upstream_bad_response', 'The upstream answered with a redirect, which is never followed.')
+  const said = attempt.protocol.readError(parsed(body))
+  return errorOf(attempt, status, said, `The upstream answered with status ${status}.`, pauseOf(headers))
+}
+
+/** An event of a stream whose status was 2xx, and which the protocol takes for an error. `begun`: after content. */
+export function errorFromEvent(attempt: Attempt, event: Message, begun: boolean): GatewayError {
+  const said = attempt.protocol.readError(event.json() ?? event.data.toString('utf8'))
+  const status = statusOf(said)
+  // Whoever has begun to answer has accepted the request.
+  return errorOf(attempt, begun && isRefusal(status) ? 502 : status, said, 'The upstream reported an error.')
+}
+
+/** A whole body whose status was 2xx, and which the protocol does not take for an answer. */
+export function errorFromBody(attempt: Attempt, message: Message): GatewayError {
+  const body = message.json()
+  const said = body === undefined ? undefined : attempt.protocol.readError(body)
+  if (!said || said.message === '') return new GatewayError('upstream_bad_response', 'The upstream sent a body that is no answer.')
+  return errorOf(attempt, statusOf(said), said, 'The upstream reported an error.')
+}
+
+function errorOf({ channel }: Attempt, status: number, said: UpstreamError, otherwise: string, pause?: number): GatewayError {
   if (ours.has(status)) return new GatewayError('upstream_auth_failed', 'The upstream refused the credentials of this gateway.')
+  const message = cleanText(said.message, channel)
   if (status === 429) {
-    return new GatewayError('upstream_rate_limited', message || 'The upstream is rate limiting this gateway.', { retryAfterMs: retryAfter(headers) })
+    return new GatewayError('upstream_rate_limited', message || 'The upstream is rate limiting this gateway.', { retryAfterMs: pause ?? defaultPause })
   }
-  if (status >= 500 || status === 408) {
-    const code: ErrorCode = 'upstream_bad_response'
-    return new GatewayError(code, message || `The upstream answered with status ${status}.`, {
-      status: status === 503 || status === 529 ? 503 : status === 504 ? 504 : 502,
-      retryAfterMs: retryAfter(headers)
+  if (isRefusal(status)) {
+    return new GatewayError('upstream_rejected', message || `The upstream refused the request with status ${status}.`, {
+      status,
+      type: cleanName(said.type, channel),
+      shownCode: cleanName(said.code, channel),
+      param: cleanName(said.param, channel)
     })
   }
-  if (status < 400) return new GatewayError('upstream_bad_response', 'The upstream answered with a redirect, which is never followed.')
-  return new GatewayError('upstream_rejected', message || `The upstream refused the request with status ${status}.`, {
-    status,
-    type: said.type,
-    shownCode: said.code,
-    param: said.param
+  return new GatewayError('upstream_bad_response', message || otherwise, {
+    status: status === 503 || status === 529 ? 503 : status === 504 ? 504 : 502,
+    retryAfterMs: pause
   })
 }
 
-/** An error that arrived inside a stream or body whose status was 2xx; `body` is the parsed event. */
-export function errorFromBody(protocol: Protocol, channel: Channel, body: unknown): GatewayError {
-  const said = protocol.readError(body)
-  const message = scrub(said.message, channel) || 'The upstream reported an error.'
-  const limited = said.code === '429' || /rate.?limit/.test(said.code ?? said.type ?? '')
-  return new GatewayError(limited ? 'upstream_rate_limited' : 'upstream_bad_response', message, { shownCode: said.code, type: said.type })
+/** The client's doing. */
+function isRefusal(status: number): boolean {
+  return status < 500 && status !== 408 && status !== 429 && !ours.has(status)
 }
 
-function parse(body: Buffer): unknown {
+/** The status that an error would have had that came with none. */
+function statusOf({ code = '', type = '' }: UpstreamError): number {
+  const number = Number(code)
+  if (number >= 400 && number <= 599) return number
+  if (clients.has(code)) return 400
+  const words = `${type} ${code}`.toLowerCase()
+  if (/api.?key|authenticat|unauthorized|permission/.test(words)) return 401
+  if (/rate.?limit|quota|too.many/.test(words)) return 429
+  return /overload|unavailable/.test(words) ? 503 : 502
+}
+
+function parsed(body: Buffer): unknown {
   const text = body.toString('utf8').trim()
   // A web server's error page says nothing that a client could use.
   if (text.startsWith('<')) return ''
@@ -59,22 +86,24 @@ function parse(body: Buffer): unknown {
   }
 }
 
-/** Upstreams quote keys and addresses in their errors; clients must see neither. */
-function scrub(message: string, channel: Channel): string {
-  let text = message.replace(/<[^>]{1,200}>/g, ' ').slice(0, longest)
-  for (const secret of [channel.credential, channel.baseUrl.host, channel.baseUrl.hostname]) {
-    if (secret.length >= 4) text = text.replaceAll(secret, '[redacted]')
-  }
-  return text.replace(/\b(sk|key|AIza)[-_A-Za-z0-9*]{12,}/g, '[redacted]').trim()
+/**
+ * How long the upstream asks to be left alone, in milliseconds: RFC 9110 §10.2.3, and the millisecond form that OpenAI's clients
+ * read. Never longer than is sensible; undefined when it does not say, or not so that it can be understood.
+ */
+function pauseOf(headers: UpstreamHeaders): number | undefined {
+  const exact = headers['retry-after-ms']
+  const after = headers['retry-after']
+  const ms = read(exact) ?? read(after, 1000) ?? dated(after)
+  return ms === undefined ? undefined : Math.min(ms, longestPause)
 }
 
-/** RFC 9110 §10.2.3, and the millisecond form that OpenAI's clients read. In milliseconds from now. */
-function retryAfter(headers: Readonly<Record<string, string | string[] | undefined>>): number | undefined {
-  const exact = Number(headers['retry-after-ms'])
-  if (headers['retry-after-ms'] !== undefined && exact >= 0) return exact
-  const value = String(headers['retry-after'] ?? '')
-  if (value === '') return undefined
-  const seconds = Number(value)
-  const ms = Number.isNaN(seconds) ? Date.parse(value) - Date.now() : seconds * 1000
-  return Number.isFinite(ms) ? Math.max(0, ms) : undefined
+function read(value: UpstreamHeaders[string], unit = 1): number | undefined {
+  return typeof value === 'string' && /^\d{1,15}(\.\d{1,15})?$/.test(value) ? Number(value) * unit : undefined
+}
+
+/** An HTTP date begins with the day of the week: `Date.parse` would make a date of nearly anything. */
+function dated(value: UpstreamHeaders[string]): number | undefined {
+  if (typeof value !== 'string' || !/^[A-Z][a-z]{2,8},? /.test(value)) return undefined
+  const at = Date.parse(value)
+  return Number.isNaN(at) ? undefined : Math.max(0, at - Date.now())
 }

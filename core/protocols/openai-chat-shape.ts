@@ -10,7 +10,7 @@ export function chunksOf(completion: unknown): string[] {
   const chunk = (rest: Fields): string => JSON.stringify({ ...head, object: 'chat.completion.chunk', ...rest })
   const chunks: string[] = []
   for (const choice of (Array.isArray(choices) ? choices : []) as Fields[]) {
-    const { index = 0, message, finish_reason = 'stop', logprobs = null } = choice
+    const { index = 0, message, finish_reason = null, logprobs = null } = choice
     const { role: _role, tool_calls: calls, ...rest } = (asObject(message) ?? {}) as Fields
     const delta: Fields = { ...rest }
     if (Array.isArray(calls)) delta['tool_calls'] = (calls as Fields[]).map((call, place) => ({ index: place, ...call }))
@@ -58,7 +58,7 @@ export class CompletionCollector implements Collector {
     const choices = [...this.#choices].sort(([a], [b]) => a - b).map(([index, { message, calls, finish, logprobs }]) => ({
       index,
       message: { role: 'assistant', content: null, refusal: null, ...message, ...(calls.size > 0 && { tool_calls: [...calls.values()] }) },
-      finish_reason: finish ?? 'stop',
+      finish_reason: finish ?? null,
       logprobs: logprobs ?? null
     }))
     return { ...this.#head, object: 'chat.completion', choices, ...(this.#usage !== undefined && { usage: this.#usage }) }

@@ -1,14 +1,17 @@
 // OpenAI chat completions, as clients speak it and as compatible upstreams answer it.
 import type { Lens } from '../bodies/lens.ts'
 import { withoutMember } from '../bodies/splice.ts'
+import { errorBody, isFailed, readError } from './openai-chat-errors.ts'
 import { chunksOf, CompletionCollector } from './openai-chat-shape.ts'
 import { chatText } from './openai-chat-text.ts'
+import { ChatWatch } from './openai-chat-watch.ts'
 import { asObject } from './object.ts'
-import type { EventKind, Fields, Payload, Preface, Protocol, ReportedUsage, ShownError, StreamWatch, UpstreamError } from './protocol.ts'
+import type { JsonObject } from './object.ts'
+import { skipSpace } from './likeness.ts'
+import type { Fields, Payload, Protocol, ReportedUsage } from './protocol.ts'
 import { readUsage as readReportedUsage } from './usage/any.ts'
 
 const openBrace = 0x7b
-const closeBrace = 0x7d
 
 /** https://platform.openai.com/docs/api-reference/chat */
 export const openaiChat: Protocol = {
@@ -16,7 +19,7 @@ export const openaiChat: Protocol = {
   passedHeaders: [],
   ownHeaders: {},
   endEvent: '[DONE]',
-  watch: () => new ChatWatch(),
+  watch: (request) => new ChatWatch(answersOf(request)),
   chunksOf,
   collect: () => new CompletionCollector(),
   errorBody,
@@ -31,138 +34,38 @@ export const openaiChat: Protocol = {
   text: chatText
 }
 
-function errorBody(error: ShownError): unknown {
-  const { message, type, code, param } = error
-  return { error: param === undefined ? { message, type, code } : { message, type, param, code } }
+/** How many choices were asked for. */
+function answersOf(request: Fields): number {
+  const n = request.has('n') ? request.json('n') : 1
+  return typeof n === 'number' ? n : 1
 }
 
-function isDone(data: Buffer): boolean {
-  return data[0] === 0x5b && data.toString('latin1').trimEnd() === '[DONE]'
-}
+const usageKey = Buffer.from('"usage"')
+const messageKey = Buffer.from('"message"')
+const errorWord = Buffer.from('"error"')
 
-/** `{"error"` at the very front, the form in which gateways and vendors send it. */
-function opensWithError(data: Buffer): boolean {
-  return data[0] === openBrace && data[1] === 0x22 && data[2] === 0x65 && data[3] === 0x72 && data.toString('latin1', 2, 8) === 'error"'
-}
-
-class ChatWatch implements StreamWatch {
-  readonly #opened = new Set<unknown>()
-  #content = false
-  #done = false
-  /** The last events, as the finish reason is followed by at most a usage event and a vendor's own postscript. */
-  readonly #last: (Payload | undefined)[] = [undefined, undefined, undefined, undefined]
-  #count = 0
-
-  see(event: Payload): EventKind {
-    const data = event.data
-    if (isDone(data)) {
-      this.#done = true
-      return 'end'
-    }
-    // After the first content only the edges of an event are looked at: what is in between is the client's to read.
-    if (data[0] !== openBrace || data[data.length - 1] !== closeBrace) return isJson(event) ? this.#keep(event) : 'invalid'
-    if (event.event === 'error' || opensWithError(data)) {
-      if (asObject(event.json())?.['error'] != null) return 'error'
-    }
-    if (!this.#content) {
-      const kind = openingKind(event.json())
-      if (kind !== 'content') {
-        if (kind === 'opening') this.#keep(event)
-        return kind
-      }
-      this.#content = true
-    }
-    return this.#keep(event)
-  }
-
-  /** A choice opens with its role; SDKs that put a message together fail without one. */
-  missing(event: Payload): Preface {
-    const chunk = asObject(event.json())
-    const choices = chunk?.['choices']
-    if (!Array.isArray(choices)) return []
-    const opened: string[] = []
-    for (const choice of choices as unknown[]) {
-      const { index = 0, delta } = (asObject(choice) ?? {}) as { index?: unknown; delta?: unknown }
-      if (this.#opened.has(index)) continue
-      this.#opened.add(index)
-      if (asObject(delta)?.['role']) continue
-      const opening = { index, delta: { role: 'assistant', content: '' }, finish_reason: null }
-      opened.push(JSON.stringify({ ...chunk, choices: [opening], usage: undefined }))
-    }
-    return opened
-  }
-
-  finished(): boolean {
-    return this.#content && (this.#done || this.#last.some((event) => event !== undefined && hasFinish(event.json())))
-  }
-
-  #keep(event: Payload): EventKind {
-    this.#last[this.#count++ & 3] = event
-    return this.#content ? 'content' : 'opening'
-  }
-}
-
-/** Payloads with white space around them. */
-function isJson(event: Payload): boolean {
-  return asObject(event.json()) !== undefined
-}
-
-function openingKind(body: unknown): EventKind {
-  const chunk = asObject(body)
-  if (!chunk) return 'invalid'
-  if (chunk['error'] != null && chunk['choices'] === undefined) return 'error'
-  const choices = chunk['choices']
-  if (!Array.isArray(choices)) return 'opening'
-  for (const choice of choices as unknown[]) {
-    const { delta, finish_reason: finish } = (asObject(choice) ?? {}) as { delta?: unknown; finish_reason?: unknown }
-    if (finish != null) return 'content'
-    for (const [key, value] of Object.entries(asObject(delta) ?? {})) {
-      if (key !== 'role' && value != null && value !== '' && !(Array.isArray(value) && value.length === 0)) return 'content'
-    }
-  }
-  return 'opening'
-}
-
-function hasFinish(body: unknown): boolean {
-  const choices = asObject(body)?.['choices']
-  return Array.isArray(choices) && choices.some((choice) => asObject(choice)?.['finish_reason'] != null)
-}
-
-function readError(body: unknown): UpstreamError {
-  // One vendor family wraps its error in an array; several send `{error: "text"}` or `{detail: …}`.
-  const outer = Array.isArray(body) ? (body[0] as unknown) : body
-  const fields = asObject(outer)
-  const error = fields?.['error'] ?? fields
-  const inner = asObject(error)
-  const text = (value: unknown): string | undefined =>
-    typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined
-  const message =
-    text(inner?.['message']) ?? text(inner?.['detail']) ?? text(error) ?? text(fields?.['message']) ?? text(fields?.['detail']) ?? text(outer) ?? ''
-  return { message, type: text(inner?.['type']), code: text(inner?.['code']), param: text(inner?.['param']) }
-}
-
-/** The bytes hold `"usage"` as a key with an object, whatever the spacing. Escaped quotes make text contents differ. */
-function mentionsUsage(data: Buffer): boolean {
-  for (let at = data.indexOf('"usage"'); at !== -1; at = data.indexOf('"usage"', at)) {
-    at += 7
-    while (isSpace(data[at])) at++
-    if (data[at] !== 0x3a) continue
-    at++
-    while (isSpace(data[at])) at++
-    if (data[at] === openBrace) return true
+/** The bytes hold a key, given in its quotes, with an object, whatever the spacing. Escaped quotes make text contents differ. */
+function holdsObject(data: Buffer, key: Buffer): boolean {
+  for (let at = data.indexOf(key); at !== -1; at = data.indexOf(key, at)) {
+    at = skipSpace(data, at + key.length)
+    if (data[at] === 0x3a && data[skipSpace(data, at + 1)] === openBrace) return true
   }
   return false
 }
 
-function isSpace(byte: number | undefined): boolean {
-  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
-}
-
 function isAnswer(message: Payload): boolean {
   const { lens } = message
-  if (lens) return !isSet(lens, 'error') && lens.type('choices') === 'array'
-  const body = asObject(message.json())
-  return body?.['error'] == null && Array.isArray(body?.['choices'])
+  if (!lens) return isCompletion(asObject(message.json()))
+  if (isSet(lens, 'error') || lens.type('choices') !== 'array') return false
+  const choices = lens.slice('choices')!
+  return holdsObject(choices, messageKey) && !(choices.includes(errorWord) && (lens.json('choices') as unknown[]).some(isFailed))
+}
+
+/** One choice with a message at least, and none that failed. */
+function isCompletion(body: JsonObject | undefined): boolean {
+  const choices = body?.['choices']
+  if (body?.['error'] != null || !Array.isArray(choices)) return false
+  return choices.some((choice) => asObject(asObject(choice)?.['message'])) && !choices.some(isFailed)
 }
 
 /** There, and not null. */
@@ -171,9 +74,10 @@ function isSet(lens: Lens, key: string): boolean {
 }
 
 function readUsage(message: Payload): ReportedUsage {
+  if (message.plain) return undefined
   if (!message.parsed) {
     // A whole body has been looked into already.
-    if (message.kind === 'event' && !mentionsUsage(message.data)) return undefined
+    if (message.kind === 'event' && !holdsObject(message.data, usageKey)) return undefined
     const usage = readReportedUsage(message.lens?.json('usage'))
     if (usage !== undefined) return usage
   }
@@ -207,7 +111,7 @@ function readUsageFromTail(tail: string): ReportedUsage {
 }
 
 function withoutUsage(event: Payload): Buffer | 'nothing' | undefined {
-  if (!event.data.includes('"usage"')) return undefined
+  if (event.plain || !event.data.includes(usageKey)) return undefined
   const { lens } = event
   // A key given twice: the client's parser will do with it what ours does.
   if (!lens) return isOnlyUsage(event.json()) ? 'nothing' : undefined

@@ -12,6 +12,8 @@ export interface Payload {
   /** Whether it has been parsed already. */
   readonly parsed: boolean
   json(): unknown
+  /** It is content and tells of no usage: set by the {@link StreamWatch} where it has found that out, so that nobody looks for it again. */
+  plain: boolean
   /** The payload's members without parsing it; undefined when it is no JSON object, or one that only {@link json} reads. */
   readonly lens: Lens | undefined
 }
@@ -40,8 +42,10 @@ export interface StreamWatch {
   see(event: Payload): EventKind
   /** What the protocol demands before the event just seen and the upstream left out; asked until there was content. */
   missing(event: Payload): Preface
-  /** The events seen make a whole answer, with or without an end marker. Asked once, when the upstream is done. */
-  finished(): boolean
+  /** Nothing of the answer that has begun is missing, with or without an end marker. */
+  readonly finished: boolean
+  /** Likewise, and there is no more to be expected than postscripts: all answers that were asked for have come to their end. */
+  readonly complete: boolean
 }
 
 /** An error as a client sees it. All strings; `param` only where it applies. */
@@ -150,7 +154,8 @@ export interface Protocol {
   readonly passedHeaders: readonly string[]
   /** Headers that an upstream wants where the client sent none of its own, or speaks another protocol. */
   readonly ownHeaders: Readonly<Record<string, string>>
-  watch(): StreamWatch
+  /** `request`: the body that is answered. */
+  watch(request: Fields): StreamWatch
   /** The payload of the event that ends a stream cleanly, added when a whole answer came without one; undefined when the protocol has none. */
   readonly endEvent: string | undefined
   /** For an upstream that sent a whole answer where a stream was asked for: the payloads of the stream it stands for. */

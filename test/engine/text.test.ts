@@ -106,6 +106,9 @@ t.test('text is masked across events, choices and members, with the same words i
   t.match(said(await bench.send({ body: { stream: true } })), expected, 'made a stream of a whole answer')
 })
 
+/** How an answer in sound ends, without a reason. */
+const expires = says({ audio: { expires_at: 1 } })
+
 t.test('parts come in order, with their block and kind, and each block ends once', async (t) => {
   const { bench, upstream } = await open(t)
   const seen: string[] = []
@@ -124,7 +127,7 @@ t.test('parts come in order, with their block and kind, and each block ends once
     '0.content.0.text text: e', '0.reasoning.1 reasoning.', '0.refusal refusal: f', '0.content.0.text text.', '0.refusal refusal.'
   ])
   t.strictSame(readEvents(answer.body).slice(0, -1).map(({ data }) => JSON.parse(data)), all, 'who changes nothing changes no byte')
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([says({ role: 'assistant', content: 'x' }), 'data: [DONE]\n\n']), endOfBody())
+  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([says({ role: 'assistant', content: 'x' }), expires, 'data: [DONE]\n\n']), endOfBody())
   seen.length = 0
   await bench.send({ body: { stream: true } })
   t.strictSame(seen, ['0.content text: x', '0.content text.'], 'a stream that ends without saying why ends its blocks, too')
@@ -136,12 +139,12 @@ t.test('what is held back until the end comes before the end, also where the ups
     let all = ''
     return { text: ({ text }) => ((all += text), ''), flush: () => all.toUpperCase() }
   }
-  for (const finish of [[ends()], []]) {
-    upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([...chatEvents().slice(0, 4), ...finish, 'data: [DONE]\n\n']), endOfBody())
+  for (const [finish, at] of [[ends(), -3], [expires, -2]] as const) {
+    upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([...chatEvents().slice(0, 4), finish, 'data: [DONE]\n\n']), endOfBody())
     const { body } = await bench.send({ body: { stream: true } })
     const read = readEvents(body).map(({ data }) => data)
     t.equal(read.at(-1), '[DONE]')
-    t.match(read.at(finish.length > 0 ? -3 : -2), /"content":"WORD0 WORD1 WORD2 "/)
+    t.match(read.at(at), /"content":"WORD0 WORD1 WORD2 "/)
   }
 })
 

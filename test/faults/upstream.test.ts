@@ -2,39 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from 'node:zlib'
 import t from 'tap'
-import type { Test } from 'tap'
 import { ask } from '../kit/client.ts'
-import { gateway, spawnGateway, testModel } from '../kit/gateway.ts'
-import type { LocalGateway, Overrides } from '../kit/gateway.ts'
+import { spawnGateway } from '../kit/gateway.ts'
 import { eventually, residentBytes, settled } from '../kit/probe.ts'
 import { checkChatStream } from '../kit/sse.ts'
 import { Upstream, bytes, chunk, endOfBody, eventBytes, events, fin, head, pause, readBody, reset, stall, until } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
-
-const base = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: testModel }
-const delta = (content: string): unknown => ({ ...base, choices: [{ index: 0, delta: { content }, finish_reason: null }] })
-const opening = { ...base, choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }] }
-const finish = { ...base, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
-const usage = { ...base, choices: [], usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } }
-const done = 'data: [DONE]\n\n'
-const whole = [opening, delta('All'), delta(' well'), finish, usage]
-const completion = {
-  id: 'chatcmpl-1', object: 'chat.completion', created: 1, model: testModel,
-  choices: [{ index: 0, message: { role: 'assistant', content: 'All well', refusal: null }, finish_reason: 'stop', logprobs: null }],
-  usage: usage.usage
-}
-const sse = head(200, { 'content-type': 'text/event-stream' })
-const billed = { input: 11, output: 7 }
-
-/** A gateway before one scripted upstream, or before a first and a second. */
-async function before<Names extends string>(t: Test, names: readonly Names[], overrides: Overrides = {}): Promise<{ local: LocalGateway } & Record<Names, Upstream>> {
-  const upstreams = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await Upstream.start(t)] as const))) as Record<Names, Upstream>
-  const local = await gateway(t, overrides, { upstreams })
-  return { local, ...upstreams }
-}
-
-const one = ['vendor'] as const
-const two = ['first', 'second'] as const
+import { before, billed, completion, delta, done, finish, one, opening, sse, two, usage, whole } from './vendor.ts'
 
 // Some thirty scenarios of a second or so: on a busy machine they take longer than a file is given.
 t.setTimeout(110_000)

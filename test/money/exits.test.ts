@@ -28,7 +28,7 @@ interface Exit {
   /** The client leaves as soon as the upstream has the request. */
   leaves?: true
   /** The terminal entry: what is charged, and as what. Undefined: the ledger never heard of it. */
-  end?: 'nothing' | { charge: 'all' | 'part'; source: 'upstream' | 'partial' }
+  end?: 'nothing' | { charge: 'all' | 'part'; source: 'upstream' | 'partial' | 'estimated' }
   /** Rows of attempts beside it: which cost nothing, and which the prompt or more. */
   costs?: readonly ('zero' | 'some')[]
   outcome: string
@@ -53,7 +53,7 @@ const always: Readonly<Record<string, Exit>> = {
   'cut by all upstreams before the head': { plan: { fault: 'reset' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
   'an error in a 200': { plan: { fault: 'error-in-200' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
   'a body that breaks off': { plan: { fault: 'cut' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
-  'silence instead of an answer': { plan: { fault: 'hold' }, asking: { model: hasty }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
+  'silence instead of an answer': { plan: { fault: 'hold' }, asking: { ...stream, model: hasty }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
   'another channel after one that failed': { plan: { fault: 'break', channel: 'first' }, end: charged, costs: ['zero'], outcome: 'completed' },
   'another channel after one that cut': { plan: { fault: 'reset', channel: 'first' }, asking: stream, end: charged, costs: ['some'], outcome: 'completed' },
   'a stream that is cut': { plan: { fault: 'cut', ...slow }, asking: stream, end: partly, outcome: 'failed' },
@@ -71,8 +71,8 @@ const drained: Readonly<Record<string, Exit>> = {
   'gone in the midst of a stream that is read on': gone({}, charged),
   'gone after the head of a stream that is read on': gone({}, charged, { leaveAt: 0 }),
   'gone from a stream that falls silent': gone({ stopAt: 12 }, partly),
-  'gone from a stream that falls silent after the text': gone({ stopAt: 'usage' }, partly),
-  'gone from a stream that falls silent after its usage': gone({ stopAt: 'done' }, { charge: 'all', source: 'partial' }, { leaveOn: '"finish_reason":"stop"' })
+  'gone from a stream that falls silent after the text': gone({ stopAt: 'usage' }, { charge: 'part', source: 'estimated' }),
+  'gone from a stream that falls silent after its usage': gone({ stopAt: 'done' }, charged, { leaveOn: '"finish_reason":"stop"' })
 }
 const aborted: Readonly<Record<string, Exit>> = {
   'gone in the midst of a stream that is not read on': gone({}, partly),

@@ -8,7 +8,12 @@ const chat = protocols['openai-chat']
 
 const counts = fc.record({ prompt_tokens: fc.nat(), completion_tokens: fc.nat(), cached_tokens: fc.constant(0) }, { requiredKeys: [] })
 const usage = fc.oneof(counts, fc.constant(null), fc.constantFrom<unknown>({}, [], 0, 'none', { prompt_tokens: -1, completion_tokens: 1 }))
-const choice = fc.record({ message: fc.record({ role: fc.constant('assistant'), content: fc.string() }), usage }, { requiredKeys: [] })
+const choice = fc.record({
+  message: fc.oneof({ weight: 6, arbitrary: fc.record({ role: fc.constant('assistant'), content: fc.string() }) }, fc.constantFrom(null, 'text')),
+  usage,
+  finish_reason: fc.constantFrom('stop', null, 'error'),
+  error: fc.constantFrom<unknown>(null, null, { code: 502 })
+}, { requiredKeys: [] })
 /** A value of each member that matters, or something else. */
 const members = fc.array(fc.oneof(
   fc.tuple(fc.constantFrom('usage', 'usage', 'us\\u0061ge', '"usage'), usage),
@@ -33,12 +38,20 @@ function parsed(text: string): Record<string, unknown> | undefined {
   }
 }
 
-t.test('an answer is one exactly when JSON.parse reads it and it has choices and no error', async (t) => {
+/** As somebody would say it who has parsed it. */
+function isAnswer(body: Record<string, unknown> | undefined): boolean {
+  const choices = body?.['choices']
+  if (!Array.isArray(choices) || body?.['error'] != null) return false
+  const has = (choice: any): boolean => typeof choice?.message === 'object' && choice.message !== null && !Array.isArray(choice.message)
+  return choices.some(has) && !choices.some((choice) => choice?.error != null || choice?.finish_reason === 'error')
+}
+
+t.test('an answer is one exactly when JSON.parse reads it, a choice has a message, and nothing in it is an error', async (t) => {
   const seen = { yes: 0, no: 0, without: 0 }
   fc.assert(fc.property(payload, (text) => {
     const body = parsed(text)
     const message = new Message('json', Buffer.from(text))
-    const wanted = Array.isArray(body?.['choices']) && body['error'] == null
+    const wanted = isAnswer(body)
     seen[wanted ? 'yes' : 'no']++
     if (body && !message.lens) seen.without++
     return chat.isAnswer(message) === wanted

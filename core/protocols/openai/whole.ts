@@ -3,7 +3,7 @@ import type { Payload, Protocol, StreamWatch } from '../protocol.ts'
 import { openaiChat } from '../openai-chat.ts'
 
 /** Whoever streams where nobody asked for it does not speak this. */
-const noStream: StreamWatch = { see: () => 'invalid', missing: () => [], finished: () => false }
+const noStream: StreamWatch = { see: () => 'invalid', missing: () => [], finished: false, complete: false }
 
 /** A protocol with whole answers alone: what is one, what it says of its usage, and where text stands. */
 export function whole({ isAnswer, readUsage, text, readUsageFromTail = () => undefined }: Pick<Required<Protocol>, 'isAnswer' | 'readUsage' | 'text'> & Partial<Pick<Protocol, 'readUsageFromTail'>>): Protocol {

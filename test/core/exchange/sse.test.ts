@@ -64,7 +64,7 @@ t.test('it does not matter where the bytes are cut', async (t) => {
   }
 })
 
-t.test('joined together, the messages and the rest are the stream, byte for byte', async () => {
+t.test('joined together, the messages are the stream, byte for byte, and a blank line when it lacks one', async () => {
   fc.assert(
     fc.property(stream, fc.array(fc.nat({ max: 40 }), { maxLength: 20 }), (body, sizes) => {
       const bytes = Buffer.from(body)
@@ -73,12 +73,27 @@ t.test('joined together, the messages and the rest are the stream, byte for byte
       for (const size of sizes) pieces.push(bytes.subarray(at, (at += size)))
       pieces.push(bytes.subarray(at))
       const { messages, framer } = frame(pieces)
-      const joined = Buffer.concat([...messages.map((message) => message.bytes), framer.rest()])
+      framer.close()
+      const joined = Buffer.concat(messages.map((message) => message.bytes)).toString()
       // Line ends after the last event belong to no event yet.
-      return bytes.subarray(0, joined.length).equals(joined) && /^[\r\n]*$/.test(bytes.subarray(joined.length).toString())
+      const [longer, shorter] = joined.length > body.length ? [joined, body] : [body, joined]
+      return longer.startsWith(shorter) && /^[\r\n]*$/.test(longer.slice(shorter.length))
     }),
     { numRuns: 1000 }
   )
+})
+
+t.test('what stands there when the stream is closed is an event, whatever its last line ends with', async (t) => {
+  for (const end of ['', '\n', '\r', '\r\n', '\n\n', '\r\r', '\r\n\r\n', '\n\r\n']) {
+    const { messages, framer } = frame([Buffer.from(`data: first\n\ndata: last${end}`)])
+    framer.close()
+    framer.close()
+    t.strictSame(messages.map(({ kind, data }) => [kind, data.toString()]), [['event', 'first'], ['event', 'last']], JSON.stringify(end))
+    t.match(messages[1]!.bytes.toString(), /^data: last(\r\n|\r|\n){2}$/)
+  }
+  const { messages, framer } = frame([Buffer.from(': almost')])
+  framer.close()
+  t.strictSame(messages.map(({ kind }) => kind), ['comment'])
 })
 
 t.test('an event of 12 MB in small pieces takes no quadratic time', async (t) => {

@@ -1,0 +1,104 @@
+// Tells cheaply whether a JSON text is one that was looked into before, but for what its strings say.
+
+const quote = 0x22
+const backslash = 0x5c
+const colon = 0x3a
+const lowerU = 0x75
+/** What may follow a backslash, beside `u` (RFC 8259 §7). */
+const escapes: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'))
+
+/**
+ * Remembers a JSON text, and finds out of others in one pass over their bytes whether they have the same keys, numbers and
+ * structure, letter by letter, and strings in the same places. Such a text is JSON as well, and whatever was said of the
+ * one that does not hang on what a string among its values says is true of it. What is spelled in another way does not fit.
+ */
+export class Likeness {
+  readonly #text: Buffer
+  /** Of each string among the values: where its contents begin, and where its closing quote stands. */
+  readonly #strings: number[] = []
+  /** The place in the list of the one string in which the text before this was different; undefined when there were none or several. */
+  #different: number | undefined
+
+  /** `text` has been parsed and is JSON; a copy of it is kept. */
+  constructor(text: Buffer) {
+    this.#text = Buffer.allocUnsafeSlow(text.length)
+    text.copy(this.#text)
+    for (let at = 0; at < text.length; at++) {
+      if (text[at] !== quote) continue
+      const from = at + 1
+      at = stringEnd(text, from)
+      if (text[skipSpace(text, at + 1)] !== colon) this.#strings.push(from, at)
+    }
+  }
+
+  fits(bytes: Buffer): boolean {
+    return (this.#different !== undefined && this.#fitsAround(bytes, this.#different)) || this.#fitsAnywhere(bytes)
+  }
+
+  /** It is the same but for one string. Two comparisons of the runtime's take a third of the time that a loop takes. */
+  #fitsAround(bytes: Buffer, string: number): boolean {
+    const text = this.#text
+    const open = this.#strings[string]!
+    const close = this.#strings[string + 1]!
+    const behind = text.length - close
+    if (bytes.length < open + behind || text.compare(bytes, 0, open, 0, open) !== 0) return false
+    const end = stringEnd(bytes, open)
+    return bytes.length - end === behind && text.compare(bytes, end, bytes.length, close, text.length) === 0
+  }
+
+  #fitsAnywhere(bytes: Buffer): boolean {
+    const strings = this.#strings
+    let at = 0
+    let from = 0
+    let different: number | undefined
+    let count = 0
+    for (let i = 0; i < strings.length; i += 2) {
+      const open = strings[i]!
+      if (!this.#has(bytes, at, from, open)) return false
+      at += open - from
+      const end = stringEnd(bytes, at)
+      if (end === -1) return false
+      from = strings[i + 1]!
+      if (end - at !== from - open || !this.#has(bytes, at, open, from)) {
+        different = i
+        count++
+      }
+      at = end
+    }
+    this.#different = count === 1 ? different : undefined
+    return bytes.length - at === this.#text.length - from && this.#has(bytes, at, from, this.#text.length)
+  }
+
+  /** The bytes from `at` on are those of the text from `from` to `to`. */
+  #has(bytes: Buffer, at: number, from: number, to: number): boolean {
+    if (bytes.length - at < to - from) return false
+    while (from < to) if (bytes[at++] !== this.#text[from++]) return false
+    return true
+  }
+}
+
+/** Where the closing quote of a string stands whose contents begin at `at`; -1 when it does not end, or is not JSON. */
+function stringEnd(bytes: Buffer, at: number): number {
+  const { length } = bytes
+  for (; at < length; at++) {
+    const byte = bytes[at]!
+    if (byte === quote) return at
+    if (byte < 0x20) return -1
+    if (byte !== backslash) continue
+    if (++at === length) return -1
+    if (bytes[at] === lowerU) {
+      for (let digits = 0; digits < 4; digits++) if (++at === length || !isHex(bytes[at]!)) return -1
+    } else if (!escapes.has(bytes[at]!)) return -1
+  }
+  return -1
+}
+
+function isHex(byte: number): boolean {
+  return (byte >= 0x30 && byte <= 0x39) || (byte >= 0x61 && byte <= 0x66) || (byte >= 0x41 && byte <= 0x46)
+}
+
+/** The first byte from `at` on that is no white space of JSON. */
+export function skipSpace(bytes: Buffer, at: number): number {
+  while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at++
+  return at
+}

@@ -1,0 +1,99 @@
+// Follows a stream of chat completion chunks: what each event means, and whether the answer is whole.
+import { Likeness } from './likeness.ts'
+import { asObject } from './object.ts'
+import type { JsonObject } from './object.ts'
+import { isError } from './openai-chat-errors.ts'
+import type { EventKind, Payload, Preface, StreamWatch } from './protocol.ts'
+
+/** Longest event whose likeness is kept: a copy for each stream. */
+const likenessBytes = 4 * 1024
+
+/** Looks into the first events, and then into those that are not like the others. */
+export class ChatWatch implements StreamWatch {
+  /** The choices that asked for, and those of them that have come: whether each has its finish reason. */
+  readonly #asked: number
+  readonly #choices = new Map<unknown, boolean>()
+  readonly #opened = new Set<unknown>()
+  #content = false
+  /** The last event that was looked into and was content and nothing else. Nearly all that follow are like it. */
+  #like: Likeness | undefined
+  /** It has no place for usage. */
+  #plain = false
+
+  constructor(asked: number) {
+    this.#asked = asked
+  }
+
+  see(event: Payload): EventKind {
+    if (this.#like !== undefined && event.event === '' && this.#like.fits(event.data)) {
+      event.plain = this.#plain
+      return 'content'
+    }
+    return isDone(event.data) ? 'end' : this.#look(event)
+  }
+
+  /** A choice opens with its role; SDKs that put a message together fail without one. */
+  missing(event: Payload): Preface {
+    const chunk = asObject(event.json())
+    const choices = chunk?.['choices']
+    if (!Array.isArray(choices)) return []
+    const opened: string[] = []
+    for (const choice of choices as unknown[]) {
+      const { index = 0, delta } = (asObject(choice) ?? {}) as { index?: unknown; delta?: unknown }
+      if (this.#opened.has(index)) continue
+      this.#opened.add(index)
+      if (asObject(delta)?.['role']) continue
+      const opening = { index, delta: { role: 'assistant', content: '' }, finish_reason: null }
+      opened.push(JSON.stringify({ ...chunk, choices: [opening], usage: undefined }))
+    }
+    return opened
+  }
+
+  get finished(): boolean {
+    for (const finished of this.#choices.values()) if (!finished) return false
+    return this.#content
+  }
+
+  get complete(): boolean {
+    return this.#choices.size >= this.#asked && this.finished
+  }
+
+  #look(event: Payload): EventKind {
+    const body = event.json()
+    if (event.event === 'error' || isError(body)) return 'error'
+    const chunk = asObject(body)
+    if (!chunk) return 'invalid'
+    const { choices } = chunk
+    let plain = false
+    for (const item of Array.isArray(choices) ? (choices as unknown[]) : []) {
+      const { index = 0, delta, finish_reason: finish } = (asObject(item) ?? {}) as JsonObject
+      const finished = isFinish(finish, delta)
+      this.#choices.set(index, finished || this.#choices.get(index) === true)
+      this.#content ||= finished || hasContent(delta)
+      plain = this.#content && finish == null && !finished
+    }
+    if (plain && (choices as unknown[]).length === 1 && event.data.length <= likenessBytes) {
+      this.#like = new Likeness(event.data)
+      this.#plain = !event.data.includes('"usage"')
+    }
+    return this.#content ? 'content' : 'opening'
+  }
+}
+
+/** A reason, and not the empty string that some vendors send until they have one. Sound ends with when it expires instead. */
+function isFinish(finish: unknown, delta: unknown): boolean {
+  if (finish != null && finish !== '') return true
+  const audio = asObject(asObject(delta)?.['audio'])
+  return audio?.['expires_at'] != null
+}
+
+function hasContent(delta: unknown): boolean {
+  for (const [key, value] of Object.entries(asObject(delta) ?? {})) {
+    if (key !== 'role' && value != null && value !== '' && !(Array.isArray(value) && value.length === 0)) return true
+  }
+  return false
+}
+
+function isDone(data: Buffer): boolean {
+  return data[0] === 0x5b && data.toString('latin1').trimEnd() === '[DONE]'
+}
