@@ -22,6 +22,8 @@ export interface Means {
   refusals?: boolean
   candidates?: boolean
   reasoning?: boolean
+  /** Clients say whether they want to see thoughts. */
+  asksForThoughts?: boolean
 }
 
 /** Text that is no white space alone, in any script, with what JSON has to escape. */
@@ -100,14 +102,16 @@ export function requests(means: Means = {}): fc.Arbitrary<ModelRequest> {
     tools: fc.subarray([...toolNames]).chain((names) => fc.tuple(...names.map(tool))),
     mode: fc.constantFrom(undefined, 'auto' as const, 'none' as const, 'required' as const),
     maxOutputTokens: fc.integer({ min: 16, max: 9999 }),
+    visible: means.asksForThoughts ? fc.boolean() : fc.constant(undefined),
     temperature: fc.option(fc.constantFrom(0, 0.5, 1), { nil: undefined }),
     stop: fc.array(fc.constantFrom('END', '###'), { maxLength: 2 })
-  }).map(({ streaming, system, exchanges, last, tools, mode, ...rest }): ModelRequest => ({
+  }).map(({ streaming, system, exchanges, last, tools, mode, visible, ...rest }): ModelRequest => ({
     ...emptyRequest('public-model', streaming),
     ...rest,
     // Calls of one conversation have different ids.
     turns: distinct([...(system === undefined ? [] : [{ role: 'system', parts: [{ type: 'text', text: system }], developer: false } as Turn]), ...exchanges.flat(), last]),
     tools,
+    reasoning: { effort: undefined, tokens: undefined, visible },
     toolChoice: tools.length > 0 && mode ? { mode } : undefined
   }))
 }

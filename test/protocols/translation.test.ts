@@ -6,6 +6,7 @@ import { messagesCodec } from '../../core/protocols/anthropic/codec.ts'
 import type { ModelRequest } from '../../core/protocols/canonical/request.ts'
 import { Losses } from '../../core/protocols/canonical/losses.ts'
 import type { Codec } from '../../core/protocols/canonical/codec.ts'
+import { geminiCodec } from '../../core/protocols/gemini/codec.ts'
 import { chatCodec } from '../../core/protocols/openai-chat/codec.ts'
 import { Asked, translateAnswer } from '../../core/protocols/translation.ts'
 import type { AnswerPlan } from '../../core/protocols/translation.ts'
@@ -14,7 +15,8 @@ import type { Means } from '../kit/conversations.ts'
 
 const codecs: Readonly<Record<string, { codec: Codec; means: Means }>> = {
   chat: { codec: chatCodec, means: { candidates: true, images: true } },
-  messages: { codec: messagesCodec, means: { proofs: 'anthropic', refusals: false } }
+  messages: { codec: messagesCodec, means: { proofs: 'anthropic', refusals: false } },
+  gemini: { codec: geminiCodec, means: { proofs: 'gemini', refusals: false, candidates: true, images: true, asksForThoughts: true } }
 }
 const runs = { numRuns: process.env['SLUICE_LONG'] === '1' ? 20_000 : 150 }
 

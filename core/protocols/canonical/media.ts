@@ -16,8 +16,10 @@ export function readUrl(url: string, param: string): MediaSource {
   return readData(mimeType, url.slice(head.length), param)
 }
 
+type DataSource = MediaSource & { kind: 'data' }
+
 /** Data given as base64. */
-export function readData(mimeType: string, data: string, param: string): MediaSource {
+export function readData(mimeType: string, data: string, param: string): DataSource {
   if (!/^[\w.+-]+\/[\w.+-]+$/.test(mimeType)) throw invalid(param, 'data with a media type, such as image/png')
   if (!base64.test(data)) throw invalid(param, 'base64')
   return { kind: 'data', mimeType: mimeType.toLowerCase(), data }

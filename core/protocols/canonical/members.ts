@@ -3,16 +3,21 @@ import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { invalid, Untranslatable } from './untranslatable.ts'
 
+/** Another spelling of a member's name, for protocols that know two. */
+export type Alias = (key: string) => string
+
 /** One object of a request. A member that is null is as good as absent. */
 export class Members {
   readonly object: JsonObject
   /** Of the object in the request, empty for the whole of it. */
   readonly place: string
   readonly #read: string[] = []
+  readonly #alias: Alias | undefined
 
-  constructor(object: JsonObject, place = '') {
+  constructor(object: JsonObject, place = '', alias?: Alias) {
     this.object = object
     this.place = place
+    this.#alias = alias
   }
 
   /** Where a member stands, as a client would say it. */
@@ -23,7 +28,11 @@ export class Members {
   /** The value as it is; undefined when there is none. */
   value(key: string): unknown {
     this.#read.push(key)
-    return this.object[key] ?? undefined
+    const value = this.object[key] ?? undefined
+    if (value !== undefined || !this.#alias) return value
+    const alias = this.#alias(key)
+    this.#read.push(alias)
+    return this.object[alias] ?? undefined
   }
 
   string(key: string): string | undefined {
@@ -62,7 +71,7 @@ export class Members {
   members(key: string): Members | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
-    return new Members(asObject(value) ?? fail(this.at(key), 'an object'), this.at(key))
+    return new Members(asObject(value) ?? fail(this.at(key), 'an object'), this.at(key), this.#alias)
   }
 
   /** @throws Untranslatable when there is none, too */
@@ -82,7 +91,7 @@ export class Members {
   list(key: string): Members[] | undefined {
     return this.array(key)?.map((item, index) => {
       const place = `${this.at(key)}[${index}]`
-      return new Members(asObject(item) ?? fail(place, 'an object'), place)
+      return new Members(asObject(item) ?? fail(place, 'an object'), place, this.#alias)
     })
   }
 

@@ -1,4 +1,6 @@
 // Usage in the words of Gemini's `usageMetadata`.
+import { completionTokens, promptTokens } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
@@ -73,4 +75,26 @@ function modalities(counts: Counts, details: unknown): Modalities {
     sums[name] = plus(sums[name], counts.of(tokenCount))
   }
   return sums
+}
+
+/** What {@link readGeminiUsage} reads as this usage, but for what was written to a cache, which is input here. */
+export function writeGeminiUsage(usage: Readonly<Usage>): JsonObject {
+  const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
+  const { audio_input, image_input, audio_output, image_output } = usage
+  const made = (parts: Readonly<Record<string, number | undefined>>, whole: number): unknown[] => {
+    const told = Object.entries(parts).flatMap(([modality, tokenCount]) => (tokenCount === undefined ? [] : [{ modality, tokenCount }]))
+    const rest = whole - told.reduce((sum, { tokenCount }) => sum + tokenCount, 0)
+    return told.length === 0 ? told : [{ modality: 'TEXT', tokenCount: rest }, ...told]
+  }
+  const input = made({ AUDIO: audio_input, IMAGE: image_input }, prompt)
+  const output = made({ AUDIO: audio_output, IMAGE: image_output }, completion - usage.reasoning)
+  return {
+    promptTokenCount: prompt,
+    ...(usage.cached_input > 0 && { cachedContentTokenCount: usage.cached_input }),
+    candidatesTokenCount: completion - usage.reasoning,
+    ...(usage.reasoning > 0 && { thoughtsTokenCount: usage.reasoning }),
+    totalTokenCount: prompt + completion,
+    ...(input.length > 0 && { promptTokensDetails: input }),
+    ...(output.length > 0 && { candidatesTokensDetails: output })
+  }
 }

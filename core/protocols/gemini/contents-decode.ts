@@ -1,0 +1,149 @@
+// Reads the system instruction and the contents of a generateContent request.
+import type { Losses } from '../canonical/losses.ts'
+import { kindOf, readData } from '../canonical/media.ts'
+import type { Members } from '../canonical/members.ts'
+import type { AssistantPart, MediaPart, MediaSource, SystemTurn, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
+import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
+import { readSignature } from './signature.ts'
+
+export function readSystem(instruction: Members | undefined, losses: Losses): SystemTurn[] {
+  const parts = (instruction?.list('parts') ?? []).map((part): TextPart => ({ type: 'text', text: part.needString('text') }))
+  if (parts.length === 0) return []
+  losses.see('system')
+  return [{ role: 'system', parts, developer: false }]
+}
+
+export function readContents(fields: Members, losses: Losses): Turn[] {
+  const contents = fields.list('contents')
+  if (!contents) throw new Untranslatable('missing_field', 'contents is missing.', 'contents')
+  const turns: Turn[] = []
+  contents.forEach((content, index) => {
+    const role = content.string('role') ?? 'user'
+    if (role === 'model') readModel(content, index, turns, losses)
+    else if (role === 'user' || role === 'function') readUser(content, turns, losses)
+    else throw invalid(content.at('role'), 'user or model')
+  })
+  return turns
+}
+
+/** Client libraries give an answer back as the chunks it came in, each a content of its own. */
+function readModel(content: Members, index: number, turns: Turn[], losses: Losses): void {
+  const last = turns.at(-1)
+  const parts: AssistantPart[] = last?.role === 'assistant' ? last.parts : []
+  if (last?.role !== 'assistant') turns.push({ role: 'assistant', parts })
+  ;(content.list('parts') ?? []).forEach((part, place) => {
+    const read = readOwn(part, `call_${index}_${place}`, losses)
+    const before = parts.at(-1)
+    if (read?.type === 'text' && before?.type === 'text' && !before.proof) {
+      before.text += read.text
+      if (read.proof) before.proof = read.proof
+    } else if (read?.type === 'reasoning' && before?.type === 'reasoning' && !before.proof) {
+      before.text += read.text
+      if (read.proof) before.proof = read.proof
+    } else if (read && !(read.type === 'text' && read.text === '')) parts.push(read)
+  })
+}
+
+/** `id`: of a call that has none. */
+function readOwn(part: Members, id: string, losses: Losses): AssistantPart | undefined {
+  const call = part.members('functionCall')
+  const signature = part.string('thoughtSignature')
+  const proof = signature === undefined ? undefined : readSignature(signature, call ? 'call' : 'signature')
+  if (proof) losses.see('reasoning_proof', part.at('thoughtSignature'))
+  const proven = proof && { proof }
+  if (call) {
+    const made: ToolCall = { type: 'tool_call', id: call.string('id') || id, name: call.needString('name'), custom: false, input: JSON.stringify(call.json('args') ?? {}) }
+    return { ...made, ...proven }
+  }
+  const text = part.string('text')
+  if (text !== undefined && part.flag('thought')) {
+    losses.see('reasoning_replay', part.place)
+    return { type: 'reasoning', text, ...proven }
+  }
+  if (text !== undefined) return { type: 'text', text, ...proven }
+  const media = readMedia(part, losses)
+  if (media) losses.see('image_replay', part.place)
+  return media
+}
+
+function readUser(content: Members, turns: Turn[], losses: Losses): void {
+  const results: ToolResult[] = []
+  const parts: (TextPart | MediaPart)[] = []
+  const open = openCalls(turns)
+  for (const part of content.list('parts') ?? []) {
+    const response = part.members('functionResponse')
+    const text = part.string('text')
+    if (part.value('videoMetadata') !== undefined) losses.see('hint', part.at('videoMetadata'))
+    if (response) results.push(readResult(response, open, losses))
+    else if (text !== undefined) parts.push({ type: 'text', text })
+    else {
+      const media = readMedia(part, losses)
+      if (media) parts.push(media)
+    }
+  }
+  const last = turns.at(-1)
+  if (results.length > 0 && last?.role === 'tool') last.results.push(...results)
+  else if (results.length > 0) turns.push({ role: 'tool', results })
+  if (parts.length > 0 || results.length === 0) turns.push({ role: 'user', parts })
+}
+
+/** Calls of the last turn of the model that have no result yet. */
+function openCalls(turns: readonly Turn[]): ToolCall[] {
+  const last = turns.findLast((turn) => turn.role === 'assistant')
+  const answered = turns.flatMap((turn) => (turn.role === 'tool' ? turn.results.map(({ id }) => id) : []))
+  return last ? last.parts.filter((part) => part.type === 'tool_call').filter(({ id }) => !answered.includes(id)) : []
+}
+
+/** Paired by its id, and without one with the first open call of that name. */
+function readResult(response: Members, open: ToolCall[], losses: Losses): ToolResult {
+  const name = response.needString('name')
+  const given = response.string('id')
+  const place = open.findIndex((call) => (given ? call.id === given : call.name === name))
+  const [call] = place === -1 ? [] : open.splice(place, 1)
+  const parts: (TextPart | MediaPart)[] = []
+  const { text, error } = readResponse(response.json('response') ?? {})
+  if (error) losses.see('tool_result_error', response.at('response'))
+  if (text !== '') parts.push({ type: 'text', text })
+  for (const part of response.list('parts') ?? []) {
+    const media = readMedia(part, losses)
+    if (media) parts.push(media)
+    losses.see('tool_result_media', part.place)
+  }
+  return { id: given || (call?.id ?? name), name, custom: false, parts, error }
+}
+
+function readResponse(response: Record<string, unknown>): { text: string; error: boolean } {
+  const [[key, value] = [], ...others] = Object.entries(response)
+  const alone = others.length === 0 && (key === 'output' || key === 'error')
+  if (key === undefined) return { text: '', error: false }
+  return { text: alone && typeof value === 'string' ? value : JSON.stringify(alone ? value : response), error: alone && key === 'error' }
+}
+
+/** Undefined for what only this provider's models know, which is refused later. */
+function readMedia(part: Members, losses: Losses): MediaPart | undefined {
+  const data = part.members('inlineData')
+  if (data) {
+    const source = readData(data.needString('mimeType'), data.needString('data'), data.at('data'))
+    const { mimeType } = source
+    const type = kindOf(mimeType)
+    losses.see(mimeType.startsWith('text/') ? 'text_document' : type, part.place)
+    const name = data.string('displayName')
+    return { type, source, ...(name !== undefined && { name }) }
+  }
+  const file = part.members('fileData')
+  if (!file) {
+    losses.see('server_tool', part.place)
+    return undefined
+  }
+  const [uri, mimeType] = [file.needString('fileUri'), file.string('mimeType')]
+  const type = mimeType === undefined ? 'document' : kindOf(mimeType)
+  const typed = mimeType !== undefined && { mimeType }
+  // Files of Google's own store have no address that another provider could read.
+  if (!/^https?:/i.test(uri) || /^https:\/\/generativelanguage\.googleapis\.com\//i.test(uri)) {
+    losses.see('stored_file', file.place)
+    return { type, source: { kind: 'stored', family: 'gemini', id: uri, ...typed } }
+  }
+  losses.see(type === 'image' ? 'image_url' : type === 'video' ? 'video' : 'document_url', file.place)
+  const source: MediaSource = { kind: 'url', url: uri, ...typed }
+  return { type, source }
+}

@@ -1,0 +1,108 @@
+// Writes the chunks of a streamed answer for a client. Calls are written when they are whole, as their arguments are an object here.
+import type { AnswerEvent, Citation, Finish, PartOpening } from '../canonical/answer.ts'
+import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
+import { parseObject } from '../canonical/json.ts'
+import { noUsage } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
+import type { ShownError } from '../protocol.ts'
+import { writeGeminiUsage } from '../usage/gemini.ts'
+import { writeCall, writeGrounding, writeLogprobs, writeMedia, writeProof, writeTail, writeThought } from './answer-encode.ts'
+import { errorBody } from './errors.ts'
+import { writeFinish } from './finish.ts'
+
+/** A part that is open. */
+interface Place {
+  candidate: number
+  opening: PartOpening
+}
+
+/** What the last chunk says of a candidate. */
+interface Ending {
+  finish: Finish
+  refused: boolean
+  citations: Citation[]
+  /** Calls with arguments that are no JSON: cut off, or nothing that this protocol can say. */
+  broken: { id: string; name: string; input: string }[]
+}
+
+export class GeminiStreamEncoder implements StreamEncoder {
+  /** A chunk after its candidates. */
+  readonly #closing: string
+  readonly #tail: string
+  readonly #places = new Map<number, Place>()
+  readonly #endings = new Map<number, Ending>()
+  #usage: Usage = noUsage
+
+  constructor(head: AnswerHead) {
+    this.#tail = JSON.stringify(writeTail(head)).slice(1)
+    this.#closing = `],${this.#tail}`
+  }
+
+  push(event: AnswerEvent, write: WriteEvent): void {
+    switch (event.type) {
+      case 'open': {
+        const { candidate, part, opening } = event
+        this.#places.set(part, { candidate, opening })
+        this.#ending(candidate).refused ||= opening.type === 'refusal'
+        if (opening.type === 'media') for (const media of writeMedia(opening.media)) this.#part(candidate, JSON.stringify(media), write)
+        return
+      }
+      case 'delta': return this.#delta(this.#places.get(event.part)!, event, write)
+      case 'cite':
+        this.#ending(this.#places.get(event.part)!.candidate).citations.push(event.citation)
+        return
+      case 'close': {
+        const place = this.#places.get(event.part)!
+        this.#places.delete(event.part)
+        return this.#close(place, event, write)
+      }
+      case 'usage':
+        this.#usage = event.usage
+        return
+      case 'finish':
+        this.#ending(event.candidate).finish = event.finish
+        return
+      case 'end': return this.#end(write)
+      default:
+    }
+  }
+
+  fail(error: ShownError, write: WriteEvent): void {
+    write(JSON.stringify(errorBody(error)), '')
+  }
+
+  #delta({ candidate, opening }: Place, { text, logprobs }: AnswerEvent & { type: 'delta' }, write: WriteEvent): void {
+    if (opening.type === 'tool_call') return
+    const more = logprobs ? `,"logprobsResult":${JSON.stringify(writeLogprobs(logprobs))}` : ''
+    const thought = opening.type === 'reasoning' ? ',"thought":true' : ''
+    this.#part(candidate, `{"text":${JSON.stringify(text)}${thought}}`, write, more)
+  }
+
+  #close({ candidate, opening }: Place, { text: input, proof }: AnswerEvent & { type: 'close' }, write: WriteEvent): void {
+    if (opening.type === 'reasoning' && proof) this.#part(candidate, JSON.stringify({ ...writeThought(''), ...writeProof(proof) }), write)
+    if (opening.type !== 'tool_call') return
+    const call = { ...opening, input }
+    if (!parseObject(input)) this.#ending(candidate).broken.push(call)
+    else for (const part of writeCall(call, { reason: 'tool_calls' })) this.#part(candidate, JSON.stringify(part), write)
+  }
+
+  /** The last chunk has the end of every candidate, and the usage. */
+  #end(write: WriteEvent): void {
+    const endings = [...this.#endings].sort(([a], [b]) => a - b).map(([index, { finish, refused, citations, broken }]) => {
+      for (const call of broken) writeCall(call, finish)
+      const grounding = citations.length > 0 && { groundingMetadata: writeGrounding(citations) }
+      return JSON.stringify({ index, content: { role: 'model', parts: [{ text: '' }] }, finishReason: writeFinish(finish, refused), ...grounding })
+    })
+    write(`{"candidates":[${endings.join()}],"usageMetadata":${JSON.stringify(writeGeminiUsage(this.#usage))},${this.#tail}`, '')
+  }
+
+  #part(candidate: number, part: string, write: WriteEvent, more = ''): void {
+    write(`{"candidates":[{"index":${candidate},"content":{"role":"model","parts":[${part}]}${more}}${this.#closing}`, '')
+  }
+
+  #ending(candidate: number): Ending {
+    let ending = this.#endings.get(candidate)
+    if (!ending) this.#endings.set(candidate, (ending = { finish: { reason: 'stop' }, refused: false, citations: [], broken: [] }))
+    return ending
+  }
+}
