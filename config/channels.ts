@@ -68,6 +68,10 @@ export const channelsShape = {
         },
         description: 'Added to every request to this channel.'
       },
+      reuse: {
+        type: 'boolean', default: true,
+        description: 'false gives every request a connection of its own, so that nothing an upstream sends late can meet another request.'
+      },
       ...connectingShape
     }
   }
@@ -117,6 +121,7 @@ function readChannel(name: string, entry: ChannelEntry, { simulatorUrl, certific
     priority: entry.priority,
     timeouts: { connect, firstByte, idle, total },
     headers,
+    reuse: entry.reuse,
     ...connecting
   }
 }

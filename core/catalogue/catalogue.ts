@@ -48,6 +48,8 @@ export interface Channel {
   readonly headers: Readonly<Record<string, string>>
   /** Undefined: what Node trusts is trusted, under the name in the address. */
   readonly tls: ChannelTls | undefined
+  /** A connection may carry one request after another. */
+  readonly reuse: boolean
 }
 
 /** A public model. */

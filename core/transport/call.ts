@@ -2,7 +2,7 @@
 import type { UpstreamBody } from '../bodies/upload.ts'
 import type { Answering, Carrier } from './connection.ts'
 import { ConnectionLost, describe } from './failure.ts'
-import type { Pool } from './pool.ts'
+import type { Pool, Taker } from './pool.ts'
 import type { UpstreamCall, UpstreamHeaders, UpstreamSink } from './transport.ts'
 
 /**
@@ -15,7 +15,7 @@ const staleMs = 500
 const nothing: UpstreamBody = []
 
 /** One per attempt. */
-export class Call implements UpstreamCall, Answering {
+export class Call implements UpstreamCall, Answering, Taker {
   /** What is sent; forgotten when an answer has begun. */
   head: string
   body: UpstreamBody
@@ -24,6 +24,7 @@ export class Call implements UpstreamCall, Answering {
   readonly #sentAt = performance.now()
   /** Undefined once the answer has ended or nobody wants it. */
   #connection: Carrier | undefined
+  #isSent = false
   #again = false
   #headed = false
   #paused = false
@@ -34,12 +35,21 @@ export class Call implements UpstreamCall, Answering {
     this.head = head
     this.body = body
     this.#sink = sink
-    this.#send(pool.take(this.#sentAt))
+    this.#connection = pool.take(this.#sentAt, this)
+    if (!this.#connection) this.#send(pool.connect())
+  }
+
+  proved(): void {
+    const connection = this.#connection
+    if (!connection) return
+    if (connection.usable(this.#sentAt)) this.#send(connection)
+    else this.#send(this.#pool.connect())
   }
 
   pause(): void {
     this.#paused = true
-    this.#connection?.pause()
+    // Until the request is sent it is read from, to see whether anything comes.
+    if (this.#isSent) this.#connection?.pause()
   }
 
   resume(): void {
@@ -79,6 +89,7 @@ export class Call implements UpstreamCall, Answering {
 
   #send(connection: Carrier): void {
     this.#connection = connection
+    this.#isSent = true
     if (this.#paused) connection.pause()
     connection.send(this)
   }

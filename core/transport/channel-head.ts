@@ -21,11 +21,11 @@ export class ChannelHead {
   #last: { method: string; path: string; headers: readonly string[]; start: string; sized: string } | undefined
 
   /** @throws GatewayError when a header of the channel can not be sent */
-  constructor({ baseUrl, headers }: Channel) {
+  constructor({ baseUrl, headers, reuse }: Channel) {
     this.#path = baseUrl.pathname.replace(/\/$/, '')
     this.#query = baseUrl.search
     this.#fields =
-      ` HTTP/1.1\r\nhost: ${baseUrl.host}\r\nconnection: keep-alive\r\n` +
+      ` HTTP/1.1\r\nhost: ${baseUrl.host}\r\nconnection: ${reuse ? 'keep-alive' : 'close'}\r\n` +
       'accept-encoding: identity\r\nuser-agent: sluice\r\n' +
       Object.entries(headers).map(([name, value]) => field(name, value)).join('')
   }

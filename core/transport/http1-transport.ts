@@ -33,5 +33,5 @@ export class Http1Transport implements Transport {
 function poolOf(channel: Channel): Pool {
   const connector = new Connector(channel)
   const open: Open = (onread) => connector.open(onread)
-  return new Pool((keeper) => new Connection(keeper, open, connector.secure, channel.timeouts.connect))
+  return new Pool((keeper) => new Connection(keeper, open, connector.secure, channel.timeouts.connect), channel.reuse)
 }

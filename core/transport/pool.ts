@@ -1,12 +1,23 @@
 // The connections of one origin: one for each running request, and those that wait for the next.
+import { AfterLook } from './after-look.ts'
 import type { Carrier, Keeper } from './connection.ts'
 
 /** Connections that wait; what is released beyond is closed. */
 const maxIdle = 4096
 
+/** Has taken a connection that waited. */
+export interface Taker {
+  /** Nothing has come over it since it was taken, or it is not usable any more. */
+  proved(): void
+}
+
 /**
  * Shared by channels and generations. There is no limit and no queue: a request has a connection of its own, the one that
  * was used last if any waits.
+ *
+ * What comes over a connection that nobody uses is nobody's answer. It may be there unread, and be read before or after the
+ * request that is about to be sent: so a connection rests after every answer, and is looked at once more when it is taken.
+ * A read in either time closes it.
  */
 export class Pool implements Keeper {
   /** Established connections. */
@@ -14,28 +25,36 @@ export class Pool implements Keeper {
   readonly #connect: (keeper: Keeper) => Carrier
   /** The one released last is last. Closed ones stay until they are come upon. */
   readonly #idle: Carrier[] = []
-  /** Released in this turn of the event loop; released before, and waiting for a turn in which nothing came. */
-  #released: Carrier[] = []
-  #cooling: Carrier[] = []
+  readonly #resting = new AfterLook<Carrier>((connection) => this.#keep(connection))
+  readonly #taken = new AfterLook<Taker>((taker) => taker.proved())
+  readonly #reuse: boolean
   /** Sockets, those that are connecting included. */
   #sockets = 0
   /** Called when the last socket is gone; undefined until {@link close}. */
   #onEmpty: (() => void) | undefined
 
-  /** `connect` makes a carrier that begins to connect, and tells the pool of its sockets. */
-  constructor(connect: (keeper: Keeper) => Carrier) {
+  /** `connect` makes a carrier that begins to connect, and tells the pool of its sockets. `reuse`: it carries more than one call. */
+  constructor(connect: (keeper: Keeper) => Carrier, reuse: boolean) {
     this.#connect = connect
+    this.#reuse = reuse
   }
 
-  /** A connection that waited, or a new one. `now`: `performance.now()`. */
-  take(now: number): Carrier {
+  /**
+   * A connection that waited, if there is one: `taker` is told when it may send something, if the connection is usable still.
+   * `now`: `performance.now()`.
+   */
+  take(now: number, taker: Taker): Carrier | undefined {
     for (let last = this.#idle.pop(); last; last = this.#idle.pop()) {
-      if (last.usable(now)) return last
+      if (last.usable(now)) {
+        this.#taken.add(taker)
+        return last
+      }
       last.destroy()
     }
-    return this.connect()
+    return undefined
   }
 
+  /** A new one, which may be sent something at once. */
   connect(): Carrier {
     return this.#connect(this)
   }
@@ -55,7 +74,7 @@ export class Pool implements Keeper {
   close(): Promise<void> {
     return new Promise((resolve) => {
       this.#onEmpty = resolve
-      for (const connection of [...this.#idle.splice(0), ...this.#released, ...this.#cooling]) connection.destroy()
+      for (const connection of [...this.#idle.splice(0), ...this.#resting.clear()]) connection.destroy()
       if (this.#sockets === 0) resolve()
     })
   }
@@ -73,32 +92,15 @@ export class Pool implements Keeper {
     if (--this.#sockets === 0) this.#onEmpty?.()
   }
 
-  /**
-   * What an upstream sent beyond its answer may be there already, unread. The connection is not used before the event loop
-   * has looked for input once more: a read then closes it, and no other request takes those bytes for its answer.
-   */
   released(connection: Carrier): void {
-    if (this.#onEmpty || this.#idle.length >= maxIdle) return connection.destroy()
-    if (this.#released.length + this.#cooling.length === 0) setImmediate(cool, this)
-    this.#released.push(connection)
+    if (this.#onEmpty || !this.#reuse || this.#idle.length >= maxIdle) connection.destroy()
+    else this.#resting.add(connection)
   }
 
-  /** Runs after every look for input as long as something was released. */
-  cool(): void {
+  #keep(connection: Carrier): void {
     const now = performance.now()
-    for (const connection of this.#cooling) {
-      connection.wait(now)
-      if (connection.usable(now)) this.#idle.push(connection)
-      else connection.destroy()
-    }
-    this.#cooling.length = 0
-    const empty = this.#cooling
-    this.#cooling = this.#released
-    this.#released = empty
-    if (this.#cooling.length > 0) setImmediate(cool, this)
+    connection.wait(now)
+    if (connection.usable(now)) this.#idle.push(connection)
+    else connection.destroy()
   }
-}
-
-function cool(pool: Pool): void {
-  pool.cool()
 }

@@ -89,6 +89,6 @@ export class Pools {
 }
 
 /** What connecting depends on. A digest: there are secrets in it. */
-function keyOf({ baseUrl, private: mayBePrivate, timeouts, tls }: Channel): string {
-  return createHash('sha256').update(JSON.stringify([baseUrl.origin, mayBePrivate, timeouts.connect, tls])).digest('base64')
+function keyOf({ baseUrl, private: mayBePrivate, timeouts, tls, reuse }: Channel): string {
+  return createHash('sha256').update(JSON.stringify([baseUrl.origin, mayBePrivate, timeouts.connect, tls, reuse])).digest('base64')
 }
