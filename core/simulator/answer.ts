@@ -59,8 +59,8 @@ export interface Protocol {
   admits(key: string, headers: IncomingHttpHeaders, query: URLSearchParams): boolean
   /** Header fields of the simulator's n-th answer. */
   headers(n: number): Record<string, string>
-  /** The body of a refusal. */
-  envelope(status: number, message: string, details: RefusalDetails): unknown
+  /** The body of a refusal, which is the simulator's n-th answer. */
+  envelope(status: number, message: string, details: RefusalDetails, n: number): unknown
   failure: Failure
 }
 

@@ -17,6 +17,7 @@ export interface Directive {
   chunks?: number
   images?: number
   reasoning?: string
+  redacted?: boolean
   call?: string | string[]
   arguments?: Record<string, unknown>
   finish?: string | null
@@ -74,6 +75,7 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   chunks: count(1_000_000),
   images: count(100),
   reasoning: text,
+  redacted: flag,
   call: [(value) => isString(value) || (Array.isArray(value) && value.every(isString)), 'the name of a tool, or several in an array'],
   arguments: object,
   finish: [(value) => value === null || isString(value), 'a string or null'],

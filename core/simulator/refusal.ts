@@ -5,6 +5,8 @@ export interface RefusalDetails {
   type?: string
   param?: string
   code?: string
+  /** More members for the error, in protocols that have some. */
+  more?: Readonly<Record<string, unknown>>
 }
 
 /** Thrown while a request is read; answered with its status. */

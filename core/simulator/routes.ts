@@ -1,6 +1,7 @@
 // Finds the protocol and the endpoint of a request.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Endpoint, Protocol } from './answer.ts'
+import { anthropic } from './anthropic/anthropic.ts'
 import { files } from './files.ts'
 import { openai } from './openai/openai.ts'
 import { Refusal } from './refusal.ts'
@@ -8,7 +9,7 @@ import { reranking } from './rerank/rerank.ts'
 import { tasks } from './tasks/tasks.ts'
 
 /** The first that claims a request has it; the last one takes what is left. */
-const protocols: readonly Protocol[] = [files, tasks, ...reranking, openai]
+const protocols: readonly Protocol[] = [files, tasks, ...reranking, anthropic, openai]
 
 /** The protocol in which a request is answered, also when it is refused. */
 export function protocolOf(path: string, headers: IncomingHttpHeaders): Protocol {

@@ -119,22 +119,22 @@ class Desk {
         state: this.#state,
         models: this.#models
       }
-      return directed(endpoint.answer(call), protocol)
+      return directed(endpoint.answer(call), protocol, this.stats.requests)
     } catch (error) {
       this.stats.refused++
       // It may run inside a gateway: what it cannot answer must not end the process.
       const { status, message, details } = error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${String(error)}.`)
-      return jsonAnswer(protocol.envelope(status, message, details), { status })
+      return jsonAnswer(protocol.envelope(status, message, details, this.stats.requests), { status })
     }
   }
 }
 
 /** The answer that a directive puts in the place of the endpoint's own. */
-function directed(answer: Answer, protocol: Protocol): Answer {
+function directed(answer: Answer, protocol: Protocol, n: number): Answer {
   const { directive } = answer
   if (directive.status === undefined && directive.body === undefined) return answer
   const status = directive.status ?? 200
-  const given = directive.body ?? (status < 300 ? '' : protocol.envelope(status, `The simulator was told to answer ${status}.`, {}))
+  const given = directive.body ?? (status < 300 ? '' : protocol.envelope(status, `The simulator was told to answer ${status}.`, {}, n))
   if (typeof given !== 'string') return jsonAnswer(given, directive)
   return {
     ...answer,

@@ -1,4 +1,5 @@
 // The vendors' SDKs against the simulator itself: its answers are what they take for the real thing.
+import Anthropic from '@anthropic-ai/sdk'
 import { CohereClient, CohereClientV2 } from 'cohere-ai'
 import OpenAI, { toFile } from 'openai'
 import t from 'tap'
@@ -94,6 +95,37 @@ t.test('openai: videos, polled to their end', async (t) => {
   t.same(listed, [video.id])
   t.match(await client.videos.delete(video.id), { deleted: true })
   await t.rejects(client.videos.retrieve(video.id), { code: 'video_not_found' })
+})
+
+t.test('@anthropic-ai/sdk: messages, streams, tools and what they cost', async (t) => {
+  const { url } = await start(t)
+  const client = new Anthropic({ baseURL: url.origin, apiKey: key, maxRetries: 0 })
+  const body: Anthropic.MessageCreateParamsNonStreaming = { model, max_tokens: 2000, messages: [{ role: 'user', content: 'Who are you?' }] }
+  const whole = await client.messages.create(body)
+  t.match(whole, { type: 'message', content: [{ type: 'text', text: /simulator/ }], stop_reason: 'end_turn' })
+  t.equal((await client.messages.countTokens({ model, messages: body.messages })).input_tokens, whole.usage.input_tokens)
+  const streamed = await client.messages.stream(body).finalMessage()
+  t.same(streamed.content, whole.content)
+  t.equal(streamed.usage.output_tokens, whole.usage.output_tokens)
+
+  const tools: Anthropic.Tool[] = [{ name: 'get_weather', input_schema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } }]
+  const messages: Anthropic.MessageParam[] = [{ role: 'user', content: tell({ call: ['get_weather', 'get_weather'], arguments: { city: 'Zürich' } }) }]
+  const thinking = { type: 'enabled', budget_tokens: 1024 } as const
+  const called = await client.messages.stream({ ...body, tools, messages, thinking }).finalMessage()
+  t.same(called.content.map(({ type }) => type), ['thinking', 'tool_use', 'tool_use'])
+  const results = called.content.flatMap((block): Anthropic.ToolResultBlockParam[] => (block.type === 'tool_use' ? [{ type: 'tool_result', tool_use_id: block.id, content: '4 C' }] : []))
+  const done = await client.messages.create({ ...body, tools, thinking, messages: [...messages, { role: 'assistant', content: called.content }, { role: 'user', content: results }] })
+  t.match(done.content.at(-1), { type: 'text', text: /The tool answered "4 C/ })
+
+  const refused = await client.messages.create({ ...body, messages: [{ role: 'user', content: tell({ status: 529 }) }] }).catch((error: unknown) => error)
+  t.ok(refused instanceof Anthropic.APIError)
+  t.match(refused, { status: 529, requestID: /^req_/ })
+  const cut = await client.messages.stream({ ...body, messages: [{ role: 'user', content: tell({ cut: 'error', after_events: 5 }) }] }).finalMessage().catch((error: unknown) => error)
+  t.match(cut, { type: 'api_error' })
+  const models: string[] = []
+  for await (const { id } of client.models.list()) models.push(id)
+  t.same(models, ['simulator'])
+  t.equal((await client.models.retrieve('org/name')).id, 'org/name')
 })
 
 t.test('cohere-ai: both versions of reranking', async (t) => {

@@ -4,10 +4,11 @@ import type { Answer, Call, Endpoint } from '../answer.ts'
 import { eventWriter } from '../events.ts'
 import { checkSize, compose, createdOf } from '../words/composition.ts'
 import type { Composition, MadeCall } from '../words/composition.ts'
+import { countsOf } from '../words/counts.ts'
 import { joined } from '../words/text.ts'
 import { readChatRequest } from './chat-request.ts'
 import type { ChatRequest } from './chat-request.ts'
-import { chatUsage, countsOf } from './usage.ts'
+import { chatUsage } from './usage.ts'
 
 /** https://platform.openai.com/docs/api-reference/chat/create */
 export const chat: Endpoint = { method: 'POST', path: '/v1/chat/completions', answer }

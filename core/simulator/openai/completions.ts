@@ -7,12 +7,13 @@ import { eventWriter } from '../events.ts'
 import { between, integer, invalid, isBoolean, optional, parseObject } from '../fields.ts'
 import { checkSize, compose, createdOf } from '../words/composition.ts'
 import type { Composition, Conversation } from '../words/composition.ts'
+import { countsOf } from '../words/counts.ts'
 import { joined } from '../words/text.ts'
 import { readStop, readStreaming } from './chat-request.ts'
 import type { Streaming } from './chat-request.ts'
 import { readModel } from './models.ts'
 import { readTexts } from './texts.ts'
-import { chatUsage, countsOf } from './usage.ts'
+import { chatUsage } from './usage.ts'
 
 /** https://platform.openai.com/docs/api-reference/completions/create */
 export const completions: Endpoint = { method: 'POST', path: '/v1/completions', answer }
