@@ -40,9 +40,9 @@ export function answers(body: RequestBody): number {
   return wholeNumber(body, 'n', mostAnswers) ?? 1
 }
 
-function wholeNumber({ lens }: RequestBody, field: string, most: number): number | undefined {
-  if (!lens.has(field)) return undefined
-  const value = lens.number(field)
+function wholeNumber({ fields, lens }: RequestBody, field: string, most: number): number | undefined {
+  if (!fields.has(field)) return undefined
+  const value = fields.number(field)
   if (value !== undefined && Number.isInteger(value) && value >= 1 && value <= most) return value
   const written = lens.slice(field)!.toString('utf8', 0, 40)
   if (written === 'null') return undefined

@@ -7,6 +7,8 @@ import type { ProtocolName } from '../protocols/index.ts'
 export interface Place {
   in: 'body' | 'path' | 'query'
   name: string
+  /** Of a flag: the text that means yes; default the literal `true`. */
+  is?: string
 }
 
 /**
@@ -47,6 +49,12 @@ export interface Metering {
   readonly outputLimits: readonly string[]
   /** The member that says how many answers are wanted; absent where there is always one. */
   readonly count?: string
+  /** It makes pictures: as many as `count` says, priced by size and quality. */
+  readonly pictures?: boolean
+  /** The member with the text that is spoken. */
+  readonly characters?: string
+  /** It takes sound, by the second. */
+  readonly sound?: boolean
 }
 
 /** A parameter of a request, for documentation: JSON Schema with a description. */

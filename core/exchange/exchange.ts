@@ -212,6 +212,7 @@ export class LiveExchange implements Exchange<AnySlot> {
   }
 
   #flag(place: Place): boolean {
+    if (place.is !== undefined) return this.#string(place) === place.is
     return place.in === 'body' ? flagOf(this.body.fields, place.name) : this.#string(place) === 'true'
   }
 

@@ -68,7 +68,7 @@ function checkStreamOptions(lens: Lens): void {
 function refuseLookalikes(keys: readonly string[], isKnown: (name: string) => boolean, place = ''): void {
   for (const key of keys) {
     const name = folded(key)
-    if (!isKnown(name)) continue
+    if (key === name || !isKnown(name)) continue
     const param = `${place}${key}`.slice(0, 64)
     throw new GatewayError('invalid_field', `The field ${JSON.stringify(param)} would be taken for \`${place}${name}\` by some: write \`${place}${name}\`.`, { param })
   }

@@ -1,13 +1,19 @@
 // The one list of operations. Order matters only between operations with one path and method, of which the first that fits is meant.
 import type { ServedOperation } from '../contract/served.ts'
+import { speech, transcriptions, translations } from './audio.ts'
 import { chat } from './chat.ts'
+import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
+import { imageEdits, imageGenerations, imageVariations } from './images.ts'
 import { modelDetail, modelList } from './models.ts'
 import { moderations } from './moderations.ts'
 import { openApi } from './openapi.ts'
 import { rerank } from './rerank.ts'
 
-const served: readonly ServedOperation[] = [chat, embeddings, rerank, moderations, modelList, modelDetail]
+const served: readonly ServedOperation[] = [
+  chat, completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations,
+  modelList, modelDetail
+]
 
 /** Every operation of the data listener. */
 export const operations: readonly ServedOperation[] = [...served, openApi(served)]

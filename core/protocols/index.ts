@@ -1,8 +1,12 @@
 // The table of protocols: one file each.
 import { openaiChat } from './openai-chat.ts'
+import { openaiCompletions } from './openai/completions.ts'
 import { openaiEmbeddings } from './openai/embeddings.ts'
+import { openaiImages } from './openai/images.ts'
 import { openaiModerations } from './openai/moderations.ts'
 import { rerank } from './openai/rerank.ts'
+import { openaiSpeech } from './openai/speech.ts'
+import { openaiTranscriptions } from './openai/transcriptions.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Every protocol by its name in records, metrics and docs. */
@@ -10,6 +14,10 @@ export const protocols = {
   'openai-chat': openaiChat,
   'openai-embeddings': openaiEmbeddings,
   'openai-moderations': openaiModerations,
+  'openai-completions': openaiCompletions,
+  'openai-images': openaiImages,
+  'openai-speech': openaiSpeech,
+  'openai-transcriptions': openaiTranscriptions,
   rerank
 } as const satisfies Record<string, Protocol>
 

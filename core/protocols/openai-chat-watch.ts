@@ -66,10 +66,10 @@ export class ChatWatch implements StreamWatch {
     const { choices } = chunk
     let plain = false
     for (const item of Array.isArray(choices) ? (choices as unknown[]) : []) {
-      const { index = 0, delta, finish_reason: finish } = (asObject(item) ?? {}) as JsonObject
+      const { index = 0, delta, text, finish_reason: finish } = (asObject(item) ?? {}) as JsonObject
       const finished = isFinish(finish, delta)
       this.#choices.set(index, finished || this.#choices.get(index) === true)
-      this.#content ||= finished || hasContent(delta)
+      this.#content ||= finished || hasContent(delta) || (typeof text === 'string' && text !== '')
       plain = this.#content && finish == null && !finished
     }
     if (plain && (choices as unknown[]).length === 1 && event.data.length <= likenessBytes) {

@@ -146,6 +146,14 @@ export interface ProtocolText {
   prompt(body: Members, edit: (part: TextPart) => string): void
 }
 
+/** Counts in one answer what upstreams may leave out of their usage: units that the request or the answer itself tells. */
+export interface Tally {
+  /** The next message of the answer, runs of bytes included. */
+  see(message: Payload): void
+  /** What was counted by now. */
+  read(): Partial<Usage>
+}
+
 /** A protocol of a client or an upstream. */
 export interface Protocol {
   /** The wire family; a channel of this family speaks it natively. */
@@ -181,6 +189,8 @@ export interface Protocol {
    * or `nothing` when the event exists only to carry it.
    */
   withoutUsage(event: Payload): Buffer | 'nothing' | undefined
+  /** Absent where the upstream's report is all there is. `request`: the body that is answered. */
+  tally?(request: Fields): Tally
   /** Text of an answer, or of one event of it, in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an upstream reports nothing. */
   answerBytes(body: unknown): number
   /** Absent where it is not known yet: then a plugin that has to see the text lets no answer pass. */

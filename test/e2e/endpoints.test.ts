@@ -60,3 +60,63 @@ t.test('GET /openapi.json, without a key', async (t) => {
   t.equal(document.openapi, '3.1.0')
   for (const path of ['/v1/chat/completions', '/v1/embeddings', '/v1/models/{model}']) t.ok(document.paths[path], path)
 })
+
+t.test('POST /v1/completions', async (t) => {
+  const { local, client } = await open(t)
+  const whole = await client.completions.create({ model, prompt: 'Once', max_tokens: 12 })
+  t.match(whole, { object: 'text_completion', model, choices: [{ finish_reason: 'length' }], usage: { completion_tokens: 12 } })
+  let text = ''
+  for await (const chunk of await client.completions.create({ model, prompt: 'Once', max_tokens: 12, stream: true })) text += chunk.choices[0]!.text
+  t.equal(text, whole.choices[0]!.text)
+  const [record] = ((await local.admin('/admin/v1/requests?limit=1')) as { data: Record<string, unknown>[] }).data
+  t.match(record, { endpoint: 'completions', streamed: true, usage: { output: 12 }, usage_source: 'upstream', outcome: 'completed' })
+})
+
+t.test('POST /v1/images/generations', async (t) => {
+  const { client } = await open(t)
+  const whole = await client.images.generate({ model, prompt: 'A boat', n: 2, size: '64x64' })
+  t.equal(whole.data!.length, 2)
+  t.match(Buffer.from(whole.data![0]!.b64_json!, 'base64').toString('latin1', 0, 8), /PNG/)
+  const kinds: string[] = []
+  for await (const event of await client.images.generate({ model, prompt: 'A boat', size: '64x64', stream: true, partial_images: 2 })) kinds.push(event.type)
+  t.same(kinds, ['image_generation.partial_image', 'image_generation.partial_image', 'image_generation.completed'])
+})
+
+t.test('POST /v1/images/edits and /v1/images/variations', async (t) => {
+  const { client } = await open(t)
+  const made = await client.images.generate({ model, prompt: 'A boat', size: '64x64' })
+  const png = (): File => new File([Buffer.from(made.data![0]!.b64_json!, 'base64')], 'boat.png', { type: 'image/png' })
+  const edited = await client.images.edit({ model, image: [png(), png()], prompt: 'Add a sail', size: '64x64' })
+  t.ok(edited.data![0]!.b64_json)
+  const varied = await client.images.createVariation({ model, image: png(), n: 2, size: '256x256', response_format: 'b64_json' })
+  t.equal(varied.data!.length, 2)
+})
+
+t.test('POST /v1/audio/speech', async (t) => {
+  const { local, client } = await open(t)
+  const sound = await client.audio.speech.create({ model, voice: 'alloy', input: 'Hello there, sailor.', response_format: 'wav' })
+  t.equal(sound.headers.get('content-type'), 'audio/wav')
+  t.match(Buffer.from(await sound.arrayBuffer()).toString('latin1', 0, 12), /^RIFF.{4}WAVE/s)
+  const events = await local.ask({
+    method: 'POST', path: '/v1/audio/speech', headers: { authorization: `Bearer ${testKey}` },
+    body: { model, voice: 'alloy', input: 'Hello there, sailor.', response_format: 'pcm', stream_format: 'sse' }
+  })
+  t.match(events.headers['content-type'], /text\/event-stream/)
+  t.match(events.text, /"type":"speech\.audio\.done"/)
+  t.match(await local.record(events), { endpoint: 'audio.speech', streamed: true, usage_source: 'upstream' })
+})
+
+t.test('POST /v1/audio/transcriptions and /v1/audio/translations', async (t) => {
+  const { client } = await open(t)
+  const spoken = await client.audio.speech.create({ model, voice: 'alloy', input: 'Hello there, sailor, how are you today?', response_format: 'wav' })
+  const bytes = Buffer.from(await spoken.arrayBuffer())
+  const file = (): File => new File([bytes], 'hello.wav', { type: 'audio/wav' })
+  const whole = await client.audio.transcriptions.create({ model, file: file() })
+  t.ok(whole.text)
+  for (const form of ['text', 'srt', 'vtt'] as const) t.type(await client.audio.transcriptions.create({ model, file: file(), response_format: form }), 'string')
+  t.match(await client.audio.transcriptions.create({ model, file: file(), response_format: 'verbose_json', timestamp_granularities: ['word', 'segment'] }), { text: whole.text })
+  let text = ''
+  for await (const event of await client.audio.transcriptions.create({ model, file: file(), stream: true })) if (event.type === 'transcript.text.delta') text += event.delta
+  t.equal(text, whole.text)
+  t.ok((await client.audio.translations.create({ model, file: file() })).text)
+})

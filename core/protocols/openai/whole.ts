@@ -6,9 +6,10 @@ import { openaiChat } from '../openai-chat.ts'
 const noStream: StreamWatch = { see: () => 'invalid', missing: () => [], finished: false, complete: false }
 
 /** A protocol with whole answers alone: what is one, what it says of its usage, and where text stands. */
-export function whole({ isAnswer, readUsage, text, readUsageFromTail = () => undefined }: Pick<Required<Protocol>, 'isAnswer' | 'readUsage' | 'text'> & Partial<Pick<Protocol, 'readUsageFromTail'>>): Protocol {
+export function whole({ isAnswer, readUsage, text, readUsageFromTail = () => undefined }: Pick<Protocol, 'isAnswer' | 'readUsage' | 'text'> & Partial<Pick<Protocol, 'readUsageFromTail'>>): Protocol {
+  const { text: _text, ...base } = openaiChat
   return {
-    ...openaiChat,
+    ...base,
     endEvent: undefined,
     watch: () => noStream,
     chunksOf: () => [],
@@ -19,7 +20,7 @@ export function whole({ isAnswer, readUsage, text, readUsageFromTail = () => und
     askForUsage: () => undefined,
     withoutUsage: () => undefined,
     answerBytes: () => 0,
-    text
+    ...(text && { text })
   }
 }
 

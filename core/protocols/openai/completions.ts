@@ -1,0 +1,79 @@
+// Completions of a text: the older interface, whose choices have a text in the place of a message.
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import { openaiChat } from '../openai-chat.ts'
+import { isFailed } from '../openai-chat-errors.ts'
+import { ChatWatch } from '../openai-chat-watch.ts'
+import type { Collector, Fields, Payload, Protocol } from '../protocol.ts'
+
+// Where the text of chat stands it does not stand here.
+const { text: _text, ...withoutText } = openaiChat
+
+/** https://platform.openai.com/docs/api-reference/completions */
+export const openaiCompletions: Protocol = {
+  ...withoutText,
+  watch: (request) => new CompletionWatch(answersOf(request)),
+  chunksOf,
+  collect: () => new TextCollector(),
+  isAnswer,
+  answerBytes: (body) => textsOf(body).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+}
+
+/** Each prompt has its answers; one of tokens is a list of numbers. */
+function answersOf(request: Fields): number {
+  const prompt = request.json('prompt')
+  const several = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt.length : 1
+  const n = Number(request.json('n') ?? 1)
+  return several * (Number.isSafeInteger(n) && n > 0 ? n : 1)
+}
+
+/** Its choices open without a role. */
+class CompletionWatch extends ChatWatch {
+  override missing(): readonly string[] {
+    return []
+  }
+}
+
+function isAnswer(message: Payload): boolean {
+  const body = asObject(message.json())
+  const choices = body?.['choices']
+  if (body?.['error'] != null || !Array.isArray(choices)) return false
+  return choices.some((choice) => typeof asObject(choice)?.['text'] === 'string') && !choices.some(isFailed)
+}
+
+function choicesOf(body: unknown): JsonObject[] {
+  const choices = asObject(body)?.['choices']
+  return Array.isArray(choices) ? (choices as unknown[]).map(asObject).filter((choice) => choice !== undefined) : []
+}
+
+function textsOf(body: unknown): string[] {
+  return choicesOf(body).flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
+}
+
+function chunksOf(answer: unknown): string[] {
+  const { choices: _choices, usage, ...head } = asObject(answer) ?? {}
+  const chunks = choicesOf(answer).map((choice) => JSON.stringify({ ...head, choices: [choice] }))
+  return usage == null ? chunks : [...chunks, JSON.stringify({ ...head, choices: [], usage })]
+}
+
+class TextCollector implements Collector {
+  #head: JsonObject = {}
+  #usage: unknown
+  readonly #choices = new Map<unknown, Record<string, unknown>>()
+
+  add(payload: unknown): void {
+    const { choices: _choices, usage, ...head } = asObject(payload) ?? {}
+    this.#head = { ...head, ...this.#head }
+    if (usage != null) this.#usage = usage
+    for (const { index = 0, text, ...rest } of choicesOf(payload)) {
+      const before = this.#choices.get(index)
+      const kept = Object.fromEntries(Object.entries(rest).filter(([, value]) => value != null))
+      this.#choices.set(index, { index, logprobs: null, ...before, ...kept, text: `${(before?.['text'] as string | undefined) ?? ''}${typeof text === 'string' ? text : ''}` })
+    }
+  }
+
+  result(): unknown {
+    const choices = [...this.#choices.values()].sort((a, b) => Number(a['index']) - Number(b['index']))
+    return { ...this.#head, choices, ...(this.#usage !== undefined && { usage: this.#usage }) }
+  }
+}

@@ -1,0 +1,106 @@
+// Pictures: made, edited, varied; whole, or as a stream of partial ones.
+import { asObject } from '../object.ts'
+import { plainText } from '../plain-text.ts'
+import type { Collector, Fields, Payload, Protocol, Tally } from '../protocol.ts'
+import { readImagesUsage } from '../usage/images.ts'
+import { TypedWatch } from './typed-stream.ts'
+import { hasList, whole } from './whole.ts'
+
+const completed: ReadonlySet<string> = new Set(['image_generation.completed', 'image_edit.completed'])
+
+/** https://platform.openai.com/docs/api-reference/images, /images-streaming */
+export const openaiImages: Protocol = {
+  ...whole({
+    isAnswer: (message) => hasList(message, 'data'),
+    readUsage: (message) => readImagesUsage(message.lens?.json('usage')),
+    // Tokens of pictures are told apart by their details, which the reader of chat does not know.
+    readUsageFromTail: (tail) => usageInTail(tail),
+    text: plainText({ prompt: ['prompt'] })
+  }),
+  watch: (request) => new TypedWatch(completed, picturesOf(request)),
+  chunksOf: eventsOf,
+  collect: () => new PictureCollector(),
+  tally: () => new PictureTally()
+}
+
+/** How many pictures are asked for. */
+function picturesOf(request: Fields): number {
+  const n = Number(request.json('n') ?? 1)
+  return Number.isSafeInteger(n) && n > 0 ? n : 1
+}
+
+function usageInTail(tail: string): ReturnType<Protocol['readUsageFromTail']> {
+  const at = tail.lastIndexOf('"usage"')
+  const open = at === -1 ? null : /^"usage"\s*:\s*(?=\{)/.exec(tail.slice(at, at + 64))
+  if (!open) return undefined
+  const text = tail.slice(at + open[0].length)
+  for (let end = text.indexOf('}'); end !== -1 && end < 4096; end = text.indexOf('}', end + 1)) {
+    try {
+      return readImagesUsage(JSON.parse(text.slice(0, end + 1)))
+    } catch {
+      // The brace closed an object inside.
+    }
+  }
+  return undefined
+}
+
+/** For clients that asked for a stream of an upstream that knows none: each picture as the event that completes it. */
+function eventsOf(answer: unknown): string[] {
+  const { data, created, usage, ...rest } = asObject(answer) ?? {}
+  const pictures = Array.isArray(data) ? (data as unknown[]) : []
+  return pictures.map((picture, index) => JSON.stringify({
+    type: 'image_generation.completed', ...asObject(picture), created_at: created, ...rest, ...(index === pictures.length - 1 && usage != null && { usage })
+  }))
+}
+
+/** For clients that want it whole of an upstream that streams. */
+class PictureCollector implements Collector {
+  readonly #data: unknown[] = []
+  #rest: Record<string, unknown> = {}
+
+  add(payload: unknown): void {
+    const { type, b64_json, url, revised_prompt, created_at: created, ...rest } = asObject(payload) ?? {}
+    if (typeof type !== 'string' || !completed.has(type)) return
+    this.#data.push({ ...(b64_json !== undefined && { b64_json }), ...(url !== undefined && { url }), ...(revised_prompt !== undefined && { revised_prompt }) })
+    this.#rest = { created, ...this.#rest, ...rest }
+  }
+
+  result(): unknown {
+    return { ...this.#rest, data: this.#data }
+  }
+}
+
+const keys = [Buffer.from('"b64_json":"'), Buffer.from('"url":"')] as const
+const longestKey = Math.max(...keys.map(({ length }) => length))
+
+/** Counts the pictures of an answer, whatever the upstream says of its usage. */
+class PictureTally implements Tally {
+  #pictures = 0
+  #tail: Buffer = Buffer.alloc(0)
+
+  see(message: Payload): void {
+    if (message.kind === 'event') {
+      const type = message.lens?.string('type')
+      if (type !== undefined && completed.has(type)) this.#pictures++
+    } else if (message.kind === 'json') {
+      const data = asObject(message.json())?.['data']
+      if (Array.isArray(data)) this.#pictures = data.length
+    } else if (message.kind === 'bytes') this.#count(message.data)
+  }
+
+  read(): ReturnType<Tally['read']> {
+    return { image: this.#pictures }
+  }
+
+  /** A run of a large body: neither key can stand inside base64 or an address. */
+  #count(run: Buffer): void {
+    const bytes = Buffer.concat([this.#tail, run])
+    for (const key of keys) {
+      for (let at = bytes.indexOf(key); at !== -1; at = bytes.indexOf(key, at + key.length)) {
+        // What ended in the run before was counted there.
+        if (at + key.length > this.#tail.length) this.#pictures++
+      }
+    }
+    this.#tail = bytes.subarray(Math.max(0, bytes.length - longestKey))
+  }
+}

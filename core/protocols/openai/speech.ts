@@ -1,0 +1,27 @@
+// Speech: a text becomes sound, as bytes or as events with pieces of it.
+import { plainText } from '../plain-text.ts'
+import type { Fields, Protocol } from '../protocol.ts'
+import { readSpeechUsage } from '../usage/audio.ts'
+import { LastEventCollector, TypedWatch } from './typed-stream.ts'
+import { whole } from './whole.ts'
+
+const done: ReadonlySet<string> = new Set(['speech.audio.done'])
+
+/** https://platform.openai.com/docs/api-reference/audio/createSpeech */
+export const openaiSpeech: Protocol = {
+  ...whole({
+    // The answer is sound: a body of JSON is an error, whatever its status.
+    isAnswer: () => false,
+    readUsage: (message) => readSpeechUsage(message.lens?.json('usage')),
+    text: plainText({ prompt: ['input'] })
+  }),
+  watch: () => new TypedWatch(done),
+  collect: () => new LastEventCollector(done),
+  tally: (request) => ({ see: () => {}, read: () => ({ character: charactersOf(request) }) })
+}
+
+/** Of the text that is spoken, as people count them. */
+function charactersOf(request: Fields): number {
+  const text = request.string('input') ?? ''
+  return text.length - (text.match(/[\uD800-\uDBFF][\uDC00-\uDFFF]/g)?.length ?? 0)
+}

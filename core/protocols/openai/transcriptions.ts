@@ -1,0 +1,23 @@
+// Transcriptions and translations of speech: as JSON, as plain text in several forms, or as a stream.
+import { asObject } from '../object.ts'
+import type { Protocol } from '../protocol.ts'
+import { readTranscriptionUsage } from '../usage/audio.ts'
+import { LastEventCollector, TypedWatch } from './typed-stream.ts'
+import { whole } from './whole.ts'
+
+const done: ReadonlySet<string> = new Set(['transcript.text.done'])
+
+/** https://platform.openai.com/docs/api-reference/audio/createTranscription */
+export const openaiTranscriptions: Protocol = {
+  ...whole({
+    isAnswer: (message) => message.lens?.type('text') === 'string',
+    readUsage: (message) => readTranscriptionUsage(message.lens?.json('usage'))
+  }),
+  watch: () => new TypedWatch(done),
+  chunksOf(answer) {
+    const { text, usage } = asObject(answer) ?? {}
+    return [JSON.stringify({ type: 'transcript.text.delta', delta: text }), JSON.stringify({ type: 'transcript.text.done', text, ...(usage != null && { usage }) })]
+  },
+  collect: () => new LastEventCollector(done),
+  answerBytes: (body) => Buffer.byteLength(String(asObject(body)?.['text'] ?? asObject(body)?.['delta'] ?? ''))
+}

@@ -1,0 +1,57 @@
+// Streams whose events say what they are in a member `type`, and end with one that has the whole.
+import { asObject } from '../object.ts'
+import { isError } from '../openai-chat-errors.ts'
+import type { Collector, EventKind, Payload, StreamWatch } from '../protocol.ts'
+
+/** Follows such a stream. `last`: the types with which an answer is whole; `asked`: how many answers there are to be. */
+export class TypedWatch implements StreamWatch {
+  readonly #last: ReadonlySet<string>
+  readonly #asked: number
+  #ended = 0
+
+  constructor(last: ReadonlySet<string>, asked = 1) {
+    this.#last = last
+    this.#asked = asked
+  }
+
+  see(event: Payload): EventKind {
+    if (event.data[0] === 0x5b && event.data.toString('latin1').trimEnd() === '[DONE]') return 'end'
+    // Pictures in base64 are large: the payload is looked into without being parsed.
+    const type = event.lens?.string('type')
+    if (event.event === 'error' || type === 'error' || event.lens?.type('error') === 'object') return 'error'
+    if (type === undefined) return isError(event.json()) ? 'error' : 'invalid'
+    if (this.#last.has(type)) this.#ended++
+    return 'content'
+  }
+
+  missing(): readonly string[] {
+    return []
+  }
+
+  get finished(): boolean {
+    return this.#ended > 0
+  }
+
+  get complete(): boolean {
+    return this.#ended >= this.#asked
+  }
+}
+
+/** The last event without what makes it one is the whole answer. */
+export class LastEventCollector implements Collector {
+  readonly #last: ReadonlySet<string>
+  #whole: unknown
+
+  constructor(last: ReadonlySet<string>) {
+    this.#last = last
+  }
+
+  add(payload: unknown): void {
+    const { type, ...rest } = asObject(payload) ?? {}
+    if (typeof type === 'string' && this.#last.has(type)) this.#whole = rest
+  }
+
+  result(): unknown {
+    return this.#whole
+  }
+}
