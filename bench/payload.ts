@@ -104,12 +104,14 @@ export function answerBody(size: number): Buffer {
   return Buffer.from(body(filler(size - body('').length)))
 }
 
-/** The events of a stream: `count` numbered ones, then the usage and `[DONE]`. */
+/** The events of a stream: `count` numbered ones, then the finish reason, the usage and `[DONE]`. */
 export class Script {
   /** Everything after the numbered events. */
-  static readonly tail = Buffer.from(`data: ${JSON.stringify({
-    ...chunk, choices: [], usage: { prompt_tokens: 180, completion_tokens: 210, total_tokens: 390 },
-  })}\n\ndata: [DONE]\n\n`)
+  static readonly tail = Buffer.from([
+    JSON.stringify({ ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }),
+    JSON.stringify({ ...chunk, choices: [], usage: { prompt_tokens: 180, completion_tokens: 210, total_tokens: 390 } }),
+    '[DONE]',
+  ].map((data) => `data: ${data}\n\n`).join(''))
 
   /** The event made last by {@link event}; valid until its next call. */
   readonly bytes: Buffer

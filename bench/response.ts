@@ -34,7 +34,7 @@ export class ExpectedBody implements Expected {
   }
 }
 
-/** The numbered events of a {@link Script}, its usage and `[DONE]`. */
+/** The numbered events of a {@link Script} and its tail. */
 export class ExpectedEvents implements Expected {
   /** Shared by all streams of a process: events are made again whenever another stream was looked at between. */
   static readonly #script = new Script()
@@ -63,7 +63,7 @@ export class ExpectedEvents implements Expected {
       const length = Math.min(expected.length - offset, end - start)
       if (length === 0) throw new Error('bytes after [DONE]')
       if (bytes.compare(expected, offset, offset + length, start, start + length) !== 0) {
-        const what = at < numbered ? `event ${number}` : 'the usage event or [DONE]'
+        const what = at < numbered ? `event ${number}` : 'an event behind the numbered ones'
         throw new Error(`${what} is wrong or missing: ${bytes.toString('latin1', start, Math.min(end, start + 200))}`)
       }
       at += length
