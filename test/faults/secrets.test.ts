@@ -1,0 +1,107 @@
+// What an upstream quotes in its errors: no secret of the file reaches a client, a record or the log, in whole or in part.
+import t from 'tap'
+import type { Test } from 'tap'
+import { gateway } from '../kit/gateway.ts'
+import type { LocalGateway } from '../kit/gateway.ts'
+import { settled } from '../kit/probe.ts'
+import { Upstream, bytes, endOfBody, events, head } from '../kit/upstream.ts'
+import type { Step } from '../kit/upstream.ts'
+import { afterContent, opening, patient, sse } from './vendor.ts'
+
+t.setTimeout(60_000)
+
+/** Every secret that the file has of a channel. Each begins as the others do not, so that parts of it are seen. */
+const canaries = {
+  credential: 'Canary/Credential+0123456789==',
+  header: 'Kanarie-Header-0123456789',
+  token: 'Kanarek.Token.0123456789',
+  cookie: 'Kanari-Cookie-0123456789',
+  query: 'Address-Query-0123456789',
+  path: 'Address-Path-0123456789'
+}
+/** Six letters of any of them are too many. The address is for the operator to see, and not for clients. */
+const secretPart = /canary|kanarie|kanare|kanari/i
+const part = new RegExp(`${secretPart.source}|addres|127\\.0\\.0\\.1`, 'i')
+const spellings = (secret: string): string[] => [secret, secret.toLowerCase(), encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1).replaceAll('/', '\\/')]
+
+async function open(t: Test): Promise<{ local: LocalGateway; vendor: Upstream }> {
+  const vendor = await Upstream.start(t)
+  const local = await gateway(t, {
+    ...patient,
+    channels: {
+      vendor: {
+        base_url: `${vendor.url.href}/${canaries.path}?code=${canaries.query}`,
+        credential: canaries.credential,
+        headers: { 'x-team': canaries.header, 'x-authorization': `Token ${canaries.token}`, cookie: `session=${canaries.cookie}; lang=en` }
+      }
+    }
+  }, { upstreams: { vendor } })
+  return { local, vendor }
+}
+
+const json = (status: number, body: string, type = 'application/json'): Step[] => [head(status, { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) }), bytes(body)]
+
+t.test('in no field of an error, by no way to the client, and in no spelling', async (t) => {
+  const { local, vendor } = await open(t)
+  for (const [name, secret] of Object.entries(canaries)) {
+    for (const spelled of spellings(secret)) {
+      const quoted = `The key "${spelled}" of ${vendor.url.host} is wrong (${spelled}).`
+      const error = { message: quoted, type: `${spelled}_error`, code: spelled, param: `messages.${spelled}` }
+      const ways: Record<string, Step[]> = {
+        'a refusal': json(400, JSON.stringify({ error })),
+        'a refusal in text': json(422, quoted, 'text/plain'),
+        'a refusal that is no JSON': json(404, `{"error":"${spelled}`),
+        'a failure in HTML': json(500, `<b>x</b>${quoted}`, 'text/plain'),
+        'too many requests': json(429, JSON.stringify({ error })),
+        'a body with status 200': json(200, JSON.stringify({ error })),
+        'an event with status 200': [sse, events([opening, { error }]), endOfBody()]
+      }
+      for (const [way, steps] of Object.entries(ways)) {
+        vendor.script(...steps)
+        const reply = await local.chat({ stream: way.startsWith('an event') })
+        t.not(reply.status, 200, way)
+        t.notMatch(reply.text, part, `${name}, ${way}: ${spelled}`)
+        t.notMatch(JSON.stringify(reply.headers), part, `${name}, ${way}`)
+      }
+      const cut = await afterContent(local, vendor, [events([{ error, choices: [] }]), endOfBody()])
+      t.notMatch(cut.text.slice(cut.text.lastIndexOf('data:')), part, `${name}, in mid-stream: ${spelled}`)
+    }
+  }
+  await settled(t, local)
+  t.notMatch(JSON.stringify(local.lines), secretPart, 'nor in the log')
+  for (const path of ['/admin/v1/requests?limit=1000', '/admin/v1/config', '/admin/v1/channels']) {
+    t.notMatch(JSON.stringify(await local.admin(path)), secretPart, `nor at ${path}`)
+  }
+})
+
+t.test('not at the place where a text is cut, by us or by the upstream', async (t) => {
+  const { local, vendor } = await open(t)
+  for (const [name, secret] of Object.entries(canaries)) {
+    for (const at of [1000 - secret.length - 1, 1000 - secret.length, 994, 999, 1000]) {
+      vendor.script(...json(400, JSON.stringify({ error: { message: `${'.'.repeat(at)}${secret} and more` } })))
+      const reply = await local.chat()
+      t.notMatch(reply.text, part, `${name} at ${at}`)
+      t.ok(reply.json().error.message.length <= 1000)
+    }
+    for (const kept of [6, 12, secret.length - 1]) {
+      vendor.script(...json(400, JSON.stringify({ error: { message: `Wrong key: ${secret.slice(0, kept)}` } })))
+      t.notMatch((await local.chat()).text, part, `${name}, ${kept} letters of it`)
+    }
+    // The body is read up to 64 KiB, and what is left of it is no JSON.
+    vendor.script(...json(400, `{"error":{"message":"${'<p>'.repeat(Math.floor((65_536 - 21 - 8) / 3))}${secret}"}}`))
+    t.notMatch((await local.chat()).text, part, `${name} at 64 KiB`)
+  }
+})
+
+t.test('names that are no names are not passed on, and others are as they came', async (t) => {
+  const { local, vendor } = await open(t)
+  const shown = async (error: object): Promise<any> => {
+    vendor.script(...json(400, JSON.stringify({ error })))
+    return (await local.chat()).json().error
+  }
+  t.same(await shown({ message: 'No.', type: 'key_not_found_in_organization', code: 'model_not_found', param: 'tools[0].function' }),
+    { message: 'No.', type: 'key_not_found_in_organization', param: 'tools[0].function', code: 'model_not_found' })
+  t.same(await shown({ message: 'No.', type: 'x'.repeat(129), code: 'y'.repeat(5000), param: 'z'.repeat(129) }), { message: 'No.', type: 'invalid_request_error', code: 'upstream_rejected' })
+  t.match(await shown({ message: 'Incorrect API key provided: sk-proj-****abcd of org-0123456789abcdef, sent as Bearer abcdefgh1234.' }),
+    { message: 'Incorrect API key provided: [redacted] of [redacted], sent as [redacted]' })
+})
