@@ -24,6 +24,9 @@ export interface Means {
   reasoning?: boolean
   /** Clients say whether they want to see thoughts. */
   asksForThoughts?: boolean
+  /** Always says whether arguments follow their schema. */
+  strict?: boolean
+  stop?: boolean
 }
 
 /** Text that is no white space alone, in any script, with what JSON has to escape. */
@@ -91,7 +94,7 @@ export function requests(means: Means = {}): fc.Arbitrary<ModelRequest> {
     return [ask, { role: 'assistant', parts: said as AssistantPart[] }, ...(results.length > 0 ? [{ role: 'tool' as const, results }] : [])]
   }).filter(([, turn]) => (turn as { parts: unknown[] }).parts.length > 0)
   const tool = (name: string): fc.Arbitrary<Tool> => fc.record({
-    name: fc.constant(name), description: fc.option(words, { nil: undefined }), strict: fc.constant(undefined), custom: fc.constant(false),
+    name: fc.constant(name), description: fc.option(words, { nil: undefined }), strict: fc.constant(means.strict), custom: fc.constant(false),
     parameters: fc.constant({ type: 'object', properties: { city: { type: 'string' } }, required: ['city'] })
   }, { noNullPrototype: true })
   return fc.record({
@@ -104,7 +107,7 @@ export function requests(means: Means = {}): fc.Arbitrary<ModelRequest> {
     maxOutputTokens: fc.integer({ min: 16, max: 9999 }),
     visible: means.asksForThoughts ? fc.boolean() : fc.constant(undefined),
     temperature: fc.option(fc.constantFrom(0, 0.5, 1), { nil: undefined }),
-    stop: fc.array(fc.constantFrom('END', '###'), { maxLength: 2 })
+    stop: fc.array(fc.constantFrom('END', '###'), { maxLength: means.stop === false ? 0 : 2 })
   }).map(({ streaming, system, exchanges, last, tools, mode, visible, ...rest }): ModelRequest => ({
     ...emptyRequest('public-model', streaming),
     ...rest,

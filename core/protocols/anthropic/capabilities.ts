@@ -37,7 +37,7 @@ export const capabilities: Capabilities = {
     top_k: { adapted: 'left out where the model thinks' }, presence_penalty: 'dropped', frequency_penalty: 'dropped', seed: 'dropped',
     stop: { adapted: 'sequences of white space are left out' }, candidates: 'refused', logprobs: 'refused', user: 'carried',
     safety_identifier: { adapted: 'the user, if there is none' }, metadata: 'dropped', service_tier: { adapted: 'default as standard_only, others are left out' },
-    verbosity: 'dropped', prompt_cache_key: 'dropped', hint: 'dropped', special: 'refused', unknown: 'dropped'
+    verbosity: 'dropped', prompt_cache_key: 'dropped', stored_state: 'refused', hint: 'dropped', special: 'refused', unknown: 'dropped'
   },
   gives: [
     'text', 'refusal', 'reasoning', 'reasoning_proof', 'tool_calls', 'citations', 'stop_sequence', 'pause', 'server_tools',

@@ -72,7 +72,7 @@ export class Losses {
 
   /** The refusal of a feature at a place. */
   refusalAt(feature: RequestFeature, place: string, why = `cannot be translated for the channel that serves this model (${requestFeatures[feature]})`): Untranslatable {
-    return new Untranslatable('unsupported_parameter', `${place} ${why}.`, place)
+    return new Untranslatable(feature === 'stored_state' ? 'protocol_mismatch' : 'unsupported_parameter', `${place} ${why}.`, place)
   }
 
   /** Names of the members that were left out, each once, in the order of their discovery; fit for a header. */

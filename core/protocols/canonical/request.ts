@@ -157,6 +157,8 @@ export interface Tool {
   strict: boolean | undefined
   /** Takes free text instead of arguments. */
   custom: boolean
+  /** What the free text has to follow. */
+  grammar?: { syntax: string; definition: string }
 }
 
 /** `allowed`: only these, of the tools that are offered. */

@@ -18,6 +18,8 @@ export interface Traits {
   readonly jsonSchema?: 'format' | 'tool'
   /** Messages and Gemini: the last turn may be the model's own, to be continued. */
   readonly prefill?: boolean
+  /** Responses: false for models that never think, which refuse to be asked for encrypted thoughts. */
+  readonly thinks?: boolean
   /** Gemini: pictures and documents are fetched from any address. */
   readonly fetchesUrls?: boolean
 }

@@ -39,7 +39,7 @@ export const capabilities: Capabilities = {
     reasoning_budget: { adapted: 'a budget, or a level by its share of the longest answer' }, reasoning_visible: 'carried',
     max_output_tokens: 'carried', temperature: 'carried', top_p: 'carried', top_k: 'carried', presence_penalty: 'carried', frequency_penalty: 'carried', seed: 'carried',
     stop: { adapted: 'up to five, more are refused' }, candidates: 'carried', logprobs: 'carried', user: 'dropped', safety_identifier: 'dropped', metadata: 'dropped',
-    service_tier: 'dropped', verbosity: 'dropped', prompt_cache_key: 'dropped', hint: 'dropped', special: 'refused', unknown: 'dropped'
+    service_tier: 'dropped', verbosity: 'dropped', prompt_cache_key: 'dropped', stored_state: 'refused', hint: 'dropped', special: 'refused', unknown: 'dropped'
   },
   gives: [
     'text', 'refusal', 'reasoning', 'reasoning_proof', 'tool_calls', 'image', 'audio', 'citations', 'logprobs', 'candidates', 'server_tools',

@@ -1,6 +1,7 @@
 // Reads a whole chat completion of an upstream.
 import type { AnswerPart, Candidate, Citation, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
 import { finishOf } from '../canonical/finish.ts'
+import { readTokens } from '../canonical/logprobs.ts'
 import { readUrl } from '../canonical/media.ts'
 import { unseal } from '../canonical/proofs.ts'
 import type { MediaPart, ToolCall } from '../canonical/request.ts'
@@ -109,12 +110,5 @@ export function readCitations(annotations: unknown): Citation[] | undefined {
 }
 
 export function readLogprobs(value: unknown): TokenLogprob[] | undefined {
-  const content = asObject(value)?.['content']
-  if (!Array.isArray(content) || content.length === 0) return undefined
-  return asObjects(content).map((token) => ({ ...readToken(token), top: asObjects(token['top_logprobs']).map(readToken) }))
-}
-
-function readToken(token: JsonObject): { token: string; logprob: number; bytes?: number[] | null } {
-  const { token: text, logprob, bytes } = token
-  return { token: asText(text), logprob: typeof logprob === 'number' ? logprob : 0, ...(bytes !== undefined && { bytes: bytes as number[] | null }) }
+  return readTokens(asObject(value)?.['content'])
 }

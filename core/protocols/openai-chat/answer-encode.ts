@@ -1,7 +1,8 @@
 // Writes a whole chat completion for a client.
-import type { AnswerPart, Candidate, Citation, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
+import type { AnswerPart, Candidate, Citation, ModelAnswer } from '../canonical/answer.ts'
 import type { AnswerHead } from '../canonical/codec.ts'
 import { spoken } from '../canonical/conversation.ts'
+import { writeTokens } from '../canonical/logprobs.ts'
 import { writeDataUrl } from '../canonical/media.ts'
 import type { MediaPart, Proof, ToolCall } from '../canonical/request.ts'
 import { noUsage } from '../../money/usage.ts'
@@ -21,7 +22,7 @@ export function encodeAnswer(answer: ModelAnswer, { id, created, model }: Answer
 
 function writeChoice({ parts, finish }: Candidate, index: number): unknown {
   const logprobs = parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
-  return { index, message: writeMessage(parts), finish_reason: writeFinish(finish), logprobs: logprobs.length > 0 ? { content: logprobs.map(writeToken), refusal: null } : null }
+  return { index, message: writeMessage(parts), finish_reason: writeFinish(finish), logprobs: logprobs.length > 0 ? { content: writeTokens(logprobs), refusal: null } : null }
 }
 
 function writeMessage(parts: readonly AnswerPart[]): Record<string, unknown> {
@@ -58,9 +59,4 @@ export function writeImage({ source }: MediaPart, index: number): unknown {
 
 export function writeCitation({ url, title, start, end }: Citation): unknown {
   return { type: 'url_citation', url_citation: { url, title, start_index: start ?? 0, end_index: end ?? 0 } }
-}
-
-export function writeToken({ token, logprob, bytes, top }: TokenLogprob): unknown {
-  const write = (one: Omit<TokenLogprob, 'top'>): unknown => ({ token: one.token, logprob: one.logprob, bytes: one.bytes ?? null })
-  return { ...(write({ token, logprob, ...(bytes !== undefined && { bytes }) }) as object), top_logprobs: top.map(write) }
 }

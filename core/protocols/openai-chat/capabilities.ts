@@ -36,7 +36,7 @@ export const capabilities: Capabilities = {
     reasoning_visible: { adapted: 'thoughts are hidden by the gateway' }, max_output_tokens: 'carried', temperature: 'carried', top_p: 'carried', top_k: 'dropped',
     presence_penalty: 'carried', frequency_penalty: 'carried', seed: 'carried', stop: { adapted: 'up to four, more are refused' },
     candidates: 'carried', logprobs: 'carried', user: 'carried', safety_identifier: 'carried', metadata: 'dropped',
-    service_tier: 'carried', verbosity: 'carried', prompt_cache_key: 'carried', hint: 'dropped', special: 'refused', unknown: 'dropped'
+    service_tier: 'carried', verbosity: 'carried', prompt_cache_key: 'carried', stored_state: 'refused', hint: 'dropped', special: 'refused', unknown: 'dropped'
   },
   gives: [
     'text', 'refusal', 'reasoning', 'tool_calls', 'custom_tool_calls', 'image', 'citations', 'logprobs', 'candidates',

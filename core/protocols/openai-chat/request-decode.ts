@@ -97,8 +97,13 @@ function readTools(fields: Members, losses: Losses): Tool[] {
 
 function readCustomTool(custom: Members, losses: Losses): Tool {
   losses.see('custom_tool')
-  if ((custom.members('format')?.string('type') ?? 'text') !== 'text') losses.see('custom_tool_grammar', custom.at('format'))
-  return { name: custom.needString('name'), description: custom.string('description'), parameters: undefined, strict: undefined, custom: true }
+  const format = custom.members('format')
+  const grammar = format?.string('type') === 'grammar' ? format.needMembers('grammar') : undefined
+  if (grammar) losses.see('custom_tool_grammar', custom.at('format'))
+  return {
+    name: custom.needString('name'), description: custom.string('description'), parameters: undefined, strict: undefined, custom: true,
+    ...(grammar && { grammar: { syntax: grammar.needString('syntax'), definition: grammar.needString('definition') } })
+  }
 }
 
 function readToolChoice(fields: Members, losses: Losses): ToolChoice | undefined {

@@ -1,12 +1,13 @@
 // Writes the chunks of a chat completion for a client.
 import type { AnswerEvent, Finish, PartOpening } from '../canonical/answer.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
+import { writeTokens } from '../canonical/logprobs.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { openaiChat } from '../openai-chat.ts'
 import type { ShownError } from '../protocol.ts'
 import { writeChatUsage } from '../usage/openai-chat.ts'
-import { writeCitation, writeImage, writeProof, writeToken } from './answer-encode.ts'
+import { writeCitation, writeImage, writeProof } from './answer-encode.ts'
 import { writeFinish } from './finish.ts'
 
 /** Where a part stands in its choice. */
@@ -43,7 +44,7 @@ export class ChatStreamEncoder implements StreamEncoder {
       case 'open': return this.#open(event.candidate, event.part, event.opening, write)
       case 'delta': {
         const place = this.#places.get(event.part)!
-        const logprobs = event.logprobs && { content: event.logprobs.map(writeToken), refusal: null }
+        const logprobs = event.logprobs && { content: writeTokens(event.logprobs), refusal: null }
         return this.#choice(place.candidate, deltaOf(place, event.text), write, logprobs)
       }
       case 'cite': return this.#choice(this.#places.get(event.part)!.candidate, `{"annotations":[${JSON.stringify(writeCitation(event.citation))}]}`, write)

@@ -1,5 +1,8 @@
 // Usage in the words of OpenAI's newer interfaces: Responses, Realtime and, with a medium of their own, pictures and audio.
+import { completionTokens, promptTokens } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts, minus, plus } from './account.ts'
 
@@ -57,4 +60,26 @@ export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
     audioOut: audioOut ?? (medium.output === 'audio' ? minus(completion, plus(0, textOut, imageOut)) : undefined),
     imageOut: imageOut ?? (medium.output === 'image' ? minus(completion, plus(0, textOut, audioOut)) : undefined)
   })
+}
+
+/** What {@link readResponsesUsage} reads as this usage. */
+export function writeResponsesUsage(usage: Readonly<Usage>): JsonObject {
+  const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
+  const { audio_input, image_input, audio_output, image_output } = usage
+  return {
+    input_tokens: prompt,
+    input_tokens_details: {
+      cached_tokens: usage.cached_input,
+      cache_write_tokens: usage.cache_write,
+      ...(audio_input !== undefined && { audio_tokens: audio_input }),
+      ...(image_input !== undefined && { image_tokens: image_input })
+    },
+    output_tokens: completion,
+    output_tokens_details: {
+      reasoning_tokens: usage.reasoning,
+      ...(audio_output !== undefined && { audio_tokens: audio_output }),
+      ...(image_output !== undefined && { image_tokens: image_output })
+    },
+    total_tokens: prompt + completion
+  }
 }

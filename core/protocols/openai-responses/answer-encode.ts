@@ -1,0 +1,61 @@
+// Writes a whole response for a client.
+import type { Finish, ModelAnswer } from '../canonical/answer.ts'
+import type { AnswerHead } from '../canonical/codec.ts'
+import type { Usage } from '../../money/usage.ts'
+import { noUsage } from '../../money/usage.ts'
+import { asObject } from '../object.ts'
+import { writeResponsesUsage } from '../usage/openai-tokens.ts'
+import { writeFinish } from './finish.ts'
+import { contentOf, isEmpty, itemId, signatureOf, statusOf, writeItem } from './items.ts'
+import type { Item } from './items.ts'
+
+export function encodeAnswer({ candidates, usage }: ModelAnswer, head: AnswerHead): Record<string, unknown> {
+  const { parts, finish } = candidates[0]!
+  const contents = parts.map(contentOf).flatMap((content) => {
+    const signature = signatureOf(content.opening)
+    return signature ? [signature, content] : [content]
+  }).filter((content) => !isEmpty(content))
+  const output = contents.map((content, index) => (
+    writeItem(content, itemId(content.opening, head.id, index), statusOf(content, index === contents.length - 1, finish))
+  ))
+  return writeResponse(head, { output, finish, usage: usage ?? noUsage })
+}
+
+/** What a response came to; without it, it has just begun. */
+interface Ending {
+  output: readonly Item[]
+  finish: Finish
+  usage: Readonly<Usage>
+}
+
+/** The object that a response is in every state; it repeats what was asked. */
+export function writeResponse({ id, created, model, request }: AnswerHead, ending?: Ending): Record<string, unknown> {
+  const text = asObject(request['text'])
+  const reasoning = asObject(request['reasoning'])
+  return {
+    id: `resp_${id}`,
+    object: 'response',
+    created_at: created,
+    ...(ending ? writeFinish(ending.finish) : { status: 'in_progress', incomplete_details: null }),
+    background: false,
+    error: null,
+    instructions: request['instructions'] ?? null,
+    max_output_tokens: request['max_output_tokens'] ?? null,
+    model,
+    output: ending?.output ?? [],
+    parallel_tool_calls: request['parallel_tool_calls'] ?? true,
+    previous_response_id: null,
+    reasoning: { effort: reasoning?.['effort'] ?? null, summary: reasoning?.['summary'] ?? null },
+    store: false,
+    temperature: request['temperature'] ?? null,
+    text: { format: text?.['format'] ?? { type: 'text' }, ...(text?.['verbosity'] != null && { verbosity: text['verbosity'] }) },
+    tool_choice: request['tool_choice'] ?? 'auto',
+    tools: request['tools'] ?? [],
+    top_p: request['top_p'] ?? null,
+    truncation: request['truncation'] ?? 'disabled',
+    usage: ending ? writeResponsesUsage(ending.usage) : null,
+    access_programs: null,
+    user: request['user'] ?? null,
+    metadata: request['metadata'] ?? {}
+  }
+}

@@ -1,0 +1,24 @@
+// OpenAI's Responses as translation knows them.
+import type { Codec } from '../canonical/codec.ts'
+import { decodeAnswer } from './answer-decode.ts'
+import { encodeAnswer } from './answer-encode.ts'
+import { capabilities } from './capabilities.ts'
+import { decodeRequest } from './request-decode.ts'
+import { encodeRequest } from './request-encode.ts'
+import { ResponsesStreamDecoder } from './stream-decode.ts'
+import { ResponsesStreamEncoder } from './stream-encode.ts'
+
+/** https://platform.openai.com/docs/api-reference/responses */
+export const responsesCodec: Codec = {
+  family: 'openai',
+  conversation: 'input',
+  capabilities,
+  toolNames: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
+  customTools: true,
+  decodeRequest,
+  encodeRequest,
+  decodeAnswer,
+  encodeAnswer,
+  decodeStream: () => new ResponsesStreamDecoder(),
+  encodeStream: (head) => new ResponsesStreamEncoder(head)
+}

@@ -1,0 +1,95 @@
+// The output items of a response, as its whole and its events have them.
+import type { AnswerPart, Citation, Finish, PartOpening, TokenLogprob } from '../canonical/answer.ts'
+import { parseObject } from '../canonical/json.ts'
+import { writeTokens } from '../canonical/logprobs.ts'
+import { seal } from '../canonical/proofs.ts'
+import type { Proof } from '../canonical/request.ts'
+
+export type Item = Record<string, unknown>
+
+/** What an item is made of: a part of the answer as far as it has come. */
+export interface Content {
+  readonly opening: PartOpening
+  text: string
+  citations: Citation[]
+  logprobs: TokenLogprob[]
+  proof: Proof | undefined
+}
+
+/** `in_progress` while it comes; whole, or as far as it was not cut off. */
+export type Status = 'in_progress' | 'completed' | 'incomplete'
+
+export function contentOf(part: AnswerPart): Content {
+  const opening: PartOpening = part.type === 'tool_call' ? part : part.type === 'text' || part.type === 'refusal' || part.type === 'reasoning' ? { type: part.type } : { type: 'media', media: part }
+  return {
+    opening,
+    text: part.type === 'tool_call' ? part.input : 'text' in part ? part.text : '',
+    citations: ('citations' in part && part.citations) || [],
+    logprobs: ('logprobs' in part && part.logprobs) || [],
+    proof: 'proof' in part && part.type !== 'tool_call' ? part.proof : undefined
+  }
+}
+
+/** Nothing that a client could see. */
+export function isEmpty({ opening, text, proof }: Content): boolean {
+  if (opening.type === 'media') return opening.media.type !== 'image' || opening.media.source.kind !== 'data'
+  return opening.type !== 'tool_call' && text === '' && !(opening.type === 'reasoning' && proof)
+}
+
+/** Whether an item was cut off, which only the last one can be, or a call that its arguments show to be. */
+export function statusOf({ opening, text }: Content, isLast: boolean, { reason }: Finish): Status {
+  if (reason !== 'length' && reason !== 'content_filter') return 'completed'
+  const cut = opening.type === 'tool_call' ? !opening.custom && !parseObject(text) : isLast
+  return cut ? 'incomplete' : 'completed'
+}
+
+const prefixes: Readonly<Record<PartOpening['type'], string>> = { text: 'msg', refusal: 'msg', reasoning: 'rs', tool_call: 'fc', media: 'ig' }
+
+/** Unique in its response: `answer` is the answer's own id, `index` the item's place. */
+export function itemId({ type, ...opening }: PartOpening, answer: string, index: number): string {
+  return `${'custom' in opening && opening.custom ? 'ctc' : prefixes[type]}_${answer}_${index}`
+}
+
+export function writeItem(content: Content, id: string, status: Status): Item {
+  const { opening, text } = content
+  const begun = status === 'in_progress'
+  switch (opening.type) {
+    case 'text': case 'refusal': return { id, type: 'message', status, role: 'assistant', content: begun ? [] : [writeContentPart(content)] }
+    case 'reasoning': return { id, type: 'reasoning', summary: begun || text === '' ? [] : [writeSummary(text)], encrypted_content: content.proof ? seal('openai', content.proof) : null }
+    case 'tool_call': {
+      const { id: callId, name, namespace, custom } = opening
+      const input = begun ? '' : custom ? text : argumentsOf(text)
+      const head = { call_id: callId, name, ...(namespace !== undefined && { namespace }) }
+      return custom ? { id, type: 'custom_tool_call', status, ...head, input } : { id, type: 'function_call', status, ...head, arguments: input }
+    }
+    case 'media': {
+      const { source } = opening.media
+      const [, format = 'png'] = source.kind === 'data' ? source.mimeType.split('/') : []
+      return { id, type: 'image_generation_call', status, result: begun || source.kind !== 'data' ? null : source.data, output_format: format }
+    }
+  }
+}
+
+/** Clients parse the arguments, and nothing is no JSON. */
+export function argumentsOf(text: string): string {
+  return text === '' ? '{}' : text
+}
+
+export function writeContentPart({ opening, text, citations, logprobs }: Content): Item {
+  if (opening.type === 'refusal') return { type: 'refusal', refusal: text }
+  return { type: 'output_text', text, annotations: citations.map(writeCitation), logprobs: writeTokens(logprobs) }
+}
+
+export function writeSummary(text: string): Item {
+  return { type: 'summary_text', text }
+}
+
+export function writeCitation({ url, title, start, end }: Citation): Item {
+  return { type: 'url_citation', url, title, start_index: start ?? 0, end_index: end ?? 0 }
+}
+
+/** A call has no place for a signature here; an item of thoughts before it has, and comes back in the same place. */
+export function signatureOf(opening: PartOpening): Content | undefined {
+  if (opening.type !== 'tool_call' || !opening.proof) return undefined
+  return { opening: { type: 'reasoning' }, text: '', citations: [], logprobs: [], proof: opening.proof }
+}

@@ -1,0 +1,77 @@
+// Writes a Responses request for an upstream.
+import type { Target } from '../canonical/codec.ts'
+import type { Losses } from '../canonical/losses.ts'
+import { effortOf } from '../canonical/reasoning.ts'
+import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/request.ts'
+import { writeInput } from './input-encode.ts'
+
+/** The vendor refuses less. */
+const leastOutput = 16
+
+type Body = Record<string, unknown>
+
+/** Nothing is stored at the provider: what has to come back comes back encrypted, with the client. */
+export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Body {
+  const body: Body = { model, input: writeInput(request.turns, losses), store: false }
+  const add = (key: string, value: unknown): void => {
+    if (value !== undefined) body[key] = value
+  }
+  const include = traits.thinks === false ? [] : ['reasoning.encrypted_content']
+  if (request.streaming) body['stream'] = true
+  if (request.maxOutputTokens !== undefined) body['max_output_tokens'] = Math.max(leastOutput, request.maxOutputTokens)
+  add('temperature', request.temperature)
+  add('top_p', request.topP)
+  if (request.logprobs !== undefined) {
+    include.push('message.output_text.logprobs')
+    body['top_logprobs'] = request.logprobs
+  }
+  if (include.length > 0) body['include'] = include
+  add('reasoning', writeReasoning(request, traits.maxOutputTokens))
+  add('text', writeText(request))
+  if (request.tools.length > 0) {
+    body['tools'] = request.tools.map(writeTool)
+    add('tool_choice', writeChoice(request))
+    add('parallel_tool_calls', request.parallelToolCalls)
+  }
+  add('user', request.user)
+  add('safety_identifier', request.safetyIdentifier)
+  add('metadata', request.metadata)
+  add('service_tier', request.serviceTier)
+  add('prompt_cache_key', request.promptCacheKey)
+  return body
+}
+
+function writeReasoning({ reasoning }: ModelRequest, maxOutputTokens: number | undefined): Body | undefined {
+  const effort = effortOf(reasoning, maxOutputTokens)
+  // Who says how much to think in a protocol that always shows thoughts wants to see them.
+  const visible = reasoning.visible ?? (effort !== undefined && effort !== 'none')
+  if (effort === undefined && !visible) return undefined
+  return { ...(effort !== undefined && { effort }), ...(visible && { summary: 'auto' }) }
+}
+
+function writeText({ format, verbosity }: ModelRequest): Body | undefined {
+  if (!format && verbosity === undefined) return undefined
+  return { ...(format && { format: writeFormat(format) }), ...(verbosity !== undefined && { verbosity }) }
+}
+
+function writeFormat(format: OutputFormat): Body {
+  if (format.type === 'json_object') return { type: 'json_object' }
+  const { type, name, description, schema, strict } = format
+  return { type, name, ...(description !== undefined && { description }), schema, ...(strict !== undefined && { strict }) }
+}
+
+/** Where nothing is said, this protocol is strict and others are not. */
+function writeTool({ name, description, parameters, strict, custom, grammar }: Tool): Body {
+  const head = { name, ...(description !== undefined && { description }) }
+  if (custom) return { type: 'custom', ...head, ...(grammar && { format: { type: 'grammar', ...grammar } }) }
+  return { type: 'function', ...head, parameters: parameters ?? { type: 'object', properties: {} }, strict: strict ?? false }
+}
+
+function writeChoice({ toolChoice, tools }: ModelRequest): unknown {
+  const typeOf = (name: string): string => (tools.find((tool) => tool.name === name)?.custom ? 'custom' : 'function')
+  const choice: ToolChoice | undefined = toolChoice
+  if (!choice) return undefined
+  if (choice.mode === 'named') return { type: typeOf(choice.name), name: choice.name }
+  if (!choice.allowed) return choice.mode
+  return { type: 'allowed_tools', mode: choice.mode, tools: choice.allowed.map((name) => ({ type: typeOf(name), name })) }
+}

@@ -1,0 +1,174 @@
+// Writes the events of a response for a client. Its last event repeats the whole response, so everything is kept until then.
+import type { AnswerEvent, Finish } from '../canonical/answer.ts'
+import { mostKept } from '../canonical/codec.ts'
+import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
+import { writeTokens } from '../canonical/logprobs.ts'
+import { badAnswer } from '../canonical/untranslatable.ts'
+import { noUsage } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
+import type { ShownError } from '../protocol.ts'
+import { writeResponse } from './answer-encode.ts'
+import { errorPayload } from './errors.ts'
+import { argumentsOf, isEmpty, itemId, signatureOf, statusOf, writeCitation, writeContentPart, writeItem, writeSummary } from './items.ts'
+import type { Content, Item } from './items.ts'
+
+/** A part of the answer on its way to be an item. */
+interface Place {
+  readonly content: Content
+  /** Of the item, once it has been told of: one that would be empty never is. */
+  index: number | undefined
+  id: string
+  closed: boolean
+}
+
+export class ResponsesStreamEncoder implements StreamEncoder {
+  readonly #head: AnswerHead
+  #sequence = 0
+  #kept = 0
+  readonly #places = new Map<number, Place>()
+  /** Items in their order, those that are done with what they are. */
+  readonly #output: (Item | undefined)[] = []
+  /** Closed, and not told yet, as the end may say that it was cut off. */
+  #ended: Place[] = []
+  #finish: Finish = { reason: 'stop' }
+  #usage: Usage = noUsage
+
+  constructor(head: AnswerHead) {
+    this.#head = head
+  }
+
+  push(event: AnswerEvent, write: WriteEvent): void {
+    switch (event.type) {
+      case 'start': {
+        const response = writeResponse(this.#head)
+        this.#write('response.created', { response }, write)
+        return this.#write('response.in_progress', { response }, write)
+      }
+      case 'open': return this.#open(event, write)
+      case 'delta': return this.#delta(this.#places.get(event.part), event, write)
+      case 'cite': return this.#cite(this.#places.get(event.part), event, write)
+      case 'close': {
+        const place = this.#places.get(event.part)
+        if (!place) return
+        this.#places.delete(event.part)
+        place.closed = true
+        if (event.proof) place.content.proof = event.proof
+        this.#ended.push(place)
+        return
+      }
+      case 'usage':
+        this.#usage = event.usage
+        return
+      case 'finish':
+        if (event.candidate === 0) this.#finish = event.finish
+        return
+      case 'end': return this.#end(write)
+    }
+  }
+
+  fail(error: ShownError, write: WriteEvent): void {
+    write(JSON.stringify(errorPayload(error, this.#sequence++)), 'error')
+  }
+
+  #open({ candidate, part, opening }: AnswerEvent & { type: 'open' }, write: WriteEvent): void {
+    if (candidate !== 0) return
+    this.#closeEnded(undefined, write)
+    const signature = signatureOf(opening)
+    if (signature) this.#close(this.#begin({ content: signature, index: undefined, id: '', closed: true }, write), undefined, write)
+    const place: Place = { content: { opening, text: '', citations: [], logprobs: [], proof: undefined }, index: undefined, id: '', closed: false }
+    this.#places.set(part, place)
+    if (opening.type === 'tool_call') this.#begin(place, write)
+    if (opening.type === 'media') this.#keep(opening.media.source.kind === 'data' ? opening.media.source.data.length : 0)
+  }
+
+  /** Tells of an item, at its first sign. */
+  #begin(place: Place, write: WriteEvent): Place {
+    if (place.index !== undefined) return place
+    const { content } = place
+    const index = (place.index = this.#output.push(undefined) - 1)
+    const id = (place.id = itemId(content.opening, this.#head.id, index))
+    const { proof: _proof, ...begun } = content
+    this.#write('response.output_item.added', { output_index: index, item: writeItem({ ...begun, proof: undefined }, id, 'in_progress') }, write)
+    const { type } = content.opening
+    const empty: Content = { ...content, text: '', citations: [], logprobs: [] }
+    if (type === 'text' || type === 'refusal') this.#write('response.content_part.added', { ...this.#at(place), content_index: 0, part: writeContentPart(empty) }, write)
+    if (type === 'reasoning' && !(place.closed && content.text === '')) this.#write('response.reasoning_summary_part.added', { ...this.#at(place), summary_index: 0, part: writeSummary('') }, write)
+    return place
+  }
+
+  #delta(place: Place | undefined, { text, logprobs }: AnswerEvent & { type: 'delta' }, write: WriteEvent): void {
+    if (!place) return
+    const { content } = place
+    this.#keep(text.length)
+    content.text += text
+    if (logprobs) content.logprobs.push(...logprobs)
+    this.#begin(place, write)
+    const at = this.#at(place)
+    switch (content.opening.type) {
+      case 'text': return this.#write('response.output_text.delta', { ...at, content_index: 0, delta: text, logprobs: writeTokens(logprobs ?? []) }, write)
+      case 'refusal': return this.#write('response.refusal.delta', { ...at, content_index: 0, delta: text }, write)
+      case 'reasoning': return this.#write('response.reasoning_summary_text.delta', { ...at, summary_index: 0, delta: text }, write)
+      case 'tool_call': return this.#write(content.opening.custom ? 'response.custom_tool_call_input.delta' : 'response.function_call_arguments.delta', { ...at, delta: text }, write)
+      default:
+    }
+  }
+
+  #cite(place: Place | undefined, { citation }: AnswerEvent & { type: 'cite' }, write: WriteEvent): void {
+    if (!place) return
+    this.#begin(place, write)
+    this.#keep(citation.url.length + citation.title.length)
+    const index = place.content.citations.push(citation) - 1
+    this.#write('response.output_text.annotation.added', { ...this.#at(place), content_index: 0, annotation_index: index, annotation: writeCitation(citation) }, write)
+  }
+
+  /** `finish`: how the answer ended, if it has; what is followed by something else was not cut off. */
+  #closeEnded(finish: Finish | undefined, write: WriteEvent): void {
+    for (const place of this.#ended) if (!isEmpty(place.content)) this.#begin(place, write)
+    for (const place of this.#ended) if (place.index !== undefined) this.#close(place, finish, write)
+    this.#ended = []
+  }
+
+  #close(place: Place, finish: Finish | undefined, write: WriteEvent): void {
+    const { content } = place
+    const at = this.#at(place)
+    const { opening, text } = content
+    if (opening.type === 'text' || opening.type === 'refusal') {
+      const done = opening.type === 'text' ? { text, logprobs: writeTokens(content.logprobs) } : { refusal: text }
+      this.#write(opening.type === 'text' ? 'response.output_text.done' : 'response.refusal.done', { ...at, content_index: 0, ...done }, write)
+      this.#write('response.content_part.done', { ...at, content_index: 0, part: writeContentPart(content) }, write)
+    } else if (opening.type === 'reasoning' && text !== '') {
+      this.#write('response.reasoning_summary_text.done', { ...at, summary_index: 0, text }, write)
+      this.#write('response.reasoning_summary_part.done', { ...at, summary_index: 0, part: writeSummary(text) }, write)
+    } else if (opening.type === 'tool_call') this.#closeCall(at, opening, text, write)
+    else if (opening.type === 'media') this.#write('response.image_generation_call.completed', at, write)
+    const isLast = place.index === this.#output.length - 1
+    const item = writeItem(content, place.id, finish ? statusOf(content, isLast, finish) : 'completed')
+    this.#output[place.index!] = item
+    this.#write('response.output_item.done', { output_index: place.index, item }, write)
+  }
+
+  #closeCall(at: Item, { name, custom }: { name: string; custom: boolean }, text: string, write: WriteEvent): void {
+    if (custom) return this.#write('response.custom_tool_call_input.done', { ...at, input: text }, write)
+    if (text === '') this.#write('response.function_call_arguments.delta', { ...at, delta: argumentsOf(text) }, write)
+    this.#write('response.function_call_arguments.done', { ...at, arguments: argumentsOf(text), name }, write)
+  }
+
+  #end(write: WriteEvent): void {
+    this.#closeEnded(this.#finish, write)
+    const response = writeResponse(this.#head, { output: this.#output as Item[], finish: this.#finish, usage: this.#usage })
+    this.#write(response['status'] === 'completed' ? 'response.completed' : 'response.incomplete', { response }, write)
+  }
+
+  #at({ id, index }: Place): Item {
+    return { item_id: id, output_index: index }
+  }
+
+  #keep(length: number): void {
+    this.#kept += length
+    if (this.#kept > mostKept) throw badAnswer('The upstream sent an answer too large to be translated.')
+  }
+
+  #write(type: string, payload: Item, write: WriteEvent): void {
+    write(JSON.stringify({ type, sequence_number: this.#sequence++, ...payload }), type)
+  }
+}
