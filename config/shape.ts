@@ -9,6 +9,10 @@ const port = { type: 'integer', minimum: 0, maximum: 65535 } as const satisfies 
 const timer = { type: 'string', format: 'duration', atLeast: '1ms', atMost: '24d' } as const satisfies Partial<OptionSchema>
 const size = { type: 'string', format: 'size', atLeast: '1KiB' } as const satisfies Partial<OptionSchema>
 
+/** Of what is kept in the store. */
+const age = { type: 'string', format: 'duration', atLeast: '1h' } as const satisfies Partial<OptionSchema>
+const room = { type: 'string', format: 'size', atLeast: '16MiB' } as const satisfies Partial<OptionSchema>
+
 const listenShape = {
   type: 'object',
   description: 'Where clients connect. A change needs a restart, but for the certificate.',
@@ -55,6 +59,15 @@ const storeShape = {
     durability: {
       type: 'string', enum: ['power', 'process'], default: 'power',
       description: 'What a settled request survives: a power failure, or (faster) only the death of the process.'
+    },
+    requests: {
+      type: 'object',
+      description: 'How much of the request log is kept. What is older or more goes by itself, the oldest first.',
+      default: {},
+      properties: {
+        age: { ...age, default: '30d', description: 'How long a record is kept.' },
+        size: { ...room, default: '8GiB', description: 'How much room records take with their indexes, about; a request takes some 0.8 KiB.' }
+      }
     },
     postgres: { type: 'string', secret: true, description: 'PostgreSQL address for many nodes. Not served yet.' },
     redis: { type: 'string', secret: true, description: 'Redis address for many nodes. Not served yet.' }

@@ -66,6 +66,9 @@ export interface Gateway {
   close(options?: { drain?: boolean }): Promise<{ cut: number }>
 }
 
+/** Milliseconds after a start in which the store lets nothing go for its age, as the clock may be wrong still. */
+const clockPatience = 600_000
+
 /** A symbol that carries the type of what it stands for. */
 type Token<T> = symbol & { readonly type?: T }
 
@@ -148,7 +151,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
   try {
     const first = await reader.read()
-    const store = await openStore({ file: first.settings.store.sqlite, durability: first.settings.store.durability, log })
+    const { sqlite, durability, requests } = first.settings.store
+    const store = await openStore({ file: sqlite, durability, keeping: { requests, patience: clockPatience }, log })
     stops.push(() => store.close())
     const { give, get } = wire(log, first.settings, store, operations)
     const shared = new Shared(log)

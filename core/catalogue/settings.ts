@@ -29,7 +29,8 @@ export interface Settings {
   listen: { host: string; port: number; tls: Identity | undefined }
   /** `token` empty: the admin API answers loopback addresses only. `admin: false` in the file turns the listener off: undefined. */
   admin: { host: string; port: number; token: string } | undefined
-  store: { sqlite: string; durability: 'power' | 'process' }
+  /** `requests`: how much is kept of the request log. */
+  store: { sqlite: string; durability: 'power' | 'process'; requests: { age: number; size: number } }
   limits: Limits
 }
 

@@ -14,6 +14,8 @@ export interface ApplierHost {
   /** The applier is idle again. */
   applied(seconds: number): void
   failed(error: string): void
+  /** What keeps the database small failed, or goes on after that. */
+  upkeep(error: string | undefined): void
 }
 
 /** Has one segment applied at a time, again until it is. */
@@ -87,6 +89,7 @@ export class Applier {
     thread.on('message', (message: WriterMessage) => {
       if (message.kind === 'applied') this.#applied(message.seconds)
       else if (message.kind === 'failed') this.#failed(message.error)
+      else if (message.kind === 'upkeep') this.#host.upkeep(message.error)
     })
     let reason = 'the writer thread ended'
     thread.on('error', (error) => void (reason = String(error)))

@@ -23,18 +23,23 @@ export interface Head {
   /** How many rows the tables request and key have. */
   requests: number
   keys: number
+  /** Unix milliseconds: requests that arrived up to then may have no record any more. */
+  unrecorded: number
 }
 
 /** Columns of the table head that its checksum covers, in this order. */
-export const headColumns = ['boot_id', 'batch', 'seq', 'hash', 'balanced_batch', 'balanced_seq', 'requests', 'keys'] as const
+export const headColumns = ['boot_id', 'batch', 'seq', 'hash', 'balanced_batch', 'balanced_seq', 'requests', 'keys', 'unrecorded'] as const
 
-function headValues({ boot, batch, seq, hash, balancedBatch, balancedSeq, requests, keys }: Head): Value[] {
-  return [boot, batch, seq, Buffer.from(hash, 'hex'), balancedBatch, balancedSeq, requests, keys]
+function headValues({ boot, batch, seq, hash, balancedBatch, balancedSeq, requests, keys, unrecorded }: Head): Value[] {
+  return [boot, batch, seq, Buffer.from(hash, 'hex'), balancedBatch, balancedSeq, requests, keys, unrecorded]
 }
+
+/** Bytes that a record takes beside its JSON, with its place in the index. */
+const recordBytes = 150
 
 const fields = ['tenant', 'key', 'model'] as const
 
-const jsonColumn = recordColumns.indexOf('json')
+const [timeColumn, jsonColumn] = [recordColumns.indexOf('time'), recordColumns.indexOf('json')]
 
 const [dispatchedColumn, channelColumn, deliveredColumn] = (['dispatched', 'channel', 'delivered_units'] as const).map((name) => holdColumns.indexOf(name)) as [number, number, number]
 
@@ -53,6 +58,8 @@ export class Committer {
   #request: number
   /** Values that occur in its block, by field. */
   readonly #block: readonly Set<string>[]
+  /** Bytes of its records, when the last was written, and the latest time. */
+  #extent = { bytes: 0, written: 0, time: 0 }
   /** Hashes of the rows that wait to be inserted, and of the one before. */
   readonly #hashes = Array.from({ length: rowsAtOnce + 1 }, () => Buffer.alloc(32))
 
@@ -61,8 +68,9 @@ export class Committer {
     this.#sql = prepare(database)
     this.#head = this.#next = readHead(database)
     this.#request = Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM request').get()!['seq'])
-    const block = database.prepare('SELECT tenant, key, model FROM request WHERE seq >= ?').all(this.#request - (this.#request % blockSize))
+    const block = database.prepare('SELECT tenant, key, model, time, written, length(json) AS length FROM request WHERE seq >= ?').all(this.#request - (this.#request % blockSize))
     this.#block = fields.map((field) => new Set(block.map((row) => row[field]).filter((value) => typeof value === 'string')))
+    for (const { length, written, time } of block) this.#extend(length as number, written as number, time as number)
   }
 
   /** As committed. */
@@ -161,12 +169,21 @@ export class Committer {
     }
   }
 
+  /** One transaction of its own, in which the head is changed too. */
+  alter(change: (head: Head) => void): void {
+    this.#begin()
+    change(this.#next)
+    this.commit()
+  }
+
   #records({ records, written }: Batch): void {
     const { record } = this.#sql
     for (let i = 0; i < records.length; i += recordColumns.length) {
       const seq = ++this.#request
+      const json = records[i + jsonColumn] as string
       if (seq % blockSize === 0) this.#closeBlock(seq / blockSize - 1)
-      record.add(records, i, seq, written, recordChecksum(seq, written, records[i + jsonColumn] as string))
+      record.add(records, i, seq, written, recordChecksum(seq, written, json))
+      this.#extend(json.length, written, records[i + timeColumn] as number)
       for (let field = 0; field < fields.length; field++) {
         const value = records[i + 1 + field]
         if (typeof value === 'string') this.#block[field]!.add(value)
@@ -190,6 +207,16 @@ export class Committer {
       for (const value of [...this.#block[field]!].sort()) this.#sql.block.run(block, fields[field]!, value)
       this.#block[field]!.clear()
     }
+    const { bytes, written, time } = this.#extent
+    this.#sql.extent.run(block, bytes, written, time)
+    this.#extent = { bytes: 0, written: 0, time: 0 }
+  }
+
+  #extend(length: number, written: number, time: number): void {
+    const extent = this.#extent
+    extent.bytes += length + recordBytes
+    extent.written = written
+    if (time > extent.time) extent.time = time
   }
 }
 
@@ -214,6 +241,7 @@ function prepare(database: Database) {
     entry: new RowInserter(database, 'journal', entryColumns, ['seq', 'boot_id', 'prev_hash', 'hash'], ''),
     // A record that is there already stays: a log that is told twice must not stop the ledger.
     record: new RowInserter(database, 'request', recordColumns, ['seq', 'written', 'crc'], 'ON CONFLICT (request_id) DO NOTHING'),
+    extent: insert('request_extent', ['block', 'bytes', 'written', 'time']),
     block: insert('request_block', ['block', 'field', 'value']),
     key: insert('key', [...keyColumns, 'crc'], 'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked, crc = excluded.crc'),
     keyCount: database.prepare('SELECT count(*) AS count FROM key'),
@@ -232,6 +260,7 @@ export function readHead(database: Database): Head {
     balancedBatch: Number(row['balanced_batch']),
     balancedSeq: Number(row['balanced_seq']),
     requests: Number(row['requests']),
-    keys: Number(row['keys'])
+    keys: Number(row['keys']),
+    unrecorded: Number(row['unrecorded'])
   }
 }

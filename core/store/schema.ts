@@ -137,6 +137,19 @@ const migrations: readonly string[] = [
   ALTER TABLE head ADD COLUMN crc INTEGER;
   UPDATE key SET crc = checksum(name, sha256, hint, tenant, project, member, models, endpoints, limits, budget_limit, budget_per, expires, created, revoked);
   UPDATE head SET requests = (SELECT count(*) FROM request), keys = (SELECT count(*) FROM key);
+  `,
+  `
+  -- What a full block of the request log takes, about, when the last of its records was written, and the latest time of one.
+  CREATE TABLE request_extent (
+    block INTEGER PRIMARY KEY,
+    bytes INTEGER NOT NULL,
+    written INTEGER NOT NULL,
+    time INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO request_extent SELECT seq / 1024, sum(length(json) + 150), max(written), max(time) FROM request
+    WHERE seq / 1024 < (SELECT max(seq) / 1024 FROM request) GROUP BY 1;
+  -- Requests that arrived up to then may have no record any more.
+  ALTER TABLE head ADD COLUMN unrecorded INTEGER NOT NULL DEFAULT 0;
   `
 ]
 

@@ -13,6 +13,7 @@ import type { RequestLog } from './requests.ts'
 import type { Durability } from './sqlite.ts'
 import { silentLog } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
+import type { Keeping } from './upkeep.ts'
 import { Writer } from './writer.ts'
 import type { StoreHealth } from './writer.ts'
 import { Troubles } from './troubles.ts'
@@ -23,6 +24,8 @@ export interface StoreOptions {
   file: string
   /** `power`: a commit survives the loss of power. `process`: it survives the process, however that ends. */
   durability: Durability
+  /** What is kept of the request log. Default: everything, for ever. */
+  keeping?: Keeping | undefined
   /** Told of what ails the store. Default: nobody. */
   log?: Logger
   /** The clock, for tests. */
@@ -46,11 +49,11 @@ export interface Store {
  * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
  * @throws Error when another process has the file, a newer version wrote it, or it can not be read
  */
-export async function openStore({ file, durability, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
+export async function openStore({ file, durability, keeping, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
   const owner = Ownership.take(file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file)
   const path = owner.file
   const troubles = new Troubles(log, path)
-  const { writer, snapshot } = await Writer.open(path, durability, troubles, now).catch((error: unknown) => {
+  const { writer, snapshot } = await Writer.open({ file: path, durability, keeping }, troubles, now).catch((error: unknown) => {
     owner.release()
     throw error
   })

@@ -7,6 +7,7 @@ const ailments = {
   backlog: { begins: 'the commit log is full, as the database is not written: new requests are refused', over: 'the commit log has room again', refuses: true },
   database: { begins: 'the database can not be written: what is charged is kept in the commit log', over: 'the database is written again', refuses: false },
   records: { begins: 'request records are not kept, as the disk is too slow or fails', over: 'request records are kept again', refuses: false },
+  upkeep: { begins: 'what is old can not be put away: the database grows', over: 'what is old is put away again', refuses: false },
   history: { begins: 'what was spent before can not be read: requests in those days and months are refused', over: 'what was spent before was read', refuses: false }
 } as const
 

@@ -50,7 +50,7 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     check(['I3'], () => checkEnds(database, report))
     check(['I12'], () => checkOutbox(database, report))
     progress('request')
-    check(['I8'], () => checkRecords(database, report))
+    check(['I8'], () => checkRecords(database, head, report))
     check(['I11'], () => checkIntegers(database, report))
     check(['I16'], () => progress('request', checkWritten(database, report)))
     return breaches
@@ -160,9 +160,9 @@ function checkOutbox(database: Database, report: Report): void {
 }
 
 /** I8. */
-function checkRecords(database: Database, report: Report): void {
+function checkRecords(database: Database, head: ReturnType<typeof readHead>, report: Report): void {
   const oldest = 'SELECT min(time) FROM request'
-  const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest})
+  const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest}) AND ts_ms > ${head.unrecorded}
     AND request_id NOT IN (SELECT request_id FROM request)`
   for (const row of readRows(database, unrecorded)) report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
   const differing = `SELECT request.request_id, ${sound('json')} ->> 'cost_nano' AS cost, amount FROM request

@@ -11,6 +11,8 @@ import { missingMoves, recover } from './recovery.ts'
 import { migrate, storedBalances } from './schema.ts'
 import { openDatabase } from './sqlite.ts'
 import type { Database, Durability, Value } from './sqlite.ts'
+import { Upkeep } from './upkeep.ts'
+import type { Keeping } from './upkeep.ts'
 import { horizon, windowOf } from './window.ts'
 
 /** How a writer thread is started. */
@@ -19,6 +21,8 @@ export interface WriterOptions {
   durability: Durability
   /** Unix milliseconds of the start. */
   now: number
+  /** Undefined: nothing is ever let go of. */
+  keeping: Keeping | undefined
   /** The boot to go on with, after a thread of it died; undefined begins a new one, with a recovery. */
   boot: number | undefined
 }
@@ -48,6 +52,8 @@ export type WriterMessage =
   /** Nothing of the segment counts as applied: it is to be sent again. */
   | { kind: 'failed'; error: string }
   | { kind: 'applied'; seconds: number }
+  /** Of the upkeep: a slice failed, or one succeeded after that. */
+  | { kind: 'upkeep'; error: string | undefined }
 
 /** Values in the rows of a transaction, about: it is bounded however long the database could not be written. */
 const transactionValues = 250_000
@@ -58,10 +64,15 @@ const port = parentPort!
 const options = workerData as WriterOptions
 let boot = options.boot
 let committer: Committer | undefined
+/** Sees to it that the database does not grow for ever, as long as the connection is sound. */
+const upkeep = options.keeping && new Upkeep(options.keeping, options.now, (error) => {
+  if (error !== undefined) abandon()
+  say({ kind: 'upkeep', error: error === undefined ? undefined : String(error) })
+})
 
 port.on('message', (request: WriterRequest) => {
   if (request === 'close') {
-    committer?.database.close()
+    abandon()
     port.close()
     return
   }
@@ -73,6 +84,7 @@ port.on('message', (request: WriterRequest) => {
       throw new Error(`${request.path} is damaged: it ends with batch ${committer.head.batch} instead of ${request.last}`)
     }
     say({ kind: 'applied', seconds: (performance.now() - began) / 1000 })
+    upkeep?.begin(committer)
   } catch (error) {
     abandon()
     say({ kind: 'failed', error: String(error) })
@@ -80,7 +92,10 @@ port.on('message', (request: WriterRequest) => {
 })
 
 try {
-  if (boot === undefined) say({ kind: 'open', snapshot: start() })
+  if (boot === undefined) {
+    say({ kind: 'open', snapshot: start() })
+    upkeep?.begin(committer!)
+  }
 } catch (error) {
   abandon()
   say({ kind: 'failed', error: error instanceof Error ? error.message : String(error) })
@@ -191,4 +206,5 @@ function abandon(): void {
     // The connection is being given up; a disk that fails may fail its closing too.
   }
   committer = undefined
+  upkeep?.stop()
 }

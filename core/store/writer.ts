@@ -9,7 +9,6 @@ import { Draft } from './draft.ts'
 import { FrameEncoder } from './frame.ts'
 import type { Hold } from './hold.ts'
 import { Slots } from './slots.ts'
-import type { Durability } from './sqlite.ts'
 import { startThread } from './thread.ts'
 import type { Trouble, Troubles } from './troubles.ts'
 import type { Snapshot, WriterMessage, WriterOptions } from './writer-thread.ts'
@@ -139,6 +138,12 @@ export class Writer {
         health.failures++
         health.lastError = error
         troubles.begin('database', error)
+      },
+      upkeep: (error) => {
+        if (error === undefined) return troubles.over('upkeep')
+        health.failures++
+        health.lastError = error
+        troubles.begin('upkeep', error)
       }
     })
   }
@@ -148,8 +153,8 @@ export class Writer {
    * what a crash left open.
    * @throws Error when the file can not be opened or was written by a newer version
    */
-  static async open(file: string, durability: Durability, troubles: Troubles, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
-    const options: WriterOptions = { file, durability, now: now(), boot: undefined }
+  static async open(store: Pick<WriterOptions, 'file' | 'durability' | 'keeping'>, troubles: Troubles, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
+    const options: WriterOptions = { ...store, now: now(), boot: undefined }
     const thread = startThread('writer-thread', options)
     const [message] = (await once(thread, 'message')) as [WriterMessage]
     if (message.kind === 'open') {

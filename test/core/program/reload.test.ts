@@ -9,7 +9,7 @@ import type { Config, Settings } from '../../../core/catalogue/settings.ts'
 const settings: Settings = {
   listen: { host: '127.0.0.1', port: 8080, tls: undefined },
   admin: { host: '127.0.0.1', port: 9090, token: '' },
-  store: { sqlite: '/data/sluice.db', durability: 'power' },
+  store: { sqlite: '/data/sluice.db', durability: 'power', requests: { age: 1, size: 1 } },
   limits: {
     jsonBody: 1, multipartBody: 1, bodyMemory: 1, drainTimeout: 1, clientStall: 1, clientHeader: 1, clientBody: 1, keepAlive: 1, connections: 1,
     onDisconnect: 'drain', disconnectDrain: { time: 1, bytes: 1, concurrent: 1 }
@@ -112,7 +112,8 @@ t.test('a change that needs a restart is refused by the name of the setting, wit
     [['listen.tls'], { listen: { ...settings.listen, tls: { cert: 'c', key: 'k' } } }],
     [['admin'], { admin: undefined }],
     [['admin.token'], { admin: { ...settings.admin!, token: 'hunter2' } }],
-    [['store.sqlite', 'store.durability'], { store: { sqlite: '/other.db', durability: 'process' } }],
+    [['store.sqlite', 'store.durability'], { store: { ...settings.store, sqlite: '/other.db', durability: 'process' } }],
+    [['store.requests.age'], { store: { ...settings.store, requests: { age: 2, size: 1 } } }],
     [['limits.body_memory', 'limits.keep_alive'], { limits: { ...settings.limits, bodyMemory: 2, keepAlive: 2 } }]
   ]
   for (const [names, change] of cases) {

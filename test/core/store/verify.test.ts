@@ -165,8 +165,8 @@ t.test('a store of a version without checksums is taken over, and is protected f
     database.exec(sql)
     database.close()
   }
-  edit(`${['request DROP crc', 'key DROP crc', 'head DROP crc', 'head DROP requests', 'head DROP keys'].map((what) => `ALTER TABLE ${what};`).join('')}
-    DELETE FROM schema_migrations WHERE version > 1`)
+  edit(`${['request DROP crc', 'key DROP crc', 'head DROP crc', 'head DROP requests', 'head DROP keys', 'head DROP unrecorded'].map((what) => `ALTER TABLE ${what};`).join('')}
+    DROP TABLE request_extent; DELETE FROM schema_migrations WHERE version > 1`)
   const store = await openStore({ file, durability: 'process', now: () => noon })
   store.requests.append(record({ request_id: 'new' }))
   store.requests.append(record({ request_id: 'newer' }))

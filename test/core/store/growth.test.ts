@@ -1,0 +1,109 @@
+// What keeps a store from growing for ever, while it takes new work.
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import type { Test } from 'tap'
+import { openStore } from '../../../core/store/store.ts'
+import type { Store, StoreOptions } from '../../../core/store/store.ts'
+import { verify } from '../../../core/store/verify.ts'
+import { eventually } from '../../kit/probe.ts'
+import { noon, query, record, reserve, scope, settle } from './sample.ts'
+
+const day = 86_400_000
+const ever = { age: 1e6 * day, size: 2 ** 50 }
+const scopes = [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')]
+
+async function open(t: Test, keeping: StoreOptions['keeping'], now = (): number => noon): Promise<{ store: Store; file: string }> {
+  const file = join(t.testdir(), 'sluice.db')
+  return { store: await openStore({ file, durability: 'process', keeping, now }), file }
+}
+
+/** That many requests, charged and recorded, and in the database. */
+async function serve(store: Store, count: number, time = noon): Promise<void> {
+  for (let done = 0; done < count; done += 512) {
+    const batch = Array.from({ length: Math.min(512, count - done) }, () => settle(store, reserve(store.ledger, scopes, 9n, { time }), 4))
+    await Promise.all(batch)
+  }
+  await store.flush()
+}
+
+const records = (file: string): number => Number(query(file, 'SELECT count(*) AS n FROM request')[0]!['n'])
+
+t.test('of the request log no more is kept than was said, and what is kept can be listed and verified', async (t) => {
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_500_000 }, patience: 0 })
+  await serve(store, 6000)
+  const newest = await store.requests.list({ limit: 1 })
+  await eventually(() => records(file) < 3500, 10_000)
+  t.same(verify(file), [], 'while it goes on')
+  const kept = records(file)
+  t.ok(kept > 1500, `${kept} records of 6000 are kept`)
+  t.same(await store.requests.list({ limit: 1 }), newest, 'the newest are there')
+  let listed = 0
+  for (let cursor: string | undefined; ; ) {
+    const { data, next } = await store.requests.list({ limit: 1000, tenant: 'acme', ...(cursor !== undefined && { cursor }) })
+    listed += data.length
+    if (next === null) break
+    cursor = next
+  }
+  t.equal(listed, kept)
+  t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 6000n }], 'money has no part in it')
+  const bytes = (of: string): number => Number(query(file, `SELECT sum(pgsize) AS bytes FROM dbstat WHERE ${of}`)[0]!['bytes'])
+  const others = (): number => statSync(file).size - bytes("name LIKE '%journal%'")
+  const before = others()
+  for (let round = 0; round < 3; round++) {
+    await serve(store, 2000)
+    await eventually(() => records(file) < 3500, 10_000)
+  }
+  await store.close()
+  t.ok(bytes("name = 'request'") < 3_500_000, 'its size is about what was said')
+  t.ok(others() < before + 1_000_000, 'room is used again')
+  t.same(verify(file), [])
+  t.match(query(file, 'SELECT requests FROM head'), [{ requests: BigInt(records(file)) }])
+})
+
+t.test('records go for their age, a block at a time, but not for a clock that jumps', async (t) => {
+  let now = noon - 30 * day
+  const keeping = { requests: { age: 10 * day, size: ever.size }, patience: 0 }
+  const { store, file } = await open(t, keeping, () => now)
+  await serve(store, 2500, now)
+  now += 30 * day
+  await serve(store, 1000, now)
+  await sleep(1300)
+  t.equal(records(file), 3500, 'the clock went ahead by a month in a moment')
+  await store.close()
+  const patient = await openStore({ file, durability: 'process', keeping: { ...keeping, patience: 60_000 }, now: () => now })
+  await serve(patient, 10, now)
+  await sleep(1300)
+  t.equal(records(file), 3510, 'nor does anything go in the first minutes')
+  await patient.close()
+  const again = await openStore({ file, durability: 'process', keeping, now: () => now })
+  await eventually(() => records(file) === 3510 - 2047, 5000)
+  t.same(verify(file), [])
+  await again.close()
+  t.same(verify(file), [])
+})
+
+t.test('entries of requests whose records were let go are no breach, and those that should have one are', async (t) => {
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_000_000 }, patience: 0 })
+  // One took long: it arrived before many others and was recorded after them.
+  const slow = reserve(store.ledger, scopes, 9n, { time: noon - day })
+  await serve(store, 1500)
+  await settle(store, slow, 4)
+  await serve(store, 1500, noon + 1)
+  await eventually(() => records(file) < 2000, 5000)
+  await store.close()
+  t.same(verify(file), [])
+})
+
+t.test('a listing goes on where records were let go of below it', async (t) => {
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_500_000 }, patience: 0 })
+  for (let i = 0; i < 1000; i++) store.requests.append(record())
+  const { next } = await store.requests.list({ limit: 10 })
+  for (let i = 0; i < 6000; i++) store.requests.append(record())
+  await store.flush()
+  await eventually(() => records(file) < 3000, 10_000)
+  t.same(await store.requests.list({ limit: 10, cursor: next! }), { data: [], next: null })
+  t.equal((await store.requests.list({ limit: 10, since: new Date(0).toISOString() })).data.length, 10)
+  await store.close()
+})
