@@ -31,6 +31,7 @@ function readLimits(limits: File['limits']): Limits {
     jsonBody: limits.json_body,
     multipartBody: limits.multipart_body,
     bodyMemory: limits.body_memory,
+    cacheMemory: limits.cache_memory,
     drainTimeout: limits.drain_timeout,
     clientStall: limits.client_stall,
     clientHeader: limits.client_header,

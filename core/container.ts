@@ -21,10 +21,12 @@ import type { ServedOperation } from './contract/served.ts'
 import { operations as shippedOperations } from './operations/index.ts'
 import { Operations } from './operations/operations.ts'
 import { observeProgram } from './program/metrics.ts'
+import { contextOf } from './program/plugin-context.ts'
 import { Reloader } from './program/reload.ts'
 import type { ReloadResult } from './program/reload.ts'
 import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
+import { MemoryCache } from './store/memory-cache.ts'
 import { MemoryLimits } from './store/memory-limits.ts'
 import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
@@ -101,7 +103,7 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
   make(tokens.transport, () => new Http1Transport())
   make(tokens.services, () => {
     const { keys, ledger, requests } = get(tokens.store)
-    return { keys, ledger, requests, limits: new MemoryLimits() }
+    return { keys, ledger, requests, limits: new MemoryLimits(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
   })
   make(tokens.engine, () => {
     const memory = new BodyMemory(get(tokens.settings).limits.bodyMemory)
@@ -129,7 +131,7 @@ async function prepare(
     await user.drop()
     leave()
   }
-  const context = (plugin: Plugin): PluginContext => ({ catalogue, services, metrics, log: log.child({ plugin: plugin.name }), share: user.share(plugin) })
+  const context = (plugin: Plugin): PluginContext => contextOf(plugin, { services, metrics, log, catalogue, shared: user })
   try {
     return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
   } catch (error) {

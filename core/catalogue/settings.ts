@@ -9,6 +9,8 @@ export interface Limits {
   multipartBody: number
   /** All request bodies held at one time; above it new ones are refused with `overloaded`. */
   bodyMemory: number
+  /** What plugins keep in caches. */
+  cacheMemory: number
   /** How long running exchanges may take to end on SIGTERM, and old generations after a reload. */
   drainTimeout: number
   /** A client that reads nothing for this long is cut. */

@@ -18,7 +18,7 @@ export { Candidates } from './candidates.ts'
 export type { Channel, Model } from '../catalogue/catalogue.ts'
 export { Message } from './message.ts'
 export { contractOf, contractVersion, definePlugin, sharedKey } from './plugin.ts'
-export type { Plugin, PluginContext, PluginDefinition, SharedKey } from './plugin.ts'
+export type { Plugin, PluginCache, PluginContext, PluginDefinition, SharedKey } from './plugin.ts'
 export { caller, charge, slot, usage } from './slots.ts'
 export type { AnySlot, Charge, MeteredUsage, Slot } from './slots.ts'
 export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPart, TextStage } from './stage.ts'
@@ -112,17 +112,32 @@ export interface Outcome {
   durationMs: number
 }
 
-/** An answer made by the gateway instead of an upstream. */
-export interface Reply {
+/**
+ * An answer made by the gateway instead of an upstream, in the client's protocol. One with status 2xx goes up the chain as an
+ * upstream's does: the stages of the plugins above the one that gave it see it.
+ */
+export type Reply = WholeReply | StreamReply
+
+export interface WholeReply {
   status: number
   headers?: readonly (readonly [string, string])[]
   /** A string or bytes go out as they are; anything else as JSON. */
   body: unknown
 }
 
-/** The head of an upstream's accepted answer (status 2xx). */
+export interface StreamReply {
+  headers?: readonly (readonly [string, string])[]
+  /**
+   * Server-sent events as they are on the wire, in any pieces; the end marker may be missing. Read no faster than the client
+   * reads, and closed (`return`) when that leaves. For a client that wants a whole answer they are put together.
+   */
+  stream: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>
+}
+
+/** The head of an answer that was accepted (status 2xx). */
 export interface UpstreamResponse {
-  readonly attempt: Attempt
+  /** Undefined when the answer is a plugin's reply, or one of the gateway itself. */
+  readonly attempt: Attempt | undefined
   readonly status: number
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -146,7 +161,7 @@ export interface Hooks<Needs extends AnySlot = never> {
   selectChannel?(exchange: Exchange<Needs>, failures: readonly AttemptFailure[], candidates: Candidates): Awaitable<Channel | undefined>
   /** Down the chain, per attempt. Only the attempt may change: the client's request is read again by the next one. */
   onAttempt?(exchange: Exchange<Needs>, attempt: Attempt): Awaitable<void>
-  /** Up the chain, when an upstream's head is accepted. Nothing returned: no cost for the body. */
+  /** Up the chain, when an upstream's head is accepted, or a plugin further down replied. Nothing returned: no cost for the body. */
   onResponse?(exchange: Exchange<Needs>, response: UpstreamResponse): Awaitable<Stage | void>
   /** Down the chain, always and once, after the releases have started; for refused requests too. Reads, never throws. */
   onSettled?(exchange: Exchange, outcome: Outcome): void

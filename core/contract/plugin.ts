@@ -4,8 +4,8 @@ import type { Logger } from '../telling/log.ts'
 import type { PluginMetrics } from '../telling/metrics.ts'
 import type { OptionSchemas, OptionValues } from '../options/schema.ts'
 import type { Services } from '../store/services.ts'
-import type { Awaitable, Hooks } from './contract.ts'
-import type { AnySlot } from './slots.ts'
+import type { Awaitable, Exchange, Hooks } from './contract.ts'
+import type { AnySlot, caller } from './slots.ts'
 
 /**
  * Of this contract; a plugin carries the one it was declared with. It grows when a plugin written for it would not work with
@@ -28,6 +28,18 @@ export function sharedKey<T>(name: string): SharedKey<T> {
   return { name }
 }
 
+/**
+ * What a plugin keeps for a while. Keys are the plugin's and the tenant's own: no exchange can reach what another tenant's has
+ * kept. Bounded for all together (`limits.cache_memory`), and what was used longest ago makes room, so nothing is sure to be there.
+ */
+export interface PluginCache {
+  /** The value, which is not to be changed. */
+  get(exchange: Exchange<typeof caller>, key: string): Awaitable<Buffer | undefined>
+  /** Keeps a copy of the value, for at most so many milliseconds. One that is larger than an eighth of the cache is not kept. */
+  set(exchange: Exchange<typeof caller>, key: string, value: Uint8Array | string, ttlMs: number): Awaitable<void>
+  delete(exchange: Exchange<typeof caller>, key: string): Awaitable<void>
+}
+
 /** What a plugin is given when its generation is built. */
 export interface PluginContext {
   /** Channels, models, tenants and keys of this generation. */
@@ -37,6 +49,7 @@ export interface PluginContext {
   /** Metrics named `sluice_<name>`; the same name returns the same metric in every generation. */
   readonly metrics: PluginMetrics
   readonly log: Logger
+  readonly cache: PluginCache
   /**
    * A value kept across reloads for as long as some generation uses it: counters, pools, health. `create` runs when there is
    * none, `dispose` when the last generation that used it is over, after the hooks of that generation were disposed.

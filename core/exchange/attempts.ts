@@ -91,7 +91,7 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
     client: exchange.client,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
-    accept: (response) => stagesOf(exchange, chain, response)
+    accept: (response) => stagesOf(exchange, chain.onResponse, response)
   })
   exchange.relay = relay
   try {
@@ -105,7 +105,7 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
 }
 
 /** Resolves when the first byte of an answer may be shown, unless it broke in the meantime. */
-async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
+export async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
   try {
     await Promise.all(exchange.holds)
   } catch (error) {

@@ -25,6 +25,8 @@ export interface Chain {
   /** Last plugin first: a response travels up the chain. */
   readonly onResponse: readonly Named<(exchange: Exchange, response: UpstreamResponse) => Awaitable<Stage | void>>[]
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
+  /** The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is none. */
+  above(plugin: string): Chain['onResponse']
   /** Runs every plugin's `dispose`, last plugin first; what one of them throws is logged. Never rejects. */
   dispose(): Promise<void>
 }
@@ -93,8 +95,10 @@ export async function compileChain(
     await dispose()
     throw error
   }
+  const names = made.map(({ plugin }) => plugin.name)
   const named = <K extends keyof Hooks>(key: K): Named<NonNullable<Hooks[K]>>[] =>
     made.flatMap(({ plugin, hooks }) => (hooks[key] ? [{ plugin: plugin.name, call: hooks[key].bind(hooks) as NonNullable<Hooks[K]> }] : []))
+  const onResponse = named('onResponse').reverse()
   return {
     onRequest: made.flatMap(({ plugin, hooks }) =>
       hooks.onRequest ? [{ plugin: plugin.name, readsBody: plugin.reads === 'body', call: hooks.onRequest.bind(hooks) }] : []
@@ -103,7 +107,11 @@ export async function compileChain(
     onCandidates: named('onCandidates'),
     selectChannel: named('selectChannel')[0],
     onAttempt: named('onAttempt'),
-    onResponse: named('onResponse').reverse(),
+    onResponse,
+    above(plugin) {
+      const place = names.indexOf(plugin)
+      return place === -1 ? onResponse : onResponse.filter((hook) => names.indexOf(hook.plugin) < place)
+    },
     onSettled: named('onSettled'),
     dispose
   }

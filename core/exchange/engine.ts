@@ -3,12 +3,13 @@ import { attemptAnswer, clientClosed } from './attempts.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming } from '../clients/client.ts'
-import type { Awaitable, Outcome, Reply } from '../contract/contract.ts'
+import type { Awaitable, Outcome, Reply, WholeReply } from '../contract/contract.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
 import type { Generation, Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './receive.ts'
+import { ownAnswer } from './own-answer.ts'
 import { Relay } from './relay.ts'
 import { Roster } from '../watchdog/roster.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
@@ -19,7 +20,7 @@ import type { OperationFinder } from '../contract/served.ts'
 import type { Services } from '../store/services.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
-type Ending = Reply | Relay | GatewayError
+type Ending = WholeReply | Relay | GatewayError
 
 /** What the engine works with; all of it outlives the exchanges. */
 export interface EngineParts {
@@ -89,7 +90,8 @@ export class Engine {
     try {
       if (refusal) throw refusal
       const asked = this.#ask(exchange, generation, 0)
-      ending = (asked instanceof Promise ? await asked : asked) ?? (await attemptAnswer(exchange, generation, this.#parts))
+      const reply = asked instanceof Promise ? await asked : asked
+      ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))
       if (ending instanceof Relay) {
         if (!ending.over) await this.#relay(exchange, ending)
         if (ending.attempt.error) throw ending.attempt.error
@@ -202,7 +204,7 @@ function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   const relay = exchange.relay
   const error = ending instanceof GatewayError ? ending : undefined
   const leftEarly = exchange.gone || error?.code === 'client_closed' || error?.code === 'client_stalled'
-  const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 ? 'rejected' : 'failed'
+  const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 && !relay ? 'rejected' : 'failed'
   const sent = ending instanceof GatewayError || ending instanceof Relay ? relay?.response?.status : ending.status
   const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
   if (error?.code === 'internal_error' || error?.code === 'answer_not_inspected') {

@@ -257,7 +257,7 @@ export class BytesIntake implements Intake {
 }
 
 /** What a plugin has to look at and cannot is not passed on. */
-function uninspected(plugin: string, why: string): GatewayError {
+export function uninspected(plugin: string, why: string): GatewayError {
   const cause = new Error(`the plugin ${plugin} takes whole messages, and this answer is ${why}`)
   return new GatewayError('answer_not_inspected', 'The answer cannot be inspected, which this gateway has to do.', { cause })
 }

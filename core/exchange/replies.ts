@@ -1,12 +1,12 @@
 // Writes an exchange's answer head and gateway-made bodies in the client's protocol.
-import type { Reply, UpstreamResponse } from '../contract/contract.ts'
+import type { UpstreamResponse, WholeReply } from '../contract/contract.ts'
 import type { GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { protocols } from '../protocols/index.ts'
 import type { ShownError } from '../protocols/index.ts'
 
 /** A reply made by the gateway. */
-export function sendReply(exchange: LiveExchange, { status, headers = [], body }: Reply): void {
+export function sendReply(exchange: LiveExchange, { status, headers = [], body }: WholeReply): void {
   const given = bytesOf(body)
   // A plugin may have made it of the request body, whose memory is used again while this is on its way to a slow client.
   const bytes = given && given.buffer === exchange.held?.buffer ? Buffer.from(given) : (given ?? Buffer.from(JSON.stringify(body)))
@@ -17,7 +17,7 @@ export function sendReply(exchange: LiveExchange, { status, headers = [], body }
 }
 
 /** A body that goes out as it is: text, or bytes in whatever view of them; undefined for anything else. */
-function bytesOf(body: unknown): Buffer | undefined {
+export function bytesOf(body: unknown): Buffer | undefined {
   if (typeof body === 'string') return Buffer.from(body)
   if (ArrayBuffer.isView(body)) return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   return body instanceof ArrayBuffer || body instanceof SharedArrayBuffer ? Buffer.from(body) : undefined

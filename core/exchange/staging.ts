@@ -4,6 +4,7 @@ import type { Awaitable, Stage, UpstreamResponse } from '../contract/contract.ts
 import { asGatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { restoreModelName } from './model-name.ts'
+import { protocols } from '../protocols/index.ts'
 import type { Protocol } from '../protocols/index.ts'
 import type { PluginStage } from './stages.ts'
 import { textStage } from './text-stage.ts'
@@ -27,13 +28,16 @@ class Staging {
   }
 }
 
-/** Asks every plugin, last one first, for its part in this body; a promise only when one of them answered with one. */
-export function stagesOf(exchange: LiveExchange, { onResponse }: Chain, response: UpstreamResponse): Awaitable<PluginStage[]> {
+/** Asks the plugins, last one first, for their part in this body; a promise only when one of them answered with one. */
+export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse'], response: UpstreamResponse): Awaitable<PluginStage[]> {
   const { attempt } = response
-  const staging = new Staging(attempt.protocol)
-  if (attempt.upstreamModel !== exchange.requestedModel) staging.add('the core', restoreModelName(exchange.requestedModel))
-  const own = exchange.request.operation.reshape?.(exchange)
-  if (own) staging.add('the core', own)
+  const { operation } = exchange.request
+  const staging = new Staging(attempt?.protocol ?? protocols[operation.protocol])
+  if (attempt) {
+    if (attempt.upstreamModel !== exchange.requestedModel) staging.add('the core', restoreModelName(exchange.requestedModel))
+    const own = operation.reshape?.(exchange)
+    if (own) staging.add('the core', own)
+  }
   for (let i = 0; i < onResponse.length; i++) {
     const { plugin, call } = onResponse[i]!
     exchange.plugin = plugin

@@ -1,4 +1,5 @@
 // What the stores offer to the core and to plugins; each has an embedded implementation, later a distributed one.
+import type { Cache } from './cache.ts'
 import type { Ledger } from './ledger.ts'
 import type { KeyStore } from './keys.ts'
 import type { Limits } from './limits.ts'
@@ -10,4 +11,5 @@ export interface Services {
   readonly ledger: Ledger
   readonly limits: Limits
   readonly requests: RequestLog
+  readonly cache: Cache
 }

@@ -114,7 +114,9 @@ export default definePlugin({
         return channel
       },
 
-      onResponse(_exchange, { attempt: { channel, startedAt } }) {
+      onResponse(_exchange, { attempt }) {
+        if (!attempt) return
+        const { channel, startedAt } = attempt
         const state = states.get(channel)!
         if (!state.healthy) state.answered(performance.now(), startedAt)
       },

@@ -37,6 +37,8 @@ export default definePlugin({
         if (ask) attempt.body.setRaw(ask.key, ask.json)
       },
       onResponse(exchange, { attempt, streaming }) {
+        // What the gateway says by itself, nobody has counted.
+        if (!attempt) return
         const meter = new Meter(attempt.protocol, exchange.body.bytes.length, bytesPerToken)
         const end = (complete: boolean): void => {
           attempt.usage = meter.read(complete)
@@ -46,6 +48,7 @@ export default definePlugin({
         }
         if (!streaming || !askedByUs(exchange, attempt.protocol)) return { observe: (message) => meter.see(message), end }
         return {
+          takes: 'runs',
           map(message, emit) {
             meter.see(message)
             // What was asked for on our own account is not for the client: SDKs fail on a chunk without choices.

@@ -64,7 +64,7 @@ t.test('the least file is filled in with the documented defaults', (t) => {
     store: { sqlite: join(folder, 'data/sluice.db'), durability: 'power', requests: { age: 30 * 86_400_000, size: 8 * 2 ** 30 } }
   })
   t.same(config.settings.limits, {
-    jsonBody: 32 * 2 ** 20, multipartBody: 100 * 2 ** 20, bodyMemory: 512 * 2 ** 20, drainTimeout: 30_000, clientStall: 60_000,
+    jsonBody: 32 * 2 ** 20, multipartBody: 100 * 2 ** 20, bodyMemory: 512 * 2 ** 20, cacheMemory: 64 * 2 ** 20, drainTimeout: 30_000, clientStall: 60_000,
     clientHeader: 10_000, clientBody: 30_000, keepAlive: 65_000, connections: 20_000, onDisconnect: 'drain',
     disconnectDrain: { time: 1000, bytes: 256 * 1024, concurrent: 64 }
   })

@@ -19,8 +19,10 @@ import { Operations } from '../../core/operations/operations.ts'
 import { Generations, Shared } from '../../core/program/generation.ts'
 import type { GenerationParts } from '../../core/program/generation.ts'
 import { openKeyring } from '../../core/program/keyring.ts'
+import { contextOf } from '../../core/program/plugin-context.ts'
 import type { LogFields, Logger } from '../../core/telling/log.ts'
 import type { KeyStore } from '../../core/store/keys.ts'
+import { MemoryCache } from '../../core/store/memory-cache.ts'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
@@ -195,6 +197,7 @@ export class Workbench {
   readonly limits: Limits
   readonly #book: Ledger
   readonly records: RequestRecord[] = []
+  readonly cache = new MemoryCache(64 * 1024 * 1024)
   readonly metrics = new TestMetrics()
   readonly log: LogLine[] = []
   readonly shared = new Shared(testLog(this.log))
@@ -209,7 +212,7 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests }
+    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests, cache: this.cache }
   }
 
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {
@@ -295,9 +298,8 @@ export class Workbench {
     const user = this.shared.user()
     const services = this.#services
     try {
-      const compiled = await compileChain(config.chain, this.#plugins, (plugin) => ({
-        catalogue, services, metrics: this.metrics, log: testLog(this.log, { plugin: plugin.name }), share: user.share(plugin)
-      }))
+      const parts = { catalogue, services, metrics: this.metrics, log: testLog(this.log), shared: user }
+      const compiled = await compileChain(config.chain, this.#plugins, (plugin) => contextOf(plugin, parts))
       return { config, catalogue, chain: compiled, drop: user.drop }
     } catch (error) {
       await user.drop()

@@ -1,0 +1,135 @@
+// Brings an answer that the gateway gives by itself past the plugins above the one that gave it, as one of an upstream comes.
+import { Attempt } from '../contract/attempt.ts'
+import { held } from './attempts.ts'
+import type { AttemptParts } from './attempts.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
+import type { Chain } from './chain.ts'
+import type { Reply, StreamReply, UpstreamResponse, WholeReply } from '../contract/contract.ts'
+import { asGatewayError } from '../errors.ts'
+import type { LiveExchange } from './exchange.ts'
+import { uninspected } from './intake.ts'
+import { Message } from '../contract/message.ts'
+import { Outlet } from './outlet.ts'
+import { protocols } from '../protocols/index.ts'
+import { Relay } from './relay.ts'
+import { bytesOf } from './replies.ts'
+import { stagesOf } from './staging.ts'
+import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
+
+/** Bytes handed on at one time, of a stream that is there as a whole. */
+const pieceBytes = 64 * 1024
+
+/** Stands in for the channel of an answer that comes from none, as far as a relay knows one: how long a plugin may be silent, and no secrets. */
+const ownChannel = {
+  name: '',
+  credential: '',
+  headers: {},
+  timeouts: { connect: 60_000, firstByte: 60_000, idle: 60_000, total: 600_000 }
+} as Channel
+
+/**
+ * What is to be sent for the reply of the plugin that ran last, or of an operation's own handler: the reply as its stages leave
+ * it, or a relay of its events when there is something to commit.
+ * @throws GatewayError what a stage or the stream throws
+ */
+export async function ownAnswer(exchange: LiveExchange, reply: Reply, chain: Chain, parts: AttemptParts): Promise<WholeReply | Relay> {
+  const { plugin } = exchange
+  const hooks = exchange.request.operation.open ? [] : chain.above(plugin)
+  if ('stream' in reply) return replayed(exchange, reply, plugin, hooks, parts)
+  if (reply.status < 200 || reply.status > 299) return reply
+  const stages = await stagesOf(exchange, hooks, { attempt: undefined, status: reply.status, headers: headersOf(reply), streaming: false })
+  if (stages.length === 0) return reply
+  const { message, headers } = messageOf(reply)
+  const outlet = new Outlet(exchange.client)
+  outlet.use(stages)
+  if (message.kind === 'bytes' && outlet.blind !== undefined) throw uninspected(outlet.blind, 'of a kind that is no message')
+  outlet.whole = message.kind === 'json'
+  outlet.pass(message)
+  outlet.end(true)
+  return { status: reply.status, headers, body: outlet.release() }
+}
+
+function headersOf({ headers = [] }: WholeReply): UpstreamResponse['headers'] {
+  return Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value]))
+}
+
+/** A reply that is JSON by its type, or has no bytes of its own, is one message. */
+function messageOf(reply: WholeReply): { message: Message; headers: NonNullable<WholeReply['headers']> } {
+  const { headers = [], body } = reply
+  const bytes = bytesOf(body)
+  if (!bytes) return { message: new Message('json', Buffer.from(JSON.stringify(body))), headers: [...headers, ['content-type', 'application/json']] }
+  const type = String(headersOf(reply)['content-type'] ?? '')
+  return { message: new Message(/^application\/([\w.-]+\+)?json\b/i.test(type.trim()) ? 'json' : 'bytes', bytes), headers }
+}
+
+async function replayed(exchange: LiveExchange, { headers = [], stream }: StreamReply, plugin: string, hooks: Chain['onResponse'], parts: AttemptParts): Promise<Relay> {
+  const protocol = protocols[exchange.request.operation.protocol]
+  const attempt = new Attempt(0, ownChannel, exchange.model, { protocol, method: 'GET', path: '/' }, exchange.body, protocol)
+  const relay = new Relay(attempt, {
+    streaming: exchange.streaming,
+    answers: undefined,
+    client: exchange.client,
+    watchdog: parts.watchdog,
+    clientStall: exchange.limits.clientStall,
+    accept: (response) => stagesOf(exchange, hooks, { ...response, attempt: undefined })
+  })
+  exchange.relay = relay
+  for (const [name, value] of headers) exchange.setHeader(name, value)
+  const source = new Source(stream, relay)
+  relay.call = source
+  source.start(plugin)
+  await relay.opened
+  if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
+  return relay
+}
+
+/** Feeds a relay from what a plugin gives. */
+class Source implements UpstreamCall {
+  readonly #stream: StreamReply['stream']
+  readonly #sink: UpstreamSink
+  #paused = false
+  #over = false
+  #wake: (() => void) | undefined
+
+  constructor(stream: StreamReply['stream'], sink: UpstreamSink) {
+    this.#stream = stream
+    this.#sink = sink
+  }
+
+  /** When the sink knows its call. */
+  start(plugin: string): void {
+    this.#feed().catch((error: unknown) => {
+      if (!this.#over) this.#sink.onError(asGatewayError(error, plugin))
+    })
+  }
+
+  pause(): void {
+    this.#paused = true
+  }
+
+  resume(): void {
+    this.#paused = false
+    this.#wake?.()
+  }
+
+  abort(): void {
+    this.#over = true
+    this.#wake?.()
+  }
+
+  async #feed(): Promise<void> {
+    const stream = this.#stream
+    this.#sink.onHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
+    for await (const bytes of ArrayBuffer.isView(stream) ? piecesOf(stream) : stream) {
+      if (!this.#over) this.#sink.onData(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
+      while (this.#paused && !this.#over) await new Promise<void>((resolve) => (this.#wake = resolve))
+      // A plugin that waits for something more finds its iterator closed.
+      if (this.#over) return
+    }
+    this.#sink.onEnd()
+  }
+}
+
+function* piecesOf(stream: Uint8Array): Iterable<Uint8Array> {
+  for (let at = 0; at < stream.length; at += pieceBytes) yield stream.subarray(at, at + pieceBytes)
+}
