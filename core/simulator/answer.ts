@@ -36,6 +36,8 @@ export interface Answer {
   counts: Counts | undefined
   /** The protocol's own is used when this is not there. */
   failure?: Failure
+  /** What the envelope needs to know when a directive has the request refused. */
+  refusal?: RefusalDetails
 }
 
 /** The last frame of a stream that breaks off with `cut: "error"`; `given` is the directive's `error`, undefined when it has none. */
@@ -54,8 +56,11 @@ export interface Endpoint {
 export interface Protocol {
   endpoints: readonly Endpoint[]
   /** Whether a request is of this protocol, whether or not it has such an endpoint. */
-  claims(path: string, headers: IncomingHttpHeaders): boolean
-  /** Whether a request carries this key where this protocol's clients put it. */
+  claims(path: string, headers: IncomingHttpHeaders, query: URLSearchParams): boolean
+  /**
+   * Whether a request carries this key where this protocol's clients put it.
+   * @throws Refusal in the place of the usual 401
+   */
   admits(key: string, headers: IncomingHttpHeaders, query: URLSearchParams): boolean
   /** Header fields of the simulator's n-th answer. */
   headers(n: number): Record<string, string>

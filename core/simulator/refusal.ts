@@ -7,6 +7,8 @@ export interface RefusalDetails {
   code?: string
   /** More members for the error, in protocols that have some. */
   more?: Readonly<Record<string, unknown>>
+  /** The answer would have been a list, and so is the refusal. */
+  listed?: boolean
 }
 
 /** Thrown while a request is read; answered with its status. */

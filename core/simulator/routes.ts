@@ -3,17 +3,18 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Endpoint, Protocol } from './answer.ts'
 import { anthropic } from './anthropic/anthropic.ts'
 import { files } from './files.ts'
+import { gemini } from './gemini/gemini.ts'
 import { openai } from './openai/openai.ts'
 import { Refusal } from './refusal.ts'
 import { reranking } from './rerank/rerank.ts'
 import { tasks } from './tasks/tasks.ts'
 
 /** The first that claims a request has it; the last one takes what is left. */
-const protocols: readonly Protocol[] = [files, tasks, ...reranking, anthropic, openai]
+const protocols: readonly Protocol[] = [files, tasks, ...reranking, anthropic, gemini, openai]
 
 /** The protocol in which a request is answered, also when it is refused. */
-export function protocolOf(path: string, headers: IncomingHttpHeaders): Protocol {
-  return protocols.find((protocol) => protocol.claims(path, headers))!
+export function protocolOf(path: string, headers: IncomingHttpHeaders, query: URLSearchParams): Protocol {
+  return protocols.find((protocol) => protocol.claims(path, headers, query))!
 }
 
 /** An endpoint, and what the braces of its path stand for. */

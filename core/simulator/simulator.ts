@@ -81,9 +81,10 @@ class Desk {
     readBody(request, (body) => {
       this.stats.requests++
       if (!(body instanceof Refusal)) this.stats.received(body.form?.files ?? [], clientRequestId(request))
-      const [path = '', query] = request.url!.split('?', 2)
-      const protocol = protocolOf(path, request.headers)
-      const answer = this.#answer(request, protocol, path, new URLSearchParams(query), body)
+      const [path = '', search] = request.url!.split('?', 2)
+      const query = new URLSearchParams(search)
+      const protocol = protocolOf(path, request.headers, query)
+      const answer = this.#answer(request, protocol, path, query, body)
       const headers = protocol.headers(this.stats.requests)
       this.stats.active++
       const start = (socket: Socket): unknown =>
@@ -134,7 +135,7 @@ function directed(answer: Answer, protocol: Protocol, n: number): Answer {
   const { directive } = answer
   if (directive.status === undefined && directive.body === undefined) return answer
   const status = directive.status ?? 200
-  const given = directive.body ?? (status < 300 ? '' : protocol.envelope(status, `The simulator was told to answer ${status}.`, {}, n))
+  const given = directive.body ?? (status < 300 ? '' : protocol.envelope(status, `The simulator was told to answer ${status}.`, answer.refusal ?? {}, n))
   if (typeof given !== 'string') return jsonAnswer(given, directive)
   return {
     ...answer,

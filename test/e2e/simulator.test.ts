@@ -1,5 +1,7 @@
 // The vendors' SDKs against the simulator itself: its answers are what they take for the real thing.
 import Anthropic from '@anthropic-ai/sdk'
+import { ApiError, FunctionCallingConfigMode, GoogleGenAI } from '@google/genai'
+import type { Content } from '@google/genai'
 import { CohereClient, CohereClientV2 } from 'cohere-ai'
 import OpenAI, { toFile } from 'openai'
 import t from 'tap'
@@ -126,6 +128,49 @@ t.test('@anthropic-ai/sdk: messages, streams, tools and what they cost', async (
   for await (const { id } of client.models.list()) models.push(id)
   t.same(models, ['simulator'])
   t.equal((await client.models.retrieve('org/name')).id, 'org/name')
+})
+
+t.test('@google/genai: contents, streams, calls and embeddings', async (t) => {
+  const { url } = await start(t)
+  for (const apiVersion of ['v1', 'v1beta']) {
+    const { models } = new GoogleGenAI({ apiKey: key, httpOptions: { baseUrl: url.origin, apiVersion } })
+    const contents = 'Who are you?'
+    const whole = await models.generateContent({ model, contents })
+    t.match(whole.text, /simulator/)
+    t.match(whole.candidates![0], { finishReason: 'STOP' })
+    t.equal((await models.countTokens({ model, contents })).totalTokens, whole.usageMetadata!.promptTokenCount)
+    let text = ''
+    let last: unknown
+    for await (const chunk of await models.generateContentStream({ model, contents })) {
+      text += chunk.text ?? ''
+      last = chunk.usageMetadata
+    }
+    t.equal(text, whole.text)
+    t.match(last, { totalTokenCount: whole.usageMetadata!.totalTokenCount })
+
+    const declaration = { name: 'get_weather', parametersJsonSchema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } }
+    const config = { tools: [{ functionDeclarations: [declaration] }], toolConfig: { functionCallingConfig: { mode: FunctionCallingConfigMode.AUTO } } }
+    const asked: Content[] = [{ role: 'user', parts: [{ text: tell({ call: 'get_weather', arguments: { city: 'Zürich' } }) }] }]
+    const called = await models.generateContent({ model: 'gemini-3-pro', contents: asked, config })
+    t.match(called.functionCalls, [{ name: 'get_weather', args: { city: 'Zürich' } }])
+    const response = { functionResponse: { id: called.functionCalls![0]!.id!, name: 'get_weather', response: { output: '4 C' } } }
+    const done = await models.generateContent({ model: 'gemini-3-pro', config, contents: [...asked, called.candidates![0]!.content!, { role: 'user', parts: [response] }] })
+    t.match(done.text, /The tool answered "4 C"/)
+
+    const { embeddings } = await models.embedContent({ model, contents: ['one', 'two'], config: { outputDimensionality: 4 } })
+    t.same(embeddings!.map(({ values }) => values!.length), [4, 4])
+    const refused = await models.generateContent({ model, contents: tell({ status: 429 }) }).catch((error: unknown) => error)
+    t.ok(refused instanceof ApiError)
+    t.match(refused, { status: 429 })
+    const cut = async (): Promise<void> => {
+      for await (const chunk of await models.generateContentStream({ model, contents: tell({ cut: 'error', after_events: 2 }) })) t.ok(chunk)
+    }
+    t.match(await cut().catch((error: unknown) => error), { status: 503 })
+    const listed: unknown[] = []
+    for await (const { name } of await models.list()) listed.push(name)
+    t.same(listed, ['models/simulator'])
+    t.equal((await models.get({ model: 'other' })).name, 'models/other')
+  }
 })
 
 t.test('cohere-ai: both versions of reranking', async (t) => {

@@ -3,7 +3,7 @@ import { isBoolean, isObject, isString, oneOf } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { countTokens } from '../words/tokens.ts'
 import { allowed, required, requiredText, wrong } from './fields.ts'
-import { isSigned } from './signature.ts'
+import { isSigned } from '../words/signature.ts'
 
 /** One block of a message, as far as the simulator looks into it. */
 export interface Block {

@@ -9,7 +9,7 @@ import { countsOf } from '../words/counts.ts'
 import { joined } from '../words/text.ts'
 import { readMessageRequest } from './message-request.ts'
 import type { MessageRequest } from './message-request.ts'
-import { sign } from './signature.ts'
+import { sign } from '../words/signature.ts'
 
 /** https://platform.claude.com/docs/en/api/messages */
 export const messages: Endpoint = { method: 'POST', path: '/v1/messages', answer }
