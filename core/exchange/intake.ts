@@ -163,7 +163,7 @@ export class EventIntake implements Intake {
   #collect(event: Message): void {
     this.#collected += event.data.length
     if (this.#collected > maxEventBytes) this.#fail(bad('The upstream sent a stream too large to be put together.'))
-    else if (!this.#marked) this.#collector!.add(event.json())
+    else this.#collector!.add(event.json())
   }
 
   #incomplete(): GatewayError {
@@ -224,7 +224,8 @@ export class BodyIntake implements Intake {
 
   #asEvents(payloads: readonly string[]): void {
     const events = new EventIntake(this.#host)
-    for (const payload of payloads) events.event(Message.event(payload))
+    const { protocol } = this.#host.attempt
+    for (const payload of payloads) events.event(Message.event(payload, protocol.eventName?.(payload)))
     events.end()
   }
 }

@@ -1,9 +1,12 @@
 // The table of protocols: one file each.
+import { anthropic } from './anthropic/protocol.ts'
+import { gemini } from './gemini/protocol.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiCompletions } from './openai/completions.ts'
 import { openaiEmbeddings } from './openai/embeddings.ts'
 import { openaiImages } from './openai/images.ts'
 import { openaiModerations } from './openai/moderations.ts'
+import { openaiResponses } from './openai-responses/protocol.ts'
 import { rerank } from './openai/rerank.ts'
 import { openaiSpeech } from './openai/speech.ts'
 import { openaiTranscriptions } from './openai/transcriptions.ts'
@@ -12,6 +15,9 @@ import type { Protocol } from './protocol.ts'
 /** Every protocol by its name in records, metrics and docs. */
 export const protocols = {
   'openai-chat': openaiChat,
+  'openai-responses': openaiResponses,
+  anthropic,
+  gemini,
   'openai-embeddings': openaiEmbeddings,
   'openai-moderations': openaiModerations,
   'openai-completions': openaiCompletions,
@@ -25,5 +31,6 @@ export const protocols = {
 export type ProtocolName = keyof typeof protocols
 
 export type {
-  AnswerText, Collector, Payload, Protocol, ProtocolText, ReportedUsage, ShownError, StreamWatch, TextBlock, TextEditor, TextEvent, TextKind, TextPart
+  AnswerText, Collector, Payload, Protocol, ProtocolText, ReportedUsage, ShownError, StreamWatch, TextBlock, TextEditor, TextEvent, TextKind, TextPart,
+  UsageReader
 } from './protocol.ts'

@@ -9,6 +9,8 @@ import { asObject } from './object.ts'
 import type { JsonObject } from './object.ts'
 import { skipSpace } from './likeness.ts'
 import type { Fields, Payload, Protocol, ReportedUsage } from './protocol.ts'
+import { lastObject } from './tail.ts'
+import { textBytes } from './text-bytes.ts'
 import { readUsage as readReportedUsage } from './usage/any.ts'
 
 const openBrace = 0x7b
@@ -27,7 +29,7 @@ export const openaiChat: Protocol = {
   readError,
   isAnswer,
   readUsage,
-  readUsageFromTail,
+  readUsageFromTail: (tail) => readReportedUsage(lastObject(tail, 'usage')),
   askForUsage,
   withoutUsage,
   answerBytes,
@@ -94,22 +96,6 @@ function readUsage(message: Payload): ReportedUsage {
   return undefined
 }
 
-function readUsageFromTail(tail: string): ReportedUsage {
-  for (let at = tail.lastIndexOf('"usage"'); at !== -1; at = at === 0 ? -1 : tail.lastIndexOf('"usage"', at - 1)) {
-    const open = /^"usage"\s*:\s*(?=\{)/.exec(tail.slice(at, at + 64))
-    if (!open) continue
-    const text = tail.slice(at + open[0].length)
-    for (let end = text.indexOf('}'); end !== -1 && end < 4096; end = text.indexOf('}', end + 1)) {
-      try {
-        return readReportedUsage(JSON.parse(text.slice(0, end + 1)))
-      } catch {
-        // The brace closed an object inside.
-      }
-    }
-  }
-  return undefined
-}
-
 function withoutUsage(event: Payload): Buffer | 'nothing' | undefined {
   if (event.plain || !event.data.includes(usageKey)) return undefined
   const { lens } = event
@@ -142,14 +128,5 @@ function answerBytes(body: unknown): number {
     const { message, delta } = (asObject(choice) ?? {}) as { message?: unknown; delta?: unknown }
     bytes += textBytes(message ?? delta)
   }
-  return bytes
-}
-
-/** Every string of a message counts, whatever the vendor calls the field; keys and structure do not. */
-function textBytes(value: unknown): number {
-  if (typeof value === 'string') return Buffer.byteLength(value)
-  if (typeof value !== 'object' || value === null) return 0
-  let bytes = 0
-  for (const [key, inner] of Object.entries(value)) if (key !== 'role' && key !== 'type' && key !== 'id') bytes += textBytes(inner)
   return bytes
 }

@@ -154,6 +154,12 @@ export interface Tally {
   read(): Partial<Usage>
 }
 
+/** Puts the reports of one answer together. */
+export interface UsageReader {
+  /** The usage by now, when this message tells of some. Called once for each message, in order. */
+  read(message: Payload): ReportedUsage
+}
+
 /** A protocol of a client or an upstream. */
 export interface Protocol {
   /** The wire family; a channel of this family speaks it natively. */
@@ -166,6 +172,8 @@ export interface Protocol {
   watch(request: Fields): StreamWatch
   /** The payload of the event that ends a stream cleanly, added when a whole answer came without one; undefined when the protocol has none. */
   readonly endEvent: string | undefined
+  /** The name of an event with this payload; absent where events have none. */
+  eventName?(payload: string): string
   /** For an upstream that sent a whole answer where a stream was asked for: the payloads of the stream it stands for. */
   chunksOf(answer: unknown): string[]
   /** For an upstream that streamed where a whole answer was asked for. */
@@ -180,6 +188,8 @@ export interface Protocol {
   isAnswer(message: Payload): boolean
   /** Usage reported in a message: undefined when it reports none. */
   readUsage(message: Payload): ReportedUsage
+  /** Follows the usage of one answer, where several messages tell of it; absent where each report says it all. */
+  usageReader?(): UsageReader
   /** Usage near the end of a JSON body of which only the tail is at hand. */
   readUsageFromTail(tail: string): ReportedUsage
   /** The new value of a body member that makes a streaming upstream report usage; undefined when it will anyway. */

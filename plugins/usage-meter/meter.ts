@@ -1,7 +1,7 @@
 // Follows one answer and says in the end what it consumed.
 import { pricedClasses } from '../../core/contract/contract.ts'
 import type { Message } from '../../core/contract/contract.ts'
-import type { Protocol } from '../../core/protocols/index.ts'
+import type { Protocol, UsageReader } from '../../core/protocols/index.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Usage } from '../../core/money/usage.ts'
 
@@ -15,6 +15,8 @@ const nothing = Buffer.alloc(0)
 /** One per attempt. Costs a search for one word per event; parses only what holds usage. */
 export class Meter {
   readonly #protocol: Protocol
+  /** Of protocols in which several messages tell of usage. */
+  readonly #reader: UsageReader | undefined
   readonly #requestBytes: number
   readonly #bytesPerToken: number
   #usage: Usage | undefined
@@ -30,6 +32,7 @@ export class Meter {
 
   constructor(protocol: Protocol, requestBytes: number, bytesPerToken: number) {
     this.#protocol = protocol
+    this.#reader = protocol.usageReader?.()
     this.#requestBytes = requestBytes
     this.#bytesPerToken = bytesPerToken
   }
@@ -39,7 +42,7 @@ export class Meter {
     if (message.kind === 'bytes') return this.#keepTail(message.bytes)
     // Some upstreams report in every event: these carry text too.
     this.#count(message)
-    const reported = this.#protocol.readUsage(message)
+    const reported = this.#reader ? this.#reader.read(message) : this.#protocol.readUsage(message)
     if (reported === undefined) return
     this.insane = reported === 'insane'
     // A zero after real counts is a postscript that knows of nothing, not a correction.

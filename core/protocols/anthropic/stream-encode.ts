@@ -144,7 +144,7 @@ export class MessagesStreamEncoder implements StreamEncoder {
         return this.#block('start', { content_block: { type: 'tool_use', id, name, input: {} } }, write)
       }
       case 'reasoning': return this.#block('start', { content_block: { type: 'thinking', thinking: '', signature: '' } }, write)
-      default: return this.#block('start', { content_block: { type: 'text', text: '' } }, write)
+      default: return this.#block('start', { content_block: { type: 'text', text: '', citations: null } }, write)
     }
   }
 

@@ -92,12 +92,14 @@ function merge(names: readonly string[], before: JsonObject | undefined, next: J
 
 /** What {@link readAnthropicUsage} reads as this usage, but for what tokens are of, which this protocol does not tell. */
 export function writeAnthropicUsage(usage: Readonly<Usage>): JsonObject {
-  const { input, audio_input = 0, image_input = 0, cache_write, cached_input, reasoning } = usage
+  const { input, audio_input = 0, image_input = 0, cache_write, cache_write_long, cached_input, reasoning, tool_call } = usage
   return {
     input_tokens: input + audio_input + image_input,
-    cache_creation_input_tokens: cache_write,
+    cache_creation_input_tokens: cache_write + (cache_write_long ?? 0),
     cache_read_input_tokens: cached_input,
+    ...(cache_write_long !== undefined && { cache_creation: { ephemeral_5m_input_tokens: cache_write, ephemeral_1h_input_tokens: cache_write_long } }),
     output_tokens: completionTokens(usage),
-    output_tokens_details: { thinking_tokens: reasoning }
+    output_tokens_details: { thinking_tokens: reasoning },
+    ...(tool_call !== undefined && { server_tool_use: { web_search_requests: tool_call } })
   }
 }

@@ -45,17 +45,17 @@ function said(counts: Counts, usage: JsonObject): Said {
   }
 }
 
-/** What {@link readChatUsage} reads as this usage. Units that are no tokens have no place in it. */
+/** What {@link readChatUsage} reads as this usage, but for how long a cache keeps what is written. Units that are no tokens have no place in it. */
 export function writeChatUsage(usage: Readonly<Usage>): JsonObject {
   const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
-  const { audio_input, image_input, audio_output, image_output } = usage
+  const { cache_write_long = 0, audio_input, image_input, audio_output, image_output } = usage
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: {
       cached_tokens: usage.cached_input,
-      cache_write_tokens: usage.cache_write,
+      cache_write_tokens: usage.cache_write + cache_write_long,
       ...(audio_input !== undefined && { audio_tokens: audio_input }),
       ...(image_input !== undefined && { image_tokens: image_input })
     },

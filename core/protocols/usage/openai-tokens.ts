@@ -65,12 +65,13 @@ export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
 /** What {@link readResponsesUsage} reads as this usage. */
 export function writeResponsesUsage(usage: Readonly<Usage>): JsonObject {
   const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
-  const { audio_input, image_input, audio_output, image_output } = usage
+  const { cache_write, cache_write_long, audio_input, image_input, audio_output, image_output } = usage
   return {
     input_tokens: prompt,
     input_tokens_details: {
       cached_tokens: usage.cached_input,
-      cache_write_tokens: usage.cache_write,
+      cache_write_tokens: cache_write + (cache_write_long ?? 0),
+      ...(cache_write_long !== undefined && { cache_write_tokens_details: { ttl_30m_tokens: cache_write, ttl_12h_tokens: cache_write_long } }),
       ...(audio_input !== undefined && { audio_tokens: audio_input }),
       ...(image_input !== undefined && { image_tokens: image_input })
     },

@@ -1,0 +1,66 @@
+// Anthropic's Messages, as clients speak them and as upstreams answer them.
+import { asObject, asObjects } from '../object.ts'
+import { readError } from '../openai-chat-errors.ts'
+import type { Payload, Protocol, ReportedUsage } from '../protocol.ts'
+import { lastObject } from '../tail.ts'
+import { textBytes } from '../text-bytes.ts'
+import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
+import { errorBody } from './errors.ts'
+import { chunksOf, MessageCollector } from './shape.ts'
+import { MessagesWatch } from './watch.ts'
+
+/** https://platform.claude.com/docs/en/api/messages */
+export const anthropic: Protocol = {
+  family: 'anthropic',
+  passedHeaders: ['anthropic-version', 'anthropic-beta'],
+  ownHeaders: { 'anthropic-version': '2023-06-01' },
+  watch: () => new MessagesWatch(),
+  endEvent: undefined,
+  eventName,
+  chunksOf,
+  collect: () => new MessageCollector(),
+  errorBody,
+  errorEvent: (error) => `event: error\ndata: ${JSON.stringify(errorBody(error))}\n\n`,
+  readError,
+  isAnswer,
+  readUsage: (message) => readAnthropicUsage(usageOf(message)),
+  usageReader: () => new MessageUsage(),
+  readUsageFromTail: (tail) => readAnthropicUsage(lastObject(tail, 'usage')),
+  askForUsage: () => undefined,
+  withoutUsage: () => undefined,
+  answerBytes
+}
+
+/** Events are named by their type; clients pass over those that are not. */
+export function eventName(payload: string): string {
+  return String(asObject(JSON.parse(payload))?.['type'] ?? '')
+}
+
+function isAnswer({ lens }: Payload): boolean {
+  return lens !== undefined && lens.type('content') === 'array' && (!lens.has('error') || lens.type('error') === 'null')
+}
+
+/** Where usage stands: at the top of a message and of its delta, and in the message of its start. */
+function usageOf(message: Payload): unknown {
+  if (message.plain || !message.data.includes('"usage"')) return undefined
+  const body = asObject(message.json())
+  return body?.['usage'] ?? asObject(body?.['message'])?.['usage']
+}
+
+/** Start and end of a stream each tell a part of it. */
+class MessageUsage {
+  #merged: unknown
+
+  read(message: Payload): ReportedUsage {
+    const usage = usageOf(message)
+    if (usage === undefined) return undefined
+    this.#merged = mergeAnthropicUsage(this.#merged, usage)
+    return readAnthropicUsage(this.#merged)
+  }
+}
+
+function answerBytes(body: unknown): number {
+  const fields = asObject(body)
+  const { content, delta, content_block: block } = fields ?? {}
+  return textBytes(Array.isArray(content) ? asObjects(content) : (delta ?? block))
+}

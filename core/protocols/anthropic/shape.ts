@@ -1,0 +1,100 @@
+// A message in its two shapes, whole and as a stream of events, and the way from either to the other.
+import { parseJson } from '../canonical/json.ts'
+import { asObject, asObjects, asText } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import type { Collector } from '../protocol.ts'
+
+type Fields = Record<string, unknown>
+
+/** What a block grows by, in deltas. */
+const growing: Readonly<Record<string, string>> = { text: 'text_delta', thinking: 'thinking_delta' }
+
+/** The payloads of the events that a stream of this message would have had. */
+export function chunksOf(answer: unknown): string[] {
+  const { content, stop_reason, stop_sequence, stop_details, usage, ...head } = asObject(answer) ?? {}
+  const events: Fields[] = [{ type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage } }]
+  asObjects(content).forEach((block, index) => {
+    events.push(...blockEvents(block).map((event) => ({ ...event, index })))
+  })
+  const delta = { stop_reason: stop_reason ?? 'end_turn', stop_sequence: stop_sequence ?? null, ...(stop_details !== undefined && { stop_details }) }
+  events.push({ type: 'message_delta', delta, usage: usage ?? { output_tokens: 0 } }, { type: 'message_stop' })
+  return events.map((event) => JSON.stringify(event))
+}
+
+function blockEvents(block: JsonObject): Fields[] {
+  const type = asText(block['type'])
+  const start = (content_block: unknown): Fields => ({ type: 'content_block_start', index: 0, content_block })
+  const delta = (inner: unknown): Fields => ({ type: 'content_block_delta', index: 0, delta: inner })
+  const stop: Fields = { type: 'content_block_stop', index: 0 }
+  const grows = growing[type]
+  if (grows !== undefined) {
+    const { citations, signature, ...rest } = block
+    const begun = { ...rest, [type]: '', ...(signature !== undefined && { signature: '' }), ...(citations !== undefined && { citations: null }) }
+    const events = [start(begun), delta({ type: grows, [type]: block[type] })]
+    for (const citation of asObjects(citations)) events.push(delta({ type: 'citations_delta', citation }))
+    if (signature !== undefined) events.push(delta({ type: 'signature_delta', signature }))
+    return [...events, stop]
+  }
+  const input = asObject(block['input'])
+  if (!input) return [start(block), stop]
+  return [start({ ...block, input: {} }), delta({ type: 'input_json_delta', partial_json: JSON.stringify(input) }), stop]
+}
+
+/** Puts the events of a stream together to the message that the same call would have had without streaming. */
+export class MessageCollector implements Collector {
+  #message: Fields = {}
+  readonly #blocks = new Map<unknown, Fields>()
+  /** JSON text of inputs, as far as it has come. */
+  readonly #inputs = new Map<unknown, string>()
+
+  add(payload: unknown): void {
+    const event = asObject(payload)
+    if (!event) return
+    const index = event['index']
+    switch (event['type']) {
+      case 'message_start':
+        this.#message = { ...asObject(event['message']) }
+        break
+      case 'content_block_start':
+        this.#blocks.set(index, { ...asObject(event['content_block']) })
+        break
+      case 'content_block_delta':
+        this.#grow(index, asObject(event['delta']) ?? {})
+        break
+      case 'message_delta': {
+        const usage: Fields = { ...asObject(this.#message['usage']) }
+        for (const [key, value] of Object.entries(asObject(event['usage']) ?? {})) if (value != null) usage[key] = value
+        this.#message = { ...this.#message, ...asObject(event['delta']), usage }
+      }
+    }
+  }
+
+  result(): unknown {
+    const cut = this.#message['stop_reason'] === 'max_tokens'
+    const content = [...this.#blocks].flatMap(([index, block]) => {
+      const input = this.#inputs.get(index)
+      if (input === undefined) return [block]
+      try {
+        return [{ ...block, input: parseJson(input) }]
+      } catch (error) {
+        // A call that was cut off is none: its arguments are not known.
+        if (cut) return []
+        throw error
+      }
+    })
+    return { ...this.#message, content }
+  }
+
+  #grow(index: unknown, { type, ...delta }: JsonObject): void {
+    const block = this.#blocks.get(index)
+    if (!block) return
+    if (type === 'input_json_delta') this.#inputs.set(index, (this.#inputs.get(index) ?? '') + asText(delta['partial_json']))
+    else if (type === 'citations_delta') block['citations'] = [...(Array.isArray(block['citations']) ? (block['citations'] as unknown[]) : []), delta['citation']]
+    else {
+      for (const [key, value] of Object.entries(delta)) {
+        // A signature comes once, and whole.
+        block[key] = typeof value === 'string' && key !== 'signature' ? asText(block[key]) + value : value
+      }
+    }
+  }
+}

@@ -1,0 +1,64 @@
+// Gemini's generateContent, as clients speak it and as upstreams answer it.
+import { asObject, asObjects } from '../object.ts'
+import { readError as readChatError } from '../openai-chat-errors.ts'
+import type { Fields, Payload, Protocol, UpstreamError } from '../protocol.ts'
+import { lastObject } from '../tail.ts'
+import { textBytes } from '../text-bytes.ts'
+import { readGeminiUsage } from '../usage/gemini.ts'
+import { errorBody } from './errors.ts'
+import { ChunkCollector, chunksOf } from './shape.ts'
+import { GeminiWatch } from './watch.ts'
+
+/** https://ai.google.dev/api/generate-content */
+export const gemini: Protocol = {
+  family: 'gemini',
+  passedHeaders: [],
+  ownHeaders: {},
+  watch: (request) => new GeminiWatch(candidatesOf(request)),
+  endEvent: undefined,
+  chunksOf,
+  collect: () => new ChunkCollector(),
+  errorBody,
+  errorEvent: (error) => `data: ${JSON.stringify(errorBody(error))}\n\n`,
+  readError,
+  isAnswer,
+  readUsage: (message) => readGeminiUsage(usageOf(message)),
+  readUsageFromTail: (tail) => readGeminiUsage(lastObject(tail, 'usageMetadata')),
+  askForUsage: () => undefined,
+  withoutUsage: () => undefined,
+  answerBytes: (body) => asObjects(asObject(body)?.['candidates']).reduce((sum, { content }) => sum + textBytes(asObject(content)?.['parts']), 0)
+}
+
+/** How many candidates were asked for. */
+function candidatesOf(request: Fields): number {
+  const config = asObject(request.json('generationConfig') ?? request.json('generation_config'))
+  const count = config?.['candidateCount'] ?? config?.['candidate_count']
+  return typeof count === 'number' ? count : 1
+}
+
+/** Google's errors have a number for a code, and their kind in `status`. */
+function readError(body: unknown): UpstreamError {
+  const said = readChatError(body)
+  const outer = asObject(Array.isArray(body) ? (body[0] as unknown) : body)
+  const status = asObject(outer?.['error'])?.['status']
+  return { ...said, type: typeof status === 'string' ? status : said.type }
+}
+
+/** A list of chunks is one, too: what an upstream sends that was not asked for events. */
+function isAnswer(message: Payload): boolean {
+  const { lens } = message
+  if (lens) return !isSet(lens, 'error') && (lens.type('candidates') === 'array' || lens.type('promptFeedback') === 'object')
+  const body = message.json()
+  return Array.isArray(body) && body.length > 0 && asObjects(body).every((chunk) => chunk['error'] == null && (chunk['candidates'] ?? chunk['usageMetadata'] ?? chunk['promptFeedback']) !== undefined)
+}
+
+function isSet(lens: NonNullable<Payload['lens']>, key: string): boolean {
+  return lens.has(key) && lens.type(key) !== 'null'
+}
+
+/** Of a chunk or an answer, or of the last chunk of a list. */
+function usageOf(message: Payload): unknown {
+  if (!message.data.includes('"usageMetadata"')) return undefined
+  const body = message.json()
+  return asObject(Array.isArray(body) ? (body as unknown[]).findLast((chunk) => asObject(chunk)?.['usageMetadata'] != null) : body)?.['usageMetadata']
+}

@@ -1,0 +1,57 @@
+// An answer in its shapes: whole, as chunks of the same form, and as a list of them.
+import { asObject, asObjects, asText } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import type { Collector } from '../protocol.ts'
+
+type Fields = Record<string, unknown>
+
+/** The payloads that a stream of this answer would have had: one, or those of the list that it is. */
+export function chunksOf(answer: unknown): string[] {
+  return (Array.isArray(answer) ? (answer as unknown[]) : [answer]).map((chunk) => JSON.stringify(chunk))
+}
+
+/** Puts chunks together to the answer that the same call would have had without streaming. */
+export class ChunkCollector implements Collector {
+  #head: Fields = {}
+  readonly #candidates = new Map<unknown, Fields>()
+
+  add(payload: unknown): void {
+    const { candidates, ...head } = asObject(payload) ?? {}
+    this.#head = { ...this.#head, ...head }
+    for (const { index = 0, content, ...rest } of asObjects(candidates)) {
+      const before = this.#candidates.get(index)
+      const parts = [...asObjects(asObject(before?.['content'])?.['parts'])]
+      for (const part of asObjects(asObject(content)?.['parts'])) addPart(parts, part)
+      this.#candidates.set(index, { ...before, index, ...rest, content: { role: 'model', ...asObject(content), parts } })
+    }
+  }
+
+  result(): unknown {
+    const candidates = [...this.#candidates.values()].sort((a, b) => Number(a['index']) - Number(b['index']))
+    return candidates.length > 0 ? { candidates, ...this.#head } : this.#head
+  }
+}
+
+/** Text goes on in the part before, if that is text of the same kind and was not signed. */
+function addPart(parts: JsonObject[], part: JsonObject): void {
+  const last = parts.at(-1)
+  const goesOn = last && typeof last['text'] === 'string' && typeof part['text'] === 'string' && last['thought'] === part['thought'] && last['thoughtSignature'] === undefined
+  if (goesOn) parts[parts.length - 1] = { ...last, ...part, text: asText(last['text']) + asText(part['text']) }
+  else if (part['text'] !== '' || part['thoughtSignature'] !== undefined || parts.length === 0) parts.push(part)
+}
+
+/** Frames a stream as the JSON list that clients get who do not ask for events. */
+export class ListFraming {
+  #begun = false
+
+  /** The bytes of the next chunk, or of an error, which is the last. */
+  chunk(payload: string): string {
+    const before = this.#begun ? ',\r\n' : '['
+    this.#begun = true
+    return before + payload
+  }
+
+  end(): string {
+    return this.#begun ? ']' : '[]'
+  }
+}

@@ -1,0 +1,55 @@
+// OpenAI's Responses, as clients speak them and as upstreams answer them.
+import { asObject } from '../object.ts'
+import { errorBody, readError as readChatError } from '../openai-chat-errors.ts'
+import type { Payload, Protocol, UpstreamError } from '../protocol.ts'
+import { lastObject } from '../tail.ts'
+import { textBytes } from '../text-bytes.ts'
+import { readResponsesUsage } from '../usage/openai-tokens.ts'
+import { errorPayload } from './errors.ts'
+import { chunksOf, ResponseCollector } from './shape.ts'
+import { ResponsesWatch } from './watch.ts'
+
+/** https://platform.openai.com/docs/api-reference/responses */
+export const openaiResponses: Protocol = {
+  family: 'openai',
+  passedHeaders: [],
+  ownHeaders: {},
+  watch: () => new ResponsesWatch(),
+  endEvent: undefined,
+  eventName: (payload) => String(asObject(JSON.parse(payload))?.['type'] ?? ''),
+  chunksOf,
+  collect: () => new ResponseCollector(),
+  errorBody,
+  errorEvent: (error) => `event: error\ndata: ${JSON.stringify(errorPayload(error, 0))}\n\n`,
+  readError,
+  isAnswer,
+  readUsage: (message) => readResponsesUsage(usageOf(message)),
+  readUsageFromTail: (tail) => readResponsesUsage(lastObject(tail, 'usage')),
+  askForUsage: () => undefined,
+  withoutUsage: () => undefined,
+  answerBytes
+}
+
+/** A response that failed tells why inside of it. */
+function readError(body: unknown): UpstreamError {
+  const fields = asObject(body)
+  return readChatError(asObject(fields?.['response'])?.['error'] == null ? body : fields!['response'])
+}
+
+/** A response that failed is one all the same: whoever asked for it has to see it. */
+function isAnswer({ lens }: Payload): boolean {
+  return lens !== undefined && lens.string('object') === 'response' && lens.type('output') === 'array'
+}
+
+/** Of a response, or of the one that the last event of a stream has. */
+function usageOf(message: Payload): unknown {
+  if (message.plain || !message.data.includes('"usage"')) return undefined
+  const body = asObject(message.json())
+  return (asObject(body?.['response']) ?? body)?.['usage']
+}
+
+/** Deltas and whole responses; what events repeat when something is done is no text of its own. */
+function answerBytes(body: unknown): number {
+  const fields = asObject(body)
+  return textBytes(fields?.['delta'] ?? fields?.['output'])
+}
