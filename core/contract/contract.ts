@@ -33,7 +33,7 @@ export interface ClientRequest {
   readonly path: string
   /** Raw query without the question mark; may hold `key=…`, so never log it. */
   readonly query: string
-  /** Lower-case names; one that was not sent may be there as undefined. Holds the client's credential: log fields by name, never the object. */
+  /** By lower-case name, those that were sent (by HTTP/2, with its own like `:path`). Holds the client's credential: log fields by name, never the object. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly operation: Operation
   /** What stands at the parameters of the operation's path, decoded. */

@@ -5,6 +5,9 @@ import t from 'tap'
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Hooks, Plugin, Stage } from '../../core/contract/contract.ts'
 import { Message } from '../../core/contract/message.ts'
+import { plugins } from '../../plugins/index.ts'
+import { gateway, testKey } from '../kit/gateway.ts'
+import { askHttp2, openSession } from '../kit/http2.ts'
 import { eventually } from '../kit/probe.ts'
 import { readEvents } from '../kit/sse.ts'
 import { endOfBody, events, head, Upstream } from '../kit/upstream.ts'
@@ -295,4 +298,21 @@ t.test('a reply of bytes goes out as these bytes, whatever kind of view they are
   body = { a: [1] }
   const answer = await bench.send()
   t.match([answer.body, answer.headers['content-type']], ['{"a":[1]}', 'application/json'])
+})
+
+t.test('the headers of a request are those that were sent, and nothing else', async (t) => {
+  const teller = plugin('teller', () => ({
+    onRequest({ request: { headers } }) {
+      const asked = ['host', 'authorization', 'x-api-key', 'upgrade', 'expect', 'constructor', '__proto__', 'hasOwnProperty', 'x-mine']
+      return { status: 200, body: { names: Object.keys(headers).filter((name) => !name.startsWith(':') && name !== 'connection').sort(), known: asked.filter((name) => name in headers) } }
+    }
+  }))
+  const running = await gateway(t, { chain: ['teller', { route: {} }] }, { plugins: new Map([...plugins, [teller.name, teller]]) })
+  const mine = { 'x-mine': '1', constructor: '2' }
+  const told = { names: ['authorization', 'constructor', 'content-length', 'content-type', 'host', 'x-mine'], known: ['host', 'authorization', 'constructor', 'x-mine'] }
+  t.match((await running.ask({ path: '/v1/chat/completions', headers: mine, body: { model: 'demo', messages: [] } })).json(), told)
+  const body = JSON.stringify({ model: 'demo', messages: [] })
+  const session = openSession(t, running.url)
+  const headers = { ':method': 'POST', ':path': '/v1/chat/completions', authorization: `Bearer ${testKey}`, 'content-type': 'application/json', 'content-length': body.length, ...mine }
+  t.match((await askHttp2(session, headers, body)).json(), told)
 })

@@ -49,22 +49,8 @@ const common = ['accept', 'accept-encoding', 'accept-language', 'connection', 'e
 const knownNames = new KnownNames([...again.keys(), ...common].flatMap((lower) =>
   spellings(lower).map((written): Name => ({ written, lower, again: again.get(lower) ?? joined }))))
 
-/** What most requests have, so that their headers are of one shape: the engine reads a new one several times slower. */
+/** Fields by name, in no object's shadow: a header may have the name of any property. Objects without a prototype are read several times slower. */
 class Fields {
-  host = undefined
-  connection = undefined
-  accept = undefined
-  authorization = undefined
-  'accept-encoding' = undefined
-  'content-length' = undefined
-  'content-type' = undefined
-  expect = undefined
-  'transfer-encoding' = undefined
-  upgrade = undefined
-  'user-agent' = undefined
-  'x-api-key' = undefined
-
-  // A header may have the name of any property.
   static {
     Object.setPrototypeOf(this.prototype, null)
     delete (this.prototype as { constructor?: unknown }).constructor
