@@ -9,8 +9,10 @@ import type { HeaderLines } from '../wire/response-head.ts'
 
 /** Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit uploads. */
 const sessionWindow = 1024 * 1024
-/** How long a client may take to close its side of a connection that the server has closed. */
+/** How long a client may take to close its side of a connection that the server has closed, or of a request that was answered before it had come. */
 const lingerMs = 2000
+/** What is thrown away of such a request. More is not taken, which holds the client back. */
+const lingerBytes = 64 * 1024 * 1024
 
 /** What a session may do. */
 export interface Http2Limits {
@@ -229,9 +231,21 @@ export class Http2Client implements Client {
     const stream = this.#stream
     this.#release()
     if (stream.endAfterHeaders || stream.readableEnded) return
-    // The rest of the request is not wanted (RFC 9113 §8.1); waits until the answer is written.
-    stream.close(constants.NGHTTP2_NO_ERROR)
+    this.#linger()
+  }
+
+  /** The rest of the request is not wanted (RFC 9113 §8.1). Said at once, some clients take it for a failure and do not read the answer before it. */
+  #linger(): void {
+    const stream = this.#stream
+    let left = lingerBytes
+    // Before whoever gives the memory of the chunk back.
+    stream.prependListener('data', ({ length }: Buffer) => {
+      left -= length
+      if (left < 0) stream.pause()
+    })
     stream.resume()
+    const timer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), lingerMs)
+    stream.once('close', () => clearTimeout(timer))
   }
 
   #lost(): void {

@@ -15,10 +15,15 @@ import { RequestParser } from './request-parser.ts'
 
 /** What may have been read before its turn; above it nothing is read, and so a client that leaves is noticed late. */
 const aheadBytes = 64 * 1024
-/** What is thrown away of input nobody wants before the connection is closed, so that the client gets to read its answer. */
-const lingerBytes = 1024 * 1024
-/** How long a client may take to close its side, or to send the rest of a body that nobody wants. */
-const lingerMs = 2000
+/**
+ * A client that sends a body while it is refused reads the answer when it has sent all of it, or when it comes to it; one whose
+ * connection is reset before does not. So as much of what nobody wants is thrown away as the largest body has; what goes
+ * beyond stays unread, which holds the client back and resets nothing. After this time the connection is closed in any case.
+ */
+const lingerBytes = 128 * 1024 * 1024
+const lingerMs = 5000
+/** How long a client may take to send the rest of a small body that nobody wants. */
+const restMs = 2000
 /** An idle connection is kept a little longer than its client was told. */
 const graceMs = 1000
 const invitation = 'HTTP/1.1 100 Continue\r\n\r\n'
@@ -59,7 +64,7 @@ export class Http1Connection implements Watched, Taker {
   readonly #backlog = new Backlog()
   /** Of the latest request, while it is not whole. */
   #body: Http1Body | undefined
-  /** Closed for writing; what still comes is thrown away, up to this much. */
+  /** Closed for writing; what still comes is thrown away, and this much is left of what may be. */
   #retired = false
   #linger = lingerBytes
   /** The socket is somebody else's. */
@@ -128,7 +133,7 @@ export class Http1Connection implements Watched, Taker {
     if (this.closing) return this.#retire()
     if (this.#body) {
       this.#body.discard()
-      this.#wait(lingerMs)
+      this.#wait(restMs)
     } else this.#wait(this.front.keepAlive + graceMs)
     if (this.#backlog.length > 0) this.#schedule()
     else if (this.front.draining && !this.#reading) this.socket.destroySoon()
@@ -138,7 +143,7 @@ export class Http1Connection implements Watched, Taker {
   input(bytes: Buffer): void {
     if (this.#retired) {
       this.#linger -= bytes.length
-      if (this.#linger < 0) this.socket.destroy()
+      if (this.#linger < 0) this.socket.pause()
     } else if (this.#backlog.length > 0 || this.#scheduled) this.#hold(bytes)
     else this.#read(bytes)
   }
