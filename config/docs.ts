@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { matrixTables } from '../core/protocols/matrix.ts'
 import { editorSchema } from './editor-schema.ts'
 import { fileRequired, fileShape } from './shape.ts'
 import { optionsTable } from './table.ts'
@@ -23,7 +24,8 @@ export function generated(plugins: Plugins): readonly Generated[] {
   return [
     { path: 'config/gateway.schema.json', write: () => `${JSON.stringify(editorSchema(plugins), null, 2)}\n` },
     { path: 'config/README.md', write: (before) => between(before, 'reference', reference) },
-    { path: 'plugins/README.md', write: (before) => between(before, 'options', options) }
+    { path: 'plugins/README.md', write: (before) => between(before, 'options', options) },
+    { path: 'core/protocols/README.md', write: (before) => between(before, 'matrix', matrixTables()) }
   ]
 }
 

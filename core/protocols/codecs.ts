@@ -1,0 +1,17 @@
+// The protocols between which requests and answers can be translated.
+import { messagesCodec } from './anthropic/codec.ts'
+import type { Codec } from './canonical/codec.ts'
+import { geminiCodec } from './gemini/codec.ts'
+import { chatCodec } from './openai-chat/codec.ts'
+import { responsesCodec } from './openai-responses/codec.ts'
+
+/** By the protocol's name; what is not here is only passed on to upstreams that speak the same. */
+export const codecs = {
+  'openai-chat': chatCodec,
+  'openai-responses': responsesCodec,
+  anthropic: messagesCodec,
+  gemini: geminiCodec
+} as const satisfies Record<string, Codec>
+
+/** The word for a protocol that can be translated. */
+export type CodecName = keyof typeof codecs

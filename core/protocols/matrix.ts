@@ -1,0 +1,77 @@
+// What becomes of each feature on its way from a client of one protocol to a channel of another, and back.
+import { answerFeatures, requestFeatures } from './canonical/features.ts'
+import type { AnswerFeature, RequestFeature, Treatment } from './canonical/features.ts'
+import { codecs } from './codecs.ts'
+import type { CodecName } from './codecs.ts'
+
+/** One feature of one pair. */
+export interface Fate {
+  /** What the feature is, in words. */
+  meaning: string
+  fate: 'carried' | 'adapted' | 'dropped' | 'refused'
+  /** How it is adapted. */
+  how?: string
+  /** The client's member that asks for it; absent for what is in answers. */
+  member?: string
+}
+
+/** A client's protocol and a channel's; features that neither of them has words for are not there. */
+export interface Pair {
+  client: CodecName
+  channel: CodecName
+  /** The same protocol on both sides: everything passes as it is, and nothing else is said. */
+  passed: boolean
+  request: Partial<Record<RequestFeature, Fate>>
+  answer: Partial<Record<AnswerFeature, Fate>>
+}
+
+const names = Object.keys(codecs) as CodecName[]
+
+/** All pairs, as the admin API serves them. Made anew with every call: nobody asks often. */
+export function capabilityMatrix(): Pair[] {
+  return names.flatMap((client) => names.map((channel) => pairOf(client, channel)))
+}
+
+function pairOf(client: CodecName, channel: CodecName): Pair {
+  if (client === channel) return { client, channel, passed: true, request: {}, answer: {} }
+  const { asks, shows } = codecs[client].capabilities
+  const { takes, gives } = codecs[channel].capabilities
+  const request: Pair['request'] = {}
+  for (const [feature, member] of Object.entries(asks) as [RequestFeature, string][]) {
+    request[feature] = { meaning: requestFeatures[feature], ...fateOf(takes[feature]), member }
+  }
+  const answer: Pair['answer'] = {}
+  for (const feature of gives) answer[feature] = { meaning: answerFeatures[feature], ...fateOf(shows[feature]) }
+  return { client, channel, passed: false, request, answer }
+}
+
+function fateOf(treatment: Treatment): Pick<Fate, 'fate' | 'how'> {
+  return typeof treatment === 'string' ? { fate: treatment } : { fate: 'adapted', how: treatment.adapted }
+}
+
+/** The matrix as two tables of Markdown. What becomes of a feature depends on one side alone, so a column is a protocol and not a pair. */
+export function matrixTables(): string {
+  const requests = Object.entries(requestFeatures).map(([feature, meaning]) => {
+    const asking = names.filter((name) => codecs[name].capabilities.asks[feature as RequestFeature] !== undefined)
+    return row([`\`${feature}\`: ${meaning}`, asking.join(', '), ...names.map((name) => shown(codecs[name].capabilities.takes[feature as RequestFeature]))])
+  })
+  const answers = Object.entries(answerFeatures).map(([feature, meaning]) => {
+    const giving = names.filter((name) => codecs[name].capabilities.gives.includes(feature as AnswerFeature))
+    return row([`\`${feature}\`: ${meaning}`, giving.join(', '), ...names.map((name) => shown(codecs[name].capabilities.shows[feature as AnswerFeature]))])
+  })
+  return [
+    row(['In requests', 'Clients that can ask', ...names.map((name) => `to ${name}`)]), rule, ...requests, '',
+    row(['In answers', 'Channels that give', ...names.map((name) => `for ${name}`)]), rule, ...answers, ''
+  ].join('\n')
+}
+
+const rule = `|${'---|'.repeat(names.length + 2)}`
+
+function row(cells: readonly string[]): string {
+  return `| ${cells.join(' | ')} |`
+}
+
+function shown(treatment: Treatment): string {
+  if (typeof treatment !== 'string') return `adapted: ${treatment.adapted}`
+  return treatment === 'refused' ? '**refused**' : treatment
+}
