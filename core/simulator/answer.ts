@@ -1,6 +1,7 @@
 // What an endpoint of the simulator is given and gives back.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Form } from './body.ts'
+import type { Ending } from './delivery.ts'
 import type { Directive } from './directive.ts'
 import type { RefusalDetails } from './refusal.ts'
 import type { State } from './state.ts'
@@ -36,6 +37,10 @@ export interface Answer {
   counts: Counts | undefined
   /** The protocol's own is used when this is not there. */
   failure?: Failure
+  /** When the n-th frame may be written, by `performance.now()`; it takes the place of the directive's pauses. */
+  dueAt?: (n: number) => number
+  /** Called once, when the answer is over in whichever way. */
+  ended?: (ending: Ending) => void
   /** What the envelope needs to know when a directive has the request refused. */
   refusal?: RefusalDetails
 }

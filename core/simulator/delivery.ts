@@ -103,6 +103,8 @@ export class Delivery implements Sleeper {
     const lastEvent = cut ? (afterEvents ?? (afterBytes === undefined ? 0 : Infinity)) : Infinity
     for (let i = 0; i < burst; i++) {
       if (this.#events >= lastEvent) return this.#breakOff()
+      const due = this.#answer.dueAt?.(this.#events) ?? 0
+      if (due > 0 && due > performance.now()) return this.#wheel.arm(this, due)
       const frame = this.#answer.frames.next()
       if (frame.done) return this.#finish()
       this.#events++

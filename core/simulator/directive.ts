@@ -18,6 +18,7 @@ export interface Directive {
   images?: number
   reasoning?: string
   redacted?: boolean
+  refusal?: boolean
   block?: string
   call?: string | string[]
   arguments?: Record<string, unknown>
@@ -77,6 +78,7 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   images: count(100),
   reasoning: text,
   redacted: flag,
+  refusal: flag,
   block: text,
   call: [(value) => isString(value) || (Array.isArray(value) && value.every(isString)), 'the name of a tool, or several in an array'],
   arguments: object,

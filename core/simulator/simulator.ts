@@ -92,7 +92,10 @@ class Desk {
           response, socket, answer, headers,
           failure: answer.failure ?? protocol.failure,
           wheel: this.#wheel,
-          ended: (ending) => this.stats.ended(ending, answer.counts, clientRequestId(request))
+          ended: (ending) => {
+            this.stats.ended(ending, answer.counts, clientRequestId(request))
+            answer.ended?.(ending)
+          }
         })
       // A pipelined request has no socket to write to until the answers before it are out.
       if (response.socket) start(response.socket)

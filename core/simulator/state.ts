@@ -1,12 +1,17 @@
 // What the simulator keeps between requests: everything that one request makes and another reads.
 import { hash, randomBytes } from 'node:crypto'
+import type { Fields } from './fields.ts'
 import type { Job } from './jobs/job.ts'
+import type { KeptResponse } from './openai/responses/kept.ts'
 import { Shelf } from './shelf.ts'
 import type { Counts, Stats } from './stats.ts'
 
 /** One for each simulator. */
 export class State {
   readonly jobs = new Shelf<Job>()
+  readonly responses = new Shelf<KeptResponse>()
+  /** What kept responses have put out. */
+  readonly items = new Shelf<Fields & { readonly id: string }>()
   readonly #stats: Stats
   /** Ids of another run must not come again: somebody may still know them. */
   readonly #run = randomBytes(8).toString('hex')

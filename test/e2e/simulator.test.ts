@@ -99,6 +99,48 @@ t.test('openai: videos, polled to their end', async (t) => {
   await t.rejects(client.videos.retrieve(video.id), { code: 'video_not_found' })
 })
 
+t.test('openai: responses, streamed, in the background, resumed and gone on with', async (t) => {
+  const client = await openai(t)
+  const { responses } = client
+  const whole = await responses.create({ model, input: 'Who are you?' })
+  t.match(whole.output_text, /simulator/)
+  t.match(await responses.retrieve(whole.id), { id: whole.id, status: 'completed' })
+  t.equal((await responses.inputTokens.count({ model, input: 'Who are you?' })).input_tokens, whole.usage!.input_tokens)
+  const listed: unknown[] = []
+  for await (const item of responses.inputItems.list(whole.id)) listed.push(item.type)
+  t.same(listed, ['message'])
+
+  const tools: OpenAI.Responses.Tool[] = [{ type: 'function', name: 'get_weather', strict: false, parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } }]
+  const asking = { model, tools, reasoning: { effort: 'low', summary: 'auto' }, input: tell({ call: 'get_weather', arguments: { city: 'Zürich' }, text: 'Let me look.' }) } as const
+  const called = await responses.stream({ ...asking, tools }).finalResponse()
+  t.same(called.output.map(({ type }) => type), ['reasoning', 'message', 'function_call'])
+  const call = called.output.at(-1) as OpenAI.Responses.ResponseFunctionToolCall
+  t.equal(call.arguments, '{"city":"Zürich"}')
+  const done = await responses.create({ model, previous_response_id: called.id, input: [{ type: 'function_call_output', call_id: call.call_id, output: '4 C' }] })
+  t.match(done.output_text, /The tool answered "4 C"/)
+  const replayed = await responses.create({ model, input: [{ role: 'user', content: 'Weather?' }, ...(called.output as OpenAI.Responses.ResponseInputItem[]), { type: 'function_call_output', call_id: call.call_id, output: '5 C' }] })
+  t.match(replayed.output_text, /5 C/)
+
+  const background = await responses.create({ model, input: tell({ tokens: 20, queue_ms: 5, gap_ms: 2 }), background: true, stream: true })
+  let id = ''
+  for await (const event of background) {
+    if (event.type === 'response.created') id = event.response.id
+    if (event.sequence_number === 6) break
+  }
+  const resumed = await responses.stream({ response_id: id, starting_after: 6 }).finalResponse()
+  t.match(resumed, { id, status: 'completed', usage: { output_tokens: 20 } })
+  const polled = await responses.create({ model, input: tell({ queue_ms: 1, work_ms: 10_000 }), background: true })
+  t.match(polled.status, /queued|in_progress/)
+  t.match(await responses.cancel(polled.id), { status: 'cancelled' })
+  await responses.delete(polled.id)
+  await t.rejects(responses.retrieve(polled.id), { message: /not found/ })
+  const compacted = await responses.compact({ model, input: 'A long story.' })
+  t.match(compacted, { object: 'response.compaction', output: [{}, { type: 'compaction' }] })
+
+  const cut = await responses.stream({ model, input: tell({ cut: 'error', after_events: 5 }) }).finalResponse().catch((error: unknown) => error)
+  t.match(cut, { code: 'server_error' })
+})
+
 t.test('@anthropic-ai/sdk: messages, streams, tools and what they cost', async (t) => {
   const { url } = await start(t)
   const client = new Anthropic({ baseURL: url.origin, apiKey: key, maxRetries: 0 })

@@ -43,7 +43,8 @@ function messageOf({ digest, model }: MessageRequest, more: object): object {
 function stopOf({ directive }: MessageRequest, composition?: Composition): { stop_reason: string | null; stop_sequence: string | null; stop_details: object | null } {
   const sequence = composition?.text?.stopped ?? null
   const reason = !composition ? null : composition.cut ? 'max_tokens' : composition.calls.length > 0 ? 'tool_use' : sequence === null ? 'end_turn' : 'stop_sequence'
-  const shown = composition && directive.finish !== undefined ? directive.finish : reason
+  const usual = composition && directive.refusal ? 'refusal' : reason
+  const shown = composition && directive.finish !== undefined ? directive.finish : usual
   return { stop_reason: shown, stop_sequence: sequence, stop_details: shown === 'refusal' ? { type: 'refusal', category: null, explanation: null } : null }
 }
 

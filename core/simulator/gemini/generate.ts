@@ -98,7 +98,7 @@ function responseOf({ model, digest, directive }: GenerateRequest, candidates: r
 }
 
 function endOf({ directive }: GenerateRequest, { cut }: Composition): object {
-  const reason = directive.finish === undefined ? (cut ? 'MAX_TOKENS' : 'STOP') : directive.finish
+  const reason = directive.finish === undefined ? (directive.refusal ? 'SAFETY' : cut ? 'MAX_TOKENS' : 'STOP') : directive.finish
   return reason === null ? {} : { finishReason: reason }
 }
 

@@ -31,6 +31,7 @@ function finishOf({ directive }: ChatRequest, { cut, calls }: Composition): stri
 }
 
 function whole(request: ChatRequest, choices: readonly Composition[], usage: unknown): unknown {
+  const refused = request.directive.refusal === true
   return {
     id: idOf(request),
     object: 'chat.completion',
@@ -40,8 +41,8 @@ function whole(request: ChatRequest, choices: readonly Composition[], usage: unk
       index,
       message: {
         role: 'assistant',
-        content: choice.text ? joined(choice.text) : null,
-        refusal: null,
+        content: choice.text && !refused ? joined(choice.text) : null,
+        refusal: choice.text && refused ? joined(choice.text) : null,
         ...(choice.reasoning.tokens > 0 && { reasoning_content: joined(choice.reasoning) }),
         ...(choice.calls.length > 0 && { tool_calls: choice.calls.map((made) => ({ ...opened(made), [made.kind]: named(made, joined(made.input)) })) }),
         annotations: []
@@ -74,7 +75,7 @@ function* frames(request: ChatRequest, choices: readonly Composition[], usage: u
   if (directive.role !== false) {
     for (const [i, { text }] of choices.entries()) yield chunk(i, `{"role":"assistant","content":${text ? '""' : 'null'},"refusal":null}`)
   }
-  const writing = new Map(choices.map((choice, i) => [i, deltas(choice)]))
+  const writing = new Map(choices.map((choice, i) => [i, deltas(choice, directive.refusal ? 'refusal' : 'content')]))
   while (writing.size > 0) {
     for (const [i, rest] of writing) {
       const next = rest.next()
@@ -91,9 +92,9 @@ function* frames(request: ChatRequest, choices: readonly Composition[], usage: u
 }
 
 /** The deltas of one choice as JSON texts: reasoning, text, then the calls one after the other. */
-function* deltas({ reasoning, text, calls }: Composition): Generator<string> {
+function* deltas({ reasoning, text, calls }: Composition, said: 'content' | 'refusal'): Generator<string> {
   for (const piece of reasoning.pieces()) yield `{"reasoning_content":${JSON.stringify(piece)}}`
-  if (text) for (const piece of text.pieces()) yield `{"content":${JSON.stringify(piece)}}`
+  if (text) for (const piece of text.pieces()) yield `{"${said}":${JSON.stringify(piece)}}`
   for (const [index, made] of calls.entries()) {
     yield JSON.stringify({ tool_calls: [{ index, ...opened(made) }] })
     for (const piece of made.input.pieces()) {

@@ -7,6 +7,7 @@ import { embeddings } from './embeddings.ts'
 import { imageEndpoints } from './images.ts'
 import { modelDetail, modelList } from './models.ts'
 import { moderations } from './moderations.ts'
+import { responseEndpoints } from './responses/responses.ts'
 import { speech } from './speech.ts'
 import { transcriptions, translations } from './transcriptions.ts'
 import { videoEndpoints } from './videos.ts'
@@ -15,7 +16,7 @@ import { videoEndpoints } from './videos.ts'
 export const openai: Protocol = {
   endpoints: [
     chat, completions, embeddings, moderations, modelList, modelDetail,
-    speech, transcriptions, translations, ...imageEndpoints, ...videoEndpoints
+    speech, transcriptions, translations, ...imageEndpoints, ...videoEndpoints, ...responseEndpoints
   ],
   claims: () => true,
   admits: (key, { authorization }) => authorization === `Bearer ${key}`,

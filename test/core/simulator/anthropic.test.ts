@@ -62,7 +62,7 @@ t.test('a stream says what a whole message says', async (t) => {
     ['omitted', request({}, { thinking: { type: 'adaptive', display: 'omitted' } })],
     ['redacted', request({ reasoning: 'Secret.', redacted: true })],
     ['cached', request({ cached_tokens: 4, written_tokens: 2 })],
-    ['refused', request({ finish: 'refusal' })]
+    ['refused', request({ refusal: true })]
   ]
   const found: Record<string, any> = {}
   for (const [name, body] of cases) {

@@ -50,7 +50,7 @@ t.test('events and elements of an array say what a whole answer says', async (t)
     ['cached', request({ cached_tokens: 4 })],
     ['image', request({ text: 'Here.' }, { generationConfig: { responseModalities: ['TEXT', 'IMAGE'] } })],
     ['blocked', request({ block: 'SAFETY' })],
-    ['unsafe', request({ finish: 'SAFETY', tokens: 3 })]
+    ['unsafe', request({ refusal: true, tokens: 3 })]
   ]
   const found: Record<string, any> = {}
   for (const [name, body] of cases) {
