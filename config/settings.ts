@@ -21,7 +21,7 @@ export function readSettings(file: File, folder: string, certificates: Certifica
   return {
     listen: { host: listen.host, port: listen.port, tls },
     admin: admin === false ? undefined : admin,
-    store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests },
+    store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests, journal: store.journal },
     limits: readLimits(file.limits)
   }
 }

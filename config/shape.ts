@@ -69,6 +69,17 @@ const storeShape = {
         size: { ...room, default: '8GiB', description: 'How much room records take with their indexes, about; a request takes some 0.8 KiB.' }
       }
     },
+    journal: {
+      type: 'object',
+      description:
+        'How much of the journal stays in the database. What is older or more is sealed by itself: in compressed files (segments) in the folder of the ' +
+        "database's name with `.journal`, which `sluice ledger verify` and `export` read too. They are never removed.",
+      default: {},
+      properties: {
+        age: { ...age, default: '90d', description: 'How long an entry stays.' },
+        size: { ...room, default: '4GiB', description: 'How much room entries take with their indexes, about; a request takes some 0.5 KiB, sealed a tenth of it.' }
+      }
+    },
     postgres: { type: 'string', secret: true, description: 'PostgreSQL address for many nodes. Not served yet.' },
     redis: { type: 'string', secret: true, description: 'Redis address for many nodes. Not served yet.' }
   }

@@ -71,6 +71,9 @@ export interface Gateway {
 /** Milliseconds after a start in which the store lets nothing go for its age, as the clock may be wrong still. */
 const clockPatience = 600_000
 
+/** Entries in a sealed volume of the journal: some 4 MB. */
+const volumeRows = 65_536
+
 /** A symbol that carries the type of what it stands for. */
 type Token<T> = symbol & { readonly type?: T }
 
@@ -153,8 +156,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
   try {
     const first = await reader.read()
-    const { sqlite, durability, requests } = first.settings.store
-    const store = await openStore({ file: sqlite, durability, keeping: { requests, patience: clockPatience }, log })
+    const { sqlite, durability, requests, journal } = first.settings.store
+    const store = await openStore({ file: sqlite, durability, keeping: { requests, journal: { ...journal, rows: volumeRows }, patience: clockPatience }, log })
     stops.push(() => store.close())
     const { give, get } = wire(log, first.settings, store, operations)
     const shared = new Shared(log)

@@ -31,8 +31,13 @@ export interface Settings {
   listen: { host: string; port: number; tls: Identity | undefined }
   /** `token` empty: the admin API answers loopback addresses only. `admin: false` in the file turns the listener off: undefined. */
   admin: { host: string; port: number; token: string } | undefined
-  /** `requests`: how much is kept of the request log. */
-  store: { sqlite: string; durability: 'power' | 'process'; requests: { age: number; size: number } }
+  store: {
+    sqlite: string
+    durability: 'power' | 'process'
+    /** How much is kept of the request log, and how much of the journal stays in the database. */
+    requests: { age: number; size: number }
+    journal: { age: number; size: number }
+  }
   limits: Limits
 }
 

@@ -55,7 +55,8 @@ Reads everything once and changes nothing. These hold, of one moment; each is ch
 What a file can not show of them is proven by the tests that are named, in the folder test/ of the source:
 ${named.map(([name, { text, checked, tests }]) => `  ${name.padEnd(3)}  ${text}${tests.length === 0 ? '' : `\n       ${checked ? 'tests' : 'tests alone'}: ${tests.join(', ')}`}`).join('\n')}
 I5: the journal has one amount a row. Its two sides follow from it: its scopes are debited, once a level, and what the gateway sold
-is credited; a cost is credited to its channel. I6: the limit is that of the latest request that was let in.
+is credited; a cost is credited to its channel. I10: entries that were sealed are read from their files, in the folder of the
+store's name with .journal; one that is missing or was changed is named. I6: the limit is that of the latest request that was let in.
 Exits with 1 when a row breaks one of them.`,
   run(options) {
     const file = storeOf(options)

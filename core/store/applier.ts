@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { Worker } from 'node:worker_threads'
 import type { CommitLog, Handed } from './commit-log.ts'
 import { startThread } from './thread.ts'
+import type { Volume } from './volume.ts'
 import type { Snapshot, WriterMessage, WriterOptions, WriterRequest } from './writer-thread.ts'
 
 /** Milliseconds until the next try after a failure: the first, and the longest. */
@@ -16,6 +17,7 @@ export interface ApplierHost {
   failed(error: string): void
   /** What keeps the database small failed, or goes on after that. */
   upkeep(error: string | undefined): void
+  sealed(volume: Volume): void
 }
 
 /** Has one segment applied at a time, again until it is. */
@@ -90,6 +92,7 @@ export class Applier {
       if (message.kind === 'applied') this.#applied(message.seconds)
       else if (message.kind === 'failed') this.#failed(message.error)
       else if (message.kind === 'upkeep') this.#host.upkeep(message.error)
+      else if (message.kind === 'sealed') this.#host.sealed(message.volume)
     })
     let reason = 'the writer thread ended'
     thread.on('error', (error) => void (reason = String(error)))

@@ -115,7 +115,7 @@ export class CommitLog {
 }
 
 /** Makes the names of new files durable. */
-function syncDirectory(path: string): void {
+export function syncDirectory(path: string): void {
   const fd = openSync(path, constants.O_RDONLY)
   try {
     fsyncSync(fd)

@@ -5,9 +5,12 @@ import { readHead } from './committer.ts'
 import { readFrames } from './frame.ts'
 import type { Balance } from './ledger.ts'
 import { missingMoves } from './recovery.ts'
+import { canonicalPath } from './lock.ts'
 import { checkSchema } from './schema.ts'
 import { openForReading } from './sqlite.ts'
-import type { Database, Value } from './sqlite.ts'
+import type { Database, Row, Value } from './sqlite.ts'
+import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
+import type { Volume } from './volume.ts'
 import type { Period } from './window.ts'
 
 /** A row of the journal. Amounts are nano-dollars. */
@@ -48,10 +51,12 @@ const page = 1000
 /** One open file. */
 export class LedgerFile {
   readonly #database: Database
+  readonly #volumes: string
 
   /** @throws Error when the file is no store of this version */
   constructor(file: string) {
     this.#database = openForReading(file)
+    this.#volumes = volumeFolder(canonicalPath(file))
     try {
       checkSchema(this.#database, file)
     } catch (error) {
@@ -81,19 +86,48 @@ export class LedgerFile {
     }
   }
 
-  /** The journal up to the row that is its last now, oldest first, in constant memory. */
-  *entries({ since, until, scope }: EntryFilter = {}): Generator<Entry> {
+  /**
+   * The journal up to the row that is its last now, oldest first: what is sealed, and what is in the database. In memory
+   * there is a volume at a time.
+   * @throws Error when the file of a volume that has such entries is missing or was changed
+   */
+  *entries({ since = 0, until = Number.MAX_SAFE_INTEGER, scope }: EntryFilter = {}): Generator<Entry> {
     const last = readHead(this.#database).seq
+    const next = this.#database.prepare('SELECT * FROM volume WHERE first >= (SELECT coalesce(max(first), 0) FROM volume WHERE first <= ?1 + 1) AND last > ?1 ORDER BY first LIMIT 1')
+    next.setReadBigInts(true)
     const query = this.#database.prepare(`
       SELECT seq, ts_ms, kind, request_id, part, class, scopes, amount, reserved, usage_json, model, channel, price_version, source, boot_id, lower(hex(hash)) AS hash
       FROM journal WHERE seq > ?1 AND seq <= ?2 AND ts_ms >= ?3 AND ts_ms < ?4
       AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq LIMIT ${page}`)
     query.setReadBigInts(true)
-    for (let seq = 0; ;) {
-      const rows = query.all(seq, last, since ?? 0, until ?? Number.MAX_SAFE_INTEGER, scope ?? null)
-      yield* rows.map(entryOf)
-      if (rows.length < page) return
-      seq = Number(rows.at(-1)!['seq'])
+    for (let seq = 0; seq < last; ) {
+      // Of one moment: rows may be sealed, and taken out of the database, between two pages.
+      this.#database.exec('BEGIN')
+      const row = next.get(seq)
+      const rows = row ? [] : query.all(seq, last, since, until, scope ?? null)
+      this.#database.exec('COMMIT')
+      if (row) {
+        const volume = volumeOf(row as Row)
+        if (volume.newest >= since && volume.oldest < until) yield* this.#sealed(volume, seq, { since, until, scope })
+        seq = volume.last
+      } else {
+        yield* rows.map(entryOf)
+        if (rows.length < page) return
+        seq = Number(rows.at(-1)!['seq'])
+      }
+    }
+  }
+
+  /** The entries of a volume after a row. */
+  *#sealed(volume: Volume, after: number, { since, until, scope }: EntryFilter): Generator<Entry> {
+    try {
+      for (const row of readVolume(this.#volumes, volume)) {
+        const entry = entryOf(row)
+        if (entry.seq > after && entry.time >= since! && entry.time < until! && (scope === undefined || Object.hasOwn(Object(entry.scopes), scope))) yield entry
+      }
+    } catch (error) {
+      if (error instanceof VolumeError) throw new Error(`the journal from row ${volume.first} to ${volume.last} ${error.message}`)
+      throw error
     }
   }
 

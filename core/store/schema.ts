@@ -150,6 +150,24 @@ const migrations: readonly string[] = [
     WHERE seq / 1024 < (SELECT max(seq) / 1024 FROM request) GROUP BY 1;
   -- Requests that arrived up to then may have no record any more.
   ALTER TABLE head ADD COLUMN unrecorded INTEGER NOT NULL DEFAULT 0;
+  `,
+  `
+  -- The journal's oldest rows, sealed in files, see volume.ts. They follow each other without a gap, from row 1 on.
+  CREATE TABLE volume (
+    first INTEGER PRIMARY KEY,
+    last INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    file TEXT NOT NULL,            -- its name in the folder <database>.journal
+    sha256 BLOB NOT NULL,          -- of the file
+    previous BLOB NOT NULL,        -- the hash of the row before the first
+    hash BLOB NOT NULL,            -- the hash of the last row
+    oldest INTEGER NOT NULL,       -- earliest and latest time of a row
+    newest INTEGER NOT NULL,
+    sealed INTEGER NOT NULL
+  ) STRICT;
+  DROP TRIGGER journal_is_not_cut;
+  CREATE TRIGGER journal_is_not_cut BEFORE DELETE ON journal WHEN OLD.seq > coalesce((SELECT last FROM volume ORDER BY first DESC LIMIT 1), 0)
+    BEGIN SELECT RAISE(ABORT, 'the journal is only appended to'); END;
   `
 ]
 

@@ -51,13 +51,13 @@ const lasting = 1000
 
 /** Keeps what ails one store, and says so. */
 export class Troubles {
-  readonly #log: Logger
+  readonly log: Logger
   readonly #file: string
   readonly #current = new Map<Ailment, { trouble: Trouble; began: number; said: boolean; timer: NodeJS.Timeout | undefined }>()
   readonly #saidAt = new Map<Ailment, number>()
 
   constructor(log: Logger, file: string) {
-    this.#log = log
+    this.log = log
     this.#file = file
   }
 
@@ -78,7 +78,7 @@ export class Troubles {
       entry.said = true
       this.#saidAt.set(ailment, performance.now())
       const { cause, remedy } = trouble
-      this.#log[refuses ? 'error' : 'warn'](text, { store: this.#file, cause, remedy, error: trouble.error })
+      this.log[refuses ? 'error' : 'warn'](text, { store: this.#file, cause, remedy, error: trouble.error })
     }
     this.#current.set(ailment, entry)
     if (began - (this.#saidAt.get(ailment) ?? -Infinity) >= calm) say()
@@ -91,12 +91,12 @@ export class Troubles {
     if (!known) return
     this.#current.delete(ailment)
     clearTimeout(known.timer)
-    if (known.said) this.#log.info(ailments[ailment].over, { store: this.#file, seconds: Number(((performance.now() - known.began) / 1000).toFixed(1)) })
+    if (known.said) this.log.info(ailments[ailment].over, { store: this.#file, seconds: Number(((performance.now() - known.began) / 1000).toFixed(1)) })
   }
 
   /** The store is closed while so many bytes of its commit log are not in the database. */
   left(bytes: number): void {
-    this.#log.warn('the database could not be brought up to date: the commit log keeps the rest for the next start', { store: this.#file, bytes })
+    this.log.warn('the database could not be brought up to date: the commit log keeps the rest for the next start', { store: this.#file, bytes })
   }
 
   /** Says no more. */

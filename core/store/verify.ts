@@ -2,14 +2,17 @@
 import { Accounts } from './accounts.ts'
 import { entryColumns } from './batch.ts'
 import { readHead } from './committer.ts'
+import type { Head } from './committer.ts'
 import { dueFor, readPrice } from './due.ts'
 import type { StoredPrice } from './due.ts'
 import type { InvariantName, Report } from './invariants.ts'
 import { entryHash, genesis } from './journal.ts'
 import { checkSchema } from './schema.ts'
+import { canonicalPath } from './lock.ts'
 import { attempt, checkFile, checkWritten } from './soundness.ts'
 import { openForReading, readRows } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
+import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
 
 /** One row that breaks an invariant. */
 export interface Breach {
@@ -44,13 +47,14 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     const check = (names: readonly InvariantName[], run: () => void): void => attempt(names, run, report)
     progress('file')
     check(['I17'], () => checkFile(database, report))
-    check(['I4', 'I5', 'I7', 'I10'], () => checkJournal(database, head, accounts, report, progress))
+    let sealed: Sealed = { last: 0, whole: false, payers: 0 }
+    check(['I4', 'I5', 'I7', 'I10'], () => void (sealed = checkJournal(database, canonicalPath(file), head, accounts, report, progress)))
     check(['I9'], () => checkHolds(database, head, accounts, report, progress))
-    check(['I1', 'I2', 'I6', 'I14'], () => checkBalances(database, head, accounts, report, progress))
+    check(['I1', 'I2', 'I6', 'I14'], () => checkBalances(database, head, sealed, accounts, report, progress))
     check(['I3'], () => checkEnds(database, report))
     check(['I12'], () => checkOutbox(database, report))
     progress('request')
-    check(['I8'], () => checkRecords(database, head, report))
+    check(['I8'], () => checkRecords(database, head, sealed, report))
     check(['I11'], () => checkIntegers(database, report))
     check(['I16'], () => progress('request', checkWritten(database, report)))
     return breaches
@@ -59,16 +63,51 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
   }
 }
 
-/** I4, I5, I7 and I10. */
-function checkJournal(database: Database, head: ReturnType<typeof readHead>, accounts: Accounts, report: Report, progress: Progress): void {
+/** What was found of the journal that is sealed. */
+interface Sealed {
+  /** The last row that is. */
+  last: number
+  /** All volumes are there. */
+  whole: boolean
+  /** How many entries have a record and charge for it. */
+  payers: number
+}
+
+/** I4, I5, I7 and I10, and of what is sealed I3 and I8. */
+function checkJournal(database: Database, file: string, head: Head, accounts: Accounts, report: Report, progress: Progress): Sealed {
   const prices = new Map([...readRows(database, 'SELECT * FROM price')].map((row) => [row['version'], readPrice(row['json'])]))
   progress('price', prices.size)
   let hash = genesis
   let seq = 0
   let count = 0
-  for (const row of readRows(database, `SELECT seq, boot_id, prev_hash, hash, ${entryColumns.join(', ')} FROM journal ORDER BY seq`)) {
-    const name = `journal ${row['seq']}`
+  const check = (name: string, row: Row): void => {
     if (++count % stride === 0) progress('journal', count)
+    checkAmount(name, row, prices, report)
+    post(name, row, head, accounts, report)
+  }
+  const sealed: Sealed = { last: 0, whole: true, payers: 0 }
+  const records = recordsOf(database, head, report)
+  for (const row of readRows(database, 'SELECT * FROM volume ORDER BY first')) {
+    const volume = volumeOf(row)
+    const name = `volume ${volume.first}-${volume.last}`
+    if (volume.first !== seq + 1) report('I10', name, `follows row ${seq}: rows between are missing`)
+    if (volume.previous !== hash) report('I10', name, 'does not continue the hash of the row before')
+    try {
+      for (const entry of readVolume(volumeFolder(file), volume)) {
+        const entryName = `journal ${entry['seq']}`
+        check(entryName, entry)
+        if (records(entryName, entry)) sealed.payers++
+      }
+    } catch (error) {
+      if (!(error instanceof VolumeError)) throw error
+      report('I10', name, error.message)
+      sealed.whole = false
+    }
+    seq = sealed.last = volume.last
+    hash = volume.hash
+  }
+  for (const row of readRows(database, `SELECT seq, boot_id, prev_hash, hash, ${entryColumns.join(', ')} FROM journal WHERE seq > ? ORDER BY seq`, seq)) {
+    const name = `journal ${row['seq']}`
     seq++
     if (Number(row['seq']) !== seq) report('I10', name, `follows row ${seq - 1}: rows between are missing`)
     if (hex(row['prev_hash']) !== hash) report('I10', name, 'does not continue the hash of the row before')
@@ -76,23 +115,50 @@ function checkJournal(database: Database, head: ReturnType<typeof readHead>, acc
     const columns = entryColumns.map((column) => row[column]!)
     hash = hex(row['hash'])
     if (entryHash(hex(row['prev_hash']), seq, Number(row['boot_id']), columns, 0) !== hash) report('I10', name, 'is not what was hashed when it was written')
-    checkAmount(name, row, prices, report)
-    const { kind, amount, reserved } = row
-    const balances = accounts.of(name, row)
-    if (kind === 'cost') {
-      if (row['channel'] === null) report('I5', name, 'is a cost that is owed to no channel')
-      continue
-    }
-    // Amounts that are no integers count as nothing here; I11 names them.
-    if (seq > head.balancedSeq || typeof amount !== 'bigint') continue
-    const beyond = typeof reserved === 'bigint' && amount > reserved ? amount - reserved : 0n
-    for (const balance of balances) {
-      balance.posted += amount
-      balance.excess += beyond
-    }
+    check(name, row)
   }
   progress('journal', count)
   if (seq !== head.seq || hash !== head.hash) report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
+  return sealed
+}
+
+/** Adds a row to what its balances should be. */
+function post(name: string, row: Row, head: Head, accounts: Accounts, report: Report): void {
+  const { kind, amount, reserved } = row
+  const balances = accounts.of(name, row)
+  if (kind === 'cost') {
+    if (row['channel'] === null) report('I5', name, 'is a cost that is owed to no channel')
+    return
+  }
+  // Amounts that are no integers count as nothing here; I11 names them.
+  if (Number(row['seq']) > head.balancedSeq || typeof amount !== 'bigint') return
+  const beyond = typeof reserved === 'bigint' && amount > reserved ? amount - reserved : 0n
+  for (const balance of balances) {
+    balance.posted += amount
+    balance.excess += beyond
+  }
+}
+
+/** Compares a sealed row with the request record that belongs to it (I8), and with ends that were written since (I3). Says whether it charges for a record. */
+function recordsOf(database: Database, head: Head, report: Report): (name: string, row: Row) => boolean {
+  const oldest = database.prepare('SELECT min(time) AS time FROM request').get()!['time'] as number | null
+  const find = database.prepare(`SELECT ${sound('json')} ->> 'cost_nano' AS cost FROM request WHERE request_id = ?`)
+  const again = database.prepare('SELECT seq FROM journal WHERE request_id = ? AND part = ? AND class = ? AND seq > (SELECT max(last) FROM volume)')
+  return (name, row) => {
+    const [id, part] = [row['request_id']!, row['part']!]
+    if (row['class'] !== 'terminal') return false
+    const second = again.get(id, part, 'terminal')
+    if (second) report('I3', `journal ${second['seq']}`, `ends ${id} again, which ended in row ${row['seq']}`)
+    if (part !== '') return false
+    const record = find.get(id)
+    if (!record) {
+      const time = Number(row['ts_ms'])
+      if (oldest !== null && time >= oldest && time > head.unrecorded) report('I8', name, `${id} has no request record`)
+      return false
+    }
+    if (record['cost'] !== String(row['amount'])) report('I8', `request ${id}`, `says ${record['cost']} where the journal says ${row['amount']}`)
+    return record['cost'] !== '0'
+  }
 }
 
 const sources: ReadonlySet<unknown> = new Set(['upstream', 'partial', 'estimated', 'recovered', 'manual'])
@@ -111,7 +177,7 @@ function checkAmount(name: string, row: Row, prices: ReadonlyMap<Value | undefin
 }
 
 /** I9. */
-function checkHolds(database: Database, head: ReturnType<typeof readHead>, accounts: Accounts, report: Report, progress: Progress): void {
+function checkHolds(database: Database, head: Head, accounts: Accounts, report: Report, progress: Progress): void {
   let holds = 0
   for (const row of readRows(database, 'SELECT * FROM reservation')) {
     holds++
@@ -124,8 +190,9 @@ function checkHolds(database: Database, head: ReturnType<typeof readHead>, accou
 }
 
 /** I1, I2, I6 and I14. */
-function checkBalances(database: Database, head: ReturnType<typeof readHead>, { balances }: Accounts, report: Report, progress: Progress): void {
+function checkBalances(database: Database, head: Head, { whole }: Sealed, { balances }: Accounts, report: Report, progress: Progress): void {
   const upToDate = head.balancedBatch === head.batch
+  if (!whole) for (const name of ['I1', 'I6', 'I14'] as const) report(name, 'balance', 'can not be compared, as rows of the journal are missing')
   const seen = new Set<string>()
   for (const row of readRows(database, 'SELECT * FROM balance')) {
     const id = `${row['scope']} ${row['window']}`
@@ -134,16 +201,16 @@ function checkBalances(database: Database, head: ReturnType<typeof readHead>, { 
     seen.add(id)
     const expected = balances.get(id)
     const { posted: spent, pending: held, excess } = expected ?? { posted: 0n, pending: 0n, excess: 0n }
-    if (!expected) report('I14', name, 'is of a window that no entry has the time of')
-    if (posted !== spent) report('I1', name, `has ${posted} posted where the journal makes ${spent}`)
+    if (whole && !expected) report('I14', name, 'is of a window that no entry has the time of')
+    if (whole && posted !== spent) report('I1', name, `has ${posted} posted where the journal makes ${spent}`)
     if (upToDate && pending !== held) report('I2', name, `has ${pending} pending where open holds make ${held}`)
     if (typeof limit !== 'bigint' || typeof posted !== 'bigint' || typeof pending !== 'bigint') continue
-    if (posted + pending > limit + excess) report('I6', name, `has ${posted} posted and ${pending} pending on a limit of ${limit}, and requests cost ${excess} beyond what they held`)
+    if (whole && posted + pending > limit + excess) report('I6', name, `has ${posted} posted and ${pending} pending on a limit of ${limit}, and requests cost ${excess} beyond what they held`)
   }
   progress('balance', seen.size)
   for (const [name, { posted, pending }] of balances) {
     if (seen.has(name)) continue
-    if (posted !== 0n) report('I1', `balance ${name}`, `is missing; the journal makes ${posted}`)
+    if (whole && posted !== 0n) report('I1', `balance ${name}`, `is missing; the journal makes ${posted}`)
     if (upToDate && pending !== 0n) report('I2', `balance ${name}`, `is missing; open holds make ${pending}`)
   }
 }
@@ -160,7 +227,7 @@ function checkOutbox(database: Database, report: Report): void {
 }
 
 /** I8. */
-function checkRecords(database: Database, head: ReturnType<typeof readHead>, report: Report): void {
+function checkRecords(database: Database, head: Head, sealed: Sealed, report: Report): void {
   const oldest = 'SELECT min(time) FROM request'
   const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest}) AND ts_ms > ${head.unrecorded}
     AND request_id NOT IN (SELECT request_id FROM request)`
@@ -168,9 +235,12 @@ function checkRecords(database: Database, head: ReturnType<typeof readHead>, rep
   const differing = `SELECT request.request_id, ${sound('json')} ->> 'cost_nano' AS cost, amount FROM request
     LEFT JOIN journal ON journal.request_id = request.request_id AND part = '' AND class = 'terminal'
     WHERE cost <> coalesce(CAST(amount AS TEXT), '0')`
+  let without = 0
   for (const row of readRows(database, differing)) {
-    report('I8', `request ${row['request_id']}`, `says ${row['cost']} where the journal ${row['amount'] === null ? 'has nothing' : `says ${row['amount']}`}`)
+    if (row['amount'] === null && sealed.last > 0) without++
+    else report('I8', `request ${row['request_id']}`, `says ${row['cost']} where the journal ${row['amount'] === null ? 'has nothing' : `says ${row['amount']}`}`)
   }
+  if (sealed.whole && without !== sealed.payers) report('I8', 'request', `${without} records whose entries are sealed say what they cost, and ${sealed.payers} of these entries charge for one`)
 }
 
 /** I11: columns by their storage class, JSON by its types. */

@@ -13,6 +13,8 @@ import { openDatabase } from './sqlite.ts'
 import type { Database, Durability, Value } from './sqlite.ts'
 import { Upkeep } from './upkeep.ts'
 import type { Keeping } from './upkeep.ts'
+import { volumeFolder } from './volume.ts'
+import type { Volume } from './volume.ts'
 import { horizon, windowOf } from './window.ts'
 
 /** How a writer thread is started. */
@@ -54,6 +56,7 @@ export type WriterMessage =
   | { kind: 'applied'; seconds: number }
   /** Of the upkeep: a slice failed, or one succeeded after that. */
   | { kind: 'upkeep'; error: string | undefined }
+  | { kind: 'sealed'; volume: Volume }
 
 /** Values in the rows of a transaction, about: it is bounded however long the database could not be written. */
 const transactionValues = 250_000
@@ -65,9 +68,13 @@ const options = workerData as WriterOptions
 let boot = options.boot
 let committer: Committer | undefined
 /** Sees to it that the database does not grow for ever, as long as the connection is sound. */
-const upkeep = options.keeping && new Upkeep(options.keeping, options.now, (error) => {
-  if (error !== undefined) abandon()
-  say({ kind: 'upkeep', error: error === undefined ? undefined : String(error) })
+const upkeep = options.keeping && new Upkeep(options.keeping, volumeFolder(options.file), options.now, {
+  failed(error) {
+    abandon()
+    say({ kind: 'upkeep', error: String(error) })
+  },
+  healed: () => say({ kind: 'upkeep', error: undefined }),
+  sealed: (volume) => say({ kind: 'sealed', volume })
 })
 
 port.on('message', (request: WriterRequest) => {

@@ -144,7 +144,8 @@ export class Writer {
         health.failures++
         health.lastError = error
         troubles.begin('upkeep', error)
-      }
+      },
+      sealed: ({ file, first, last, bytes }) => troubles.log.info('a volume of the journal was sealed', { volume: file, first, last, bytes })
     })
   }
 

@@ -1,4 +1,4 @@
-// What keeps a store from growing for ever, while it takes new work.
+// What keeps the request log from growing for ever, while it takes new records.
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,6 +12,7 @@ import { noon, query, record, reserve, scope, settle } from './sample.ts'
 
 const day = 86_400_000
 const ever = { age: 1e6 * day, size: 2 ** 50 }
+const forever = { ...ever, rows: 500 }
 const scopes = [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')]
 
 async function open(t: Test, keeping: StoreOptions['keeping'], now = (): number => noon): Promise<{ store: Store; file: string }> {
@@ -31,7 +32,7 @@ async function serve(store: Store, count: number, time = noon): Promise<void> {
 const records = (file: string): number => Number(query(file, 'SELECT count(*) AS n FROM request')[0]!['n'])
 
 t.test('of the request log no more is kept than was said, and what is kept can be listed and verified', async (t) => {
-  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_500_000 }, patience: 0 })
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_500_000 }, patience: 0, journal: forever })
   await serve(store, 6000)
   const newest = await store.requests.list({ limit: 1 })
   await eventually(() => records(file) < 3500, 10_000)
@@ -64,7 +65,7 @@ t.test('of the request log no more is kept than was said, and what is kept can b
 
 t.test('records go for their age, a block at a time, but not for a clock that jumps', async (t) => {
   let now = noon - 30 * day
-  const keeping = { requests: { age: 10 * day, size: ever.size }, patience: 0 }
+  const keeping = { requests: { age: 10 * day, size: ever.size }, patience: 0, journal: forever }
   const { store, file } = await open(t, keeping, () => now)
   await serve(store, 2500, now)
   now += 30 * day
@@ -85,7 +86,7 @@ t.test('records go for their age, a block at a time, but not for a clock that ju
 })
 
 t.test('entries of requests whose records were let go are no breach, and those that should have one are', async (t) => {
-  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_000_000 }, patience: 0 })
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_000_000 }, patience: 0, journal: forever })
   // One took long: it arrived before many others and was recorded after them.
   const slow = reserve(store.ledger, scopes, 9n, { time: noon - day })
   await serve(store, 1500)
@@ -97,7 +98,7 @@ t.test('entries of requests whose records were let go are no breach, and those t
 })
 
 t.test('a listing goes on where records were let go of below it', async (t) => {
-  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_500_000 }, patience: 0 })
+  const { store, file } = await open(t, { requests: { age: ever.age, size: 1_500_000 }, patience: 0, journal: forever })
   for (let i = 0; i < 1000; i++) store.requests.append(record())
   const { next } = await store.requests.list({ limit: 10 })
   for (let i = 0; i < 6000; i++) store.requests.append(record())

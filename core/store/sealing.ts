@@ -1,0 +1,99 @@
+// Rolls the journal: seals its oldest rows in volumes, and takes them out of the database when their file is on the disk.
+import { entryColumns } from './batch.ts'
+import type { Committer } from './committer.ts'
+import { genesis } from './journal.ts'
+import type { Bounds } from './retention.ts'
+import { readRows } from './sqlite.ts'
+import type { Statement } from './sqlite.ts'
+import { volumeOf, VolumeWriter } from './volume.ts'
+import type { Volume } from './volume.ts'
+
+/** What stays in the database, and how many rows a volume has. */
+export interface JournalBounds extends Bounds {
+  rows: number
+}
+
+/** Bytes that a row takes, with its place in the index. */
+const rowBytes = 430
+/** Rows that a slice puts into a volume, or takes out of the database. */
+const rowsSealed = 500
+const rowsCut = 1000
+
+/** The chore of one connection. */
+export class Sealing {
+  readonly #committer: Committer
+  readonly #folder: string
+  readonly #bounds: JournalBounds
+  readonly #sealed: (volume: Volume) => void
+  readonly #sql: { rows: Statement; time: Statement; insert: Statement; cut: Statement }
+  /** The last row that is sealed, its hash, and the first that is still in the database. */
+  #last: number
+  #hash: string
+  #first: number
+  #writer: VolumeWriter | undefined
+
+  /** `sealed` is told of each volume. */
+  constructor(committer: Committer, folder: string, bounds: JournalBounds, sealed: (volume: Volume) => void) {
+    const { database } = committer
+    this.#committer = committer
+    this.#folder = folder
+    this.#bounds = bounds
+    this.#sealed = sealed
+    const [row] = readRows(database, 'SELECT * FROM volume ORDER BY first DESC LIMIT 1')
+    const volume = row && volumeOf(row)
+    this.#last = volume?.last ?? 0
+    this.#hash = volume?.hash ?? genesis
+    this.#first = Number(database.prepare('SELECT min(seq) AS first FROM journal').get()!['first'] ?? this.#last + 1)
+    this.#sql = {
+      rows: database.prepare(`SELECT seq, boot_id, hash, ${entryColumns.join(', ')} FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ${rowsSealed}`),
+      time: database.prepare('SELECT ts_ms FROM journal WHERE seq = ?'),
+      insert: database.prepare('INSERT INTO volume (first, last, bytes, file, sha256, previous, hash, oldest, newest, sealed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'),
+      cut: database.prepare('DELETE FROM journal WHERE seq < ?')
+    }
+    this.#sql.rows.setReadBigInts(true)
+  }
+
+  /** Does a piece of what is due. Returns whether there was any. `now`: Unix milliseconds. */
+  slice(now: number): boolean {
+    if (this.#first <= this.#last) this.#cut()
+    else if (this.#writer) this.#write(this.#writer)
+    else if (this.#due(now)) this.#writer = new VolumeWriter(this.#folder, this.#last + 1, this.#hash)
+    else return false
+    return true
+  }
+
+  /** Gives up a volume that is not whole yet. */
+  stop(): void {
+    this.#writer?.abandon()
+    this.#writer = undefined
+  }
+
+  /** Whether there are rows for a whole volume that are too old or too much. The last row stays: the head is checked by it. */
+  #due(now: number): boolean {
+    const { seq, balancedSeq } = this.#committer.head
+    const { age, size, rows } = this.#bounds
+    const last = this.#last + rows
+    if (last > balancedSeq || last >= seq) return false
+    return (seq - this.#last) * rowBytes > size || Number(this.#sql.time.get(last)!['ts_ms']) < now - age
+  }
+
+  #write(writer: VolumeWriter): void {
+    const last = this.#last + this.#bounds.rows
+    writer.add(this.#sql.rows.all(writer.last, last) as Parameters<VolumeWriter['add']>[0])
+    if (writer.last < last) return
+    this.#writer = undefined
+    const volume = writer.seal(Date.now())
+    const { first, bytes, file, sha256, previous, hash, oldest, newest, sealed } = volume
+    const blob = (hex: string): Buffer => Buffer.from(hex, 'hex')
+    this.#committer.alter(() => this.#sql.insert.run(first, last, bytes, file, blob(sha256), blob(previous), blob(hash), oldest, newest, sealed))
+    this.#last = last
+    this.#hash = hash
+    this.#sealed(volume)
+  }
+
+  #cut(): void {
+    const first = Math.min(this.#first + rowsCut, this.#last + 1)
+    this.#committer.alter(() => this.#sql.cut.run(first))
+    this.#first = first
+  }
+}
