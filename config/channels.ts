@@ -26,6 +26,10 @@ export const channelsShape = {
         type: 'string', enum: ['openai', 'anthropic', 'gemini', 'simulator'],
         description: 'What the upstream speaks; simulator is a local stand-in that needs no network.'
       },
+      simulates: {
+        type: 'string', enum: ['openai', 'anthropic', 'gemini'], examples: ['anthropic'],
+        description: 'What a simulator speaks; openai unless said otherwise.'
+      },
       base_url: {
         type: 'string', examples: ['https://api.openai.com/v1'],
         description: 'Address with the version; a query is kept on every call. Required except for a simulator.'
@@ -104,6 +108,8 @@ function readChannel(name: string, entry: ChannelEntry, { simulatorUrl, certific
   const sound = (...fields: readonly string[]): boolean => fields.every((field) => report.sound('channels', name, field))
   if (!isMap(entry)) return undefined
   const simulated = entry.protocol === 'simulator'
+  const family = familyOf(entry)
+  if (!simulated && entry.simulates !== undefined) report.key(['channels', name, 'simulates'], 'is for simulators: say "protocol: simulator", or remove this')
   const baseUrl = sound('protocol', 'base_url', 'private') ? readBaseUrl(name, entry, simulatorUrl, report) : undefined
   const headers = sound('headers', 'credential') ? readHeaders(name, entry, report) : undefined
   const connecting = readConnecting(name, entry, baseUrl, simulated, certificates, report)
@@ -111,7 +117,7 @@ function readChannel(name: string, entry: ChannelEntry, { simulatorUrl, certific
   const { connect, first_byte: firstByte, idle, total } = entry.timeouts
   return {
     name,
-    protocol: simulated ? 'openai' : entry.protocol,
+    protocol: family,
     baseUrl,
     credential: entry.credential,
     endpoints: new Set(entry.endpoints ?? (simulated ? channelEndpoints : ['chat'])),
@@ -126,12 +132,17 @@ function readChannel(name: string, entry: ChannelEntry, { simulatorUrl, certific
   }
 }
 
+/** What is spoken to the channel. */
+function familyOf({ protocol, simulates = 'openai' }: ChannelEntry): Channel['protocol'] {
+  return protocol === 'simulator' ? simulates : protocol
+}
+
 function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, report: Report): URL | undefined {
   const path = ['channels', name, 'base_url']
   if (entry.protocol === 'simulator') {
     const own = 'a simulator has its own address: remove this, or choose another protocol'
     if (entry.base_url !== undefined) report.key(path, own)
-    return simulatorUrl
+    return familyOf(entry) === 'gemini' ? new URL('/v1beta', simulatorUrl) : simulatorUrl
   }
   if (entry.base_url === undefined) {
     report.key(['channels', name], '"base_url" is missing')
@@ -161,7 +172,7 @@ function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
 }
 
 function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<string, string> {
-  const [own, credential] = credentialHeader(entry.protocol === 'simulator' ? 'openai' : entry.protocol, entry.credential)
+  const [own, credential] = credentialHeader(familyOf(entry), entry.credential)
   const headers: Record<string, string> = Object.create(null)
   for (const [written, value] of Object.entries(entry.headers)) {
     const header = written.toLowerCase()

@@ -92,13 +92,9 @@ function readDeprecation(name: string, entry: ModelEntry['deprecated'], report: 
 
 function servingChannels(name: string, channels: Channels, report: Report): Channel[] {
   const all = channels ? [...channels.values()] : [undefined]
-  const having = all.filter((channel) => channel?.models.has(name)) as Channel[]
-  const serving = having.filter((channel) => channel.protocol === 'openai')
+  const serving = all.filter((channel) => channel?.models.has(name)) as Channel[]
   if (serving.length === 0 && !all.includes(undefined)) {
-    const [first] = having
-    report.key(['models', name], first
-      ? `the channel ${first.name} has protocol ${first.protocol}, which is not served yet: give it another channel`
-      : 'no channel serves it: add it to the models of a channel, or remove it')
+    report.key(['models', name], 'no channel serves it: add it to the models of a channel, or remove it')
   }
   return serving.sort((a, b) => a.priority - b.priority)
 }

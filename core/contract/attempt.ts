@@ -24,6 +24,8 @@ export class Attempt {
   protocol: Protocol
   /** What the body is written in by now: the client's protocol until the request is translated. Set by whoever replaces the body. */
   bodyProtocol: Protocol
+  /** The client speaks another protocol than this upstream. */
+  readonly translated: boolean
   method: 'GET' | 'POST' | 'DELETE'
   /** Below the channel's base address, with its query. */
   path: string
@@ -50,6 +52,7 @@ export class Attempt {
     this.upstreamModel = upstreamModel
     this.protocol = protocol
     this.bodyProtocol = bodyProtocol
+    this.translated = protocol !== bodyProtocol
     this.method = method
     this.path = path
     this.body = new BodyEdit(body)

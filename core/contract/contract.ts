@@ -23,6 +23,10 @@ export { caller, charge, slot, usage } from './slots.ts'
 export type { AnySlot, Charge, MeteredUsage, Slot } from './slots.ts'
 export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPart, TextStage } from './stage.ts'
 
+export { codecOf } from '../protocols/codecs.ts'
+export { Asked, parseJson, StreamTranslation, translateAnswer, Untranslatable } from '../protocols/translation.ts'
+export type { AnswerHead, AnswerTranslation, Codec, Keepsake, Translated } from '../protocols/translation.ts'
+
 /** A value, or a promise of it. Core awaits only what is a promise, so the synchronous path costs no turn of the loop. */
 export type Awaitable<T> = T | Promise<T>
 

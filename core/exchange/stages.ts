@@ -45,7 +45,8 @@ export class Stages {
         if ('map' in stage) {
           const made: Message[] = []
           for (const message of ending) stage.map(message, (emitted) => void made.push(emitted))
-          stage.end?.(whole, this.#emitTo(i + 1))
+          // What a translator says at the end is the end of its stream.
+          stage.end?.(whole, stage.speaks ? (emitted) => void made.push(emitted) : this.#emitTo(i + 1))
           ending = made
         } else {
           for (const message of ending) stage.observe(message)

@@ -1,9 +1,6 @@
 // Chat completions.
-import type { UpstreamForm } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'
-
-/** As an upstream that speaks OpenAI's protocol is asked for a chat completion. */
-export const chatForm: UpstreamForm = { protocol: 'openai-chat', method: 'POST', target: () => '/chat/completions' }
+import { conversation } from './conversation.ts'
 
 /** https://platform.openai.com/docs/api-reference/chat */
 export const chat: ServedOperation = {
@@ -16,7 +13,7 @@ export const chat: ServedOperation = {
   body: 'json',
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
-  upstream: { openai: chatForm },
+  upstream: conversation,
   metering: { outputLimits: ['max_completion_tokens', 'max_tokens', 'max_output_tokens'], count: 'n' },
   required: ['model', 'messages'],
   parameters: {

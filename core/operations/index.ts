@@ -4,14 +4,17 @@ import { speech, transcriptions, translations } from './audio.ts'
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
+import { batchEmbedContents, embedContent, geminiCountTokens, generateContent, streamGenerateContent } from './generate.ts'
 import { imageEdits, imageGenerations, imageVariations } from './images.ts'
+import { countTokens, messages } from './messages.ts'
 import { modelDetail, modelList } from './models.ts'
 import { moderations } from './moderations.ts'
 import { openApi } from './openapi.ts'
 import { rerank } from './rerank.ts'
 
 const served: readonly ServedOperation[] = [
-  chat, completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations,
+  chat, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
+  completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations,
   modelList, modelDetail
 ]
 

@@ -2,8 +2,10 @@
 import { messagesCodec } from './anthropic/codec.ts'
 import type { Codec } from './canonical/codec.ts'
 import { geminiCodec } from './gemini/codec.ts'
+import { protocols } from './index.ts'
 import { chatCodec } from './openai-chat/codec.ts'
 import { responsesCodec } from './openai-responses/codec.ts'
+import type { Protocol } from './protocol.ts'
 
 /** By the protocol's name; what is not here is only passed on to upstreams that speak the same. */
 export const codecs = {
@@ -15,3 +17,10 @@ export const codecs = {
 
 /** The word for a protocol that can be translated. */
 export type CodecName = keyof typeof codecs
+
+const byProtocol = new Map((Object.keys(codecs) as CodecName[]).map((name): [Protocol, Codec] => [protocols[name], codecs[name]]))
+
+/** How a protocol is translated; undefined for one that clients and upstreams have to speak alike. */
+export function codecOf(protocol: Protocol): Codec | undefined {
+  return byProtocol.get(protocol)
+}

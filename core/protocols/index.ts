@@ -1,5 +1,7 @@
 // The table of protocols: one file each.
+import { anthropicCount } from './anthropic/count.ts'
 import { anthropic } from './anthropic/protocol.ts'
+import { geminiCount, geminiEmbed } from './gemini/plain.ts'
 import { gemini } from './gemini/protocol.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiCompletions } from './openai/completions.ts'
@@ -18,6 +20,9 @@ export const protocols = {
   'openai-responses': openaiResponses,
   anthropic,
   gemini,
+  'anthropic-count': anthropicCount,
+  'gemini-count': geminiCount,
+  'gemini-embed': geminiEmbed,
   'openai-embeddings': openaiEmbeddings,
   'openai-moderations': openaiModerations,
   'openai-completions': openaiCompletions,

@@ -33,7 +33,7 @@ export default definePlugin({
         })
       },
       onAttempt(exchange, attempt) {
-        const ask = exchange.streaming && attempt.protocol.askForUsage(exchange.body.lens)
+        const ask = exchange.streaming && !attempt.translated && attempt.protocol.askForUsage(exchange.body.lens)
         if (ask) attempt.body.setRaw(ask.key, ask.json)
       },
       onResponse(exchange, { attempt, streaming }) {
@@ -46,7 +46,7 @@ export default definePlugin({
           if (meter.insane) rejected.add({ channel })
           if (attempt.usage.source !== 'upstream') estimated.add({ channel })
         }
-        if (!streaming || !askedByUs(exchange, attempt.protocol)) return { observe: (message) => meter.see(message), end }
+        if (!streaming || attempt.translated || !askedByUs(exchange, attempt.protocol)) return { observe: (message) => meter.see(message), end }
         return {
           takes: 'runs',
           map(message, emit) {

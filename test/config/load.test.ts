@@ -147,7 +147,7 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
   t.equal(config.channels.get('second')!.baseUrl.href, 'http://10.0.0.8:8000/')
 
   const gpt = config.models.get('gpt-5')!
-  t.same(gpt.channels.map(({ name }) => name), ['second', 'first'], 'by priority, without what is not served yet')
+  t.same(gpt.channels.map(({ name }) => name), ['second', 'other', 'first'], 'by priority, whatever they speak')
   t.same(gpt.prices[0]!.price.perMillion, {
     input: 1_250_000_000n, cached_input: 125_000_000n, cache_write: 0n, cache_write_long: 0n, output: 10_000_000_000n,
     audio_input: 1_250_000_000n, image_input: 1_250_000_000n, audio_output: 10_000_000_000n, image_output: 10_000_000_000n,

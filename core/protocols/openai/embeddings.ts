@@ -2,10 +2,10 @@
 import { readEmbeddingUsage } from '../usage/openai-chat.ts'
 import { openaiChat } from '../openai-chat.ts'
 import { plainText } from '../plain-text.ts'
-import { hasList, whole } from './whole.ts'
+import { hasList, withoutStream } from '../whole.ts'
 
 /** https://platform.openai.com/docs/api-reference/embeddings */
-export const openaiEmbeddings = whole({
+export const openaiEmbeddings = withoutStream(openaiChat, {
   isAnswer: (message) => hasList(message, 'data'),
   readUsage: (message) => readEmbeddingUsage(message.lens?.json('usage')),
   readUsageFromTail: openaiChat.readUsageFromTail,

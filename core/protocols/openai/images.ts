@@ -1,16 +1,17 @@
 // Pictures: made, edited, varied; whole, or as a stream of partial ones.
+import { openaiChat } from '../openai-chat.ts'
 import { asObject } from '../object.ts'
 import { plainText } from '../plain-text.ts'
 import type { Collector, Fields, Payload, Protocol, Tally } from '../protocol.ts'
 import { readImagesUsage } from '../usage/images.ts'
 import { TypedWatch } from './typed-stream.ts'
-import { hasList, whole } from './whole.ts'
+import { hasList, withoutStream } from '../whole.ts'
 
 const completed: ReadonlySet<string> = new Set(['image_generation.completed', 'image_edit.completed'])
 
 /** https://platform.openai.com/docs/api-reference/images, /images-streaming */
 export const openaiImages: Protocol = {
-  ...whole({
+  ...withoutStream(openaiChat, {
     isAnswer: (message) => hasList(message, 'data'),
     readUsage: (message) => readImagesUsage(message.lens?.json('usage')),
     // Tokens of pictures are told apart by their details, which the reader of chat does not know.

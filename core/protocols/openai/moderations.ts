@@ -1,10 +1,10 @@
 // Moderations: verdicts and probabilities by category. They report no usage.
 import { openaiChat } from '../openai-chat.ts'
 import { plainText } from '../plain-text.ts'
-import { hasList, whole } from './whole.ts'
+import { hasList, withoutStream } from '../whole.ts'
 
 /** https://platform.openai.com/docs/api-reference/moderations */
-export const openaiModerations = whole({
+export const openaiModerations = withoutStream(openaiChat, {
   isAnswer: (message) => hasList(message, 'results'),
   readUsage: (message) => openaiChat.readUsage(message),
   text: plainText({ prompt: ['input'] })

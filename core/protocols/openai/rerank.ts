@@ -5,11 +5,11 @@ import type { Protocol } from '../protocol.ts'
 import { openaiChat } from '../openai-chat.ts'
 import { readRerankUsage } from '../usage/rerank.ts'
 import { plainText } from '../plain-text.ts'
-import { hasList, whole } from './whole.ts'
+import { hasList, withoutStream } from '../whole.ts'
 
 /** https://docs.cohere.com/reference/rerank, https://jina.ai/reranker; one that lists results as `data` is understood too. */
 export const rerank: Protocol = {
-  ...whole({
+  ...withoutStream(openaiChat, {
     isAnswer: (message) => hasList(message, 'results') || hasList(message, 'data'),
     readUsage: (message) => readRerankUsage(message.json()),
     readUsageFromTail: openaiChat.readUsageFromTail,

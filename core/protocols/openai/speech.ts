@@ -1,15 +1,16 @@
 // Speech: a text becomes sound, as bytes or as events with pieces of it.
+import { openaiChat } from '../openai-chat.ts'
 import { plainText } from '../plain-text.ts'
 import type { Fields, Protocol } from '../protocol.ts'
 import { readSpeechUsage } from '../usage/audio.ts'
 import { LastEventCollector, TypedWatch } from './typed-stream.ts'
-import { whole } from './whole.ts'
+import { withoutStream } from '../whole.ts'
 
 const done: ReadonlySet<string> = new Set(['speech.audio.done'])
 
 /** https://platform.openai.com/docs/api-reference/audio/createSpeech */
 export const openaiSpeech: Protocol = {
-  ...whole({
+  ...withoutStream(openaiChat, {
     // The answer is sound: a body of JSON is an error, whatever its status.
     isAnswer: () => false,
     readUsage: (message) => readSpeechUsage(message.lens?.json('usage')),

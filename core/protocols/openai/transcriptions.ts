@@ -1,15 +1,16 @@
 // Transcriptions and translations of speech: as JSON, as plain text in several forms, or as a stream.
+import { openaiChat } from '../openai-chat.ts'
 import { asObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { readTranscriptionUsage } from '../usage/audio.ts'
 import { LastEventCollector, TypedWatch } from './typed-stream.ts'
-import { whole } from './whole.ts'
+import { withoutStream } from '../whole.ts'
 
 const done: ReadonlySet<string> = new Set(['transcript.text.done'])
 
 /** https://platform.openai.com/docs/api-reference/audio/createTranscription */
 export const openaiTranscriptions: Protocol = {
-  ...whole({
+  ...withoutStream(openaiChat, {
     isAnswer: (message) => message.lens?.type('text') === 'string',
     readUsage: (message) => readTranscriptionUsage(message.lens?.json('usage'))
   }),

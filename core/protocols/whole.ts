@@ -1,26 +1,22 @@
-// What OpenAI's operations have in common that answer as a whole: errors as in chat, and no stream.
-import type { Payload, Protocol, StreamWatch } from '../protocol.ts'
-import { openaiChat } from '../openai-chat.ts'
+// Operations that answer as a whole, in the words and with the errors of a protocol that streams.
+import type { Payload, Protocol, StreamWatch } from './protocol.ts'
 
 /** Whoever streams where nobody asked for it does not speak this. */
 const noStream: StreamWatch = { see: () => 'invalid', missing: () => [], finished: false, complete: false }
 
-/** A protocol with whole answers alone: what is one, what it says of its usage, and where text stands. */
-export function whole({ isAnswer, readUsage, text, readUsageFromTail = () => undefined }: Pick<Protocol, 'isAnswer' | 'readUsage' | 'text'> & Partial<Pick<Protocol, 'readUsageFromTail'>>): Protocol {
-  const { text: _text, ...base } = openaiChat
+/** The base without its streams and its text: what is an answer, and what it says of its usage, is the operation's own. */
+export function withoutStream(base: Protocol, own: Pick<Protocol, 'isAnswer' | 'readUsage'> & Partial<Protocol>): Protocol {
+  const { text: _text, usageReader: _reader, eventName: _name, ...shared } = base
   return {
-    ...base,
+    ...shared,
     endEvent: undefined,
     watch: () => noStream,
     chunksOf: () => [],
     collect: () => ({ add: () => {}, result: () => undefined }),
-    isAnswer,
-    readUsage,
-    readUsageFromTail,
     askForUsage: () => undefined,
     withoutUsage: () => undefined,
     answerBytes: () => 0,
-    ...(text && { text })
+    ...own
   }
 }
 

@@ -1,0 +1,74 @@
+// Gemini's methods of a model, for its own clients.
+import type { ServedOperation } from '../contract/served.ts'
+import { conversation } from './conversation.ts'
+
+function pathsOf(method: string): string[] {
+  return [`/v1beta/models/{model...}:${method}`, `/v1/models/{model...}:${method}`]
+}
+
+/** https://ai.google.dev/api/generate-content */
+export const generateContent: ServedOperation = {
+  name: 'generate',
+  endpoint: 'chat',
+  summary: 'Completes a conversation in the protocol of Gemini.',
+  method: 'POST',
+  paths: pathsOf('generateContent'),
+  protocol: 'gemini',
+  body: 'json',
+  model: { in: 'path', name: 'model' },
+  upstream: conversation,
+  metering: { outputLimits: [] },
+  required: ['contents'],
+  parameters: {
+    contents: { type: 'array', items: { type: 'object' }, description: 'The conversation so far: `role` is `user` or `model`.' },
+    systemInstruction: { type: 'object', description: 'What the model is told before everything else.' },
+    tools: { type: 'array', items: { type: 'object' }, description: 'Functions that the model may call.' },
+    toolConfig: { type: 'object', description: 'Which of them it calls.' },
+    generationConfig: { type: 'object', description: 'Temperature, limits and form of the answer.' },
+    safetySettings: { type: 'array', items: { type: 'object' }, description: 'What is blocked.' }
+  }
+}
+
+/** The same as a stream. */
+export const streamGenerateContent: ServedOperation = {
+  ...generateContent,
+  name: 'generate.stream',
+  summary: 'Completes a conversation in the protocol of Gemini, as a stream of events (`alt=sse`).',
+  paths: pathsOf('streamGenerateContent'),
+  stream: 'always'
+}
+
+/** What a client asks of a model beside that; only upstreams of its protocol know it. */
+function own(method: string, summary: string, more: Partial<ServedOperation>): ServedOperation {
+  return {
+    name: `generate.${method}`,
+    endpoint: 'chat',
+    summary,
+    method: 'POST',
+    paths: pathsOf(method),
+    protocol: 'gemini-count',
+    body: 'json',
+    model: { in: 'path', name: 'model' },
+    upstream: { gemini: { protocol: 'gemini-count', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:${method}` } },
+    ...more
+  }
+}
+
+/** https://ai.google.dev/api/tokens */
+export const geminiCountTokens = own('countTokens', 'Counts the tokens of a conversation before it is sent, where the upstream can.', {})
+
+/** https://ai.google.dev/api/embeddings */
+export const embedContent = own('embedContent', 'Makes the vector of a text, in the protocol of Gemini.', {
+  endpoint: 'embeddings',
+  protocol: 'gemini-embed',
+  upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent` } },
+  metering: { outputLimits: [] }
+})
+
+/** https://ai.google.dev/api/embeddings */
+export const batchEmbedContents = own('batchEmbedContents', 'Makes the vectors of several texts, in the protocol of Gemini.', {
+  endpoint: 'embeddings',
+  protocol: 'gemini-embed',
+  upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:batchEmbedContents` } },
+  metering: { outputLimits: [] }
+})

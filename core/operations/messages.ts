@@ -1,0 +1,50 @@
+// Anthropic's Messages, for its own clients.
+import type { ServedOperation } from '../contract/served.ts'
+import { conversation } from './conversation.ts'
+
+/** https://platform.claude.com/docs/en/api/messages */
+export const messages: ServedOperation = {
+  name: 'messages',
+  endpoint: 'chat',
+  summary: 'Completes a conversation in the protocol of Anthropic, as a whole or as a stream of events.',
+  method: 'POST',
+  paths: ['/v1/messages'],
+  protocol: 'anthropic',
+  body: 'json',
+  model: { in: 'body', name: 'model' },
+  stream: { in: 'body', name: 'stream' },
+  upstream: conversation,
+  metering: { outputLimits: ['max_tokens'] },
+  required: ['model', 'max_tokens', 'messages'],
+  parameters: {
+    model: { type: 'string', description: 'A model of the model list.' },
+    max_tokens: { type: 'integer', minimum: 1, description: 'Most tokens of the answer.' },
+    messages: { type: 'array', items: { type: 'object' }, description: 'The conversation so far: `role` is `user` or `assistant`.' },
+    system: { description: 'What the model is told before everything else: a text, or blocks of text.' },
+    stream: { type: 'boolean', default: false, description: 'Answers with server-sent events, ended by `message_stop`.' },
+    tools: { type: 'array', items: { type: 'object' }, description: 'Tools that the model may call.' },
+    tool_choice: { type: 'object', description: 'Which tool is called.' },
+    temperature: { type: 'number', minimum: 0, maximum: 1, description: 'Sampling temperature.' },
+    thinking: { type: 'object', description: 'Whether and how much the model thinks first.' },
+    stop_sequences: { type: 'array', items: { type: 'string' }, description: 'Texts at which the answer ends.' },
+    metadata: { type: 'object', description: '`user_id`: your own identifier of the end user.' }
+  }
+}
+
+/** https://platform.claude.com/docs/en/api/messages-count-tokens */
+export const countTokens: ServedOperation = {
+  name: 'messages.count_tokens',
+  endpoint: 'chat',
+  summary: 'Counts the tokens of a message before it is sent, where the upstream can.',
+  method: 'POST',
+  paths: ['/v1/messages/count_tokens'],
+  protocol: 'anthropic-count',
+  body: 'json',
+  model: { in: 'body', name: 'model' },
+  upstream: { anthropic: { protocol: 'anthropic-count', method: 'POST', target: () => '/messages/count_tokens' } },
+  required: ['model', 'messages'],
+  parameters: {
+    model: { type: 'string', description: 'A model of the model list.' },
+    messages: { type: 'array', items: { type: 'object' }, description: 'As of a message.' }
+  }
+}

@@ -1,0 +1,10 @@
+// Counting tokens in Anthropic's protocol: free, and not streamed.
+import { anthropic } from './protocol.ts'
+import type { Protocol } from '../protocol.ts'
+import { withoutStream } from '../whole.ts'
+
+/** https://platform.claude.com/docs/en/api/messages-count-tokens */
+export const anthropicCount: Protocol = withoutStream(anthropic, {
+  isAnswer: ({ lens }) => lens?.type('input_tokens') === 'number',
+  readUsage: () => undefined
+})

@@ -1,0 +1,90 @@
+// Clients of one protocol against channels of another: the vendors' SDKs, the running gateway, and a simulator that speaks each protocol.
+import Anthropic from '@anthropic-ai/sdk'
+import OpenAI from 'openai'
+import t from 'tap'
+import type { Test } from 'tap'
+import { gateway, testKey } from '../kit/gateway.ts'
+import type { LocalGateway } from '../kit/gateway.ts'
+
+const families = ['openai', 'anthropic'] as const
+
+async function open(t: Test): Promise<LocalGateway> {
+  const channels = Object.fromEntries(families.map((family) => [family, { protocol: 'simulator', simulates: family, models: { [`via-${family}`]: 'demo' } }]))
+  const models = Object.fromEntries(families.map((family) => [`via-${family}`, { price: { input: 1, output: 2 } }]))
+  return gateway(t, { channels, models })
+}
+
+const directive = (members: object): string => `Tell me. [[simulator ${JSON.stringify(members)}]]`
+const lastRecord = async (local: LocalGateway): Promise<Record<string, any>> => ((await local.admin('/admin/v1/requests?limit=1')) as { data: Record<string, any>[] }).data[0]!
+
+t.test('openai: chat by way of every channel protocol, whole and streamed', async (t) => {
+  const local = await open(t)
+  const client = new OpenAI({ baseURL: `${local.url}/v1`, apiKey: testKey, maxRetries: 0 })
+  for (const family of families) {
+    const model = `via-${family}`
+    const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: directive({ text: 'Wörter: 漢字 und 😀.' }) }]
+    const whole = await client.chat.completions.create({ model, messages, max_completion_tokens: 100 })
+    t.match(whole, { object: 'chat.completion', model, choices: [{ finish_reason: 'stop', message: { role: 'assistant', content: 'Wörter: 漢字 und 😀.' } }] }, family)
+    const { prompt_tokens: input, completion_tokens: output } = whole.usage!
+    t.match(await lastRecord(local), { client_protocol: 'openai-chat', channel_protocol: family, usage: { input, output }, usage_source: 'upstream', outcome: 'completed' }, family)
+    const stream = client.chat.completions.stream({ model, messages, max_completion_tokens: 100, stream_options: { include_usage: true } })
+    const final = await stream.finalChatCompletion()
+    t.match(final.choices[0], { finish_reason: 'stop', message: { content: 'Wörter: 漢字 und 😀.' } }, `${family}, streamed`)
+    t.match(final.usage, { prompt_tokens: input, completion_tokens: output }, `${family}, streamed`)
+    t.match(await lastRecord(local), { streamed: true, usage: { input, output }, usage_source: 'upstream', outcome: 'completed' }, family)
+  }
+})
+
+t.test('openai: tools in two turns by way of every channel protocol', async (t) => {
+  const local = await open(t)
+  const client = new OpenAI({ baseURL: `${local.url}/v1`, apiKey: testKey, maxRetries: 0 })
+  const tools: OpenAI.ChatCompletionTool[] = [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }]
+  for (const family of families) {
+    const model = `via-${family}`
+    const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'user', content: directive({ call: ['get_weather', 'get_weather'], arguments: { city: 'Zürich' } }) }]
+    const first = await client.chat.completions.create({ model, messages, tools, max_completion_tokens: 200 })
+    const { tool_calls: calls } = first.choices[0]!.message
+    t.match(first.choices[0], { finish_reason: 'tool_calls' }, family)
+    t.match(calls, [{ function: { name: 'get_weather', arguments: /Zürich/ } }, { function: { name: 'get_weather' } }], family)
+    messages.push(first.choices[0]!.message, ...calls!.map(({ id }): OpenAI.ChatCompletionMessageParam => ({ role: 'tool', tool_call_id: id, content: 'Sunny.' })), { role: 'user', content: 'Thanks.' })
+    const second = await client.chat.completions.stream({ model, messages, tools, max_completion_tokens: 200 }).finalChatCompletion()
+    t.match(second.choices[0], { finish_reason: 'stop', message: { content: /./ } }, family)
+  }
+})
+
+t.test('anthropic: messages by way of every channel protocol, whole and streamed', async (t) => {
+  const local = await open(t)
+  const client = new Anthropic({ baseURL: local.url, apiKey: testKey, maxRetries: 0 })
+  for (const family of families) {
+    const model = `via-${family}`
+    const request = { model, max_tokens: 100, system: 'Be brief.', messages: [{ role: 'user' as const, content: directive({ text: 'Wörter: 漢字 und 😀.' }) }] }
+    const whole = await client.messages.create(request)
+    t.match(whole, { type: 'message', role: 'assistant', model, stop_reason: 'end_turn', content: [{ type: 'text', text: 'Wörter: 漢字 und 😀.' }] }, family)
+    t.match(await lastRecord(local), { endpoint: 'messages', client_protocol: 'anthropic', channel_protocol: family, usage: { input: whole.usage.input_tokens, output: whole.usage.output_tokens }, outcome: 'completed' }, family)
+    const final = await client.messages.stream(request).finalMessage()
+    t.match(final, { stop_reason: 'end_turn', content: [{ type: 'text', text: 'Wörter: 漢字 und 😀.' }], usage: { output_tokens: whole.usage.output_tokens } }, `${family}, streamed`)
+    t.match(await lastRecord(local), { streamed: true, outcome: 'completed', usage: { output: whole.usage.output_tokens } }, family)
+  }
+  const refused: unknown = await client.messages.create({ model: 'none', max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] }).catch((error: unknown) => error)
+  t.match(refused, { status: 404, error: { type: 'error', error: { type: 'not_found_error', message: /does not exist/ } } })
+})
+
+t.test('anthropic: tokens are counted where the upstream can', async (t) => {
+  const local = await open(t)
+  const client = new Anthropic({ baseURL: local.url, apiKey: testKey, maxRetries: 0 })
+  const counted = await client.messages.countTokens({ model: 'via-anthropic', messages: [{ role: 'user', content: 'Hi' }] })
+  t.ok(counted.input_tokens > 0)
+  const refused: unknown = await client.messages.countTokens({ model: 'via-openai', messages: [{ role: 'user', content: 'Hi' }] }).catch((error: unknown) => error)
+  t.match(refused, { status: 400, error: { error: { message: /cannot|can not/ } } })
+})
+
+t.test('a stream that breaks ends in the error of the protocol of its client', async (t) => {
+  const local = await open(t)
+  for (const family of families) {
+    const client = new Anthropic({ baseURL: local.url, apiKey: testKey, maxRetries: 0 })
+    const messages = [{ role: 'user' as const, content: directive({ tokens: 50, cut: 'reset', after_events: 8 }) }]
+    const failed: unknown = await client.messages.stream({ model: `via-${family}`, max_tokens: 100, messages }).finalMessage().catch((error: unknown) => error)
+    t.match(failed, { error: { type: 'error', error: { message: /ended its answer|connection/ } } }, family)
+    t.match(await lastRecord(local), { outcome: 'failed', error_code: 'upstream_stream_interrupted' }, family)
+  }
+})
