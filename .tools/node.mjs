@@ -1,6 +1,7 @@
 // Runs `node <arguments>` with a Node that can run this project and with its dependencies installed; both are fetched when missing.
 // Plain JavaScript for Node 16 and later, as it is what an older Node runs. Called by the scripts of package.json:
-//   node .tools/node.mjs [--install FOLDER]… <file or node option> [arguments]
+//   node .tools/node.mjs [--bare] [--install FOLDER]… <file or node option> [arguments]
+// `--bare`: what only tests and checks need is not installed.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -14,6 +15,7 @@ const oldest = [24, 16]
 const fetched = '24.21.0'
 
 const args = process.argv.slice(2)
+const bare = args[0] === '--bare' && args.shift() !== undefined
 const folders = [root]
 while (args[0] === '--install') folders.push(join(root, args.splice(0, 2)[1]))
 
@@ -56,15 +58,22 @@ function installDependencies(folder) {
   if (isInstalled(folder)) return
   alone(() => {
     if (isInstalled(folder)) return
-    say(`Installing dependencies (npm ci${folder === root ? '' : ` in ${folder.slice(root.length + 1)}`}) …`)
-    if (!npm(['ci', '--no-fund', '--no-audit', '--loglevel=error'], folder, env)) fail(`npm ci failed in ${folder}: its messages stand above.`)
+    const omit = bare ? ['--omit=dev'] : []
+    say(`Installing dependencies (${['npm ci', ...omit].join(' ')}${folder === root ? '' : ` in ${folder.slice(root.length + 1)}`}) …`)
+    if (!npm(['ci', ...omit, '--no-fund', '--no-audit', '--loglevel=error'], folder, env)) fail(`npm ci failed in ${folder}: its messages stand above.`)
   })
 }
 
-/** npm writes both files together when it installs; a lock file that came later is from elsewhere. */
+/** npm writes both files together when it installs; a lock file that came later is from elsewhere. What was installed without them lacks the tools. */
 function isInstalled(folder) {
   const installed = join(folder, 'node_modules', '.package-lock.json')
-  return existsSync(installed) && statSync(installed).mtimeMs >= statSync(join(folder, 'package-lock.json')).mtimeMs - 2000
+  if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(join(folder, 'package-lock.json')).mtimeMs - 2000) return false
+  return bare || toolsOf(folder).every((name) => existsSync(join(folder, 'node_modules', name)))
+}
+
+/** What a folder needs for tests and checks alone. */
+function toolsOf(folder) {
+  return Object.keys(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')).devDependencies || {})
 }
 
 /** Runs npm on the Node that `env` finds first; what it prints is no output of ours, so it goes to standard error. */

@@ -15,7 +15,7 @@ import { Roster } from '../watchdog/roster.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
 import type { Transport } from '../transport/transport.ts'
 import type { Watchdog } from '../watchdog/watchdog.ts'
-import { unknownOperation } from './unknown.ts'
+import { noRoute, unknownOperation } from './unknown.ts'
 import type { OperationFinder } from '../contract/served.ts'
 import type { Services } from '../store/services.ts'
 
@@ -78,7 +78,7 @@ export class Engine {
     const { operation = unknownOperation, parameters = {} } = match ?? {}
     const request = { method, path, query, headers, operation, parameters, remoteAddress }
     const exchange = new LiveExchange(request, client, generation.config.settings.limits, generation.chain.onModel, (reader) => receive(reader, body, this.#parts), log)
-    const refusal = match?.operation ? (this.#refusing ? restarting() : undefined) : noRoute(exchange, match?.allow)
+    const refusal = match?.operation ? (this.#refusing ? restarting() : undefined) : noRoute(request, match?.allow, operations)
     void this.#run(exchange, generation, refusal)
   }
 
@@ -303,13 +303,6 @@ function sendFailure(exchange: LiveExchange, error: GatewayError): void {
 
 function restarting(): GatewayError {
   return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
-}
-
-function noRoute({ request }: LiveExchange, allow: readonly string[] | undefined): GatewayError {
-  const path = request.path.slice(0, 200)
-  if (!allow) return new GatewayError('route_not_found', `There is nothing at ${path}.`)
-  const methods = allow.join(', ')
-  return new GatewayError('method_not_allowed', `${path} takes ${methods}, not ${request.method.slice(0, 20)}.`, { headers: [['allow', methods]] })
 }
 
 /** A chain of causes in one line, with the place of the innermost. */
