@@ -10,7 +10,7 @@ import { reranking } from './rerank/rerank.ts'
 import { tasks } from './tasks/tasks.ts'
 
 /** The first that claims a request has it; the last one takes what is left. */
-const protocols: readonly Protocol[] = [files, tasks, ...reranking, anthropic, gemini, openai]
+const protocols: readonly Protocol[] = [files, tasks, ...reranking, gemini, anthropic, openai]
 
 /** The protocol in which a request is answered, also when it is refused. */
 export function protocolOf(path: string, headers: IncomingHttpHeaders, query: URLSearchParams): Protocol {

@@ -4,7 +4,7 @@ import type { RefusalDetails } from '../refusal.ts'
 import { countMessageTokens, messages } from './messages.ts'
 import { modelDetail, modelList } from './models.ts'
 
-/** Of the paths that several protocols have, it claims those of a request that names a version of this API. */
+/** Of the paths that several protocols have, it claims lists of models for who names a version of this API. */
 export const anthropic: Protocol = {
   endpoints: [messages, countMessageTokens, modelList, modelDetail],
   claims: (path, headers) => path.startsWith('/v1/messages') || (path.startsWith('/v1/models') && headers['anthropic-version'] !== undefined),

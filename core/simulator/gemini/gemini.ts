@@ -9,12 +9,12 @@ import { errorOf } from './status.ts'
 
 const verbs = /^\/v1(beta)?\/models\/.+:(generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$/
 
-/** Of the paths that several protocols have, it claims those with its verbs and those of its clients. */
+/** Of the paths that several protocols have, it claims those with its verbs, and lists of models for its clients. */
 export const gemini: Protocol = {
   endpoints: [generateContent, streamGenerateContent, countTokens, embedContent, batchEmbedContents, modelList, modelDetail],
   claims: (path, headers, query) =>
     path.startsWith('/v1beta/') || verbs.test(path) ||
-    (path.startsWith('/v1/models') && (headers['x-goog-api-key'] !== undefined || headers['x-goog-api-client'] !== undefined || query.has('key'))),
+    (path.startsWith('/v1/models') && headers['anthropic-version'] === undefined && (headers['x-goog-api-key'] !== undefined || headers['x-goog-api-client'] !== undefined || query.has('key'))),
   admits(key, headers, query) {
     if ((headers['x-goog-api-key'] ?? query.get('key')) === key) return true
     const reason = { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID', domain: 'googleapis.com' }

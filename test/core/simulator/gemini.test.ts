@@ -212,6 +212,7 @@ t.test('what Gemini refuses is refused, in its envelope', async (t) => {
   t.match(list, { models: [{ name: 'models/m', supportedGenerationMethods: Array }], nextPageToken: '1' })
   t.match((await send('/v1/models?key=right&pageToken=1')).json(), { models: [{ name: 'models/org/name:1' }] })
   t.match((await send('/v1/models/m', undefined, { headers })).json(), { name: 'models/m' })
+  t.equal((await send('/v1/models/m:generateContent', plain, { headers: { ...headers, 'anthropic-version': '2023-06-01' } })).status, 200, 'a verb is plain enough')
 })
 
 t.test('a stream breaks off with an error of its own kind', async (t) => {
