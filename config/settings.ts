@@ -19,7 +19,7 @@ export function readSettings(file: File, folder: string, certificates: Certifica
   }
   const tls = listen.tls && certificates.identity(['listen', 'tls'], listen.tls)
   return {
-    listen: { host: listen.host, port: listen.port, tls },
+    listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },
     admin: admin === false ? undefined : admin,
     store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests, journal: store.journal },
     limits: readLimits(file.limits)

@@ -28,6 +28,15 @@ const listenShape = {
         cert: { type: 'string', minLength: 1, description: 'PEM file with the certificate chain, relative to this file.' },
         key: { type: 'string', minLength: 1, description: 'PEM file with the private key, relative to this file.' }
       }
+    },
+    cors: {
+      type: 'array', default: [], examples: [['https://app.example.com']],
+      items: {
+        type: 'string', description: 'An origin, exactly as browsers send it.',
+        pattern: '^https?://(?:[a-z0-9._-]+|\\[[0-9a-f:]+\\])(?::[0-9]{1,5})?$',
+        patternErrorMessage: 'an origin like https://app.example.com, in small letters and without a path'
+      },
+      description: 'Origins whose pages may call from a browser. Keys in a page are seen by whoever looks at it.'
     }
   }
 } as const satisfies OptionSchema

@@ -28,7 +28,8 @@ export interface Limits {
 
 /** Listener and store settings; a reload that changes them is refused, unless it is the certificate that changes. */
 export interface Settings {
-  listen: { host: string; port: number; tls: Identity | undefined }
+  /** `cors`: the origins whose pages may call from a browser; absent when there are none. */
+  listen: { host: string; port: number; tls: Identity | undefined; cors?: readonly string[] }
   /** `token` empty: the admin API answers loopback addresses only. `admin: false` in the file turns the listener off: undefined. */
   admin: { host: string; port: number; token: string } | undefined
   store: {

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import { free } from '../bodies/body-memory.ts'
 import type { BodySink, BodySource } from './body-source.ts'
 import type { Client, Front } from './client.ts'
+import { addOrigin } from './cors.ts'
 import type { HeaderLines } from '../wire/response-head.ts'
 
 /** Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit uploads. */
@@ -150,6 +151,7 @@ export class Http2Client implements Client {
   onDrain: (() => void) | null = null
   headSent = false
   gone = false
+  origin: string | undefined = undefined
   readonly #connection: Http2Connection
   readonly #stream: ServerHttp2Stream
   readonly #isHead: boolean
@@ -178,6 +180,7 @@ export class Http2Client implements Client {
 
   reply(status: number, headers: HeaderLines, body: Buffer): void {
     if (this.#closed) return
+    if (this.origin !== undefined) addOrigin(headers, this.origin)
     const flat = headers.pairs()
     if (status !== 204 && status !== 304) flat.push('content-length', String(body.length))
     this.#respond(status, flat, body.length === 0)
@@ -187,6 +190,7 @@ export class Http2Client implements Client {
 
   head(status: number, headers: HeaderLines): void {
     if (this.#closed || this.headSent) return
+    if (this.origin !== undefined) addOrigin(headers, this.origin)
     this.#respond(status, headers.pairs(), false)
   }
 

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 
 import type { Socket } from 'node:net'
 import { Http2Body, Http2Client, Http2Connection } from './http2.ts'
 import type { Client, Incoming } from './client.ts'
+import { Cors } from './cors.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { Http1Connection } from './http1/connection.ts'
 import type { Http1Front, UpgradeRequest } from './http1/connection.ts'
@@ -62,6 +63,8 @@ export class Server implements Http1Front {
   draining = false
   readonly #options: ServerOptions
   readonly #listener: Listener
+  /** Undefined when browsers are not thought of. */
+  readonly #cors: Cors | undefined
   /** Looks after the time limits of HTTP/1.x connections. */
   readonly #watchdog: Watchdog
   readonly #http1 = new Set<Http1Connection>()
@@ -73,6 +76,7 @@ export class Server implements Http1Front {
 
   constructor(options: ServerOptions) {
     this.#options = options
+    this.#cors = options.listen.cors && new Cors(options.listen.cors)
     const { clientHeader, clientStall, keepAlive } = options.limits
     this.clientHeader = clientHeader
     this.clientStall = clientStall
@@ -200,8 +204,9 @@ export class Server implements Http1Front {
 
   /** Called by HTTP/1.x connections. */
   serve(incoming: Incoming): void {
-    if (this.draining) return this.#refuse(incoming.client, restarting())
     try {
+      if (this.#cors?.answers(incoming)) return
+      if (this.draining) throw restarting()
       this.#options.handle(incoming)
     } catch (error) {
       this.#refuse(incoming.client, error)

@@ -106,6 +106,7 @@ function sourceOf(stream: Readable): BodySource {
 
 /** A client in memory. */
 export class TestClient implements Client {
+  origin: string | undefined = undefined
   gone = false
   headSent = false
   status = 0

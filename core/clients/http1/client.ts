@@ -1,6 +1,7 @@
 // One answer on an HTTP/1.x connection, written by hand so that an answer and an event cost one write.
 import type { Socket } from 'node:net'
 import type { Client } from '../client.ts'
+import { addOrigin } from '../cors.ts'
 import { renderHead } from '../../wire/response-head.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http1Body } from './body.ts'
@@ -23,6 +24,7 @@ export class Http1Client implements Client {
   onDrain: (() => void) | null = null
   headSent = false
   gone = false
+  origin: string | undefined = undefined
   readonly #connection: Http1Connection
   readonly #socket: Socket
   readonly #request: Http1Head
@@ -131,6 +133,7 @@ export class Http1Client implements Client {
     // To HTTP/1.0, the end of a body of unknown length is that of the connection.
     const kept = persistent && !front.draining && this.#keepable() && (length !== undefined || !old)
     const persistence = kept ? keptLines(front.keepAlive) : 'Connection: close\r\n'
+    if (this.origin !== undefined) addOrigin(headers, this.origin)
     const head = renderHead(status, headers, length, chunked ? `Transfer-Encoding: chunked\r\n${persistence}` : persistence)
     this.headSent = true
     this.#bodiless = bodiless
