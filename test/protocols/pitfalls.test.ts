@@ -1,0 +1,245 @@
+// Translations that gateways have got wrong: what an upstream is sent, and what a client gets to see.
+import t from 'tap'
+import { Message } from '../../core/contract/message.ts'
+import { codecs } from '../../core/protocols/codecs.ts'
+import type { CodecName } from '../../core/protocols/codecs.ts'
+import { Asked, StreamTranslation, translateAnswer } from '../../core/protocols/translation.ts'
+import type { AnswerPlan, Keepsake, Traits } from '../../core/protocols/translation.ts'
+import { answerHead } from '../kit/conversations.ts'
+
+type Json = any
+
+const short: Readonly<Record<string, CodecName>> = { C: 'openai-chat', R: 'openai-responses', M: 'anthropic', G: 'gemini' }
+
+/** `C→M`: what an upstream is sent. */
+function sent(pair: string, body: Json, traits: Traits = {}, kept?: ReadonlyMap<string, Keepsake>): Json {
+  const [client, upstream] = pair.split('→').map((name) => codecs[short[name]!])
+  const asked = new Asked(client!, body, { model: 'm', streaming: false })
+  const { body: made, dropped, answer } = asked.for(upstream!, { model: 'up', traits }, kept)
+  return { ...JSON.parse(JSON.stringify(made)), dropped, plan: answer }
+}
+
+const simplest: Readonly<Record<string, Json>> = {
+  C: { model: 'm', messages: [{ role: 'user', content: 'Hi' }] },
+  R: { model: 'm', input: 'Hi' },
+  M: { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
+  G: { contents: [{ role: 'user', parts: [{ text: 'Hi' }] }], generationConfig: { thinkingConfig: { includeThoughts: true } } }
+}
+
+function planOf(pair: string): AnswerPlan {
+  return sent(pair, simplest[pair[0]!]).plan
+}
+
+/** `M⇒C`: events of an upstream as its client sees them; `fail` when the answer was cut. */
+function streamed(pair: string, events: readonly Json[], plan = planOf(pair.split('⇒').reverse().join('→'))): { events: Json[]; names: string[]; end: () => void } {
+  const seen: Json[] = []
+  const names: string[] = []
+  const translation = new StreamTranslation(plan, answerHead, (data, name) => {
+    seen.push(data === '[DONE]' ? data : JSON.parse(data))
+    names.push(name)
+  })
+  for (const event of events) translation.push(Message.event(typeof event === 'string' ? event : JSON.stringify(event), event.type))
+  return { events: seen, names, end: () => translation.end() }
+}
+
+/** Likewise, of an answer that is whole. */
+function whole(pair: string, events: readonly Json[], plan?: AnswerPlan): Json[] {
+  const stream = streamed(pair, events, plan)
+  stream.end()
+  return stream.events
+}
+
+const chunk = (delta: Json, finish_reason: string | null = null): Json => ({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'up', choices: [{ index: 0, delta, finish_reason }] })
+const call = (index: number, id: string | undefined, name: string | undefined, args: Json): Json => chunk({ tool_calls: [{ index, ...(id !== undefined && { id, type: 'function' }), function: { ...(name !== undefined && { name }), arguments: args } }] })
+const start = { type: 'message_start', message: { id: 'msg_u', type: 'message', role: 'assistant', model: 'up', content: [], stop_reason: null, usage: { input_tokens: 10, cache_creation_input_tokens: 100, cache_read_input_tokens: 1000, output_tokens: 1 } } }
+const block = (index: number, content_block: Json, ...deltas: Json[]): Json[] => [{ type: 'content_block_start', index, content_block }, ...deltas.map((delta) => ({ type: 'content_block_delta', index, delta })), { type: 'content_block_stop', index }]
+const stop = (stop_reason: string): Json[] => [{ type: 'message_delta', delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 50, output_tokens_details: { thinking_tokens: 20 } } }, { type: 'message_stop' }]
+const gemini = (parts: Json[], finishReason?: string, usageMetadata?: Json): Json => ({ candidates: [{ index: 0, content: { role: 'model', parts }, ...(finishReason && { finishReason }) }], ...(usageMetadata && { usageMetadata }), responseId: 'g' })
+
+const deltasOf = (events: Json[]): Json[] => events.filter((event) => event.choices?.length > 0).map((event) => event.choices[0].delta)
+const callsOf = (events: Json[]): Json[] => {
+  const calls: Json[] = []
+  for (const delta of deltasOf(events)) {
+    for (const { index, id, function: fn } of delta.tool_calls ?? []) {
+      calls[index] ??= { id, name: fn.name, arguments: '' }
+      calls[index].arguments += fn.arguments ?? ''
+    }
+  }
+  return calls
+}
+const finishOf = (events: Json[]): string => events.findLast((event) => event.choices?.[0]?.finish_reason).choices[0].finish_reason
+const blocksOf = (events: Json[]): Json[] => {
+  const blocks: Json[] = []
+  for (const event of events) {
+    if (event.type === 'content_block_start') blocks[event.index] = { ...event.content_block, joined: '' }
+    if (event.type === 'content_block_delta') blocks[event.index].joined += event.delta.text ?? event.delta.thinking ?? event.delta.partial_json ?? ''
+  }
+  return blocks
+}
+const reasonOf = (events: Json[]): string => events.find((event) => event.type === 'message_delta').delta.stop_reason
+
+t.test('a call that a chat upstream sends in one piece is one call for a client of Messages, with its arguments', async (t) => {
+  for (const events of [
+    [call(0, 'call_a', 'get', '{"q":1}'), chunk({}, 'tool_calls'), '[DONE]'],
+    [call(0, 'call_a', 'get', '{"q"'), call(0, '', '', ':1}'), chunk({}, 'stop'), '[DONE]'],
+    [call(0, 'call_a', 'get', ''), call(0, 'call_a', 'get', '{"q":1}'), chunk({ role: '' }, 'tool_calls')],
+    [call(0, 'call_a', 'get', { q: 1 }), chunk({}, 'tool_calls')]
+  ]) {
+    const seen = whole('C⇒M', events)
+    t.match(blocksOf(seen), [{ type: 'tool_use', id: 'call_a', name: 'get', input: {}, joined: '{"q":1}' }])
+    t.equal(reasonOf(seen), 'tool_use')
+    t.equal(seen.at(-1).type, 'message_stop')
+  }
+})
+
+t.test('text and a call in one chunk both arrive, and blocks follow each other', async (t) => {
+  const both = chunk({ role: 'assistant', content: 'Let me look.', tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'get', arguments: '{}' } }] })
+  const seen = whole('C⇒M', [both, chunk({}, 'tool_calls')])
+  t.match(blocksOf(seen), [{ type: 'text', joined: 'Let me look.' }, { type: 'tool_use', name: 'get' }])
+  const order = seen.filter((event) => event.type.startsWith('content_block_')).map(({ type, index }) => `${type.slice(14)}${index}`)
+  t.same(order, ['start0', 'delta0', 'stop0', 'start1', 'delta1', 'stop1'])
+})
+
+t.test('calls that an upstream mixes are put in order for clients that take them one after the other', async (t) => {
+  const mixed = [call(0, 'a', 'one', '{"x":'), call(1, 'b', 'two', '{"y":'), call(0, undefined, undefined, '1}'), call(1, undefined, undefined, '2}'), chunk({}, 'tool_calls')]
+  t.match(blocksOf(whole('C⇒M', mixed)), [{ name: 'one', joined: '{"x":1}' }, { name: 'two', joined: '{"y":2}' }])
+  const parts = whole('C⇒G', mixed).flatMap((event) => event.candidates[0].content.parts).filter((part: Json) => part.functionCall)
+  t.match(parts, [{ functionCall: { id: 'a', args: { x: 1 } } }, { functionCall: { id: 'b', args: { y: 2 } } }])
+})
+
+t.test('calls are counted by themselves, have all that they need at once, and never nothing for arguments', async (t) => {
+  const seen = whole('M⇒C', [
+    start, ...block(0, { type: 'thinking', thinking: '', signature: '' }, { type: 'thinking_delta', thinking: 'Hm' }, { type: 'signature_delta', signature: 'sig' }),
+    ...block(1, { type: 'text', text: '' }, { type: 'text_delta', text: 'Look' }), { type: 'ping' },
+    ...block(2, { type: 'tool_use', id: 't1', name: 'one', input: {} }, { type: 'input_json_delta', partial_json: '{"a":1}' }),
+    ...block(3, { type: 'tool_use', id: 't2', name: 'two', input: {} }), ...stop('tool_use')
+  ])
+  t.same(callsOf(seen), [{ id: 't1', name: 'one', arguments: '{"a":1}' }, { id: 't2', name: 'two', arguments: '{}' }])
+  t.equal(finishOf(seen), 'tool_calls')
+  t.same(seen[0].choices[0].delta, { role: 'assistant', content: '' })
+  t.same(deltasOf(seen).flatMap(({ reasoning_content: text }) => text ?? []), ['Hm'])
+  t.match(seen.at(-2).usage, { prompt_tokens: 1110, completion_tokens: 50, total_tokens: 1160, prompt_tokens_details: { cached_tokens: 1000, cache_write_tokens: 100 }, completion_tokens_details: { reasoning_tokens: 20 } })
+  t.equal(seen.at(-1), '[DONE]')
+  const responses = whole('M⇒R', [start, ...block(0, { type: 'tool_use', id: 't2', name: 'two', input: {} }), ...stop('tool_use')])
+  t.match(responses.find(({ type }) => type === 'response.function_call_arguments.done'), { arguments: '{}' })
+  t.match(responses.at(-1).response.output, [{ type: 'function_call', call_id: 't2', arguments: '{}', status: 'completed' }])
+})
+
+t.test("Gemini's calls come one an event without an id, and are calls all the same when the end says STOP", async (t) => {
+  const events = [gemini([{ functionCall: { name: 'read', args: { p: 1 } } }]), gemini([{ functionCall: { name: 'read', args: { p: 2 } } }]), gemini([{ text: '' }], 'STOP', { promptTokenCount: 100, candidatesTokenCount: 20, thoughtsTokenCount: 300, toolUsePromptTokenCount: 40, cachedContentTokenCount: 60, totalTokenCount: 460 })]
+  const chat = whole('G⇒C', events)
+  const calls = callsOf(chat)
+  t.match(calls, [{ name: 'read', arguments: '{"p":1}' }, { name: 'read', arguments: '{"p":2}' }])
+  t.not(calls[0].id, calls[1].id)
+  t.equal(finishOf(chat), 'tool_calls')
+  t.match(chat.at(-2).usage, { prompt_tokens: 140, completion_tokens: 320, completion_tokens_details: { reasoning_tokens: 300 }, prompt_tokens_details: { cached_tokens: 60 } })
+  t.equal(reasonOf(whole('G⇒M', events)), 'tool_use')
+  t.match(whole('G⇒R', events).at(-1), { type: 'response.completed', response: { status: 'completed' } })
+})
+
+t.test('a call that the limit cut off is never told as one that is whole', async (t) => {
+  const cut = [call(0, 'a', 'write', '{"path":"/a'), chunk({}, 'length'), '[DONE]']
+  t.equal(reasonOf(whole('C⇒M', cut)), 'max_tokens')
+  t.match(whole('C⇒R', cut).at(-1), { type: 'response.incomplete', response: { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' }, output: [{ status: 'incomplete', arguments: '{"path":"/a' }] } })
+  const chunks = whole('C⇒G', cut)
+  t.notOk(chunks.some((event) => event.candidates[0].content.parts.some((part: Json) => part.functionCall)))
+  t.equal(chunks.at(-1).candidates[0].finishReason, 'MAX_TOKENS')
+  const { body } = translateAnswer(planOf('M→C'), { choices: [{ index: 0, message: { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function', function: { name: 'write', arguments: '{"path":"/a' } }] }, finish_reason: 'length' }] }, answerHead)
+  t.match(body, { content: [], stop_reason: 'max_tokens' })
+})
+
+t.test('what Responses say again when something is done is not told again', async (t) => {
+  const item = { type: 'function_call', id: 'fc_1', call_id: 'call_9', name: 'get', arguments: '' }
+  const at = { item_id: 'fc_1', output_index: 0 }
+  const done = { ...item, arguments: '{"a":1}', status: 'completed' }
+  const events = [
+    { type: 'response.created', response: { id: 'resp_u', status: 'in_progress', output: [] } }, { type: 'codex.rate_limits', limit_reached: true },
+    { type: 'response.output_item.added', output_index: 0, item }, { type: 'response.function_call_arguments.delta', ...at, delta: '{"a":' },
+    { type: 'response.future_thing.delta', delta: 'x' },
+    { type: 'response.function_call_arguments.delta', ...at, delta: '1}' }, { type: 'response.function_call_arguments.done', ...at, arguments: '{"a":1}' },
+    { type: 'response.output_item.done', output_index: 0, item: done },
+    { type: 'response.completed', response: { id: 'resp_u', status: 'completed', output: [done], usage: { input_tokens: 5, output_tokens: 5, total_tokens: 10 } } }
+  ]
+  t.same(callsOf(whole('R⇒C', events)), [{ id: 'call_9', name: 'get', arguments: '{"a":1}' }])
+  t.match(blocksOf(whole('R⇒M', events)), [{ id: 'call_9', joined: '{"a":1}' }])
+})
+
+t.test('an answer that was cut has no end in any pair', async (t) => {
+  const begun: Readonly<Record<string, Json[]>> = {
+    C: [chunk({ role: 'assistant', content: '' }), chunk({ content: 'He' })],
+    M: [start, { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }, { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'He' } }],
+    G: [gemini([{ text: 'He' }])],
+    R: [
+      { type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } }, { type: 'response.output_item.added', output_index: 0, item: { type: 'message', id: 'msg_1', role: 'assistant', content: [] } },
+      { type: 'response.output_text.delta', item_id: 'msg_1', output_index: 0, content_index: 0, delta: 'He' }
+    ]
+  }
+  const ends = /DONE|"finish_reason":"|message_stop|stop_reason":"|finishReason|response\.(completed|incomplete)/
+  const said: Readonly<Record<string, RegExp>> = { C: /^\{"error":\{"message":"gone"/, M: /^\{"type":"error","error":\{"type":"api_error","message":"gone"/, G: /^\{"error":\{"code":502,"message":"gone","status":"UNAVAILABLE"/, R: /^\{"type":"error","sequence_number":\d+,"code":"c","message":"gone"/ }
+  for (const [upstream, events] of Object.entries(begun)) {
+    for (const client of 'CMGR') {
+      if (client === upstream) continue
+      const written: string[] = []
+      const translation = new StreamTranslation(planOf(`${client}→${upstream}`), answerHead, (data) => written.push(data))
+      for (const event of events) translation.push(Message.event(JSON.stringify(event), event.type))
+      t.notOk(translation.finished())
+      t.throws(() => translation.end(), { code: 'upstream_bad_response' }, `${upstream}⇒${client}`)
+      translation.fail({ status: 502, type: 'upstream_error', message: 'gone', code: 'c', param: undefined })
+      t.match(written.at(-1), said[client])
+      t.notMatch(written.join('\n'), ends, `${upstream}⇒${client}`)
+    }
+  }
+  t.throws(() => whole('C⇒M', [chunk({ content: 'He' }), { error: { message: 'overloaded', code: null } }]), { message: 'overloaded' })
+  t.throws(() => whole('M⇒C', [start, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }]), { message: 'Overloaded' })
+  t.throws(() => whole('C⇒R', [chunk({ content: 'He' }), '[DONE]']), { code: 'upstream_bad_response' }, 'an end marker without a reason is no end')
+})
+
+t.test('reasons to stop keep their meaning, and those that nobody knows are a stop', async (t) => {
+  const text = block(0, { type: 'text', text: '' }, { type: 'text_delta', text: 'x' })
+  const reasons = { end_turn: 'stop', max_tokens: 'length', stop_sequence: 'stop', refusal: 'content_filter', pause_turn: 'stop', model_context_window_exceeded: 'length', brand_new_reason: 'stop' }
+  for (const [given, expected] of Object.entries(reasons)) t.equal(finishOf(whole('M⇒C', [start, ...text, ...stop(given)])), expected, given)
+  for (const [given, expected] of Object.entries({ STOP: 'stop', SAFETY: 'content_filter', RECITATION: 'content_filter', MAX_TOKENS: 'length', MALFORMED_FUNCTION_CALL: 'stop', OTHER: 'stop', NEW: 'stop' })) {
+    t.equal(finishOf(whole('G⇒C', [gemini([{ text: 'x' }], given)])), expected, given)
+  }
+  t.equal(reasonOf(whole('C⇒M', [chunk({ content: 'x' }, 'content_filter')])), 'refusal')
+  t.throws(() => whole('G⇒C', [gemini([], 'MALFORMED_FUNCTION_CALL')]), { code: 'upstream_bad_response' })
+  t.equal(finishOf(whole('G⇒C', [{ promptFeedback: { blockReason: 'SAFETY' } }])), 'content_filter')
+})
+
+t.test('what an upstream answers in odd forms is text all the same, and thoughts are not', async (t) => {
+  const answer = (message: Json): Json => ({ choices: [{ index: 0, message, finish_reason: 'stop' }] })
+  const text = (body: Json): string => body.content.filter(({ type }: Json) => type === 'text').map((part: Json) => part.text).join('')
+  const messages = (message: Json): Json => translateAnswer(planOf('M→C'), answer(message), answerHead).body
+  t.equal(text(messages({ content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] })), 'ab')
+  t.equal(text(messages({ content: null, refusal: 'No.' })), 'No.')
+  t.equal(messages({ content: null, refusal: 'No.' })['stop_reason'], 'refusal')
+  t.same(messages({ role: 'assistant' })['content'], [])
+  const thought = messages({ content: 'a', reasoning_content: 'Hm' })
+  t.match(thought['content'], [{ type: 'thinking', thinking: 'Hm', signature: /^sluice1\./ }, { type: 'text', text: 'a' }])
+})
+
+t.test('signatures come back to the provider that made them, on the call that they were on, and nobody else sees them', async (t) => {
+  const { body, kept } = translateAnswer(planOf('C→G'), { candidates: [{ content: { parts: [{ functionCall: { id: 'c1', name: 'get', args: {} }, thoughtSignature: 'U0lH' }, { functionCall: { id: 'c2', name: 'get', args: {} } }] }, finishReason: 'STOP' }] }, answerHead)
+  const { message } = (body as Json).choices[0]
+  const again = (calls: Json): Json => ({ model: 'm', messages: [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: null, tool_calls: calls }, { role: 'tool', tool_call_id: 'c1', content: '1' }, { role: 'tool', tool_call_id: 'c2', content: '2' }] })
+  const signatures = (request: Json): Json => request.contents[1].parts.map((part: Json) => part.thoughtSignature)
+  t.same(signatures(sent('C→G', again(message.tool_calls))), ['U0lH', undefined])
+  const stripped = message.tool_calls.map(({ extra_content: _extra, ...rest }: Json) => rest)
+  t.same(signatures(sent('C→G', again(stripped), {}, kept)), ['U0lH', undefined], 'kept by the gateway')
+  t.same(signatures(sent('C→G', again(stripped))), ['skip_thought_signature_validator', undefined])
+  t.notMatch(JSON.stringify(sent('C→M', again(message.tool_calls))), 'U0lH')
+
+  const messages = translateAnswer(planOf('M→G'), { candidates: [{ content: { parts: [{ functionCall: { id: 'c1', name: 'get', args: {} }, thoughtSignature: 'U0lH' }] }, finishReason: 'STOP' }] }, answerHead).body as Json
+  const replay = { ...simplest['M'], messages: [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: messages.content }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: '1' }] }] }
+  t.same(signatures(sent('M→G', replay)), ['U0lH'], 'through a protocol without a place for it')
+})
+
+t.test('thoughts of Messages are kept for a chat client and stand before the call again', async (t) => {
+  const answer = { type: 'message', content: [{ type: 'thinking', thinking: 'Hm', signature: 'sig' }, { type: 'tool_use', id: 't1', name: 'get', input: {} }], stop_reason: 'tool_use', usage: { input_tokens: 1, output_tokens: 1 } }
+  const { kept } = translateAnswer(planOf('C→M'), answer, answerHead)
+  const replay = { model: 'm', messages: [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: null, tool_calls: [{ id: 't1', type: 'function', function: { name: 'get', arguments: '' } }] }, { role: 'tool', tool_call_id: 't1', content: 'ok' }] }
+  t.same(new Asked(codecs['openai-chat'], replay, { model: 'm', streaming: false }).missing(codecs.anthropic), ['t1'])
+  const { messages } = sent('C→M', replay, {}, JSON.parse(JSON.stringify([...kept])).length ? new Map(JSON.parse(JSON.stringify([...kept]))) : undefined)
+  t.same(messages[1].content, [{ type: 'thinking', thinking: 'Hm', signature: 'sig' }, { type: 'tool_use', id: 't1', name: 'get', input: {} }])
+  t.same(messages[2].content, [{ type: 'tool_result', tool_use_id: 't1', content: [{ type: 'text', text: 'ok' }] }])
+})
