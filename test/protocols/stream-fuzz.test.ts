@@ -1,0 +1,138 @@
+// Streams by chance: damaged, cut, out of order and of hostile sizes, read as every protocol and told to clients of all others.
+import t from 'tap'
+import { Message } from '../../core/contract/message.ts'
+import type { ModelAnswer } from '../../core/protocols/canonical/answer.ts'
+import { codecs } from '../../core/protocols/codecs.ts'
+import { emptyRequest } from '../../core/protocols/canonical/request.ts'
+import { Losses } from '../../core/protocols/canonical/losses.ts'
+import { Asked, StreamTranslation, Untranslatable } from '../../core/protocols/translation.ts'
+import type { Codec } from '../../core/protocols/translation.ts'
+import { answerHead, streamOf } from '../kit/conversations.ts'
+
+const cases = process.env['SLUICE_LONG'] === '1' ? 1_000_000 : 4_000
+const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_122)
+
+/** Mulberry32: quick, and the same everywhere. */
+function chance(state: number): () => number {
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+const random = chance(seed)
+const below = (count: number): number => Math.floor(random() * count)
+const pick = <T>(list: readonly T[]): T => list[below(list.length)]!
+
+const answers: readonly ModelAnswer[] = [
+  { id: 'u', candidates: [{ parts: [{ type: 'reasoning', text: 'Hm' }, { type: 'text', text: 'Hello 😀' }], finish: { reason: 'stop' } }], usage: { input: 9, cached_input: 1, cache_write: 0, output: 5, reasoning: 2 } },
+  { id: 'u', candidates: [{ parts: [{ type: 'text', text: 'Look' }, { type: 'tool_call', id: 'a', name: 'f', custom: false, input: '{"x":"é"}' }, { type: 'tool_call', id: 'b', name: 'g', custom: false, input: '{}' }], finish: { reason: 'tool_calls' } }], usage: undefined },
+  { id: 'u', candidates: [{ parts: [{ type: 'text', text: 'cut' }], finish: { reason: 'length' } }], usage: undefined }
+]
+const list = Object.values(codecs) as Codec[]
+const streams = list.map((codec) => answers.map((answer) => streamOf(codec, answer).map((event) => [event.data.toString(), event.event] as const)))
+const plans = list.map((client) => list.map((upstream) => {
+  const request = { ...emptyRequest('m', true), turns: [{ role: 'user' as const, parts: [{ type: 'text' as const, text: 'Hi' }] }] }
+  const body = client.encodeRequest(request, { model: 'm', traits: {} }, new Losses(client.conversation, client.capabilities.asks))
+  return new Asked(client, body, { model: 'm', streaming: true }).for(upstream, { model: 'm', traits: {} }).answer
+}))
+
+const values = [null, true, 0, -1, 1.5, 1e308, 2 ** 53, '', 'x', [], {}, [null], [[]], '__proto__', 'a'.repeat(5000), { type: 'text' }, [{}]]
+
+/** Somewhere in it, something else. */
+function damaged(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || random() < 0.15) return pick(values)
+  if (Array.isArray(value)) {
+    if (value.length === 0 || random() < 0.2) return random() < 0.5 ? [...(value as unknown[]), pick(values)] : []
+    const place = below(value.length)
+    return value.map((item: unknown, index) => (index === place ? damaged(item) : item))
+  }
+  const keys = Object.keys(value)
+  if (keys.length === 0) return { [pick(['type', 'index', 'error'])]: pick(values) }
+  const key = pick(keys)
+  const { [key]: inner, ...rest } = value as Record<string, unknown>
+  return random() < 0.2 ? rest : { ...rest, [key]: damaged(inner) }
+}
+
+type Event = readonly [data: string, name: string]
+
+function mutated(events: readonly Event[], others: readonly Event[]): Event[] {
+  let made = [...events]
+  for (let times = 1 + below(3); times > 0; times--) {
+    const place = below(made.length)
+    const [data = '', name = ''] = made[place] ?? []
+    switch (below(8)) {
+      case 0: made = made.slice(0, place); break
+      case 1: made.splice(place, 1); break
+      case 2: made.splice(place, 0, [data, name]); break
+      case 3: [made[place], made[0]] = [made[0]!, made[place]!]; break
+      case 4: made[place] = [data.slice(0, below(data.length)), name]; break
+      case 5: made.splice(place, 0, pick(others)); break
+      case 6: made[place] = [pick(['[DONE]', '', 'null', '[]', '"x"', '{}', '{"error":{"message":"x"}}', '{"type":"error"}', '{"choices":[{}]}']), pick(['', 'error', name])]; break
+      default:
+        try {
+          made[place] = [JSON.stringify(damaged(JSON.parse(data))) ?? 'null', name]
+        } catch {
+          made[place] = [`${data}}`, name]
+        }
+    }
+    if (made.length === 0) break
+  }
+  return made
+}
+
+t.test('whatever an upstream sends, a translator throws its own error alone, and ends cleanly only what the upstream ended', async (t) => {
+  const wrong: string[] = []
+  let whole = 0
+  for (let count = 0; count < cases && wrong.length < 5; count++) {
+    const upstream = below(list.length)
+    let client = below(list.length)
+    if (client === upstream) client = (client + 1) % list.length
+    const events = mutated(pick(streams[upstream]!), pick(streams[below(list.length)]!))
+    let ended = false
+    const translation = new StreamTranslation(plans[client]![upstream]!, answerHead, (data, name) => {
+      ended ||= data === '[DONE]' || name === 'message_stop' || name === 'response.completed' || name === 'response.incomplete' || data.includes('"finishReason"')
+    })
+    try {
+      for (const [data, name] of events) translation.push(Message.event(data, name))
+      if (ended) wrong.push(`ended before its end: ${JSON.stringify(events)}`)
+      const finished = translation.finished()
+      translation.end()
+      if (!finished || !ended) wrong.push(`ended what was cut: ${JSON.stringify(events)}`)
+      whole++
+    } catch (error) {
+      if (!(error instanceof Untranslatable)) wrong.push(`${(error as Error).stack}: ${JSON.stringify(events)}`)
+      else translation.fail({ status: 502, type: 't', message: 'm', code: 'c', param: undefined })
+    }
+  }
+  t.same(wrong, [], `seed ${seed}`)
+  t.ok(whole > cases / 100, `${whole} of ${cases} were whole all the same`)
+})
+
+t.test('what an upstream makes a translator keep has a bound', async (t) => {
+  const piece = 'x'.repeat(1024 * 1024)
+  const endless: Record<string, { before: unknown[]; more: (count: number) => unknown }> = {
+    'openai-chat': { before: [{ choices: [{ index: 0, delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '' } }] } }] }], more: () => ({ choices: [{ index: 0, delta: { tool_calls: [{ index: 0, function: { arguments: piece } }] } }] }) },
+    anthropic: { before: [{ type: 'message_start', message: { id: 'm' } }, { type: 'content_block_start', index: 0, content_block: { type: 'tool_use', id: 'a', name: 'f', input: {} } }], more: () => ({ type: 'content_block_delta', index: 0, delta: { type: 'input_json_delta', partial_json: piece } }) },
+    'openai-responses': { before: [{ type: 'response.created', response: {} }, { type: 'response.output_item.added', output_index: 0, item: { type: 'function_call', id: 'i', call_id: 'a', name: 'f' } }], more: () => ({ type: 'response.function_call_arguments.delta', item_id: 'i', output_index: 0, delta: piece }) }
+  }
+  for (const [name, { before, more }] of Object.entries(endless)) {
+    const codec = codecs[name as keyof typeof codecs]
+    const decoder = codec.decodeStream('id')
+    const push = (event: unknown): void => decoder.push(Message.event(JSON.stringify(event)), () => {})
+    before.forEach(push)
+    t.throws(() => {
+      for (let count = 0; count < 20; count++) push(more(count))
+    }, { code: 'upstream_bad_response' }, name)
+  }
+  const responses = new StreamTranslation(plans[1]![0]!, answerHead, () => {})
+  t.throws(() => {
+    for (let count = 0; count < 20; count++) responses.push(Message.event(JSON.stringify({ choices: [{ index: 0, delta: { content: piece } }] })))
+  }, { code: 'upstream_bad_response' }, 'an answer that has to be repeated at its end')
+  const parts = codecs.gemini.decodeStream('id')
+  t.throws(() => {
+    for (let count = 0; count < 20_000; count++) parts.push(Message.event('{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]}}]}'), () => {})
+  }, { code: 'upstream_bad_response' }, 'parts without number')
+})
