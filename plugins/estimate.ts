@@ -1,13 +1,14 @@
 // How many tokens a request may take, told from its body's size and its limits without parsing or counting it.
 import { GatewayError } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
-
-/** Fields by which clients of the various protocols limit the output; the first is for clients that give none. */
-export const limitFields = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'] as const
+import type { Fields } from '../core/bodies/fields.ts'
+import type { Metering } from '../core/contract/operation.ts'
 
 /** Largest limit taken seriously, and the most answers to one request. */
 const largestLimit = 2 ** 31 - 1
 const mostAnswers = 128
+/** Bytes of a member with settings. */
+const longestSettings = 16 * 1024
 
 /**
  * Tokens of a body. `worst` is a bound that no tokenizer exceeds: one token a byte. `typical` is three bytes a token,
@@ -20,12 +21,13 @@ export function inputTokens(body: RequestBody, estimate: 'worst' | 'typical'): n
 
 /**
  * The client's own limit of the output tokens of one answer: the largest when it gives several, as upstreams differ in
- * which they heed; undefined when it gives none.
+ * which they heed; undefined when it gives none, and 0 where there is no output in tokens.
  * @throws GatewayError `invalid_field` for what is no limit
  */
-export function outputLimit(body: RequestBody): number | undefined {
+export function outputLimit(body: RequestBody, { outputLimits }: Metering): number | undefined {
+  if (outputLimits.length === 0) return 0
   let largest: number | undefined
-  for (const field of limitFields) {
+  for (const field of outputLimits) {
     const limit = wholeNumber(body, field, largestLimit)
     if (limit !== undefined && (largest === undefined || limit > largest)) largest = limit
   }
@@ -36,15 +38,24 @@ export function outputLimit(body: RequestBody): number | undefined {
  * How many answers are asked for.
  * @throws GatewayError `invalid_field` when `n` is no such number
  */
-export function answers(body: RequestBody): number {
-  return wholeNumber(body, 'n', mostAnswers) ?? 1
+export function answers(body: RequestBody, { count }: Metering): number {
+  return count === undefined ? 1 : (wholeNumber(body, count, mostAnswers) ?? 1)
 }
 
 function wholeNumber({ fields, lens }: RequestBody, field: string, most: number): number | undefined {
-  if (!fields.has(field)) return undefined
-  const value = fields.number(field)
+  const [outer, inner] = field.split('.', 2)
+  if (!fields.has(outer!)) return undefined
+  const value = inner === undefined ? fields.number(outer!) : memberOf(fields, outer!, inner)
   if (value !== undefined && Number.isInteger(value) && value >= 1 && value <= most) return value
-  const written = lens.slice(field)!.toString('utf8', 0, 40)
+  if (inner !== undefined && value === undefined) return undefined
+  const written = lens.slice(outer!)!.toString('utf8', 0, 40)
   if (written === 'null') return undefined
   throw new GatewayError('invalid_field', `The field \`${field}\` must be a whole number from 1 to ${most}, not ${written}.`, { param: field })
+}
+
+/** A number inside a member, `generationConfig.maxOutputTokens`; members that are longer than any settings are not read. */
+function memberOf(fields: Fields, outer: string, inner: string): number | undefined {
+  if (fields.size(outer) > longestSettings) return undefined
+  const value = (fields.json(outer) as Record<string, unknown> | null)?.[inner]
+  return typeof value === 'number' ? value : undefined
 }

@@ -45,7 +45,7 @@ export interface UpstreamForm {
 
 /** What an operation is charged for; absent for those that are free and hold nothing. */
 export interface Metering {
-  /** Members by which clients limit the output tokens, the usual one first. Empty: it has no output in tokens. */
+  /** Members by which clients limit the output tokens, the usual one first; `a.b` stands inside `a`. Empty: it has no output in tokens. */
   readonly outputLimits: readonly string[]
   /** The member that says how many answers are wanted; absent where there is always one. */
   readonly count?: string

@@ -36,10 +36,10 @@ export const caller = slot('caller').of<Caller>()
 /** What the exchange consumed: filled by `usage-meter` when the upstream's answer ends, also when it is cut short. */
 export const usage = slot('usage').of<MeteredUsage>()
 
-/** Usage with its origin: `upstream` is the provider's own final count, the others are labelled estimates. */
+/** Usage with its origin: `upstream` is the provider's own final count, `measured` what we counted ourselves in request and answer, the others are labelled estimates. */
 export interface MeteredUsage {
   usage: Usage
-  source: 'upstream' | 'partial' | 'estimated'
+  source: 'upstream' | 'measured' | 'partial' | 'estimated'
 }
 
 /** What the customer was charged: filled by `quota` when it settles; absent when nothing was reserved. */

@@ -44,12 +44,6 @@ export interface PricePeriod {
 /** A price with nothing in it: its charges are journalled like any other, with the amount 0. */
 export const freePrice: Price = { version: 'free', perMillion: {} }
 
-/** The price of a request that asks for pictures so; the first that fits. */
-export function pricedAs(price: Price, size: string, quality: string): Price {
-  const fits = price.pictures?.find((picture) => (picture.size ?? size) === size && (picture.quality ?? quality) === quality)
-  return fits?.price ?? price
-}
-
 const million = 1_000_000n
 const half = million / 2n
 

@@ -17,7 +17,7 @@ export const generateContent: ServedOperation = {
   body: 'json',
   model: { in: 'path', name: 'model' },
   upstream: conversation,
-  metering: { outputLimits: [] },
+  metering: { outputLimits: ['generationConfig.maxOutputTokens'], count: 'generationConfig.candidateCount' },
   required: ['contents'],
   parameters: {
     contents: { type: 'array', items: { type: 'object' }, description: 'The conversation so far: `role` is `user` or `model`.' },

@@ -5,7 +5,7 @@ import type { Price } from '../money/price.ts'
 import type { Usage } from '../money/usage.ts'
 
 /** Where a charge's usage came from. `recovered`: written at restart for an exchange that a crash cut off. */
-export type UsageSource = 'upstream' | 'partial' | 'estimated' | 'recovered' | 'manual'
+export type UsageSource = 'upstream' | 'measured' | 'partial' | 'estimated' | 'recovered' | 'manual'
 
 /** What an exchange asks to hold before it is dispatched. */
 export interface ReserveRequest {

@@ -32,7 +32,7 @@ export interface RequestRecord {
   outcome: 'completed' | 'rejected' | 'failed' | 'aborted'
   streamed: boolean
   usage: Usage | null
-  usage_source: 'upstream' | 'partial' | 'estimated' | 'recovered' | 'manual' | null
+  usage_source: 'upstream' | 'measured' | 'partial' | 'estimated' | 'recovered' | 'manual' | null
   cost_usd: string
   cost_nano: string
   /** Of the charge: which price was applied to `usage`, and what was held for it. Null without one. */

@@ -161,7 +161,7 @@ function recordsOf(database: Database, head: Head, report: Report): (name: strin
   }
 }
 
-const sources: ReadonlySet<unknown> = new Set(['upstream', 'partial', 'estimated', 'recovered', 'manual'])
+const sources: ReadonlySet<unknown> = new Set(['upstream', 'measured', 'partial', 'estimated', 'recovered', 'manual'])
 
 function checkAmount(name: string, row: Row, prices: ReadonlyMap<Value | undefined, StoredPrice>, report: Report): void {
   const { kind, amount, source } = row

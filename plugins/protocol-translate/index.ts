@@ -4,13 +4,13 @@ import type { AnswerHead, AnswerTranslation, Attempt, Codec, Exchange, Keepsake,
 import { caller } from '../../core/contract/slots.ts'
 import { Keepsakes } from './keepsakes.ts'
 
-/** The client's request, read once for all attempts. */
-const read = slot('protocol-translate/request').of<{ asked: Asked; body: Readonly<Record<string, unknown>> }>()
 /** What each attempt was sent, with what its answer is understood by, and what the client speaks. */
 const sent = slot('protocol-translate/sent').of<Map<Attempt, Sent>>()
 
 interface Sent extends Translated {
   speaks: Attempt['protocol']
+  /** What the client asked, with what plugins above have changed in it. */
+  request: Readonly<Record<string, unknown>>
 }
 
 const keepsakes = sharedKey<Keepsakes>('keepsakes')
@@ -31,7 +31,8 @@ export default definePlugin({
     const translate = (exchange: Exchange, attempt: Attempt): void => {
       const [client, upstream] = pairOf(exchange, attempt)
       const speaks = attempt.bodyProtocol
-      const { asked } = requestOf(exchange, client)
+      const request = requestOf(attempt)
+      const asked = new Asked(client, request, { model: exchange.model, streaming: exchange.streaming })
       const tenant = exchange.find(caller)?.tenant ?? ''
       const found = new Map<string, Keepsake>()
       for (const call of asked.missing(upstream)) {
@@ -48,7 +49,7 @@ export default definePlugin({
       attempt.body.replace(Buffer.from(JSON.stringify(translated.body)))
       attempt.bodyProtocol = attempt.protocol
       if (!exchange.find(sent)) exchange.set(sent, new Map())
-      exchange.find(sent)!.set(attempt, { ...translated, speaks })
+      exchange.find(sent)!.set(attempt, { ...translated, speaks, request })
     }
 
     const keep = (exchange: Exchange, { kept: made }: AnswerTranslation): void => {
@@ -70,7 +71,7 @@ export default definePlugin({
         const translated = attempt && exchange.find(sent)?.get(attempt)
         if (!translated) return
         if (translated.dropped.length > 0) exchange.setHeader('x-sluice-dropped', translated.dropped.join(', '))
-        const head = headOf(exchange)
+        const head = headOf(exchange, translated.request)
         return streaming ? streamed(exchange, translated, head, keep) : whole(exchange, translated, head, keep)
       }
     }
@@ -128,23 +129,18 @@ function pairOf({ request }: Exchange, attempt: Attempt): [client: Codec, upstre
   throw new GatewayError('protocol_mismatch', `This model cannot be used with the endpoint ${request.operation.endpoint}.`, { param: 'model' })
 }
 
-function requestOf(exchange: Exchange, client: Codec): { asked: Asked; body: Readonly<Record<string, unknown>> } {
-  const known = exchange.find(read)
-  if (known) return known
-  const body = parseJson(exchange.body.bytes.toString('utf8')) as Readonly<Record<string, unknown>>
-  const made = { asked: new Asked(client, body, { model: exchange.model, streaming: exchange.streaming }), body }
-  exchange.set(read, made)
-  return made
+/** As far as it has been changed by now: a text that was masked stays masked. */
+function requestOf({ body }: Attempt): Readonly<Record<string, unknown>> {
+  return parseJson(Buffer.concat(body.render() as readonly Buffer[]).toString('utf8')) as Readonly<Record<string, unknown>>
 }
 
-function headOf(exchange: Exchange): AnswerHead {
-  const { body } = exchange.find(read)!
-  const options = body['stream_options'] as { include_usage?: unknown } | null | undefined
+function headOf(exchange: Exchange, request: Readonly<Record<string, unknown>>): AnswerHead {
+  const options = request['stream_options'] as { include_usage?: unknown } | null | undefined
   return {
     id: exchange.id.replaceAll('-', ''),
     created: Math.floor(exchange.receivedAt / 1000),
     model: exchange.requestedModel,
-    request: body,
+    request,
     usage: options?.include_usage === true
   }
 }

@@ -3,6 +3,7 @@ import { promptClasses, rounded } from '../../core/contract/contract.ts'
 import type { Model } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Price, Rates } from '../../core/money/price.ts'
+import type { Metering } from '../../core/contract/operation.ts'
 import type { PricedClass } from '../../core/money/usage.ts'
 import { answers, inputTokens, outputLimit } from '../estimate.ts'
 
@@ -18,6 +19,8 @@ interface Bracket {
   /** Of a million calls, and of a million pictures. */
   request: bigint
   image: bigint
+  /** Of a million characters. */
+  character: bigint
 }
 
 /** What a model costs at most while one of its prices is in force, worked out once per generation. */
@@ -29,6 +32,8 @@ export interface Terms {
   brackets: readonly Bracket[]
   contextWindow: number
   maxOutputTokens: number
+  /** In their place for pictures of some sizes and qualities; what is undefined fits all. */
+  pictures: readonly { size: string | undefined; quality: string | undefined; terms: Terms }[]
 }
 
 /** What is known of a request before it is answered. */
@@ -37,12 +42,25 @@ export interface Bound {
   /** Of each answer, and how many answers. */
   output: number
   count: number
+  /** To be spoken. */
+  characters: number
   amount: bigint
 }
 
 /** In the order of their dates. */
 export function termsOf({ prices, contextWindow = Infinity, maxOutputTokens = Infinity }: Model): Terms[] {
-  return prices.map(({ from, price }) => ({ from, price, brackets: bracketsOf(price), contextWindow, maxOutputTokens }))
+  return prices.map(({ from, price }) => {
+    const terms = (own: Price): Terms => ({ from, price: own, brackets: bracketsOf(own), contextWindow, maxOutputTokens, pictures: [] })
+    const pictures = price.pictures?.map(({ size, quality, price: own }) => ({ size, quality, terms: terms(own) }))
+    return { ...terms(price), pictures: pictures ?? [] }
+  })
+}
+
+/** The terms for the pictures that a request asks for: the first that fit. */
+export function termsFor({ fields }: RequestBody, terms: Terms): Terms {
+  if (terms.pictures.length === 0) return terms
+  const [asked, quality] = [fields.string('size') ?? 'auto', fields.string('quality') ?? 'auto']
+  return terms.pictures.find((picture) => (picture.size ?? asked) === asked && (picture.quality ?? quality) === quality)?.terms ?? terms
 }
 
 /** The terms in force at a time; undefined before the first. */
@@ -54,11 +72,12 @@ export function termsAt(terms: readonly Terms[], time: number): Terms | undefine
  * The bound of one request. `defaultOutput` stands in for a limit that the client did not give.
  * @throws GatewayError `invalid_field` when a limit in the body is none
  */
-export function boundOf(body: RequestBody, terms: Terms, estimate: 'worst' | 'typical', defaultOutput: number): Bound {
-  const count = answers(body)
+export function boundOf(body: RequestBody, terms: Terms, metering: Metering, estimate: 'worst' | 'typical', defaultOutput: number): Bound {
+  const count = answers(body, metering)
+  const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
   const input = Math.min(inputTokens(body, estimate), terms.contextWindow)
-  const output = Math.min(outputLimit(body) ?? defaultOutput, terms.maxOutputTokens)
-  return { input, output, count, amount: amountOf(terms, input, output, count) }
+  const output = Math.min(outputLimit(body, metering) ?? defaultOutput, terms.maxOutputTokens)
+  return { input, output, count, characters, amount: amountOf(terms, { input, output, count, characters }) }
 }
 
 /**
@@ -67,28 +86,28 @@ export function boundOf(body: RequestBody, terms: Terms, estimate: 'worst' | 'ty
  */
 export function within(left: bigint | undefined, bound: Bound, terms: Terms): Bound {
   if (left === undefined || left >= bound.amount) return bound
-  const { input, count } = bound
+  const { input, count, characters } = bound
   let enough = 0
   let tooMuch = bound.output
   while (tooMuch - enough > 1) {
     const middle = Math.floor((enough + tooMuch) / 2)
-    if (amountOf(terms, input, middle, count) <= left) enough = middle
+    if (amountOf(terms, { input, output: middle, count, characters }) <= left) enough = middle
     else tooMuch = middle
   }
-  return enough === 0 ? bound : { input, output: enough, count, amount: left }
+  return enough === 0 ? bound : { ...bound, output: enough, amount: left }
 }
 
 /**
  * The dearest that a prompt of at most `input` tokens can come to: a shorter one may fall into a bracket that costs more.
  * The same arithmetic as the settlement's, so that what stays within the bound never costs more than it.
  */
-function amountOf({ brackets }: Terms, input: number, output: number, count: number): bigint {
+function amountOf({ brackets }: Terms, { input, output, count, characters }: Omit<Bound, 'amount'>): bigint {
   const answered = BigInt(output * count)
   const images = BigInt(count)
   let most = 0n
   for (const bracket of brackets) {
     if (input <= bracket.above) break
-    const amount = rounded(BigInt(Math.min(input, bracket.upTo)) * bracket.input + answered * bracket.output + bracket.request + images * bracket.image)
+    const amount = rounded(BigInt(Math.min(input, bracket.upTo)) * bracket.input + answered * bracket.output + bracket.request + images * bracket.image + BigInt(characters) * bracket.character)
     if (amount > most) most = amount
   }
   return most
@@ -102,7 +121,8 @@ function bracketsOf({ perMillion, tiers = [] }: Price): Bracket[] {
     input: dearest(rates, promptClasses),
     output: dearest(rates, outputClasses),
     request: rates.request ?? 0n,
-    image: rates.image ?? 0n
+    image: rates.image ?? 0n,
+    character: rates.character ?? 0n
   }))
 }
 

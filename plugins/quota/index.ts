@@ -2,8 +2,8 @@
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Attempt } from '../../core/contract/contract.ts'
 import { caller, charge, slot, usage } from '../../core/contract/slots.ts'
-import { inputTokens, limitFields } from '../estimate.ts'
-import { boundOf, termsAt, termsOf, within } from './bound.ts'
+import { inputTokens } from '../estimate.ts'
+import { boundOf, termsAt, termsFor, termsOf, within } from './bound.ts'
 import { settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 
@@ -47,11 +47,13 @@ export default definePlugin({
     const terms = new Map([...catalogue.models.values()].map((model) => [model.name, termsOf(model)]))
     return {
       onRequest(exchange) {
-        if (!exchange.request.operation.metering) return
+        const { metering } = exchange.request.operation
+        if (!metering) return
         const { scopes } = exchange.get(caller)
-        const term = termsAt(terms.get(exchange.model) ?? [], exchange.receivedAt)
-        if (!term) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it can not be used.`)
-        const whole = boundOf(exchange.body, term, estimate, default_output)
+        const now = termsAt(terms.get(exchange.model) ?? [], exchange.receivedAt)
+        if (!now) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it can not be used.`)
+        const term = metering.pictures ? termsFor(exchange.body, now) : now
+        const whole = boundOf(exchange.body, term, metering, estimate, default_output)
         const bound = clamp_output ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term) : whole
         if (bound !== whole) {
           exchange.set(clamped, bound.output)
@@ -79,7 +81,7 @@ export default definePlugin({
       onAttempt(exchange, attempt) {
         exchange.find(held)?.reservation.dispatched(attempt.channel.name)
         const most = exchange.find(clamped)
-        if (most !== undefined) limitOutput(attempt, most)
+        if (most !== undefined) limitOutput(attempt, exchange.request.operation.metering!.outputLimits, most)
       },
 
       onResponse(exchange, { streaming }) {
@@ -97,8 +99,15 @@ export default definePlugin({
 })
 
 /** Lowers the limits that the client gave, or gives one where it gave none. */
-function limitOutput({ body }: Attempt, most: number): void {
-  const { lens } = body.original
-  const given = limitFields.filter((field) => lens.number(field) !== undefined)
-  for (const field of given.length > 0 ? given : [limitFields[0]]) body.set(field, Math.min(lens.number(field) ?? most, most))
+function limitOutput({ body }: Attempt, limits: readonly string[], most: number): void {
+  const { fields } = body.original
+  const given = limits.filter((field) => fields.number(field) !== undefined)
+  for (const field of given.length > 0 ? given : limits.slice(0, 1)) {
+    const [outer, inner] = field.split('.', 2)
+    if (inner === undefined) body.set(field, Math.min(fields.number(field) ?? most, most))
+    else {
+      const settings = (fields.json(outer!) ?? {}) as Record<string, unknown>
+      body.set(outer!, { ...settings, [inner]: Math.min(Number(settings[inner] ?? most), most) })
+    }
+  }
 }

@@ -71,8 +71,9 @@ function isLimited({ rps, rpm, tpm, concurrency }: Caller['limits']): boolean {
 }
 
 /** An expectation, not a bound: what it misses is corrected at the end of the answer. Never 0, which would mean no tokens at all. */
-function expectedTokens({ body }: Exchange, expectedOutput: number): number {
-  return inputTokens(body, 'typical') + Math.min(outputLimit(body) ?? Infinity, expectedOutput) * answers(body)
+function expectedTokens({ body, request }: Exchange, expectedOutput: number): number {
+  const metering = request.operation.metering!
+  return inputTokens(body, 'typical') + Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
 }
 
 /** The limit with the smallest share left; undefined when none applies to this request. */

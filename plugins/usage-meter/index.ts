@@ -39,12 +39,12 @@ export default definePlugin({
       onResponse(exchange, { attempt, streaming }) {
         // What the gateway says by itself, nobody has counted.
         if (!attempt) return
-        const meter = new Meter(attempt.protocol, exchange.body.bytes.length, bytesPerToken)
+        const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken)
         const end = (complete: boolean): void => {
           attempt.usage = meter.read(complete)
           const { name: channel } = attempt.channel
           if (meter.insane) rejected.add({ channel })
-          if (attempt.usage.source !== 'upstream') estimated.add({ channel })
+          if (attempt.usage.source === 'estimated' || attempt.usage.source === 'partial') estimated.add({ channel })
         }
         if (!streaming || attempt.translated || !askedByUs(exchange, attempt.protocol)) return { observe: (message) => meter.see(message), end }
         return {

@@ -1,7 +1,8 @@
 // Follows one answer and says in the end what it consumed.
-import { pricedClasses } from '../../core/contract/contract.ts'
+import { noUsage, pricedClasses } from '../../core/contract/contract.ts'
 import type { Message } from '../../core/contract/contract.ts'
-import type { Protocol, UsageReader } from '../../core/protocols/index.ts'
+import type { RequestBody } from '../../core/bodies/body.ts'
+import type { Protocol, Tally, UsageReader } from '../../core/protocols/index.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Usage } from '../../core/money/usage.ts'
 
@@ -17,6 +18,8 @@ export class Meter {
   readonly #protocol: Protocol
   /** Of protocols in which several messages tell of usage. */
   readonly #reader: UsageReader | undefined
+  /** Of protocols that are charged for what we can count ourselves. */
+  readonly #tally: Tally | undefined
   readonly #requestBytes: number
   readonly #bytesPerToken: number
   #usage: Usage | undefined
@@ -30,15 +33,17 @@ export class Meter {
   #tail = nothing
   #runBytes = 0
 
-  constructor(protocol: Protocol, requestBytes: number, bytesPerToken: number) {
+  constructor(protocol: Protocol, { bytes, fields }: RequestBody, bytesPerToken: number) {
     this.#protocol = protocol
+    this.#tally = protocol.tally?.(fields)
     this.#reader = protocol.usageReader?.()
-    this.#requestBytes = requestBytes
+    this.#requestBytes = bytes.length
     this.#bytesPerToken = bytesPerToken
   }
 
   /** Takes the next message. Reports are cumulative: the last one counts. */
   see(message: Message): void {
+    this.#tally?.see(message)
     if (message.kind === 'bytes') return this.#keepTail(message.bytes)
     // Some upstreams report in every event: these carry text too.
     this.#count(message)
@@ -56,9 +61,12 @@ export class Meter {
       if (reported === 'insane') this.insane = true
       else if (reported) this.#usage = reported
     }
+    const units = this.#tally?.read()
     if (this.#usage && !this.insane) {
-      return { usage: this.#usage, source: complete ? 'upstream' : 'partial' }
+      return { usage: units ? { ...this.#usage, ...units } : this.#usage, source: complete ? 'upstream' : 'partial' }
     }
+    // What is charged by the piece is known; pictures and sound have no tokens that their size could tell.
+    if (units) return { usage: { ...noUsage, ...units }, source: complete ? 'measured' : 'partial' }
     const usage = { input: this.#tokens(this.#requestBytes), cached_input: 0, cache_write: 0, output: this.#outputTokens(), reasoning: 0 }
     return { usage, source: complete ? 'estimated' : 'partial' }
   }

@@ -5,7 +5,10 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { loadConfig } from '../../config/load.ts'
-import { costOf, parsePrice, pricedAs, renderPrice } from '../../core/money/price.ts'
+import { costOf, parsePrice, renderPrice } from '../../core/money/price.ts'
+import type { Model } from '../../core/catalogue/catalogue.ts'
+import { RequestBody } from '../../core/bodies/body.ts'
+import { termsFor, termsOf } from '../../plugins/quota/bound.ts'
 import type { Price, PricePeriod } from '../../core/money/price.ts'
 import { noUsage, pricedClasses } from '../../core/money/usage.ts'
 import type { PricedClass, Usage } from '../../core/money/usage.ts'
@@ -256,13 +259,14 @@ t.test('a model is found by its public name, its date or its name upstream', (t)
 
 t.test('a picture has the price of what was asked for: the first entry that fits, else the one of all', (t) => {
   const price = priceOf({ input: 1, output: 2, image: 0.04, pictures: [{ size: '1792x1024', quality: 'hd', image: '0.12' }, { quality: 'hd', image: 0.08 }] })
-  const cost = (size: string, quality: string): bigint => costOf({ ...noUsage, input: 3, image: 2 }, pricedAs(price, size, quality))
+  const pricedAs = (size: string, quality: string): Price => termsFor(RequestBody.json(Buffer.from(JSON.stringify({ size, quality }))), termsOf({ prices: [{ from: 0, price }] } as unknown as Model)[0]!).price
+  const cost = (size: string, quality: string): bigint => costOf({ ...noUsage, input: 3, image: 2 }, pricedAs(size, quality))
   t.equal(cost('1792x1024', 'hd'), 3000n + 240_000_000n)
   t.equal(cost('1024x1024', 'hd'), 3000n + 160_000_000n)
   t.equal(cost('1792x1024', 'auto'), 3000n + 80_000_000n)
-  const versions = new Set(['hd', 'auto'].flatMap((quality) => ['1792x1024', 'x'].map((size) => pricedAs(price, size, quality).version)))
+  const versions = new Set(['hd', 'auto'].flatMap((quality) => ['1792x1024', 'x'].map((size) => pricedAs(size, quality).version)))
   t.equal(versions.size, 3, 'each is a price of its own in the books')
-  t.equal(renderPrice(pricedAs(price, 'x', 'hd')), renderPrice(priceOf({ input: 1, output: 2, image: 0.08 })))
+  t.equal(renderPrice(pricedAs('x', 'hd')), renderPrice(priceOf({ input: 1, output: 2, image: 0.08 })))
   t.throws(() => priceOf({ image: 0.04, pictures: [{ image: 1 }] }), /fits every picture/)
   t.end()
 })
