@@ -63,7 +63,11 @@ export class Engine {
 
   /** Ends answers still under way with an error in the client's protocol; each is settled as usual. */
   stop(): void {
-    for (const { relay } of this.#running) relay?.fail(new GatewayError('draining', 'The gateway is being restarted.'))
+    for (const exchange of this.#running) {
+      // Whoever waits to try again hears of it first: what fails now is not tried again.
+      exchange.abort()
+      exchange.relay?.fail(new GatewayError('draining', 'The gateway is being restarted.'))
+    }
   }
 
   /** Begins an exchange. Never throws and never rejects; the answer goes to the request's client. */

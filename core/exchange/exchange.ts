@@ -59,6 +59,7 @@ export class LiveExchange implements Exchange<AnySlot> {
   readonly #holds: Promise<void>[] = []
   readonly #lateHolds: (() => Promise<void>)[] = []
   #abort: AbortController | undefined
+  #aborted = false
   #body: RequestBody | undefined
   #prompt: readonly TextPart[] | undefined
   #model = ''
@@ -115,13 +116,14 @@ export class LiveExchange implements Exchange<AnySlot> {
   get signal(): AbortSignal {
     if (!this.#abort) {
       this.#abort = new AbortController()
-      if (this.gone) this.#abort.abort()
+      if (this.#aborted) this.#abort.abort()
     }
     return this.#abort.signal
   }
 
-  /** Tells those who asked for the signal. */
+  /** Tells those who ask for the signal, or will. */
   abort(): void {
+    this.#aborted = true
     this.#abort?.abort()
   }
 

@@ -3,10 +3,18 @@ import { Window } from './window.ts'
 
 /** Too many failures among this many attempts of the last ten seconds also take a channel out. */
 const enoughAttempts = 20
+/**
+ * Together with the time for a probe less than half a minute: an upstream that is well again is used again by then, as
+ * soon as there are requests.
+ */
 const firstEjectionMs = 5_000
-const longestEjectionMs = 300_000
+const longestEjectionMs = 20_000
 /** A probe that has not come back by then is given up, and another may be sent. */
-const probeMs = 30_000
+const probeMs = 5_000
+/** After so long in health an ejection is short again. */
+const forgottenMs = 300_000
+/** Longest pause that is kept, whatever was asked for. */
+const longestRestMs = 300_000
 /** Of a 429 that does not say how long to wait. */
 const defaultRestMs = 1_000
 
@@ -73,9 +81,9 @@ export class ChannelState {
 
   /** An attempt failed by the upstream's fault. True when the channel is out because of it. */
   failed(now: number, startedAt: number, ejectAfter: number): boolean {
+    this.#failures++
+    if (this.#isOld(startedAt)) return false
     this.#count(now)
-    // Attempts that were under way when the channel was taken out say nothing new.
-    if (startedAt < this.#ejectedAt) return false
     const attempts = this.#recent.all(now)
     const failing = attempts >= enoughAttempts && this.#recent.marked(now) * 2 > attempts
     if (!this.#isOut() && !failing && this.#consecutive < ejectAfter) return false
@@ -85,8 +93,9 @@ export class ChannelState {
 
   /** The upstream refused our credential: nothing will work until someone changes it. True when the channel is out now. */
   refused(now: number, startedAt: number): boolean {
+    this.#failures++
+    if (this.#isOld(startedAt)) return false
     this.#count(now)
-    if (startedAt < this.#ejectedAt) return false
     this.#eject(now)
     return true
   }
@@ -95,7 +104,7 @@ export class ChannelState {
   cool(now: number, ms = defaultRestMs): void {
     if (this.#isOut()) return
     this.#state = 'cooling'
-    this.#until = Math.max(this.#until, now + Math.min(ms, longestEjectionMs))
+    this.#until = Math.max(this.#until, now + Math.min(ms, longestRestMs))
   }
 
   /** An attempt ended without telling anything, as when the client left: a probe may be sent anew. */
@@ -116,18 +125,22 @@ export class ChannelState {
     }
   }
 
+  /** Attempts that were under way when the channel was taken out, or put back, say nothing new. */
+  #isOld(startedAt: number): boolean {
+    return startedAt < this.#ejectedAt || startedAt < this.#healthySince
+  }
+
   #isOut(): boolean {
     return this.#state === 'ejected' || this.#state === 'probing'
   }
 
   #count(now: number): void {
-    this.#failures++
     this.#consecutive++
     this.#recent.add(now, true)
   }
 
   #eject(now: number): void {
-    if (!this.#isOut() && now - this.#healthySince > longestEjectionMs) this.#ejections = 0
+    if (!this.#isOut() && now - this.#healthySince > forgottenMs) this.#ejections = 0
     this.#state = 'ejected'
     this.#ejectedAt = now
     this.#until = now + Math.min(firstEjectionMs * 2 ** this.#ejections, longestEjectionMs)

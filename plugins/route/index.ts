@@ -1,7 +1,9 @@
 // Which channel serves a request, and which one next when that fails.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
 import type { Attempt, AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
 import { slot } from '../../core/contract/slots.ts'
+import { soonest } from './again.ts'
 import { HealthBoard } from './board.ts'
 import { RetryBudget } from './budget.ts'
 import { choose } from './choose.ts'
@@ -26,14 +28,23 @@ export default definePlugin({
       minimum: 1,
       maximum: 10,
       default: 3,
-      description: 'Most channels tried for one request, the first included; no channel is tried twice.'
+      description: 'Most tries of one request, the first included.'
+    },
+    repeats: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 5,
+      default: 1,
+      description:
+        'How often one request is sent again to a channel that failed it, when no other is left and the failure may pass: ' +
+        'a lost connection, an error of the upstream\'s, a 429 that asks for at most 5 s.'
     },
     eject_after: {
       type: 'integer',
       minimum: 1,
       default: 5,
       description:
-        'Failures in a row after which a channel is left out for 5 s, and for twice as long each time its probe fails, up to 5 min. ' +
+        'Failures in a row after which a channel is left out for 5 s, and for twice as long each time its probe fails, up to 20 s. ' +
         'More than half of at least 20 attempts within 10 s have the same effect.'
     },
     retry_ratio: {
@@ -41,7 +52,7 @@ export default definePlugin({
       minimum: 0,
       maximum: 10,
       default: 0.2,
-      description: 'Share of the requests for a model that may be tried on another channel, over the last 10 s.'
+      description: 'Share of the requests for a model that may be tried a second time, over the last 10 s.'
     },
     retry_per_second: {
       type: 'number',
@@ -50,7 +61,7 @@ export default definePlugin({
       description: 'Second tries a second that each model has in addition, so that a quiet one can fail over as well.'
     }
   },
-  setup({ attempts, eject_after, retry_ratio, retry_per_second }, { catalogue, log, metrics, share }) {
+  setup({ attempts, repeats, eject_after, retry_ratio, retry_per_second }, { catalogue, log, metrics, share }) {
     const board = share(health, () => new HealthBoard())
     const states = board.enter(catalogue.channels.values())
     const budgets = share(retryBudgets, () => new Map())
@@ -97,6 +108,17 @@ export default definePlugin({
       while (done.count < failures.length) judge(failures[done.count++]!.attempt)
     }
 
+    /** The one channel that is left, once it may be asked again; undefined when none may, or nobody waits for it any more. */
+    const again = async (exchange: Exchange, failures: readonly AttemptFailure[], now: number): Promise<Channel | undefined> => {
+      const next = soonest(failures, now, Math.random)
+      if (!next || !budgetOf(exchange.model).take(now, allowance)) return undefined
+      const { signal } = exchange
+      await sleep(next.ms, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return undefined
+      states.get(next.channel)!.chosen(performance.now())
+      return next.channel
+    }
+
     return {
       selectChannel(exchange, failures, candidates) {
         const name = exchange.model
@@ -109,7 +131,8 @@ export default definePlugin({
         if (!last) budgetOf(name).request(now)
         const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed
         const channel = choose(candidates, failed, states, now, Math.random)
-        if (!channel || (last && !budgetOf(name).take(now, allowance))) return undefined
+        if (!channel) return last && failures.length - failed.size < repeats ? again(exchange, failures, now) : undefined
+        if (last && !budgetOf(name).take(now, allowance)) return undefined
         states.get(channel)!.chosen(now)
         return channel
       },

@@ -42,10 +42,10 @@ export async function afterContent(local: LocalGateway, vendor: Upstream, steps:
   return client.reply()
 }
 
-/** A chain that leaves no channel out and tries as often as it may, for tests of what single requests see. */
+/** A chain that leaves no channel out and tries as often as it may, each channel once, for tests of what single requests see. */
 export const patient = {
   chain: [
-    { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { eject_after: 100_000, retry_per_second: 1000 } }, { 'protocol-translate': {} },
+    { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0, eject_after: 100_000, retry_per_second: 1000 } }, { 'protocol-translate': {} },
     { 'usage-meter': {} }, { log: { sink: 'none' } }
   ]
 }

@@ -164,7 +164,7 @@ function configText(file: string, overrides: Overrides, { upstreams }: GatewaySe
         tenants: { acme: {} },
         keys: [{ name: 'test', key: testKey, tenant: 'acme' }],
         chain: [
-          { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
+          { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
         ]
       },
       overrides

@@ -185,9 +185,9 @@ function testLog(lines: LogLine[], bound: LogFields = {}): Logger {
 
 const noKeys: KeyStore = { all: () => [], find: () => undefined, create: () => Promise.resolve(), revoke: () => Promise.resolve(false) }
 
-/** The chain of gateway.yaml as it comes, without lines on stdout. */
+/** The chain of gateway.yaml as it comes, without lines on stdout, and with each channel tried once, so that a failure is seen. */
 export const defaultChain: readonly Record<string, object>[] = [
-  { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
+  { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
 ]
 
 const testKey = { name: 'test-key', key: 'sk-test-key', tenant: 'acme' }

@@ -43,7 +43,7 @@ export function configOf(upstreams: readonly { name: string; url: string }[], { 
     keys: [key('test')],
     // No channel is ever taken out: what is tested here is money.
     chain: [
-      { auth: {} }, { quota }, { ratelimit }, { route: { eject_after: 1_000_000, retry_per_second: 100_000 } },
+      { auth: {} }, { quota }, { ratelimit }, { route: { repeats: 0, eject_after: 1_000_000, retry_per_second: 100_000 } },
       { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
     ],
     ...more

@@ -37,7 +37,7 @@ async function open(t: Test, options: object = {}, sections: Sections = {}): Pro
   const upstream = await Upstream.start(t)
   const file = join(t.testdir({}), 'lines.log')
   const credential = 'secret-of-the-channel'
-  const chain = ['auth', 'quota', 'ratelimit', 'route', 'usage-meter', { log: { sink: file, ...options } }]
+  const chain = ['auth', 'quota', 'ratelimit', { route: { repeats: 0 } }, 'usage-meter', { log: { sink: file, ...options } }]
   const bench = await Workbench.open(t, { channels: { a: channelTo(upstream, { credential }) }, chain, ...sections })
   return {
     bench, upstream, file,

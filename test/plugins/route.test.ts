@@ -4,18 +4,19 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { Candidates, sharedKey } from '../../core/contract/contract.ts'
 import type { Channel } from '../../core/contract/contract.ts'
-import { RetryBudget } from '../../plugins/route/budget.ts'
 import { choose } from '../../plugins/route/choose.ts'
 import { ChannelState } from '../../plugins/route/health.ts'
 import route from '../../plugins/route/index.ts'
 import type { HealthBoard } from '../../plugins/route/index.ts'
 import { pluginContract } from '../kit/contract.ts'
+import { eventually } from '../kit/probe.ts'
 import { chunk, endOfBody, events, head, reset, stall, Upstream } from '../kit/upstream.ts'
+import type { ReceivedRequest, Step } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, Workbench } from '../kit/workbench.ts'
 import type { Answer, Sections } from '../kit/workbench.ts'
 
 pluginContract(t, route, {
-  accepts: [{}, { attempts: 1, eject_after: 1, retry_ratio: 0, retry_per_second: 0 }],
+  accepts: [{}, { attempts: 1, repeats: 0, eject_after: 1, retry_ratio: 0, retry_per_second: 0 }],
   refuses: [
     [{ attempts: 0 }, /must be/],
     [{ retry_ratio: 11 }, /must be/],
@@ -67,7 +68,7 @@ t.test('within one priority channels are chosen by weight, and none is tried twi
   const upstream = await Upstream.start(t)
   const weights = { a: 6, b: 3, c: 1, d: 0 }
   const channels = Object.fromEntries(Object.entries(weights).map(([name, weight]) => [name, channelTo(upstream, { weight })]))
-  const bench = await Workbench.open(t, { channels, chain: ['auth', { route: { attempts: 10 } }, 'usage-meter'] })
+  const bench = await Workbench.open(t, { channels, chain: ['auth', { route: { attempts: 10, repeats: 0 } }, 'usage-meter'] })
   upstream.always(...bad(500))
   const first = { a: 0, b: 0, c: 0, d: 0 }
   for (let i = 0; i < 10; i++) {
@@ -180,7 +181,7 @@ t.test('failures in a row take a channel out, and it is asked again when nothing
 
 t.test('the only channel of a model is used however often it failed', async (t) => {
   const upstream = (await Upstream.start(t)).always(...bad(503))
-  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain: ['auth', 'route', 'usage-meter'] })
+  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain: ['auth', { route: { repeats: 0 } }, 'usage-meter'] })
   for (let i = 0; i < 20; i++) t.equal((await bench.send()).status, 503)
   t.equal(upstream.requests.length, 20)
   upstream.always(...good)
@@ -209,11 +210,95 @@ t.test('an upstream that asks for a pause gets it', async (t) => {
 t.test('when every channel limits us the client is told when to come back', async (t) => {
   const { bench, a, b } = await open(t)
   a.script(...bad(429, { 'retry-after': '9' }))
-  b.script(...bad(429, { 'retry-after-ms': '1200' }))
+  b.script(...bad(429, { 'retry-after-ms': '6200' }))
   const answer = await bench.send()
   t.equal(answer.status, 429)
   t.equal(code(answer), 'upstream_rate_limited')
-  t.equal(answer.headers['retry-after'], '2')
+  t.equal(answer.headers['retry-after'], '7')
+})
+
+t.test('whatever Retry-After says, clients are told a sensible time, and the channel rests no longer than that', async (t) => {
+  const upstream = await Upstream.start(t)
+  const sections = { channels: { a: channelTo(upstream) }, chain: ['auth', { route: { repeats: 0 } }, 'usage-meter'] }
+  const inAnHour = new Date(Date.now() + 3_600_000).toUTCString()
+  const cases: [headers: Record<string, string>, seconds: number][] = [
+    [{}, 1], [{ 'retry-after': '' }, 1], [{ 'retry-after': 'soon' }, 1], [{ 'retry-after': '-5' }, 1], [{ 'retry-after': '1, 2' }, 1], [{ 'retry-after': 'May' }, 1],
+    [{ 'retry-after': 'Infinity' }, 1], [{ 'retry-after': '1e400' }, 1], [{ 'retry-after': '0x10' }, 1], [{ 'retry-after': '9'.repeat(400) }, 1],
+    [{ 'retry-after-ms': 'Infinity' }, 1], [{ 'retry-after-ms': 'NaN', 'retry-after': '7' }, 7], [{ 'retry-after-ms': '-1', 'retry-after': '7' }, 7],
+    [{ 'retry-after': '7' }, 7], [{ 'retry-after': '1.2' }, 2], [{ 'retry-after-ms': '1200' }, 2], [{ 'retry-after': '0' }, 1],
+    [{ 'retry-after': '301' }, 300], [{ 'retry-after': '999999999999' }, 300], [{ 'retry-after-ms': '999999999999' }, 300],
+    [{ 'retry-after': inAnHour }, 300], [{ 'retry-after': 'Wed, 21 Oct 2015 07:28:00 GMT' }, 1], [{ 'retry-after': 'Wed, 99 Foo' }, 1]
+  ]
+  for (const [headers, seconds] of cases) {
+    for (const status of [429, 503]) {
+      const bench = await Workbench.open(t, sections)
+      upstream.script(...bad(status, headers))
+      const { headers: told } = await bench.send()
+      const what = `${status} ${JSON.stringify(headers)}`
+      const unsaid = status === 503 && seconds === 1 && headers['retry-after'] !== '0' && !headers['retry-after']?.startsWith('Wed, 21')
+      t.equal(told['retry-after'], unsaid ? undefined : String(seconds), what)
+      const rest = (health(bench)['a']!.until ?? 0) - Date.now()
+      t.ok(rest <= (unsaid ? 0 : seconds * 1000), `${what}: rests ${rest} ms`)
+    }
+  }
+})
+
+t.test('when no other channel is left, one whose failure may pass is asked again, once', async (t) => {
+  const json = [head(200, { 'content-type': 'application/json' })]
+  const passing: Record<string, Step[]> = {
+    'a failure': bad(500), 'an overload': bad(503), 'a reset': [reset()], 'a body that is no answer': [...json, chunk('{}'), endOfBody()],
+    'an answer that breaks off': [...json, chunk('{"id"'), reset()], 'too many requests': bad(429, { 'retry-after-ms': '300' })
+  }
+  const upstream = await Upstream.start(t)
+  const sections = { channels: { a: channelTo(upstream) }, chain: ['auth', 'route', 'usage-meter'] }
+  for (const [what, steps] of Object.entries(passing)) {
+    const bench = await Workbench.open(t, sections)
+    upstream.script(...steps).script(...good)
+    const { status, exchange } = await bench.send()
+    t.equal(status, 200, what)
+    t.same(exchange.attempts.map(({ channel }) => channel.name), ['a', 'a'], what)
+    const [first, second] = upstream.requests.slice(-2) as [ReceivedRequest, ReceivedRequest]
+    const gap = second.at - first.at
+    t.ok(gap >= (what === 'too many requests' ? 500 : 200) && gap < 1500, `${what}: after ${gap} ms`)
+    t.same(second.body, first.body)
+  }
+  const failing = await Workbench.open(t, sections)
+  upstream.always(...bad(500))
+  t.equal((await failing.send()).exchange.attempts.length, 2)
+  const lasting: Record<string, Step[]> = {
+    'what the client did': bad(400), 'our credential': bad(401), 'too many requests for a long time': bad(429, { 'retry-after': '6' }), 'silence': [stall()]
+  }
+  for (const [what, steps] of Object.entries(lasting)) {
+    const bench = await Workbench.open(t, { ...sections, channels: { a: channelTo(upstream, { timeouts: { first_byte: '100ms' } }) } })
+    upstream.script(...steps)
+    const { status, exchange } = await bench.send({ body: { stream: true } })
+    t.not(status, 200, what)
+    t.equal(exchange.attempts.length, 1, what)
+  }
+})
+
+t.test('of several channels that failed, the one that is back first is asked again', async (t) => {
+  const { bench, a, b } = await open(t)
+  a.script(...bad(429, { 'retry-after-ms': '200' }))
+  b.script(...bad(429, { 'retry-after-ms': '4000' }))
+  const { status, exchange } = await bench.send()
+  t.equal(status, 200)
+  t.same(exchange.attempts.map(({ channel }) => channel.name), ['a', 'b', 'a'])
+})
+
+t.test('who leaves while it is waited for is not tried for again', async (t) => {
+  const upstream = (await Upstream.start(t)).always(...bad(429, { 'retry-after': '4' }))
+  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain: ['auth', 'route', 'usage-meter'] })
+  const { client, answer } = bench.start()
+  await upstream.request()
+  await new Promise((resolve) => setTimeout(resolve, 30))
+  client.leave()
+  const left = performance.now()
+  const { outcome } = await answer
+  await eventually(() => bench.running === 0)
+  t.ok(performance.now() - left < 1000)
+  t.match(outcome, { kind: 'aborted', status: 499 })
+  t.equal(upstream.requests.length, 1)
 })
 
 t.test('a stream that dies after its opening is begun anew elsewhere; after its first words it is not', async (t) => {
@@ -279,106 +364,4 @@ t.test('without auth in the chain an unknown model is still refused', async (t) 
   const answer = await bench.send({ body: { model: 'nothing' } })
   t.equal(answer.status, 404)
   t.equal(code(answer), 'model_not_found')
-})
-
-t.test('channel health over time', async (t) => {
-  t.test('each failed probe doubles the time out, up to five minutes; one probe at a time', (t) => {
-    const state = new ChannelState()
-    let now = 1000
-    for (let i = 0; i < 5; i++) state.failed(now, now, 5)
-    let expected = 5000
-    for (let probe = 0; probe < 9; probe++) {
-      t.equal(state.until - now, expected)
-      t.notOk(state.available(now + expected - 1))
-      now += expected
-      t.ok(state.available(now), 'a probe may go')
-      state.chosen(now)
-      t.equal(state.report(now).state, 'probing')
-      t.notOk(state.available(now), 'and no other')
-      now += 10
-      t.ok(state.failed(now, now - 10, 5))
-      expected = Math.min(expected * 2, 300_000)
-    }
-    now = state.until
-    state.chosen(now)
-    state.answered(now + 5, now)
-    t.match(state.report(now + 5), { state: 'healthy', consecutive_failures: 0 })
-    t.end()
-  })
-
-  t.test('a probe whose client left may be sent anew at once, one that was lost after a while', (t) => {
-    const state = new ChannelState()
-    state.refused(0, 0)
-    state.chosen(5000)
-    state.undecided(5100, 5000)
-    t.ok(state.available(5100))
-    state.chosen(5100)
-    t.notOk(state.available(6000))
-    t.ok(state.available(35_100))
-    t.end()
-  })
-
-  t.test('attempts that began before an ejection neither lengthen nor end it', (t) => {
-    const state = new ChannelState()
-    for (let i = 0; i < 100; i++) state.failed(100 + i, 50, 5)
-    t.equal(state.until, 104 + 5000)
-    state.succeeded(300, 60)
-    t.equal(state.report(300).state, 'ejected')
-    t.end()
-  })
-
-  t.test('half of twenty failing in ten seconds is not too much, more is, and older ones are forgotten', (t) => {
-    const half = new ChannelState()
-    for (let i = 0; i < 200; i++) {
-      if (i % 2) half.failed(i * 40, i * 40, 1000)
-      else half.succeeded(i * 40, i * 40)
-    }
-    t.equal(half.report(8000).state, 'healthy')
-    const more = new ChannelState()
-    let out = 0
-    for (let i = 0; i < 20; i++) if (i % 5 < 3 ? more.failed(i * 40, i * 40, 1000) : void more.succeeded(i * 40, i * 40)) out++
-    t.equal(more.report(0).state, 'healthy', 'the twentieth was a success')
-    t.ok(more.failed(900, 900, 1000))
-    t.equal(out, 0)
-    const old = new ChannelState()
-    for (let i = 0; i < 19; i++) old.failed(i, i, 1000)
-    t.notOk(old.failed(12_000, 12_000, 1000))
-    t.end()
-  })
-
-  t.test('after five healthy minutes a new ejection is short again', (t) => {
-    const state = new ChannelState()
-    state.refused(0, 0)
-    state.chosen(5000)
-    state.refused(5010, 5000)
-    t.equal(state.until, 5010 + 10_000)
-    state.chosen(15_010)
-    state.succeeded(15_020, 15_010)
-    state.refused(16_000, 16_000)
-    t.equal(state.until, 16_000 + 20_000, 'flapping')
-    state.chosen(36_000)
-    state.succeeded(36_001, 36_000)
-    state.refused(400_000, 400_000)
-    t.equal(state.until, 405_000)
-    t.end()
-  })
-  t.end()
-})
-
-t.test('the retry allowance is a share of the last ten seconds and a floor', (t) => {
-  const budget = new RetryBudget()
-  const allowance = { ratio: 0.2, perSecond: 0.5 }
-  const take = (now: number): number => {
-    let taken = 0
-    while (budget.take(now, allowance)) taken++
-    return taken
-  }
-  t.equal(take(0), 5)
-  for (let i = 0; i < 50; i++) budget.request(1000)
-  t.equal(take(1000), 10)
-  t.equal(take(9000), 0)
-  t.equal(take(10_500), 5, 'what was taken in the first second is free again')
-  t.equal(take(60_000), 5)
-  t.notOk(new RetryBudget().take(0, { ratio: 0, perSecond: 0 }))
-  t.end()
 })
