@@ -7,8 +7,10 @@ import type { BodyKind } from '../contract/operation.ts'
 import { GatewayError } from '../errors.ts'
 import type { Watchdog } from '../watchdog/watchdog.ts'
 import { readBody } from './body-reader.ts'
+import type { BodyBounds, TakeBody } from './body-reader.ts'
 import type { LiveExchange } from './exchange.ts'
 import { readForm } from './form-reader.ts'
+import { Gunzipped } from './gunzip.ts'
 
 /** What bodies are read with. */
 export interface ReceiveParts {
@@ -25,17 +27,35 @@ export function receive(exchange: LiveExchange, source: BodySource, { memory, wa
   const { limits } = exchange
   const kind = kindOf(operation.body, headers['content-type'])
   if (kind === 'none') return exchange.accept(RequestBody.none)
-  const encoding = String(headers['content-encoding'] ?? 'identity')
-  if (encoding !== 'identity') {
-    throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding} are not accepted; send them as they are.`)
-  }
+  const packed = isPacked(kind, String(headers['content-encoding'] ?? 'identity'))
   const declared = headers['content-length'] === undefined ? undefined : Number(headers['content-length'])
   if (kind === 'form') return receiveForm(exchange, source, declared, watchdog)
-  return readBody(source, declared, { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }, (bytes) => {
+  const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }
+  const take = (bytes: Buffer): Awaitable<RequestBody> => {
     exchange.held = bytes
     const read = RequestBody.read(bytes)
     return read instanceof Promise ? read.then((body) => exchange.accept(body)) : exchange.accept(read)
-  })
+  }
+  return packed ? unpacked(new Gunzipped(source, limits.jsonBody), bounds, take) : readBody(source, declared, bounds, take)
+}
+
+/** Nobody knows how much comes out: memory is taken as it does. */
+async function unpacked(source: Gunzipped, bounds: BodyBounds, take: TakeBody<RequestBody>): Promise<RequestBody> {
+  try {
+    return await readBody(source, undefined, bounds, take)
+  } catch (error) {
+    throw source.fault ?? error
+  }
+}
+
+/** Whether a body comes gzipped. @throws GatewayError `unsupported_media_type` when it comes in any other encoding */
+function isPacked(kind: 'json' | 'form', encoding: string): boolean {
+  if (encoding === 'identity') return false
+  const name = encoding.trim().toLowerCase()
+  if (kind === 'json' && (name === 'gzip' || name === 'x-gzip')) return true
+  const taken = kind === 'json' ? 'gzip' : 'identity'
+  const how = kind === 'json' ? 'as they are or with gzip' : 'as they are'
+  throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding.slice(0, 50)} are not accepted; send them ${how}.`, { headers: [['accept-encoding', taken]] })
 }
 
 async function receiveForm(exchange: LiveExchange, source: BodySource, declared: number | undefined, watchdog: Watchdog): Promise<RequestBody> {
