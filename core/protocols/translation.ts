@@ -13,6 +13,7 @@ import type { Payload, ShownError } from './protocol.ts'
 
 export { Untranslatable } from './canonical/untranslatable.ts'
 export { parseJson } from './canonical/json.ts'
+export { mayBeSealed } from './canonical/proofs.ts'
 export type { AnswerHead, Codec, RequestHead, Target, WriteEvent } from './canonical/codec.ts'
 export type { Keepsake } from './canonical/proofs.ts'
 export type { Traits } from './canonical/traits.ts'

@@ -1,9 +1,10 @@
 // Translations that gateways have got wrong: what an upstream is sent, and what a client gets to see.
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
+import { EventFramer } from '../../core/exchange/sse.ts'
 import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
-import { Asked, StreamTranslation, translateAnswer } from '../../core/protocols/translation.ts'
+import { Asked, mayBeSealed, StreamTranslation, translateAnswer } from '../../core/protocols/translation.ts'
 import type { AnswerPlan, Keepsake, Traits } from '../../core/protocols/translation.ts'
 import { answerHead } from '../kit/conversations.ts'
 
@@ -49,6 +50,7 @@ function whole(pair: string, events: readonly Json[], plan?: AnswerPlan): Json[]
   return stream.events
 }
 
+const user = { role: 'user', content: 'Hi' }
 const chunk = (delta: Json, finish_reason: string | null = null): Json => ({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'up', choices: [{ index: 0, delta, finish_reason }] })
 const call = (index: number, id: string | undefined, name: string | undefined, args: Json): Json => chunk({ tool_calls: [{ index, ...(id !== undefined && { id, type: 'function' }), function: { ...(name !== undefined && { name }), arguments: args } }] })
 const start = { type: 'message_start', message: { id: 'msg_u', type: 'message', role: 'assistant', model: 'up', content: [], stop_reason: null, usage: { input_tokens: 10, cache_creation_input_tokens: 100, cache_read_input_tokens: 1000, output_tokens: 1 } } }
@@ -242,4 +244,47 @@ t.test('thoughts of Messages are kept for a chat client and stand before the cal
   const { messages } = sent('C→M', replay, {}, JSON.parse(JSON.stringify([...kept])).length ? new Map(JSON.parse(JSON.stringify([...kept]))) : undefined)
   t.same(messages[1].content, [{ type: 'thinking', thinking: 'Hm', signature: 'sig' }, { type: 'tool_use', id: 't1', name: 'get', input: {} }])
   t.same(messages[2].content, [{ type: 'tool_result', tool_use_id: 't1', content: [{ type: 'text', text: 'ok' }] }])
+})
+
+t.test('a provider that gets a request as it came sees no signature that the gateway made, and its own as they were', async (t) => {
+  const own = [{ type: 'thinking', thinking: 'a', signature: 'sig' }, { type: 'redacted_thinking', data: 'x' }, { type: 'text', text: 'b' }]
+  const mixed = { messages: [user, { role: 'assistant', content: [{ type: 'thinking', thinking: 'c', signature: 'sluice1.gemini.signature..U0lH' }, ...own] }, { role: 'assistant', content: [{ type: 'thinking', thinking: 'd', signature: 'sluice1.' }] }] }
+  t.ok(mayBeSealed(Buffer.from(JSON.stringify(mixed))))
+  t.same(codecs.anthropic.withoutSealed!(mixed), { key: 'messages', value: [user, { role: 'assistant', content: own }] })
+  t.equal(codecs.anthropic.withoutSealed!({ messages: [user, { role: 'assistant', content: own }] }), undefined)
+  const sealed = Buffer.from('sluice1.anthropic.signature..sig').toString('base64')
+  const contents = [{ role: 'model', parts: [{ text: 'c', thought: true, thoughtSignature: sealed }, { text: 'b', thoughtSignature: 'U0lH' }, { functionCall: { name: 'f' }, thoughtSignature: sealed }] }]
+  t.ok(mayBeSealed(Buffer.from(JSON.stringify(contents))))
+  t.same((codecs.gemini.withoutSealed!({ contents }) as Json).value[0].parts, [{ text: 'b', thoughtSignature: 'U0lH' }, { functionCall: { name: 'f' }, thoughtSignature: 'skip_thought_signature_validator' }])
+  const input = [{ type: 'reasoning', encrypted_content: 'blob' }, { type: 'reasoning', encrypted_content: 'sluice1.anthropic.signature..sig' }]
+  t.same(codecs['openai-responses'].withoutSealed!({ input }), { key: 'input', value: input.slice(0, 1) })
+})
+
+t.test('wherever the bytes of a stream are cut, the client gets the same', async (t) => {
+  const streams: Readonly<Record<string, Json[]>> = {
+    C: [chunk({ role: 'assistant', content: '漢😀é' }), call(0, 'a', 'get', '{"x":"😀'), call(0, undefined, undefined, '\u00e9"}'), chunk({}, 'tool_calls'), '[DONE]'],
+    M: [start, ...block(0, { type: 'text', text: '' }, { type: 'text_delta', text: '漢😀é' }), ...block(1, { type: 'tool_use', id: 'a', name: 'get', input: {} }, { type: 'input_json_delta', partial_json: '{"x":"😀' }, { type: 'input_json_delta', partial_json: '\u00e9"}' }), ...stop('tool_use')],
+    G: [gemini([{ text: '漢😀' }]), gemini([{ text: 'é' }, { functionCall: { id: 'a', name: 'get', args: { x: '😀é' } } }]), gemini([{ text: '' }], 'STOP')]
+  }
+  const bytesOf = (events: Json[]): Buffer => Buffer.from(events.map((event) => (typeof event === 'string' ? Message.event(event) : Message.event(JSON.stringify(event), event.type)).bytes.toString()).join(''))
+  for (const [upstream, events] of Object.entries(streams)) {
+    const bytes = bytesOf(events)
+    for (const client of 'CRMG') {
+      if (client === upstream) continue
+      const plan = planOf(`${client}→${upstream}`)
+      const read = (...parts: Buffer[]): string => {
+        const written: string[] = []
+        const translation = new StreamTranslation(plan, answerHead, (data, name) => written.push(`${name}:${data}`))
+        const framer = new EventFramer((event: Message) => translation.push(event))
+        for (const part of parts) framer.push(part)
+        translation.end()
+        return written.join('\n')
+      }
+      const expected = read(bytes)
+      t.notMatch(expected, '\ufffd')
+      let different = 0
+      for (let at = 1; at < bytes.length; at++) if (read(bytes.subarray(0, at), bytes.subarray(at)) !== expected) different++
+      t.equal(different, 0, `${upstream}⇒${client}`)
+    }
+  }
 })

@@ -5,6 +5,7 @@ import { encodeAnswer } from './answer-encode.ts'
 import { capabilities } from './capabilities.ts'
 import { decodeRequest } from './request-decode.ts'
 import { encodeRequest } from './request-encode.ts'
+import { withoutSealed } from './sealed.ts'
 import { MessagesStreamDecoder } from './stream-decode.ts'
 import { MessagesStreamEncoder } from './stream-encode.ts'
 
@@ -19,6 +20,7 @@ export const messagesCodec: Codec = {
   encodeRequest,
   decodeAnswer,
   encodeAnswer,
+  withoutSealed,
   decodeStream: () => new MessagesStreamDecoder(),
   encodeStream: (head) => new MessagesStreamEncoder(head)
 }

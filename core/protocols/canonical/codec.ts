@@ -75,6 +75,11 @@ export interface Codec {
   /** Reads a whole answer. `id` as in {@link AnswerHead}, for calls without an id of their own. @throws Untranslatable */
   decodeAnswer(body: unknown, id: string): ModelAnswer
   encodeAnswer(answer: ModelAnswer, head: AnswerHead): JsonObject
+  /**
+   * For a request that is passed on without translation: the member that holds signatures which the gateway made for another
+   * provider's thoughts, without them. Undefined when there are none; absent where clients have no place for any. See `mayBeSealed`.
+   */
+  withoutSealed?(body: JsonObject): { key: string; value: unknown } | undefined
   /** `id` as for a whole answer. */
   decodeStream(id: string): StreamDecoder
   encodeStream(head: AnswerHead): StreamEncoder

@@ -5,6 +5,7 @@ import { encodeAnswer } from './answer-encode.ts'
 import { capabilities } from './capabilities.ts'
 import { decodeRequest } from './request-decode.ts'
 import { encodeRequest } from './request-encode.ts'
+import { withoutSealed } from './sealed.ts'
 import { ResponsesStreamDecoder } from './stream-decode.ts'
 import { ResponsesStreamEncoder } from './stream-encode.ts'
 
@@ -19,6 +20,7 @@ export const responsesCodec: Codec = {
   encodeRequest,
   decodeAnswer,
   encodeAnswer,
+  withoutSealed,
   decodeStream: () => new ResponsesStreamDecoder(),
   encodeStream: (head) => new ResponsesStreamEncoder(head)
 }
