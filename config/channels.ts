@@ -4,9 +4,9 @@ import { channelEndpoints } from '../core/catalogue/endpoints.ts'
 import { credentialHeader } from '../core/protocols/credentials.ts'
 import { isPublic } from '../core/transport/egress.ts'
 import { isMap } from '../core/options/schema-check.ts'
-import { connectingShape, readConnecting } from './connecting.ts'
+import { ConnectingReader, connectingShape } from './connecting.ts'
 import { modelNames, names } from './names.ts'
-import type { Certificates } from './certificates.ts'
+import type { ConnectingSources } from './connecting.ts'
 import type { Channel } from '../core/catalogue/catalogue.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
@@ -90,10 +90,9 @@ const ownHeaders = new Set([
 ])
 
 /** What channels are resolved with. */
-export interface ChannelSources {
+export interface ChannelSources extends ConnectingSources {
   /** Where channels with `protocol: simulator` lead. */
   simulatorUrl: URL
-  certificates: Certificates
 }
 
 /** Resolves the channels; a faulty one stands as undefined, so that its name is still known. */
@@ -103,16 +102,19 @@ export function readChannels(
   return new Map(Object.entries(entries).map(([name, entry]) => [name, readChannel(name, entry, sources, report)]))
 }
 
-function readChannel(name: string, entry: ChannelEntry, { simulatorUrl, certificates }: ChannelSources, report: Report): Channel | undefined {
+function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources, report: Report): Channel | undefined {
   // A fault in one field is no reason to be silent about the others.
   const sound = (...fields: readonly string[]): boolean => fields.every((field) => report.sound('channels', name, field))
   if (!isMap(entry)) return undefined
   const simulated = entry.protocol === 'simulator'
   const family = familyOf(entry)
   if (!simulated && entry.simulates !== undefined) report.key(['channels', name, 'simulates'], 'is for simulators: say "protocol: simulator", or remove this')
-  const baseUrl = sound('protocol', 'base_url', 'private') ? readBaseUrl(name, entry, simulatorUrl, report) : undefined
+  const baseUrl = sound('protocol', 'base_url', 'private') ? readBaseUrl(name, entry, sources.simulatorUrl, report) : undefined
   const headers = sound('headers', 'credential') ? readHeaders(name, entry, report) : undefined
-  const connecting = readConnecting(name, entry, baseUrl, simulated, certificates, report)
+  if (sound('http', 'reuse') && entry.http === 2 && !entry.reuse) {
+    report.value(['channels', name, 'reuse'], 'HTTP/2 carries many requests on a connection: remove this, or "http: 2"')
+  }
+  const connecting = new ConnectingReader(name, entry, baseUrl, simulated, sources, report).read()
   if (!baseUrl || !headers || !connecting || !report.sound('channels', name)) return undefined
   const { connect, first_byte: firstByte, idle, total } = entry.timeouts
   return {

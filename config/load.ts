@@ -57,7 +57,7 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fil
 
   // With faults a section may be of any type: what is no section is skipped, and what refers to it goes unchecked.
   const certificates = new Certificates(dirname(file), files, report)
-  const channels = isMap(value.channels) ? readChannels(value.channels, { simulatorUrl, certificates }, report) : undefined
+  const channels = isMap(value.channels) ? readChannels(value.channels, { simulatorUrl, certificates, env }, report) : undefined
   const models = isMap(value.models) ? readModels(value.models, channels, report) : undefined
   const tenants = isMap(value.tenants) ? readTenants(value.tenants, report) : undefined
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []

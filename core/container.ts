@@ -31,8 +31,8 @@ import { MemoryLimits } from './store/memory-limits.ts'
 import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
 import type { Store } from './store/store.ts'
-import { Http1Transport } from './transport/http1-transport.ts'
 import type { Transport } from './transport/transport.ts'
+import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
 
 /** How a gateway is started. */
@@ -103,7 +103,7 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
   give(tokens.settings, settings)
   give(tokens.store, store)
   make(tokens.metrics, () => new Metrics())
-  make(tokens.transport, () => new Http1Transport())
+  make(tokens.transport, () => new Transports())
   make(tokens.services, () => {
     const { keys, ledger, requests } = get(tokens.store)
     return { keys, ledger, requests, limits: new MemoryLimits(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }

@@ -24,6 +24,16 @@ export interface ChannelTls {
   readonly verify: boolean
 }
 
+/** An HTTP proxy that connections go through. */
+export interface ChannelProxy {
+  /** Its origin alone. */
+  readonly url: URL
+  /** Value of `proxy-authorization`; never logged, never shown. */
+  readonly authorization: string | undefined
+  /** Where it stands: `file`, or the name of the environment variable. */
+  readonly from: string
+}
+
 /** A configured way to an upstream. Immutable; one object per generation. */
 export interface Channel {
   readonly name: string
@@ -50,6 +60,11 @@ export interface Channel {
   readonly tls: ChannelTls | undefined
   /** A connection may carry one request after another. */
   readonly reuse: boolean
+  readonly proxy: ChannelProxy | undefined
+  /** The version that is spoken: nothing else is offered. */
+  readonly http: 1 | 2
+  /** Who speaks HTTP: our own client, which knows neither proxies nor HTTP/2, or undici. */
+  readonly transport: 'own' | 'undici'
 }
 
 /** A public model. */

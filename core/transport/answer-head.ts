@@ -4,7 +4,7 @@ import { digits, KnownNames, namePattern, spellings, trimmed } from '../wire/gra
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */
-const keepAliveMs = 55_000
+export const keepAliveMs = 55_000
 /** An upstream that says how long it keeps a connection is believed with this much to spare for what is on the way. */
 const keepAliveMarginMs = 1000
 

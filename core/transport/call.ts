@@ -1,6 +1,6 @@
 // A request under way: its connection, and a second one when the first was given up by the upstream as it was reused.
 import type { UpstreamBody } from '../bodies/upload.ts'
-import type { Answering, Carrier } from './connection.ts'
+import type { Answering, Carrier } from './carrier.ts'
 import { ConnectionLost, describe } from './failure.ts'
 import type { Pool, Taker } from './pool.ts'
 import type { UpstreamCall, UpstreamHeaders, UpstreamSink } from './transport.ts'

@@ -2,55 +2,17 @@
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { isPieces, lengthOf } from '../bodies/upload.ts'
-import type { UpstreamBody } from '../bodies/upload.ts'
+import { oneWriteBytes } from './carrier.ts'
+import type { Answering, Carrier, Keeper } from './carrier.ts'
 import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from './failure.ts'
 import { ResponseParser } from './response-parser.ts'
-import type { UpstreamHeaders } from './transport.ts'
 
-/** A request with its body up to this size is put together for one write of one buffer. */
-const oneWriteBytes = 16 * 1024
 const readBytes = 64 * 1024
 /** A read of this size is followed by one into a buffer of its own, which is handed on instead of copied when it is as full. */
 const handedOnBytes = readBytes / 2
 
 /** Every connection reads into it, and takes out what it read before anything else can run. */
 const shared = Buffer.allocUnsafeSlow(readBytes)
-
-/** A request, and the hearer of its answer. Calls as in UpstreamSink, `onLost` in the place of `onError`. */
-export interface Answering {
-  /** Latin1. */
-  readonly head: string
-  readonly body: UpstreamBody
-  onHead(status: number, headers: UpstreamHeaders): void
-  onData(chunk: Buffer): void
-  onEnd(): void
-  /** `unheard`: the connection had carried an answer before, and not a byte of this one has come. */
-  onLost(cause: Error, unheard: boolean): void
-}
-
-/** What carries calls, one at a time, over a connection that is there or is being opened. */
-export interface Carrier {
-  /** Sends a call's request, once there is a connection. Not while another call is under way. */
-  send(call: Answering): void
-  /** Stops reading, and goes on. */
-  pause(): void
-  resume(): void
-  /** Closes it. The call that is under way hears nothing more. */
-  destroy(): void
-  /** Its time of waiting begins. */
-  wait(now: number): void
-  /** It can carry another call. `now`: `performance.now()`. */
-  usable(now: number): boolean
-}
-
-/** Who keeps connections. Told once of each socket that it is being opened, that it is open, and that it is closed; and after each answer that allows another. */
-export interface Keeper {
-  opening(): void
-  opened(): void
-  /** `wasOpen` is false when there never was a connection. */
-  closed(wasOpen: boolean): void
-  released(carrier: Carrier): void
-}
 
 /** Opens the socket that reads by `onread`. */
 export type Open = (onread: { buffer: () => Buffer; callback: (length: number, bytes: Uint8Array) => boolean }) => Socket

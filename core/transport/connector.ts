@@ -27,36 +27,59 @@ export class Connector {
   readonly #port: number
   readonly #private: boolean
   readonly #tls: ChannelTls | undefined
+  readonly #protocols: string[]
   #context: SecureContext | undefined
   /** Of the latest handshake, for a shorter next one. */
   #session: Buffer | undefined
 
-  constructor({ baseUrl, private: mayBePrivate, tls }: Destination) {
+  /** `protocols`: what is offered under TLS, the preferred one first. */
+  constructor({ baseUrl, private: mayBePrivate, tls }: Destination, protocols: readonly string[] = ['http/1.1']) {
     this.secure = baseUrl.protocol === 'https:'
     this.#host = baseUrl.hostname.replace(/^\[|\]$/g, '')
     this.#port = Number(baseUrl.port) || (this.secure ? 443 : 80)
     this.#private = mayBePrivate
     this.#tls = tls
+    this.#protocols = [...protocols]
+  }
+
+  /** Emitted by a socket once it is connected. */
+  get event(): 'connect' | 'secureConnect' {
+    return this.secure ? 'secureConnect' : 'connect'
+  }
+
+  /** Host and port, as a proxy is asked for them. */
+  get authority(): string {
+    return `${isIP(this.#host) === 6 ? `[${this.#host}]` : this.#host}:${this.#port}`
   }
 
   /**
-   * A socket that is connecting; `connect` (TLS: `secureConnect`) or `error` tell how that went. Private addresses are
-   * refused where the connection is made: IP literals here, names by the very addresses that will be used, so that a name
-   * cannot change its answer in between.
+   * A socket that is connecting; {@link event} or `error` tell how that went. Private addresses are refused where the
+   * connection is made: IP literals here, names by the very addresses that will be used, so that a name cannot change its
+   * answer in between.
    */
-  open(onread: OnReadOpts): Socket {
+  open(onread?: OnReadOpts): Socket {
     const host = this.#host
     const options: TcpNetConnectOpts = {
-      host, port: this.#port, onread, noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs
+      host, port: this.#port, noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs, ...(onread && { onread })
     }
-    if (!this.#private) {
-      if (isIP(host) && !isPublic(host)) return new Socket().destroy(new AddressRefused(host))
-      options.lookup = publicLookup
-    }
+    const { refusal } = this
+    if (refusal) return new Socket().destroy(refusal)
+    if (!this.#private) options.lookup = publicLookup
     return this.secure ? this.#openTls(options) : connectTcp(options)
   }
 
-  #openTls(options: TcpNetConnectOpts): Socket {
+  /** The same over a connection that leads there already, through a proxy. Under TLS it has to be shaken hands on. */
+  over(tunnel: Socket): Socket {
+    return this.secure ? this.#openTls({ socket: tunnel }) : tunnel
+  }
+
+  /** Why nothing can be opened: the host is an address, and one that may not be connected to. */
+  get refusal(): AddressRefused | undefined {
+    const host = this.#host
+    return !this.#private && isIP(host) !== 0 && !isPublic(host) ? new AddressRefused(host) : undefined
+  }
+
+  #openTls(options: TcpNetConnectOpts | { socket: Socket }): Socket {
     const { ca, identity, serverName = this.#host, verify = true } = this.#tls ?? {}
     // One context for all connections: each would hold the certificates it was made of.
     this.#context ??= createSecureContext({ ...(ca !== undefined && { ca }), ...identity })
@@ -65,7 +88,7 @@ export class Connector {
       // RFC 6066 §3: an address is no server name.
       servername: isIP(serverName) ? '' : serverName,
       rejectUnauthorized: verify,
-      ALPNProtocols: ['http/1.1'],
+      ALPNProtocols: this.#protocols,
       secureContext: this.#context,
       ...(this.#session && { session: this.#session })
     })

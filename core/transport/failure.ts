@@ -20,6 +20,9 @@ export class AddressRefused extends Error {
   }
 }
 
+/** There is no way through the proxy. What it says is for the operator: clients are not told that there is one. */
+export class ProxyFailed extends Error {}
+
 /** A sink threw: a bug of ours, not a failure of the upstream. */
 export class SinkFailed extends Error {}
 

@@ -1,32 +1,15 @@
-// The transport over HTTP/1.1 that is our own.
+// The transport over HTTP/1.1 that is our own: no promise, no stream and no timer per request.
 import type { Channel } from '../catalogue/catalogue.ts'
-import { Call } from './call.ts'
 import { Connection } from './connection.ts'
 import type { Open } from './connection.ts'
 import { Connector } from './connector.ts'
 import { Pool } from './pool.ts'
-import { Pools } from './pools.ts'
-import type { Transport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
+import { PooledTransport } from './pooled-transport.ts'
 
-/** On `node:net` and `node:tls`, with a parser of our own: no promise, no stream and no timer per request. */
-export class Http1Transport implements Transport {
-  readonly #pools = new Pools(poolOf)
-
-  send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
-    const { pool, head } = this.#pools.route(channel)
-    return new Call(pool, head.render(request), request.body, sink)
-  }
-
-  async use(channels: Iterable<Channel>): Promise<() => void> {
-    return this.#pools.use(channels)
-  }
-
-  get connections(): number {
-    return this.#pools.connections
-  }
-
-  close(): Promise<void> {
-    return this.#pools.close()
+/** On `node:net` and `node:tls`, with a parser of our own. */
+export class Http1Transport extends PooledTransport {
+  constructor() {
+    super(poolOf)
   }
 }
 

@@ -1,6 +1,6 @@
 // The connections of one origin: one for each running request, and those that wait for the next.
 import { AfterLook } from './after-look.ts'
-import type { Carrier, Keeper } from './connection.ts'
+import type { Carrier, Keeper } from './carrier.ts'
 
 /** Connections that wait; what is released beyond is closed. */
 const maxIdle = 4096
@@ -23,6 +23,7 @@ export class Pool implements Keeper {
   /** Established connections. */
   open = 0
   readonly #connect: (keeper: Keeper) => Carrier
+  readonly #end: () => void
   /** The one released last is last. Closed ones stay until they are come upon. */
   readonly #idle: Carrier[] = []
   readonly #resting = new AfterLook<Carrier>((connection) => this.#keep(connection))
@@ -33,10 +34,14 @@ export class Pool implements Keeper {
   /** Called when the last socket is gone; undefined until {@link close}. */
   #onEmpty: (() => void) | undefined
 
-  /** `connect` makes a carrier that begins to connect, and tells the pool of its sockets. `reuse`: it carries more than one call. */
-  constructor(connect: (keeper: Keeper) => Carrier, reuse: boolean) {
+  /**
+   * `connect` makes a carrier that connects for itself or shares what others have, and tells the pool of sockets. `reuse`: it
+   * carries more than one call. `end` is called when no new one is wanted any more.
+   */
+  constructor(connect: (keeper: Keeper) => Carrier, reuse: boolean, end: () => void = () => {}) {
     this.#connect = connect
     this.#reuse = reuse
+    this.#end = end
   }
 
   /**
@@ -74,6 +79,7 @@ export class Pool implements Keeper {
   close(): Promise<void> {
     return new Promise((resolve) => {
       this.#onEmpty = resolve
+      this.#end()
       for (const connection of [...this.#idle.splice(0), ...this.#resting.clear()]) connection.destroy()
       if (this.#sockets === 0) resolve()
     })

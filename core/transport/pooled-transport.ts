@@ -1,8 +1,10 @@
-// The pools of a transport: which one a channel's requests go to, and for how long it is kept.
+// A transport made of pools: which one a channel's requests go to, and for how long there is one.
 import { createHash } from 'node:crypto'
 import type { Channel } from '../catalogue/catalogue.ts'
+import { Call } from './call.ts'
 import { ChannelHead } from './channel-head.ts'
 import type { Pool } from './pool.ts'
+import type { Transport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
 
 /** How long a connection may wait beyond its time. It is not used any more, it only is still there. */
 const sweepMs = 5000
@@ -11,7 +13,7 @@ const sweepMs = 5000
 interface Entry {
   readonly key: string
   readonly pool: Pool
-  /** Of those who called {@link Pools.use}; the pool is closed with the last. */
+  /** Of those who called `use`; the pool is closed with the last. */
   users: number
 }
 
@@ -26,25 +28,25 @@ interface Route {
  * Channels share a pool when connecting to them is the same, those of different generations as well. With what connecting
  * depends on, a certificate for instance, the pool is another: what is new goes by the new one, and the old one empties.
  */
-export class Pools {
+export class PooledTransport implements Transport {
   readonly #make: (channel: Channel) => Pool
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new Set<Pool>()
   readonly #routes = new WeakMap<Channel, Route>()
   #sweeper: NodeJS.Timeout | undefined
 
+  /** `make` makes the pool of a channel, of which only counts what connecting depends on. */
   constructor(make: (channel: Channel) => Pool) {
     this.#make = make
   }
 
-  /** @throws GatewayError when a header of the channel can not be sent */
-  route(channel: Channel): Route {
-    return this.#routes.get(channel) ?? this.#begin(channel)
+  send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
+    const { pool, head } = this.#routes.get(channel) ?? this.#begin(channel)
+    return new Call(pool, head.render(request), request.body, sink)
   }
 
-  /** Keeps the pools of these channels until the function is called. */
-  use(channels: Iterable<Channel>): () => void {
-    const entries = new Set(Array.from(channels, (channel) => this.route(channel).entry))
+  async use(channels: Iterable<Channel>): Promise<() => void> {
+    const entries = new Set(Array.from(channels, (channel) => (this.#routes.get(channel) ?? this.#begin(channel)).entry))
     for (const entry of entries) entry.users++
     return () => {
       for (const entry of entries) if (--entry.users === 0) this.#end(entry)
@@ -52,7 +54,6 @@ export class Pools {
     }
   }
 
-  /** Open connections. */
   get connections(): number {
     let open = 0
     for (const { pool } of this.#entries.values()) open += pool.open
@@ -89,6 +90,6 @@ export class Pools {
 }
 
 /** What connecting depends on. A digest: there are secrets in it. */
-function keyOf({ baseUrl, private: mayBePrivate, timeouts, tls, reuse }: Channel): string {
-  return createHash('sha256').update(JSON.stringify([baseUrl.origin, mayBePrivate, timeouts.connect, tls, reuse])).digest('base64')
+function keyOf({ baseUrl, private: mayBePrivate, timeouts, tls, proxy, http, reuse }: Channel): string {
+  return createHash('sha256').update(JSON.stringify([baseUrl.origin, mayBePrivate, timeouts.connect, tls, proxy, http, reuse])).digest('base64')
 }

@@ -1,0 +1,39 @@
+// Both transports as one: each channel is served by the one that it is for.
+import type { Channel } from '../catalogue/catalogue.ts'
+import { Http1Transport } from './http1-transport.ts'
+import type { Transport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
+
+/** The one for undici is loaded with the first channel that needs it, which takes some 50 ms; a gateway without such a channel never does. */
+export class Transports implements Transport {
+  readonly #own = new Http1Transport()
+  #undici: Transport | undefined
+
+  /** @throws Error for a channel that is not in use */
+  send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
+    return (channel.transport === 'own' ? this.#own : this.#undici!).send(channel, request, sink)
+  }
+
+  async use(channels: Iterable<Channel>): Promise<() => void> {
+    const all = [...channels]
+    const own = await this.#own.use(all.filter(({ transport }) => transport === 'own'))
+    const others = all.filter(({ transport }) => transport === 'undici')
+    if (others.length === 0) return own
+    if (!this.#undici) {
+      const { UndiciTransport } = await import('./undici-transport.ts')
+      this.#undici = new UndiciTransport()
+    }
+    const undici = await this.#undici.use(others)
+    return () => {
+      own()
+      undici()
+    }
+  }
+
+  get connections(): number {
+    return this.#own.connections + (this.#undici?.connections ?? 0)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#own.close(), this.#undici?.close()])
+  }
+}

@@ -1,0 +1,61 @@
+// Connections through an HTTP proxy: CONNECT (RFC 9110 §9.3.6), said by undici.
+import type { Socket } from 'node:net'
+import type { ChannelProxy } from '../catalogue/catalogue.ts'
+import { Connector } from './connector.ts'
+import { ProxyFailed } from './failure.ts'
+import { Client } from './undici.ts'
+
+/** Told once how it went: one of the two is null. */
+export type Dialed = (error: Error | null, socket: Socket | null) => void
+
+/** A connection that is being opened. */
+export interface Tunnel {
+  /** Gives up; nobody is told. */
+  destroy(): void
+}
+
+/** All connections through one proxy to one upstream. */
+export class Tunnels {
+  readonly #connector: Connector
+  readonly #request: { origin: URL; path: string; headers: string[] }
+
+  /** `authority`: host and port to be connected to. The proxy itself may have any address: the operator has named it. */
+  constructor({ url, authorization }: ChannelProxy, authority: string) {
+    this.#connector = new Connector({ baseUrl: url, private: true, tls: undefined })
+    const headers = ['host', authority, 'user-agent', 'sluice']
+    if (authorization !== undefined) headers.push('proxy-authorization', authorization)
+    this.#request = { origin: url, path: authority, headers }
+  }
+
+  open(done: Dialed): Tunnel {
+    const socket = this.#connector.open()
+    let settled = false
+    const settle = (error: Error | null, tunnel: Socket | null): void => {
+      if (settled) return
+      settled = true
+      if (!tunnel) socket.destroy()
+      done(error, tunnel)
+    }
+    const failed = (cause: Error): void => settle(new ProxyFailed('the proxy could not be reached or closed the connection', { cause }), null)
+    // Errors of connecting are told from here: undici takes some of them for a reason to try again.
+    socket.on('error', failed)
+    socket.on('close', () => failed(new Error('the connection was closed')))
+    const client = new Client(this.#request.origin, {
+      headersTimeout: 0,
+      connect: (_options, connected) => void socket.once(this.#connector.event, () => connected(null, socket))
+    })
+    client.connect(this.#request, (error, answer) => {
+      if (error) return failed(error)
+      const { statusCode, socket: tunnel } = answer
+      if (statusCode < 200 || statusCode > 299) settle(new ProxyFailed(`the proxy refused with ${statusCode}`), null)
+      else if (tunnel.readableLength > 0) settle(new ProxyFailed('bytes came before anything was asked for'), null)
+      else settle(null, socket)
+    })
+    return {
+      destroy() {
+        settled = true
+        socket.destroy()
+      }
+    }
+  }
+}

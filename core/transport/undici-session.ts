@@ -1,0 +1,164 @@
+// HTTP/2 to one upstream: undici's sessions, each of which carries many calls.
+import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import type { Pool as UndiciPool } from 'undici'
+import type { Channel } from '../catalogue/catalogue.ts'
+import { keepAliveMs } from './answer-head.ts'
+import type { Answering, Carrier, Keeper } from './carrier.ts'
+import { Dial, Dialer } from './dialer.ts'
+import { BadResponse, ConnectionLost, ConnectTimeout } from './failure.ts'
+import { ownNextStream } from './http2-streams.ts'
+import type { StreamOwner } from './http2-streams.ts'
+import { Pool } from './pool.ts'
+import { maxHeadBytes } from './response-parser.ts'
+import { Pool as SessionPool } from './undici.ts'
+import { UndiciCall } from './undici-call.ts'
+import type { Bearer } from './undici-call.ts'
+
+/** An upstream is asked this often whether it is there, which it answers at once. */
+const pingMs = 30_000
+/** A session of which nothing was read for so long is dead: whoever is on it, and came later, would wait for nothing. */
+const deadMs = 75_000
+/** How long an upstream may take to close its side of a session that has ended. */
+const lingerMs = 1000
+/** Calls that share a session, if the upstream lets them; what all of them together have queued stays below what a session may. */
+const maxStreams = 64
+
+/** The pool of a channel that speaks HTTP/2. It keeps no carriers: each is made for a call, and what is kept are the sessions. */
+export function sessionPool(channel: Channel): Pool {
+  let sessions: Sessions | undefined
+  return new Pool((keeper) => new SessionStream((sessions ??= new Sessions(channel, keeper))), false, () => sessions?.retire())
+}
+
+/** The sessions of a channel, as many as its calls take. */
+class Sessions {
+  readonly timeout: number
+  readonly #open: () => UndiciPool
+  #pool: UndiciPool | undefined
+
+  /** `keeper` hears of their sockets. */
+  constructor(channel: Channel, keeper: Keeper) {
+    const dialer = new Dialer(channel, ['h2'])
+    const clear = channel.baseUrl.protocol === 'http:'
+    this.timeout = dialer.timeout
+    this.#open = () => new SessionPool(channel.baseUrl.origin, {
+      headersTimeout: 0, bodyTimeout: 0, maxHeaderSize: maxHeadBytes, keepAliveTimeout: keepAliveMs, keepAliveMaxTimeout: keepAliveMs,
+      allowH2: true, h2Options: { pingInterval: pingMs, maxConcurrentStreams: maxStreams }, ...(clear && { useH2c: true }),
+      connect: (_options, done) => {
+        new Dial(dialer, keeper, (error, socket) => {
+          if (!socket) return done(error!, null)
+          // In clear text nothing is agreed upon: what is spoken has to be known.
+          if (clear) Object.assign(socket, { alpnProtocol: 'h2' })
+          else if ((socket as TLSSocket).alpnProtocol !== 'h2') {
+            socket.destroy()
+            return done(new BadResponse('the upstream does not speak HTTP/2'), null)
+          }
+          watchOver(socket)
+          done(null, socket)
+        })
+      }
+    })
+  }
+
+  get pool(): UndiciPool {
+    return (this.#pool ??= this.#open())
+  }
+
+  /** Ends each session with its last call. A call that comes later finds new ones. */
+  retire(): void {
+    void this.#pool?.close()
+    this.#pool = undefined
+  }
+}
+
+/** Closes what is left of a session that has ended, and one that does not even answer when it is asked whether it is there. */
+function watchOver(socket: Socket): void {
+  let read = -1
+  const dead = setInterval(() => {
+    if (socket.bytesRead === read) socket.destroy(new Error('the session is dead'))
+    read = socket.bytesRead
+  }, deadMs)
+  dead.unref()
+  let linger: NodeJS.Timeout | undefined
+  socket.once('finish', () => (linger = setTimeout(() => socket.destroy(), lingerMs)))
+  socket.once('close', () => {
+    clearInterval(dead)
+    clearTimeout(linger)
+  })
+}
+
+/** One call on a session. */
+class SessionStream implements Carrier, Bearer, StreamOwner {
+  readonly #sessions: Sessions
+  #call: UndiciCall | undefined
+  #timer: NodeJS.Timeout | undefined
+  #paused = false
+  #whole = false
+
+  constructor(sessions: Sessions) {
+    this.#sessions = sessions
+  }
+
+  send(call: Answering): void {
+    const { pool, timeout } = this.#sessions
+    const handler = (this.#call = new UndiciCall(call, this))
+    if (this.#paused) handler.pause()
+    pool.dispatch(handler.request(call), handler)
+    if (handler.started || this.#call === undefined) return
+    // Sessions are opened one after another, and a call may have to wait for several that cannot be.
+    this.#timer = setTimeout(() => handler.fail(new ConnectTimeout(`no session within ${timeout} ms`)), timeout)
+  }
+
+  pause(): void {
+    this.#paused = true
+    this.#call?.pause()
+  }
+
+  resume(): void {
+    this.#paused = false
+    this.#call?.resume()
+  }
+
+  destroy(): void {
+    clearTimeout(this.#timer)
+    const call = this.#call
+    this.#call = undefined
+    call?.abort()
+  }
+
+  wait(): void {}
+
+  usable(): boolean {
+    return false
+  }
+
+  started(): void {
+    clearTimeout(this.#timer)
+    ownNextStream(this)
+  }
+
+  whole(): void {
+    this.#whole = true
+  }
+
+  ended(): Error | undefined {
+    if (!this.#whole) return new ConnectionLost('the stream was reset')
+    this.#call = undefined
+    return undefined
+  }
+
+  lost({ cause }: Error): boolean {
+    clearTimeout(this.#timer)
+    const { heard } = this.#call!
+    this.#call = undefined
+    if (heard || !(cause instanceof Error)) return false
+    const { code, http2ErrorCode } = cause as { code?: string; http2ErrorCode?: number }
+    const over = code === 'ERR_HTTP2_INVALID_SESSION' || code === 'ERR_HTTP2_GOAWAY_SESSION'
+    // Undici has not noticed yet that the session is over, and would use it again.
+    if (over) this.#sessions.retire()
+    return over || http2ErrorCode === refusedStream || cause.message.includes('GOAWAY')
+  }
+}
+
+/** REFUSED_STREAM: as GOAWAY does for later streams, it says that the request was not looked at (RFC 9113 §8.7). */
+const refusedStream = 7

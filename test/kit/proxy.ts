@@ -1,0 +1,72 @@
+// An HTTP proxy for CONNECT on real sockets: it leads through, wants credentials, refuses, says nonsense or stays silent.
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { connect } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Test } from 'tap'
+import type { Certificate } from './certificate.ts'
+
+/** How a proxy behaves. */
+export interface ProxyOptions {
+  /** It is spoken to under TLS. */
+  certificate?: Certificate
+  /** `user:password`; who does not give them gets 407. */
+  credentials?: string
+  /** What it does instead of connecting. */
+  answer?: (socket: Socket) => void
+}
+
+/** A running proxy, and what was asked of it. */
+export class Proxy {
+  readonly url: URL
+  readonly requests: { authority: string; headers: IncomingMessage['headers'] }[] = []
+  /** Tunnels that are open, and bytes that went through all of them. */
+  open = 0
+  bytes = 0
+
+  private constructor(url: URL) {
+    this.url = url
+  }
+
+  /** Starts one on a free port; it is closed with all tunnels when the test is over. Whatever name it is asked for, it connects to this machine. */
+  static async start(t: Test, { certificate, credentials, answer }: ProxyOptions = {}): Promise<Proxy> {
+    const server = certificate ? createTlsServer(certificate.pem) : createServer()
+    const sockets = new Set<Socket>()
+    const keep = (socket: Socket): Socket => {
+      sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)))
+      return socket
+    }
+    server.on('connection', keep).on('tlsClientError', () => {})
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const proxy = new Proxy(new URL(`${certificate ? 'https://localhost' : 'http://127.0.0.1'}:${(server.address() as AddressInfo).port}`))
+    const wanted = credentials === undefined ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`
+    server.on('connect', ({ url: authority = '', headers }: IncomingMessage, socket: Socket, first: Buffer) => {
+      proxy.requests.push({ authority, headers })
+      keep(socket)
+      if (answer) return answer(socket)
+      if (wanted !== undefined && headers['proxy-authorization'] !== wanted) {
+        return void socket.end('HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm="proxy"\r\ncontent-length: 0\r\n\r\n')
+      }
+      const upstream = keep(connect(Number(authority.slice(authority.lastIndexOf(':') + 1)), '127.0.0.1'))
+      upstream.once('connect', () => {
+        proxy.open++
+        socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
+        upstream.write(first)
+        socket.pipe(upstream).pipe(socket)
+        upstream.on('data', (data: Buffer) => (proxy.bytes += data.length))
+      })
+      upstream.once('close', () => socket.destroy())
+      socket.once('close', () => {
+        if (!upstream.pending) proxy.open--
+        upstream.destroy()
+      })
+    })
+    t.teardown(() => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    })
+    return proxy
+  }
+}
