@@ -1,4 +1,5 @@
 // What an endpoint is: everything that differs between operations, so that whoever runs them knows none by name.
+import type { BodyEdit } from '../bodies/body.ts'
 import type { ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
 import type { ProtocolName } from '../protocols/index.ts'
@@ -41,6 +42,8 @@ export interface UpstreamForm {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** The path below the channel's base address, with a leading slash, and with a query where there is one. */
   target(asked: Asked): string
+  /** Sets the upstream's own name for the model where the body repeats it; only called when that is another than the client's. */
+  rename?(body: BodyEdit, model: string): void
 }
 
 /** What an operation is charged for; absent for those that are free and hold nothing. */

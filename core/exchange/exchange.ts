@@ -226,7 +226,10 @@ export class LiveExchange implements Exchange<AnySlot> {
     const model = channel.models.get(this.#model) ?? this.#model
     const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query }) }
     const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body, protocols[operation.protocol])
-    if (model !== this.#requestedModel && operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
+    if (model !== this.#requestedModel) {
+      if (operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
+      form.rename?.(attempt.body, model)
+    }
     this.attempts.push(attempt)
     return attempt
   }

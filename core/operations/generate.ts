@@ -1,4 +1,5 @@
 // Gemini's methods of a model, for its own clients.
+import type { BodyEdit } from '../bodies/body.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { conversation } from './conversation.ts'
 
@@ -57,11 +58,19 @@ function own(method: string, summary: string, more: Partial<ServedOperation>): S
 /** https://ai.google.dev/api/tokens */
 export const geminiCountTokens = own('countTokens', 'Counts the tokens of a conversation before it is sent, where the upstream can.', {})
 
+/** Its name stands in the path, and once more in the body, and in each request of a batch. */
+function rename(body: BodyEdit, model: string): void {
+  const { fields } = body.original
+  const requests = fields.json('requests')
+  if (fields.has('model')) body.set('model', `models/${model}`)
+  if (Array.isArray(requests)) body.set('requests', requests.map((request: object) => ({ ...request, model: `models/${model}` })))
+}
+
 /** https://ai.google.dev/api/embeddings */
 export const embedContent = own('embedContent', 'Makes the vector of a text, in the protocol of Gemini.', {
   endpoint: 'embeddings',
   protocol: 'gemini-embed',
-  upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent` } },
+  upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent`, rename } },
   metering: { outputLimits: [] }
 })
 
@@ -69,6 +78,6 @@ export const embedContent = own('embedContent', 'Makes the vector of a text, in 
 export const batchEmbedContents = own('batchEmbedContents', 'Makes the vectors of several texts, in the protocol of Gemini.', {
   endpoint: 'embeddings',
   protocol: 'gemini-embed',
-  upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:batchEmbedContents` } },
+  upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:batchEmbedContents`, rename } },
   metering: { outputLimits: [] }
 })

@@ -1,12 +1,13 @@
 // Clients of one protocol against channels of another: the vendors' SDKs, the running gateway, and a simulator that speaks each protocol.
 import Anthropic from '@anthropic-ai/sdk'
+import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import t from 'tap'
 import type { Test } from 'tap'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 
-const families = ['openai', 'anthropic'] as const
+const families = ['openai', 'anthropic', 'gemini'] as const
 
 async function open(t: Test): Promise<LocalGateway> {
   const channels = Object.fromEntries(families.map((family) => [family, { protocol: 'simulator', simulates: family, models: { [`via-${family}`]: 'demo' } }]))
@@ -87,4 +88,22 @@ t.test('a stream that breaks ends in the error of the protocol of its client', a
     t.match(failed, { error: { type: 'error', error: { message: /ended its answer|connection/ } } }, family)
     t.match(await lastRecord(local), { outcome: 'failed', error_code: 'upstream_stream_interrupted' }, family)
   }
+})
+
+t.test('google: content by way of every channel protocol, whole and streamed', async (t) => {
+  const local = await open(t)
+  const client = new GoogleGenAI({ apiKey: testKey, httpOptions: { baseUrl: local.url } })
+  for (const family of families) {
+    const request = { model: `via-${family}`, contents: directive({ text: 'Wörter: 漢字 und 😀.' }), config: { systemInstruction: 'Be brief.', maxOutputTokens: 100 } }
+    const whole = await client.models.generateContent(request)
+    t.equal(whole.text, 'Wörter: 漢字 und 😀.', family)
+    t.match(await lastRecord(local), { endpoint: 'generate', client_protocol: 'gemini', channel_protocol: family, outcome: 'completed', usage_source: 'upstream' }, family)
+    t.equal(whole.usageMetadata!.candidatesTokenCount, (await lastRecord(local))['usage'].output, family)
+    let text = ''
+    for await (const chunk of await client.models.generateContentStream(request)) text += chunk.text ?? ''
+    t.equal(text, whole.text, `${family}, streamed`)
+    t.match(await lastRecord(local), { endpoint: 'generate.stream', streamed: true, outcome: 'completed' }, family)
+  }
+  t.ok((await client.models.countTokens({ model: 'via-gemini', contents: 'Hi' })).totalTokens! > 0)
+  t.equal((await client.models.embedContent({ model: 'via-gemini', contents: ['a', 'b'] })).embeddings!.length, 2)
 })
