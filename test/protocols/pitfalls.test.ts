@@ -6,6 +6,10 @@ import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
 import { Asked, mayBeSealed, StreamTranslation, translateAnswer } from '../../core/protocols/translation.ts'
 import type { AnswerPlan, Keepsake, Traits } from '../../core/protocols/translation.ts'
+import { readAnthropicUsage, writeAnthropicUsage } from '../../core/protocols/usage/anthropic.ts'
+import { readGeminiUsage, writeGeminiUsage } from '../../core/protocols/usage/gemini.ts'
+import { readChatUsage, writeChatUsage } from '../../core/protocols/usage/openai-chat.ts'
+import { readResponsesUsage, writeResponsesUsage } from '../../core/protocols/usage/openai-tokens.ts'
 import { answerHead } from '../kit/conversations.ts'
 
 type Json = any
@@ -287,4 +291,34 @@ t.test('wherever the bytes of a stream are cut, the client gets the same', async
       t.equal(different, 0, `${upstream}⇒${client}`)
     }
   }
+})
+
+t.test('an answer that was asked for with a tool is text, and what the model really calls is a call', async (t) => {
+  const request = { ...simplest['C'], tools: [{ type: 'function', function: { name: 'get', parameters: {} } }], response_format: { type: 'json_schema', json_schema: { name: 'n', schema: { type: 'object' } } } }
+  const { tools, tool_choice, plan } = sent('C→M', request, { jsonSchema: 'tool' })
+  t.same(tool_choice, { type: 'any' })
+  const use = (index: number, name: string): Json[] => block(index, { type: 'tool_use', id: `t${index}`, name, input: {} }, { type: 'input_json_delta', partial_json: '{"a":1}' })
+  const answered = whole('M⇒C', [start, ...use(0, tools[1].name), ...stop('tool_use')], plan)
+  t.equal(deltasOf(answered).map(({ content }) => content ?? '').join(''), '{"a":1}')
+  t.same([callsOf(answered), finishOf(answered)], [[], 'stop'])
+  t.notMatch(JSON.stringify(answered), tools[1].name)
+  const calling = whole('M⇒C', [start, ...use(0, 'get'), ...stop('tool_use')], plan)
+  t.same([callsOf(calling), finishOf(calling)], [[{ id: 't0', name: 'get', arguments: '{"a":1}' }], 'tool_calls'])
+})
+
+t.test('free text and groups of tools come back to a client of Responses as they were offered', async (t) => {
+  const body = { model: 'm', input: 'Hi', tools: [{ type: 'custom', name: 'patch' }, { type: 'namespace', name: 'crm', tools: [{ type: 'function', name: 'find', parameters: {} }] }] }
+  const { plan } = sent('R→C', body)
+  const seen = whole('C⇒R', [call(0, 'a', 'patch', '{"input":"raw'), call(0, undefined, undefined, ' \\"x\\""}'), call(1, 'b', 'crm__find', '{}'), chunk({}, 'tool_calls')], plan)
+  t.match(seen.at(-1).response.output, [{ type: 'custom_tool_call', call_id: 'a', name: 'patch', input: 'raw "x"' }, { type: 'function_call', call_id: 'b', name: 'find', namespace: 'crm', arguments: '{}' }])
+  t.same(seen.map(({ sequence_number }) => sequence_number), seen.map((_event, index) => index))
+})
+
+t.test('usage that is written for a client reads as it was', async (t) => {
+  const usage = { input: 10, cached_input: 1000, cache_write: 60, cache_write_long: 40, output: 50, reasoning: 20 }
+  t.match(readAnthropicUsage(writeAnthropicUsage(usage)), usage)
+  t.match(readResponsesUsage(writeResponsesUsage(usage)), usage)
+  t.match(readChatUsage(writeChatUsage(usage)), { input: 10, cached_input: 1000, cache_write: 100, output: 50, reasoning: 20 })
+  t.match(readGeminiUsage(writeGeminiUsage(usage)), { input: 110, cached_input: 1000, output: 50, reasoning: 20 })
+  t.match(writeGeminiUsage(usage), { promptTokenCount: 1110, cachedContentTokenCount: 1000, candidatesTokenCount: 30, thoughtsTokenCount: 20, totalTokenCount: 1160 })
 })
