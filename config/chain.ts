@@ -1,8 +1,9 @@
 // The chain of gateway.yaml: which plugins stand in it, and their options checked by their own schemas.
+import { resolve } from 'node:path'
 import { below, checkerOf, isMap } from '../core/options/schema-check.ts'
 import { suggestion } from '../core/options/suggest.ts'
 import type { Plugin } from '../core/contract/contract.ts'
-import type { OptionSchema } from '../core/options/schema.ts'
+import type { OptionSchema, OptionSchemas } from '../core/options/schema.ts'
 import type { ChainEntry } from '../core/catalogue/settings.ts'
 import type { Report } from './report.ts'
 import type { Source } from './source.ts'
@@ -10,8 +11,17 @@ import type { Source } from './source.ts'
 /** Plugins by name. */
 export type Plugins = ReadonlyMap<string, Plugin>
 
+/** What a chain is read with. */
+export interface ChainSurroundings {
+  plugins: Plugins
+  /** Those that could not be loaded, which has been reported. */
+  unusable: ReadonlyMap<string, string>
+  /** What relative paths in options are relative to. */
+  folder: string
+}
+
 /** Resolves the chain; faulty entries are left out. An entry is `- name: {options}`, or `- name` alone. */
-export function readChain(entries: readonly unknown[], plugins: Plugins, source: Source, report: Report): ChainEntry[] {
+export function readChain(entries: readonly unknown[], { plugins, unusable, folder }: ChainSurroundings, source: Source, report: Report): ChainEntry[] {
   const chain: ChainEntry[] = []
   const seen = new Set<string>()
   for (const [index, entry] of entries.entries()) {
@@ -25,6 +35,7 @@ export function readChain(entries: readonly unknown[], plugins: Plugins, source:
     const alone = typeof entry === 'string'
     const at = alone ? path : [...path, name]
     const plugin = plugins.get(name)
+    if (unusable.has(name)) continue
     if (!plugin) report.key(at, `no plugin ${report.show(at, name)}${suggestion(name, [...plugins.keys()])}`)
     else if (seen.has(name)) report.key(at, 'stands in the chain already: a plugin stands in it once')
     if (!plugin || seen.has(name)) continue
@@ -33,9 +44,18 @@ export function readChain(entries: readonly unknown[], plugins: Plugins, source:
     const options = alone ? undefined : (entry as Record<string, unknown>)[name]
     const { value, faults } = checkerOf(plugin.options, plugin.required)(options, source.origin(pointer))
     for (const fault of faults) report.fault(fault, pointer)
-    if (faults.length === 0) chain.push({ plugin: name, options: value, at: source.position(pointer, 'key') })
+    if (faults.length === 0) chain.push({ plugin: name, options: withPaths(value, plugin.options, folder), at: source.position(pointer, 'key') })
   }
   return chain
+}
+
+/** The options with paths made absolute. */
+function withPaths(values: object, options: OptionSchemas, folder: string): object {
+  return Object.fromEntries(Object.entries(values).map(([name, value]: [string, unknown]) => {
+    const option = options[name]
+    const isPath = option?.type === 'string' && option.format === 'path' && typeof value === 'string' && !option.words?.includes(value)
+    return [name, isPath ? resolve(folder, value) : value]
+  }))
 }
 
 function nameOf(entry: unknown): string | undefined {

@@ -4,6 +4,8 @@ import { checkerOf, isMap } from '../core/options/schema-check.ts'
 import { Certificates } from './certificates.ts'
 import { chainSchema, readChain } from './chain.ts'
 import { readChannels } from './channels.ts'
+import { decode } from './text.ts'
+import { checkPlugins } from './plugins.ts'
 import { Files } from './files.ts'
 import { readModels } from './models.ts'
 import { problemsOf, Report } from './report.ts'
@@ -25,6 +27,8 @@ export interface Surroundings {
   /** Where channels with `protocol: simulator` lead, with the version: `http://127.0.0.1:41234/v1`. */
   simulatorUrl: URL
   plugins: Plugins
+  /** Of the section `plugins:`, those that could not be loaded, with why. */
+  unusable?: ReadonlyMap<string, string>
 }
 
 /** What a file says, or everything that is wrong with it. */
@@ -44,8 +48,8 @@ export function loadConfig(file: string, surroundings: Surroundings, files = new
 }
 
 function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, files: Files, findings: Finding[]): Config | undefined {
-  const { env, simulatorUrl, plugins } = surroundings
-  const text = decode(bytes, findings)
+  const { env, simulatorUrl, plugins, unusable = new Map() } = surroundings
+  const text = decode(bytes, (finding) => void findings.push(finding))
   const source = text === undefined ? undefined : parseSource(text, env, (at, message) => findings.push({ at, message }))
   if (!source) return undefined
   const report = new Report(source, findings)
@@ -61,7 +65,8 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fil
   const models = isMap(value.models) ? readModels(value.models, channels, report) : undefined
   const tenants = isMap(value.tenants) ? readTenants(value.tenants, report) : undefined
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []
-  const chain = Array.isArray(value.chain) ? readChain(value.chain, plugins, source, report) : []
+  if (isMap(value.plugins)) checkPlugins(file, value.plugins, unusable, files, report)
+  const chain = Array.isArray(value.chain) ? readChain(value.chain, { plugins, unusable, folder: dirname(file) }, source, report) : []
   const settings = readSettings(value, dirname(file), certificates, report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
@@ -77,21 +82,5 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fil
     keys,
     chain,
     redacted: Object.fromEntries(Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!)]))
-  }
-}
-
-function decode(bytes: Buffer, findings: Finding[]): string | undefined {
-  const nul = bytes.indexOf(0)
-  if (nul >= 0) {
-    const lines = bytes.subarray(0, nul).toString('latin1').split('\n')
-    const at = { line: lines.length, column: lines.at(-1)!.length + 1 }
-    findings.push({ at, message: 'a NUL byte: the file must be text in UTF-8' })
-    return undefined
-  }
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    findings.push({ message: 'the file must be text in UTF-8' })
-    return undefined
   }
 }

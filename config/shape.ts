@@ -1,6 +1,7 @@
 // The shape of gateway.yaml: every key with its meaning, default and unit, in the language of plugin options.
 import { channelsShape } from './channels.ts'
 import { modelsShape } from './models.ts'
+import { pluginsShape } from './plugins.ts'
 import { keysShape, tenantsShape } from './tenants.ts'
 import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/schema.ts'
 
@@ -140,6 +141,7 @@ export const fileShape = {
   models: modelsShape,
   tenants: tenantsShape,
   keys: keysShape,
+  plugins: pluginsShape,
   chain: {
     type: 'array', minItems: 1, items: { description: "A plugin's name, with its options: `- ratelimit: {}`." },
     description: 'Plugins, in the order in which a request passes them.'

@@ -47,7 +47,7 @@ function valueWords(option: OptionSchema): string {
 }
 
 const unitWords: Readonly<Record<Unit, string>> = {
-  duration: 'duration', size: 'size', usd: 'US dollars', date: 'date', decimal: 'price'
+  duration: 'duration', size: 'size', usd: 'US dollars', date: 'date', decimal: 'price', path: 'path'
 }
 /** Bounds from here on are there to keep sums safe and tell a reader nothing. */
 const guard = 1_000_000

@@ -164,7 +164,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     const transport = get(tokens.transport)
     stops.push(() => transport.close())
     const parts = { services: get(tokens.services), metrics: get(tokens.metrics), log, shared, transport }
-    const generations = new Generations(await prepare(first, plugins, parts))
+    const generations = new Generations(await prepare(first, reader.plugins, parts))
     give(tokens.generations, generations)
     stops.push(() => generations.close())
 
@@ -173,7 +173,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       read: () => reader.read(),
       async apply(next) {
         const { listen } = next.settings
-        const prepared = await prepare(next, plugins, parts)
+        const prepared = await prepare(next, reader.plugins, parts)
         if (listen.tls) server.certify(listen.tls)
         generations.replace(prepared)
       },

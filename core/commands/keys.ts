@@ -32,9 +32,9 @@ export const createKey = defineCommand({
   summary: 'makes a key and prints its secret, this once',
   options: { ...keyOptions, ...configOption, ...jsonOption },
   notes: `The secret alone is on standard output.${places}`,
-  run(options) {
+  async run(options) {
     const request = requestOf(options)
-    return withKeys(configOf(options), async (keys, where) => {
+    return withKeys(await configOf(options), async (keys, where) => {
       const key = await keys.create(request)
       process.stdout.write(`${options.json ? JSON.stringify(key) : key.key}\n`)
       process.stderr.write(`${key.name} was made for ${ownerOf(key)} in ${where}. Its secret is not shown again.\n`)
@@ -48,7 +48,7 @@ export const listKeys = defineCommand({
   summary: 'lists all keys, without their secrets',
   options: { ...configOption, ...jsonOption },
   notes: places,
-  run: (options) => withKeys(configOf(options), async (access) => {
+  run: async (options) => withKeys(await configOf(options), async (access) => {
     const keys = (await access.list()).sort((a, b) => (a.name < b.name ? -1 : 1))
     process.stdout.write(`${options.json ? JSON.stringify({ data: keys }) : table(keys)}\n`)
     return exits.ok
@@ -61,15 +61,15 @@ export const revokeKey = defineCommand({
   operands: ['NAME'],
   options: configOption,
   notes: places,
-  run: (options, [name]) => withKeys(configOf(options), async (keys, where) => {
+  run: async (options, [name]) => withKeys(await configOf(options), async (keys, where) => {
     await keys.revoke(name!)
     process.stderr.write(`${name} is revoked in ${where}.\n`)
     return exits.ok
   })
 })
 
-function configOf({ config: file }: { config: string }): Config {
-  return readConfig({ file, env: process.env, plugins })
+async function configOf({ config: file }: { config: string }): Promise<Config> {
+  return (await readConfig({ file, env: process.env, plugins })).config
 }
 
 /** The options as the admin API takes them: an entry of `keys:` in the file. */

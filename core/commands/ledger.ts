@@ -58,8 +58,8 @@ I5: the journal has one amount a row. Its two sides follow from it: its scopes a
 is credited; a cost is credited to its channel. I10: entries that were sealed are read from their files, in the folder of the
 store's name with .journal; one that is missing or was changed is named. I6: the limit is that of the latest request that was let in.
 Exits with 1 when a row breaks one of them.`,
-  run(options) {
-    const file = storeOf(options)
+  async run(options) {
+    const file = await storeOf(options)
     const began = performance.now()
     const checked: Record<string, number> = {}
     const breaches = verify(file, reportTo(began, checked))
@@ -89,9 +89,9 @@ export const showBalances = defineCommand({
   notes: `
 In US dollars, for the day, the month (UTC) and all time, as of the last commit. Posted was charged; pending is held by
 requests under way. A limit is that of the last request that counted; the admin API shows those of the configuration.`,
-  run(options) {
+  async run(options) {
     const { scope, all, json } = options
-    const file = storeOf(options)
+    const file = await storeOf(options)
     const ledger = new LedgerFile(file)
     try {
       const now = Date.now()
@@ -125,7 +125,7 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
     if (!formats.some((known) => known === format)) throw new UsageError(`--format is ${JSON.stringify(format)}: it must be jsonl or csv`)
     if (json && format === 'csv') throw new UsageError('--json and --format csv exclude each other: keep one')
     const filter = { since: readTime('since', options.since), until: readTime('until', options.until), scope }
-    const file = storeOf(options)
+    const file = await storeOf(options)
     const ledger = new LedgerFile(file)
     try {
       await pipeline(Readable.from(format === 'csv' ? csv(ledger.entries(filter)) : jsonLines(ledger.entries(filter))), process.stdout, { end: false })
@@ -148,8 +148,8 @@ function noteLog(file: string): void {
 }
 
 /** The file of the store. @throws ConfigError when the configuration has to be asked and has problems */
-function storeOf({ db, config }: { db: string | undefined; config: string }): string {
-  return db ?? readConfig({ file: config, env: process.env, plugins }).settings.store.sqlite
+async function storeOf({ db, config }: { db: string | undefined; config: string }): Promise<string> {
+  return db ?? (await readConfig({ file: config, env: process.env, plugins })).config.settings.store.sqlite
 }
 
 function readTime(option: string, text: string | undefined): number | undefined {

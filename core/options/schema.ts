@@ -12,15 +12,18 @@ interface Described {
 /**
  * The config's own units, all written as text: `duration` (`30s` → milliseconds), `size` (`16MiB` → bytes), `usd`
  * (decimal dollars → nano-dollars), `date` (`2027-01-01` → Unix milliseconds), `decimal` (a price: stays text, so that
- * no digit is lost). `size`, `usd` and `decimal` may be written as numbers too.
+ * no digit is lost), `path` (of a file, relative to gateway.yaml → absolute). `size`, `usd` and `decimal` may be written as
+ * numbers too.
  */
-export type Unit = 'duration' | 'size' | 'usd' | 'date' | 'decimal'
+export type Unit = 'duration' | 'size' | 'usd' | 'date' | 'decimal' | 'path'
 
 /** A JSON Schema (draft-07) as options use it, with units added to `format`. */
 export type OptionSchema = Described & (
   | {
     type: 'string'
     format?: Unit
+    /** Of a path: words that stand for something else than a file. */
+    words?: readonly string[]
     enum?: readonly string[]
     default?: string
     minLength?: number

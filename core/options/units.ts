@@ -21,6 +21,7 @@ export const notations: Readonly<Record<Unit, { pattern: string; words: string; 
     pattern: '^\\d{4}-\\d\\d-\\d\\d([Tt]\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,9})?([Zz]|[+-]\\d\\d:\\d\\d))?$', number: false,
     words: 'a date like 2027-01-01 or 2027-01-01T12:00:00Z'
   },
+  path: { pattern: '^[^\\0]+$', words: 'the path of a file', number: false },
   decimal: {
     pattern: '^\\d{1,12}(\\.\\d{1,15})?([eE][+-]?\\d{1,2})?$', number: true,
     words: 'a price in US dollars like 1.25 or 0.0375'
@@ -38,6 +39,7 @@ export function convertUnit(unit: Unit, written: string | number): number | bigi
       return nano !== undefined && nano <= mostDollars ? nano : undefined
     }
     case 'date': return parseDate(text)
+    case 'path': return text
     case 'decimal': return parseDollars(text, 24) === undefined ? undefined : text
   }
 }

@@ -1,6 +1,9 @@
 // Reads gateway.yaml for the program: the file's own check, the order of its chain, and the simulator its channels may want.
 import { Files } from '../../config/files.ts'
+import { dirname } from 'node:path'
 import { loadConfig } from '../../config/load.ts'
+import { declaredPlugins } from '../../config/plugins.ts'
+import { loadPlugins } from './plugin-loader.ts'
 import { checkOrder } from '../exchange/chain.ts'
 import type { Plugin } from '../contract/contract.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
@@ -30,16 +33,23 @@ export class ConfigError extends Error {
 /** Stands in for the simulator's address while none runs: nothing connects to it. */
 const noSimulator = new URL('http://127.0.0.1:1/v1')
 
+/** What a file says, with the plugins that its chain may name. */
+export interface ReadConfig {
+  config: Config
+  plugins: ReadonlyMap<string, Plugin>
+}
+
 /**
- * Reads the file without starting anything: what `sluice check` does.
+ * Reads the file without starting anything but the modules of its plugins: what `sluice check` does.
  * @throws ConfigError with every problem
  */
-export function readConfig({ file, env, plugins }: ConfigSource, simulatorUrl = noSimulator, files?: Files): Config {
-  const { config, problems } = loadConfig(file, { env, simulatorUrl, plugins }, files)
+export async function readConfig({ file, env, plugins: shipped }: ConfigSource, simulatorUrl = noSimulator, files?: Files): Promise<ReadConfig> {
+  const { plugins, unusable } = await loadPlugins(declaredPlugins(file, env), dirname(file), shipped)
+  const { config, problems } = loadConfig(file, { env, simulatorUrl, plugins, unusable }, files)
   if (!config) throw new ConfigError(problems)
   const disorder = checkOrder(config.chain, plugins, ({ at }) => `${config.file}:${at.line}:${at.column}`)
   if (disorder.length > 0) throw new ConfigError(disorder)
-  return config
+  return { config, plugins }
 }
 
 /** Reads the file at start and at every reload; the simulator is started for the first channel that wants one, and kept. */
@@ -47,9 +57,16 @@ export class ConfigReader {
   readonly #source: ConfigSource
   #simulator: Simulator | undefined
   #files = new Files()
+  #plugins: ReadonlyMap<string, Plugin>
 
   constructor(source: ConfigSource) {
     this.#source = source
+    this.#plugins = source.plugins
+  }
+
+  /** What the chain of the configuration read last may name. */
+  get plugins(): ReadonlyMap<string, Plugin> {
+    return this.#plugins
   }
 
   /** What the latest reading found in which files, whatever came of it. */
@@ -59,7 +76,7 @@ export class ConfigReader {
 
   /** @throws ConfigError with every problem */
   async read(): Promise<Config> {
-    const config = this.#read()
+    const config = await this.#read()
     if (config.simulated.length === 0 || this.#simulator) return config
     this.#simulator = await startSimulator()
     return this.#read()
@@ -69,8 +86,10 @@ export class ConfigReader {
     await this.#simulator?.close()
   }
 
-  #read(): Config {
+  async #read(): Promise<Config> {
     this.#files = new Files()
-    return readConfig(this.#source, this.#simulator && new URL('/v1', this.#simulator.url), this.#files)
+    const { config, plugins } = await readConfig(this.#source, this.#simulator && new URL('/v1', this.#simulator.url), this.#files)
+    this.#plugins = plugins
+    return config
   }
 }

@@ -17,9 +17,10 @@ export default definePlugin({
   options: {
     sink: {
       type: 'string',
-      minLength: 1,
+      format: 'path',
+      words: ['stdout', 'stderr', 'none'],
       default: 'stdout',
-      description: 'Where JSON lines go: `stdout`, `stderr`, `none`, or the path of a file to append to. The request log is kept in any case.'
+      description: 'Where JSON lines go: `stdout`, `stderr`, `none`, or the path of a file to append to, relative to gateway.yaml. The request log is kept in any case.'
     },
     bodies: {
       type: 'boolean',
