@@ -3,9 +3,10 @@ import { Lens, LensError } from '../bodies/lens.ts'
 
 /**
  * `event`: one server-sent event with its blank line. `comment`: a block of a stream that carries no data.
- * `json`: a whole body. `bytes`: a run of an opaque body, or of a JSON body too large to be held.
+ * `json`: a whole body. `bytes`: a run of an opaque body, or of a JSON body too large to be held. `frame`: one message of a
+ * realtime connection, from either side.
  */
-export type MessageKind = 'event' | 'comment' | 'json' | 'bytes'
+export type MessageKind = 'event' | 'comment' | 'json' | 'bytes' | 'frame'
 
 /** Owned by the relay and immutable; a stage may keep it, at the price of the chunk of bytes it points into. */
 export class Message {
@@ -16,6 +17,8 @@ export class Message {
   readonly data: Buffer
   /** The `event:` field of an event, empty when it has none. */
   readonly event: string
+  /** Whose a frame is; whatever else there is comes from the upstream. */
+  readonly from: 'client' | 'upstream'
   /** An event of which it is known already that it is content and tells of no usage. */
   plain = false
   #json: unknown
@@ -23,7 +26,8 @@ export class Message {
   /** Undefined before it was asked for, null when there is none. */
   #lens: Lens | null | undefined
 
-  constructor(kind: MessageKind, bytes: Buffer, data: Buffer = bytes, event = '') {
+  constructor(kind: MessageKind, bytes: Buffer, data: Buffer = bytes, event = '', from: 'client' | 'upstream' = 'upstream') {
+    this.from = from
     this.kind = kind
     this.bytes = bytes
     this.data = data
@@ -56,13 +60,13 @@ export class Message {
 
   /** The same message with another payload: framing, name and neighbouring lines stay as they came. */
   withData(data: Buffer): Message {
-    const { kind, bytes, event } = this
+    const { kind, bytes, event, from } = this
     const start = this.data.byteOffset - bytes.byteOffset
     const end = start + this.data.length
     // The payload of an event with several data lines is no part of its bytes.
     if (this.data.buffer !== bytes.buffer || start < 0 || end > bytes.length) return Message.event(data.toString('utf8'), event)
     const whole = Buffer.concat([bytes.subarray(0, start), data, bytes.subarray(end)])
-    return new Message(kind, whole, whole.subarray(start, start + data.length), event)
+    return new Message(kind, whole, whole.subarray(start, start + data.length), event, from)
   }
 
   /** A server-sent event with this payload; line breaks in it are split over several `data:` lines. */

@@ -5,7 +5,7 @@ import type { Usage } from '../money/usage.ts'
 /** A message as protocols see it: payload bytes, and the payload looked into or parsed once on demand. */
 export interface Payload {
   /** `json` is a whole body. Others than these two are never shown to a protocol. */
-  readonly kind: 'event' | 'json' | 'comment' | 'bytes'
+  readonly kind: 'event' | 'json' | 'comment' | 'bytes' | 'frame'
   readonly data: Buffer
   /** The event's name, empty without one. */
   readonly event: string
