@@ -20,6 +20,12 @@ export class Backlog {
     bytes.copy(this.#bytes, before)
   }
 
+  /** Holds what is left of the bytes that were taken, where they are. Nothing may have been added since. */
+  giveBack(rest: Buffer): void {
+    this.#bytes = rest
+    this.#length = rest.length
+  }
+
   /** All of it; nothing is held afterwards. */
   take(): Buffer {
     const bytes = this.#bytes!.subarray(0, this.#length)

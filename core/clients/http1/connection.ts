@@ -145,7 +145,7 @@ export class Http1Connection implements Watched, Taker {
       this.#linger -= bytes.length
       if (this.#linger < 0) this.socket.pause()
     } else if (this.#backlog.length > 0 || this.#scheduled) this.#hold(bytes)
-    else this.#read(bytes)
+    else this.#read(bytes, false)
   }
 
   /** Where a large body is put together. Asked for by the inlet. */
@@ -153,8 +153,8 @@ export class Http1Connection implements Watched, Taker {
     return this.#backlog.length > 0 ? undefined : this.#body?.room
   }
 
-  /** Reads on in a body, or one request: what follows it has a turn of its own. */
-  #read(bytes: Buffer): void {
+  /** Reads on in a body, or one request: what follows it has a turn of its own. `waited`: the bytes are out of the backlog. */
+  #read(bytes: Buffer, waited: boolean): void {
     const parser = this.#parser
     const { length } = bytes
     this.#reading = true
@@ -170,7 +170,9 @@ export class Http1Connection implements Watched, Taker {
     this.#reading = false
     if (parser.fault && !this.#retired) this.#fail(parser.fault)
     else if (at < length && !this.#retired && !this.#upgraded) {
-      this.#hold(at === 0 ? bytes : bytes.subarray(at))
+      // Of many requests in one read, each would copy all that are behind it.
+      if (waited) this.#backlog.giveBack(bytes.subarray(at))
+      else this.#hold(at === 0 ? bytes : bytes.subarray(at))
       this.#schedule()
     } else if (this.front.draining) this.drain()
   }
@@ -232,12 +234,10 @@ export class Http1Connection implements Watched, Taker {
   readOn(): void {
     this.#scheduled = false
     if (this.socket.destroyed || this.#backlog.length === 0 || !this.#ready()) return
-    const bytes = this.#backlog.take()
-    if (this.#paused) {
-      this.#paused = false
-      this.socket.resume()
-    }
-    this.#read(bytes)
+    this.#read(this.#backlog.take(), true)
+    if (!this.#paused || this.#upgraded || this.#backlog.length > aheadBytes) return
+    this.#paused = false
+    this.socket.resume()
   }
 
   #upgrade({ method, target: url, headers, httpVersion, length }: Http1Head, rest: Buffer): void {
