@@ -23,6 +23,7 @@ import { Operations } from './operations/operations.ts'
 import { observeProgram } from './program/metrics.ts'
 import { contextOf } from './program/plugin-context.ts'
 import { Reloader } from './program/reload.ts'
+import { tellWays } from './program/ways.ts'
 import type { ReloadResult } from './program/reload.ts'
 import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
@@ -128,6 +129,7 @@ async function prepare(
 ): Promise<GenerationParts> {
   const { catalogue, problems } = openKeyring(config, services.keys)
   if (!catalogue) throw new ConfigError(problems)
+  tellWays(config, log)
   const leave = await transport.use(config.channels.values())
   const user = shared.user()
   const drop = async (): Promise<void> => {

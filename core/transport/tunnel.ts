@@ -17,14 +17,14 @@ export interface Tunnel {
 /** All connections through one proxy to one upstream. */
 export class Tunnels {
   readonly #connector: Connector
-  readonly #request: { origin: URL; path: string; headers: string[] }
+  readonly #request: { origin: URL; path: string; method: string; headers: string[] }
 
   /** `authority`: host and port to be connected to. The proxy itself may have any address: the operator has named it. */
   constructor({ url, authorization }: ChannelProxy, authority: string) {
     this.#connector = new Connector({ baseUrl: url, private: true, tls: undefined })
     const headers = ['host', authority, 'user-agent', 'sluice']
     if (authorization !== undefined) headers.push('proxy-authorization', authorization)
-    this.#request = { origin: url, path: authority, headers }
+    this.#request = { origin: url, path: authority, method: 'CONNECT', headers }
   }
 
   open(done: Dialed): Tunnel {
@@ -44,12 +44,14 @@ export class Tunnels {
       headersTimeout: 0,
       connect: (_options, connected) => void socket.once(this.#connector.event, () => connected(null, socket))
     })
-    client.connect(this.#request, (error, answer) => {
-      if (error) return failed(error)
-      const { statusCode, socket: tunnel } = answer
-      if (statusCode < 200 || statusCode > 299) settle(new ProxyFailed(`the proxy refused with ${statusCode}`), null)
-      else if (tunnel.readableLength > 0) settle(new ProxyFailed('bytes came before anything was asked for'), null)
-      else settle(null, socket)
+    client.dispatch(this.#request, {
+      onRequestStart() {},
+      onRequestUpgrade(_controller, status, _headers, tunnel) {
+        if (status < 200 || status > 299) settle(new ProxyFailed(`the proxy refused with ${status}`), null)
+        else if (tunnel.readableLength > 0) settle(new ProxyFailed('bytes came before anything was asked for'), null)
+        else settle(null, socket)
+      },
+      onResponseError: (_controller, error) => failed(error)
     })
     return {
       destroy() {

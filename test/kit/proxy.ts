@@ -50,7 +50,9 @@ export class Proxy {
         return void socket.end('HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm="proxy"\r\ncontent-length: 0\r\n\r\n')
       }
       const upstream = keep(connect(Number(authority.slice(authority.lastIndexOf(':') + 1)), '127.0.0.1'))
+      let isOpen = false
       upstream.once('connect', () => {
+        isOpen = true
         proxy.open++
         socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
         upstream.write(first)
@@ -59,7 +61,7 @@ export class Proxy {
       })
       upstream.once('close', () => socket.destroy())
       socket.once('close', () => {
-        if (!upstream.pending) proxy.open--
+        if (isOpen) proxy.open--
         upstream.destroy()
       })
     })
