@@ -18,6 +18,8 @@ export interface ApplierHost {
   /** What keeps the database small failed, or goes on after that. */
   upkeep(error: string | undefined): void
   sealed(volume: Volume): void
+  /** Records went to make room on a full disk. */
+  relieved(): void
 }
 
 /** Has one segment applied at a time, again until it is. */
@@ -93,6 +95,7 @@ export class Applier {
       else if (message.kind === 'failed') this.#failed(message.error)
       else if (message.kind === 'upkeep') this.#host.upkeep(message.error)
       else if (message.kind === 'sealed') this.#host.sealed(message.volume)
+      else if (message.kind === 'relieved') this.#host.relieved()
     })
     let reason = 'the writer thread ended'
     thread.on('error', (error) => void (reason = String(error)))

@@ -10,10 +10,14 @@ export interface Bounds {
   size: number
 }
 
+/** Of the blocks, one in so many goes when the disk is full. */
+const relief = 16
+
 /** The chore of one connection. */
 export class Retention {
   readonly #committer: Committer
-  readonly #bounds: Bounds
+  /** What is kept; less than was asked for after {@link Retention.relieve}. */
+  bounds: Bounds
   readonly #sql: ReturnType<typeof prepare>
   /** Bytes of the full blocks up to the last one that was looked at. */
   #bytes = 0
@@ -21,7 +25,7 @@ export class Retention {
 
   constructor(committer: Committer, bounds: Bounds) {
     this.#committer = committer
-    this.#bounds = bounds
+    this.bounds = bounds
     this.#sql = prepare(committer.database)
   }
 
@@ -32,10 +36,30 @@ export class Retention {
     this.#bytes += bytes ?? 0
     this.#last = last ?? this.#last
     const block = oldest.get() as { block: number; bytes: number; written: number; time: number } | undefined
-    if (!block || (block.written >= now - this.#bounds.age && this.#bytes <= this.#bounds.size)) return false
+    if (!block || (block.written >= now - this.bounds.age && this.#bytes <= this.bounds.size)) return false
     this.#letGo(block.block, block.time)
     this.#bytes -= block.bytes
     return true
+  }
+
+  /** Whether the database has little room of its own: it is about to grow. */
+  get cramped(): boolean {
+    const { free, pages } = this.#sql.room.get() as { free: number; pages: number }
+    return free < pages / (2 * relief)
+  }
+
+  /** Lets go of a sixteenth of the blocks at once, and from then on keeps no more than what is left: the disk is full. Returns whether there were any. */
+  relieve(): boolean {
+    const { blocks } = this.#sql.count.get() as { blocks: number }
+    for (let left = Math.ceil(blocks / relief); left > 0; left--) {
+      const block = this.#sql.oldest.get() as { block: number; time: number }
+      this.#letGo(block.block, block.time)
+    }
+    this.#bytes = 0
+    this.#last = -1
+    const { bytes } = this.#sql.sum.get(-1) as { bytes: number | null }
+    this.bounds = { ...this.bounds, size: Math.min(this.bounds.size, bytes ?? 0) }
+    return blocks > 0
   }
 
   #letGo(block: number, time: number): void {
@@ -52,6 +76,8 @@ export class Retention {
 function prepare(database: Committer['database']) {
   return {
     sum: database.prepare('SELECT sum(bytes) AS bytes, max(block) AS last FROM request_extent WHERE block > ?'),
+    room: database.prepare('SELECT freelist_count AS free, page_count AS pages FROM pragma_freelist_count(), pragma_page_count()'),
+    count: database.prepare('SELECT count(*) AS blocks FROM request_extent'),
     oldest: database.prepare('SELECT * FROM request_extent ORDER BY block LIMIT 1'),
     records: database.prepare('DELETE FROM request WHERE seq BETWEEN ? AND ?'),
     fields: database.prepare('DELETE FROM request_block WHERE block = ?'),

@@ -6,17 +6,18 @@ import { Book } from './book.ts'
 import { KeyRing } from './key-ring.ts'
 import type { KeyStore } from './keys.ts'
 import type { Ledger } from './ledger.ts'
-import { Ownership } from './lock.ts'
+import { canonicalPath, Ownership } from './lock.ts'
 import { Logbook } from './logbook.ts'
 import { Reader } from './reader.ts'
 import type { RequestLog } from './requests.ts'
+import { giveSpare, isFull } from './spare.ts'
 import type { Durability } from './sqlite.ts'
 import { silentLog } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Keeping } from './upkeep.ts'
 import { Writer } from './writer.ts'
 import type { StoreHealth } from './writer.ts'
-import { Troubles } from './troubles.ts'
+import { explain, Troubles } from './troubles.ts'
 
 /** Where and how to store. */
 export interface StoreOptions {
@@ -50,12 +51,13 @@ export interface Store {
  * @throws Error when another process has the file, a newer version wrote it, or it can not be read
  */
 export async function openStore({ file, durability, keeping, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
-  const owner = Ownership.take(file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file)
+  const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
+  const owner = own(given)
   const path = owner.file
   const troubles = new Troubles(log, path)
   const { writer, snapshot } = await Writer.open({ file: path, durability, keeping }, troubles, now).catch((error: unknown) => {
     owner.release()
-    throw error
+    throw explain(error, path)
   })
   owner.hold()
   const reader = new Reader(path)
@@ -83,5 +85,15 @@ export async function openStore({ file, durability, keeping, log = silentLog, no
         if (file === ':memory:') rmSync(dirname(path), { recursive: true })
       }
     }
+  }
+}
+
+/** Also the lock needs some bytes, for which a full disk gets the room that was kept. */
+function own(file: string): Ownership {
+  try {
+    return Ownership.take(file)
+  } catch (error) {
+    if (!isFull(error) || !giveSpare(canonicalPath(file))) throw explain(error, file)
+    return Ownership.take(file)
   }
 }

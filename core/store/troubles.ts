@@ -44,6 +44,13 @@ export function diagnose(error: string): { cause: string; remedy: string } {
   return known ? { cause: known[1], remedy: known[2] } : { cause: 'it fails', remedy: 'see the error' }
 }
 
+/** An error at a start, with the file, why, and what to do, where the system's own words have none of it. */
+export function explain(error: unknown, file: string): Error {
+  const message = error instanceof Error ? error.message : String(error)
+  const { cause, remedy } = diagnose(message)
+  return /full|disk fails|may not/.test(cause) ? new Error(`${file} can not be opened, as ${cause} (${message}): ${remedy}`, { cause: error }) : (error as Error)
+}
+
 /** Milliseconds in which the same ailment is said once, unless it lasts. */
 const calm = 10_000
 /** Milliseconds after which one that was said a moment ago is said again. */

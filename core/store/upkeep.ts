@@ -4,6 +4,8 @@ import { Retention } from './retention.ts'
 import type { Bounds } from './retention.ts'
 import { Sealing } from './sealing.ts'
 import type { JournalBounds } from './sealing.ts'
+import { isLow, keepSpare } from './spare.ts'
+import { volumeFolder } from './volume.ts'
 import type { Volume } from './volume.ts'
 
 /** What is kept. */
@@ -17,6 +19,8 @@ export interface Keeping {
 
 /** Of the thread's time, a slice is followed by so many times its length for others. */
 const rest = 4
+/** Milliseconds between two tries to keep room for a full disk. */
+const sparing = 60_000
 /** Milliseconds between two looks for work when there was none, and after a failure. */
 const leisure = 1000
 const sulk = 10_000
@@ -28,25 +32,29 @@ export interface UpkeepHost {
   /** A slice did not throw, after one that did. */
   healed(): void
   sealed(volume: Volume): void
+  /** Records were let go of before their time, as the disk is nearly full. */
+  relieved(): void
 }
 
 /** The upkeep of one thread. */
 export class Upkeep {
-  readonly #keeping: Keeping
-  readonly #folder: string
+  #keeping: Keeping
+  readonly #file: string
+  #spared = -Infinity
   readonly #host: UpkeepHost
   /** Unix milliseconds of the start, by performance.now(), and how far Date.now() was off then. */
   readonly #start: number
   readonly #began = performance.now()
   readonly #skew: number
+  #retention: Retention | undefined
   #chores: { slice(now: number): boolean; stop?(): void }[] = []
   #timer: NodeJS.Timeout | undefined
   #ailing = false
 
-  /** `folder`: for volumes. `start`: Unix milliseconds, now. */
-  constructor(keeping: Keeping, folder: string, start: number, host: UpkeepHost) {
+  /** `file`: the database. `start`: Unix milliseconds, now. */
+  constructor(keeping: Keeping, file: string, start: number, host: UpkeepHost) {
     this.#keeping = keeping
-    this.#folder = folder
+    this.#file = file
     this.#start = start
     this.#skew = start - Date.now()
     this.#host = host
@@ -56,8 +64,17 @@ export class Upkeep {
   begin(committer: Committer): void {
     if (this.#chores.length > 0) return
     const { requests, journal } = this.#keeping
-    this.#chores = [new Retention(committer, requests), new Sealing(committer, this.#folder, journal, (volume) => this.#host.sealed(volume))]
+    this.#retention = new Retention(committer, requests)
+    this.#chores = [this.#retention, new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume))]
     this.#again(this.#ailing ? sulk : leisure)
+  }
+
+  /** Makes room in a database that has filled its disk: the oldest records go, and are not missed again. Returns whether there were any. */
+  relieve(committer: Committer): boolean {
+    this.begin(committer)
+    const relieved = this.#retention!.relieve()
+    this.#keeping = { ...this.#keeping, requests: this.#retention!.bounds }
+    return relieved
   }
 
   /** The connection is not to be used any more. */
@@ -76,6 +93,7 @@ export class Upkeep {
     try {
       const now = this.#now()
       const more = this.#chores.some((chore) => chore.slice(now))
+      if (!more) this.#look(began)
       this.#again(more ? rest * (performance.now() - began) : leisure)
       if (this.#ailing) this.#host.healed()
       this.#ailing = false
@@ -84,6 +102,16 @@ export class Upkeep {
       this.stop()
       this.#host.failed(error)
     }
+  }
+
+  /** A disk that gets full is not waited for: what is kept has no use in a store that can not go on. */
+  #look(now: number): void {
+    const retention = this.#retention!
+    if (isLow(this.#file) && retention.cramped && retention.relieve()) {
+      this.#keeping = { ...this.#keeping, requests: retention.bounds }
+      this.#host.relieved()
+    }
+    if (now - this.#spared > sparing && !keepSpare(this.#file)) this.#spared = now
   }
 
   /** By the time that has passed, and not by a clock that jumped ahead meanwhile; 0 at first. */

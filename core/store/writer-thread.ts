@@ -11,9 +11,9 @@ import { missingMoves, recover } from './recovery.ts'
 import { migrate, storedBalances } from './schema.ts'
 import { openDatabase } from './sqlite.ts'
 import type { Database, Durability, Value } from './sqlite.ts'
+import { giveSpare, isFull } from './spare.ts'
 import { Upkeep } from './upkeep.ts'
 import type { Keeping } from './upkeep.ts'
-import { volumeFolder } from './volume.ts'
 import type { Volume } from './volume.ts'
 import { horizon, windowOf } from './window.ts'
 
@@ -57,6 +57,8 @@ export type WriterMessage =
   /** Of the upkeep: a slice failed, or one succeeded after that. */
   | { kind: 'upkeep'; error: string | undefined }
   | { kind: 'sealed'; volume: Volume }
+  /** The disk was full, and records were let go of. */
+  | { kind: 'relieved' }
 
 /** Values in the rows of a transaction, about: it is bounded however long the database could not be written. */
 const transactionValues = 250_000
@@ -67,14 +69,17 @@ const port = parentPort!
 const options = workerData as WriterOptions
 let boot = options.boot
 let committer: Committer | undefined
+/** The disk had no room when it was written last. */
+let full = false
 /** Sees to it that the database does not grow for ever, as long as the connection is sound. */
-const upkeep = options.keeping && new Upkeep(options.keeping, volumeFolder(options.file), options.now, {
+const upkeep = options.keeping && new Upkeep(options.keeping, options.file, options.now, {
   failed(error) {
-    abandon()
+    fail(error)
     say({ kind: 'upkeep', error: String(error) })
   },
   healed: () => say({ kind: 'upkeep', error: undefined }),
-  sealed: (volume) => say({ kind: 'sealed', volume })
+  sealed: (volume) => say({ kind: 'sealed', volume }),
+  relieved: () => say({ kind: 'relieved' })
 })
 
 port.on('message', (request: WriterRequest) => {
@@ -86,6 +91,7 @@ port.on('message', (request: WriterRequest) => {
   const began = performance.now()
   try {
     committer ??= reopen()
+    if (relieve(committer)) say({ kind: 'relieved' })
     applySegment(committer, request.fd)
     if (committer.head.batch < request.last) {
       throw new Error(`${request.path} is damaged: it ends with batch ${committer.head.batch} instead of ${request.last}`)
@@ -93,14 +99,14 @@ port.on('message', (request: WriterRequest) => {
     say({ kind: 'applied', seconds: (performance.now() - began) / 1000 })
     upkeep?.begin(committer)
   } catch (error) {
-    abandon()
+    fail(error)
     say({ kind: 'failed', error: String(error) })
   }
 })
 
 try {
   if (boot === undefined) {
-    say({ kind: 'open', snapshot: start() })
+    say({ kind: 'open', snapshot: open() })
     upkeep?.begin(committer!)
   }
 } catch (error) {
@@ -112,10 +118,37 @@ function say(message: WriterMessage): void {
   port.postMessage(message)
 }
 
+/** A start on a full disk is tried once more, with the room that was kept for it. */
+function open(): Snapshot {
+  try {
+    return start()
+  } catch (error) {
+    if (!isFull(error)) throw error
+    fail(error)
+    return start()
+  }
+}
+
+/** The connection is not to be used any more; a full disk gets the room that was kept for it. */
+function fail(error: unknown): void {
+  abandon()
+  if (!isFull(error)) return
+  full = true
+  giveSpare(options.file)
+}
+
+/** After a full disk the oldest records make room in the database, which goes on in it. */
+function relieve(committer: Committer): boolean {
+  const relieved = full && upkeep?.relieve(committer) === true
+  full = false
+  return relieved
+}
+
 function start(): Snapshot {
   const database = openDatabase(options.file, options.durability)
   migrate(database, options.file)
   committer = new Committer(database)
+  relieve(committer)
   replay(committer)
   committer.boot(missingMoves(committer))
   boot = committer.head.boot

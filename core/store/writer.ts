@@ -9,6 +9,7 @@ import { Draft } from './draft.ts'
 import { FrameEncoder } from './frame.ts'
 import type { Hold } from './hold.ts'
 import { Slots } from './slots.ts'
+import { giveSpare, isFull } from './spare.ts'
 import { startThread } from './thread.ts'
 import type { Trouble, Troubles } from './troubles.ts'
 import type { Snapshot, WriterMessage, WriterOptions } from './writer-thread.ts'
@@ -145,7 +146,8 @@ export class Writer {
         health.lastError = error
         troubles.begin('upkeep', error)
       },
-      sealed: ({ file, first, last, bytes }) => troubles.log.info('a volume of the journal was sealed', { volume: file, first, last, bytes })
+      sealed: ({ file, first, last, bytes }) => troubles.log.info('a volume of the journal was sealed', { volume: file, first, last, bytes }),
+      relieved: () => troubles.log.warn('the disk is nearly full: the oldest request records went to make room', { store: options.file, remedy: 'make room on the disk, or let the store keep less (store.requests, store.journal)' })
     })
   }
 
@@ -349,6 +351,7 @@ export class Writer {
     this.health.lastError = error
     this.health.failures++
     this.#troubles.begin('log', error)
+    if (isFull(error)) giveSpare(this.#file)
     this.#failingSince ??= now
     if (now - this.#failingSince >= patience) {
       this.#flight!.draft.disappoint(unavailable(error))

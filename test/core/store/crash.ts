@@ -1,6 +1,6 @@
 // A process for the durability tests to kill: `node crash.ts serve|hold|open|fill <file>`. It says on stdout what it was promised.
 import { execFileSync } from 'node:child_process'
-import { writeSync } from 'node:fs'
+import { appendFileSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Scope } from '../../../core/catalogue/caller.ts'
@@ -8,6 +8,7 @@ import { GatewayError } from '../../../core/errors.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
+import { createLogger } from '../../../core/telling/log.ts'
 import { giveBack, query, reserve, scope, settle } from './sample.ts'
 
 const [mode, file = ''] = process.argv.slice(2)
@@ -77,6 +78,56 @@ async function fill(store: Store): Promise<void> {
   say(JSON.stringify({ code, healthy, lastError, early: early.length, missing, ends: ends.length, rejected, rows: stored.size, breaches: verify(file) }))
 }
 
+/** Serves until its own growth has filled the disk, and some thousand requests beyond; then starts again on a disk without a free byte. */
+async function grow(): Promise<void> {
+  const ever = { age: 1e15, size: 1e15 }
+  const keeping = { requests: ever, journal: { ...ever, rows: 65_536 }, patience: 0 }
+  const lines: { msg: string }[] = []
+  const log = createLogger({ write: (line) => lines.push(JSON.parse(line) as { msg: string }) })
+  let store = await openStore({ file, durability: 'process', keeping, log })
+  let served = 0
+  let refused = 0
+  const serve = async (count: number): Promise<void> => {
+    for (const target = served + count; served < target; ) {
+      try {
+        await Promise.all(Array.from({ length: 100 }, () => settle(store, reserve(store.ledger, trees[0]!, 1000n), 7)))
+        served += 100
+        if (served % 1000 === 0) await store.flush()
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error
+        refused++
+        await sleep(50)
+      }
+    }
+  }
+  while (!lines.some(({ msg }) => msg.includes('records went'))) await serve(500)
+  const before = served
+  await serve(6000)
+  await store.flush()
+  await store.close()
+  const junk = `${dirname(file)}/junk`
+  try {
+    for (;;) appendFileSync(junk, Buffer.alloc(4096))
+  } catch {
+    // Not a byte is left.
+  }
+  let start = 'started'
+  try {
+    store = await openStore({ file, durability: 'process', keeping, log })
+    await serve(100)
+    await store.close()
+  } catch (error) {
+    start = String(error)
+  }
+  rmSync(junk)
+  if (start !== 'started') await (await openStore({ file, durability: 'process', keeping, log })).close()
+  say(JSON.stringify({ before, served, refused, start, ended: Number(query(file, 'SELECT count(*) AS n FROM journal')[0]!['n']), breaches: verify(file), lines: lines.map(({ msg }) => msg) }))
+}
+
+if (mode === 'grow') {
+  await grow()
+  process.exit(0)
+}
 const store = await openStore({ file, durability: 'power' })
 say('ready', store.health().recovered)
 if (mode === 'serve') await Promise.all([1, 2, 3, 4, 5, 6, 7].map((i) => exchange(store, i)))

@@ -1,7 +1,9 @@
 // What keeps the request log from growing for ever, while it takes new records.
+import { execFile, spawnSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
 import { openStore } from '../../../core/store/store.ts'
@@ -9,6 +11,8 @@ import type { Store, StoreOptions } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, record, reserve, scope, settle } from './sample.ts'
+
+t.setTimeout(90_000)
 
 const day = 86_400_000
 const ever = { age: 1e6 * day, size: 2 ** 50 }
@@ -52,7 +56,7 @@ t.test('of the request log no more is kept than was said, and what is kept can b
   const bytes = (of: string): number => Number(query(file, `SELECT sum(pgsize) AS bytes FROM dbstat WHERE ${of}`)[0]!['bytes'])
   const others = (): number => statSync(file).size - bytes("name LIKE '%journal%'")
   const before = others()
-  for (let round = 0; round < 3; round++) {
+  for (let round = 0; round < 2; round++) {
     await serve(store, 2000)
     await eventually(() => records(file) < 3500, 10_000)
   }
@@ -107,4 +111,19 @@ t.test('a listing goes on where records were let go of below it', async (t) => {
   t.same(await store.requests.list({ limit: 10, cursor: next! }), { data: [], next: null })
   t.equal((await store.requests.list({ limit: 10, since: new Date(0).toISOString() })).data.length, 10)
   await store.close()
+})
+
+const namespaces = spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /mnt'], { stdio: 'ignore' }).status === 0
+
+t.test('a store that has filled its disk makes room by itself, and one that can not start says why', { skip: !namespaces && 'no tmpfs can be mounted here' }, async (t) => {
+  const folder = t.testdir()
+  const mount = ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"', folder]
+  const { stdout } = await promisify(execFile)('unshare', [...mount, process.execPath, join(import.meta.dirname, 'crash.ts'), 'grow', join(folder, 'sluice.db')])
+  const result = JSON.parse(stdout) as { before: number; served: number; start: string; ended: number; breaches: unknown[]; lines: string[] }
+  t.ok(result.before > 5000, `${result.before} requests filled the disk`)
+  t.equal(result.served - result.before >= 6000, true, 'it goes on')
+  t.ok(result.ended >= result.served, 'nothing that was acknowledged is lost')
+  t.same(result.breaches, [])
+  t.ok(result.lines.includes('the disk is nearly full: the oldest request records went to make room'))
+  t.match(result.start, /^started$|sluice\.db can not be opened, as the disk is full \(.*\): make room on the disk of this file/)
 })
