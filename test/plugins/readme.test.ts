@@ -55,7 +55,7 @@ t.test('built as the page says, its own test passes', async (t) => {
   t.notMatch(passed, /not ok/)
 })
 
-t.test('the contract notices what an author may forget', async (t) => {
+t.test('the contract notices what an author may forget', { timeout: 90_000 }, async (t) => {
   const folder = build(t.testdir({}))
   const slips: [string, string | RegExp, string, RegExp][] = [
     ['giving back', /^ *exchange\.defer.*\n/m, '', /not ok \d+ - a streamed request passes at first/],
