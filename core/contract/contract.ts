@@ -24,7 +24,7 @@ export type { AnySlot, Charge, MeteredUsage, Slot } from './slots.ts'
 export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPart, TextStage } from './stage.ts'
 
 export { codecOf } from '../protocols/codecs.ts'
-export { Asked, parseJson, StreamTranslation, translateAnswer, Untranslatable } from '../protocols/translation.ts'
+export { Asked, mayBeSealed, parseJson, StreamTranslation, translateAnswer, Untranslatable } from '../protocols/translation.ts'
 export type { AnswerHead, AnswerTranslation, Codec, Keepsake, Translated } from '../protocols/translation.ts'
 
 /** A value, or a promise of it. Core awaits only what is a promise, so the synchronous path costs no turn of the loop. */

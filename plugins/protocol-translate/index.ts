@@ -1,5 +1,5 @@
 // Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs nothing.
-import { Asked, codecOf, definePlugin, GatewayError, Message, parseJson, sharedKey, slot, StreamTranslation, translateAnswer, Untranslatable } from '../../core/contract/contract.ts'
+import { Asked, codecOf, definePlugin, GatewayError, mayBeSealed, Message, parseJson, sharedKey, slot, StreamTranslation, translateAnswer, Untranslatable } from '../../core/contract/contract.ts'
 import type { AnswerHead, AnswerTranslation, Attempt, Codec, Exchange, Keepsake, Mapper, Translated } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import { Keepsakes } from './keepsakes.ts'
@@ -31,7 +31,7 @@ export default definePlugin({
     const translate = (exchange: Exchange, attempt: Attempt): void => {
       const [client, upstream] = pairOf(exchange, attempt)
       const speaks = attempt.bodyProtocol
-      const request = requestOf(attempt)
+      const request = requestOf(attempt.body)
       const asked = new Asked(client, request, { model: exchange.model, streaming: exchange.streaming })
       const tenant = exchange.find(caller)?.tenant ?? ''
       const found = new Map<string, Keepsake>()
@@ -59,7 +59,7 @@ export default definePlugin({
 
     return {
       onAttempt(exchange, attempt) {
-        if (!attempt.translated) return
+        if (!attempt.translated) return unsealed(attempt)
         try {
           translate(exchange, attempt)
         } catch (error) {
@@ -77,6 +77,14 @@ export default definePlugin({
     }
   }
 })
+
+/** Signatures that the gateway wrapped for a client of this protocol are not for an upstream that gets the request as it came. */
+function unsealed({ protocol, body }: Attempt): void {
+  const codec = codecOf(protocol)
+  if (!codec?.withoutSealed || !mayBeSealed(body.original.bytes)) return
+  const changed = codec.withoutSealed(requestOf(body))
+  if (changed) body.set(changed.key, changed.value)
+}
 
 type Keep = (exchange: Exchange, translation: AnswerTranslation) => void
 
@@ -130,7 +138,7 @@ function pairOf({ request }: Exchange, attempt: Attempt): [client: Codec, upstre
 }
 
 /** As far as it has been changed by now: a text that was masked stays masked. */
-function requestOf({ body }: Attempt): Readonly<Record<string, unknown>> {
+function requestOf(body: Attempt['body']): Readonly<Record<string, unknown>> {
   return parseJson(Buffer.concat(body.render() as readonly Buffer[]).toString('utf8')) as Readonly<Record<string, unknown>>
 }
 
