@@ -6,7 +6,7 @@ import type { Incoming } from '../clients/client.ts'
 import type { Awaitable, Outcome, Reply, WholeReply } from '../contract/contract.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
-import type { Generation, Generations } from '../program/generation.ts'
+import type { Generation, GenerationSource } from './generation.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './receive.ts'
 import { ownAnswer } from './own-answer.ts'
@@ -26,7 +26,7 @@ type Ending = WholeReply | Relay | GatewayError
 export interface EngineParts {
   operations: OperationFinder
   services: Services
-  generations: Generations
+  generations: GenerationSource
   transport: Transport
   watchdog: Watchdog
   memory: BodyMemory

@@ -1,18 +1,10 @@
 // A configuration made live: its chain and catalogue, kept until the last exchange that began with it has ended.
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Chain } from '../exchange/chain.ts'
+import type { Generation, GenerationSource } from '../exchange/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Config } from '../catalogue/settings.ts'
 import type { Awaitable, Plugin, PluginContext, SharedKey } from '../contract/contract.ts'
-
-/** What an exchange runs on, from its first hook to its settlement. */
-export interface Generation {
-  readonly config: Config
-  readonly catalogue: Catalogue
-  readonly chain: Chain
-  /** The exchange is over. Once per `enter`. */
-  leave(): void
-}
 
 interface Entry {
   value: unknown
@@ -129,7 +121,7 @@ class LiveGeneration implements Generation {
 }
 
 /** The present generation, and the way to the next. */
-export class Generations {
+export class Generations implements GenerationSource {
   readonly #live = new Set<LiveGeneration>()
   #current: LiveGeneration
 
