@@ -1,7 +1,8 @@
-// Checks everything that is no test, all at once: types, lint with its boundaries, generated documentation and code, vendor names, money.
+// Checks everything that is no test, all at once: types, lint with its boundaries, floors, generated documentation and code, vendor names, money.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { misplacedImports } from './floors.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -16,6 +17,7 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   lint: () => run('node_modules/oxlint/bin/oxlint', '--type-aware', '--deny-warnings'),
   docs: () => run('config/docs.ts', '--check'),
   wasm: () => run('.tools/wasm.ts', '--check'),
+  floors: findMisplaced,
   vendors: findVendors,
   money: findFloatingMoney
 }
@@ -28,6 +30,12 @@ function run(script: string, ...args: string[]): Promise<Finding> {
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text))
     child.on('close', (code) => resolve({ ok: code === 0, output }))
   })
+}
+
+/** Imports that go up, or to a room beside, against the picture in core/README.md. */
+function findMisplaced(): Finding {
+  const found = misplacedImports(root)
+  return { ok: found.length === 0, output: found.join('\n') }
 }
 
 /**
