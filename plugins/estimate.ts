@@ -3,20 +3,39 @@ import { GatewayError } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 import type { Fields } from '../core/bodies/fields.ts'
 import type { Metering } from '../core/contract/operation.ts'
+import { slot } from '../core/contract/slots.ts'
+import { mediaTokens, promptOf } from './prompt.ts'
+import type { Prompt } from './prompt.ts'
 
 /** Largest limit taken seriously, and the most answers to one request. */
 const largestLimit = 2 ** 31 - 1
 const mostAnswers = 128
+/** A body that is too small for pictures is not looked into before it is sent. */
+const smallBytes = 16 * 1024
 /** Bytes of a member with settings. */
 const longestSettings = 16 * 1024
 
+/** Input tokens that are held for a request: no estimate of what it took is larger. Filled by `quota`. */
+export const heldInput = slot('quota/held-input').of<number>()
+
 /**
- * Tokens of a body. `worst` is a bound that no tokenizer exceeds: one token a byte. `typical` is three bytes a token,
- * where English text has four and JSON, code and Chinese have two to three.
+ * Tokens of a body. `worst` is a bound that no tokenizer exceeds: one token a byte. `typical` is three bytes of its text a
+ * token, where English text has four and JSON, code and Chinese have two to three, and a fixed count for anything that is
+ * no text.
  */
 export function inputTokens(body: RequestBody, estimate: 'worst' | 'typical'): number {
   const { length } = body.bytes
-  return estimate === 'worst' ? length : Math.ceil(length / 3)
+  if (estimate === 'worst') return length
+  return length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body, false), 3, length)
+}
+
+/** What a prompt may have taken that nobody has counted: what it says, whatever else stands in the body. Never more than `most`. */
+export function estimatedInput(body: RequestBody, bytesPerToken: number, most: number): number {
+  return tokensOf(promptOf(body, true), bytesPerToken, most)
+}
+
+function tokensOf({ text, media }: Prompt, bytesPerToken: number, most: number): number {
+  return Math.max(1, Math.min(Math.ceil(text / bytesPerToken) + media * mediaTokens, most))
 }
 
 /**

@@ -1,7 +1,7 @@
 // How much text there is in a piece of an answer, for estimates.
 
 /** Members that say what something is, and not what the model said. */
-const structure: ReadonlySet<string> = new Set(['role', 'type', 'id', 'call_id', 'item_id', 'status', 'signature', 'thoughtSignature', 'encrypted_content', 'data'])
+const structure: ReadonlySet<string> = new Set(['role', 'type', 'id', 'call_id', 'item_id', 'status', 'signature', 'thoughtSignature', 'encrypted_content', 'data', 'url', 'b64_json'])
 
 /** In UTF-8. Every string counts, whatever the vendor calls its member; keys and structure do not. */
 export function textBytes(value: unknown): number {

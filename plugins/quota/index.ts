@@ -2,7 +2,7 @@
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Attempt } from '../../core/contract/contract.ts'
 import { caller, charge, slot, usage } from '../../core/contract/slots.ts'
-import { inputTokens } from '../estimate.ts'
+import { heldInput, inputTokens } from '../estimate.ts'
 import { boundOf, termsAt, termsFor, termsOf, within } from './bound.ts'
 import { settle } from './settle.ts'
 import type { Hold } from './settle.ts'
@@ -24,7 +24,7 @@ export default definePlugin({
       default: 'worst',
       description:
         'How many input tokens are held for a request: `worst` one for each byte of its body, which no request exceeds, ' +
-        '`typical` one for each three bytes, which lets more requests share the end of a budget.'
+        '`typical` one for each three bytes of its text and 85 for anything that is no text, which lets more requests share the end of a budget.'
     },
     default_output: {
       type: 'integer',
@@ -66,7 +66,7 @@ export default definePlugin({
           amount: bound.amount,
           model: exchange.model,
           price: term.price,
-          estimate: { input: inputTokens(exchange.body, 'typical'), maxOutput: bound.output * bound.count },
+          estimate: { input: Math.min(inputTokens(exchange.body, 'typical'), bound.input), maxOutput: bound.output * bound.count },
           time: exchange.receivedAt,
           endpoint: name,
           clientProtocol: protocol,
@@ -74,6 +74,7 @@ export default definePlugin({
         })
         const hold = { reservation, price: term.price }
         exchange.set(held, hold)
+        exchange.set(heldInput, bound.input)
         exchange.hold(() => reservation.durable)
         exchange.defer((outcome) => settle(exchange, hold, outcome))
       },

@@ -6,7 +6,7 @@ import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Price } from '../../core/money/price.ts'
 import type { AttemptCost, Reservation } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
-import { inputTokens } from '../estimate.ts'
+import { estimatedInput, heldInput } from '../estimate.ts'
 
 /** A million dollars: counts that make one exchange dearer than this are a broken upstream's, and would lock every budget. */
 const incredible = 10n ** 15n
@@ -94,6 +94,6 @@ function mayBeBilled({ status, error }: Attempt): boolean {
   return error?.code !== 'upstream_connection_failed' || (error.details.cause as NodeJS.ErrnoException | undefined)?.code === lost
 }
 
-function promptOf({ body }: Exchange): Usage {
-  return { ...noUsage, input: inputTokens(body, 'typical') }
+function promptOf(exchange: Exchange): Usage {
+  return { ...noUsage, input: estimatedInput(exchange.body, 3, exchange.find(heldInput) ?? Infinity) }
 }

@@ -1,8 +1,10 @@
 // Reads what an answer consumed out of the answer itself, or estimates it where the upstream does not say.
 import { definePlugin } from '../../core/contract/contract.ts'
-import type { Exchange } from '../../core/contract/contract.ts'
+import type { Exchange, Model } from '../../core/contract/contract.ts'
 import { usage } from '../../core/contract/slots.ts'
+import { answers, estimatedInput, heldInput, outputLimit } from '../estimate.ts'
 import { Meter } from './meter.ts'
+import type { Bounds } from './meter.ts'
 
 export default definePlugin({
   name: 'usage-meter',
@@ -13,11 +15,13 @@ export default definePlugin({
       minimum: 1,
       maximum: 16,
       default: 4,
-      description: 'UTF-8 bytes counted as one token where an upstream reports no usage, for the prompt and for the answer.'
+      description: 
+        'UTF-8 bytes of text counted as one token where an upstream reports no usage, for the prompt and for the answer. ' +
+        'Pictures, sounds and files of the prompt count as 85 tokens each.'
     }
   },
   provides: [usage],
-  setup({ bytes_per_token: bytesPerToken }, { metrics }) {
+  setup({ bytes_per_token: bytesPerToken }, { catalogue, metrics }) {
     const rejected = metrics.counter({
       name: 'usage_rejected_total',
       help: 'Usage reports that could not be true (negative, fractional, parts above their whole) and were replaced by an estimate.',
@@ -39,7 +43,7 @@ export default definePlugin({
       onResponse(exchange, { attempt, streaming }) {
         // What the gateway says by itself, nobody has counted.
         if (!attempt) return
-        const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken)
+        const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, () => boundsOf(exchange, catalogue.models.get(exchange.model)))
         const end = (complete: boolean): void => {
           attempt.usage = meter.read(complete)
           const { name: channel } = attempt.channel
@@ -62,6 +66,15 @@ export default definePlugin({
     }
   }
 })
+
+/** The prompt as the body has it, within the model's context and what was held; the answer within its limits. */
+function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Bounds> {
+  const { body, request: { operation: { metering } } } = exchange
+  const most = Math.min(model?.contextWindow ?? Infinity, exchange.find(heldInput) ?? Infinity)
+  const limit = metering && metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
+  const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * (metering ? answers(body, metering) : 1)
+  return { input: (bytesPerToken) => estimatedInput(body, bytesPerToken, most), output }
+}
 
 function askedByUs({ body }: Exchange, protocol: ConstructorParameters<typeof Meter>[0]): boolean {
   return protocol.askForUsage(body.lens) !== undefined

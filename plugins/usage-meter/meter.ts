@@ -13,6 +13,9 @@ const sampleBytes = 4 * 1024
 
 const nothing = Buffer.alloc(0)
 
+/** What an estimate cannot be above, in tokens: asked for when there is one to be made. */
+export type Bounds = () => { input: (bytesPerToken: number) => number; output: number }
+
 /** One per attempt. Costs a search for one word per event; parses only what holds usage. */
 export class Meter {
   readonly #protocol: Protocol
@@ -20,24 +23,29 @@ export class Meter {
   readonly #reader: UsageReader | undefined
   /** Of protocols that are charged for what we can count ourselves. */
   readonly #tally: Tally | undefined
-  readonly #requestBytes: number
+  readonly #bounds: Bounds
   readonly #bytesPerToken: number
   #usage: Usage | undefined
   /** The upstream reported numbers that can not be true. */
   insane = false
   #events = 0
+  /** Those that are looked at by their length alone, and the text of the others. */
+  #smallEvents = 0
   #eventBytes = 0
+  #largeBytes = 0
   /** The first event, the second, the fourth, …: they tell how much of an event is not text. */
   readonly #samples: Buffer[] = []
   #body: Message | undefined
   #tail = nothing
   #runBytes = 0
+  /** Without runs of pictures and sound. */
+  #runText = 0
 
-  constructor(protocol: Protocol, { bytes, fields }: RequestBody, bytesPerToken: number) {
+  constructor(protocol: Protocol, { fields }: RequestBody, bytesPerToken: number, bounds: Bounds) {
     this.#protocol = protocol
     this.#tally = protocol.tally?.(fields)
     this.#reader = protocol.usageReader?.()
-    this.#requestBytes = bytes.length
+    this.#bounds = bounds
     this.#bytesPerToken = bytesPerToken
   }
 
@@ -67,7 +75,8 @@ export class Meter {
     }
     // What is charged by the piece is known; pictures and sound have no tokens that their size could tell.
     if (units) return { usage: { ...noUsage, ...units }, source: complete ? 'measured' : 'partial' }
-    const usage = { input: this.#tokens(this.#requestBytes), cached_input: 0, cache_write: 0, output: this.#outputTokens(), reasoning: 0 }
+    const { input, output } = this.#bounds()
+    const usage = { ...noUsage, input: input(this.#bytesPerToken), output: Math.min(this.#outputTokens(), output) }
     return { usage, source: complete ? 'estimated' : 'partial' }
   }
 
@@ -80,16 +89,22 @@ export class Meter {
     // End markers are no text.
     if (length <= '[DONE]'.length) return
     this.#events++
+    if (length > sampleBytes) {
+      // Pictures and sound come in large events, which have been parsed already.
+      this.#largeBytes += this.#protocol.answerBytes(message.json())
+      return
+    }
     this.#eventBytes += length
+    this.#smallEvents++
     // A copy, as the original would keep the whole chunk that it came in.
-    if ((this.#events & (this.#events - 1)) === 0 && length <= sampleBytes) this.#samples.push(Buffer.from(message.data))
+    if ((this.#smallEvents & (this.#smallEvents - 1)) === 0) this.#samples.push(Buffer.from(message.data))
   }
 
   /** An event carries a token or more; its text is what it is longer by than the usual envelope. */
   #outputTokens(): number {
     if (this.#body) return this.#tokens(this.#protocol.answerBytes(this.#body.json()))
-    if (this.#runBytes > 0) return this.#tokens(this.#runBytes)
-    return Math.max(this.#events, this.#tokens(this.#eventBytes - this.#events * this.#envelope()))
+    if (this.#runBytes > 0) return this.#tokens(this.#runText)
+    return Math.max(this.#events, this.#tokens(this.#eventBytes - this.#smallEvents * this.#envelope() + this.#largeBytes))
   }
 
   /** The median of the samples that have text; without any, no event is taken to have some. */
@@ -107,8 +122,15 @@ export class Meter {
 
   #keepTail(bytes: Buffer): void {
     this.#runBytes += bytes.length
+    if (!isEncoded(bytes)) this.#runText += bytes.length
     this.#tail = Buffer.concat([this.#tail, bytes.subarray(-tailBytes)]).subarray(-tailBytes)
   }
+}
+
+/** The midst of a run is nothing but letters of base64: no text in any language goes on like that. */
+function isEncoded(run: Buffer): boolean {
+  const middle = run.length >> 1
+  return run.length >= 1024 && /^[A-Za-z0-9+/=_-]+$/.test(run.toString('latin1', middle - 256, middle + 256))
 }
 
 function parsed(payload: Buffer): unknown {

@@ -8,7 +8,7 @@ import type { Units } from '../kit/oracle.ts'
 import { settled } from '../kit/probe.ts'
 import { absent, PlannedUpstream, wireUsage } from './planned.ts'
 import type { Plan } from './planned.ts'
-import { ask, bodyOf, configOf, endings, folder, journal, prices } from './rig.ts'
+import { ask, configOf, endings, folder, journal, prices } from './rig.ts'
 
 t.setTimeout(60_000)
 
@@ -76,7 +76,7 @@ t.test('every report is charged what it says or what can be seen of the answer, 
         const plan: Plan = { id: `${name} ${stream} ${model}`, units, words: 40, ...one }
         const seen = await ask(running.url, plan, { model, stream })
         if (!seen.ended) t.fail(`${plan.id}: ${seen.status} ${seen.text.slice(0, 300)}`)
-        asked.push({ name, case: one, id: seen.id!, model, plan, stream, bytes: bodyOf(plan, { model, stream }).length })
+        asked.push({ name, case: one, id: seen.id!, model, plan, stream, bytes: JSON.stringify(plan).length })
       }
     }
   }

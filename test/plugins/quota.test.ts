@@ -192,10 +192,10 @@ t.test('an answer that no meter counted is charged by its size: a missing number
   const blind = definePlugin({ name: 'blind', summary: 'Counts nothing.', options: {}, provides: [usage], setup: () => ({}) })
   const upstream = (await Upstream.start(t)).json(chatAnswer())
   const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain: ['auth', 'quota', 'route', 'blind'] }, { more: [blind] })
-  const answer = await bench.send()
+  const answer = await bench.send({ body: { messages: [{ role: 'user', content: 'thirty bytes, all of them said.' }] } })
   t.match(bench.ledger.rows[0]!.settled, {
     source: 'estimated',
-    usage: { input: Math.ceil(answer.exchange.body.bytes.length / 3), output: Math.ceil(answer.body.length / 3) }
+    usage: { input: Math.ceil(31 / 3), output: Math.ceil(answer.body.length / 3) }
   })
 })
 

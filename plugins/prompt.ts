@@ -1,0 +1,118 @@
+// What a request says to the model, for estimates: how much text, and how many pictures, sounds and files, found without parsing.
+import type { RequestBody } from '../core/bodies/body.ts'
+
+/** Tokens counted for a picture, a sound or a file, however large: what a picture in low detail takes. */
+export const mediaTokens = 85
+
+/** Members that a model reads, of all protocols. The others are settings: whatever they are, they cost nothing. */
+const members = [
+  'messages', 'tools', 'functions', 'response_format', 'input', 'instructions', 'system', 'prompt', 'suffix', 'contents', 'systemInstruction',
+  'system_instruction', 'documents', 'query'
+] as const
+/** Keys of strings that are, or lead to, a picture, a sound or a file. A text part has none of them. */
+const mediaKeys: ReadonlySet<string> = new Set(['url', 'data', 'file_data', 'file_id', 'file_url', 'image_url', 'file_uri', 'fileUri', 'b64_json'])
+/** Keys of strings that are the same in every request. */
+const silentKeys: ReadonlySet<string> = new Set(['type', 'role', 'detail', 'format', 'media_type', 'mime_type', 'mimeType'])
+
+/** Bytes looked at one by one, strings as so many each; what lies behind is taken to be like what came before. */
+const mostWork = 256 * 1024
+const workOfString = 64
+/** Bytes of a string that are looked at before the runtime searches for its end, and spaces before a colon. */
+const nearBytes = 256
+const mostSpaces = 64
+/** Bytes of a string that are looked through for escapes. */
+const sampleBytes = 4096
+/** What a number is counted as: lists of numbers are lists of tokens. */
+const numberBytes = 4
+const quote = 0x22
+const backslash = 0x5c
+
+/** UTF-8 bytes of text, and pieces of anything else. */
+export interface Prompt {
+  text: number
+  media: number
+}
+
+/** What the body of a request says. `exactly`: strings count as what they say, not as they are spelled; it takes a little longer. */
+export function promptOf({ bytes, lens }: RequestBody, exactly: boolean): Prompt {
+  const prompt = { text: 0, media: 0 }
+  let found = false
+  for (const name of members) {
+    const value = lens.slice(name)
+    if (!value) continue
+    found = true
+    read(value, prompt, exactly)
+  }
+  return found ? prompt : { text: bytes.length, media: 0 }
+}
+
+/** `value` is JSON. */
+function read(value: Buffer, prompt: Prompt, exactly: boolean): void {
+  const { length } = value
+  const before = prompt.text
+  let key = ''
+  let work = 0
+  for (let at = 0; at < length; work++) {
+    if (work > mostWork) {
+      prompt.text += Math.round(((prompt.text - before) * (length - at)) / at)
+      return
+    }
+    const byte = value[at]!
+    if (byte !== quote) {
+      const digit = byte >= 0x30 && byte <= 0x39
+      if (digit) prompt.text += numberBytes
+      at++
+      if (digit) while (at < length && isNumeric(value[at]!)) at++
+      continue
+    }
+    const from = at + 1
+    const end = stringEnd(value, from, mostWork - work)
+    work += workOfString + Math.min(end - from, nearBytes)
+    at = end + 1
+    let next = at
+    while (value[next]! <= 0x20 && next - at < mostSpaces) next++
+    if (value[next] === 0x3a) {
+      key = end - from <= 32 ? value.toString('latin1', from, end) : ''
+      at = next + 1
+      continue
+    }
+    if (mediaKeys.has(key)) prompt.media++
+    else if (!silentKeys.has(key)) prompt.text += exactly ? said(value, from, end) : end - from
+    key = ''
+  }
+}
+
+function isNumeric(byte: number): boolean {
+  return (byte >= 0x30 && byte <= 0x39) || byte === 0x2e || byte === 0x65 || byte === 0x45 || byte === 0x2b || byte === 0x2d
+}
+
+/** Of the closing quote; the end of the bytes when so much work does not find it. */
+function stringEnd(bytes: Buffer, from: number, work: number): number {
+  let at = from
+  for (const near = Math.min(bytes.length, from + nearBytes); at < near; at++) {
+    if (bytes[at] === quote) return at
+    if (bytes[at] === backslash) at++
+  }
+  for (at = bytes.indexOf(quote, at); at !== -1; at = bytes.indexOf(quote, at + 1)) {
+    let escapes = 0
+    while (escapes < nearBytes * nearBytes && at - escapes > from && bytes[at - escapes - 1] === backslash) escapes++
+    if (escapes % 2 === 0) return at
+    work -= workOfString + escapes
+    if (work < 0) break
+  }
+  return bytes.length
+}
+
+/** Bytes of a string without its escapes, told from its beginning. */
+function said(bytes: Buffer, from: number, end: number): number {
+  const length = end - from
+  const sampled = Math.min(length, sampleBytes)
+  let spelling = 0
+  for (let at = from; at < from + sampled; at++) {
+    if (bytes[at] !== backslash) continue
+    const wide = bytes[at + 1] === 0x75
+    spelling += wide ? 3 : 1
+    at += wide ? 5 : 1
+  }
+  return sampled === 0 ? 0 : Math.max(1, Math.round(length * (1 - spelling / sampled)))
+}
