@@ -312,7 +312,7 @@ t.test('import writes new files only, and chooses models', async (t) => {
   t.equal(first.code, 0)
   t.equal(first.out, '')
   t.match(first.err, /^2 models made, 0 left out\n/)
-  t.match(readFileSync(out, 'utf8'), /^# .*\nmodels:\n {2}gpt-long:\n[^]*\n {2}rerank:\n {4}price: \{ request: 0\.002 \}\n$/)
+  t.match(readFileSync(out, 'utf8'), /^# .*\nmodels:\n {2}gpt-long:\n[^]*\n {2}rerank:\n {4}price: \{ search: 0\.002 \}\n$/)
   const second = await sluice(args)
   t.equal(second.code, 1)
   t.match(second.err, /models\.yaml is there already: name a new file\n/)

@@ -120,8 +120,8 @@ t.test('check says every problem with its place, or sums up what is right', asyn
   }
   t.equal(json.code, 2)
   t.match(JSON.parse(json.out), { ok: false, file: wrong, problems: lines.map((line) => ({ place: line.split(' ', 1)[0] })) })
-  t.match(good, { code: 0, err: '', out: /^\S+gateway\.yaml is right: 1 channel, 1 model, 1 tenant, 1 key; SHA-256 [0-9a-f]{64}\n$/ })
-  t.match(JSON.parse(goodJson.out), { ok: true, channels: 1, keys: 1, hash: good.out.trimEnd().slice(-64), problems: [] })
+  t.match(good, { code: 0, err: '', out: /^\S+gateway\.yaml is right: 3 channels, 3 models, 1 tenant, 1 key; SHA-256 [0-9a-f]{64}\n$/ })
+  t.match(JSON.parse(goodJson.out), { ok: true, channels: 3, keys: 1, hash: good.out.trimEnd().slice(-64), problems: [] })
   t.match(unset, { code: 2, out: /SURELY_UNSET/ })
 })
 

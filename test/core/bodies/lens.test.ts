@@ -137,7 +137,7 @@ t.test('typed reads give nothing for other types', async (t) => {
   const lens = new Lens(Buffer.from('{"s":"a","n":1.5,"o":{},"b":false,"z":null}'))
   t.strictSame([lens.string('s'), lens.string('n'), lens.string('o'), lens.string('none')], ['a', undefined, undefined, undefined])
   t.strictSame([lens.number('n'), lens.number('s'), lens.number('o'), lens.number('z')], [1.5, undefined, undefined, undefined])
-  t.strictSame([lens.flag('b'), lens.flag('s'), lens.has('z'), lens.has('none')], [false, false, true, false])
+  t.strictSame([lens.flag('b'), lens.flag('s'), lens.flag('z'), lens.flag('none'), lens.has('z'), lens.has('none')], [false, undefined, false, false, true, false])
 })
 
 const pieces = (edit: BodyEdit): readonly Buffer[] => edit.render() as readonly Buffer[]
