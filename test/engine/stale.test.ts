@@ -26,7 +26,7 @@ t.test('a reused connection that breaks before any answer is tried again on a ne
 
 t.test('a new connection that breaks, one that breaks twice and one that breaks late are failures', async (t) => {
   const upstream = await Upstream.start(t)
-  const running = await gateway(t, { chain: [{ auth: {} }, { quota: {} }, { route: { eject_after: 1000 } }, { 'usage-meter': {} }, { log: { sink: 'none' } }] }, { upstreams: { up: upstream } })
+  const running = await gateway(t, { chain: [{ auth: {} }, { quota: {} }, { route: { repeats: 0, eject_after: 1000 } }, { 'usage-meter': {} }, { log: { sink: 'none' } }] }, { upstreams: { up: upstream } })
   upstream.script(drop)
   t.equal((await running.chat()).status, 502, 'a new connection')
   t.equal(upstream.requests.length, 1)
