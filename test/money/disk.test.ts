@@ -152,7 +152,7 @@ t.test('while the disk fails nothing new is admitted, and when it is mended ever
   await ordeal.answers(20)
   await ordeal.losePower()
   disk.set({ writes: 'EIO', syncs: 'EIO' })
-  t.match(await ordeal.refusal(), /did not start: sluice start: .*disk I\/O error\n$/, 'a start on such a disk says so, and changes nothing')
+  t.match(await ordeal.refusal(), /did not start: sluice start: .*as the disk fails \(disk I\/O error\): look into/, 'a start on such a disk says so, and changes nothing')
   disk.set()
   const entries = await ordeal.audit()
   const ended = ordeal.seen.filter((one) => one.ended).length
