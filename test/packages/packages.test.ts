@@ -17,17 +17,18 @@ const run = promisify(execFile)
 const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 const sluice = join(folder, 'node_modules/.bin/sluice')
-const { SLUICE_LONG: _long, ...env } = process.env
+// What the test runner puts in front of every Node is not for packages.
+const { SLUICE_LONG: _long, NODE_OPTIONS: _options, ...env } = process.env
 
 /** The packed project and the packages of this folder, installed as anybody would. */
 async function install(): Promise<void> {
-  await run('npm', ['pack', '--pack-destination', folder], { cwd: root })
+  await run('npm', ['pack', '--pack-destination', folder], { cwd: root, env })
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!
   writeFileSync(join(folder, 'package.json'), '{ "type": "module", "private": true }')
   for (const name of ['sluice-guard', 'sluice-cache', 'sluice-ab']) cpSync(join(import.meta.dirname, name), join(folder, 'packages', name), { recursive: true })
   cpSync(join(import.meta.dirname, 'mine.ts'), join(folder, 'plugins/mine.ts'))
   const packages = ['sluice-guard', 'sluice-cache', 'sluice-ab'].map((name) => `./packages/${name}`)
-  await run('npm', ['install', '--install-links', '--prefer-offline', '--no-audit', '--no-fund', `./${tarball}`, ...packages], { cwd: folder })
+  await run('npm', ['install', '--install-links', '--prefer-offline', '--no-audit', '--no-fund', `./${tarball}`, ...packages], { cwd: folder, env })
 }
 
 function configure(upstreams: Record<string, Upstream>, chain: unknown[], more: object = {}): void {
