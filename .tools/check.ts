@@ -1,8 +1,8 @@
-// Checks everything that is no test, all at once: types, lint with its boundaries, floors, generated documentation and code, vendor names, money.
+// Checks everything that is no test, all at once: types, lint with its boundaries, floors, circles, generated documentation and code, vendor names, money.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { misplacedImports } from './floors.ts'
+import { circles, misplacedImports } from './floors.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -18,6 +18,7 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   docs: () => run('config/docs.ts', '--check'),
   wasm: () => run('.tools/wasm.ts', '--check'),
   floors: findMisplaced,
+  circles: findCircles,
   vendors: findVendors,
   money: findFloatingMoney
 }
@@ -35,6 +36,12 @@ function run(script: string, ...args: string[]): Promise<Finding> {
 /** Imports that go up, or to a room beside, against the picture in core/README.md. */
 function findMisplaced(): Finding {
   const found = misplacedImports(root)
+  return { ok: found.length === 0, output: found.join('\n') }
+}
+
+/** Files that import each other, types included: none of them could be read alone. */
+function findCircles(): Finding {
+  const found = circles(root)
   return { ok: found.length === 0, output: found.join('\n') }
 }
 

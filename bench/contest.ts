@@ -1,26 +1,11 @@
 // Gateways in turn under the same load, round after round: what every scenario is made of.
 import type { Child } from './child.ts'
+import type { Contestant, Target } from './contestant.ts'
 import type { Job, Measured } from './load.ts'
 import type { Report } from './report.ts'
 import { show, spread } from './spread.ts'
 import type { Spread } from './spread.ts'
 import type { Behaviour } from './upstream.ts'
-
-/** Where a load goes, and whose CPU it costs. */
-export interface Target {
-  port: number
-  pid: number
-  /** Distinct keys that its clients use in turn; all use one when undefined. */
-  keys?: number | undefined
-}
-
-/** A gateway under test. */
-export interface Contestant extends Target {
-  name: string
-  /** Runs one full garbage collection and tells the KiB of JavaScript heap left; undefined where there is no collector. */
-  collect(): Promise<number | undefined>
-  stop(): Promise<void>
-}
 
 /** What the scenarios share: one upstream and one load process for the whole run. */
 export interface Rig {

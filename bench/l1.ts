@@ -1,6 +1,7 @@
 // L1: a hundred thousand keys with limits and budgets: what they add to the CPU time of a request.
 import { contest, cpuReport } from './contest.ts'
-import type { Contestant, Rig } from './contest.ts'
+import type { Rig } from './contest.ts'
+import type { Contestant } from './contestant.ts'
 import { smallJson } from './j1.ts'
 import { start } from './line-up.ts'
 import type { Report } from './report.ts'

@@ -1,6 +1,7 @@
 // Which gateways take part in a scenario, and how each is started.
 import { Child } from './child.ts'
-import type { Contestant, Rig } from './contest.ts'
+import type { Rig } from './contest.ts'
+import type { Contestant } from './contestant.ts'
 import { nginx, startNginx } from './nginx.ts'
 import { startSluice } from './sluice.ts'
 import type { Variant } from './sluice.ts'

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Child } from './child.ts'
-import type { Contestant } from './contest.ts'
+import type { Contestant } from './contestant.ts'
 
 /** Where nginx is; undefined when this machine has none. */
 export const nginx = find()

@@ -1,6 +1,7 @@
 // P1: plugins that take part in nothing but one hook: what each costs per request and per event.
 import { contest } from './contest.ts'
-import type { Contestant, Rig, Workload } from './contest.ts'
+import type { Rig, Workload } from './contest.ts'
+import type { Contestant } from './contestant.ts'
 import { smallJson } from './j1.ts'
 import { start } from './line-up.ts'
 import type { Report } from './report.ts'

@@ -1,6 +1,7 @@
 // S1: steady streams of events, each event alone in its read: CPU time per event.
 import { contest, cpuReport } from './contest.ts'
-import type { Rig, Target, Workload } from './contest.ts'
+import type { Rig, Workload } from './contest.ts'
+import type { Target } from './contestant.ts'
 import { start, starters } from './line-up.ts'
 import type { Job } from './load.ts'
 import type { Report } from './report.ts'

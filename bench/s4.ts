@@ -1,6 +1,7 @@
 // S4: streams that are open and silent: resident memory per stream, as the slope over three numbers of streams.
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Contestant, Rig } from './contest.ts'
+import type { Rig } from './contest.ts'
+import type { Contestant } from './contestant.ts'
 import { starters } from './line-up.ts'
 import type { Measured } from './load.ts'
 import { residentOf } from './proc.ts'

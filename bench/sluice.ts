@@ -4,7 +4,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openStore } from '../core/store/store.ts'
 import { Child } from './child.ts'
-import type { Contestant, Rig } from './contest.ts'
+import type { Rig } from './contest.ts'
+import type { Contestant } from './contestant.ts'
 import { key, model, numberedKey } from './payload.ts'
 
 /** How a Sluice differs from the one that operators run. */

@@ -4,7 +4,8 @@ import type { Logger } from '../telling/log.ts'
 import type { PluginMetrics } from '../telling/metrics.ts'
 import type { OptionSchemas, OptionValues } from '../options/schema.ts'
 import type { Services } from '../store/services.ts'
-import type { Awaitable, Exchange, Hooks } from './contract.ts'
+import type { Awaitable, Exchange } from './exchange.ts'
+import type { Hooks } from './hooks.ts'
 import type { AnySlot, caller } from './slots.ts'
 
 /**

@@ -2,10 +2,8 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Answer, Failure } from './answer.ts'
+import type { Ending } from './ending.ts'
 import type { Sleeper, Wheel } from './wheel.ts'
-
-/** `cut`: broken off by directive. `aborted`: the client left before the end. */
-export type Ending = 'completed' | 'cut' | 'aborted'
 
 /** Frames written in one go when no pause lies between them; then it is the others' turn. */
 const burst = 64

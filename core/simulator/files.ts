@@ -1,6 +1,7 @@
 // GET /files/{name}: what the addresses in answers lead to. Whoever knows one may read it, as it is with signed addresses.
 import { bytesAnswer } from './answer.ts'
-import type { Answer, Call, Protocol } from './answer.ts'
+import type { Answer } from './answer.ts'
+import type { Call, Protocol } from './endpoint.ts'
 import { videoFile } from './jobs/video-file.ts'
 import { pictureAt } from './media/address.ts'
 import { pictureFormats } from './media/formats.ts'

@@ -1,6 +1,6 @@
 // Finds the protocol and the endpoint of a request.
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Endpoint, Protocol } from './answer.ts'
+import type { Endpoint, Protocol } from './endpoint.ts'
 import { anthropic } from './anthropic/anthropic.ts'
 import { files } from './files.ts'
 import { gemini } from './gemini/gemini.ts'

@@ -1,6 +1,6 @@
 // What the simulator knows to be true about the traffic it saw, to be held against what a gateway recorded.
 import type { Upload } from './body.ts'
-import type { Ending } from './delivery.ts'
+import type { Ending } from './ending.ts'
 
 /** Answers that are remembered by request id. */
 const remembered = 10_000

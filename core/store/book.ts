@@ -5,6 +5,7 @@ import type { Price } from '../money/price.ts'
 import type { Batch } from './batch.ts'
 import { Cell } from './cell.ts'
 import { Hold } from './hold.ts'
+import type { HoldKeeper } from './hold.ts'
 import type { Balance, Ledger, Reservation, ReserveRequest } from './ledger.ts'
 import { Purse } from './purse.ts'
 import type { Limited } from './purse.ts'
@@ -18,7 +19,7 @@ import type { Writer } from './writer.ts'
 import type { Snapshot } from './writer-thread.ts'
 
 /** The only owner of balances while the process lives; what the disk has is what it had some batches ago. */
-export class Book implements Ledger {
+export class Book implements Ledger, HoldKeeper {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #troubles: Troubles
@@ -100,12 +101,10 @@ export class Book implements Ledger {
     return this.#live.has(requestId)
   }
 
-  /** A hold is waited for. Called by holds only. */
   hurry(): void {
     this.#writer.wake()
   }
 
-  /** A hold went on; `first` since its last row. Unless it is urgent this waits for company. Called by holds only. */
   touch(hold: Hold, first: boolean, urgent: boolean): void {
     const { draft } = this.#writer
     if (first) {
@@ -116,7 +115,6 @@ export class Book implements Ledger {
     else this.#writer.wakeLater()
   }
 
-  /** A hold ends with a charge. Called by holds only, once each. */
   end(hold: Hold, amount: bigint): Promise<void> {
     const { draft } = this.#writer
     hold.purse.post(hold.amount, amount)

@@ -1,7 +1,7 @@
 // The batch that is being gathered: whatever the main thread did since the last one left.
 import { emptyBatch } from './batch.ts'
 import type { Batch } from './batch.ts'
-import type { Hold } from './hold.ts'
+import type { Gathering, Hold } from './hold.ts'
 import type { Slots } from './slots.ts'
 import type { Value } from './sqlite.ts'
 
@@ -12,7 +12,7 @@ const opBytes = 512
  * Collects operations; sealed once, when it leaves for the writer. Holds are written as they are at that moment, so one
  * that ended in the meantime was never open as far as the disk knows.
  */
-export class Draft {
+export class Draft implements Gathering {
   readonly opened: Hold[] = []
   readonly touched: Hold[] = []
   readonly ended: Hold[] = []
@@ -25,7 +25,6 @@ export class Draft {
   #durable: PromiseWithResolvers<void> | undefined
   #since: number | undefined
 
-  /** When the first hold of its own began, by performance.now(). */
   get since(): number {
     return (this.#since ??= performance.now())
   }
@@ -36,7 +35,6 @@ export class Draft {
     this.bytes += opBytes + text
   }
 
-  /** Resolves when the batch is on disk: one promise for all of its operations. */
   get durable(): Promise<void> {
     if (!this.#durable) {
       this.#durable = Promise.withResolvers<void>()

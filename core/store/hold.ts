@@ -1,24 +1,40 @@
 // One reservation: an amount held for one exchange, from its admission until it is settled or given back.
 import { renderUsage } from '../money/usage.ts'
 import type { Batch } from './batch.ts'
-import type { Book } from './book.ts'
 import { maxNano } from './cell.ts'
-import type { Draft } from './draft.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
 import type { Purse } from './purse.ts'
 import type { Slots } from './slots.ts'
 
+/** The book as its holds see it. */
+export interface HoldKeeper {
+  /** Somebody waits for a hold. */
+  hurry(): void
+  /** The hold ends with a charge, once; resolves when that is on disk. */
+  end(hold: Hold, amount: bigint): Promise<void>
+  /** The hold went on; `first` since its last row. Unless it is urgent, its row waits for company. */
+  touch(hold: Hold, first: boolean, urgent: boolean): void
+}
+
+/** The batch that a hold waits in. */
+export interface Gathering {
+  /** When the first hold of its own began, by performance.now(). */
+  readonly since: number
+  /** Resolves when it is on disk: one promise for all of its operations. */
+  readonly durable: Promise<void>
+}
+
 /** Made by the book only. */
 export class Hold implements Reservation {
   readonly purse: Purse
-  readonly #book: Book
+  readonly #book: HoldKeeper
   readonly #request: ReserveRequest
   /** When it began, or somewhat sooner. */
   readonly #since: number
   #channel: string | null = null
   #delivered = 0
   /** The batch it waits in, until that leaves. */
-  #draft: Draft | undefined
+  #draft: Gathering | undefined
   #durable: Promise<void> | undefined
   /** The id of its row, once that is on its way to the disk. */
   #slot: number | undefined
@@ -27,7 +43,7 @@ export class Hold implements Reservation {
   #settlement: Settlement | undefined
   #costs: readonly AttemptCost[] | undefined
 
-  constructor(request: ReserveRequest, purse: Purse, draft: Draft, book: Book) {
+  constructor(request: ReserveRequest, purse: Purse, draft: Gathering, book: HoldKeeper) {
     this.#request = request
     this.purse = purse
     this.#since = draft.since
@@ -115,7 +131,7 @@ export class Hold implements Reservation {
   }
 
   /** Goes over to another batch, and says so, unless it ended, is waited for, or began before `young`. */
-  moveTo(next: Draft, young: number): boolean {
+  moveTo(next: Gathering, young: number): boolean {
     if (this.#ended || this.#durable || this.#since < young) return false
     this.#draft = next
     return true

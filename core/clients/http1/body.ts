@@ -1,6 +1,11 @@
 // The body of one request on an HTTP/1.x connection: between what the connection reads and whoever wants it.
 import type { BodySink, BodySource } from '../body-source.ts'
-import type { Http1Connection } from './connection.ts'
+
+/** The connection as the body of its request sees it. */
+export interface BodyCarrier {
+  /** The bytes of this body are asked for, which is the request under way. */
+  wanted(body: Http1Body): void
+}
 
 /** Made for a request that has one. */
 export class Http1Body implements BodySource {
@@ -8,13 +13,13 @@ export class Http1Body implements BodySource {
   complete = false
   /** The client waits to be asked for it. One that is refused may send it all the same, and nobody could tell that from its next request. */
   awaited: boolean
-  readonly #connection: Http1Connection
+  readonly #connection: BodyCarrier
   #sink: BodySink | undefined
   #discarded = false
   #paused = false
   #lost = false
 
-  constructor(connection: Http1Connection, awaited: boolean) {
+  constructor(connection: BodyCarrier, awaited: boolean) {
     this.#connection = connection
     this.awaited = awaited
   }

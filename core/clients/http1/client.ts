@@ -1,11 +1,10 @@
 // One answer on an HTTP/1.x connection, written by hand so that an answer and an event cost one write.
 import type { Socket } from 'node:net'
-import type { Client } from '../client.ts'
+import type { Client, Front } from '../client.ts'
 import { addOrigin } from '../cors.ts'
 import { renderHead } from '../../wire/response-head.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http1Body } from './body.ts'
-import type { Http1Connection } from './connection.ts'
 import type { Http1Head } from './request-head.ts'
 
 /** Payloads up to this size are copied behind head and frame, one buffer for one write; larger ones are written beside it. */
@@ -19,13 +18,25 @@ const lastChunk = Buffer.from('0\r\n\r\n')
 const chunkEndAndLastChunk = Buffer.concat([chunkEnd, lastChunk])
 const hexDigits = Buffer.from('0123456789abcdef')
 
+/** The connection as the answer on it sees it. */
+export interface AnswerCarrier {
+  readonly socket: Socket
+  readonly front: Front
+  /** This answer is the last. */
+  closing: boolean
+  /** The answer is over, and written. */
+  released(): void
+  /** Ends the connection so that the answer cannot be taken for a complete one. */
+  cut(): void
+}
+
 /** Made for a request. */
 export class Http1Client implements Client {
   onDrain: (() => void) | null = null
   headSent = false
   gone = false
   origin: string | undefined = undefined
-  readonly #connection: Http1Connection
+  readonly #connection: AnswerCarrier
   readonly #socket: Socket
   readonly #request: Http1Head
   /** Undefined when the request has none. */
@@ -38,7 +49,7 @@ export class Http1Client implements Client {
   /** A head that waits for the first payload; empty when there is none. */
   #head = ''
 
-  constructor(connection: Http1Connection, request: Http1Head, body: Http1Body | undefined) {
+  constructor(connection: AnswerCarrier, request: Http1Head, body: Http1Body | undefined) {
     this.#connection = connection
     this.#socket = connection.socket
     this.#request = request

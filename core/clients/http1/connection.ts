@@ -9,7 +9,9 @@ import type { Headers } from '../request-head.ts'
 import type { Watched } from '../../watchdog/watchdog.ts'
 import { Backlog } from './backlog.ts'
 import { Http1Body } from './body.ts'
+import type { BodyCarrier } from './body.ts'
 import { Http1Client } from './client.ts'
+import type { AnswerCarrier } from './client.ts'
 import type { Http1Head } from './request-head.ts'
 import { RequestParser } from './request-parser.ts'
 
@@ -50,7 +52,7 @@ export interface Http1Front extends Front {
 }
 
 /** Requests are answered one after another: what comes behind one waits, unread as far as it can be. */
-export class Http1Connection implements Watched, Taker {
+export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarrier {
   rosterPlace: number | undefined = undefined
   readonly socket: Socket
   readonly remoteAddress: string
@@ -104,7 +106,6 @@ export class Http1Connection implements Watched, Taker {
     else this.socket.destroy()
   }
 
-  /** Ends the connection so that the answer under way can not be taken for a complete one. */
   cut(): void {
     this.closing = true
     reset(this.socket)
@@ -117,7 +118,6 @@ export class Http1Connection implements Watched, Taker {
     else if (now > this.#until) this.#expired()
   }
 
-  /** Called by the body of the request under way: its bytes are asked for. */
   wanted(body: Http1Body): void {
     if (body.awaited && !body.complete) {
       body.awaited = false
@@ -127,7 +127,6 @@ export class Http1Connection implements Watched, Taker {
     else this.#schedule()
   }
 
-  /** Called by the client: its answer is over, and written. */
   released(): void {
     this.client = undefined
     if (this.closing) return this.#retire()

@@ -1,5 +1,5 @@
 // Anthropic's API: its endpoints, where its clients put the key, and how it refuses.
-import type { Protocol } from '../answer.ts'
+import type { Protocol } from '../endpoint.ts'
 import type { RefusalDetails } from '../refusal.ts'
 import { countMessageTokens, messages } from './messages.ts'
 import { modelDetail, modelList } from './models.ts'

@@ -1,6 +1,7 @@
 // POST /v1/messages and /v1/messages/count_tokens: a whole message or a stream of events, block after block.
 import { jsonAnswer, streamAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { eventWriter } from '../events.ts'
 import type { Counts } from '../stats.ts'
 import { checkSize, compose } from '../words/composition.ts'

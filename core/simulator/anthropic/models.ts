@@ -1,6 +1,7 @@
 // GET /v1/models and /v1/models/{id} in Anthropic's shape, a page at a time.
 import { jsonAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { integer } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
 import { wrong } from './fields.ts'

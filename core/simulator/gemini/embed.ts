@@ -1,7 +1,8 @@
 // embedContent and batchEmbedContents: a vector of unit length for each content.
 import { hash } from 'node:crypto'
 import { jsonAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { takeFromAny } from '../directive.ts'
 import { integer, isString, parseObject } from '../fields.ts'
 import { Refusal } from '../refusal.ts'

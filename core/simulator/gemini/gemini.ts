@@ -1,5 +1,5 @@
 // Gemini's API: its endpoints, where its clients put the key, and how it refuses.
-import type { Protocol } from '../answer.ts'
+import type { Protocol } from '../endpoint.ts'
 import { Refusal } from '../refusal.ts'
 import type { RefusalDetails } from '../refusal.ts'
 import { batchEmbedContents, embedContent } from './embed.ts'

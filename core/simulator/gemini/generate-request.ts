@@ -1,6 +1,6 @@
 // Reads and checks a request for contents as Gemini does.
 import { hash } from 'node:crypto'
-import type { Call } from '../answer.ts'
+import type { Call } from '../endpoint.ts'
 import { takeDirective } from '../directive.ts'
 import { between, integer, isBoolean, isString, oneOf, parseObject } from '../fields.ts'
 import type { Fields } from '../fields.ts'

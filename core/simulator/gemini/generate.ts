@@ -1,6 +1,7 @@
 // generateContent, streamGenerateContent and countTokens: whole, as events, or as an array that is written element by element.
 import { jsonAnswer, streamAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { eventWriter } from '../events.ts'
 import { pngOf } from '../media/png.ts'
 import { Refusal } from '../refusal.ts'

@@ -1,6 +1,7 @@
 // GET /v1beta/models and /v1beta/models/{id}, and the same below /v1: the names this simulator answers to, in Gemini's shape.
 import { jsonAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { integer } from '../fields.ts'
 import { Refusal } from '../refusal.ts'
 

@@ -1,5 +1,5 @@
 // Begins jobs and finds them again.
-import type { Call } from '../answer.ts'
+import type { Call } from '../endpoint.ts'
 import type { Directive } from '../directive.ts'
 import { Refusal } from '../refusal.ts'
 import type { RefusalDetails } from '../refusal.ts'

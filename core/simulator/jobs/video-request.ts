@@ -1,5 +1,5 @@
 // Reads and checks requests for videos, from a form or from JSON.
-import type { Call } from '../answer.ts'
+import type { Call } from '../endpoint.ts'
 import { typedFields } from '../body.ts'
 import { takeDirective } from '../directive.ts'
 import type { Directive } from '../directive.ts'

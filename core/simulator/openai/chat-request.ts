@@ -1,6 +1,6 @@
 // Reads and checks a chat completion request as OpenAI does: what is wrong is refused with its envelope.
 import { hash } from 'node:crypto'
-import type { Call } from '../answer.ts'
+import type { Call } from '../endpoint.ts'
 import { takeDirective } from '../directive.ts'
 import { between, integer, invalid, isBoolean, isObject, missing, optional, parseObject } from '../fields.ts'
 import type { Fields } from '../fields.ts'

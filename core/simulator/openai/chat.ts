@@ -1,6 +1,7 @@
 // POST /v1/chat/completions: a whole completion or a stream of chunks in the canonical order.
 import { jsonAnswer, streamAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { eventWriter } from '../events.ts'
 import { checkSize, compose, createdOf } from '../words/composition.ts'
 import type { Composition, MadeCall } from '../words/composition.ts'

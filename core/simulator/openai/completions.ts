@@ -1,7 +1,8 @@
 // POST /v1/completions: the older completions, which take a text or several and continue each.
 import { hash } from 'node:crypto'
 import { jsonAnswer, streamAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { takeFromAny } from '../directive.ts'
 import { eventWriter } from '../events.ts'
 import { between, integer, invalid, isBoolean, optional, parseObject } from '../fields.ts'

@@ -1,7 +1,8 @@
 // POST /v1/embeddings: a vector of unit length for each input, the same for the same text.
 import { hash } from 'node:crypto'
 import { jsonAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { takeFromAny } from '../directive.ts'
 import { integer, invalid, missing, optional, parseObject } from '../fields.ts'
 import { vectorOf } from '../words/vector.ts'

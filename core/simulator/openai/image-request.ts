@@ -1,6 +1,6 @@
 // Reads and checks requests for pictures: from a description in JSON, from pictures in a form.
 import { hash } from 'node:crypto'
-import type { Call } from '../answer.ts'
+import type { Call } from '../endpoint.ts'
 import { formOf, typedFields } from '../body.ts'
 import { takeDirective } from '../directive.ts'
 import type { Directive } from '../directive.ts'

@@ -1,7 +1,8 @@
 // POST /v1/images/generations, /edits and /variations: pictures of the size that was asked for, in one colour.
 import { hash } from 'node:crypto'
 import { jsonAnswer, streamAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import type { Directive } from '../directive.ts'
 import { eventWriter } from '../events.ts'
 import type { ImagePlan } from '../jobs/job.ts'

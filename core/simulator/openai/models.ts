@@ -1,6 +1,6 @@
 // GET /v1/models and /v1/models/{id}: the names this simulator answers to.
 import { jsonAnswer } from '../answer.ts'
-import type { Call, Endpoint } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { invalid } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { Refusal } from '../refusal.ts'

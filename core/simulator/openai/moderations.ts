@@ -1,7 +1,8 @@
 // POST /v1/moderations: a text that names a category is flagged for it.
 import { hash } from 'node:crypto'
 import { jsonAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { takeFromAny } from '../directive.ts'
 import { invalid, isObject, isString, missing, parseObject } from '../fields.ts'
 import { Dice } from '../words/prose.ts'

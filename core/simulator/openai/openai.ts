@@ -1,5 +1,5 @@
 // OpenAI's API: its endpoints, where its clients put the key, and how it refuses.
-import type { Protocol } from '../answer.ts'
+import type { Protocol } from '../endpoint.ts'
 import type { RefusalDetails } from '../refusal.ts'
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'

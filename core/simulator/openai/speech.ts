@@ -1,6 +1,7 @@
 // POST /v1/audio/speech: a sound as long as reading the text aloud takes, piece by piece.
 import { streamAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { takeDirective } from '../directive.ts'
 import type { Directive } from '../directive.ts'
 import { eventWriter } from '../events.ts'

@@ -1,6 +1,7 @@
 // POST /v1/audio/transcriptions and /translations: a text as long as the recording, in every form it may have.
 import { bytesAnswer, jsonAnswer, streamAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { formOf, typedFields } from '../body.ts'
 import type { Upload } from '../body.ts'
 import { takeDirective } from '../directive.ts'

@@ -1,6 +1,7 @@
 // /v1/videos: videos that are made while their maker asks how far they are.
 import { bytesAnswer, isRefused, jsonAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint } from '../endpoint.ts'
 import { integer, invalid, oneOf } from '../fields.ts'
 import { beginJob, jobOf } from '../jobs/begin.ts'
 import type { Job, VideoPlan } from '../jobs/job.ts'

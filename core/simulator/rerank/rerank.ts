@@ -1,8 +1,9 @@
 // Reranking, which has no API that all agree on: the same scores in the shapes of three vendors.
 import { jsonAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint, Protocol } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint, Protocol } from '../endpoint.ts'
 import { openai } from '../openai/openai.ts'
-import { readRerankRequest } from './rerank-request.ts'
+import { readRerankRequest } from './read-request.ts'
 import { rank } from './score.ts'
 import { cohere1, cohere2, jina, voyage } from './shapes.ts'
 import type { Shape } from './shapes.ts'

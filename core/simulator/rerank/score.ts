@@ -1,6 +1,6 @@
 // Scores documents: the more words of the query one has, the more relevant it is.
 import { hash } from 'node:crypto'
-import type { RerankRequest } from './rerank-request.ts'
+import type { RerankRequest } from './request.ts'
 
 /** A document by its place in the request. */
 export interface Ranked {

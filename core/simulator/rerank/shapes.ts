@@ -1,6 +1,6 @@
 // What the vendors' replies look like, and in what their requests differ.
 import type { Counts } from '../stats.ts'
-import type { RerankRequest } from './rerank-request.ts'
+import type { RerankRequest } from './request.ts'
 import type { Ranked } from './score.ts'
 
 /** One vendor's way to ask and to answer. */

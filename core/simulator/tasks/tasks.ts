@@ -1,7 +1,8 @@
 // Jobs as most vendors have them: a task id that is asked for until the record has an address. There is no standard;
 // the words for the states are the directive's, as every vendor has others.
 import { isRefused, jsonAnswer } from '../answer.ts'
-import type { Answer, Call, Endpoint, Protocol } from '../answer.ts'
+import type { Answer } from '../answer.ts'
+import type { Call, Endpoint, Protocol } from '../endpoint.ts'
 import { beginJob, jobOf } from '../jobs/begin.ts'
 import type { Job, JobStatus } from '../jobs/job.ts'
 import { readVideoRequest } from '../jobs/video-request.ts'

@@ -1,8 +1,9 @@
 // /v1/responses: created whole, streamed or in the background, and read, resumed, cancelled and deleted afterwards.
 import { isRefused, jsonAnswer, streamAnswer } from '../../answer.ts'
-import type { Answer, Call, Endpoint } from '../../answer.ts'
+import type { Answer } from '../../answer.ts'
+import type { Call, Endpoint } from '../../endpoint.ts'
 import type { Directive } from '../../directive.ts'
-import type { Ending } from '../../delivery.ts'
+import type { Ending } from '../../ending.ts'
 import { eventWriter } from '../../events.ts'
 import { integer, invalid, oneOf } from '../../fields.ts'
 import type { Fields } from '../../fields.ts'
@@ -11,7 +12,7 @@ import type { Counts } from '../../stats.ts'
 import { checkSize } from '../../words/composition.ts'
 import { sign } from '../../words/signature.ts'
 import { KeptResponse, usageOf } from './kept.ts'
-import { readResponseRequest } from './request.ts'
+import { readResponseRequest } from './read-request.ts'
 import type { ResponseRequest } from './request.ts'
 
 /** https://platform.openai.com/docs/api-reference/responses */

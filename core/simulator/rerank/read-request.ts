@@ -1,29 +1,13 @@
 // Reads and checks a request to rerank documents.
 import { hash } from 'node:crypto'
-import type { Call } from '../answer.ts'
+import type { Call } from '../endpoint.ts'
 import { takeDirective } from '../directive.ts'
-import type { Directive } from '../directive.ts'
 import { integer, invalid, isBoolean, isObject, isString, missing, optional, parseObject } from '../fields.ts'
 import type { Fields } from '../fields.ts'
 import { readModel } from '../openai/models.ts'
 import { countTokens } from '../words/tokens.ts'
+import type { RerankRequest } from './request.ts'
 import type { Shape } from './shapes.ts'
-
-/** A request that can be answered. */
-export interface RerankRequest {
-  id: string
-  model: string
-  directive: Directive
-  /** Without its directive. */
-  query: string
-  /** The texts of the documents. */
-  documents: readonly string[]
-  /** The most results wanted. */
-  limit: number
-  returnDocuments: boolean
-  /** Of the query and all documents. */
-  tokens: number
-}
 
 const defaultModel = 'rerank-v3.5'
 const mostDocuments = 10_000
