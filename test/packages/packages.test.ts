@@ -13,22 +13,23 @@ import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 
 t.setTimeout(110_000)
 const root = join(import.meta.dirname, '../..')
-const run = promisify(execFile)
+const execute = promisify(execFile)
 const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 const sluice = join(folder, 'node_modules/.bin/sluice')
-// What the test runner puts in front of every Node is not for packages.
-const { SLUICE_LONG: _long, NODE_OPTIONS: _options, ...env } = process.env
+/** The test runner puts its loader in front of every Node that it sees begin, also with an environment of its own: packages have none of it. */
+const without = ['-u', 'NODE_OPTIONS', '-u', 'SLUICE_LONG']
+const run = (program: string, args: readonly string[], cwd = folder): Promise<{ stdout: string; stderr: string }> => execute('env', [...without, program, ...args], { cwd })
 
 /** The packed project and the packages of this folder, installed as anybody would. */
 async function install(): Promise<void> {
-  await run('npm', ['pack', '--pack-destination', folder], { cwd: root, env })
+  await run('npm', ['pack', '--pack-destination', folder], root)
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!
   writeFileSync(join(folder, 'package.json'), '{ "type": "module", "private": true }')
   for (const name of ['sluice-guard', 'sluice-cache', 'sluice-ab']) cpSync(join(import.meta.dirname, name), join(folder, 'packages', name), { recursive: true })
   cpSync(join(import.meta.dirname, 'mine.ts'), join(folder, 'plugins/mine.ts'))
   const packages = ['sluice-guard', 'sluice-cache', 'sluice-ab'].map((name) => `./packages/${name}`)
-  await run('npm', ['install', '--install-links', '--prefer-offline', '--no-audit', '--no-fund', `./${tarball}`, ...packages], { cwd: folder, env })
+  await run('npm', ['install', '--install-links', '--prefer-offline', '--no-audit', '--no-fund', `./${tarball}`, ...packages])
 }
 
 function configure(upstreams: Record<string, Upstream>, chain: unknown[], more: object = {}): void {
@@ -52,18 +53,18 @@ const rest = [{ route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }
 
 t.test('packed and installed into an empty folder, everything is there', async (t) => {
   await install()
-  t.match((await run(sluice, ['version'], { cwd: folder, env })).stdout, /^\d+\.\d+\.\d+/)
+  t.match((await run(sluice, ['version'])).stdout, /^\d+\.\d+\.\d+/)
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({
     compilerOptions: { module: 'nodenext', target: 'es2024', lib: ['es2024', 'esnext.disposable'], strict: true, noEmit: true, skipLibCheck: true, types: ['node'], typeRoots: [join(root, 'node_modules/@types')] },
     files: ['plugins/mine.ts']
   }))
-  const types = await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: folder }).catch((error: { stdout: string }) => error)
+  const types = await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', '.']).catch((error: { stdout: string }) => error)
   t.equal(types.stdout, '', 'the types of a plugin are found')
 })
 
 t.test('a file that names plugins is checked as one that names none', async (t) => {
   const upstream = await Upstream.start(t)
-  const check = async (): Promise<string> => (await run(sluice, ['check'], { cwd: folder, env }).catch((error: { stdout: string }) => error)).stdout
+  const check = async (): Promise<string> => (await run(sluice, ['check']).catch((error: { stdout: string }) => error)).stdout
   configure({ a: upstream }, [{ auth: {} }, { mine: { limit: 2 } }, { guard: { block: ['x'] } }, ...rest])
   t.match(await check(), /is right/)
   writeFileSync(join(folder, 'none.ts'), 'export default { name: "none" }')
@@ -86,9 +87,9 @@ t.test('a file that names plugins is checked as one that names none', async (t) 
   configure({ a: upstream }, [{ mine: {} }, { auth: {} }, ...rest])
   t.match(await check(), /mine needs caller: put it below auth/)
   configure({ a: upstream }, [{ auth: {} }, ...rest])
-  const listed = await run(sluice, ['plugins'], { cwd: folder, env })
+  const listed = await run(sluice, ['plugins'])
   t.match(listed.stdout, /^mine \(of this configuration\): Limits how many[^]*`limit`/m)
-  const schema = await run(sluice, ['plugins', '--schema'], { cwd: folder, env })
+  const schema = await run(sluice, ['plugins', '--schema'])
   t.ok(JSON.stringify(JSON.parse(schema.stdout)).includes('Words that no prompt'), 'and the schema for editors knows them')
 })
 
@@ -96,7 +97,7 @@ t.test('a guardrail, a cache, an experiment and a plugin in TypeScript do what t
   const [a, b] = [await Upstream.start(t), await Upstream.start(t)]
   const chain = [{ auth: {} }, { mine: { limit: 4 } }, { guard: { block: ['forbidden'] } }, { cache: {} }, { ab: { model: 'old', other: 'new', share: 1, prefer: ['b', 'a'] } }, ...rest]
   configure({ a, b }, chain)
-  const gateway = spawn(process.execPath, [join(folder, 'node_modules/sluice/dist/core/main.js'), 'start'], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const gateway = spawn('env', [...without, process.execPath, join(folder, 'node_modules/sluice/dist/core/main.js'), 'start'], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
   t.teardown(async () => {
     gateway.kill('SIGKILL')
     await once(gateway, 'exit')
