@@ -78,7 +78,7 @@ export interface Operation {
    */
   readonly paths: readonly string[]
   /** Of several operations with one path and method, the first whose `when` holds is meant; absent: always. Runs once per request. */
-  when?(headers: Readonly<Record<string, string | string[] | undefined>>, query: string): boolean
+  when?(headers: Readonly<Record<string, string | string[] | undefined>>, query: string, path: string): boolean
   /** The client's: decides the form of errors and the grammar of streams. */
   readonly protocol: ProtocolName
   readonly body: BodyKind

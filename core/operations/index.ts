@@ -7,7 +7,7 @@ import { embeddings } from './embeddings.ts'
 import { batchEmbedContents, embedContent, geminiCountTokens, generateContent, streamGenerateContent } from './generate.ts'
 import { imageEdits, imageGenerations, imageVariations } from './images.ts'
 import { countTokens, messages } from './messages.ts'
-import { modelDetail, modelList } from './models.ts'
+import { models } from './models.ts'
 import { moderations } from './moderations.ts'
 import { openApi } from './openapi.ts'
 import { rerank } from './rerank.ts'
@@ -15,7 +15,7 @@ import { rerank } from './rerank.ts'
 const served: readonly ServedOperation[] = [
   chat, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
   completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations,
-  modelList, modelDetail
+  ...models
 ]
 
 /** Every operation of the data listener. */

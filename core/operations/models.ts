@@ -1,64 +1,153 @@
-// The model list, answered from the catalogue as far as the caller may see it.
+// The model list, answered from the catalogue as far as the caller may see it, in the words of the caller's protocol.
 import type { Model } from '../catalogue/catalogue.ts'
 import type { Exchange } from '../contract/contract.ts'
+import { GatewayError } from '../contract/contract.ts'
 import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { caller } from '../contract/slots.ts'
 import { unknownModel } from '../errors.ts'
+import { anthropicModel, anthropicModels } from '../protocols/anthropic/models.ts'
+import { geminiModel, modelOfToken, pageToken } from '../protocols/gemini/models.ts'
+import { openaiModel, openaiModels } from '../protocols/openai/models.ts'
+import { batchEmbedContents, embedContent, geminiCountTokens, generateContent, streamGenerateContent } from './generate.ts'
 
-/** https://platform.openai.com/docs/api-reference/models */
-export const modelList: ServedOperation = {
+const listed = {
   name: 'models',
   endpoint: 'models',
   summary: 'Lists the models that the key may use.',
   method: 'GET',
   paths: ['/v1/models'],
-  protocol: 'openai-chat',
-  body: 'none',
-  handle: (exchange, context) => ({ status: 200, body: { object: 'list', data: visible(exchange, context).map(describe) } })
-}
+  body: 'none'
+} as const satisfies Partial<ServedOperation>
 
-/** One model. */
-export const modelDetail: ServedOperation = {
+const described = {
   name: 'models.retrieve',
   endpoint: 'models',
   summary: 'Describes one model; 404 for one that does not exist and for one that the key may not use.',
   method: 'GET',
   paths: ['/v1/models/{model...}'],
-  protocol: 'openai-chat',
   body: 'none',
-  handle(exchange, context) {
-    const name = exchange.request.parameters['model']!
-    const model = visible(exchange, context).find((one) => one.name === name)
-    if (!model) throw unknownModel(name)
-    return { status: 200, body: describe(model) }
+  model: { in: 'path', name: 'model' }
+} as const satisfies Partial<ServedOperation>
+
+/** For clients that say nothing else. */
+const openai: readonly ServedOperation[] = [
+  { ...listed, protocol: 'openai-chat', handle: (exchange, context) => ({ status: 200, body: openaiModels(visible(exchange, context)) }) },
+  { ...described, protocol: 'openai-chat', handle: (exchange, context) => ({ status: 200, body: openaiModel(asked(exchange, context)) }) }
+]
+
+/** The SDKs of no other protocol send this header. */
+const speaksAnthropic: ServedOperation['when'] = (headers) => 'anthropic-version' in headers
+
+const anthropic: readonly ServedOperation[] = [
+  {
+    ...listed,
+    name: 'models.anthropic',
+    summary: 'Lists the models that the key may use, a page at a time, for clients that send `anthropic-version`.',
+    protocol: 'anthropic',
+    when: speaksAnthropic,
+    parameters: {
+      limit: { type: 'integer', minimum: 1, maximum: 1000, default: 20, description: 'Models of a page.' },
+      after_id: { type: 'string', description: 'The page begins behind this model.' },
+      before_id: { type: 'string', description: 'The page ends before this model.' }
+    },
+    handle(exchange, context) {
+      const query = new URLSearchParams(exchange.request.query)
+      const { page, more } = pageOf(visible(exchange, context), sizeOf(query, 'limit', 20), query.get('after_id'), query.get('before_id'))
+      return { status: 200, body: anthropicModels(page, more, exchange.receivedAt) }
+    }
+  },
+  {
+    ...described,
+    name: 'models.anthropic.retrieve',
+    protocol: 'anthropic',
+    when: speaksAnthropic,
+    handle: (exchange, context) => ({ status: 200, body: anthropicModel(asked(exchange, context), exchange.receivedAt) })
   }
-}
+]
+
+/** Below its own version all that is asked, and below `/v1` what comes with its own ways to name a key or a client. */
+const speaksGemini: ServedOperation['when'] = (headers, query, path) => (
+  path.startsWith('/v1beta/') || 'x-goog-api-key' in headers || 'x-goog-api-client' in headers || (query !== '' && new URLSearchParams(query).has('key'))
+)
+
+const methods = { generateContent, streamGenerateContent, countTokens: geminiCountTokens, embedContent, batchEmbedContents } as const
+
+const gemini: readonly ServedOperation[] = [
+  {
+    ...listed,
+    name: 'models.gemini',
+    summary: 'Lists the models that the key may use, a page at a time, in the protocol of Gemini.',
+    paths: ['/v1beta/models', ...listed.paths],
+    protocol: 'gemini',
+    when: speaksGemini,
+    parameters: {
+      pageSize: { type: 'integer', minimum: 1, maximum: 1000, default: 50, description: 'Models of a page.' },
+      pageToken: { type: 'string', description: 'The `nextPageToken` of the page before.' }
+    },
+    handle(exchange, context) {
+      const query = new URLSearchParams(exchange.request.query)
+      const token = query.get('pageToken')
+      const { page, more } = pageOf(visible(exchange, context), sizeOf(query, 'pageSize', 50), token ? modelOfToken(token) : null, null)
+      const models = page.map((model) => geminiModel(model, methodsOf(model)))
+      return { status: 200, body: { models, ...(more && { nextPageToken: pageToken(page.at(-1)!) }) } }
+    }
+  },
+  {
+    ...described,
+    name: 'models.gemini.retrieve',
+    paths: ['/v1beta/models/{model...}', ...described.paths],
+    protocol: 'gemini',
+    when: speaksGemini,
+    handle(exchange, context) {
+      const model = asked(exchange, context)
+      return { status: 200, body: geminiModel(model, methodsOf(model)) }
+    }
+  }
+]
+
+/** Those of other protocols first, as the last ones are meant when nothing says which. */
+export const models: readonly ServedOperation[] = [...anthropic, ...gemini, ...openai]
 
 function visible(exchange: Exchange, { catalogue }: OperationContext): Model[] {
   const who = exchange.find(caller)
   return [...catalogue.models.values()].filter((model) => who === undefined || who.mayUse(model.name))
 }
 
-/** The four fields of OpenAI's model object, then what it does not have. */
-function describe(model: Model): unknown {
-  const { deprecated } = model
-  return {
-    id: model.name,
-    object: 'model',
-    created: model.created,
-    owned_by: model.ownedBy,
-    ...(model.contextWindow !== undefined && { context_window: model.contextWindow }),
-    ...(model.maxOutputTokens !== undefined && { max_output_tokens: model.maxOutputTokens }),
-    ...(deprecated && {
-      deprecation: {
-        date: isoDate(deprecated.since),
-        sunset: deprecated.sunset === undefined ? null : isoDate(deprecated.sunset),
-        replacement: deprecated.replacement ?? null
-      }
-    })
-  }
+function asked(exchange: Exchange, { catalogue }: OperationContext): Model {
+  const { model: name } = exchange
+  const model = catalogue.models.get(name)
+  if (!model || exchange.find(caller)?.mayUse(name) === false) throw unknownModel(name)
+  return model
 }
 
-function isoDate(unixMs: number): string {
-  return new Date(unixMs).toISOString().slice(0, 10)
+/** What some channel of the model can be asked. */
+function methodsOf({ channels }: Model): string[] {
+  return Object.entries(methods).flatMap(([method, { endpoint, upstream }]) => (
+    channels.some((channel) => channel.endpoints.has(endpoint) && upstream?.[channel.protocol]) ? [method] : []
+  ))
+}
+
+/** The models behind one, or those before one, as many as a page holds; `more`: there are others in that direction. */
+function pageOf(all: readonly Model[], size: number, after: string | null, before: string | null): { page: readonly Model[]; more: boolean } {
+  const from = after === null ? 0 : placeOf(all, after) + 1
+  if (before === null) return { page: all.slice(from, from + size), more: from + size < all.length }
+  const end = placeOf(all, before)
+  const begin = Math.max(from, end - size)
+  return { page: all.slice(begin, end), more: begin > from }
+}
+
+function placeOf(all: readonly Model[], name: string): number {
+  const place = all.findIndex((model) => model.name === name)
+  if (place === -1) throw new GatewayError('invalid_field', `The page cannot be found: there is no model \`${name.slice(0, 128)}\` in the list. Begin with the first page.`)
+  return place
+}
+
+/** A page holds a thousand at most, whoever asks for more. */
+function sizeOf(query: URLSearchParams, name: string, usual: number): number {
+  const given = query.get(name) ?? ''
+  if (given === '') return usual
+  if (!/^\d{1,9}$/.test(given) || Number(given) === 0) {
+    throw new GatewayError('invalid_field', `The parameter \`${name}\` must be a whole number from 1 to 1000.`, { param: name })
+  }
+  return Math.min(Number(given), 1000)
 }

@@ -28,8 +28,9 @@ export function documentOf(operations: readonly ServedOperation[]): unknown {
   for (const operation of operations) {
     for (const [index, template] of operation.paths.entries()) {
       const methods = (paths[template.replace('...}', '}')] ??= {})
-      // Where headers decide between operations, the document shows the first.
-      methods[operation.method.toLowerCase()] ??= describe(operation, template, index)
+      const method = operation.method.toLowerCase()
+      // Where headers decide between operations, the document shows the one that is meant without them.
+      if (!operation.when || !methods[method]) methods[method] = describe(operation, template, index)
     }
   }
   return {

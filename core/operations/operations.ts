@@ -45,12 +45,12 @@ export class Operations implements OperationFinder {
   /** Once per request: everything later refers to the operation and never looks at the path again. Undefined: nothing is there. */
   find(method: string, path: string, headers: Headers, query: string): Match | undefined {
     const room = this.#literal.get(path)
-    if (room) return { operation: chosen(room, method, headers, query), allow: room.allow, parameters: noParameters }
+    if (room) return { operation: chosen(room, method, headers, query, path), allow: room.allow, parameters: noParameters }
     let other: Match | undefined
     for (const { pattern, room } of this.#patterns) {
       const parameters = matchPath(pattern, path)
       if (!parameters) continue
-      const operation = chosen(room, method, headers, query)
+      const operation = chosen(room, method, headers, query, path)
       if (operation) return { operation, allow: room.allow, parameters }
       // Another template may fit as well: `/v1/models/{model...}` fits what `/v1/models/{model...}:countTokens` does.
       other = { operation: undefined, allow: [...(other?.allow ?? []), ...room.allow], parameters }
@@ -64,9 +64,9 @@ function particular({ prefix, expression }: PathPattern): number {
   return prefix.length * 1000 + expression.source.length
 }
 
-function chosen({ operations }: Room, method: string, headers: Headers, query: string): ServedOperation | undefined {
+function chosen({ operations }: Room, method: string, headers: Headers, query: string, path: string): ServedOperation | undefined {
   for (const operation of operations) {
-    if (operation.method === method && (!operation.when || operation.when(headers, query))) return operation
+    if (operation.method === method && (!operation.when || operation.when(headers, query, path))) return operation
   }
   return undefined
 }

@@ -160,6 +160,18 @@ export interface UsageReader {
   read(message: Payload): ReportedUsage
 }
 
+/** A public model, as far as lists of models show it. */
+export interface ListedModel {
+  readonly name: string
+  readonly ownedBy: string
+  /** Unix seconds. */
+  readonly created: number
+  readonly contextWindow: number | undefined
+  readonly maxOutputTokens: number | undefined
+  /** Unix milliseconds. */
+  readonly deprecated: { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined } | undefined
+}
+
 /** A protocol of a client or an upstream. */
 export interface Protocol {
   /** The wire family; a channel of this family speaks it natively. */

@@ -5,8 +5,8 @@ import type { ClientRequest } from '../../core/contract/contract.ts'
 /** Where clients put a key when not in `Authorization`; searched in this order. */
 const headerNames = ['x-api-key', 'x-goog-api-key'] as const
 
-/** Paths of the one protocol whose clients put the key in the query. */
-const queryPaths = /^\/v1beta\/|^\/v1\/models\/[^/]+:/
+/** Paths of the one protocol whose clients put the key in the query; those below `/v1` it shares with others. */
+const queryPaths = /^\/v1beta\/|^\/v1\/models(?:\/|$)/
 
 /**
  * The one key of a request. Empty carriers do not count, and the same key may come several times.

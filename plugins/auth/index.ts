@@ -19,11 +19,13 @@ export default definePlugin({
 
     /** Unknown and invisible models are told apart nowhere: their names are nobody's business. */
     const checkModel = (exchange: Exchange, found: Caller): void => {
-      const { model } = exchange
+      const { model, requestedModel } = exchange
       if (model === '') return
-      const retirement = retirements.get(model)
-      if (!retirement || !found.mayUse(model)) throw unknownModel(model)
-      for (const [header, value] of retirement) exchange.setHeader(header, value)
+      const own = retirements.get(model)
+      if (!own || !found.mayUse(model)) throw unknownModel(model)
+      // Whoever asks for a model that goes is to know it, also where a plugin has put another in its place.
+      const asked = model !== requestedModel && found.mayUse(requestedModel) ? retirements.get(requestedModel) : undefined
+      for (const [header, value] of asked?.length ? asked : own) exchange.setHeader(header, value)
     }
 
     return {

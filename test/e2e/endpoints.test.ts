@@ -1,5 +1,7 @@
 // The vendors' SDKs, unchanged, on every endpoint but chat, against the running gateway with a simulator behind it.
 import { CohereClient, CohereClientV2 } from 'cohere-ai'
+import Anthropic from '@anthropic-ai/sdk'
+import { GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -52,6 +54,28 @@ t.test('GET /v1/models and /v1/models/{model_id}', async (t) => {
   t.match((await client.models.list()).data, [{ id: model, object: 'model' }])
   t.match(await client.models.retrieve(model), { id: model })
   await t.rejects(client.models.retrieve('org/name'), { status: 404, code: 'model_not_found' })
+})
+
+t.test('the models, listed and described for the SDKs of three protocols, a page at a time', async (t) => {
+  const names = ['demo', 'org/name', 'x:free']
+  const { local, client } = await open(t, {
+    channels: { demo: { models: Object.fromEntries(names.map((name) => [name, name])) } },
+    models: Object.fromEntries(names.map((name) => [name, { price: 'free', context_window: 1000 }]))
+  })
+  const anthropic = new Anthropic({ baseURL: local.url, apiKey: testKey, maxRetries: 0 })
+  const google = new GoogleGenAI({ httpOptions: { baseUrl: local.url }, apiKey: testKey })
+  const listed: Record<string, (string | undefined)[]> = { openai: [], anthropic: [], google: [] }
+  for await (const { id } of client.models.list()) listed['openai']!.push(id)
+  for await (const { id } of anthropic.models.list({ limit: 2 })) listed['anthropic']!.push(id)
+  for await (const { name } of await google.models.list({ config: { pageSize: 2 } })) listed['google']!.push(name?.replace('models/', ''))
+  t.same(listed, { openai: names, anthropic: names, google: names })
+  for (const name of names) {
+    t.match(await client.models.retrieve(name), { id: name })
+    t.match(await anthropic.models.retrieve(name), { id: name, type: 'model', max_input_tokens: 1000 })
+    t.match(await google.models.get({ model: name }), { name: `models/${name}`, inputTokenLimit: 1000 })
+  }
+  await t.rejects(anthropic.models.retrieve('nobody'), { status: 404, message: /nobody/ })
+  t.match(await google.models.get({ model: 'nobody' }).catch((error: unknown) => error), { status: 404 })
 })
 
 t.test('GET /openapi.json, without a key', async (t) => {

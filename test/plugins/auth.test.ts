@@ -5,11 +5,12 @@ import t from 'tap'
 import { caller } from '../../core/contract/slots.ts'
 import { presentedKey } from '../../plugins/auth/credential.ts'
 import { Digests } from '../../plugins/auth/digest.ts'
+import { definePlugin } from '../../core/contract/contract.ts'
 import auth from '../../plugins/auth/index.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { chat } from '../../core/operations/chat.ts'
 import { Upstream } from '../kit/upstream.ts'
-import { channelTo, chatAnswer, key, Workbench } from '../kit/workbench.ts'
+import { channelTo, chatAnswer, defaultChain, key, Workbench } from '../kit/workbench.ts'
 import type { Answer } from '../kit/workbench.ts'
 
 pluginContract(t, auth, { refuses: [[{ keys: [] }, /unknown key/]] })
@@ -67,7 +68,7 @@ t.test('a key is found in every place and spelling that clients use', async (t) 
 })
 
 t.test('the query carries a key only on the paths of the protocol that puts it there', async (t) => {
-  for (const path of ['/v1beta/models/demo:generateContent', '/v1beta/models', '/v1/models/demo:streamGenerateContent']) {
+  for (const path of ['/v1beta/models/demo:generateContent', '/v1beta/models', '/v1/models/demo:streamGenerateContent', '/v1/models', '/v1/models/org/name']) {
     const request = { method: 'POST', path, query: 'alt=sse&key=sk-test-key', headers: {}, operation: chat, parameters: {}, remoteAddress: '' }
     t.equal(presentedKey(request), 'sk-test-key', path)
     t.throws(() => presentedKey({ ...request, headers: { 'x-goog-api-key': 'sk-other-key' } }), { code: 'conflicting_credentials' })
@@ -214,4 +215,26 @@ t.test('every reply about a deprecated model says when it goes and what follows 
   t.equal(refused.status, 400)
   t.match(refused.headers, retiring, 'errors included')
   t.notOk('deprecation' in (await bench.send()).headers)
+})
+
+t.test('whoever asks for a deprecated model is told, also where a plugin takes another; and not about one that is not theirs to see', async (t) => {
+  const upstream = (await Upstream.start(t)).json(chatAnswer()).json(chatAnswer()).json(chatAnswer())
+  const renames: Record<string, string> = { old: 'demo', alias: 'old', secret: 'demo' }
+  const rename = definePlugin({
+    name: 'rename', summary: 'Takes another model.', options: {}, setup: () => ({ onModel: (_exchange, model) => renames[model] })
+  })
+  const names = ['demo', 'old', 'secret']
+  const bench = await Workbench.open(t, {
+    channels: { a: channelTo(upstream, { models: Object.fromEntries(names.map((name) => [name, name])) }) },
+    models: {
+      demo: { price: 'free' },
+      old: { price: 'free', deprecated: { since: '2026-09-01' } },
+      secret: { price: 'free', deprecated: { since: '2026-09-02' } }
+    },
+    tenants: { acme: { models: ['demo', 'old'] } },
+    chain: [{ rename: {} }, ...defaultChain]
+  }, { more: [rename] })
+  t.equal((await bench.send({ body: { model: 'old' } })).headers['deprecation'], '@1788220800')
+  t.equal((await bench.send({ body: { model: 'alias' } })).headers['deprecation'], '@1788220800')
+  t.equal((await bench.send({ body: { model: 'secret' } })).headers['deprecation'], undefined)
 })
