@@ -20,6 +20,8 @@ export interface Batch {
   touched: Value[]
   /** Per hold: the columns of {@link holdColumns}; it replaces a row that has its id. */
   opened: Value[]
+  /** Per hold that was detached: until when it is kept (Unix milliseconds), id. */
+  leased: number[]
   /** Ids of holds that ended and were not replaced. */
   closed: number[]
   /** Per journal row: the columns of {@link entryColumns}. */
@@ -57,6 +59,6 @@ export const keyColumns = [
 /** A batch without changes. */
 export function emptyBatch(number: number, written: number): Batch {
   return {
-    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], closed: [], entries: [], records: [], keys: []
+    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], leased: [], closed: [], entries: [], records: [], keys: []
   }
 }

@@ -44,7 +44,7 @@ export class Book implements Ledger, HoldKeeper {
   readonly #moved: Cell[] = []
 
   /** `now` decides only which windows {@link Book.balances} calls current. */
-  constructor(writer: Writer, { since, balances, prices }: Snapshot, reader: Reader, troubles: Troubles, now: () => number) {
+  constructor(writer: Writer, { since, balances, prices, detached }: Snapshot, reader: Reader, troubles: Troubles, now: () => number) {
     this.#writer = writer
     this.#reader = reader
     this.#troubles = troubles
@@ -52,6 +52,7 @@ export class Book implements Ledger, HoldKeeper {
     this.#since = since
     this.#load(balances)
     for (const { version, json } of prices) this.#prices.set(version as string, json as string)
+    for (const row of detached) this.#resume(row)
   }
 
   reserve(request: ReserveRequest): Reservation {
@@ -71,6 +72,11 @@ export class Book implements Ledger, HoldKeeper {
     draft.count()
     this.#writer.wakeSoon()
     return hold
+  }
+
+  detached(requestId: string, part = ''): Reservation | undefined {
+    const hold = this.#live.get(nameOf(requestId, part))
+    return hold?.detached ? hold : undefined
   }
 
   balances({ scope }: { scope?: string } = {}): Balance[] {
@@ -113,6 +119,14 @@ export class Book implements Ledger, HoldKeeper {
     }
     if (urgent) this.#writer.wake()
     else this.#writer.wakeLater()
+  }
+
+  detach(hold: Hold): Promise<void> {
+    const { draft } = this.#writer
+    draft.detached.push(hold)
+    draft.count()
+    this.#writer.wake()
+    return draft.durable
   }
 
   end(hold: Hold, amount: bigint): Promise<void> {
@@ -161,6 +175,21 @@ export class Book implements Ledger, HoldKeeper {
     const purse = new Purse(JSON.stringify(periods), Math.floor(time / day) * day, [...cells], limited, this.#moved)
     this.#purses.set(scopes, purse)
     return purse
+  }
+
+  /** A hold that was detached before this start; the balances count it already. */
+  #resume(row: Row): void {
+    const text = (name: string): string => row[name] as string
+    const count = (name: string): number => Number(row[name])
+    const [scopes, time] = [text('scopes'), count('ts_ms')]
+    const cells = Object.entries(JSON.parse(scopes) as Record<string, Period>).flatMap(([id, per]) => windowsOf(per, time).map((window) => this.#cell(id, window)))
+    const [requestId, part] = [text('request_id'), text('part')]
+    const request: ReserveRequest = {
+      requestId, part, scopes: [], amount: row['amount'] as bigint, model: text('model'), price: this.price(text('price_version'))!,
+      estimate: { input: count('input_units'), maxOutput: count('max_out') }, time
+    }
+    const stored = { slot: count('id'), channel: row['channel'] as string | null, lease: count('lease_until') }
+    this.#live.set(nameOf(requestId, part), new Hold(request, new Purse(scopes, time, cells, [], this.#moved), stored, this))
   }
 
   #cell(scope: string, window: string): Cell {

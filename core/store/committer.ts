@@ -54,6 +54,8 @@ export class Committer {
   #open = false
   /** What becomes of the rows of holds, by id: most holds end in the transaction in which they began, and never have one. */
   readonly #holds = new Map<number, Value[] | undefined>()
+  /** Until when those that were detached are kept, by id. */
+  readonly #leases = new Map<number, number>()
   /** The last row of the table request. */
   #request: number
   /** Values that occur in its block, by field. */
@@ -109,7 +111,7 @@ export class Committer {
   /** Commits what was added, all of it or nothing; which of the two it was is not known when it throws. */
   commit(): void {
     if (!this.#open) return
-    const { entry, record, open, close, head, commit } = this.#sql
+    const { entry, record, open, close, lease, head, commit } = this.#sql
     entry.flush()
     this.#next.requests += record.flush()
     const { boot } = this.#next
@@ -117,7 +119,9 @@ export class Committer {
       if (row) open.run(...row, boot)
       else close.run(id)
     }
+    for (const [id, until] of this.#leases) lease.run(until, id)
     this.#holds.clear()
+    this.#leases.clear()
     const values = headValues(this.#next)
     head.run(...values, checksum(values))
     commit.run()
@@ -142,16 +146,25 @@ export class Committer {
     forEach(limits, 3, limit)
   }
 
-  #gather({ opened, touched, closed }: Batch): void {
+  #gather({ opened, touched, leased, closed }: Batch): void {
     const rows = this.#holds
+    const leases = this.#leases
     for (let i = 0; i < touched.length; i += 3) {
       const [channel, delivered, id] = [touched[i]!, touched[i + 1]!, touched[i + 2]!]
       const row = rows.get(id as number)
       if (row) [row[dispatchedColumn], row[channelColumn], row[deliveredColumn]] = [channel === null ? 0 : 1, channel, delivered]
       else this.#sql.touch.run(channel, delivered, id)
     }
-    for (let i = 0; i < opened.length; i += holdColumns.length) rows.set(opened[i] as number, opened.slice(i, i + holdColumns.length))
-    for (const id of closed) rows.set(id, undefined)
+    for (let i = 0; i < opened.length; i += holdColumns.length) {
+      const id = opened[i] as number
+      rows.set(id, opened.slice(i, i + holdColumns.length))
+      if (leases.size > 0) leases.delete(id)
+    }
+    for (const id of closed) {
+      rows.set(id, undefined)
+      leases.delete(id)
+    }
+    for (let i = 0; i < leased.length; i += 2) leases.set(leased[i + 1]!, leased[i]!)
   }
 
   /** Adds the rows, and moves the head with them. */
@@ -238,6 +251,7 @@ function prepare(database: Database) {
     open: insert('reservation', [...holdColumns, 'boot_id'], '', 'OR REPLACE'),
     touch: database.prepare('UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, delivered_units = ?2 WHERE id = ?3'),
     close: database.prepare('DELETE FROM reservation WHERE id = ?'),
+    lease: database.prepare('UPDATE reservation SET lease_until = ? WHERE id = ?'),
     entry: new RowInserter(database, 'journal', entryColumns, ['seq', 'boot_id', 'prev_hash', 'hash'], ''),
     // A record that is there already stays: a log that is told twice must not stop the ledger.
     record: new RowInserter(database, 'request', recordColumns, ['seq', 'written', 'crc'], 'ON CONFLICT (request_id) DO NOTHING'),

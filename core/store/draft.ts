@@ -15,6 +15,7 @@ const opBytes = 512
 export class Draft implements Gathering {
   readonly opened: Hold[] = []
   readonly touched: Hold[] = []
+  readonly detached: Hold[] = []
   readonly ended: Hold[] = []
   readonly prices: string[] = []
   readonly records: Value[] = []
@@ -70,6 +71,7 @@ export class Draft implements Gathering {
       if (next && hold.moveTo(next, young)) this.#hand(hold, next)
       else hold.writeOpen(batch, slots)
     }
+    for (const hold of this.detached) hold.writeLease(batch)
     batch.closed = slots.abandoned()
     return batch
   }

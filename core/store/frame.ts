@@ -2,7 +2,7 @@
 import { deserialize } from 'node:v8'
 import { readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
-import { entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
+import { emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Packer, Unpacker } from './packing.ts'
 
@@ -43,6 +43,7 @@ export class FrameEncoder {
     packer.rows(batch.entries, entryColumns.length)
     packer.rows(batch.records, recordColumns.length)
     packer.rows(batch.keys, keyColumns.length)
+    packer.rows(batch.leased, 2)
     const most = headBytes + 1 + packer.mostBytes
     const room = most <= roomBytes ? this.#room : Buffer.allocUnsafeSlow(most)
     room[headBytes] = packed
@@ -57,7 +58,7 @@ export class FrameEncoder {
 
 /** `before`: a batch that was read before. */
 function decode(payload: Buffer, before: Batch | undefined): Batch {
-  if (payload[0] === serialized) return deserialize(payload) as Batch
+  if (payload[0] === serialized) return { ...emptyBatch(0, 0), ...(deserialize(payload) as Partial<Batch>) }
   if (payload[0] !== packed) throw new Error(`the commit log has format ${payload[0]}, which this program does not know: start the one that wrote it`)
   const rows = new Unpacker(payload.subarray(1))
   const [number, written, balanced] = rows.next(3) as [number, number, number]
@@ -72,7 +73,9 @@ function decode(payload: Buffer, before: Batch | undefined): Batch {
     closed: rows.next(1) as number[],
     entries: rows.next(entryColumns.length, before?.entries),
     records: rows.next(recordColumns.length, before?.records),
-    keys: rows.next(keyColumns.length)
+    keys: rows.next(keyColumns.length),
+    // What earlier versions did not write is empty.
+    leased: rows.next(2) as number[]
   }
 }
 

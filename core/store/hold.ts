@@ -3,6 +3,7 @@ import { renderUsage } from '../money/usage.ts'
 import type { Batch } from './batch.ts'
 import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
+import type { Price } from '../money/price.ts'
 import type { Purse } from './purse.ts'
 import type { Slots } from './slots.ts'
 
@@ -10,6 +11,8 @@ import type { Slots } from './slots.ts'
 export interface HoldKeeper {
   /** Somebody waits for a hold. */
   hurry(): void
+  /** The hold is to outlive its exchange; resolves when that is on disk. */
+  detach(hold: Hold): Promise<void>
   /** The hold ends with a charge, once; resolves when that is on disk. */
   end(hold: Hold, amount: bigint): Promise<void>
   /** The hold went on; `first` since its last row. Unless it is urgent, its row waits for company. */
@@ -22,6 +25,13 @@ export interface Gathering {
   readonly since: number
   /** Resolves when it is on disk: one promise for all of its operations. */
   readonly durable: Promise<void>
+}
+
+/** A hold of an earlier start: its row is there. */
+export interface Stored {
+  slot: number
+  channel: string | null
+  lease: number
 }
 
 /** Made by the book only. */
@@ -38,17 +48,28 @@ export class Hold implements Reservation {
   #durable: Promise<void> | undefined
   /** The id of its row, once that is on its way to the disk. */
   #slot: number | undefined
+  /** Until when it is kept for whoever goes on with the work; undefined while it lives as long as its exchange. */
+  #lease: number | undefined
   #touched = false
   #ended = false
   #settlement: Settlement | undefined
   #costs: readonly AttemptCost[] | undefined
 
-  constructor(request: ReserveRequest, purse: Purse, draft: Gathering, book: HoldKeeper) {
+  /** `place`: the batch that it begins in, or where it has been since an earlier start. */
+  constructor(request: ReserveRequest, purse: Purse, place: Gathering | Stored, book: HoldKeeper) {
     this.#request = request
     this.purse = purse
-    this.#since = draft.since
-    this.#draft = draft
     this.#book = book
+    if ('since' in place) {
+      this.#since = place.since
+      this.#draft = place
+    } else {
+      this.#since = 0
+      this.#slot = place.slot
+      this.#channel = place.channel
+      this.#lease = place.lease
+      this.#durable = Promise.resolve()
+    }
   }
 
   get durable(): Promise<void> {
@@ -71,6 +92,15 @@ export class Hold implements Reservation {
     return this.#request.amount
   }
 
+  get price(): Price {
+    return this.#request.price
+  }
+
+  /** It was detached, and has not ended. */
+  get detached(): boolean {
+    return this.#lease !== undefined && !this.#ended
+  }
+
   dispatched(channel: string): void {
     if (this.#ended) throw this.#over()
     this.#channel = channel
@@ -81,6 +111,14 @@ export class Hold implements Reservation {
     if (this.#ended) return
     this.#delivered = units
     if (this.#slot !== undefined) this.#touch(false)
+  }
+
+  detach(until: number): Promise<void> {
+    if (this.#ended) throw this.#over()
+    if (!Number.isSafeInteger(until)) throw new RangeError(`${this.requestId} can not be held until ${until}: times are whole milliseconds`)
+    this.#lease = until
+    this.#durable = this.#book.detach(this)
+    return this.#durable
   }
 
   settle(settlement: Settlement): Promise<void> {
@@ -154,6 +192,11 @@ export class Hold implements Reservation {
   writeTouch(batch: Batch): void {
     this.#touched = false
     if (!this.#ended) batch.touched.push(this.#channel, whole(this.#delivered), this.#slot!)
+  }
+
+  /** That it is detached. Runs after every {@link Hold.writeOpen} of the batch. */
+  writeLease(batch: Batch): void {
+    if (!this.#ended) batch.leased.push(this.#lease!, this.#slot!)
   }
 
   /** Its end in the journal; its slot is free for another's row. */

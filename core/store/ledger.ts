@@ -54,6 +54,8 @@ export interface Settlement {
 export interface Reservation {
   readonly requestId: string
   readonly amount: Nano
+  /** That it was made at, and is to be settled at: no reload changes it. */
+  readonly price: Price
   /**
    * Resolves when the hold is on disk, or its end is; the client's first byte waits for it, the dispatch does not. Asking
    * for it sends the hold to the disk at once; otherwise it goes with others, within some milliseconds. Rejects with
@@ -64,6 +66,12 @@ export interface Reservation {
   dispatched(channel: string): void
   /** Output units delivered so far, for recovery; kept in memory and written with the next batch. */
   delivered(units: number): void
+  /**
+   * Lets the hold outlive its exchange, and the process: whoever goes on with the work finds it by {@link Ledger.detached}.
+   * Resolves and rejects as `durable` does, and is in one batch with whatever else is queued in the same turn of the loop.
+   * `until`, Unix milliseconds: when its owner will surely have ended it. A start after that gives back what is still held.
+   */
+  detach(until: number): Promise<void>
   /**
    * Posts the charge, at once in memory; resolves when it is on disk. Rejects with `billing_unavailable` when the disk has
    * failed for some seconds: the charge stands and is written as soon as the disk allows.
@@ -90,6 +98,11 @@ export interface Ledger {
    * @throws GatewayError `quota_<scope>_exceeded` when a budget can not carry it, `billing_unavailable` when the store can not take it
    */
   reserve(request: ReserveRequest): Reservation
+  /**
+   * A hold that was detached, in this process or before its start, and has not ended; undefined otherwise. Between asking for
+   * it and ending it in the same turn of the loop nobody else can end it, so that of several who see an end one settles.
+   */
+  detached(requestId: string, part?: string): Reservation | undefined
   /** Balances in scope order, current windows only. */
   balances(filter?: { scope?: string }): Balance[]
   /** A price that was reserved at, also one that no configuration has any more. */

@@ -135,8 +135,9 @@ export class Unpacker {
     this.#text = bytes.toString('utf8', headBytes + numbers + tags)
   }
 
-  /** The next rows. Text that stands in the last row of `before` too is the same string, and quickly compared with it. */
+  /** The next rows; none when there is nothing more. Text that stands in the last row of `before` too is the same string, and quickly compared with it. */
   next(width: number, before: readonly Value[] = []): Value[] {
+    if (this.#tag >= this.#tags.length) return []
     const length = this.#count()
     const values: Value[] = []
     for (let i = 0; i < length; i++) values.push(this.#value(values, i - width))

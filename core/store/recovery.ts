@@ -65,19 +65,20 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
 }
 
 /**
- * Ends the holds of earlier boots; those with a lease belong to their poller. What no upstream ever saw is given back,
- * anything else is charged the estimated input and what was delivered of the output. Returns how many it ended.
+ * Ends the holds of earlier boots, but for those that were detached: they belong to whoever goes on with the work until their
+ * lease is over. What no upstream ever saw is given back, and so is what nobody went on with; anything else is charged the
+ * estimated input and what was delivered of the output. Returns how many it ended. `now`: Unix milliseconds.
  */
-export function recover(committer: Committer, written: number): number {
+export function recover(committer: Committer, written: number, now: number): number {
   const holds = committer.database.prepare(
     `SELECT reservation.*, price.json AS price FROM reservation JOIN price ON version = price_version
-     WHERE boot_id < ? AND lease_until IS NULL ORDER BY id LIMIT ${chunk}`
+     WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) ORDER BY id LIMIT ${chunk}`
   )
   holds.setReadBigInts(true)
   let ended = 0
   for (;;) {
     const { boot, batch: last } = committer.head
-    const rows = holds.all(boot) as unknown as HoldRow[]
+    const rows = holds.all(boot, now) as unknown as HoldRow[]
     if (rows.length === 0) return ended
     const batch = emptyBatch(last + 1, written)
     batch.balanced = true
@@ -109,12 +110,13 @@ interface HoldRow {
   client_protocol: string | null
   streamed: bigint
   ts_ms: bigint
+  lease_until: bigint | null
 }
 
 function end(row: HoldRow, batch: Batch, moves: Moves): void {
   const time = Number(row.ts_ms)
   const price = parsePrice(row.price_version, row.price)
-  const estimate = row.dispatched ? consumed(row, price) : undefined
+  const estimate = row.dispatched && row.lease_until === null ? consumed(row, price) : undefined
   const due = estimate ? costOf(estimate, price) : 0n
   // A sum that no column holds would end every start: an estimate that is far above what was held is not believed.
   const usage = due - row.amount > incredible ? undefined : estimate

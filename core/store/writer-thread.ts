@@ -43,6 +43,8 @@ export interface Snapshot {
   balances: Record<string, Value>[]
   prices: Record<string, Value>[]
   keys: Record<string, Value>[]
+  /** Holds that are kept for whoever goes on with the work. */
+  detached: Record<string, Value>[]
 }
 
 /** What the thread is asked: to apply a segment, or to close the database and end. */
@@ -159,8 +161,9 @@ function start(): Snapshot {
   }
   const [newest] = all('SELECT written FROM request ORDER BY seq DESC LIMIT 1')
   const written = Math.max(options.now, Number(newest?.['written'] ?? 0))
-  const recovered = recover(committer, written)
-  const since = horizon(options.now)
+  const recovered = recover(committer, written, options.now)
+  const detached = all('SELECT * FROM reservation ORDER BY id')
+  const since = horizon(detached.reduce((oldest, row) => Math.min(oldest, Number(row['ts_ms'])), options.now))
   return {
     boot,
     batch: committer.head.batch,
@@ -170,7 +173,8 @@ function start(): Snapshot {
     since,
     balances: storedBalances(database, windowOf('month', since)),
     prices: all('SELECT * FROM price'),
-    keys: all('SELECT * FROM key ORDER BY created, name')
+    keys: all('SELECT * FROM key ORDER BY created, name'),
+    detached
   }
 }
 

@@ -10,6 +10,8 @@ export interface Row {
   /** Channels that were told of, in order. */
   dispatched: string[]
   delivered: number
+  /** Until when it is kept for whoever goes on with the work. */
+  lease?: number
   settled?: Settlement
   voided?: true
   costs: readonly AttemptCost[]
@@ -18,6 +20,7 @@ export interface Row {
 /** Windows do not matter here: everything counts in one. */
 export class TestLedger implements Ledger {
   readonly rows: Row[] = []
+  readonly #reservations = new Map<string, { row: Row; reservation: Reservation }>()
   /** When set, the next `reserve` fails with it. */
   broken: GatewayError | undefined
   /** What the durability of reservations and settlements waits for. */
@@ -40,10 +43,14 @@ export class TestLedger implements Ledger {
     const end = (): void => {
       if (row.settled || row.voided) throw new Error(`${request.requestId} has ended already`)
     }
-    return {
-      requestId: request.requestId,
-      amount: request.amount,
+    const { requestId, amount, price } = request
+    const reservation: Reservation = {
+      requestId, amount, price,
       durable: this.disk,
+      detach: (until) => {
+        row.lease = until
+        return this.disk
+      },
       dispatched: (channel) => void row.dispatched.push(channel),
       delivered: (units) => void (row.delivered = units),
       settle: (settlement) => {
@@ -59,6 +66,13 @@ export class TestLedger implements Ledger {
         return this.disk
       }
     }
+    this.#reservations.set(requestId, { row, reservation })
+    return reservation
+  }
+
+  detached(requestId: string): Reservation | undefined {
+    const held = this.#reservations.get(requestId)
+    return held?.row.lease !== undefined && this.open.includes(held.row) ? held.reservation : undefined
   }
 
   balances(): Balance[] {

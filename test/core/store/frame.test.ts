@@ -7,6 +7,7 @@ import t from 'tap'
 import { emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns } from '../../../core/store/batch.ts'
 import type { Batch } from '../../../core/store/batch.ts'
 import { FrameEncoder, readFrames } from '../../../core/store/frame.ts'
+import { Packer } from '../../../core/store/packing.ts'
 import type { Value } from '../../../core/store/sqlite.ts'
 
 /** Few enough of each kind that columns repeat the row above. */
@@ -23,7 +24,7 @@ function rows(width: number): fc.Arbitrary<Value[]> {
 }
 
 const batch = fc.record({
-  written: fc.nat(), balanced: fc.boolean(), prices: rows(2), moves: rows(4), limits: rows(3), opened: rows(holdColumns.length), touched: rows(3), closed: rows(1),
+  written: fc.nat(), balanced: fc.boolean(), prices: rows(2), moves: rows(4), limits: rows(3), opened: rows(holdColumns.length), touched: rows(3), leased: rows(2), closed: rows(1),
   entries: rows(entryColumns.length), records: rows(recordColumns.length), keys: rows(keyColumns.length)
 }) as fc.Arbitrary<Omit<Batch, 'number'>>
 
@@ -48,6 +49,21 @@ t.test('batches of all sizes, one behind the other', async (t) => {
   const frames = batches.map((batch) => Buffer.from(encoder.encode(batch, 7)))
   t.ok(frames.some(({ length }) => length > 1024 * 1024), `${frames.map(({ length }) => length).join(', ')} bytes`)
   t.same(read(file, frames), batches)
+})
+
+t.test('a frame of a version that knew fewer kinds of rows is read, and has none of them', async (t) => {
+  const packer = new Packer()
+  packer.rows([1, 1000, 0], 3)
+  const widths = [2, 4, 3, holdColumns.length, 3, 1, entryColumns.length, recordColumns.length, keyColumns.length]
+  for (const width of widths) packer.rows([], width)
+  const frame = Buffer.alloc(17 + packer.mostBytes)
+  frame[16] = 1
+  const whole = frame.subarray(0, packer.write(frame, 17))
+  whole.writeUInt32BE(whole.length - 16, 0)
+  whole.writeUInt32BE(7, 8)
+  whole.writeUInt32BE(1, 12)
+  whole.writeUInt32BE(crc32(whole.subarray(8)), 4)
+  t.same(read(join(t.testdir(), 'log'), [whole]), [emptyBatch(1, 1000)])
 })
 
 t.test('a frame in a format of the future stops the reader, which says so', async (t) => {
