@@ -38,7 +38,7 @@ export const channelsShape = {
       endpoints: {
         type: 'array', minItems: 1,
         items: { type: 'string', enum: channelEndpoints, description: 'An endpoint.' },
-        description: 'What the upstream speaks natively; `chat` unless said otherwise, and everything for a simulator.'
+        description: 'What the upstream speaks natively; `chat` unless said otherwise, and everything for a simulator. `responses` is OpenAI\'s newer protocol, in which upstreams keep responses.'
       },
       private: {
         type: 'boolean', default: false,

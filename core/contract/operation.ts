@@ -1,6 +1,6 @@
 // What an endpoint is: everything that differs between operations, so that whoever runs them knows none by name.
 import type { BodyEdit } from '../bodies/body.ts'
-import type { ChannelFamily } from '../catalogue/catalogue.ts'
+import type { Channel, ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
 import type { ProtocolName } from '../protocols/index.ts'
 
@@ -39,6 +39,8 @@ export interface Asked {
 export interface UpstreamForm {
   /** What is spoken there; another than the operation's own means that the request is translated. */
   readonly protocol: ProtocolName
+  /** The word in a channel's `endpoints` that says that it is spoken there; default the operation's own. */
+  readonly endpoint?: EndpointName
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** The path below the channel's base address, with a leading slash, and with a query where there is one. */
   target(asked: Asked): string
@@ -88,8 +90,11 @@ export interface Operation {
   readonly stream?: Place | 'always'
   /** What an upstream may answer with, beside the events of a stream. Default: `json`. */
   readonly answers?: readonly AnswerKind[]
-  /** How it is asked, by what a channel speaks. A channel that stands not here cannot serve it. */
-  readonly upstream?: Readonly<Partial<Record<ChannelFamily, UpstreamForm>>>
+  /**
+   * How it is asked, by the family of a channel. Of several forms, the first that the channel's `endpoints` have is spoken. A channel
+   * of a family that stands not here, or with none of the endpoints, cannot serve it.
+   */
+  readonly upstream?: Readonly<Partial<Record<ChannelFamily, UpstreamForm | readonly UpstreamForm[]>>>
   /** Anybody may ask, without a key: the chain is left out, and the gateway answers by itself. */
   readonly open?: boolean
   readonly metering?: Metering
@@ -98,4 +103,12 @@ export interface Operation {
   /** Members of the body, fields of the form or parameters of the query, by name. */
   readonly parameters?: Readonly<Record<string, ParameterSchema>>
   readonly required?: readonly string[]
+}
+
+/** How a channel is asked for an operation; undefined when it cannot serve it. */
+export function formFor({ endpoint, upstream }: Operation, channel: Channel): UpstreamForm | undefined {
+  const forms = upstream?.[channel.protocol]
+  if (forms === undefined) return undefined
+  if ('protocol' in forms) return channel.endpoints.has(forms.endpoint ?? endpoint) ? forms : undefined
+  return forms.find((form) => channel.endpoints.has(form.endpoint ?? endpoint))
 }

@@ -1,6 +1,7 @@
 // An operation with what the gateway does for it, and how the one of a request is found.
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Services } from '../store/services.ts'
+import type { Candidates } from './candidates.ts'
 import type { Awaitable, ClientRequest, Exchange, Reply, Stage } from './contract.ts'
 import type { Operation } from './operation.ts'
 
@@ -15,6 +16,8 @@ export interface OperationContext {
 export interface ServedOperation extends Operation {
   /** Answers in place of an upstream, after the chain has let the request through. */
   handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply>
+  /** Leaves out the channels that this request cannot be served by, or puts them in order, before any plugin does. Throw to refuse. */
+  narrow?(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void>
   /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
   reshape?(exchange: Exchange): Stage | undefined
 }

@@ -10,12 +10,14 @@ import { Relay } from './relay.ts'
 import { stagesOf } from './staging.ts'
 import { headersOf } from './upstream-head.ts'
 import type { Transport, UpstreamRequest } from '../transport/transport.ts'
+import type { Services } from '../store/services.ts'
 import type { Watchdog } from '../watchdog/watchdog.ts'
 
 /** What an attempt is made with. */
 export interface AttemptParts {
   transport: Transport
   watchdog: Watchdog
+  services: Services
 }
 
 /** Of the generation that the exchange began with. */
@@ -32,7 +34,7 @@ export interface AttemptSetting {
  */
 export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }: AttemptSetting, parts: AttemptParts): Promise<Relay> {
   const failures: AttemptFailure[] = []
-  const found = candidatesOf(exchange, chain, catalogue)
+  const found = candidatesOf(exchange, chain, { catalogue, services: parts.services })
   const candidates = found instanceof Promise ? await found : found
   const { plugin, call: selectChannel } = chain.selectChannel!
   for (;;) {

@@ -5,21 +5,26 @@ import type { Awaitable } from '../contract/contract.ts'
 import { Candidates } from '../contract/candidates.ts'
 import { asGatewayError, GatewayError, unknownModel } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
+import { formFor } from '../contract/operation.ts'
+import type { OperationContext } from '../contract/served.ts'
 
 /** What may be chosen from, once per exchange. @throws GatewayError `model_not_found`, `protocol_mismatch`, or what a plugin throws */
-export function candidatesOf(exchange: LiveExchange, { onCandidates }: Chain, catalogue: Catalogue): Awaitable<Candidates> {
-  const candidates = new Candidates(serving(exchange, catalogue))
+export function candidatesOf(exchange: LiveExchange, { onCandidates }: Chain, context: OperationContext): Awaitable<Candidates> {
+  const candidates = new Candidates(serving(exchange, context.catalogue))
+  // Where an answer is kept is no matter of policy: the operation speaks before the plugins.
+  const bound = exchange.request.operation.narrow?.(exchange, candidates, context)
+  if (bound instanceof Promise) return bound.then(() => narrowed(exchange, onCandidates, candidates))
   return onCandidates.length === 0 ? candidates : narrowed(exchange, onCandidates, candidates)
 }
 
 function serving({ model: name, request }: LiveExchange, { channels, models }: Catalogue): readonly Channel[] {
-  const { endpoint, upstream = {} } = request.operation
+  const { operation } = request
   const model = models.get(name)
   if (!model && name !== '') throw unknownModel(name)
   const all = model?.channels ?? [...channels.values()].sort((a, b) => a.priority - b.priority)
-  const serve = all.filter((channel) => channel.endpoints.has(endpoint) && upstream[channel.protocol])
+  const serve = all.filter((channel) => formFor(operation, channel))
   if (serve.length === 0 && model) {
-    throw new GatewayError('protocol_mismatch', `The model \`${name}\` cannot be used with the endpoint ${endpoint}.`, { param: 'model' })
+    throw new GatewayError('protocol_mismatch', `The model \`${name}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
   }
   return serve
 }

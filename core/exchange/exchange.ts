@@ -7,6 +7,7 @@ import type { Chain } from './chain.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Client } from '../clients/client.ts'
 import type { AnySlot, Awaitable, Exchange, Outcome, TextPart } from '../contract/contract.ts'
+import { formFor } from '../contract/operation.ts'
 import type { Place } from '../contract/operation.ts'
 import type { ServedRequest } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
@@ -221,7 +222,7 @@ export class LiveExchange implements Exchange<AnySlot> {
   /** The next try, numbered, with the upstream's own name for the model. */
   attempt(channel: Channel): Attempt {
     const { operation, parameters, query } = this.request
-    const form = operation.upstream?.[channel.protocol]
+    const form = formFor(operation, channel)
     if (!form) throw new GatewayError('protocol_mismatch', `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
     const model = channel.models.get(this.#model) ?? this.#model
     const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query }) }

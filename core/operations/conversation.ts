@@ -2,17 +2,24 @@
 import type { UpstreamForm } from '../contract/operation.ts'
 
 /** https://platform.openai.com/docs/api-reference/chat */
-const chat: UpstreamForm = { protocol: 'openai-chat', method: 'POST', target: () => '/chat/completions' }
+const chat: UpstreamForm = { protocol: 'openai-chat', endpoint: 'chat', method: 'POST', target: () => '/chat/completions' }
+
+/** https://platform.openai.com/docs/api-reference/responses */
+export const respond: UpstreamForm = { protocol: 'openai-responses', endpoint: 'responses', method: 'POST', target: () => '/responses' }
 
 /** https://platform.claude.com/docs/en/api/messages */
-const messages: UpstreamForm = { protocol: 'anthropic', method: 'POST', target: () => '/messages' }
+const messages: UpstreamForm = { protocol: 'anthropic', endpoint: 'chat', method: 'POST', target: () => '/messages' }
 
 /** https://ai.google.dev/api/generate-content */
 const generate: UpstreamForm = {
   protocol: 'gemini',
+  endpoint: 'chat',
   method: 'POST',
   target: ({ model, streaming }) => `/models/${encodeURIComponent(model)}:${streaming ? 'streamGenerateContent?alt=sse' : 'generateContent'}`
 }
 
-/** By what a channel speaks. */
-export const conversation = { openai: chat, anthropic: messages, gemini: generate } as const
+/** By what a channel speaks. What speaks both of OpenAI's protocols is asked in the older one, which says more of what other clients ask. */
+export const conversation = { openai: [chat, respond], anthropic: messages, gemini: generate } as const
+
+/** The same for clients of Responses, who are answered byte for byte where their own protocol is spoken. */
+export const responding = { ...conversation, openai: [respond, chat] } as const

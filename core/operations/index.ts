@@ -11,9 +11,10 @@ import { models } from './models.ts'
 import { moderations } from './moderations.ts'
 import { openApi } from './openapi.ts'
 import { rerank } from './rerank.ts'
+import { responses } from './responses.ts'
 
 const served: readonly ServedOperation[] = [
-  chat, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
+  chat, responses, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
   completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations,
   ...models
 ]
