@@ -1,14 +1,31 @@
 // Puts the public model name back into answers of an upstream that knows the model by another name.
 import type { Stage } from '../contract/contract.ts'
+import { Lens } from '../bodies/lens.ts'
 import type { Message } from '../contract/message.ts'
 import { withMembers } from '../bodies/splice.ts'
+import type { Protocol } from '../protocols/index.ts'
+
+/** Of protocols that say nothing else. */
+const usual = [['model']] as const
 
 /**
- * A stage that sets the top-level `model` of every event or body to `name` and leaves all other bytes. Answers too large
- * to be held as one message keep the upstream's name.
+ * A stage that sets the model's name wherever the protocol has it in an event or body to `name`, and leaves all other bytes. Answers
+ * too large to be held as one message keep the upstream's name.
  */
-export function restoreModelName(name: string): Stage {
-  const changes = new Map([['model', JSON.stringify(name)]])
+export function restoreModelName(name: string, { modelPlaces = usual }: Protocol): Stage {
+  const text = JSON.stringify(name)
+  const changes = (lens: Lens): Map<string, string> => {
+    const made = new Map<string, string>()
+    for (const [outer, inner] of modelPlaces) {
+      if (inner === undefined) {
+        if (lens.has(outer)) made.set(outer, text)
+      } else if (lens.type(outer) === 'object') {
+        const within = new Lens(lens.slice(outer)!)
+        if (within.has(inner)) made.set(outer, Buffer.concat(withMembers(within, new Map([[inner, text]]))).toString('utf8'))
+      }
+    }
+    return made
+  }
   return {
     takes: 'runs',
     map(message, emit) {
@@ -17,7 +34,8 @@ export function restoreModelName(name: string): Stage {
   }
 }
 
-function rename(message: Message, changes: ReadonlyMap<string, string>): Message {
+function rename(message: Message, changes: (lens: Lens) => ReadonlyMap<string, string>): Message {
   const lens = message.data.includes('"model"') ? message.lens : undefined
-  return lens?.has('model') ? message.withData(Buffer.concat(withMembers(lens, changes))) : message
+  const made = lens && changes(lens)
+  return made && made.size > 0 ? message.withData(Buffer.concat(withMembers(lens, made))) : message
 }

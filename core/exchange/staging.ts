@@ -34,7 +34,7 @@ export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse']
   const { operation } = exchange.request
   const staging = new Staging(attempt?.protocol ?? protocols[operation.protocol])
   if (attempt) {
-    if (attempt.upstreamModel !== exchange.requestedModel) staging.add('the core', restoreModelName(exchange.requestedModel))
+    if (attempt.upstreamModel !== exchange.requestedModel) staging.add('the core', restoreModelName(exchange.requestedModel, attempt.protocol))
     const own = operation.reshape?.(exchange)
     if (own) staging.add('the core', own)
   }

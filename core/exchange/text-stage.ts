@@ -2,7 +2,8 @@
 import type { Emit, Mapper, TextStage } from '../contract/contract.ts'
 import { Message } from '../contract/message.ts'
 import { GatewayError } from '../errors.ts'
-import type { Protocol, TextBlock, TextEditor, TextEvent, TextPart } from '../protocols/index.ts'
+import { Untranslatable } from '../protocols/translation.ts'
+import type { EditedEvent, Protocol, TextBlock, TextEditor, TextEvent, TextPart } from '../protocols/index.ts'
 
 /** Of the text that is held back for a stage that takes whole blocks, in characters, all blocks of an answer together. */
 const heldCharacters = 8 * 1024 * 1024
@@ -60,13 +61,21 @@ export function textStage(plugin: string, stage: TextStage, protocol: Protocol):
   const emitAll = (events: readonly TextEvent[], emit: Emit): void => {
     for (const { event, data } of events) emit(Message.event(data, event))
   }
+  const eventOf = (message: Message): EditedEvent | undefined => {
+    try {
+      return answer.event(message, editor)
+    } catch (error) {
+      // What is too large to be read is not passed on.
+      throw error instanceof Untranslatable ? uninspected(plugin, error.message) : error
+    }
+  }
   return {
     map(message, emit) {
       if (message.kind === 'json') {
         const data = answer.whole(message, editor)
         return emit(data ? message.withData(data) : message)
       }
-      const edited = answer.event(message, editor)
+      const edited = eventOf(message)
       if (edited) emitAll(edited.before, emit)
       emit(edited?.data ? message.withData(edited.data) : message)
     },

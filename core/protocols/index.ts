@@ -36,6 +36,6 @@ export const protocols = {
 export type ProtocolName = keyof typeof protocols
 
 export type {
-  AnswerText, Collector, Payload, Protocol, ProtocolText, ReportedUsage, ShownError, StreamWatch, Tally, TextBlock, TextEditor, TextEvent, TextKind, TextPart,
+  AnswerText, Collector, EditedEvent, Payload, Protocol, ProtocolText, ReportedUsage, ShownError, StreamWatch, Tally, TextBlock, TextEditor, TextEvent, TextKind, TextPart,
   UsageReader
 } from './protocol.ts'

@@ -122,7 +122,7 @@ export interface EditedEvent {
 /**
  * The text of one answer, whole or event by event. One for each answer, as a block may go on over many events and be repeated as
  * a whole in the last one. All else in the payload stays as it is, but for what tells of the text that was changed (log
- * probabilities), which is left out.
+ * probabilities), which is left out. Throws Untranslatable when there is more text than may be kept, where the protocol repeats it.
  */
 export interface AnswerText {
   /** Shows the text of the next event, end markers included. Undefined when nothing is to be changed. */
@@ -215,6 +215,8 @@ export interface Protocol {
   tally?(request: Fields): Tally
   /** Text of an answer, or of one event of it, in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an upstream reports nothing. */
   answerBytes(body: unknown): number
+  /** Where answers and events name the model: a member, or one inside of a member. Absent: `model`. */
+  readonly modelPlaces?: readonly (readonly [string] | readonly [string, string])[]
   /** Absent where it is not known yet: then a plugin that has to see the text lets no answer pass. */
   readonly text?: ProtocolText
 }

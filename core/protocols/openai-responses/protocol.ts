@@ -7,6 +7,7 @@ import { textBytes } from '../text-bytes.ts'
 import { readResponsesUsage } from '../usage/openai-tokens.ts'
 import { errorPayload } from './errors.ts'
 import { chunksOf, ResponseCollector } from './shape.ts'
+import { responsesText } from './text.ts'
 import { ResponsesWatch } from './watch.ts'
 
 /** https://platform.openai.com/docs/api-reference/responses */
@@ -27,7 +28,9 @@ export const openaiResponses: Protocol = {
   readUsageFromTail: (tail) => readResponsesUsage(lastObject(tail, 'usage')),
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
-  answerBytes
+  answerBytes,
+  modelPlaces: [['model'], ['response', 'model']],
+  text: responsesText
 }
 
 /** A response that failed tells why inside of it. */

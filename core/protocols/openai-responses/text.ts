@@ -1,0 +1,253 @@
+// Where text stands in Responses: in the input of a prompt, in the items of a response, and in events that tell of them bit by bit and again as a whole.
+import { withMembers } from '../../bodies/splice.ts'
+import { mostKept } from '../canonical/codec.ts'
+import { badAnswer } from '../canonical/untranslatable.ts'
+import { asObject } from '../object.ts'
+import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
+
+type Fields = Record<string, unknown>
+
+/** https://platform.openai.com/docs/api-reference/responses/object */
+export const responsesText: ProtocolText = { answer: () => new ResponseText(), prompt: editPrompt }
+
+/** A text of an item: where it stands in it, and what it is. */
+interface Place {
+  /** Unique in its item: `content.0`, `summary.1`, `arguments`. */
+  readonly name: string
+  readonly kind: TextKind
+  readonly text: string
+}
+
+type Edit = (place: Place) => string
+
+/** Members of items that are texts of their own, and of the parts of their lists. */
+const itemTexts = new Map<string, TextKind>([['arguments', 'arguments'], ['input', 'arguments'], ['code', 'arguments'], ['output', 'text'], ['content', 'text'], ['revised_prompt', 'text']])
+const partTexts = new Map<string, TextKind>([['text', 'text'], ['refusal', 'refusal'], ['transcript', 'text']])
+const lists = ['content', 'summary', 'output'] as const
+
+/** An item with its texts replaced; the same object when they all stay. */
+function editedItem(item: Fields, edit: Edit): Fields {
+  let made = item
+  for (const [name, kind] of itemTexts) made = editedMember(made, name, { name, kind }, edit)
+  for (const list of lists) {
+    const parts = item[list]
+    if (!Array.isArray(parts)) continue
+    const thoughts = item['type'] === 'reasoning'
+    const changed = editedList(parts, (part, at) => editedPart(part, `${list}.${at}`, thoughts, edit))
+    if (changed !== parts) made = { ...made, [list]: changed }
+  }
+  return made
+}
+
+function editedPart(part: Fields, name: string, thoughts: boolean, edit: Edit): Fields {
+  let made = part
+  for (const [member, kind] of partTexts) made = editedMember(made, member, { name, kind: thoughts ? 'reasoning' : kind }, edit)
+  // Log probabilities hold the very words.
+  return made === part || part['logprobs'] === undefined ? made : { ...made, logprobs: [] }
+}
+
+function editedMember(fields: Fields, member: string, place: Omit<Place, 'text'>, edit: Edit): Fields {
+  const text = fields[member]
+  if (typeof text !== 'string' || text === '') return fields
+  const changed = edit({ ...place, text })
+  return changed === text ? fields : { ...fields, [member]: changed }
+}
+
+function editedList(values: readonly unknown[], edit: (value: Fields, at: number) => Fields): readonly unknown[] {
+  let made = values
+  for (const [at, value] of values.entries()) {
+    const fields = asObject(value) as Fields | undefined
+    const changed = fields && edit(fields, at)
+    if (changed !== fields) made = made.with(at, changed)
+  }
+  return made
+}
+
+/** What an event tells of: the list of an item, or one of its members, and what that is. Those of other names are thoughts. */
+const families = new Map<string, { member: string; kind: TextKind }>([
+  ['output_text', { member: 'content', kind: 'text' }],
+  ['refusal', { member: 'content', kind: 'refusal' }],
+  ['reasoning_text', { member: 'content', kind: 'reasoning' }],
+  ['reasoning_summary_text', { member: 'summary', kind: 'reasoning' }],
+  ['function_call_arguments', { member: 'arguments', kind: 'arguments' }],
+  ['mcp_call_arguments', { member: 'arguments', kind: 'arguments' }],
+  ['custom_tool_call_input', { member: 'input', kind: 'arguments' }],
+  ['code_interpreter_call_code', { member: 'code', kind: 'arguments' }]
+])
+/** Where the event that ends a text has it. */
+const doneMembers = ['text', 'refusal', 'arguments', 'input', 'code'] as const
+
+/** A text that has begun: what came, what became of it, and how more of it is said. */
+interface Told {
+  readonly block: TextBlock
+  edited: string
+  changed: boolean
+  ended: boolean
+  /** The latest event that told a part of it; undefined when none has. */
+  delta: Fields | undefined
+}
+
+class ResponseText implements AnswerText {
+  readonly #told = new Map<string, Told>()
+  #kept = 0
+  /** Events that were put in between: those that follow count from there. */
+  #added = 0
+
+  event(event: Payload, editor: TextEditor): EditedEvent | undefined {
+    const body = asObject(event.json()) as Fields | undefined
+    if (!body) return undefined
+    const before: TextEvent[] = []
+    const made = this.#edited(body, editor, before)
+    const data = made === body && this.#added === 0 ? undefined : this.#numbered(event, body, made, before.length)
+    this.#added += before.length
+    return data || before.length > 0 ? { before, data } : undefined
+  }
+
+  end(editor: TextEditor): readonly TextEvent[] {
+    const events: TextEvent[] = []
+    for (const told of this.#told.values()) this.#end(told, editor, events)
+    return events
+  }
+
+  whole(answer: Payload, editor: TextEditor): Buffer | undefined {
+    const output = asObject(answer.json())?.['output']
+    if (!Array.isArray(output)) return undefined
+    const made = editedList(output, (item, at) => editedItem(item, ({ name, kind, text }) => {
+      const block = { block: `${at}.${name}`, kind }
+      return editor.text({ ...block, text }) + editor.end(block)
+    }))
+    return made === output ? undefined : withChanges(answer, { output: made })
+  }
+
+  /** The event with what its texts became; the same object when they stay. */
+  #edited(body: Fields, editor: TextEditor, before: TextEvent[]): Fields {
+    const type = String(body['type'] ?? '')
+    const [, family, state] = /^response\.(.+)\.(delta|done)$/.exec(type) ?? []
+    const { item, part, response } = body
+    if (state === 'delta' && typeof body['delta'] === 'string' && family !== 'audio') return this.#delta(body, family!, editor)
+    if (asObject(response)) return this.#response(body, editor, before)
+    const index = numberOf(body['output_index'])
+    const done = state === 'done'
+    if (asObject(item)) {
+      const changed = editedItem(item as Fields, (place) => this.#repeated(`${index}.${place.name}`, place, done, editor, before))
+      return changed === item ? body : { ...body, item: changed }
+    }
+    if (asObject(part)) {
+      const [list, at] = body['summary_index'] === undefined ? ['content', body['content_index']] : ['summary', body['summary_index']]
+      const name = `${index}.${list}.${numberOf(at)}`
+      const changed = editedPart(part as Fields, name, (part as Fields)['type'] !== 'output_text' && (part as Fields)['type'] !== 'refusal', (place) => this.#repeated(name, place, done, editor, before))
+      return changed === part ? body : { ...body, part: changed }
+    }
+    const member = done ? doneMembers.find((name) => typeof body[name] === 'string') : undefined
+    return member === undefined ? body : this.#done(body, family!, member, editor, before)
+  }
+
+  #delta(body: Fields, family: string, editor: TextEditor): Fields {
+    const text = body['delta'] as string
+    if (text === '') return body
+    const { name, kind } = placeOf(body, family)
+    const told = this.#tell(name, kind)
+    told.delta = body
+    const changed = this.#add(told, text, editor.text({ ...told.block, text }))
+    return changed === text ? body : { ...body, delta: changed, ...(body['logprobs'] !== undefined && { logprobs: [] }) }
+  }
+
+  #done(body: Fields, family: string, member: string, editor: TextEditor, before: TextEvent[]): Fields {
+    const { name, kind } = placeOf(body, family)
+    const text = body[member] as string
+    const changed = text === '' ? text : this.#repeated(name, { name, kind, text }, true, editor, before)
+    return changed === text ? body : { ...body, [member]: changed, ...(body['logprobs'] !== undefined && { logprobs: [] }) }
+  }
+
+  /** What an event repeats of a text, or tells of it for the first time. */
+  #repeated(name: string, { kind, text }: Place, done: boolean, editor: TextEditor, before: TextEvent[]): string {
+    const known = this.#told.get(name)
+    const told = known ?? this.#tell(name, kind)
+    if (!known) this.#add(told, text, editor.text({ ...told.block, text }))
+    if (done) this.#end(told, editor, known ? before : undefined)
+    return told.changed ? told.edited : text
+  }
+
+  #response(body: Fields, editor: TextEditor, before: TextEvent[]): Fields {
+    const response = body['response'] as Fields
+    const output = response['output']
+    if (!Array.isArray(output) || output.length === 0) return body
+    const made = editedList(output, (item, at) => editedItem(item, (place) => this.#repeated(`${at}.${place.name}`, place, true, editor, before)))
+    return made === output ? body : { ...body, response: { ...response, output: made } }
+  }
+
+  #tell(name: string, kind: TextKind): Told {
+    let told = this.#told.get(name)
+    if (!told) this.#told.set(name, (told = { block: { block: name, kind }, edited: '', changed: false, ended: false, delta: undefined }))
+    return told
+  }
+
+  #add(told: Told, text: string, edited: string): string {
+    this.#kept += edited.length
+    if (this.#kept > mostKept) throw badAnswer('The answer is more than may be kept while it is read.')
+    told.edited += edited
+    told.changed ||= edited !== text
+    return edited
+  }
+
+  /** Ends a block. What is left to say of it goes into an event of its own, where the client has been told the rest in events. */
+  #end(told: Told, editor: TextEditor, before: TextEvent[] | undefined): void {
+    if (told.ended) return
+    told.ended = true
+    const tail = editor.end(told.block)
+    if (tail === '') return
+    this.#add(told, '', tail)
+    if (before && told.delta) {
+      const { type, sequence_number: number, logprobs } = told.delta
+      const event = { ...told.delta, sequence_number: numberOf(number) + 1 + this.#added + before.length, delta: tail, ...(logprobs !== undefined && { logprobs: [] }) }
+      before.push({ event: String(type), data: JSON.stringify(event) })
+    }
+  }
+
+  /** With the number that it has behind what was put in between. */
+  #numbered(event: Payload, body: Fields, made: Fields, before: number): Buffer {
+    const number = body['sequence_number']
+    const changes = Object.fromEntries(Object.entries(made).filter(([key, value]) => body[key] !== value))
+    if (typeof number === 'number' && this.#added + before > 0) changes['sequence_number'] = number + this.#added + before
+    return withChanges(event, changes)
+  }
+}
+
+function placeOf(body: Fields, family: string): { name: string; kind: TextKind } {
+  const { member, kind } = families.get(family) ?? { member: family, kind: 'reasoning' as const }
+  const at = member === 'summary' ? body['summary_index'] : body['content_index']
+  const name = member === 'content' || member === 'summary' ? `${member}.${numberOf(at)}` : member
+  return { name: `${numberOf(body['output_index'])}.${name}`, kind }
+}
+
+function numberOf(value: unknown): number {
+  return typeof value === 'number' ? value : 0
+}
+
+/** The payload with other members; every other byte stays where the payload can be looked into. */
+function withChanges(payload: Payload, changes: Fields): Buffer {
+  const { lens } = payload
+  if (lens) return Buffer.concat(withMembers(lens, new Map(Object.entries(changes).map(([key, value]) => [key, JSON.stringify(value)]))))
+  return Buffer.from(JSON.stringify({ ...(payload.json() as Fields), ...changes }))
+}
+
+/** Who says what an item of the input has, where it does not say so itself. */
+const speakers: Readonly<Record<string, string>> = { function_call_output: 'tool', custom_tool_call_output: 'tool', mcp_call: 'tool' }
+
+function editPrompt(body: Members, edit: (part: TextPart) => string): void {
+  const set = (key: string, role: string): void => {
+    const text = body.json(key)
+    if (typeof text !== 'string') return
+    const changed = edit({ block: key, kind: 'text', role, text })
+    if (changed !== text) body.set(key, changed)
+  }
+  set('instructions', 'system')
+  set('input', 'user')
+  const input = body.json('input')
+  if (!Array.isArray(input)) return
+  const made = editedList(input, (item, at) => {
+    const role = typeof item['role'] === 'string' ? item['role'] : (speakers[String(item['type'])] ?? 'assistant')
+    return editedItem(item, ({ name, kind, text }) => edit({ block: `${at}.${name}`, kind, role, text }))
+  })
+  if (made !== input) body.set('input', made)
+}
