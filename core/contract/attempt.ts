@@ -3,6 +3,7 @@ import type { Channel } from '../catalogue/catalogue.ts'
 import type { RequestBody } from '../bodies/body.ts'
 import { BodyEdit } from '../bodies/body.ts'
 import { GatewayError } from '../errors.ts'
+import { Uninspectable } from '../protocols/index.ts'
 import type { Protocol, ProtocolText, TextPart } from '../protocols/index.ts'
 import type { MeteredUsage } from './slots.ts'
 
@@ -68,8 +69,13 @@ export class Attempt {
   }
 }
 
-/** Shows the texts of a prompt. @throws GatewayError `request_not_inspected` where it is not known where text stands */
+/** Shows the texts of a prompt. @throws GatewayError `request_not_inspected` where it is not known where text stands, or the text is none that can be read */
 export function promptOf(protocol: Protocol, ...shown: Parameters<ProtocolText['prompt']>): void {
   if (!protocol.text) throw new GatewayError('request_not_inspected', 'The request cannot be inspected, which this gateway has to do.')
-  protocol.text.prompt(...shown)
+  try {
+    protocol.text.prompt(...shown)
+  } catch (error) {
+    if (!(error instanceof Uninspectable)) throw error
+    throw new GatewayError('request_not_inspected', `The request cannot be inspected, which this gateway has to do: ${error.message}.`)
+  }
 }

@@ -2,8 +2,8 @@
 import type { Emit, Mapper, TextStage } from '../contract/contract.ts'
 import { Message } from '../contract/message.ts'
 import { GatewayError } from '../errors.ts'
-import { Untranslatable } from '../protocols/translation.ts'
-import type { EditedEvent, Protocol, TextBlock, TextEditor, TextEvent, TextPart } from '../protocols/index.ts'
+import { Uninspectable } from '../protocols/index.ts'
+import type { Protocol, TextBlock, TextEditor, TextEvent, TextPart } from '../protocols/index.ts'
 
 /** Of the text that is held back for a stage that takes whole blocks, in characters, all blocks of an answer together. */
 const heldCharacters = 8 * 1024 * 1024
@@ -61,26 +61,25 @@ export function textStage(plugin: string, stage: TextStage, protocol: Protocol):
   const emitAll = (events: readonly TextEvent[], emit: Emit): void => {
     for (const { event, data } of events) emit(Message.event(data, event))
   }
-  const eventOf = (message: Message): EditedEvent | undefined => {
+  const shown = <T>(show: () => T): T => {
     try {
-      return answer.event(message, editor)
+      return show()
     } catch (error) {
-      // What is too large to be read is not passed on.
-      throw error instanceof Untranslatable ? uninspected(plugin, error.message) : error
+      throw error instanceof Uninspectable ? uninspected(plugin, error.message) : error
     }
   }
   return {
     map(message, emit) {
       if (message.kind === 'json') {
-        const data = answer.whole(message, editor)
+        const data = shown(() => answer.whole(message, editor))
         return emit(data ? message.withData(data) : message)
       }
-      const edited = eventOf(message)
+      const edited = shown(() => answer.event(message, editor))
       if (edited) emitAll(edited.before, emit)
       emit(edited?.data ? message.withData(edited.data) : message)
     },
     end(complete, emit) {
-      if (complete) emitAll(answer.end(editor), emit)
+      if (complete) emitAll(shown(() => answer.end(editor)), emit)
     }
   }
 }

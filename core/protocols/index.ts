@@ -39,3 +39,4 @@ export type {
   AnswerText, Collector, EditedEvent, Payload, Protocol, ProtocolText, ReportedUsage, ShownError, StreamWatch, Tally, TextBlock, TextEditor, TextEvent, TextKind, TextPart,
   UsageReader
 } from './protocol.ts'
+export { Uninspectable } from './uninspectable.ts'

@@ -1,5 +1,6 @@
 // Where text stands in chat completions: in the messages of a prompt, in whole answers and in the chunks of a stream.
 import { withMembers } from '../bodies/splice.ts'
+import { editedList } from './edits.ts'
 import { asObject } from './object.ts'
 import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from './protocol.ts'
 
@@ -79,18 +80,6 @@ function editedText(
   if (typeof text !== 'string') return object
   const changed = edit({ name, kind, text, alone: (alone) => around({ [member]: alone }) })
   return changed === text ? object : { ...object, [member]: changed }
-}
-
-function editedList(value: unknown, edit: (item: Fields, at: number) => Fields): unknown {
-  if (!Array.isArray(value)) return value
-  let made: unknown[] = value
-  for (const [at, item] of (value as unknown[]).entries()) {
-    const object = asObject(item)
-    if (!object) continue
-    const changed = edit(object as Fields, at)
-    if (changed !== object) made = made.with(at, changed)
-  }
-  return made
 }
 
 function numberOf(index: unknown, otherwise: number): number {

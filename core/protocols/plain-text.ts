@@ -1,7 +1,8 @@
 // Text of operations that answer as a whole, by the names of the members that hold it.
 import { asObject } from './object.ts'
 import type { JsonObject } from './object.ts'
-import type { Members, Payload, ProtocolText, TextEditor, TextPart } from './protocol.ts'
+import { Uninspectable } from './uninspectable.ts'
+import type { AnswerText, Members, Payload, ProtocolText, TextEditor, TextPart } from './protocol.ts'
 
 /**
  * Texts in top-level members: a string, a list of strings, or a list of objects with a `text`. `answer` names members of answers;
@@ -9,13 +10,14 @@ import type { Members, Payload, ProtocolText, TextEditor, TextPart } from './pro
  */
 export function plainText({ prompt, answer = [] }: { prompt: readonly string[]; answer?: readonly string[] }): ProtocolText {
   return {
-    answer: () => ({
-      event: () => undefined,
-      end: () => [],
-      whole: (payload, editor) => editedAnswer(payload, answer, editor)
-    }),
+    answer: () => ({ ...noText(), whole: (payload, editor) => editedAnswer(payload, answer, editor) }),
     prompt: (body, edit) => editPrompt(body, prompt, edit)
   }
+}
+
+/** Of answers that hold no text. */
+export function noText(): AnswerText {
+  return { event: () => undefined, end: () => [], whole: () => undefined }
 }
 
 function editedAnswer(payload: Payload, names: readonly string[], editor: TextEditor): Buffer | undefined {
@@ -37,11 +39,15 @@ function editPrompt(body: Members, names: readonly string[], edit: (part: TextPa
   }
 }
 
-/** The value with its texts replaced; the same when they all stay. */
+/**
+ * The value with its texts replaced; the same when they all stay.
+ * @throws Uninspectable for a text in tokens, which nobody can read
+ */
 function edited(value: unknown, block: string, edit: (part: TextPart) => string): unknown {
   if (typeof value === 'string') return value === '' ? value : edit({ block, kind: 'text', text: value })
   if (!Array.isArray(value)) return value
   const list = value as unknown[]
+  if (typeof list[0] === 'number') throw new Uninspectable('it is given in tokens: send the text itself')
   const made = list.map((item, at) => {
     const object = asObject(item)
     return object ? editedObject(object, `${block}.${at}`, edit) : edited(item, `${block}.${at}`, edit)

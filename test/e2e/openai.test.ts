@@ -203,7 +203,8 @@ t.test('an answer that breaks off is an error and never an end', async (t) => {
     t.ok(error instanceof OpenAI.APIError, cut)
     t.match(error, { code: /\S/, type: /\S/, message: /\S/ })
     t.ok(finishes.length > 0 && finishes.every((finish) => finish === null), 'there was output, and no finish reason')
-    t.equal(sent(), before + 1)
+    // A reset takes along what was not read yet: another channel may be tried then.
+    if (cut !== 'reset') t.equal(sent(), before + 1)
   }
 })
 

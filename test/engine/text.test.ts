@@ -221,3 +221,33 @@ t.test('the prompt can be read, and its texts replaced on the way to the upstrea
   await bench.send({ target: '/v1/embeddings', body: { input: ['a@b', 'c'], messages: undefined } })
   t.strictSame(upstream.requests[1]!.json().input, ['[mail]', 'c'], 'of other operations, too')
 })
+
+t.test('an answer in another protocol than chat is masked as well, passed on or translated', async (t) => {
+  const upstream = await Upstream.start(t)
+  const events = (list: { type: string; [member: string]: unknown }[]): string => list.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join('')
+  const usage = { input_tokens: 1, output_tokens: 2 }
+  const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'demo', content: [], stop_reason: null, stop_sequence: null, usage }
+  const told = (text: string): object => ({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } })
+  upstream.always(({ socket }) => {
+    const body = events([
+      { type: 'message_start', message }, { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }, told('write to me') as never, told('@a.b') as never,
+      { type: 'content_block_stop', index: 0 }, { type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: { output_tokens: 2 } }, { type: 'message_stop' }
+    ])
+    socket.write(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+  })
+  hooks = {}
+  stage = masking
+  const chain = (below: boolean): (object | string)[] => defaultChain.flatMap((entry): (object | string)[] => (
+    ('protocol-translate' in entry) === below && (below || 'route' in entry) ? (below ? [entry, 'texts'] : ['texts', entry]) : [entry]
+  ))
+  for (const below of [false, true]) {
+    const bench = await Workbench.open(t, { channels: { a: channelTo(upstream, { protocol: 'anthropic' }) }, chain: chain(below) }, { more: [texts] })
+    const native = await bench.send({ target: '/v1/messages', body: { stream: true, max_tokens: 5 } })
+    t.equal(readEvents(native.body).map(({ data }) => JSON.parse(data).delta?.text ?? '').join(''), 'write to [mail]', below ? 'below the translation' : 'above it')
+    t.match(native.body, /message_stop/)
+    const messages = [{ role: 'user', content: 'hi' }]
+    const translated = await bench.send({ body: { messages, stream: true } })
+    t.match(said(translated), { '0.content': 'write to [mail]' })
+    t.match(said(await bench.send({ body: { messages } })), { '0.content': 'write to [mail]' })
+  }
+})

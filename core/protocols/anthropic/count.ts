@@ -1,10 +1,13 @@
 // Counting tokens in Anthropic's protocol: free, and not streamed.
+import { noText } from '../plain-text.ts'
 import { anthropic } from './protocol.ts'
 import type { Protocol } from '../protocol.ts'
+import { messagesText } from './text.ts'
 import { withoutStream } from '../whole.ts'
 
 /** https://platform.claude.com/docs/en/api/messages-count-tokens */
 export const anthropicCount: Protocol = withoutStream(anthropic, {
   isAnswer: ({ lens }) => lens?.type('input_tokens') === 'number',
-  readUsage: () => undefined
+  readUsage: () => undefined,
+  text: { ...messagesText, answer: noText }
 })

@@ -7,6 +7,7 @@ import { textBytes } from '../text-bytes.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
 import { errorBody } from './errors.ts'
 import { chunksOf, MessageCollector } from './shape.ts'
+import { messagesText } from './text.ts'
 import { MessagesWatch } from './watch.ts'
 
 /** https://platform.claude.com/docs/en/api/messages */
@@ -28,7 +29,8 @@ export const anthropic: Protocol = {
   readUsageFromTail: (tail) => readAnthropicUsage(lastObject(tail, 'usage')),
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
-  answerBytes
+  answerBytes,
+  text: messagesText
 }
 
 /** Events are named by their type; clients pass over those that are not. */

@@ -1,16 +1,22 @@
 // Gemini's methods that answer as a whole: counting tokens, and vectors.
 import { readGeminiEmbeddingUsage } from '../usage/gemini.ts'
 import { withoutStream } from '../whole.ts'
+import { noText } from '../plain-text.ts'
 import { gemini } from './protocol.ts'
+import { geminiText } from './text.ts'
+
+const text = { ...geminiText, answer: noText }
 
 /** https://ai.google.dev/api/tokens */
 export const geminiCount = withoutStream(gemini, {
   isAnswer: ({ lens }) => lens?.type('totalTokens') === 'number',
-  readUsage: () => undefined
+  readUsage: () => undefined,
+  text
 })
 
 /** https://ai.google.dev/api/embeddings */
 export const geminiEmbed = withoutStream(gemini, {
   isAnswer: ({ lens }) => lens?.type('embedding') === 'object' || lens?.type('embeddings') === 'array',
-  readUsage: (message) => readGeminiEmbeddingUsage(message.lens?.json('usageMetadata'))
+  readUsage: (message) => readGeminiEmbeddingUsage(message.lens?.json('usageMetadata')),
+  text
 })

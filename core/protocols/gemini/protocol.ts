@@ -7,6 +7,7 @@ import { textBytes } from '../text-bytes.ts'
 import { readGeminiUsage } from '../usage/gemini.ts'
 import { errorBody } from './errors.ts'
 import { ChunkCollector, chunksOf } from './shape.ts'
+import { geminiText } from './text.ts'
 import { GeminiWatch } from './watch.ts'
 
 /** https://ai.google.dev/api/generate-content */
@@ -26,7 +27,8 @@ export const gemini: Protocol = {
   readUsageFromTail: (tail) => readGeminiUsage(lastObject(tail, 'usageMetadata')),
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
-  answerBytes: (body) => asObjects(asObject(body)?.['candidates']).reduce((sum, { content }) => sum + textBytes(asObject(content)?.['parts']), 0)
+  answerBytes: (body) => asObjects(asObject(body)?.['candidates']).reduce((sum, { content }) => sum + textBytes(asObject(content)?.['parts']), 0),
+  text: geminiText
 }
 
 /** How many candidates were asked for. */

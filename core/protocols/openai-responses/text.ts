@@ -1,9 +1,10 @@
 // Where text stands in Responses: in the input of a prompt, in the items of a response, and in events that tell of them bit by bit and again as a whole.
 import { withMembers } from '../../bodies/splice.ts'
 import { mostKept } from '../canonical/codec.ts'
-import { badAnswer } from '../canonical/untranslatable.ts'
+import { editedList } from '../edits.ts'
 import { asObject } from '../object.ts'
 import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
+import { Uninspectable } from '../uninspectable.ts'
 
 type Fields = Record<string, unknown>
 
@@ -51,16 +52,6 @@ function editedMember(fields: Fields, member: string, place: Omit<Place, 'text'>
   if (typeof text !== 'string' || text === '') return fields
   const changed = edit({ ...place, text })
   return changed === text ? fields : { ...fields, [member]: changed }
-}
-
-function editedList(values: readonly unknown[], edit: (value: Fields, at: number) => Fields): readonly unknown[] {
-  let made = values
-  for (const [at, value] of values.entries()) {
-    const fields = asObject(value) as Fields | undefined
-    const changed = fields && edit(fields, at)
-    if (changed !== fields) made = made.with(at, changed)
-  }
-  return made
 }
 
 /** What an event tells of: the list of an item, or one of its members, and what that is. Those of other names are thoughts. */
@@ -184,7 +175,7 @@ class ResponseText implements AnswerText {
 
   #add(told: Told, text: string, edited: string): string {
     this.#kept += edited.length
-    if (this.#kept > mostKept) throw badAnswer('The answer is more than may be kept while it is read.')
+    if (this.#kept > mostKept) throw new Uninspectable(`the answer has more than ${mostKept} characters of text, which are kept as its last event repeats them`)
     told.edited += edited
     told.changed ||= edited !== text
     return edited

@@ -5,18 +5,17 @@ import { openaiChat } from '../openai-chat.ts'
 import { isFailed } from '../openai-chat-errors.ts'
 import { ChatWatch } from '../openai-chat-watch.ts'
 import type { Collector, Fields, Payload, Protocol } from '../protocol.ts'
-
-// Where the text of chat stands it does not stand here.
-const { text: _text, ...withoutText } = openaiChat
+import { completionsText } from './completions-text.ts'
 
 /** https://platform.openai.com/docs/api-reference/completions */
 export const openaiCompletions: Protocol = {
-  ...withoutText,
+  ...openaiChat,
   watch: (request) => new CompletionWatch(answersOf(request)),
   chunksOf,
   collect: () => new TextCollector(),
   isAnswer,
-  answerBytes: (body) => textsOf(body).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+  answerBytes: (body) => textsOf(body).reduce((sum, text) => sum + Buffer.byteLength(text), 0),
+  text: completionsText
 }
 
 /** Each prompt has its answers; one of tokens is a list of numbers. */

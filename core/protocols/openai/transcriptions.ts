@@ -3,6 +3,7 @@ import { openaiChat } from '../openai-chat.ts'
 import { asObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { readTranscriptionUsage } from '../usage/audio.ts'
+import { transcriptText } from './transcript-text.ts'
 import { LastEventCollector, TypedWatch } from './typed-stream.ts'
 import { withoutStream } from '../whole.ts'
 
@@ -20,5 +21,6 @@ export const openaiTranscriptions: Protocol = {
     return [JSON.stringify({ type: 'transcript.text.delta', delta: text }), JSON.stringify({ type: 'transcript.text.done', text, ...(usage != null && { usage }) })]
   },
   collect: () => new LastEventCollector(done),
-  answerBytes: (body) => Buffer.byteLength(String(asObject(body)?.['text'] ?? asObject(body)?.['delta'] ?? ''))
+  answerBytes: (body) => Buffer.byteLength(String(asObject(body)?.['text'] ?? asObject(body)?.['delta'] ?? '')),
+  text: transcriptText
 }
