@@ -28,13 +28,19 @@ export function readContent(given: unknown, path: string): Content {
   if (!['user', 'model', 'function'].includes(role)) throw new Refusal(400, 'Please use a valid role: user, model.')
   const parts = listOf(content, path, 'parts').map((part, i) => readPart(part, `${path}.parts[${i}]`))
   if (parts.length === 0) throw wrong(`${path}.parts`, 'contents.parts must not be empty.')
-  if (parts.length === 1 && parts[0]!.kind === 'text' && parts[0]!.text === '') throw wrong(`${path}.parts[0].text`, 'text must not be empty.')
+  if (role !== 'model' && isBlank(parts)) throw wrong(`${path}.parts[0].text`, 'text must not be empty.')
   return { role: role === 'model' ? 'model' : 'user', parts }
+}
+
+function isBlank(parts: readonly Part[]): boolean {
+  return parts.length === 1 && parts[0]!.kind === 'text' && parts[0]!.text === ''
 }
 
 /** @throws Refusal; `model` decides whether calls need their signatures */
 export function readContents(body: Fields, model: string): Content[] {
   const contents = listOf(body, '', 'contents').map((content, i) => readContent(content, `GenerateContentRequest.contents[${i}]`))
+    // The last event of a stream may have nothing but its reason, and the vendor's own library sends it back as a content.
+    .filter(({ role, parts }) => role !== 'model' || !isBlank(parts))
   if (contents.length === 0) throw wrong('GenerateContentRequest.contents', 'contents is not specified')
   for (const [i, content] of contents.entries()) checkCalls(contents, i, content)
   if (contents.at(-1)!.role === 'model') throw new Refusal(400, 'Please ensure that multiturn requests end with a user role or a function response.')
