@@ -1,5 +1,7 @@
 // Errors in the words of Messages.
-import type { ShownError } from '../protocol.ts'
+import { asObject } from '../object.ts'
+import { readError as readAnyError } from '../openai-chat-errors.ts'
+import type { ShownError, UpstreamError } from '../protocol.ts'
 
 /** https://platform.claude.com/docs/en/api/errors */
 const types: Readonly<Record<number, string>> = {
@@ -7,8 +9,28 @@ const types: Readonly<Record<number, string>> = {
   413: 'request_too_large', 429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error', 529: 'overloaded_error'
 }
 
-export function errorBody({ status, type, message }: ShownError): unknown {
-  return { type: 'error', error: { type: type === 'quota_error' ? 'billing_error' : typeOf(status), message } }
+/**
+ * What is wrong with a conversation that the upstream was to keep. Clients act on these codes: they send the whole conversation again
+ * (@anthropic-ai/sdk 1.12, lib/internal/threads).
+ */
+const unsupported = 'thread_unsupported_request'
+const ofThreads = new Set([unsupported, 'thread_not_found', 'thread_already_continued', 'thread_continue_in_flight'])
+
+export function errorBody({ status, type, message, code, param }: ShownError): unknown {
+  const error = { type: type === 'quota_error' ? 'billing_error' : typeOf(status), message }
+  // Whoever wants a thread of a channel that knows none does without when it is told so.
+  const detail = code === 'unsupported_parameter' && param === 'thread' ? unsupported : code
+  if (!ofThreads.has(detail)) return { type: 'error', error }
+  return { type: 'error', error: { ...error, details: { error_code: detail, ...(detail === unsupported && { unsupported: param?.split(' ') ?? [] }) } } }
+}
+
+/** `code` and `param` are what stands in the details: the parameters that are not supported, with a space between them. */
+export function readError(body: unknown): UpstreamError {
+  const said = readAnyError(body)
+  const details = asObject(asObject(asObject(body)?.['error'])?.['details'])
+  const { error_code: code, unsupported: names } = details ?? {}
+  if (typeof code !== 'string') return said
+  return { ...said, code, param: Array.isArray(names) ? names.map(String).join(' ') : said.param }
 }
 
 function typeOf(status: number): string {

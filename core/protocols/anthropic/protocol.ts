@@ -1,11 +1,10 @@
 // Anthropic's Messages, as clients speak them and as upstreams answer them.
 import { asObject, asObjects } from '../object.ts'
-import { readError } from '../openai-chat-errors.ts'
 import type { Payload, Protocol, ReportedUsage } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
-import { errorBody } from './errors.ts'
+import { errorBody, readError } from './errors.ts'
 import { chunksOf, MessageCollector } from './shape.ts'
 import { messagesText } from './text.ts'
 import { MessagesWatch } from './watch.ts'
