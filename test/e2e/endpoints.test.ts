@@ -7,16 +7,23 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../kit/gateway.ts'
+import { openaiMajors } from './clients/openai.ts'
+import type { OpenAIConstructor } from './clients/openai.ts'
 
 const model = 'demo'
 
-async function open(t: Test, overrides: Overrides = {}): Promise<{ local: LocalGateway; client: OpenAI }> {
+async function open(t: Test, overrides: Overrides = {}, Constructor: OpenAIConstructor = OpenAI): Promise<{ local: LocalGateway; client: OpenAI }> {
   const local = await gateway(t, overrides)
-  return { local, client: new OpenAI({ baseURL: `${local.url}/v1`, apiKey: testKey, maxRetries: 0 }) }
+  return { local, client: new Constructor({ baseURL: `${local.url}/v1`, apiKey: testKey, maxRetries: 0 }) }
 }
 
-t.test('POST /v1/embeddings', async (t) => {
-  const { local, client } = await open(t)
+/** A test for each major version of OpenAI's library. */
+function inEveryMajor(name: string, test: (t: Test, Constructor: OpenAIConstructor) => Promise<void>): void {
+  for (const [major, Constructor] of Object.entries(openaiMajors)) t.test(`${major}: ${name}`, (t) => test(t, Constructor))
+}
+
+inEveryMajor('POST /v1/embeddings', async (t, Constructor) => {
+  const { local, client } = await open(t, {}, Constructor)
   const { data, usage } = await client.embeddings.create({ model, input: ['one', 'two'], dimensions: 5 })
   t.same(data.map(({ index, embedding }) => [index, embedding.length]), [[0, 5], [1, 5]])
   t.same(usage, { prompt_tokens: 2, total_tokens: 2 })
@@ -43,14 +50,14 @@ t.test('POST /v1/rerank and /v2/rerank, for clients of two dialects', async (t) 
   t.match(refused, { statusCode: 404, body: { message: /does not exist/, error: { code: 'model_not_found' } } })
 })
 
-t.test('POST /v1/moderations', async (t) => {
-  const { client } = await open(t)
+inEveryMajor('POST /v1/moderations', async (t, Constructor) => {
+  const { client } = await open(t, {}, Constructor)
   const { results } = await client.moderations.create({ model, input: ['violence', 'peace'] })
   t.match(results, [{ flagged: true, categories: { violence: true, hate: false } }, { flagged: false }])
 })
 
-t.test('GET /v1/models and /v1/models/{model_id}', async (t) => {
-  const { client } = await open(t)
+inEveryMajor('GET /v1/models and /v1/models/{model_id}', async (t, Constructor) => {
+  const { client } = await open(t, {}, Constructor)
   t.match((await client.models.list()).data, [{ id: model, object: 'model' }])
   t.match(await client.models.retrieve(model), { id: model })
   await t.rejects(client.models.retrieve('org/name'), { status: 404, code: 'model_not_found' })
@@ -85,8 +92,8 @@ t.test('GET /openapi.json, without a key', async (t) => {
   for (const path of ['/v1/chat/completions', '/v1/embeddings', '/v1/models/{model}']) t.ok(document.paths[path], path)
 })
 
-t.test('POST /v1/completions', async (t) => {
-  const { local, client } = await open(t)
+inEveryMajor('POST /v1/completions', async (t, Constructor) => {
+  const { local, client } = await open(t, {}, Constructor)
   const whole = await client.completions.create({ model, prompt: 'Once', max_tokens: 12 })
   t.match(whole, { object: 'text_completion', model, choices: [{ finish_reason: 'length' }], usage: { completion_tokens: 12 } })
   let text = ''
@@ -96,8 +103,8 @@ t.test('POST /v1/completions', async (t) => {
   t.match(record, { endpoint: 'completions', streamed: true, usage: { output: 12 }, usage_source: 'upstream', outcome: 'completed' })
 })
 
-t.test('POST /v1/images/generations', async (t) => {
-  const { client } = await open(t)
+inEveryMajor('POST /v1/images/generations', async (t, Constructor) => {
+  const { client } = await open(t, {}, Constructor)
   const whole = await client.images.generate({ model, prompt: 'A boat', n: 2, size: '64x64' })
   t.equal(whole.data!.length, 2)
   t.match(Buffer.from(whole.data![0]!.b64_json!, 'base64').toString('latin1', 0, 8), /PNG/)
@@ -106,8 +113,8 @@ t.test('POST /v1/images/generations', async (t) => {
   t.same(kinds, ['image_generation.partial_image', 'image_generation.partial_image', 'image_generation.completed'])
 })
 
-t.test('POST /v1/images/edits and /v1/images/variations', async (t) => {
-  const { client } = await open(t)
+inEveryMajor('POST /v1/images/edits and /v1/images/variations', async (t, Constructor) => {
+  const { client } = await open(t, {}, Constructor)
   const made = await client.images.generate({ model, prompt: 'A boat', size: '64x64' })
   const png = (): File => new File([Buffer.from(made.data![0]!.b64_json!, 'base64')], 'boat.png', { type: 'image/png' })
   const edited = await client.images.edit({ model, image: [png(), png()], prompt: 'Add a sail', size: '64x64' })
@@ -116,8 +123,8 @@ t.test('POST /v1/images/edits and /v1/images/variations', async (t) => {
   t.equal(varied.data!.length, 2)
 })
 
-t.test('POST /v1/audio/speech', async (t) => {
-  const { local, client } = await open(t)
+inEveryMajor('POST /v1/audio/speech', async (t, Constructor) => {
+  const { local, client } = await open(t, {}, Constructor)
   const sound = await client.audio.speech.create({ model, voice: 'alloy', input: 'Hello there, sailor.', response_format: 'wav' })
   t.equal(sound.headers.get('content-type'), 'audio/wav')
   t.match(Buffer.from(await sound.arrayBuffer()).toString('latin1', 0, 12), /^RIFF.{4}WAVE/s)
@@ -130,8 +137,8 @@ t.test('POST /v1/audio/speech', async (t) => {
   t.match(await local.record(events), { endpoint: 'audio.speech', streamed: true, usage_source: 'upstream' })
 })
 
-t.test('POST /v1/audio/transcriptions and /v1/audio/translations', async (t) => {
-  const { client } = await open(t)
+inEveryMajor('POST /v1/audio/transcriptions and /v1/audio/translations', async (t, Constructor) => {
+  const { client } = await open(t, {}, Constructor)
   const spoken = await client.audio.speech.create({ model, voice: 'alloy', input: 'Hello there, sailor, how are you today?', response_format: 'wav' })
   const bytes = Buffer.from(await spoken.arrayBuffer())
   const file = (): File => new File([bytes], 'hello.wav', { type: 'audio/wav' })
