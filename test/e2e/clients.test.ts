@@ -1,5 +1,6 @@
 // Every client library against channels of every protocol: one conversation with tools and thoughts, whole and streamed.
 import t from 'tap'
+import type { Test } from 'tap'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { aiLibraries } from './clients/ai.ts'
@@ -12,15 +13,19 @@ import { openaiLibraries } from './clients/openai.ts'
 
 const libraries: readonly Library[] = [...openaiLibraries, ...anthropicLibraries, ...googleLibraries, ...aiLibraries, ...langchainLibraries]
 
-/** Models of channels by their protocol. The simulator wants signatures of thoughts back, as the vendors' newest models do. */
-const upstreams = { openai: 'demo', anthropic: 'demo', gemini: 'gemini-3-pro' } as const
+/** Channels by what they speak. Of the models the simulator wants signatures of thoughts back, as the vendors' newest do. */
+const channels = {
+  chat: { protocol: 'simulator', endpoints: ['chat'], models: { 'via-chat': 'demo' } },
+  responses: { protocol: 'simulator', endpoints: ['responses'], models: { 'via-responses': 'demo' } },
+  anthropic: { protocol: 'simulator', simulates: 'anthropic', models: { 'via-anthropic': 'demo' } },
+  gemini: { protocol: 'simulator', simulates: 'gemini', models: { 'via-gemini': 'gemini-3-pro' } }
+}
 
 const city = 'Zürich "West"\n😀'
 const tell = (directive: object): string => `Tell me. [[simulator ${JSON.stringify(directive)}]]`
 
-async function start(t: Parameters<typeof gateway>[0]): Promise<LocalGateway> {
-  const channels = Object.fromEntries(Object.entries(upstreams).map(([protocol, name]) => [protocol, { protocol: 'simulator', simulates: protocol, models: { [`via-${protocol}`]: name } }]))
-  const models = Object.fromEntries(Object.keys(upstreams).map((protocol) => [`via-${protocol}`, { price: { input: 1, cached_input: 0.1, output: 2 } }]))
+async function start(t: Test): Promise<LocalGateway> {
+  const models = Object.fromEntries(Object.keys(channels).map((channel) => [`via-${channel}`, { price: { input: 1, cached_input: 0.1, output: 2 } }]))
   return gateway(t, { channels, models })
 }
 
@@ -28,7 +33,7 @@ for (const { name, protocol, sees = true, sums = true, open } of libraries) {
   t.test(`${name} holds a conversation with tools by way of every channel, and sees the tokens that it is charged for`, async (t) => {
     const local = await start(t)
     const thoughts = sees ? 'Where is it?' : undefined
-    for (const channel of Object.keys(upstreams)) {
+    for (const channel of Object.keys(channels)) {
       for (const streamed of [false, true]) {
         const way = `by way of ${channel}, ${streamed ? 'streamed' : 'whole'}`
         const conversation = open({ url: local.url, key: testKey, model: `via-${channel}` }, streamed)
@@ -48,7 +53,7 @@ for (const { name, protocol, sees = true, sums = true, open } of libraries) {
         await turn(conversation.ask(tell({ tokens: 9000, chunks: 9 })), { ended: 'length' })
 
         const records = ((await local.admin(`/admin/v1/requests?limit=${counted.length}`)) as { data: Record<string, any>[] }).data.reverse()
-        t.match(records, counted.map(() => ({ client_protocol: protocol, channel_protocol: channel, streamed, outcome: 'completed', usage_source: 'upstream' })), way)
+        t.match(records, counted.map(() => ({ client_protocol: protocol, channel, streamed, outcome: 'completed', usage_source: 'upstream' })), way)
         t.equal(records[4]!['usage'].cached_input, 7, way)
         if (streamed && !sums) continue
         t.same(counted, records.map(({ usage: { input, cached_input: cached = 0, output } }) => ({ input: input + cached, cached, output })), `${way}: its tokens`)
@@ -60,7 +65,7 @@ for (const { name, protocol, sees = true, sums = true, open } of libraries) {
 t.test('loops of libraries call their tool and end with the answer, by way of every channel', async (t) => {
   const local = await start(t)
   for (const { name, run } of loops) {
-    for (const channel of Object.keys(upstreams)) {
+    for (const channel of Object.keys(channels)) {
       for (const streamed of [false, true]) {
         const asked: unknown[] = []
         const act = (input: unknown): string => (asked.push(input), 'snow, 4 °C')

@@ -36,23 +36,6 @@ t.test('openai: chat by way of every channel protocol, whole and streamed', asyn
   }
 })
 
-t.test('openai: tools in two turns by way of every channel protocol', async (t) => {
-  const local = await open(t)
-  const client = new OpenAI({ baseURL: `${local.url}/v1`, apiKey: testKey, maxRetries: 0 })
-  const tools: OpenAI.ChatCompletionTool[] = [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }]
-  for (const family of families) {
-    const model = `via-${family}`
-    const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'user', content: directive({ call: ['get_weather', 'get_weather'], arguments: { city: 'Zürich' } }) }]
-    const first = await client.chat.completions.create({ model, messages, tools, max_completion_tokens: 200 })
-    const { tool_calls: calls } = first.choices[0]!.message
-    t.match(first.choices[0], { finish_reason: 'tool_calls' }, family)
-    t.match(calls, [{ function: { name: 'get_weather', arguments: /Zürich/ } }, { function: { name: 'get_weather' } }], family)
-    messages.push(first.choices[0]!.message, ...calls!.map(({ id }): OpenAI.ChatCompletionMessageParam => ({ role: 'tool', tool_call_id: id, content: 'Sunny.' })), { role: 'user', content: 'Thanks.' })
-    const second = await client.chat.completions.stream({ model, messages, tools, max_completion_tokens: 200 }).finalChatCompletion()
-    t.match(second.choices[0], { finish_reason: 'stop', message: { content: /./ } }, family)
-  }
-})
-
 t.test('anthropic: messages by way of every channel protocol, whole and streamed', async (t) => {
   const local = await open(t)
   const client = new Anthropic({ baseURL: local.url, apiKey: testKey, maxRetries: 0 })

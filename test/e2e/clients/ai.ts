@@ -57,7 +57,7 @@ class Talk implements Conversation {
 }
 
 const thinking: Options = {
-  openai: { reasoningEffort: 'low', forceReasoning: true, systemMessageMode: 'developer' },
+  openai: { reasoningEffort: 'low', reasoningSummary: 'auto', forceReasoning: true, systemMessageMode: 'developer', store: false },
   anthropic: { thinking: { type: 'enabled', budgetTokens: 1024 } },
   google: { thinkingConfig: { includeThoughts: true } }
 }
@@ -66,6 +66,10 @@ export const aiLibraries: readonly Library[] = [
   {
     name: 'ai 7, @ai-sdk/openai chat', protocol: 'openai-chat', sees: false,
     open: ({ url, key, model }: Address, streamed: boolean) => new Talk(createOpenAI({ baseURL: `${url}/v1`, apiKey: key }).chat(model), thinking, streamed)
+  },
+  {
+    name: 'ai 7, @ai-sdk/openai responses', protocol: 'openai-responses',
+    open: ({ url, key, model }: Address, streamed: boolean) => new Talk(createOpenAI({ baseURL: `${url}/v1`, apiKey: key })(model), thinking, streamed)
   },
   {
     name: 'ai 7, @ai-sdk/anthropic', protocol: 'anthropic',

@@ -4,7 +4,7 @@ import { createGoogle } from '@ai-sdk/google'
 import { createOpenAI } from '@ai-sdk/openai'
 import { GoogleGenAI } from '@google/genai'
 import type { CallableTool } from '@google/genai'
-import { Agent, OpenAIChatCompletionsModel, run, setTracingDisabled, tool as agentTool } from '@openai/agents'
+import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool as agentTool } from '@openai/agents'
 import { isStepCount, jsonSchema, streamText, tool as aTool, generateText } from 'ai'
 import type { LanguageModel, ToolSet } from 'ai'
 import type OpenAI from 'openai'
@@ -61,13 +61,14 @@ const googleLoop: Loop = {
     const request = { model, contents: question, config: { tools: [callable], maxOutputTokens: longest } }
     if (!streamed) return (await models.generateContent(request)).text!
     let text = ''
-    for await (const answer of await models.generateContentStream(request)) text += answer.text ?? ''
+    for await (const { candidates } of await models.generateContentStream(request)) text += candidates?.[0]?.content?.parts?.[0]?.text ?? ''
     return text
   }
 }
 
 const providers: Readonly<Record<string, (address: Address) => LanguageModel>> = {
   '@ai-sdk/openai chat': ({ url, key, model }) => createOpenAI({ baseURL: `${url}/v1`, apiKey: key }).chat(model),
+  '@ai-sdk/openai responses': ({ url, key, model }) => createOpenAI({ baseURL: `${url}/v1`, apiKey: key })(model),
   '@ai-sdk/anthropic': ({ url, key, model }) => createAnthropic({ baseURL: `${url}/v1`, apiKey: key })(model),
   '@ai-sdk/google': ({ url, key, model }) => createGoogle({ baseURL: `${url}/v1beta`, apiKey: key })(model)
 }
@@ -76,17 +77,21 @@ const aiLoops = Object.entries(providers).map(([provider, model]): Loop => ({
   name: `ai 7, ${provider}`,
   async run(address, streamed, question, act) {
     const tools = { [name]: aTool({ description, inputSchema: jsonSchema<{ city: string }>(schema), execute: act }) } as ToolSet
-    const request = { model: model(address), prompt: question, tools, maxOutputTokens: longest, maxRetries: 0, stopWhen: isStepCount(5), onError: () => {} }
+    const request = {
+      model: model(address), prompt: question, tools, maxOutputTokens: longest, maxRetries: 0, stopWhen: isStepCount(5), onError: () => {},
+      // Without it, it refers to items that an upstream would have to keep.
+      providerOptions: { openai: { store: false } }
+    }
     return streamed ? streamText(request).text : (await generateText(request)).text
   }
 }))
 
-const agentsLoop: Loop = {
-  name: '@openai/agents 0 over chat',
+const agentsLoops = Object.entries({ chat: OpenAIChatCompletionsModel, responses: OpenAIResponsesModel }).map(([over, Model]): Loop => ({
+  name: `@openai/agents 0 over ${over}`,
   async run({ url, key, model }, stream, question, act) {
     const client: OpenAI = new openaiMajors['openai 7']!({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
     const agent = new Agent({
-      name: 'Weather', instructions: 'Be brief.', model: new OpenAIChatCompletionsModel(client, model),
+      name: 'Weather', instructions: 'Be brief.', model: new Model(client, model), modelSettings: { store: false },
       tools: [agentTool({ name, description, parameters: z.object({ city: z.string() }), execute: act })]
     })
     if (!stream) return (await run(agent, question)).finalOutput!
@@ -94,6 +99,6 @@ const agentsLoop: Loop = {
     await result.completed
     return result.finalOutput!
   }
-}
+}))
 
-export const loops: readonly Loop[] = [...openaiLoops, ...anthropicLoops, googleLoop, ...aiLoops, agentsLoop]
+export const loops: readonly Loop[] = [...openaiLoops, ...anthropicLoops, googleLoop, ...aiLoops, ...agentsLoops]

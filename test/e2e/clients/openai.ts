@@ -1,4 +1,4 @@
-// Conversations of the openai library over chat completions, in two major versions.
+// Conversations of the openai library over chat completions and over Responses, in two major versions.
 import OpenAI from 'openai'
 import OpenAI6 from 'openai-6'
 import { endedAs, longest, tool } from './library.ts'
@@ -54,6 +54,52 @@ class Chat implements Conversation {
   }
 }
 
+class Responses implements Conversation {
+  readonly #client: OpenAI
+  readonly #model: string
+  readonly #streamed: boolean
+  readonly #history: OpenAI.Responses.ResponseInputItem[] = []
+
+  constructor(client: OpenAI, model: string, streamed: boolean) {
+    this.#client = client
+    this.#model = model
+    this.#streamed = streamed
+  }
+
+  ask(text: string): Promise<Said> {
+    this.#history.push({ role: 'user', content: text })
+    return this.#turn()
+  }
+
+  answer(results: readonly string[]): Promise<Said> {
+    const answered = this.#history.findLastIndex((item) => !('type' in item) || item.type !== 'function_call')
+    const calls = this.#history.slice(answered + 1) as OpenAI.Responses.ResponseFunctionToolCall[]
+    calls.forEach(({ call_id }, index) => this.#history.push({ type: 'function_call_output', call_id, output: results[index]! }))
+    return this.#turn()
+  }
+
+  async #turn(): Promise<Said> {
+    const body = {
+      model: this.#model, instructions: 'Be brief.', input: this.#history, max_output_tokens: longest, store: false,
+      reasoning: { effort: 'low' as const, summary: 'auto' as const }, include: ['reasoning.encrypted_content' as const],
+      tools: [{ type: 'function' as const, name: tool.name, description: tool.description, parameters: tool.schema, strict: false }]
+    }
+    const { output, output_text: text, status, incomplete_details: why, usage } = this.#streamed
+      ? await this.#client.responses.stream(body).finalResponse()
+      : await this.#client.responses.create(body)
+    this.#history.push(...output as OpenAI.Responses.ResponseInputItem[])
+    const calls = (output as OpenAI.Responses.ResponseOutputItem[]).filter((item): item is OpenAI.Responses.ResponseFunctionToolCall => item.type === 'function_call')
+    const ended = endedAs(status === 'incomplete' ? why?.reason : status, { completed: 'stop', max_output_tokens: 'length' })
+    return {
+      text,
+      thoughts: output.map((item) => (item.type === 'reasoning' ? item.summary.map((part) => part.text).join('') : '')).join(''),
+      calls: calls.map(({ name, arguments: input }) => ({ name, input: JSON.parse(input) as unknown })),
+      ended: ended === 'stop' && calls.length > 0 ? 'calls' : ended,
+      usage: { input: usage!.input_tokens, cached: usage!.input_tokens_details.cached_tokens, output: usage!.output_tokens }
+    }
+  }
+}
+
 /** What several vendors add to messages. */
 interface Thoughtful {
   reasoning_content?: string
@@ -65,8 +111,10 @@ export type OpenAIConstructor = new (options: { baseURL: string; apiKey: string;
 /** Both major versions by name. */
 export const openaiMajors: Readonly<Record<string, OpenAIConstructor>> = { 'openai 7': OpenAI, 'openai 6': OpenAI6 as unknown as OpenAIConstructor }
 
-export const openaiLibraries: readonly Library[] = Object.entries(openaiMajors).map(([name, Constructor]) => ({
-  name: `${name} chat`,
-  protocol: 'openai-chat',
-  open: ({ url, key, model }: Address, streamed: boolean) => new Chat(new Constructor({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 }), model, streamed)
-}))
+export const openaiLibraries: readonly Library[] = Object.entries(openaiMajors).flatMap(([name, Constructor]) => {
+  const client = ({ url, key }: Address): OpenAI => new Constructor({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
+  return [
+    { name: `${name} chat`, protocol: 'openai-chat', open: (address: Address, streamed: boolean) => new Chat(client(address), address.model, streamed) },
+    { name: `${name} responses`, protocol: 'openai-responses', open: (address: Address, streamed: boolean) => new Responses(client(address), address.model, streamed) }
+  ]
+})
