@@ -90,6 +90,15 @@ const storeShape = {
         size: { ...room, default: '4GiB', description: 'How much room entries take with their indexes, about; a request takes some 0.5 KiB, sealed a tenth of it.' }
       }
     },
+    answers: {
+      type: 'object',
+      description: 'How many answers are kept for requests with an `Idempotency-Key`. What is older or more goes by itself, the oldest first: a request that is repeated then is run again.',
+      default: {},
+      properties: {
+        age: { ...age, default: '24h', description: 'How long an answer is given again.' },
+        size: { ...room, default: '256MiB', description: 'How much room answers take, about.' }
+      }
+    },
     postgres: { type: 'string', secret: true, description: 'PostgreSQL address for many nodes. Not served yet.' },
     redis: { type: 'string', secret: true, description: 'Redis address for many nodes. Not served yet.' }
   }

@@ -2,6 +2,7 @@
 import { GatewayError } from '../errors.ts'
 import type { Fields } from './fields.ts'
 import { named } from './json/names.ts'
+import { isPieces } from './upload.ts'
 import type { Piece, Upload, UpstreamBody } from './upload.ts'
 
 /** A field without a file. Where its value lies in the upload is told by where it ends, and by its length. */
@@ -23,6 +24,9 @@ export interface FormFile {
 
 /** As much of a file as is kept to be looked at. */
 export const fileHeadBytes = 64 * 1024
+
+/** Stands for a delimiter. */
+const partEnd = Buffer.from('\r\n--\r\n')
 
 /** What was found in an upload. */
 export class Form implements Fields {
@@ -90,6 +94,28 @@ export class Form implements Fields {
     } catch {
       return text
     }
+  }
+
+  /** All of it but its boundary, which says nothing, in pieces: a form that is sent again with another one is the same. */
+  async *content(): AsyncGenerator<Buffer> {
+    const { upload } = this
+    const delimiter = Buffer.from(`--${this.#boundary}`)
+    const body = upload.compose([{ from: 0, to: upload.length }])
+    let rest: Buffer = Buffer.alloc(0)
+    for await (const bytes of isPieces(body) ? body : (body.open() as AsyncIterable<Buffer>)) {
+      const text = Buffer.concat([rest, bytes])
+      let from = 0
+      for (let at = text.indexOf(delimiter); at !== -1; at = text.indexOf(delimiter, from)) {
+        yield text.subarray(from, at)
+        yield partEnd
+        from = at + delimiter.length
+      }
+      // What is left may end with the beginning of one.
+      const to = Math.max(from, text.length - delimiter.length + 1)
+      yield text.subarray(from, to)
+      rest = text.subarray(to)
+    }
+    yield rest
   }
 
   /** The bytes with fields set to new values, given as JSON: a value is replaced in place, a new field goes first. */

@@ -38,6 +38,8 @@ export interface Settings {
     /** How much is kept of the request log, and how much of the journal stays in the database. */
     requests: { age: number; size: number }
     journal: { age: number; size: number }
+    /** And of answers that are given again. */
+    answers: { age: number; size: number }
   }
   limits: Limits
 }

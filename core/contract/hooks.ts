@@ -21,6 +21,7 @@ export interface WholeReply {
 }
 
 export interface StreamReply {
+  /** The type is `text/event-stream; charset=utf-8` unless they give another spelling of it. */
   headers?: readonly (readonly [string, string])[]
   /**
    * Server-sent events as they are on the wire, in any pieces; the end marker may be missing. Read no faster than the client

@@ -74,8 +74,9 @@ async function replayed(exchange: LiveExchange, { headers = [], stream }: Stream
     accept: (response) => stagesOf(exchange, hooks, { ...response, attempt: undefined })
   })
   exchange.relay = relay
-  for (const [name, value] of headers) exchange.setHeader(name, value)
-  const source = new Source(stream, relay)
+  const isType = (name: string): boolean => name.toLowerCase() === 'content-type'
+  for (const [name, value] of headers) if (!isType(name)) exchange.setHeader(name, value)
+  const source = new Source(stream, headers.find(([name]) => isType(name))?.[1] ?? 'text/event-stream; charset=utf-8', relay)
   relay.call = source
   source.start(plugin)
   await relay.opened
@@ -86,13 +87,15 @@ async function replayed(exchange: LiveExchange, { headers = [], stream }: Stream
 /** Feeds a relay from what a plugin gives. */
 class Source implements UpstreamCall {
   readonly #stream: StreamReply['stream']
+  readonly #type: string
   readonly #sink: UpstreamSink
   #paused = false
   #over = false
   #wake: (() => void) | undefined
 
-  constructor(stream: StreamReply['stream'], sink: UpstreamSink) {
+  constructor(stream: StreamReply['stream'], type: string, sink: UpstreamSink) {
     this.#stream = stream
+    this.#type = type
     this.#sink = sink
   }
 
@@ -119,7 +122,7 @@ class Source implements UpstreamCall {
 
   async #feed(): Promise<void> {
     const stream = this.#stream
-    this.#sink.onHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
+    this.#sink.onHead(200, { 'content-type': this.#type })
     for await (const bytes of ArrayBuffer.isView(stream) ? piecesOf(stream) : stream) {
       if (!this.#over) this.#sink.onData(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
       while (this.#paused && !this.#over) await new Promise<void>((resolve) => (this.#wake = resolve))

@@ -30,6 +30,8 @@ export interface Batch {
   records: Value[]
   /** Per key that was made or revoked: the columns of {@link keyColumns}. */
   keys: Value[]
+  /** Per answer that is kept: the columns of {@link answerColumns}. */
+  answers: Value[]
 }
 
 /** Columns of an entry in {@link Batch.entries}; the writer adds seq, boot_id, prev_hash and hash. */
@@ -56,9 +58,12 @@ export const keyColumns = [
   'name', 'sha256', 'hint', 'tenant', 'project', 'member', 'models', 'endpoints', 'limits', 'budget_limit', 'budget_per', 'expires', 'created', 'revoked'
 ] as const
 
+/** Columns of the table answer in {@link Batch.answers}; the writer adds bytes. */
+export const answerColumns = ['id', 'time', 'asked', 'status', 'type', 'streamed', 'body'] as const
+
 /** A batch without changes. */
 export function emptyBatch(number: number, written: number): Batch {
   return {
-    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], leased: [], closed: [], entries: [], records: [], keys: []
+    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], leased: [], closed: [], entries: [], records: [], keys: [], answers: []
   }
 }

@@ -1,5 +1,5 @@
 // Applies batches to the database, a run of them in one transaction. Runs in the writer thread.
-import { entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
+import { answerColumns, entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
 import { entryHash, entryWidth } from './journal.ts'
@@ -38,6 +38,8 @@ function headValues({ boot, batch, seq, hash, balancedBatch, balancedSeq, reques
 const recordBytes = 150
 
 const fields = ['tenant', 'key', 'model'] as const
+
+const bodyColumn = answerColumns.indexOf('body')
 
 const [timeColumn, jsonColumn] = [recordColumns.indexOf('time'), recordColumns.indexOf('json')]
 
@@ -103,6 +105,7 @@ export class Committer {
     this.#journal(batch.entries)
     this.#records(batch)
     this.#keys(batch.keys)
+    this.#answers(batch.answers)
     const next = this.#next
     next.batch = batch.number
     if (batch.balanced) [next.balancedBatch, next.balancedSeq] = [batch.number, next.seq]
@@ -214,6 +217,14 @@ export class Committer {
     this.#next.keys = Number(keyCount.get()!['count'])
   }
 
+  #answers(answers: readonly Value[]): void {
+    const { length } = answerColumns
+    for (let i = 0; i < answers.length; i += length) {
+      const body = answers[i + bodyColumn] as Uint8Array | null
+      this.#sql.answer.run(...answers.slice(i, i + length), body?.byteLength ?? 0)
+    }
+  }
+
   /** Sorted, so that the rows land beside each other. */
   #closeBlock(block: number): void {
     for (let field = 0; field < fields.length; field++) {
@@ -258,6 +269,7 @@ function prepare(database: Database) {
     extent: insert('request_extent', ['block', 'bytes', 'written', 'time']),
     block: insert('request_block', ['block', 'field', 'value']),
     key: insert('key', [...keyColumns, 'crc'], 'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked, crc = excluded.crc'),
+    answer: insert('answer', [...answerColumns, 'bytes'], '', 'OR REPLACE'),
     keyCount: database.prepare('SELECT count(*) AS count FROM key'),
     head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)
   }

@@ -20,6 +20,7 @@ export class Draft implements Gathering {
   readonly prices: string[] = []
   readonly records: Value[] = []
   readonly keys: Value[] = []
+  readonly answers: Value[] = []
   /** Operations and bytes gathered. */
   ops = 0
   bytes = 0
@@ -65,6 +66,7 @@ export class Draft implements Gathering {
     batch.prices = this.prices
     batch.records = this.records
     batch.keys = this.keys
+    batch.answers = this.answers
     for (const hold of this.touched) hold.writeTouch(batch)
     for (const hold of this.ended) hold.writeEnd(batch, slots)
     for (const hold of this.opened) {

@@ -2,7 +2,7 @@
 import { deserialize } from 'node:v8'
 import { readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
-import { emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
+import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Packer, Unpacker } from './packing.ts'
 
@@ -44,6 +44,7 @@ export class FrameEncoder {
     packer.rows(batch.records, recordColumns.length)
     packer.rows(batch.keys, keyColumns.length)
     packer.rows(batch.leased, 2)
+    packer.rows(batch.answers, answerColumns.length)
     const most = headBytes + 1 + packer.mostBytes
     const room = most <= roomBytes ? this.#room : Buffer.allocUnsafeSlow(most)
     room[headBytes] = packed
@@ -75,7 +76,8 @@ function decode(payload: Buffer, before: Batch | undefined): Batch {
     records: rows.next(recordColumns.length, before?.records),
     keys: rows.next(keyColumns.length),
     // What earlier versions did not write is empty.
-    leased: rows.next(2) as number[]
+    leased: rows.next(2) as number[],
+    answers: rows.next(answerColumns.length)
   }
 }
 

@@ -18,13 +18,27 @@ export interface ReaderQuery {
   limit: number
 }
 
-/** What the thread is asked: a page of the request log, or the balances of a window and of all that sort after it. */
-export type ReaderQuestion = { kind: 'requests'; query: ReaderQuery } | { kind: 'balances'; from: string }
+/** What the thread is asked: a page of the request log, the balances of a window and of all that sort after it, or a kept answer. */
+export type ReaderQuestion =
+  | { kind: 'requests'; query: ReaderQuery }
+  | { kind: 'balances'; from: string }
+  /** `since`: Unix milliseconds; what was kept before is too old. */
+  | { kind: 'answer'; id: Uint8Array; since: number }
+
+/** A kept answer as it is stored. */
+export interface StoredAnswer {
+  asked: Uint8Array
+  status: number
+  type: string
+  streamed: boolean
+  body: Uint8Array | null
+}
 
 /** Records are JSON, newest first, and `next` is the `before` of the next page. Balances are rows as stored, with bigints. */
 export type ReaderReply =
   | { kind: 'requests'; records: string[]; next: number | undefined }
   | { kind: 'balances'; rows: Row[] }
+  | { kind: 'answer'; answer: StoredAnswer | undefined }
   | { kind: 'error'; error: string }
 
 const port = parentPort!
@@ -36,6 +50,7 @@ function answer(question: ReaderQuestion): ReaderReply {
   try {
     database ??= openForReading(workerData as string)
     if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
+    if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
     return { kind: 'balances', rows: storedBalances(database, question.from) }
   } catch (error) {
     database?.close()
@@ -54,6 +69,11 @@ function list(database: Database, query: ReaderQuery): { records: string[]; next
   } finally {
     database.exec('COMMIT')
   }
+}
+
+function answerOf(database: Database, { id, since }: Extract<ReaderQuestion, { kind: 'answer' }>): StoredAnswer | undefined {
+  const row = database.prepare('SELECT asked, status, type, streamed, body FROM answer WHERE id = ? AND time >= ?').get(id, since)
+  return row && ({ ...row, streamed: row['streamed'] === 1 } as unknown as StoredAnswer)
 }
 
 interface Line {

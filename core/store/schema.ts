@@ -168,6 +168,21 @@ const migrations: readonly string[] = [
   DROP TRIGGER journal_is_not_cut;
   CREATE TRIGGER journal_is_not_cut BEFORE DELETE ON journal WHEN OLD.seq > coalesce((SELECT last FROM volume ORDER BY first DESC LIMIT 1), 0)
     BEGIN SELECT RAISE(ABORT, 'the journal is only appended to'); END;
+  `,
+  `
+  -- Answers that are given again to whoever repeats a request, see answers.ts.
+  CREATE TABLE answer (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id BLOB NOT NULL UNIQUE,
+    time INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,        -- of the body
+    asked BLOB NOT NULL,
+    status INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    streamed INTEGER NOT NULL,
+    body BLOB                      -- null: it was too large
+  ) STRICT;
+  CREATE INDEX answer_time ON answer (time, bytes);
   `
 ]
 

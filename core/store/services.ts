@@ -1,4 +1,5 @@
 // What the stores offer to the core and to plugins; each has an embedded implementation, later a distributed one.
+import type { Answers } from './answers.ts'
 import type { Cache } from './cache.ts'
 import type { Ledger } from './ledger.ts'
 import type { KeyStore } from './keys.ts'
@@ -11,5 +12,6 @@ export interface Services {
   readonly ledger: Ledger
   readonly limits: Limits
   readonly requests: RequestLog
+  readonly answers: Answers
   readonly cache: Cache
 }

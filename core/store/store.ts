@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { Answers } from './answers.ts'
 import { Book } from './book.ts'
 import { KeyRing } from './key-ring.ts'
 import type { KeyStore } from './keys.ts'
@@ -10,6 +11,7 @@ import { canonicalPath, Ownership } from './lock.ts'
 import { Logbook } from './logbook.ts'
 import { Reader } from './reader.ts'
 import type { RequestLog } from './requests.ts'
+import { Shelf } from './shelf.ts'
 import { giveSpare, isFull } from './spare.ts'
 import type { Durability } from './sqlite.ts'
 import { silentLog } from '../telling/log.ts'
@@ -38,6 +40,7 @@ export interface Store {
   readonly keys: KeyStore
   readonly ledger: Ledger
   readonly requests: RequestLog
+  readonly answers: Answers
   /** Resolves when the database holds all that was taken until now, or the disk fails; it follows within a quarter second by itself. */
   flush(): Promise<void>
   /** A fresh reading, cheap enough for every scrape. */
@@ -63,12 +66,14 @@ export async function openStore({ file, durability, keeping, log = silentLog, no
   const reader = new Reader(path)
   const ledger = new Book(writer, snapshot, reader, troubles, now)
   const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
+  const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, now)
   if (snapshot.recovered > 0) log.warn('the last process left requests open: they were ended and charged by estimate', { store: path, requests: snapshot.recovered })
   writer.onEnded = (ended) => ledger.forget(ended)
   writer.onBalance = (batch) => ledger.balance(batch)
   return {
     ledger,
     requests,
+    answers,
     keys: new KeyRing(writer, snapshot.keys, now),
     async flush() {
       await writer.flushed()
@@ -76,6 +81,7 @@ export async function openStore({ file, durability, keeping, log = silentLog, no
     health: () => writer.report(),
     async close() {
       try {
+        answers.close()
         await reader.close()
         owner.loosen()
         await writer.close()

@@ -2,6 +2,7 @@
 import type { Committer } from './committer.ts'
 import { Retention } from './retention.ts'
 import type { Bounds } from './retention.ts'
+import { ShelfLife } from './shelf-life.ts'
 import { Sealing } from './sealing.ts'
 import type { JournalBounds } from './sealing.ts'
 import { isLow, keepSpare } from './spare.ts'
@@ -13,6 +14,8 @@ export interface Keeping {
   requests: Bounds
   /** What is beyond is sealed in volumes. */
   journal: JournalBounds
+  /** Undefined: all of them. */
+  answers?: Bounds | undefined
   /** Milliseconds after a start in which nothing goes for its age: a clock that is wrong then is mostly put right within them. */
   patience: number
 }
@@ -63,9 +66,10 @@ export class Upkeep {
   /** There is a connection to work with, until the next {@link Upkeep.stop}; does nothing when it has one. */
   begin(committer: Committer): void {
     if (this.#chores.length > 0) return
-    const { requests, journal } = this.#keeping
+    const { requests, journal, answers } = this.#keeping
     this.#retention = new Retention(committer, requests)
     this.#chores = [this.#retention, new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume))]
+    if (answers) this.#chores.push(new ShelfLife(committer, answers))
     this.#again(this.#ailing ? sulk : leisure)
   }
 

@@ -19,7 +19,7 @@ t.test('the shipped gateway.yaml works with nothing in the environment', (t) => 
   const { config, problems } = loadConfig(shippedFile, { env: {}, plugins: shipped, simulatorUrl: new URL('http://127.0.0.1:1/v1') })
   t.same(problems, undefined)
   t.same(config?.simulated, ['demo', 'demo-anthropic', 'demo-gemini'])
-  t.equal(config?.chain.length, 7)
+  t.equal(config?.chain.length, 8)
   t.equal(config?.keys[0]?.name, 'alice-laptop')
   t.end()
 })

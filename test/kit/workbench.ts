@@ -21,6 +21,7 @@ import type { GenerationParts } from '../../core/program/generation.ts'
 import { openKeyring } from '../../core/program/keyring.ts'
 import { contextOf } from '../../core/program/plugin-context.ts'
 import type { LogFields, Logger } from '../../core/telling/log.ts'
+import type { Answers, KeptAnswer } from '../../core/store/answers.ts'
 import type { KeyStore } from '../../core/store/keys.ts'
 import { MemoryCache } from '../../core/store/memory-cache.ts'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
@@ -183,6 +184,20 @@ function testLog(lines: LogLine[], bound: LogFields = {}): Logger {
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), child: (fields) => testLog(lines, { ...bound, ...fields }) }
 }
 
+/** Kept answers in memory. */
+class TestAnswers implements Answers {
+  readonly #kept = new Map<string, KeptAnswer>()
+
+  find(id: Buffer): Promise<KeptAnswer | undefined> {
+    return Promise.resolve(this.#kept.get(id.toString('hex')))
+  }
+
+  keep(id: Buffer, answer: KeptAnswer): Promise<void> {
+    this.#kept.set(id.toString('hex'), answer)
+    return Promise.resolve()
+  }
+}
+
 const noKeys: KeyStore = { all: () => [], find: () => undefined, create: () => Promise.resolve(), revoke: () => Promise.resolve(false) }
 
 /** The chain of gateway.yaml as it comes, without lines on stdout, and with each channel tried once, so that a failure is seen. */
@@ -199,6 +214,7 @@ export class Workbench {
   readonly #book: Ledger
   readonly records: RequestRecord[] = []
   readonly cache = new MemoryCache(64 * 1024 * 1024)
+  readonly answers = new TestAnswers()
   readonly metrics = new TestMetrics()
   readonly log: LogLine[] = []
   readonly shared = new Shared(testLog(this.log))
@@ -213,7 +229,7 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests, cache: this.cache }
+    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests, cache: this.cache, answers: this.answers }
   }
 
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {

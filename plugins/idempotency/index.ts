@@ -1,0 +1,102 @@
+// Runs and charges a request once, however often its client sends it: by its Idempotency-Key.
+import { definePlugin, GatewayError, sharedKey, slot } from '../../core/contract/contract.ts'
+import type { Exchange, Reply } from '../../core/contract/contract.ts'
+import { caller } from '../../core/contract/slots.ts'
+import type { KeptAnswer } from '../../core/store/answers.ts'
+import { askedBy, idOf, keyOf } from './asked.ts'
+import { Recording } from './recording.ts'
+
+/** Requests under way, by id. */
+interface UnderWay {
+  asked: Buffer
+  /** The answer that was kept; undefined when the request is run. */
+  found: Promise<KeptAnswer | undefined>
+}
+
+const shared = sharedKey<Map<string, UnderWay>>('under way')
+const recording = slot('idempotency/recording').of<Recording>()
+
+/** Of a request that runs, before it is worth asking again. */
+const busyMs = 1000
+
+export default definePlugin({
+  name: 'idempotency',
+  summary: 'Gives a request that is repeated with its `Idempotency-Key` the answer that it had, and charges it once.',
+  options: {
+    largest: {
+      type: 'string',
+      format: 'size',
+      atLeast: '1KiB',
+      atMost: '8MiB',
+      default: '1MiB',
+      description: 'The largest answer that is kept. Of a larger one it is remembered that it was given: a repetition is refused, as it would be charged again.'
+    }
+  },
+  needs: [caller],
+  setup({ largest }, { services: { answers }, share, metrics }) {
+    const underWay = share(shared, () => new Map<string, UnderWay>())
+    const requests = metrics.counter({
+      name: 'idempotent_requests_total', help: 'Requests with an Idempotency-Key, by what became of them.', labels: ['outcome']
+    })
+    const refuse = (error: GatewayError): never => {
+      requests.add({ outcome: error.code })
+      throw error
+    }
+
+    /** The answer that was kept, or nothing when the request is to be run. */
+    const ask = async (exchange: Exchange<typeof caller>, key: string): Promise<Reply | void> => {
+      const asked = await askedBy(exchange)
+      const id = idOf(exchange.get(caller), key)
+      const name = id.toString('latin1')
+      const first = underWay.get(name)
+      if (first && !first.asked.equals(asked)) refuse(conflict())
+      const found = first?.found ?? answers.find(id)
+      if (!first) underWay.set(name, { asked, found })
+      let answer: KeptAnswer | undefined
+      try {
+        answer = await found
+      } catch (error) {
+        underWay.delete(name)
+        throw error
+      }
+      if (!first && answer) underWay.delete(name)
+      if (answer) {
+        if (!answer.asked.equals(asked)) refuse(conflict())
+        requests.add({ outcome: 'replayed' })
+        return replay(answer)
+      }
+      if (first) refuse(new GatewayError('idempotency_in_progress', 'The request with this Idempotency-Key is still being answered.', { retryAfterMs: busyMs }))
+      requests.add({ outcome: 'run' })
+      const record = new Recording(largest)
+      exchange.set(recording, record)
+      exchange.defer(() => {
+        underWay.delete(name)
+        const kept = record.answer(asked)
+        return kept && answers.keep(id, kept).finally(() => record.close())
+      })
+    }
+
+    return {
+      onRequest(exchange) {
+        const { headers, operation } = exchange.request
+        const key = headers['idempotency-key']
+        // What costs nothing may be asked as often as one likes.
+        return key === undefined || !operation.metering ? undefined : ask(exchange, keyOf(key))
+      },
+      onResponse: (exchange, response) => exchange.find(recording)?.begin(response)
+    }
+  }
+})
+
+/** @throws GatewayError when there is nothing left to give */
+function replay({ status, type, streamed, body }: KeptAnswer): Reply {
+  if (!body) {
+    throw new GatewayError('idempotency_answer_gone', 'The request with this Idempotency-Key was answered, and its answer was too large to be kept. With another key it is run again, and charged.')
+  }
+  const headers = [['content-type', type], ['Idempotency-Replayed', 'true']] as const
+  return streamed ? { headers, stream: body } : { status, headers, body }
+}
+
+function conflict(): GatewayError {
+  return new GatewayError('idempotency_conflict', 'The Idempotency-Key was used for another request. Take a new one for each request.')
+}
