@@ -6,6 +6,7 @@ import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Plugin } from '../../core/contract/contract.ts'
 import { checkerOf } from '../../core/options/schema-check.ts'
 import { eventually } from './probe.ts'
+import { readEvents } from './sse.ts'
 import { bytes, endOfBody, events, head, reset, stall, Upstream } from './upstream.ts'
 import { channelTo, chatAnswer, chatEvents, defaultChain, key, Workbench } from './workbench.ts'
 import type { Answer, Sections } from './workbench.ts'
@@ -18,6 +19,8 @@ export interface Particulars {
   refuses?: readonly (readonly [options: object, problem: RegExp])[]
   /** Plugins that fill what it needs, when they are not those of plugins/index.ts. */
   above?: readonly Plugin[]
+  /** An answer that it has something to do with, for plugins that look at text. */
+  text?: string
 }
 
 /** Stands below the plugin and refuses, when the request asks for it. */
@@ -33,10 +36,11 @@ const refuser = definePlugin({
 })
 
 /**
- * Checks a plugin's options, its order in a chain, and that it gives back what it took however an exchange ends: each way
- * to end is gone through several times with a key that may have one request at a time, and then a request must pass.
+ * Checks a plugin's options, and that it gives back what it took however an exchange ends: each way to end is gone through several
+ * times with a key that may have one request at a time, and then a request must pass. What it makes of an answer must not depend on
+ * the pieces in which that comes, nor on the client's protocol, and operations other than conversations must not break it.
  */
-export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses = [], above = [] }: Particulars = {}): void {
+export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses = [], above = [], text = 'Hello, wörld: 42!' }: Particulars = {}): void {
   void t.test(`${plugin.name}: options are documented and checked`, (t) => {
     const check = checkerOf(plugin.options, plugin.required)
     t.match(plugin.name, /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/, 'the name is kebab-case')
@@ -84,6 +88,41 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
     t.equal(bench.running, 0, 'no exchange is left running')
     const complaints = bench.log.filter(({ level, fields }) => level === 'error' && fields['plugin'] === plugin.name && 'error' in fields)
     t.same(complaints, [], 'no hook failed')
+  })
+
+  void t.test(`${plugin.name}: an answer is what it is, in whatever pieces and protocol it comes`, async (t) => {
+    const upstream = await Upstream.start(t)
+    const bench = await open(t, upstream, plugin, accepts[0] ?? {}, above)
+    upstream.json(answerOf(text))
+    const expected = saidIn(await bench.send({ body: { messages: asked(0) } }))
+    const middle = Math.floor(text.length / 2)
+    const ways = [[text], [...text], ...Array.from({ length: Math.min(text.length - 1, 24) }, (_, at) => [text.slice(0, at + 1), text.slice(at + 1)]), [text.slice(0, middle), '', text.slice(middle)]]
+    for (const [number, pieces] of ways.entries()) {
+      upstream.sse(eventsOf(pieces))
+      const streamed = await bench.send({ body: { messages: asked(number + 1), stream: true } })
+      t.equal(saidIn(streamed), expected, `in a stream of ${JSON.stringify(pieces)}`)
+    }
+    for (const stream of [false, true]) {
+      if (stream) upstream.sse(eventsOf([...text]))
+      else upstream.json(answerOf(text))
+      const answer = await bench.send({ target: '/v1/messages', body: { messages: asked(ways.length + 1), max_tokens: 50, stream } })
+      t.equal(saidIn(answer), expected, `to a client of another protocol, ${stream ? 'streamed' : 'whole'}`)
+    }
+  })
+
+  void t.test(`${plugin.name}: operations that are no conversations do not break it`, async (t) => {
+    const upstream = await Upstream.start(t)
+    const bench = await open(t, upstream, plugin, accepts[0] ?? {}, above)
+    t.equal((await bench.send({ method: 'GET', target: '/v1/models' })).status, 200, 'the list of models')
+    for (const { target, body, script } of others) {
+      script(upstream)
+      const { status, outcome } = await bench.send({ target, body: { messages: undefined, ...body } })
+      // A plugin may refuse what it cannot see.
+      t.ok(status < 500 || outcome.error?.code === 'answer_not_inspected', `${target} is answered ${status} ${outcome.error?.code ?? ''}`)
+    }
+    const failed = bench.log.filter(({ level, fields }) => level === 'error' && fields['plugin'] === plugin.name && !String(fields['error']).includes('takes text'))
+    t.same(failed, [], 'no hook failed')
+    t.same(bench.ledger.open, [], 'no reservation is left open')
   })
 
   void t.test(`${plugin.name}: a generation leaves nothing behind`, async (t) => {
@@ -142,6 +181,49 @@ const ways: Readonly<Record<string, (bench: Workbench, upstream: Upstream) => Pr
   }
 }
 
+/** Requests that differ, as a plugin may know one again. */
+const asked = (number: number): unknown => [{ role: 'user', content: `Question ${number}` }]
+
+function answerOf(text: string): object {
+  return { ...chatAnswer(), choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }] }
+}
+
+function eventsOf(pieces: readonly string[]): object[] {
+  const chunk = (delta: object, finish: string | null = null): object => ({ ...chatEvents()[0], choices: [{ index: 0, delta, finish_reason: finish }] })
+  return [chunk({ role: 'assistant', content: '' }), ...pieces.map((content) => chunk({ content })), chunk({}, 'stop')]
+}
+
+/** What a client of either protocol reads; of an answer that was refused or broken off, that it was. */
+function saidIn({ body, complete, outcome }: Answer): string {
+  if (outcome.kind !== 'completed') return `no answer: ${outcome.error?.code}`
+  if (!complete) return 'an answer that was cut'
+  const bodies = body.startsWith('{') ? [body] : readEvents(body).map(({ data }) => data).filter((data) => data !== '[DONE]')
+  return bodies.map((json) => {
+    const { choices, content, delta } = JSON.parse(json)
+    return choices?.[0]?.message?.content ?? choices?.[0]?.delta?.content ?? content?.[0]?.text ?? delta?.text ?? ''
+  }).join('')
+}
+
+/** Of every kind of body and answer that is none of a conversation. */
+const others: readonly { target: string; body: object; script(upstream: Upstream): void }[] = [
+  {
+    target: '/v1/embeddings', body: { input: 'one' },
+    script: (upstream) => upstream.json({ object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }], model: 'demo', usage: { prompt_tokens: 1, total_tokens: 1 } })
+  },
+  {
+    target: '/v1/moderations', body: { input: 'one' },
+    script: (upstream) => upstream.json({ id: 'modr-1', model: 'demo', results: [{ flagged: false, categories: {}, category_scores: {} }] })
+  },
+  {
+    target: '/v1/images/generations', body: { prompt: 'one' },
+    script: (upstream) => upstream.json({ created: 1, data: [{ b64_json: 'aGk=' }] })
+  },
+  {
+    target: '/v1/audio/speech', body: { input: 'one', voice: 'alloy' },
+    script: (upstream) => upstream.script(head(200, { 'content-type': 'audio/mpeg', 'content-length': '3' }), bytes('ID3'))
+  }
+]
+
 function open(t: Test, upstream: Upstream, plugin: Plugin, options: object, above: readonly Plugin[]): Promise<Workbench> {
   return Workbench.open(t, sections(upstream, plugin, options, above), { more: [...above, plugin, refuser] })
 }
@@ -153,7 +235,7 @@ function sections(upstream: Upstream, plugin: Plugin, options: object, above: re
     if (plugin.name in one) return [entry]
     return 'route' in one && !defaultChain.some((other) => plugin.name in other) ? [...above.map(({ name }) => ({ [name]: {} })), entry, one] : [one]
   })
-  return { channels: { a: channelTo(upstream) }, keys: [key({ limits: { concurrency: 1 } })], chain: [...chain, 'refuser'] }
+  return { channels: { a: channelTo(upstream, { endpoints: ['chat', 'embeddings', 'moderations', 'images', 'audio'] }) }, keys: [key({ limits: { concurrency: 1 } })], chain: [...chain, 'refuser'] }
 }
 
 /** What keeps the process alive and belongs to this test: timers and files. */
