@@ -1,0 +1,39 @@
+// The vendors' Python libraries hold the same conversation as those for Node, by way of every channel.
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import t from 'tap'
+import { testKey } from '../kit/gateway.ts'
+import type { Said } from './clients/library.ts'
+import { channels, checkTalk, newest, startAll, stepsOf } from './clients/script.ts'
+import { python } from './python/venv.ts'
+
+// Only the first run installs, which may take a while.
+t.setTimeout(600_000)
+const interpreter = python()
+const options = { timeout: 600_000, skip: interpreter === undefined && 'There is no python3 with venv and ensurepip (Debian: python3-venv).' }
+
+/** What a script prints of one conversation. */
+interface Talk {
+  protocol: string
+  channel: string
+  streamed: boolean
+  said: Said[]
+}
+
+for (const library of ['openai', 'anthropic', 'google']) {
+  t.test(`the library of ${library} for Python holds a conversation with tools by way of every channel`, options, async (t) => {
+    const local = await startAll(t)
+    const env = { ...process.env, SLUICE_URL: local.url, SLUICE_KEY: testKey }
+    const printed = await new Promise<string>((resolve, reject) => {
+      const child = execFile(interpreter!, [join(import.meta.dirname, `python/with_${library}.py`)], { env, encoding: 'utf8' }, (error, stdout, stderr) => {
+        if (error) reject(new Error(stderr))
+        else resolve(stdout)
+      })
+      child.stdin!.end(JSON.stringify({ channels: Object.keys(channels), steps: stepsOf(true).map(({ say }) => say) }))
+    })
+    const talks = printed.trim().split('\n').map((line) => JSON.parse(line) as Talk)
+    const records = await newest(local, talks.reduce((sum, { said }) => sum + said.length, 0))
+    t.equal(talks.length % (2 * Object.keys(channels).length), 0)
+    for (const { said, ...way } of talks) checkTalk(t, way, said, records.splice(0, said.length))
+  })
+}

@@ -1,0 +1,33 @@
+// The Python that the vendors' libraries run on: a virtual environment in .cache/, made on first use and whenever the requirements change.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const folder = join(import.meta.dirname, '../../../.cache/python')
+const requirements = join(import.meta.dirname, 'requirements.txt')
+
+/**
+ * The interpreter, with everything in requirements.txt. Undefined when the machine has no python3 that can make one.
+ * @throws Error when it cannot be made or filled
+ */
+export function python(): string | undefined {
+  if (!succeeds('python3', '-c', 'import venv, ensurepip')) return undefined
+  const interpreter = join(folder, 'bin/python')
+  const stamp = join(folder, 'requirements.txt')
+  const wanted = readFileSync(requirements, 'utf8')
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && succeeds(interpreter, '--version')) return interpreter
+  rmSync(folder, { recursive: true, force: true })
+  run('python3', '-m', 'venv', folder)
+  run(interpreter, '-m', 'pip', 'install', '--quiet', '--requirement', requirements)
+  writeFileSync(stamp, wanted)
+  return interpreter
+}
+
+function succeeds(command: string, ...parameters: string[]): boolean {
+  return spawnSync(command, parameters, { stdio: 'ignore' }).status === 0
+}
+
+function run(command: string, ...parameters: string[]): void {
+  const { status, stderr } = spawnSync(command, parameters, { encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] })
+  if (status !== 0) throw new Error(`${command} ${parameters.join(' ')} failed: ${stderr}`)
+}
