@@ -21,7 +21,7 @@ export function readSettings(file: File, folder: string, certificates: Certifica
   return {
     listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },
     admin: admin === false ? undefined : admin,
-    store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests, journal: store.journal, answers: store.answers },
+    store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests, journal: store.journal, answers: store.answers, routes: store.routes },
     limits: readLimits(file.limits)
   }
 }

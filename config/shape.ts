@@ -99,6 +99,12 @@ const storeShape = {
         size: { ...room, default: '256MiB', description: 'How much room answers take, about.' }
       }
     },
+    routes: {
+      type: 'object', description: 'What leads from the id of a stored response to the upstream that has it.', default: {},
+      properties: {
+        age: { ...age, default: '30d', description: 'How long a stored response can be read and gone on with, as far as its upstream keeps it; a row takes some 0.3 KiB.' }
+      }
+    },
     postgres: { type: 'string', secret: true, description: 'PostgreSQL address for many nodes. Not served yet.' },
     redis: { type: 'string', secret: true, description: 'Redis address for many nodes. Not served yet.' }
   }

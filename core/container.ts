@@ -106,8 +106,8 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
   make(tokens.metrics, () => new Metrics())
   make(tokens.transport, () => new Transports())
   make(tokens.services, () => {
-    const { keys, ledger, requests, answers } = get(tokens.store)
-    return { keys, ledger, requests, answers, limits: new MemoryLimits(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
+    const { keys, ledger, requests, answers, routes } = get(tokens.store)
+    return { keys, ledger, requests, answers, routes, limits: new MemoryLimits(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
   })
   make(tokens.engine, () => {
     const memory = new BodyMemory(get(tokens.settings).limits.bodyMemory)
@@ -158,8 +158,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
   try {
     const first = await reader.read()
-    const { sqlite, durability, requests, journal, answers } = first.settings.store
-    const store = await openStore({ file: sqlite, durability, keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }, log })
+    const { sqlite, durability, requests, journal, answers, routes } = first.settings.store
+    const store = await openStore({ file: sqlite, durability, keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }, routeAge: routes.age, log })
     stops.push(() => store.close())
     const { give, get } = wire(log, first.settings, store, operations)
     const shared = new Shared(log)

@@ -40,6 +40,8 @@ export interface Settings {
     journal: { age: number; size: number }
     /** And of answers that are given again. */
     answers: { age: number; size: number }
+    /** How long it is known where something is stored. */
+    routes: { age: number }
   }
   limits: Limits
 }

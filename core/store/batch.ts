@@ -32,6 +32,8 @@ export interface Batch {
   keys: Value[]
   /** Per answer that is kept: the columns of {@link answerColumns}. */
   answers: Value[]
+  /** Per route that is kept or removed: the columns of {@link routeColumns}. */
+  routes: Value[]
 }
 
 /** Columns of an entry in {@link Batch.entries}; the writer adds seq, boot_id, prev_hash and hash. */
@@ -61,9 +63,12 @@ export const keyColumns = [
 /** Columns of the table answer in {@link Batch.answers}; the writer adds bytes. */
 export const answerColumns = ['id', 'time', 'asked', 'status', 'type', 'streamed', 'body'] as const
 
+/** Columns of the table route, all of them; all but the first three are null where it is removed. */
+export const routeColumns = ['tenant', 'project', 'id', 'kind', 'channel', 'account', 'model', 'expires'] as const
+
 /** A batch without changes. */
 export function emptyBatch(number: number, written: number): Batch {
   return {
-    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], leased: [], closed: [], entries: [], records: [], keys: [], answers: []
+    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], leased: [], closed: [], entries: [], records: [], keys: [], answers: [], routes: []
   }
 }

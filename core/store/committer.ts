@@ -1,5 +1,5 @@
 // Applies batches to the database, a run of them in one transaction. Runs in the writer thread.
-import { answerColumns, entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
+import { answerColumns, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
 import { entryHash, entryWidth } from './journal.ts'
@@ -106,6 +106,7 @@ export class Committer {
     this.#records(batch)
     this.#keys(batch.keys)
     this.#answers(batch.answers)
+    this.#routes(batch.routes)
     const next = this.#next
     next.batch = batch.number
     if (batch.balanced) [next.balancedBatch, next.balancedSeq] = [batch.number, next.seq]
@@ -225,6 +226,15 @@ export class Committer {
     }
   }
 
+  #routes(routes: readonly Value[]): void {
+    const { route, unroute } = this.#sql
+    for (let i = 0; i < routes.length; i += routeColumns.length) {
+      const row = routes.slice(i, i + routeColumns.length)
+      if (row.at(-1) === null) unroute.run(...row.slice(0, 3))
+      else route.run(...row)
+    }
+  }
+
   /** Sorted, so that the rows land beside each other. */
   #closeBlock(block: number): void {
     for (let field = 0; field < fields.length; field++) {
@@ -270,6 +280,8 @@ function prepare(database: Database) {
     block: insert('request_block', ['block', 'field', 'value']),
     key: insert('key', [...keyColumns, 'crc'], 'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked, crc = excluded.crc'),
     answer: insert('answer', [...answerColumns, 'bytes'], '', 'OR REPLACE'),
+    route: insert('route', routeColumns, '', 'OR REPLACE'),
+    unroute: database.prepare('DELETE FROM route WHERE tenant = ? AND project = ? AND id = ?'),
     keyCount: database.prepare('SELECT count(*) AS count FROM key'),
     head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)
   }

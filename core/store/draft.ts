@@ -21,6 +21,7 @@ export class Draft implements Gathering {
   readonly records: Value[] = []
   readonly keys: Value[] = []
   readonly answers: Value[] = []
+  readonly routes: Value[] = []
   /** Operations and bytes gathered. */
   ops = 0
   bytes = 0
@@ -67,6 +68,7 @@ export class Draft implements Gathering {
     batch.records = this.records
     batch.keys = this.keys
     batch.answers = this.answers
+    batch.routes = this.routes
     for (const hold of this.touched) hold.writeTouch(batch)
     for (const hold of this.ended) hold.writeEnd(batch, slots)
     for (const hold of this.opened) {

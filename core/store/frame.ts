@@ -2,7 +2,7 @@
 import { deserialize } from 'node:v8'
 import { readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
-import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns } from './batch.ts'
+import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Packer, Unpacker } from './packing.ts'
 
@@ -45,6 +45,7 @@ export class FrameEncoder {
     packer.rows(batch.keys, keyColumns.length)
     packer.rows(batch.leased, 2)
     packer.rows(batch.answers, answerColumns.length)
+    packer.rows(batch.routes, routeColumns.length)
     const most = headBytes + 1 + packer.mostBytes
     const room = most <= roomBytes ? this.#room : Buffer.allocUnsafeSlow(most)
     room[headBytes] = packed
@@ -77,7 +78,8 @@ function decode(payload: Buffer, before: Batch | undefined): Batch {
     keys: rows.next(keyColumns.length),
     // What earlier versions did not write is empty.
     leased: rows.next(2) as number[],
-    answers: rows.next(answerColumns.length)
+    answers: rows.next(answerColumns.length),
+    routes: rows.next(routeColumns.length)
   }
 }
 

@@ -18,12 +18,13 @@ export interface ReaderQuery {
   limit: number
 }
 
-/** What the thread is asked: a page of the request log, the balances of a window and of all that sort after it, or a kept answer. */
+/** What the thread is asked: a page of the request log, the balances of a window and of all that sort after it, a kept answer, or a route that has not expired. */
 export type ReaderQuestion =
   | { kind: 'requests'; query: ReaderQuery }
   | { kind: 'balances'; from: string }
   /** `since`: Unix milliseconds; what was kept before is too old. */
   | { kind: 'answer'; id: Uint8Array; since: number }
+  | { kind: 'route'; tenant: string; project: string; id: string; now: number }
 
 /** A kept answer as it is stored. */
 export interface StoredAnswer {
@@ -39,6 +40,7 @@ export type ReaderReply =
   | { kind: 'requests'; records: string[]; next: number | undefined }
   | { kind: 'balances'; rows: Row[] }
   | { kind: 'answer'; answer: StoredAnswer | undefined }
+  | { kind: 'route'; row: Row | undefined }
   | { kind: 'error'; error: string }
 
 const port = parentPort!
@@ -50,6 +52,7 @@ function answer(question: ReaderQuestion): ReaderReply {
   try {
     database ??= openForReading(workerData as string)
     if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
+    if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
     if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
     return { kind: 'balances', rows: storedBalances(database, question.from) }
   } catch (error) {
@@ -74,6 +77,11 @@ function list(database: Database, query: ReaderQuery): { records: string[]; next
 function answerOf(database: Database, { id, since }: Extract<ReaderQuestion, { kind: 'answer' }>): StoredAnswer | undefined {
   const row = database.prepare('SELECT asked, status, type, streamed, body FROM answer WHERE id = ? AND time >= ?').get(id, since)
   return row && ({ ...row, streamed: row['streamed'] === 1 } as unknown as StoredAnswer)
+}
+
+function routeOf(database: Database, { tenant, project, id, now }: Extract<ReaderQuestion, { kind: 'route' }>): Row | undefined {
+  const columns = 'tenant, project, id, kind, channel, account, model'
+  return database.prepare(`SELECT ${columns} FROM route WHERE tenant = ? AND project = ? AND id = ? AND expires > ?`).get(tenant, project, id, now) as Row | undefined
 }
 
 interface Line {

@@ -183,6 +183,22 @@ const migrations: readonly string[] = [
     body BLOB                      -- null: it was too large
   ) STRICT;
   CREATE INDEX answer_time ON answer (time, bytes);
+  `,
+  `
+  -- Where things are kept that clients know by an id and an upstream has. Nothing wrote the table that stood here.
+  DROP TABLE route;
+  CREATE TABLE route (
+    tenant TEXT NOT NULL,
+    project TEXT NOT NULL,         -- '' for none
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,            -- response | item
+    channel TEXT NOT NULL,         -- its name when the id was given
+    account TEXT NOT NULL,         -- fingerprint of address and credential
+    model TEXT NOT NULL,
+    expires INTEGER NOT NULL,
+    PRIMARY KEY (tenant, project, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX route_expires ON route (expires);
   `
 ]
 

@@ -5,6 +5,7 @@ import type { Ledger } from './ledger.ts'
 import type { KeyStore } from './keys.ts'
 import type { Limits } from './limits.ts'
 import type { RequestLog } from './requests.ts'
+import type { Routes } from './routes.ts'
 
 /** The process's stores. They outlive generations; the container opens and closes them. */
 export interface Services {
@@ -13,5 +14,6 @@ export interface Services {
   readonly limits: Limits
   readonly requests: RequestLog
   readonly answers: Answers
+  readonly routes: Routes
   readonly cache: Cache
 }

@@ -12,6 +12,8 @@ import { Logbook } from './logbook.ts'
 import { Reader } from './reader.ts'
 import type { RequestLog } from './requests.ts'
 import { Shelf } from './shelf.ts'
+import { RouteBook } from './route-book.ts'
+import type { Routes } from './routes.ts'
 import { giveSpare, isFull } from './spare.ts'
 import type { Durability } from './sqlite.ts'
 import { silentLog } from '../telling/log.ts'
@@ -21,6 +23,9 @@ import { Writer } from './writer.ts'
 import type { StoreHealth } from './writer.ts'
 import { explain, Troubles } from './troubles.ts'
 
+/** 30 days. */
+const usualRouteAge = 30 * 86_400_000
+
 /** Where and how to store. */
 export interface StoreOptions {
   /** Made when missing, with its folder. `:memory:` is a file of its own that goes when the store is closed. */
@@ -29,6 +34,8 @@ export interface StoreOptions {
   durability: Durability
   /** What is kept of the request log. Default: everything, for ever. */
   keeping?: Keeping | undefined
+  /** Milliseconds that a route is kept. Default: as long as OpenAI keeps responses. */
+  routeAge?: number
   /** Told of what ails the store. Default: nobody. */
   log?: Logger
   /** The clock, for tests. */
@@ -41,6 +48,7 @@ export interface Store {
   readonly ledger: Ledger
   readonly requests: RequestLog
   readonly answers: Answers
+  readonly routes: Routes
   /** Resolves when the database holds all that was taken until now, or the disk fails; it follows within a quarter second by itself. */
   flush(): Promise<void>
   /** A fresh reading, cheap enough for every scrape. */
@@ -53,7 +61,7 @@ export interface Store {
  * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
  * @throws Error when another process has the file, a newer version wrote it, or it can not be read
  */
-export async function openStore({ file, durability, keeping, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
+export async function openStore({ file, durability, keeping, routeAge = usualRouteAge, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const owner = own(given)
   const path = owner.file
@@ -74,6 +82,7 @@ export async function openStore({ file, durability, keeping, log = silentLog, no
     ledger,
     requests,
     answers,
+    routes: new RouteBook(writer, reader, routeAge, now),
     keys: new KeyRing(writer, snapshot.keys, now),
     async flush() {
       await writer.flushed()

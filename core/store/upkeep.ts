@@ -1,5 +1,6 @@
 // What keeps a database from growing for ever: chores of the writer thread, in slices between the segments that it applies.
 import type { Committer } from './committer.ts'
+import { Forgetting } from './forgetting.ts'
 import { Retention } from './retention.ts'
 import type { Bounds } from './retention.ts'
 import { ShelfLife } from './shelf-life.ts'
@@ -68,7 +69,7 @@ export class Upkeep {
     if (this.#chores.length > 0) return
     const { requests, journal, answers } = this.#keeping
     this.#retention = new Retention(committer, requests)
-    this.#chores = [this.#retention, new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume))]
+    this.#chores = [this.#retention, new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume)), new Forgetting(committer)]
     if (answers) this.#chores.push(new ShelfLife(committer, answers))
     this.#again(this.#ailing ? sulk : leisure)
   }

@@ -186,6 +186,15 @@ export class Writer {
     return this.#draft
   }
 
+  /** The number that the batch being gathered will have, and that of the last one in the database. */
+  get next(): number {
+    return this.#number + 1
+  }
+
+  get applied(): number {
+    return this.#applier.applied
+  }
+
   /** No new work is taken. */
   get full(): boolean {
     return this.#closing || !this.health.healthy || this.#draft.ops >= queueLimit.ops || this.#draft.bytes >= queueLimit.bytes || this.#log.bytes >= logLimit

@@ -61,7 +61,7 @@ t.test('the least file is filled in with the documented defaults', (t) => {
   t.match(config.settings, {
     listen: { host: '127.0.0.1', port: 8080, tls: undefined },
     admin: { host: '127.0.0.1', port: 9090, token: '' },
-    store: { sqlite: join(folder, 'data/sluice.db'), durability: 'power', requests: { age: 30 * 86_400_000, size: 8 * 2 ** 30 }, journal: { age: 90 * 86_400_000, size: 4 * 2 ** 30 }, answers: { age: 86_400_000, size: 256 * 2 ** 20 } }
+    store: { sqlite: join(folder, 'data/sluice.db'), durability: 'power', requests: { age: 30 * 86_400_000, size: 8 * 2 ** 30 }, journal: { age: 90 * 86_400_000, size: 4 * 2 ** 30 }, answers: { age: 86_400_000, size: 256 * 2 ** 20 }, routes: { age: 30 * 86_400_000 } }
   })
   t.same(config.settings.limits, {
     jsonBody: 32 * 2 ** 20, multipartBody: 100 * 2 ** 20, bodyMemory: 512 * 2 ** 20, cacheMemory: 64 * 2 ** 20, drainTimeout: 30_000, clientStall: 60_000,
@@ -90,7 +90,7 @@ t.test('a file that says everything means what it says', (t) => {
 x-budgets: &small { usd: 0.000000001, per: total }
 listen: { host: "::", port: 0 }
 admin: false
-store: { sqlite: /var/lib/x.db, durability: process, requests: { age: 1d, size: 1GiB }, journal: { age: 2d, size: 2GiB }, answers: { age: 2h, size: 32MiB } }
+store: { sqlite: /var/lib/x.db, durability: process, requests: { age: 1d, size: 1GiB }, journal: { age: 2d, size: 2GiB }, answers: { age: 2h, size: 32MiB }, routes: { age: 3d } }
 limits: { json_body: 1048576, connections: "\${CONNECTIONS}", on_disconnect: abort, drain_timeout: 2m }
 channels:
   first:
@@ -136,7 +136,7 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
 `, { CONNECTIONS: '17', KEY: '0123456789' })
   t.same(config.settings.listen, { host: '::', port: 0, tls: undefined })
   t.equal(config.settings.admin, undefined)
-  t.same(config.settings.store, { sqlite: '/var/lib/x.db', durability: 'process', requests: { age: 86_400_000, size: 2 ** 30 }, journal: { age: 2 * 86_400_000, size: 2 * 2 ** 30 }, answers: { age: 7_200_000, size: 32 * 2 ** 20 } })
+  t.same(config.settings.store, { sqlite: '/var/lib/x.db', durability: 'process', requests: { age: 86_400_000, size: 2 ** 30 }, journal: { age: 2 * 86_400_000, size: 2 * 2 ** 30 }, answers: { age: 7_200_000, size: 32 * 2 ** 20 }, routes: { age: 3 * 86_400_000 } })
   t.match(config.settings.limits, { jsonBody: 1048576, connections: 17, onDisconnect: 'abort', drainTimeout: 120_000 })
 
   const first = config.channels.get('first')!

@@ -34,6 +34,7 @@ import { Watchdog } from '../../core/watchdog/watchdog.ts'
 import { plugins } from '../../plugins/index.ts'
 import { TestLedger } from './ledger.ts'
 import { TestMetrics } from './metrics.ts'
+import { TestRoutes } from './routes.ts'
 
 /** The sections of a gateway.yaml, as plain data; what is absent comes from {@link Workbench.open}. */
 export interface Sections {
@@ -213,6 +214,7 @@ export class Workbench {
   readonly limits: Limits
   readonly #book: Ledger
   readonly records: RequestRecord[] = []
+  readonly routes = new TestRoutes()
   readonly cache = new MemoryCache(64 * 1024 * 1024)
   readonly answers = new TestAnswers()
   readonly metrics = new TestMetrics()
@@ -229,7 +231,7 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests, cache: this.cache, answers: this.answers }
+    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests, cache: this.cache, answers: this.answers, routes: this.routes }
   }
 
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {

@@ -9,7 +9,7 @@ import type { Config, Settings } from '../../../core/catalogue/settings.ts'
 const settings: Settings = {
   listen: { host: '127.0.0.1', port: 8080, tls: undefined },
   admin: { host: '127.0.0.1', port: 9090, token: '' },
-  store: { sqlite: '/data/sluice.db', durability: 'power', requests: { age: 1, size: 1 }, answers: { age: 1, size: 1 }, journal: { age: 1, size: 1 } },
+  store: { sqlite: '/data/sluice.db', durability: 'power', requests: { age: 1, size: 1 }, answers: { age: 1, size: 1 }, journal: { age: 1, size: 1 }, routes: { age: 1 } },
   limits: {
     jsonBody: 1, multipartBody: 1, cacheMemory: 1, bodyMemory: 1, drainTimeout: 1, clientStall: 1, clientHeader: 1, clientBody: 1, keepAlive: 1, connections: 1,
     onDisconnect: 'drain', disconnectDrain: { time: 1, bytes: 1, concurrent: 1 }

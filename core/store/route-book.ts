@@ -1,0 +1,86 @@
+// Routes on this store: written by the writer, read back by the reader, in memory only while they are on their way to the database.
+import { GatewayError } from '../errors.ts'
+import { routeColumns } from './batch.ts'
+import type { Reader } from './reader.ts'
+import type { Route, RouteOwner, Routes } from './routes.ts'
+import type { Value } from './sqlite.ts'
+import type { Writer } from './writer.ts'
+
+/** What the database does not know yet: a route, or that it is gone (null). */
+interface Waiting {
+  route: Route | null
+  /** The number of the batch that brings it there. */
+  batch: number
+}
+
+/** The routes. */
+export class RouteBook implements Routes {
+  readonly #writer: Writer
+  readonly #reader: Reader
+  /** Milliseconds. */
+  readonly #age: number
+  readonly #now: () => number
+  /** Oldest batch first. */
+  readonly #waiting = new Map<string, Waiting>()
+
+  /** `age`: milliseconds until a route is forgotten. */
+  constructor(writer: Writer, reader: Reader, age: number, now: () => number) {
+    this.#writer = writer
+    this.#reader = reader
+    this.#age = age
+    this.#now = now
+  }
+
+  async find({ tenant, project }: RouteOwner, id: string): Promise<Route | undefined> {
+    this.#forget()
+    const waiting = this.#waiting.get(nameOf(tenant, project, id))
+    if (waiting) return waiting.route ?? undefined
+    try {
+      const { row } = await this.#reader.ask({ kind: 'route', tenant, project, id, now: this.#now() })
+      return row as Route | undefined
+    } catch (cause) {
+      throw new GatewayError('billing_unavailable', 'What is stored cannot be looked up at the moment. Try again.', { retryAfterMs: 1000, cause })
+    }
+  }
+
+  keep(routes: readonly Route[]): Promise<void> {
+    const expires = this.#now() + this.#age
+    return this.#write(routes.map((route) => ({
+      name: nameOf(route.tenant, route.project, route.id), route,
+      values: [route.tenant, route.project, route.id, route.kind, route.channel, route.account, route.model, expires]
+    })))
+  }
+
+  remove({ tenant, project }: RouteOwner, id: string): Promise<void> {
+    return this.#write([{ name: nameOf(tenant, project, id), route: null, values: [tenant, project, id, null, null, null, null, null] }])
+  }
+
+  #write(changes: readonly { name: string; route: Route | null; values: readonly Value[] }[]): Promise<void> {
+    this.#forget()
+    const { draft } = this.#writer
+    const batch = this.#writer.next
+    for (const { name, route, values } of changes) {
+      if (values.length !== routeColumns.length) throw new Error(`a route has ${values.length} values and not ${routeColumns.length}`)
+      draft.routes.push(...values)
+      draft.count(name.length)
+      this.#waiting.delete(name)
+      this.#waiting.set(name, { route, batch })
+    }
+    this.#writer.wake()
+    return draft.durable
+  }
+
+  /** What the database has by now need not be remembered. */
+  #forget(): void {
+    const { applied } = this.#writer
+    for (const [name, { batch }] of this.#waiting) {
+      if (batch > applied) return
+      this.#waiting.delete(name)
+    }
+  }
+}
+
+/** No part of an owner's name has a line break. */
+function nameOf(tenant: string, project: string, id: string): string {
+  return `${tenant}\n${project}\n${id}`
+}

@@ -1,0 +1,23 @@
+// Routes without a disk, for tests of what operations keep.
+import type { Route, RouteOwner, Routes } from '../../core/store/routes.ts'
+
+/** All that was kept and not removed. */
+export class TestRoutes implements Routes {
+  readonly all = new Map<string, Route>()
+  /** What the durability of a route waits for. */
+  disk: Promise<void> = Promise.resolve()
+
+  find({ tenant, project }: RouteOwner, id: string): Promise<Route | undefined> {
+    return Promise.resolve(this.all.get(`${tenant}/${project}/${id}`))
+  }
+
+  keep(routes: readonly Route[]): Promise<void> {
+    for (const route of routes) this.all.set(`${route.tenant}/${route.project}/${route.id}`, route)
+    return this.disk
+  }
+
+  remove({ tenant, project }: RouteOwner, id: string): Promise<void> {
+    this.all.delete(`${tenant}/${project}/${id}`)
+    return this.disk
+  }
+}
