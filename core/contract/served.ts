@@ -2,7 +2,7 @@
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Services } from '../store/services.ts'
 import type { Candidates } from './candidates.ts'
-import type { Awaitable, ClientRequest, Exchange, Reply, Stage } from './contract.ts'
+import type { Awaitable, ClientRequest, Exchange, GatewayError, Observer, Reply, Stage, UpstreamResponse } from './contract.ts'
 import type { Operation } from './operation.ts'
 
 /** What the gateway's own handlers work with. */
@@ -18,6 +18,10 @@ export interface ServedOperation extends Operation {
   handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply>
   /** Leaves out the channels that this request cannot be served by, or puts them in order, before any plugin does. Throw to refuse. */
   narrow?(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void>
+  /** What the client is told of a failure that no other attempt follows. The attempt keeps the error as it was. */
+  failed?(exchange: Exchange, error: GatewayError, context: OperationContext): Awaitable<GatewayError>
+  /** Looks on while an accepted answer passes, before any plugin sees it. What it notes is on disk before the client sees it: see `Exchange.hold`. */
+  note?(exchange: Exchange, response: UpstreamResponse, context: OperationContext): Observer | undefined
   /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
   reshape?(exchange: Exchange): Stage | undefined
 }

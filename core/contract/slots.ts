@@ -55,3 +55,6 @@ export interface Charge {
   usage: Usage
   source: MeteredUsage['source'] | 'recovered' | 'manual'
 }
+
+/** The public name of the model that an answer is of, where the request does not name one: filled by operations. */
+export const shownModel = slot('model/shown').of<string>()

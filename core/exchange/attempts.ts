@@ -3,7 +3,8 @@ import type { Attempt } from '../contract/attempt.ts'
 import { candidatesOf } from './candidates.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Chain } from './chain.ts'
-import type { AttemptFailure } from '../contract/contract.ts'
+import type { AttemptFailure, Awaitable } from '../contract/contract.ts'
+import type { OperationContext } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { Relay } from './relay.ts'
@@ -34,7 +35,8 @@ export interface AttemptSetting {
  */
 export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }: AttemptSetting, parts: AttemptParts): Promise<Relay> {
   const failures: AttemptFailure[] = []
-  const found = candidatesOf(exchange, chain, { catalogue, services: parts.services })
+  const context: OperationContext = { catalogue, services: parts.services }
+  const found = candidatesOf(exchange, chain, context)
   const candidates = found instanceof Promise ? await found : found
   const { plugin, call: selectChannel } = chain.selectChannel!
   for (;;) {
@@ -48,7 +50,8 @@ export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }
     }
     if (exchange.gone) throw clientClosed()
     if (!channel) {
-      throw failures.at(-1)?.error ?? new GatewayError('no_available_channel', `No channel can serve the model \`${exchange.model}\` at the moment.`)
+      const last = failures.at(-1)
+      throw (last && (await told(exchange, last.error, context))) ?? new GatewayError('no_available_channel', `No channel can serve the model \`${exchange.model}\` at the moment.`)
     }
     const attempt = exchange.attempt(channel)
     try {
@@ -63,7 +66,7 @@ export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }
         }
       }
       if (exchange.gone) throw clientClosed()
-      const relay = send(exchange, chain, attempt, parts)
+      const relay = send(exchange, chain, attempt, parts, context)
       await relay.opened
       // A whole answer is sent when it is settled, which waits for more than this.
       if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
@@ -75,9 +78,14 @@ export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }
       attempt.error = failure
       attempt.endedAt ??= performance.now()
       failures.push({ attempt, error: failure })
-      if (!failure.retryable || exchange.gone || exchange.request.operation.retries === false) throw failure
+      if (!failure.retryable || exchange.gone || exchange.request.operation.retries === false) throw await told(exchange, failure, context)
     }
   }
+}
+
+/** A failure as the operation tells of it. */
+function told(exchange: LiveExchange, failure: GatewayError, context: OperationContext): Awaitable<GatewayError> {
+  return exchange.request.operation.failed?.(exchange, failure, context) ?? failure
 }
 
 /** The client left before there was anything to send. */
@@ -85,7 +93,7 @@ export function clientClosed(): GatewayError {
   return new GatewayError('client_closed', 'The client left before the answer was complete.')
 }
 
-function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts): Relay {
+function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts, context: OperationContext): Relay {
   const { streaming } = exchange
   const relay = new Relay(attempt, {
     streaming,
@@ -93,7 +101,7 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
     client: exchange.client,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
-    accept: (response) => stagesOf(exchange, chain.onResponse, response)
+    accept: (response) => stagesOf(exchange, chain.onResponse, response, context)
   })
   exchange.relay = relay
   try {

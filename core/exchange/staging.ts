@@ -6,6 +6,8 @@ import type { LiveExchange } from './exchange.ts'
 import { restoreModelName } from './model-name.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Protocol } from '../protocols/index.ts'
+import type { OperationContext } from '../contract/served.ts'
+import { shownModel } from '../contract/slots.ts'
 import type { PluginStage } from './stages.ts'
 import { textStage } from './text-stage.ts'
 
@@ -28,13 +30,16 @@ class Staging {
   }
 }
 
-/** Asks the plugins, last one first, for their part in this body; a promise only when one of them answered with one. */
-export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse'], response: UpstreamResponse): Awaitable<PluginStage[]> {
+/** Asks the plugins, last one first, for their part in this body; a promise only when one of them answered with one. `context`: of an upstream's answer. */
+export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse'], response: UpstreamResponse, context?: OperationContext): Awaitable<PluginStage[]> {
   const { attempt } = response
   const { operation } = exchange.request
   const staging = new Staging(attempt?.protocol ?? protocols[operation.protocol])
   if (attempt) {
-    if (attempt.upstreamModel !== exchange.requestedModel) staging.add('the core', restoreModelName(exchange.requestedModel, attempt.protocol))
+    const noted = context && operation.note?.(exchange, response, context)
+    if (noted) staging.add('the core', noted)
+    const name = exchange.requestedModel || exchange.find(shownModel)
+    if (name !== undefined && attempt.upstreamModel !== name) staging.add('the core', restoreModelName(name, attempt.protocol))
     const own = operation.reshape?.(exchange)
     if (own) staging.add('the core', own)
   }

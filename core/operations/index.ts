@@ -11,10 +11,11 @@ import { models } from './models.ts'
 import { moderations } from './moderations.ts'
 import { openApi } from './openapi.ts'
 import { rerank } from './rerank.ts'
-import { responses } from './responses.ts'
+import { compactResponse, countInputTokens, responses } from './responses/create.ts'
+import { cancelResponse, deleteResponse, listInputItems, readResponse } from './responses/kept.ts'
 
 const served: readonly ServedOperation[] = [
-  chat, responses, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
+  chat, responses, compactResponse, countInputTokens, readResponse, cancelResponse, deleteResponse, listInputItems, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
   completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations,
   ...models
 ]

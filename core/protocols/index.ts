@@ -8,7 +8,7 @@ import { openaiCompletions } from './openai/completions.ts'
 import { openaiEmbeddings } from './openai/embeddings.ts'
 import { openaiImages } from './openai/images.ts'
 import { openaiModerations } from './openai/moderations.ts'
-import { openaiResponses } from './openai-responses/protocol.ts'
+import { keptResponses, openaiResponses } from './openai-responses/protocol.ts'
 import { rerank } from './openai/rerank.ts'
 import { openaiSpeech } from './openai/speech.ts'
 import { openaiTranscriptions } from './openai/transcriptions.ts'
@@ -18,6 +18,7 @@ import type { Protocol } from './protocol.ts'
 export const protocols = {
   'openai-chat': openaiChat,
   'openai-responses': openaiResponses,
+  'openai-responses-kept': keptResponses,
   anthropic,
   gemini,
   'anthropic-count': anthropicCount,

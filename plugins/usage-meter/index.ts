@@ -41,8 +41,8 @@ export default definePlugin({
         if (ask) attempt.body.setRaw(ask.key, ask.json)
       },
       onResponse(exchange, { attempt, streaming }) {
-        // What the gateway says by itself, nobody has counted.
-        if (!attempt) return
+        // What the gateway says by itself, nobody has counted, and what is free is not.
+        if (!attempt || !exchange.request.operation.metering) return
         const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, () => boundsOf(exchange, catalogue.models.get(exchange.model)))
         const end = (complete: boolean): void => {
           attempt.usage = meter.read(complete)

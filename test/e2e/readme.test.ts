@@ -26,9 +26,10 @@ t.test('every endpoint has a line in the README, and every line works', async (t
   const folder = mkdtempSync(join(tmpdir(), 'sluice-readme-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   writeFileSync(join(folder, 'boat.png'), png)
+  const made = /^R=.*?\)(?= +#)/m.exec(readme)![0]
   const setting = `S=${url} K='Authorization: Bearer sk-demo-alice-000000000000' J='Content-Type: application/json'`
   for (const command of commands) {
-    const { stdout } = await run('sh', ['-c', `${setting}; ${command.replace('curl ', 'curl -sS --fail-with-body ')}`], { cwd: folder, encoding: 'utf8' })
+    const { stdout } = await run('sh', ['-c', `${setting}; ${command.includes('$R') ? `${made};` : ''} ${command.replace('curl ', 'curl -sS --fail-with-body ')}`], { cwd: folder, encoding: 'utf8' })
       .catch((error: { stdout: string; message: string }) => ({ stdout: `failed: ${error.stdout} ${error.message}` }))
     t.notMatch(stdout, /^(failed|\{"error":)/, command)
   }

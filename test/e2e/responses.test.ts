@@ -106,3 +106,59 @@ t.test('clients of every protocol by way of a channel that speaks responses alon
   for await (const chunk of await google.models.generateContentStream({ model, contents: messages[0]!.content })) streamed += chunk.text ?? ''
   t.equal(streamed, text)
 })
+
+t.test('a stored response is read, listed, gone on with and deleted', async (t) => {
+  const { local, client } = await open(t)
+  const model = 'via-responses'
+  const first = await client.responses.create({ model, input: directive({ text: 'Noted.' }) })
+  t.equal((await client.responses.retrieve(first.id)).output_text, 'Noted.')
+  t.match(await lastRecord(local), { endpoint: 'responses.retrieve', cost_nano: '0', usage: null, outcome: 'completed' })
+  const items = await client.responses.inputItems.list(first.id, { order: 'asc', limit: 5 })
+  t.match(items.data, [{ role: 'user' }])
+  const second = await client.responses.stream({ model, input: 'And then?', previous_response_id: first.id }).finalResponse()
+  t.match(second, { status: 'completed', previous_response_id: first.id })
+  t.match((await client.responses.retrieve(second.id)).status, 'completed', 'a streamed one, too')
+  const referred = await client.responses.create({ model, input: [{ type: 'item_reference', id: first.output[0]!.id! }, { role: 'user', content: 'What was that?' }] })
+  t.equal(referred.status, 'completed')
+  t.match(await client.responses.inputTokens.count({ model, input: 'How many?' }), { object: 'response.input_tokens', input_tokens: /\d/ })
+  const compacted = await client.responses.compact({ model: model as 'gpt-5', input: [{ role: 'user', content: 'A long story.' }] })
+  t.match(compacted, { object: 'response.compaction' })
+  t.match(await lastRecord(local), { endpoint: 'responses.compact', usage: { output: compacted.usage.output_tokens }, usage_source: 'upstream' })
+
+  await client.responses.delete(first.id)
+  for (const call of [client.responses.retrieve(first.id), client.responses.cancel(first.id), client.responses.delete(first.id), client.responses.create({ model, input: 'x', previous_response_id: first.id })]) {
+    t.match(await refusal(call), { status: 404, code: 'response_not_found', error: { message: 'Response not found' } })
+  }
+  t.match(await refusal(client.responses.cancel(second.id)), { status: 400 }, 'the upstream says what cannot be called off')
+  for (const kind of kinds.slice(1)) {
+    const translated = await client.responses.create({ model: `via-${kind}`, input: 'Hi' })
+    t.match(translated, { store: false })
+    t.match(await refusal(client.responses.retrieve(translated.id)), { status: 404, code: 'response_not_found' }, kind)
+  }
+})
+
+t.test('a response in the background is polled, taken up again and called off', async (t) => {
+  const { client } = await open(t)
+  const model = 'via-responses'
+  const begun = await client.responses.create({ model, input: directive({ text: 'Done.', queue_ms: 20, work_ms: 30 }), background: true })
+  t.match(begun.status, /queued|in_progress/)
+  let polled = begun
+  while (polled.status === 'queued' || polled.status === 'in_progress') polled = await client.responses.retrieve(begun.id)
+  t.equal(polled.output_text, 'Done.')
+  const stream = await client.responses.create({ model, input: directive({ text: 'one two three', queue_ms: 5, work_ms: 20 }), background: true, stream: true })
+  let id = ''
+  let seen = -1
+  for await (const event of stream) {
+    if (event.type === 'response.created') id = event.response.id
+    seen = event.sequence_number
+    if (event.type === 'response.output_text.delta') break
+  }
+  const rest = await client.responses.retrieve(id, { stream: true, starting_after: seen })
+  const events: OpenAI.Responses.ResponseStreamEvent[] = []
+  for await (const event of rest) events.push(event)
+  t.equal(events[0]!.sequence_number, seen + 1)
+  t.match(events.at(-1), { type: 'response.completed', response: { id, status: 'completed' } })
+  const long = await client.responses.create({ model, input: directive({ text: 'x', queue_ms: 60_000 }), background: true })
+  t.equal((await client.responses.cancel(long.id)).status, 'cancelled')
+  t.equal((await client.responses.retrieve(long.id)).status, 'cancelled')
+})

@@ -10,6 +10,9 @@ import { chunksOf, ResponseCollector } from './shape.ts'
 import { responsesText } from './text.ts'
 import { ResponsesWatch } from './watch.ts'
 
+/** A response, and a conversation that was made shorter. */
+const answers: ReadonlySet<string> = new Set(['response', 'response.compaction'])
+
 /** https://platform.openai.com/docs/api-reference/responses */
 export const openaiResponses: Protocol = {
   family: 'openai',
@@ -39,9 +42,19 @@ function readError(body: unknown): UpstreamError {
   return readChatError(asObject(fields?.['response'])?.['error'] == null ? body : fields!['response'])
 }
 
+/** What is asked of responses that are kept: free, and whatever is told of one is an answer, also that it has failed. */
+export const keptResponses: Protocol = {
+  ...openaiResponses,
+  watch: () => new ResponsesWatch(true),
+  isAnswer: ({ data, lens }) => data.length === 0 || lens !== undefined,
+  readUsage: () => undefined,
+  readUsageFromTail: () => undefined,
+  answerBytes: () => 0
+}
+
 /** A response that failed is one all the same: whoever asked for it has to see it. */
 function isAnswer({ lens }: Payload): boolean {
-  return lens !== undefined && lens.string('object') === 'response' && lens.type('output') === 'array'
+  return lens !== undefined && answers.has(lens.string('object') ?? '') && lens.type('output') === 'array'
 }
 
 /** Of a response, or of the one that the last event of a stream has. */

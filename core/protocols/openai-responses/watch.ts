@@ -7,8 +7,13 @@ const terminal: ReadonlySet<string> = new Set(['response.completed', 'response.i
 
 /** Looks into every event: each has a number of its own, so none is like another. */
 export class ResponsesWatch implements StreamWatch {
-  #content = false
+  #content: boolean
   #ended = false
+
+  /** `begun`: of an answer that is taken up again, whatever comes is part of it. */
+  constructor(begun = false) {
+    this.#content = begun
+  }
 
   see(event: Payload): EventKind {
     const body = asObject(event.json())

@@ -1,0 +1,110 @@
+// OpenAI's Responses, for its own clients: making them, and what is asked of them before.
+import type { Candidates } from '../../contract/candidates.ts'
+import type { Awaitable, Exchange } from '../../contract/contract.ts'
+import { GatewayError } from '../../contract/contract.ts'
+import { formFor } from '../../contract/operation.ts'
+import type { ParameterSchema } from '../../contract/operation.ts'
+import type { OperationContext, ServedOperation } from '../../contract/served.ts'
+import { responding } from '../conversation.ts'
+import { keepHolder, notFound, ownerOf } from './holder.ts'
+import { noteResponse } from './notes.ts'
+import { flagOf, mayBeStored, referencesOf } from './references.ts'
+import type { Reference } from './references.ts'
+
+const model: ParameterSchema = { type: 'string', description: 'A model of the model list.' }
+const input: ParameterSchema = { description: 'A text, or a list of messages, calls of tools with their results, and other items.' }
+const instructions: ParameterSchema = { type: 'string', description: 'What the model is told before everything else.' }
+const previous: ParameterSchema = { type: 'string', description: 'A response that is kept where it was made: the conversation goes on from there.' }
+
+/** https://platform.openai.com/docs/api-reference/responses/create */
+export const responses: ServedOperation = {
+  name: 'responses',
+  endpoint: 'responses',
+  summary: 'Makes a response in OpenAI\'s newer protocol, as a whole or as a stream of events.',
+  method: 'POST',
+  paths: ['/v1/responses'],
+  protocol: 'openai-responses',
+  body: 'json',
+  model: { in: 'body', name: 'model' },
+  stream: { in: 'body', name: 'stream' },
+  upstream: responding,
+  narrow,
+  note: noteResponse,
+  metering: { outputLimits: ['max_output_tokens'] },
+  required: ['model'],
+  parameters: {
+    model,
+    input,
+    instructions,
+    previous_response_id: previous,
+    stream: { type: 'boolean', default: false, description: 'Answers with server-sent events, ended by `response.completed`.' },
+    background: { type: 'boolean', default: false, description: 'Answers at once; the response is read by its id.' },
+    store: { type: 'boolean', description: 'Whether the response is kept; what is the default, the upstream says.' },
+    tools: { type: 'array', items: { type: 'object' }, description: 'Functions that the model may call, and tools of the upstream.' },
+    tool_choice: { description: 'Which tool is called: `auto`, `none`, `required`, or one by name.' },
+    max_output_tokens: { type: 'integer', minimum: 1, description: 'Most tokens of the answer, reasoning included.' },
+    temperature: { type: 'number', minimum: 0, maximum: 2, description: 'Sampling temperature.' },
+    top_p: { type: 'number', minimum: 0, maximum: 1, description: 'Nucleus sampling.' },
+    reasoning: { type: 'object', description: 'How much the model thinks (`effort`) and whether that is summarized.' },
+    text: { type: 'object', description: 'The form of the answer, such as `{"format": {"type": "json_object"}}`.' },
+    metadata: { type: 'object', description: 'Labels of your own, repeated in the response.' }
+  }
+}
+
+/** https://platform.openai.com/docs/api-reference/responses/compact */
+export const compactResponse: ServedOperation = {
+  name: 'responses.compact',
+  endpoint: 'responses',
+  summary: 'Makes a conversation shorter, where the upstream can: what comes out is the input of the next request.',
+  method: 'POST',
+  paths: ['/v1/responses/compact'],
+  protocol: 'openai-responses',
+  body: 'json',
+  model: { in: 'body', name: 'model' },
+  upstream: { openai: { protocol: 'openai-responses', method: 'POST', target: () => '/responses/compact' } },
+  narrow,
+  metering: { outputLimits: ['max_output_tokens'] },
+  required: ['model'],
+  parameters: { model, input, instructions, previous_response_id: previous }
+}
+
+/** https://platform.openai.com/docs/api-reference/responses/input-tokens */
+export const countInputTokens: ServedOperation = {
+  name: 'responses.input_tokens',
+  endpoint: 'responses',
+  summary: 'Counts the tokens of a request before it is sent, where the upstream can.',
+  method: 'POST',
+  paths: ['/v1/responses/input_tokens'],
+  protocol: 'openai-responses-kept',
+  body: 'json',
+  model: { in: 'body', name: 'model' },
+  upstream: { openai: { protocol: 'openai-responses-kept', method: 'POST', target: () => '/responses/input_tokens' } },
+  narrow,
+  required: ['model'],
+  parameters: { model, input, instructions, previous_response_id: previous }
+}
+
+/** Only upstreams of this protocol keep anything, so what is to be kept goes to them first, and what was kept to nobody else. */
+function narrow(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
+  const { body, request: { operation } } = exchange
+  const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
+  const background = flagOf(body.fields, 'background')
+  const stored = mayBeStored(body.fields)
+  const references = referencesOf(body)
+  if (references.length > 0) {
+    if (native.length > 0) return toHolder(exchange, candidates, references, context)
+    const { param } = references[0]!
+    throw new GatewayError('protocol_mismatch', `The model \`${exchange.model}\` keeps nothing that \`${param}\` could refer to: send the conversation itself.`, { param })
+  }
+  if (native.length === 0 || native.length === candidates.channels.length) return
+  if (background) candidates.keep((channel) => native.includes(channel))
+  else if (stored) candidates.prefer((channel) => (native.includes(channel) ? 0 : 1))
+}
+
+async function toHolder(exchange: Exchange, candidates: Candidates, references: readonly Reference[], { catalogue, services }: OperationContext): Promise<void> {
+  const owner = ownerOf(exchange)
+  const routes = await Promise.all(references.map(({ id }) => services.routes.find(owner, id)))
+  const found = routes.filter((route) => route !== undefined)
+  if (found.length < references.length) throw notFound()
+  keepHolder(candidates, found, catalogue, references[0]!.param)
+}

@@ -1,0 +1,48 @@
+// Who holds what clients refer to by an id: the account of an upstream that gave it, found by the route that was kept then.
+import { hash } from 'node:crypto'
+import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
+import type { Candidates } from '../../contract/candidates.ts'
+import { GatewayError } from '../../contract/contract.ts'
+import type { Exchange } from '../../contract/contract.ts'
+import { caller } from '../../contract/slots.ts'
+import type { Route, RouteOwner } from '../../store/routes.ts'
+
+/** One answer for what is unknown, another's, deleted and too old. */
+export function notFound(): GatewayError {
+  return new GatewayError('response_not_found', 'Response not found')
+}
+
+/** Whose is what an exchange makes, and what it may find. */
+export function ownerOf(exchange: Exchange): RouteOwner {
+  const who = exchange.find(caller)
+  return { tenant: who?.tenant ?? '', project: who?.project ?? '' }
+}
+
+/**
+ * A fingerprint of the account that a channel uses: what is kept there can be reached with it, whatever the channel is called. Who
+ * has no credential may have one among the headers.
+ */
+export function accountOf({ baseUrl, credential, headers }: Channel): string {
+  return hash('sha256', `${baseUrl.href}\0${credential === '' ? JSON.stringify(headers) : credential}`).slice(0, 32)
+}
+
+/**
+ * Leaves the channel that holds everything referred to: the one of that name, or another way to the same account. `param`: the
+ * member that refers to it, if one does.
+ * @throws GatewayError when that channel is gone or does not serve the model; never leaves another
+ */
+export function keepHolder(candidates: Candidates, routes: readonly Route[], { channels }: Catalogue, param?: string): void {
+  const [first] = routes
+  const { account, channel: name } = first!
+  const holds = (channel: Channel): boolean => channel.endpoints.has('responses') && accountOf(channel) === account
+  if (routes.some((route) => route.account !== account)) {
+    throw new GatewayError('invalid_field', 'What the request refers to is kept in different places: send the conversation itself.', { param: 'input' })
+  }
+  const named = candidates.channels.find((channel) => channel.name === name && holds(channel))
+  candidates.keep((channel) => (named ? channel === named : holds(channel)))
+  if (candidates.channels.length > 0) return
+  if (param !== undefined && [...channels.values()].some(holds)) {
+    throw new GatewayError('invalid_field', `What \`${param}\` refers to is kept where this model is not served: ask for the model \`${first!.model}\`.`, { param })
+  }
+  throw new GatewayError('no_available_channel', 'What the request refers to is kept where this gateway cannot reach it at the moment.', { param })
+}

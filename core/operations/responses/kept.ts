@@ -1,0 +1,113 @@
+// Responses that an upstream keeps: read, called off and deleted there, by whoever made them.
+import type { Candidates } from '../../contract/candidates.ts'
+import type { Exchange, GatewayError, Observer } from '../../contract/contract.ts'
+import type { ParameterSchema } from '../../contract/operation.ts'
+import { shownModel } from '../../contract/slots.ts'
+import type { OperationContext, ServedOperation } from '../../contract/served.ts'
+import { keepHolder, notFound, ownerOf } from './holder.ts'
+
+/** What differs between them; `under` is added to the response's own path. */
+interface Own extends Partial<ServedOperation> {
+  name: string
+  summary: string
+  method: 'GET' | 'POST' | 'DELETE'
+  under?: string
+}
+
+/** Free, and about one response, which its channel is asked for. */
+function kept({ under = '', method, parameters = {}, ...own }: Own): ServedOperation {
+  // Others are not passed on: they could take the place of what stands in the channel's own address.
+  const known = Object.keys(parameters)
+  return {
+    endpoint: 'responses',
+    method,
+    paths: [`/v1/responses/{response_id}${under}`],
+    protocol: 'openai-responses-kept',
+    body: 'none',
+    upstream: {
+      openai: {
+        protocol: 'openai-responses-kept',
+        method,
+        target: ({ parameters: { response_id: id }, query }) => `/responses/${encodeURIComponent(id!)}${under}${passed(query, known)}`
+      }
+    },
+    narrow: toHolder,
+    failed: forget,
+    parameters,
+    ...own
+  }
+}
+
+const include: ParameterSchema = { type: 'array', items: { type: 'string' }, description: 'What else to tell of it, as `include[]=…`.' }
+
+/** https://platform.openai.com/docs/api-reference/responses/get */
+export const readResponse = kept({
+  name: 'responses.retrieve',
+  summary: 'Reads a response that is kept, or takes its stream up again.',
+  method: 'GET',
+  stream: { in: 'query', name: 'stream' },
+  parameters: {
+    include,
+    stream: { type: 'boolean', default: false, description: 'Tells its events, from the first or from one on; of responses that were made in the background and streamed.' },
+    starting_after: { type: 'integer', minimum: 0, description: 'The number of the last event that is not to be told again.' },
+    include_obfuscation: { type: 'boolean', description: 'Whether events are padded to one length.' }
+  }
+})
+
+/** https://platform.openai.com/docs/api-reference/responses/cancel */
+export const cancelResponse = kept({
+  name: 'responses.cancel',
+  summary: 'Calls a response off that is made in the background.',
+  method: 'POST',
+  under: '/cancel'
+})
+
+/** https://platform.openai.com/docs/api-reference/responses/delete */
+export const deleteResponse = kept({
+  name: 'responses.delete',
+  summary: 'Deletes a response at its upstream, and what led there.',
+  method: 'DELETE',
+  note: (exchange, _response, { services }): Observer => ({
+    observe: () => exchange.hold(() => services.routes.remove(ownerOf(exchange), idOf(exchange)))
+  })
+})
+
+/** https://platform.openai.com/docs/api-reference/responses/input-items */
+export const listInputItems = kept({
+  name: 'responses.input_items',
+  summary: 'Lists what a response was the answer to.',
+  method: 'GET',
+  under: '/input_items',
+  parameters: {
+    after: { type: 'string', description: 'The item that the page follows.' },
+    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20, description: 'Items of a page.' },
+    order: { type: 'string', enum: ['asc', 'desc'], default: 'desc', description: 'Which comes first.' },
+    include
+  }
+})
+
+async function toHolder(exchange: Exchange, candidates: Candidates, { catalogue, services }: OperationContext): Promise<void> {
+  const route = await services.routes.find(ownerOf(exchange), idOf(exchange))
+  if (route?.kind !== 'response') throw notFound()
+  exchange.set(shownModel, route.model)
+  keepHolder(candidates, [route], catalogue)
+}
+
+/** What its upstream does not know any more is nowhere. */
+async function forget(exchange: Exchange, error: GatewayError, { services }: OperationContext): Promise<GatewayError> {
+  if (error.code !== 'upstream_rejected' || error.status !== 404) return error
+  await services.routes.remove(ownerOf(exchange), idOf(exchange))
+  return notFound()
+}
+
+function idOf({ request }: Exchange): string {
+  return request.parameters['response_id']!
+}
+
+/** The parameters of a query that are known, as they would be written, with the question mark. */
+function passed(query: string, known: readonly string[]): string {
+  if (query === '') return ''
+  const kept = new URLSearchParams()
+  for (const [name, value] of new URLSearchParams(query)) if (known.includes(name.replace(/\[\d*\]$/, ''))) kept.append(name, value)
+  return kept.size === 0 ? '' : `?${kept.toString()}`
+}
