@@ -5,11 +5,12 @@ import { plugins } from '../../plugins/index.ts'
 import { showBalance } from '../admin/balances.ts'
 import { readConfig } from '../program/configuration.ts'
 import { formatDollars } from '../money/money.ts'
-import { batchesBehind, LedgerFile } from '../store/ledger-file.ts'
+import { LedgerFile } from '../store/ledger-file.ts'
 import type { Entry } from '../store/ledger-file.ts'
 import type { Balance } from '../store/ledger.ts'
 import { invariants } from '../store/invariants.ts'
 import type { Invariant } from '../store/invariants.ts'
+import { surveyBeside } from '../store/survey.ts'
 import { verify } from '../store/verify.ts'
 import type { Breach, Progress } from '../store/verify.ts'
 import { windowOf } from '../store/window.ts'
@@ -142,7 +143,7 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
 
 /** Says on standard error what the answer does not contain. */
 function noteLog(file: string): void {
-  const batches = batchesBehind(file)
+  const { batches } = surveyBeside(file)
   if (batches === 0) return
   process.stderr.write(`${batches === 1 ? '1 batch is' : `${grouped(batches)} batches are`} in the commit log of ${file} and not in the database: a running gateway takes them over in a moment, a stopped one when it starts\n`)
 }

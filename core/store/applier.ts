@@ -38,7 +38,7 @@ export class Applier {
 
   /** `thread` has said that it is open. */
   constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, log: CommitLog, host: ApplierHost) {
-    this.#options = { ...options, boot: snapshot.boot }
+    this.#options = { ...options, history: snapshot.log.history }
     this.#log = log
     this.#host = host
     this.applied = snapshot.batch
@@ -69,13 +69,13 @@ export class Applier {
     for (const { tell } of waiting) tell()
   }
 
-  /** Ends the thread. What it has not applied stays in the log. */
-  async close(): Promise<void> {
+  /** Ends the thread. What it has not applied stays in the log; `whole`: there is nothing that it has not applied. */
+  async close(whole: boolean): Promise<void> {
     this.#closed = true
     clearTimeout(this.#retry)
     if (!this.#thread) return
     const gone = once(this.#thread, 'exit')
-    this.#ask('close')
+    this.#ask(whole ? 'end' : 'close')
     await gone
   }
 

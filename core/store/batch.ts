@@ -4,7 +4,7 @@ import type { Value } from './sqlite.ts'
 
 /** A unit of durability: all of it is on disk, or none. Applied in the order of the fields. */
 export interface Batch {
-  /** From 1 within a boot, without gaps: a batch that may have been committed is recognised by it. */
+  /** From 1 within a boot, without gaps: a batch that may have been committed is recognised by it. Those of a recovery, which are in no log, have 0. */
   number: number
   /** Unix milliseconds, never less than those of an earlier batch. */
   written: number

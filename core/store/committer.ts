@@ -5,6 +5,7 @@ import { checksum, recordChecksum } from './checksum.ts'
 import { entryHash, entryWidth } from './journal.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
+import { versionAfter } from './write-ahead.ts'
 
 /** Requests per block of the table request_block. */
 export const blockSize = 1024
@@ -25,13 +26,19 @@ export interface Head {
   keys: number
   /** Unix milliseconds: requests that arrived up to then may have no record any more. */
   unrecorded: number
+  /** Of the last start, see segment.ts; empty in a file that no version with histories has started. */
+  history: string
+  /** The commit log may have more than the database: both its files must be there. */
+  open: boolean
+  /** How many transactions there were. */
+  writes: number
 }
 
 /** Columns of the table head that its checksum covers, in this order. */
-export const headColumns = ['boot_id', 'batch', 'seq', 'hash', 'balanced_batch', 'balanced_seq', 'requests', 'keys', 'unrecorded'] as const
+export const headColumns = ['boot_id', 'batch', 'seq', 'hash', 'balanced_batch', 'balanced_seq', 'requests', 'keys', 'unrecorded', 'history', 'open', 'writes'] as const
 
-function headValues({ boot, batch, seq, hash, balancedBatch, balancedSeq, requests, keys, unrecorded }: Head): Value[] {
-  return [boot, batch, seq, Buffer.from(hash, 'hex'), balancedBatch, balancedSeq, requests, keys, unrecorded]
+function headValues({ boot, batch, seq, hash, balancedBatch, balancedSeq, requests, keys, unrecorded, history, open, writes }: Head): Value[] {
+  return [boot, batch, seq, Buffer.from(hash, 'hex'), balancedBatch, balancedSeq, requests, keys, unrecorded, Buffer.from(history, 'hex'), open ? 1 : 0, writes]
 }
 
 /** Bytes that a record takes beside its JSON, with its place in the index. */
@@ -87,12 +94,16 @@ export class Committer {
     return this.#open ? this.#next.batch : this.#head.batch
   }
 
-  /** Begins a new boot, whose balances are up to date with these moves. Holds of earlier boots are the recovery's from now on. */
-  boot(moves: Batch['moves']): void {
+  /**
+   * Begins a new boot and its history, whose balances are up to date with these moves. Holds of earlier boots are the
+   * recovery's from now on. `began`: Unix milliseconds.
+   */
+  boot(moves: Batch['moves'], history: string, began: number): void {
     this.#begin()
     this.#balances(moves, [])
-    const { boot, seq } = this.#next
-    this.#next = { ...this.#next, boot: boot + 1, batch: 0, balancedBatch: 0, balancedSeq: seq }
+    const boot = this.#next.boot + 1
+    this.#sql.boot.run(boot, Buffer.from(history, 'hex'), began)
+    this.#next = { ...this.#next, boot, history, open: true, batch: 0, balancedBatch: 0, balancedSeq: this.#next.seq }
     this.commit()
   }
 
@@ -126,8 +137,10 @@ export class Committer {
     for (const [id, until] of this.#leases) lease.run(until, id)
     this.#holds.clear()
     this.#leases.clear()
+    this.#next.writes++
     const values = headValues(this.#next)
     head.run(...values, checksum(values))
+    this.database.exec(`PRAGMA user_version = ${versionAfter(this.#next.writes)}`)
     commit.run()
     this.#head = this.#next
     this.#open = false
@@ -283,11 +296,12 @@ function prepare(database: Database) {
     route: insert('route', routeColumns, '', 'OR REPLACE'),
     unroute: database.prepare('DELETE FROM route WHERE tenant = ? AND project = ? AND id = ?'),
     keyCount: database.prepare('SELECT count(*) AS count FROM key'),
+    boot: insert('boot', ['boot_id', 'history', 'began']),
     head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)
   }
 }
 
-/** The stored head. */
+/** The stored head, of an earlier schema too. */
 export function readHead(database: Database): Head {
   const row = database.prepare('SELECT * FROM head').get()!
   return {
@@ -299,6 +313,9 @@ export function readHead(database: Database): Head {
     balancedSeq: Number(row['balanced_seq']),
     requests: Number(row['requests']),
     keys: Number(row['keys']),
-    unrecorded: Number(row['unrecorded'])
+    unrecorded: Number(row['unrecorded']),
+    history: Buffer.from((row['history'] ?? Buffer.alloc(0)) as Uint8Array).toString('hex'),
+    open: row['open'] === 1,
+    writes: Number(row['writes'] ?? 0)
   }
 }

@@ -1,37 +1,42 @@
 // A batch as the commit log holds it: one frame, whole or not there.
 import { deserialize } from 'node:v8'
-import { readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Packer, Unpacker } from './packing.ts'
 
-/** Length of the payload, checksum of all that follows it, boot, number of the batch: four 32-bit integers, big-endian. */
-const headBytes = 16
+/**
+ * In front of a payload, big-endian: a mark, the length of the payload, the history (see segment.ts), the number of the
+ * batch, a CRC-32 of the payload, and one of these bytes. So a head can be believed where the payload is damaged.
+ */
+const head = { mark: 0, length: 4, history: 8, number: 16, payload: 24, head: 28, bytes: 32 } as const
+/** Bytes in front of a payload. */
+export const headBytes = head.bytes
+const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 
-/** The first byte of a payload: rows of a {@link Packer}, or V8's serialization of the batch, as earlier versions wrote it. */
+/** The first byte of a payload: rows of a {@link Packer}, or V8's serialization of the batch, as the first versions wrote it. */
 const packed = 1
 const serialized = 0xff
-
-/** Read in one go; a frame that is longer is read by itself. */
-const windowBytes = 256 * 1024
 
 /** An encoder's room, unless a batch needs more. */
 const roomBytes = 256 * 1024
 
-/** A batch, and how long its frame is. */
-export interface Frame {
-  batch: Batch
-  bytes: number
-}
+/** Far above what a batch may hold; a length beyond it is no length. */
+const maxPayload = 512 * 1024 * 1024
 
-/** Writes frames, one after the other into the same memory. */
+/** Writes the frames of one history, one after the other into the same memory. */
 export class FrameEncoder {
   readonly #packer = new Packer()
   readonly #room = Buffer.allocUnsafeSlow(roomBytes)
+  readonly #history: Buffer
+
+  /** `history` in hexadecimal. */
+  constructor(history: string) {
+    this.#history = Buffer.from(history, 'hex')
+  }
 
   /** The bytes of a frame, good until the next is asked for. */
-  encode(batch: Batch, boot: number): Buffer {
+  encode(batch: Batch): Buffer {
     const packer = this.#packer
     packer.rows([batch.number, batch.written, batch.balanced ? 1 : 0], 3)
     packer.rows(batch.prices, 2)
@@ -46,20 +51,36 @@ export class FrameEncoder {
     packer.rows(batch.leased, 2)
     packer.rows(batch.answers, answerColumns.length)
     packer.rows(batch.routes, routeColumns.length)
-    const most = headBytes + 1 + packer.mostBytes
+    const most = head.bytes + 1 + packer.mostBytes
     const room = most <= roomBytes ? this.#room : Buffer.allocUnsafeSlow(most)
-    room[headBytes] = packed
-    const bytes = room.subarray(0, packer.write(room, headBytes + 1))
-    bytes.writeUInt32BE(bytes.length - headBytes, 0)
-    bytes.writeUInt32BE(boot, 8)
-    bytes.writeUInt32BE(batch.number, 12)
-    bytes.writeUInt32BE(crc32(bytes.subarray(8)), 4)
+    room[head.bytes] = packed
+    const bytes = room.subarray(0, packer.write(room, head.bytes + 1))
+    mark.copy(bytes, head.mark)
+    bytes.writeUInt32BE(bytes.length - head.bytes, head.length)
+    this.#history.copy(bytes, head.history)
+    writeNumber(bytes, batch.number, head.number)
+    bytes.writeUInt32BE(crc32(bytes.subarray(head.bytes)), head.payload)
+    bytes.writeUInt32BE(crc32(bytes.subarray(0, head.head)), head.head)
     return bytes
   }
 }
 
-/** `before`: a batch that was read before. */
-function decode(payload: Buffer, before: Batch | undefined): Batch {
+/** A whole number up to 2^53, in eight bytes. */
+export function writeNumber(bytes: Buffer, number: number, at: number): void {
+  bytes.writeUInt32BE(Math.floor(number / 2 ** 32), at)
+  bytes.writeUInt32BE(number % 2 ** 32, at + 4)
+}
+
+/** What {@link writeNumber} wrote. */
+export function readNumber(bytes: Buffer, at: number): number {
+  return bytes.readUInt32BE(at) * 2 ** 32 + bytes.readUInt32BE(at + 4)
+}
+
+/**
+ * The batch in the payload of a frame, of this version or an earlier one. `before`: a batch that was read before.
+ * @throws Error when a newer version wrote it
+ */
+export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
   if (payload[0] === serialized) return { ...emptyBatch(0, 0), ...(deserialize(payload) as Partial<Batch>) }
   if (payload[0] !== packed) throw new Error(`the commit log has format ${payload[0]}, which this program does not know: start the one that wrote it`)
   const rows = new Unpacker(payload.subarray(1))
@@ -83,39 +104,23 @@ function decode(payload: Buffer, before: Batch | undefined): Batch {
   }
 }
 
-/**
- * The frames of a segment, in the order in which they were written, of the boot and above the batch `after` only. A segment
- * is overwritten from its beginning, so the first bytes that are no frame, or the frame of an earlier use, are its end.
- */
-export function* readFrames(fd: number, boot: number, after: number): Generator<Frame> {
-  let window = Buffer.allocUnsafeSlow(windowBytes)
-  let at = 0
-  let end = 0
-  let position = 0
-  const fill = (needed: number): boolean => {
-    if (end - at >= needed) return true
-    const target = needed <= window.length ? window : Buffer.allocUnsafeSlow(needed)
-    end = window.copy(target, 0, at, end)
-    at = 0
-    window = target
-    for (let read = 1; read > 0 && end < window.length; end += read, position += read) read = readSync(fd, window, end, window.length - end, position)
-    return end >= needed
-  }
-  let batch: Batch | undefined
-  for (let last = 0; fill(headBytes); ) {
-    const length = window.readUInt32BE(at)
-    if (length > maxPayload || !fill(headBytes + length)) return
-    const bytes = window.subarray(at, at + headBytes + length)
-    if (crc32(bytes.subarray(8)) !== bytes.readUInt32BE(4)) return
-    const number = bytes.readUInt32BE(12)
-    if (bytes.readUInt32BE(8) !== boot || (last > 0 && number !== last + 1)) return
-    last = number
-    at += bytes.length
-    if (number <= after) continue
-    batch = decode(bytes.subarray(headBytes), batch)
-    yield { batch, bytes: bytes.length }
-  }
+/** What the head of a frame says. */
+export interface FrameHead {
+  number: number
+  /** Of the payload. */
+  length: number
+  checksum: number
 }
 
-/** Far above what a batch may hold; a length beyond it is no length. */
-const maxPayload = 512 * 1024 * 1024
+/** The head of a frame of a history; undefined when these are other bytes. Needs {@link headBytes} of them. */
+export function readFrameHead(bytes: Buffer, at: number, history: Buffer): FrameHead | undefined {
+  const length = bytes.readUInt32BE(at + head.length)
+  if (length > maxPayload || mark.compare(bytes, at, at + mark.length) !== 0 || history.compare(bytes, at + head.history, at + head.number) !== 0) return undefined
+  if (crc32(bytes.subarray(at, at + head.head)) !== bytes.readUInt32BE(at + head.head)) return undefined
+  return { number: readNumber(bytes, at + head.number), length, checksum: bytes.readUInt32BE(at + head.payload) }
+}
+
+/** Where the next frame may begin in some bytes; -1 when nowhere. */
+export function findMark(bytes: Buffer, from: number): number {
+  return bytes.indexOf(mark, from)
+}

@@ -27,7 +27,8 @@ export const invariants = {
   I13: { text: 'a batch or a recovery that is repeated changes nothing', checked: false, tests: ['money/points', 'money/disk', 'core/store/durability'] },
   I14: { text: 'the windows of an entry follow from the time of its reservation', checked: true, tests: ['money/budgets'] },
   I16: { text: 'request records, keys and the head are what was written', checked: true, tests: [] },
-  I17: { text: "the file is whole, by SQLite's own check", checked: true, tests: [] }
+  I17: { text: "the file is whole, by SQLite's own check", checked: true, tests: [] },
+  I18: { text: 'the commit log is there, and goes on where the database ends', checked: true, tests: ['chaos/damage'] }
 } as const satisfies Readonly<Record<string, Invariant>>
 
 /** The name of a rule. */

@@ -1,8 +1,5 @@
 // The ledger of a store's file for those who only read it, beside a gateway that may be running.
-import { closeSync, existsSync, openSync } from 'node:fs'
-import { segmentPaths } from './commit-log.ts'
 import { readHead } from './committer.ts'
-import { readFrames } from './frame.ts'
 import type { Balance } from './ledger.ts'
 import { missingMoves } from './recovery.ts'
 import { canonicalPath } from './lock.ts'
@@ -139,34 +136,6 @@ export class LedgerFile {
     const statement = this.#database.prepare(query)
     statement.setReadBigInts(true)
     return statement.iterate() as Iterable<Record<string, Value>>
-  }
-}
-
-/**
- * Batches that are in the commit log of a store and not in its database: those of the last quarter second while a gateway
- * runs, and what a crash left for the next start.
- */
-export function batchesBehind(file: string): number {
-  const database = openForReading(file)
-  try {
-    checkSchema(database, file)
-    const { boot, batch } = readHead(database)
-    return Math.max(...segmentPaths(file).map((path) => lastBatch(path, boot, batch))) - batch
-  } finally {
-    database.close()
-  }
-}
-
-/** The last batch above `after` in a segment; `after` when there is none. */
-function lastBatch(path: string, boot: number, after: number): number {
-  if (!existsSync(path)) return after
-  const fd = openSync(path, 'r')
-  try {
-    let last = after
-    for (const { batch } of readFrames(fd, boot, after)) last = batch.number
-    return last
-  } finally {
-    closeSync(fd)
   }
 }
 

@@ -1,8 +1,10 @@
 // Who owns a database: its one true path, its permissions, and the locks that the kernel ends with the process.
 import { chmodSync, closeSync, existsSync, lstatSync, mkdirSync, openSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
+import { DamagedStore } from './damage.ts'
 import { connect, failedWith } from './sqlite.ts'
 import type { Database } from './sqlite.ts'
+import { compareWriteAhead } from './write-ahead.ts'
 
 /** What the files of a store end with: the database itself, what SQLite keeps beside it, the commit log, and the lock. */
 const endings = ['', '-wal', '-shm', '.log0', '.log1', '.lock'] as const
@@ -99,8 +101,21 @@ function take(lock: Database, given: string): void {
   }
 }
 
-/** Whether any process has a database open, to write or to read. When none has, the write-ahead log is taken into it. */
+/**
+ * Whether any process has a database open, to write or to read. When none has, the write-ahead log is taken into it.
+ * @throws DamagedStore when that log is not the database's: nothing is changed then
+ */
 function isOpenElsewhere(file: string): boolean {
+  const fd = openSync(file, 'r')
+  const mismatch = compareWriteAhead(file, fd)
+  if (mismatch) throw new DamagedStore(file, [mismatch])
+  const open = isLocked(file)
+  // Closing it would take the locks from a store that this very process has on it.
+  if (!open) closeSync(fd)
+  return open
+}
+
+function isLocked(file: string): boolean {
   const probe = connect(file, { timeout: 100 })
   try {
     probe.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM sqlite_schema')

@@ -77,10 +77,9 @@ export function recover(committer: Committer, written: number, now: number): num
   holds.setReadBigInts(true)
   let ended = 0
   for (;;) {
-    const { boot, batch: last } = committer.head
-    const rows = holds.all(boot, now) as unknown as HoldRow[]
+    const rows = holds.all(committer.head.boot, now) as unknown as HoldRow[]
     if (rows.length === 0) return ended
-    const batch = emptyBatch(last + 1, written)
+    const batch = emptyBatch(0, written)
     batch.balanced = true
     const moves = new Moves()
     for (const row of rows) end(row, batch, moves)

@@ -199,6 +199,17 @@ const migrations: readonly string[] = [
     PRIMARY KEY (tenant, project, id)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX route_expires ON route (expires);
+  `,
+  `
+  -- Each start begins a history, with a random name that the commit log has too: the log of another one is never taken for its own.
+  CREATE TABLE boot (
+    boot_id INTEGER PRIMARY KEY,
+    history BLOB NOT NULL UNIQUE,
+    began INTEGER NOT NULL
+  ) STRICT;
+  ALTER TABLE head ADD COLUMN history BLOB NOT NULL DEFAULT x'';
+  ALTER TABLE head ADD COLUMN open INTEGER NOT NULL DEFAULT 0;    -- 1: the commit log may have more, both its files must be there
+  ALTER TABLE head ADD COLUMN writes INTEGER NOT NULL DEFAULT 0;  -- transactions; page 1 has the same number, see write-ahead.ts
   `
 ]
 

@@ -33,6 +33,11 @@ export function failedWith(error: unknown, reason: keyof typeof codes): boolean 
   return error instanceof Error && (error as { errcode?: number }).errcode === codes[reason]
 }
 
+/** Whether SQLite says that a file is no database, or a damaged one. */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof Error && [11, 26].includes((error as { errcode?: number }).errcode ?? 0)
+}
+
 /** Opens a database for its one writer; makes the file when it is missing. */
 export function openDatabase(file: string, durability: Durability): Database {
   const database = connect(file)

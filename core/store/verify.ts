@@ -1,4 +1,5 @@
 // Checks a store's book against its invariants, on a read-only connection: what `sluice ledger verify` runs.
+import { basename } from 'node:path'
 import { Accounts } from './accounts.ts'
 import { entryColumns } from './batch.ts'
 import { readHead } from './committer.ts'
@@ -12,6 +13,7 @@ import { canonicalPath } from './lock.ts'
 import { attempt, checkFile, checkWritten } from './soundness.ts'
 import { openForReading, readRows } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
+import { surveyBeside } from './survey.ts'
 import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
 
 /** One row that breaks an invariant. */
@@ -57,6 +59,9 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     check(['I8'], () => checkRecords(database, head, sealed, report))
     check(['I11'], () => checkIntegers(database, report))
     check(['I16'], () => progress('request', checkWritten(database, report)))
+    check(['I18'], () => {
+      for (const { file: path, text } of surveyBeside(file).damage) report('I18', basename(path), text)
+    })
     return breaches
   } finally {
     database.close()

@@ -5,8 +5,8 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, wr
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { entryColumns } from './batch.ts'
-import { syncDirectory } from './commit-log.ts'
 import { entryHash } from './journal.ts'
+import { syncDirectory } from './segment.ts'
 import type { Row, Value } from './sqlite.ts'
 
 /** A row of the table volume. Hashes are hexadecimal, times Unix milliseconds. */

@@ -1,17 +1,20 @@
 // The writer thread: owns the one connection that writes. Applies the commit log to the database, a segment per message.
-import { closeSync, ftruncateSync, openSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { ftruncateSync, writeSync } from 'node:fs'
 import { parentPort, workerData } from 'node:worker_threads'
-import { entryColumns } from './batch.ts'
-import { segmentPaths } from './commit-log.ts'
 import type { Handed } from './commit-log.ts'
 import { Committer, readHead } from './committer.ts'
-import { readFrames } from './frame.ts'
-import { entryHash } from './journal.ts'
+import { DamagedStore } from './damage.ts'
+import { readFrames } from './frame-reader.ts'
 import { missingMoves, recover } from './recovery.ts'
+import { applyFrames, replay } from './replay.ts'
 import { migrate, storedBalances } from './schema.ts'
+import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from './segment.ts'
+import type { SegmentHead } from './segment.ts'
 import { openDatabase } from './sqlite.ts'
 import type { Database, Durability, Value } from './sqlite.ts'
 import { giveSpare, isFull } from './spare.ts'
+import { checkLastEntry, survey } from './survey.ts'
 import { Upkeep } from './upkeep.ts'
 import type { Keeping } from './upkeep.ts'
 import type { Volume } from './volume.ts'
@@ -25,13 +28,14 @@ export interface WriterOptions {
   now: number
   /** Undefined: nothing is ever let go of. */
   keeping: Keeping | undefined
-  /** The boot to go on with, after a thread of it died; undefined begins a new one, with a recovery. */
-  boot: number | undefined
+  /** The history to go on with, after a thread of it died; undefined begins a new one, with a recovery. */
+  history: string | undefined
 }
 
 /** What is read into memory when a store opens. Rows are as stored, integers as bigint. */
 export interface Snapshot {
-  boot: number
+  /** As both segments of the commit log were made. */
+  log: SegmentHead
   batch: number
   /** The newest `written` of the request log. */
   written: number
@@ -47,8 +51,8 @@ export interface Snapshot {
   detached: Record<string, Value>[]
 }
 
-/** What the thread is asked: to apply a segment, or to close the database and end. */
-export type WriterRequest = Handed | 'close'
+/** What the thread is asked: to apply a segment, or to close the database and end; `end` when nothing is left in the log. */
+export type WriterRequest = Handed | 'close' | 'end'
 
 /** What the thread says. */
 export type WriterMessage =
@@ -62,14 +66,12 @@ export type WriterMessage =
   /** The disk was full, and records were let go of. */
   | { kind: 'relieved' }
 
-/** Values in the rows of a transaction, about: it is bounded however long the database could not be written. */
-const transactionValues = 250_000
 /** A segment that grew beyond this gives its room back. */
 const keptBytes = 16 * 1024 * 1024
 
 const port = parentPort!
 const options = workerData as WriterOptions
-let boot = options.boot
+let history = options.history
 let committer: Committer | undefined
 /** The disk had no room when it was written last. */
 let full = false
@@ -85,7 +87,8 @@ const upkeep = options.keeping && new Upkeep(options.keeping, options.file, opti
 })
 
 port.on('message', (request: WriterRequest) => {
-  if (request === 'close') {
+  if (request === 'close' || request === 'end') {
+    if (request === 'end') seal()
     abandon()
     port.close()
     return
@@ -107,7 +110,7 @@ port.on('message', (request: WriterRequest) => {
 })
 
 try {
-  if (boot === undefined) {
+  if (history === undefined) {
     say({ kind: 'open', snapshot: open() })
     upkeep?.begin(committer!)
   }
@@ -147,13 +150,17 @@ function relieve(committer: Committer): boolean {
 }
 
 function start(): Snapshot {
+  const found = survey(options.file)
+  if (found.damage.length > 0) throw new DamagedStore(options.file, found.damage)
   const database = openDatabase(options.file, options.durability)
   migrate(database, options.file)
   committer = new Committer(database)
   relieve(committer)
-  replay(committer)
-  committer.boot(missingMoves(committer))
-  boot = committer.head.boot
+  replay(committer, options.file, found.log)
+  const log = { history: randomBytes(historyBytes).toString('hex'), boot: committer.head.boot + 1, base: baseOf(committer.head) }
+  makeSegments(options.file, options.durability, log)
+  committer.boot(missingMoves(committer), log.history, options.now)
+  history = log.history
   const all = (sql: string, ...values: Value[]): Record<string, Value>[] => {
     const statement = database.prepare(sql)
     statement.setReadBigInts(true)
@@ -165,7 +172,7 @@ function start(): Snapshot {
   const detached = all('SELECT * FROM reservation ORDER BY id')
   const since = horizon(detached.reduce((oldest, row) => Math.min(oldest, Number(row['ts_ms'])), options.now))
   return {
-    boot,
+    log,
     batch: committer.head.batch,
     written,
     recovered,
@@ -178,37 +185,23 @@ function start(): Snapshot {
   }
 }
 
-/** What an earlier process acknowledged and had not applied. The segments took turns, so one of them goes on where the other ends. */
-function replay(committer: Committer): void {
-  for (let before = -1; before < committer.head.batch; ) {
-    before = committer.head.batch
-    for (const path of segmentPaths(options.file)) {
-      const fd = openSync(path, 'a+', 0o600)
-      try {
-        applySegment(committer, fd)
-      } finally {
-        closeSync(fd)
-      }
-    }
-  }
-}
-
 /** Applies the batches of a segment that follow the last one applied. */
 function applySegment(committer: Committer, fd: number): void {
-  let length = 0
-  let values = 0
-  for (const { batch, bytes } of readFrames(fd, committer.head.boot, committer.head.batch)) {
-    // A gap: the frames are those of another history of this database, which was brought back from a copy.
-    if (batch.number !== committer.last + 1) break
-    committer.add(batch)
-    length += bytes
-    values += batch.entries.length + batch.opened.length
-    if (values < transactionValues) continue
-    committer.commit()
-    values = 0
+  const length = applyFrames(committer, readFrames(fd, committer.head.history, committer.head.batch, framesAt))
+  if (length <= keptBytes) return
+  // Nothing else says any more how far the log has gone.
+  const note = encodeNote(committer.head.history, committer.head.batch)
+  writeSync(fd, note, 0, note.length, noteAt)
+  ftruncateSync(fd, framesAt)
+}
+
+/** The next start needs no log. A disk that does not take this loses nothing: the log says the same. */
+function seal(): void {
+  try {
+    committer?.alter((head) => void (head.open = false))
+  } catch {
+    abandon()
   }
-  committer.commit()
-  if (length > keptBytes) ftruncateSync(fd, 0)
 }
 
 /**
@@ -228,19 +221,12 @@ function reopen(): Committer {
   }
 }
 
-/** The journal must end as the head says, in this boot. */
+/** The journal must end as the head says, in this history. */
 function verifyHead(database: Database): void {
   const head = readHead(database)
-  if (head.boot !== boot) throw new Error(`${options.file} was written by another process: boot ${head.boot} instead of ${boot}`)
-  const statement = database.prepare(`SELECT seq, boot_id, lower(hex(prev_hash)) AS previous, ${entryColumns.join(', ')} FROM journal ORDER BY seq DESC LIMIT 1`)
-  statement.setReadBigInts(true)
-  const last = statement.get()
-  if (Number(last?.['seq'] ?? 0) !== head.seq) throw new Error(`${options.file} is damaged: the journal ends at row ${last?.['seq']} instead of ${head.seq}`)
-  if (!last) return
-  const columns = entryColumns.map((name) => last[name] as Value)
-  if (entryHash(last['previous'] as string, head.seq, Number(last['boot_id']), columns, 0) !== head.hash) {
-    throw new Error(`${options.file} is damaged: row ${head.seq} of the journal does not have the hash it was written with`)
-  }
+  if (head.history !== history) throw new Error(`${options.file} was written by another process: history ${head.history} of start ${head.boot} instead of ${history}`)
+  const damage = checkLastEntry(database, head)
+  if (damage !== undefined) throw new Error(`${options.file} ${damage}`)
 }
 
 function abandon(): void {

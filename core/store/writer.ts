@@ -87,9 +87,8 @@ export class Writer {
   onBalance: (batch: Batch) => void = () => {}
   readonly #file: string
   readonly #now: () => number
-  readonly #boot: number
   readonly #log: CommitLog
-  readonly #encoder = new FrameEncoder()
+  readonly #encoder: FrameEncoder
   readonly #applier: Applier
   readonly #troubles: Troubles
   #draft = new Draft()
@@ -120,12 +119,12 @@ export class Writer {
     this.#troubles = troubles
     this.#file = options.file
     this.#now = now
-    this.#boot = snapshot.boot
+    this.#encoder = new FrameEncoder(snapshot.log.history)
     this.#slots = new Slots(snapshot.lastHold)
     this.#number = snapshot.batch
     this.#written = snapshot.written
     this.health.recovered = snapshot.recovered
-    this.#log = new CommitLog(options.file, options.durability)
+    this.#log = new CommitLog(options.file, options.durability, snapshot.log)
     const { health } = this
     this.#applier = new Applier(thread, options, snapshot, this.#log, {
       applied: (seconds) => {
@@ -157,7 +156,7 @@ export class Writer {
    * @throws Error when the file can not be opened or was written by a newer version
    */
   static async open(store: Pick<WriterOptions, 'file' | 'durability' | 'keeping'>, troubles: Troubles, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
-    const options: WriterOptions = { ...store, now: now(), boot: undefined }
+    const options: WriterOptions = { ...store, now: now(), history: undefined }
     const thread = startThread('writer-thread', options)
     const [message] = (await once(thread, 'message')) as [WriterMessage]
     if (message.kind === 'open') {
@@ -263,7 +262,7 @@ export class Writer {
     clearTimeout(this.#soon)
     clearTimeout(this.#later)
     clearTimeout(this.#retry)
-    await this.#applier.close()
+    await this.#applier.close(lost === 0 && this.#log.bytes === 0)
     this.#log.close()
     if (lost > 0) throw new Error(`${this.#file} could not be written, ${lost} operations are lost: ${this.health.lastError}`)
   }
@@ -296,7 +295,7 @@ export class Writer {
     const batch = draft.seal(++this.#number, this.#written, this.#slots, lazily && !this.#due ? this.#draft : undefined, performance.now() - company)
     const turns = this.#due
     if (turns) this.#balance(batch)
-    this.#flight = { draft, number: batch.number, frame: this.#encoder.encode(batch, this.#boot), turns, began: performance.now() }
+    this.#flight = { draft, number: batch.number, frame: this.#encoder.encode(batch), turns, began: performance.now() }
     this.#send()
   }
 

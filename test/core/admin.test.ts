@@ -1,8 +1,8 @@
 // The operator's listener: health, who may come in, and every resource, on a whole gateway.
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import fs, { readFileSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -158,15 +158,18 @@ t.test('readiness turns while the gateway drains, and the admin API answers unti
 })
 
 t.test('readiness turns while the disk takes no commits, keys are refused then, and all is well afterwards', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
-  t.teardown(() => rmSync(folder, { recursive: true }))
-  const file = join(folder, 'sluice.db')
-  symlinkSync('/dev/full', `${file}.log1`)
+  const file = join(t.testdir(), 'sluice.db')
   const local = await gateway(t, { tenants: tree, store: { sqlite: file, durability: 'process' } })
   const admin = adminOf(t, local)
   await local.chat()
-  // From here on the other half of the commit log is written, which is full.
-  await admin('GET', '/admin/v1/requests')
+  const { write } = fs
+  const mend = (): void => {
+    fs.write = write
+    syncBuiltinESMExports()
+  }
+  t.teardown(mend)
+  fs.write = ((...call: unknown[]) => process.nextTick(call.at(-1) as (error: Error) => void, new Error('ENOSPC: no space left on device, write'))) as typeof write
+  syncBuiltinESMExports()
   const waiting = local.chat()
   await eventually(async () => (await admin('GET', '/readyz')).status === 503, 8000)
   const ready = await admin('GET', '/readyz')
@@ -175,7 +178,7 @@ t.test('readiness turns while the disk takes no commits, keys are refused then, 
   const refused = await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })
   t.match(refusal(refused), { status: '503', code: 'billing_unavailable' })
   t.equal(refused.headers['retry-after'], '1')
-  rmSync(`${file}.log1`)
+  mend()
   await eventually(async () => (await admin('GET', '/readyz')).status === 200, 8000)
   await waiting
   t.equal((await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })).status, 201)

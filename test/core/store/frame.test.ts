@@ -6,9 +6,13 @@ import { crc32 } from 'node:zlib'
 import t from 'tap'
 import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns } from '../../../core/store/batch.ts'
 import type { Batch } from '../../../core/store/batch.ts'
-import { FrameEncoder, readFrames } from '../../../core/store/frame.ts'
+import { FrameEncoder, headBytes } from '../../../core/store/frame.ts'
+import { readFrames, scanFrames } from '../../../core/store/frame-reader.ts'
+import { readLegacyFrames } from '../../../core/store/legacy-frames.ts'
 import { Packer } from '../../../core/store/packing.ts'
 import type { Value } from '../../../core/store/sqlite.ts'
+
+const history = '0123456789abcdef'
 
 /** Few enough of each kind that columns repeat the row above. */
 const value: fc.Arbitrary<Value> = fc.oneof(
@@ -30,23 +34,23 @@ const batch = fc.record({
 
 t.test('what is read is what was written', async (t) => {
   const file = join(t.testdir(), 'log')
-  const encoder = new FrameEncoder()
+  const encoder = new FrameEncoder(history)
   fc.assert(fc.property(fc.array(batch, { minLength: 1, maxLength: 5 }), (list) => {
     const batches = list.map((fields, i) => ({ ...fields, number: i + 1 }))
     // Copied, as the next frame is written into the same memory.
-    t.same(read(file, batches.map((batch) => Buffer.from(encoder.encode(batch, 7)))), batches)
+    t.same(read(file, batches.map((batch) => Buffer.from(encoder.encode(batch)))), batches)
   }), { numRuns: 150 })
 })
 
 t.test('batches of all sizes, one behind the other', async (t) => {
   const file = join(t.testdir(), 'log')
-  const encoder = new FrameEncoder()
+  const encoder = new FrameEncoder(history)
   const batches = [1, 100, 20_000, 3, 70_000, 1].map((count, i) => {
     const batch = emptyBatch(i + 1, 1000)
     batch.records = Array.from({ length: count }, (_, row) => [`request ${row}`, 'acme', null, `model ${i}`, row, JSON.stringify({ row, text: 'é'.repeat(row % 50) })]).flat()
     return batch
   })
-  const frames = batches.map((batch) => Buffer.from(encoder.encode(batch, 7)))
+  const frames = batches.map((batch) => Buffer.from(encoder.encode(batch)))
   t.ok(frames.some(({ length }) => length > 1024 * 1024), `${frames.map(({ length }) => length).join(', ')} bytes`)
   t.same(read(file, frames), batches)
 })
@@ -63,22 +67,57 @@ t.test('a frame of a version that knew fewer kinds of rows is read, and has none
   whole.writeUInt32BE(7, 8)
   whole.writeUInt32BE(1, 12)
   whole.writeUInt32BE(crc32(whole.subarray(8)), 4)
-  t.same(read(join(t.testdir(), 'log'), [whole]), [emptyBatch(1, 1000)])
+  const file = join(t.testdir(), 'log')
+  writeFileSync(file, whole)
+  const fd = openSync(file, 'r')
+  t.same([...readLegacyFrames(fd, 7, 0)].map(({ batch }) => batch), [emptyBatch(1, 1000)])
+  closeSync(fd)
 })
 
 t.test('a frame in a format of the future stops the reader, which says so', async (t) => {
   const file = join(t.testdir(), 'log')
-  const frame = Buffer.from(new FrameEncoder().encode(emptyBatch(1, 1000), 7))
-  frame[16] = 9
-  frame.writeUInt32BE(crc32(frame.subarray(8)), 4)
+  const frame = Buffer.from(new FrameEncoder(history).encode(emptyBatch(1, 1000)))
+  frame[headBytes] = 9
+  frame.writeUInt32BE(crc32(frame.subarray(headBytes)), 24)
+  frame.writeUInt32BE(crc32(frame.subarray(0, 28)), 28)
   t.throws(() => read(file, [frame]), { message: 'the commit log has format 9, which this program does not know: start the one that wrote it' })
+})
+
+t.test('batches are numbered beyond 32 bits', async (t) => {
+  const file = join(t.testdir(), 'log')
+  const encoder = new FrameEncoder(history)
+  const numbers = [2 ** 32 - 1, 2 ** 32, 2 ** 32 + 1]
+  t.same(read(file, numbers.map((number) => Buffer.from(encoder.encode(emptyBatch(number, 1000))))).map(({ number }) => number), numbers)
+  const last = Number.MAX_SAFE_INTEGER
+  t.same(read(file, [Buffer.from(encoder.encode(emptyBatch(last, 1000)))]).map(({ number }) => number), [last])
+})
+
+t.test('frames are found behind any damaged byte, and those of other histories are not', async (t) => {
+  const file = join(t.testdir(), 'log')
+  const encoder = new FrameEncoder(history)
+  const frames = [1, 2, 3].map((number) => Buffer.from(encoder.encode(emptyBatch(number, 1000))))
+  const foreign = Buffer.from(new FrameEncoder('fedcba9876543210').encode(emptyBatch(4, 1000)))
+  const bytes = Buffer.concat([...frames, foreign])
+  const second = frames[0]!.length
+  const seen = (at: number): string => {
+    const damaged = Buffer.from(bytes)
+    damaged[at]! ^= 1
+    writeFileSync(file, damaged)
+    const fd = openSync(file, 'r')
+    const found = [...scanFrames(fd, history, 0, 0)].map(({ number, whole }) => `${number}${whole ? '' : ' broken'}`).join()
+    closeSync(fd)
+    return found
+  }
+  t.equal(seen(bytes.length - 1), '1,2,3')
+  const wrong = Array.from({ length: frames[1]!.length }, (_, at) => at).filter((at) => seen(second + at) !== (at < headBytes ? '1,3' : '1,2 broken,3'))
+  t.same(wrong, [], 'whichever bit of the second it is')
 })
 
 function read(file: string, frames: readonly Buffer[]): Batch[] {
   writeFileSync(file, Buffer.concat(frames))
   const fd = openSync(file, 'r')
   try {
-    return [...readFrames(fd, 7, 0)].map(({ batch }) => batch)
+    return [...readFrames(fd, history, 0, 0)].map(({ batch }) => batch)
   } finally {
     closeSync(fd)
   }

@@ -103,6 +103,9 @@ const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
   'a key that is gone': ["DELETE FROM key WHERE name = 'two'", 'I16 key'],
   'a key that was never made': ["INSERT INTO key SELECT 'three', zeroblob(32), hint, tenant, project, member, models, endpoints, limits, budget_limit, budget_per, expires, created, NULL, NULL FROM key WHERE name = 'one'", 'I16 key', 'I16 key three'],
   'which batch was last': ['UPDATE head SET batch = batch - 1', 'I16 head'],
+  'which start it was': ["UPDATE head SET history = x'0011223344556677'", 'I16 head'],
+  'that the log may have more': ['UPDATE head SET open = 1', 'I16 head', 'I18 copy.db.log0', 'I18 copy.db.log0', 'I18 copy.db.log1'],
+  'how many transactions there were': ['UPDATE head SET writes = writes + 1', 'I16 head', 'I18 copy.db'],
   'which boot it is': ['UPDATE head SET boot_id = boot_id + 1', 'I16 head'],
   'how far the balances are': ['UPDATE head SET balanced_batch = balanced_batch - 1', 'I16 head'],
   'how many records there are': ['UPDATE head SET requests = requests + 1', 'I16 head', 'I16 request'],
@@ -165,8 +168,8 @@ t.test('a store of a version without checksums is taken over, and is protected f
     database.exec(sql)
     database.close()
   }
-  edit(`${['request DROP crc', 'key DROP crc', 'head DROP crc', 'head DROP requests', 'head DROP keys', 'head DROP unrecorded'].map((what) => `ALTER TABLE ${what};`).join('')}
-    DROP TABLE request_extent; DROP TRIGGER journal_is_not_cut; DROP TABLE volume; DROP TABLE answer;
+  edit(`${['request DROP crc', 'key DROP crc', 'head DROP crc', 'head DROP requests', 'head DROP keys', 'head DROP unrecorded', 'head DROP history', 'head DROP open', 'head DROP writes'].map((what) => `ALTER TABLE ${what};`).join('')}
+    DROP TABLE boot; PRAGMA user_version = 0; DROP TABLE request_extent; DROP TRIGGER journal_is_not_cut; DROP TABLE volume; DROP TABLE answer;
     CREATE TRIGGER journal_is_not_cut BEFORE DELETE ON journal BEGIN SELECT RAISE(ABORT, 'no'); END; DELETE FROM schema_migrations WHERE version > 1`)
   const store = await openStore({ file, durability: 'process', now: () => noon })
   store.requests.append(record({ request_id: 'new' }))

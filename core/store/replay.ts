@@ -1,0 +1,60 @@
+// Brings a database up to the end of its commit log, at a start or of what a backup has copied.
+import { closeSync, existsSync, openSync } from 'node:fs'
+import type { Committer } from './committer.ts'
+import { readFrames } from './frame-reader.ts'
+import type { Frame } from './frame-reader.ts'
+import { readLegacyFrames } from './legacy-frames.ts'
+import { segmentPaths } from './segment.ts'
+import type { LogSurvey } from './survey.ts'
+
+/** Values in the rows of a transaction, about: it is bounded however long the database could not be written. */
+const transactionValues = 250_000
+
+/** Applies the batches that follow the last one applied, up to a gap. Returns how many bytes their frames had. */
+export function applyFrames(committer: Committer, frames: Iterable<Frame>): number {
+  let length = 0
+  let values = 0
+  for (const { batch, bytes } of frames) {
+    if (batch.number !== committer.last + 1) break
+    committer.add(batch)
+    length += bytes
+    values += batch.entries.length + batch.opened.length
+    if (values < transactionValues) continue
+    committer.commit()
+    values = 0
+  }
+  committer.commit()
+  return length
+}
+
+/** What an earlier process acknowledged and had not applied, as it was found. */
+export function replay(committer: Committer, file: string, { runs }: LogSurvey): void {
+  const { history } = committer.head
+  if (history === '') return replayLegacy(committer, file)
+  for (;;) {
+    const { batch } = committer.head
+    const run = runs.find(({ first, last }) => first <= batch + 1 && batch + 1 <= last)
+    if (!run) return
+    reading(run.path, (fd) => applyFrames(committer, readFrames(fd, history, batch, run.from)))
+    if (committer.head.batch !== run.last) throw new Error(`${run.path} changed while it was read: it ended with batch ${run.last}, and now with ${committer.head.batch}`)
+  }
+}
+
+/** The segments took turns, so one of them goes on where the other ends. */
+function replayLegacy(committer: Committer, file: string): void {
+  for (let before = -1; before < committer.head.batch; ) {
+    before = committer.head.batch
+    for (const path of segmentPaths(file)) {
+      if (existsSync(path)) reading(path, (fd) => applyFrames(committer, readLegacyFrames(fd, committer.head.boot, committer.head.batch)))
+    }
+  }
+}
+
+function reading(path: string, work: (fd: number) => void): void {
+  const fd = openSync(path, 'r')
+  try {
+    work(fd)
+  } finally {
+    closeSync(fd)
+  }
+}

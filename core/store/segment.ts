@@ -1,0 +1,114 @@
+// A segment of the commit log as a file: what stands at its beginning, before the frames.
+import { createHash } from 'node:crypto'
+import { closeSync, constants, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { readNumber, writeNumber } from './frame.ts'
+import type { Durability } from './sqlite.ts'
+
+/** Where the segments of a database are. */
+export function segmentPaths(file: string): [string, string] {
+  return [`${file}.log0`, `${file}.log1`]
+}
+
+/** Where the frames begin: behind the head of the segment, and the note of the other one, each on a page of its own. */
+export const framesAt = 8192
+/** Where a note is written. */
+export const noteAt = 4096
+
+/** Bytes of a history, which is random and in hexadecimal: every start of a store is one, so that no copy that is brought back repeats one. */
+export const historyBytes = 8
+
+const mark = Buffer.from('sluicelg')
+const format = 1
+const layout = { mark: 0, format: 8, boot: 12, history: 20, base: 28, checksum: 60, bytes: 64 } as const
+const noteLayout = { history: 0, batch: 8, checksum: 16, bytes: 20 } as const
+
+/** Where a database stands, as far as a log can go on from there. */
+export interface Standing {
+  history: string
+  boot: number
+  batch: number
+  seq: number
+  hash: string
+}
+
+/** What a segment says of itself. */
+export interface SegmentHead {
+  history: string
+  boot: number
+  /** Of where the database stood when the segment was made, before this history began: see {@link baseOf}. */
+  base: string
+}
+
+/** A digest of where a database stands. */
+export function baseOf({ history, boot, batch, seq, hash }: Standing): string {
+  return createHash('sha256').update(JSON.stringify([history, boot, batch, seq, hash])).digest('hex')
+}
+
+/** The bytes of a segment before its first frame. */
+export function segmentStart({ history, boot, base }: SegmentHead): Buffer {
+  const bytes = Buffer.alloc(framesAt)
+  mark.copy(bytes, layout.mark)
+  bytes.writeUInt32BE(format, layout.format)
+  writeNumber(bytes, boot, layout.boot)
+  bytes.write(history, layout.history, 'hex')
+  bytes.write(base, layout.base, 'hex')
+  bytes.writeUInt32BE(crc32(bytes.subarray(0, layout.checksum)), layout.checksum)
+  return bytes
+}
+
+/** Writes the beginnings of both segments, which are made when they are missing. Whatever they had must be in the database. */
+export function makeSegments(file: string, durability: Durability, head: SegmentHead): void {
+  const bytes = segmentStart(head)
+  for (const path of segmentPaths(file)) {
+    const fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
+    try {
+      for (let at = 0; at < bytes.length; at += writeSync(fd, bytes, at, bytes.length - at, at));
+      if (durability === 'power') fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+  }
+  if (durability === 'power') syncDirectory(dirname(file))
+}
+
+/**
+ * What stands at the beginning of a segment; undefined when it is damaged.
+ * @throws Error when a newer version wrote it
+ */
+export function readSegmentHead(fd: number): SegmentHead | undefined {
+  const bytes = Buffer.alloc(layout.bytes)
+  if (readSync(fd, bytes, 0, bytes.length, 0) < bytes.length || mark.compare(bytes, layout.mark, layout.format) !== 0) return undefined
+  if (crc32(bytes.subarray(0, layout.checksum)) !== bytes.readUInt32BE(layout.checksum)) return undefined
+  const found = bytes.readUInt32BE(layout.format)
+  if (found !== format) throw new Error(`the commit log has format ${found}, which this program does not know: start the one that wrote it`)
+  const hex = (from: number, to: number): string => bytes.toString('hex', from, to)
+  return { history: hex(layout.history, layout.base), boot: readNumber(bytes, layout.boot), base: hex(layout.base, layout.checksum) }
+}
+
+/** How far the log has gone, as the segment that is not written to is told now and then: the other one shows by it that its end was taken away. */
+export function encodeNote(history: string, batch: number): Buffer {
+  const bytes = Buffer.alloc(noteLayout.bytes)
+  bytes.write(history, noteLayout.history, 'hex')
+  writeNumber(bytes, batch, noteLayout.batch)
+  bytes.writeUInt32BE(crc32(bytes.subarray(0, noteLayout.checksum)), noteLayout.checksum)
+  return bytes
+}
+
+/** The batch in the note of a segment; 0 when it has none of this history. */
+export function readNote(fd: number, history: string): number {
+  const bytes = Buffer.alloc(noteLayout.bytes)
+  if (readSync(fd, bytes, 0, bytes.length, noteAt) < bytes.length || bytes.toString('hex', noteLayout.history, noteLayout.batch) !== history) return 0
+  return crc32(bytes.subarray(0, noteLayout.checksum)) === bytes.readUInt32BE(noteLayout.checksum) ? readNumber(bytes, noteLayout.batch) : 0
+}
+
+/** Makes the names of new files durable. */
+export function syncDirectory(path: string): void {
+  const fd = openSync(path, constants.O_RDONLY)
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
