@@ -9,7 +9,7 @@ import { entryHash } from './journal.ts'
 import { canonicalPath } from './lock.ts'
 import { baseOf, framesAt, readNote, readSegmentHead, segmentPaths } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
-import { isUnreadable, openForReading } from './sqlite.ts'
+import { connect, isUnreadable, openForReading } from './sqlite.ts'
 import type { Database, Value } from './sqlite.ts'
 import { compareWriteAhead, versionAfter } from './write-ahead.ts'
 
@@ -56,10 +56,9 @@ export interface Survey {
 export function survey(file: string): Survey {
   const mismatch = mismatchOf(file)
   if (mismatch) return { head: undefined, log: nothing, damage: [mismatch] }
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) return { head: undefined, log: nothing, damage: orphans(file) }
-  // A crash in its first moments left what only a writer can undo.
-  if (existsSync(`${file}-journal`)) return { head: undefined, log: nothing, damage: [] }
-  const database = openForReading(file)
+  if (sizeOf(file) === 0) return { head: undefined, log: nothing, damage: orphans(file) }
+  // What a crash in its first moments left can only be undone by a writer.
+  const database = sizeOf(`${file}-journal`) > 0 ? connect(file) : openForReading(file)
   try {
     if (!hasHead(database)) return { head: undefined, log: nothing, damage: orphans(file) }
     const head = readHead(database)
@@ -136,6 +135,11 @@ export function surveyLog(file: string, history: string, after: number): LogSurv
   return { runs, broken, reach, witness }
 }
 
+/** In bytes; 0 when there is no such file. */
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
 /** Does something with a segment that is a file; returns undefined when there is none. */
 function withSegment<T>(path: string, work: (fd: number) => T): T | undefined {
   if (!existsSync(path)) return undefined
@@ -162,7 +166,7 @@ export function missingBatches({ runs, reach }: LogSurvey, after: number): [firs
 
 /** Without a database there is no store, and nothing may be left of one. */
 function orphans(file: string): Damage[] {
-  const left = [...segmentPaths(file), `${file}-wal`].filter((path) => (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0)
+  const left = [...segmentPaths(file), `${file}-wal`].filter((path) => sizeOf(path) > 0)
   return left.length === 0 ? [] : [{ file, text: `is missing or empty, while ${left.join(' and ')} of the store ${left.length === 1 ? 'is' : 'are'} there` }]
 }
 
