@@ -3,12 +3,14 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { jsonAnswer } from './answer.ts'
 import type { Answer } from './answer.ts'
 import type { Call, Protocol } from './endpoint.ts'
 import { readBody } from './body.ts'
 import type { Body } from './body.ts'
 import { Delivery } from './delivery.ts'
+import { RealtimeDoor } from './openai/realtime/door.ts'
 import { Refusal } from './refusal.ts'
 import { protocolOf, routeOf } from './routes.ts'
 import { State } from './state.ts'
@@ -42,6 +44,7 @@ export async function startSimulator({ host = '127.0.0.1', port = 0, ...options 
   const { stats } = desk
   // Longer than any client keeps an idle connection: who closes first should never be the simulator.
   const server = createServer({ keepAliveTimeout: 300_000, requestTimeout: 0 }, (request, response) => desk.handle(request, response))
+  server.on('upgrade', (request, stream, head) => desk.open(request, stream, head))
   server.on('connection', (socket) => {
     stats.connections++
     socket.once('close', () => stats.connections--)
@@ -68,10 +71,17 @@ class Desk {
   readonly #wheel = new Wheel()
   readonly #key: string | undefined
   readonly #models: readonly string[] | undefined
+  readonly #door: RealtimeDoor
 
   constructor({ key, models }: Pick<SimulatorOptions, 'key' | 'models'>) {
     this.#key = key
     this.#models = models
+    this.#door = new RealtimeDoor({ key, models, wheel: this.#wheel, stats: this.stats })
+  }
+
+  /** A WebSocket is asked for. */
+  open(request: IncomingMessage, stream: Duplex, head: Buffer): void {
+    this.#door.open(request, stream, head)
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
@@ -105,6 +115,7 @@ class Desk {
   }
 
   close(): void {
+    this.#door.close()
     this.#wheel.stop()
     this.#state.close()
   }
