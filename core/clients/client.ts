@@ -1,5 +1,6 @@
 // The client's side of an exchange as the server hands it to the engine, whatever HTTP version carries it.
 import type { BodySource } from './body-source.ts'
+import type { FrameSocket } from '../wire/frame-socket.ts'
 import type { HeaderLines } from '../wire/response-head.ts'
 
 /** A request as it arrived: head parsed, body not yet read. */
@@ -14,6 +15,19 @@ export interface Incoming {
   /** Never taken when the exchange is refused early (the server then closes or drains it, bounded). */
   readonly body: BodySource
   readonly client: Client
+  /** There when the request is a sound WebSocket handshake. Whoever has none for it refuses it through the client. */
+  readonly socket?: SocketOffer
+}
+
+/** A WebSocket handshake that has not been answered. */
+export interface SocketOffer {
+  /** Subprotocols that the client speaks, the preferred one first. */
+  readonly subprotocols: readonly string[]
+  /**
+   * Opens the socket, which is the caller's; the client is not used any more. `subprotocol`: one that was offered.
+   * `maxMessage`: bytes of one message that the client may send.
+   */
+  accept(headers: HeaderLines, subprotocol: string | undefined, maxMessage: number): FrameSocket
 }
 
 /**

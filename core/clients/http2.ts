@@ -4,8 +4,9 @@ import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 
 import type { Socket } from 'node:net'
 import { free } from '../bodies/body-memory.ts'
 import type { BodySink, BodySource } from './body-source.ts'
-import type { Client, Front } from './client.ts'
+import type { Client, Front, SocketOffer } from './client.ts'
 import { addOrigin } from './cors.ts'
+import { FrameSocket } from '../wire/frame-socket.ts'
 import type { HeaderLines } from '../wire/response-head.ts'
 
 /** Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit uploads. */
@@ -14,6 +15,7 @@ const sessionWindow = 1024 * 1024
 const lingerMs = 2000
 /** What is thrown away of such a request. More is not taken, which holds the client back. */
 const lingerBytes = 64 * 1024 * 1024
+const nothing = Buffer.alloc(0)
 
 /** What a session may do. */
 export interface Http2Limits {
@@ -208,6 +210,22 @@ export class Http2Client implements Client {
     if (this.#closed) return
     if (!this.#bodiless) this.#stream.end(bytes)
     this.#finish()
+  }
+
+  /** Of a request that is a WebSocket handshake (RFC 8441 §5): what is then said goes to and fro on its stream. */
+  offer(subprotocols: readonly string[]): SocketOffer {
+    return {
+      subprotocols,
+      accept: (headers, subprotocol, maxMessage) => {
+        const stream = this.#stream
+        this.#over = true
+        this.headSent = true
+        stream.once('close', () => this.#connection.ended())
+        const chosen = subprotocol === undefined ? [] : ['sec-websocket-protocol', subprotocol]
+        stream.respond([':status', '200', ...headers.pairs(), ...chosen])
+        return FrameSocket.accepted(stream, nothing, maxMessage)
+      }
+    }
   }
 
   cut(): void {

@@ -25,6 +25,7 @@ const probeAfterMs = 60_000
 const http2Options = {
   settings: {
     enablePush: false,
+    enableConnectProtocol: true,
     maxConcurrentStreams: 128,
     maxHeaderListSize: maxHeadBytes,
     // Uploads are limited by the round trip time at the protocol's 64 KiB.

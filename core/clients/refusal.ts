@@ -1,5 +1,4 @@
 // Answers the server gives by itself, to requests that never become an exchange.
-import type { Duplex } from 'node:stream'
 import type { Client } from './client.ts'
 import type { GatewayError } from '../errors.ts'
 import { exchangeId } from '../wire/exchange-id.ts'
@@ -10,19 +9,11 @@ export function refuse(client: Client, error: GatewayError): void {
   client.reply(error.status, headersOf(error), bodyOf(error))
 }
 
-/** A refusal as bytes for a connection that has no client, because its request could not be read or wanted an upgrade. */
+/** A refusal as bytes for a connection that has no client, because its request could not be read. */
 export function rawRefusal(error: GatewayError): Buffer {
   const body = bodyOf(error)
   const head = renderHead(error.status, headersOf(error), body.length, 'Connection: close\r\n')
   return Buffer.concat([Buffer.from(head, 'latin1'), body])
-}
-
-/** Refuses an upgrade: the socket was taken from the HTTP server and no 101 has been sent. Closes the connection. */
-export function refuseUpgrade(socket: Duplex, error: GatewayError): void {
-  // What the client still sends is thrown away for a while: unread, it would turn the end into a reset.
-  socket.once('finish', () => setTimeout(() => socket.destroy(), 1000).unref())
-  socket.resume()
-  socket.end(rawRefusal(error))
 }
 
 function bodyOf({ type, message, code }: GatewayError): Buffer {

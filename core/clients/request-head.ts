@@ -1,5 +1,6 @@
 // What a request's head must be, whatever HTTP it came by: one that two readers could understand differently is refused.
 import { GatewayError } from '../errors.ts'
+import { handshakeProtocols } from './handshake.ts'
 
 /** Of a request's head, in bytes: the request line and all header lines. */
 export const maxHeadBytes = 16 * 1024
@@ -27,12 +28,19 @@ export interface RequestHead {
   headers: Headers
 }
 
+/** Of an HTTP/2 request. */
+export interface Http2Head extends RequestHead {
+  /** Of a WebSocket handshake (RFC 8441): the subprotocols that are offered. */
+  socket: readonly string[] | undefined
+}
+
 /**
  * Checks the head of an HTTP/2 request. `host` is filled from `:authority` when it is absent.
  * @throws GatewayError `invalid_request`
  */
-export function checkHttp2Head(headers: Headers, rawHeaders: readonly string[]): RequestHead {
-  if (headers[':method'] === 'CONNECT') throw noTunnel()
+export function checkHttp2Head(headers: Headers, rawHeaders: readonly string[]): Http2Head {
+  const connect = headers[':method'] === 'CONNECT'
+  if (connect && headers[':protocol'] !== 'websocket') throw noTunnel()
   showRepeated(rawHeaders, headers)
   const authority = headers[':authority']
   const host = (headers['host'] ??= authority)
@@ -41,7 +49,7 @@ export function checkHttp2Head(headers: Headers, rawHeaders: readonly string[]):
   }
   const target = String(headers[':path'])
   if (!targetPattern.test(target)) throw invalid('The request target must be a path.')
-  return { target, headers }
+  return { target, headers, socket: connect ? handshakeProtocols(headers) : undefined }
 }
 
 /** The refusal of CONNECT. */

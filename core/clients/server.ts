@@ -1,19 +1,20 @@
 // The server: takes requests from the port, refuses what is not a sound one, and hands the rest to the engine.
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import { noBody } from './body-source.ts'
 import { Http2Body, Http2Client, Http2Connection } from './http2.ts'
 import type { Client, Incoming } from './client.ts'
 import { Cors } from './cors.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { Http1Connection } from './http1/connection.ts'
-import type { Http1Front, UpgradeRequest } from './http1/connection.ts'
+import type { Http1Front } from './http1/connection.ts'
 import { Listener } from './listener.ts'
 import type { Address } from './listener.ts'
 import type { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
-import { refuse, refuseUpgrade } from './refusal.ts'
+import { refuse } from './refusal.ts'
 import { checkHttp2Head } from './request-head.ts'
-import type { RequestHead } from './request-head.ts'
+import type { Http2Head } from './request-head.ts'
 import type { Identity } from '../catalogue/catalogue.ts'
 import type { Limits, Settings } from '../catalogue/settings.ts'
 import { Watchdog } from '../watchdog/watchdog.ts'
@@ -34,11 +35,6 @@ export interface ServerOptions {
   log: Logger
   /** Called for every sound request. Must answer through `incoming.client`. */
   handle(incoming: Incoming): void
-  /**
-   * Called for every sound WebSocket handshake on HTTP/1.1. The socket is the callee's, errors included, and paused: whoever
-   * listens to it resumes it. Refuse with `refuseUpgrade`. Without it handshakes are refused.
-   */
-  onUpgrade?: ((request: UpgradeRequest, socket: Socket, head: Buffer) => void) | undefined
   /** Called once when `drain` has waited long enough: end now what is under way. */
   onDrainTimeout?: (() => void) | undefined
 }
@@ -185,21 +181,17 @@ export class Server implements Http1Front {
 
   #onStream(connection: Http2Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: string[]): void {
     const client = new Http2Client(connection, stream, headers[':method'] === 'HEAD')
-    let head: RequestHead
+    let head: Http2Head
     try {
       head = checkHttp2Head(headers, raw)
     } catch (error) {
       return this.#refuse(client, error)
     }
-    this.serve({
-      method: headers[':method']!,
-      target: head.target,
-      headers: head.headers,
-      remoteAddress: connection.remoteAddress,
-      httpVersion: '2.0',
-      body: new Http2Body(stream),
-      client
-    })
+    const { remoteAddress } = connection
+    const { target, socket } = head
+    const common = { target, headers: head.headers, remoteAddress, httpVersion: '2.0', client } as const
+    if (socket) this.serve({ ...common, method: 'GET', body: noBody, socket: client.offer(socket) })
+    else this.serve({ ...common, method: headers[':method']!, body: new Http2Body(stream) })
   }
 
   /** Called by HTTP/1.x connections. */
@@ -210,18 +202,6 @@ export class Server implements Http1Front {
       this.#options.handle(incoming)
     } catch (error) {
       this.#refuse(incoming.client, error)
-    }
-  }
-
-  /** Called by HTTP/1.x connections. */
-  upgrade(request: UpgradeRequest, socket: Socket, head: Buffer): void {
-    const { onUpgrade } = this.#options
-    try {
-      if (this.draining) throw restarting()
-      if (!onUpgrade) throw new GatewayError('route_not_found', 'There is no WebSocket here.')
-      onUpgrade(request, socket, head)
-    } catch (error) {
-      refuseUpgrade(socket, this.#counted(error))
     }
   }
 

@@ -14,16 +14,15 @@ const framing: ReadonlySet<string> = new Set(['connection', 'content-length', 'e
 
 /** What all requests to one channel have in common, made once. */
 export class ChannelHead {
-  readonly #path: string
-  readonly #query: string
+  readonly #channel: Channel
   readonly #fields: string
   /** Of the request that was sent last, all but the length, and the same until its digits: the next one is mostly like it. */
   #last: { method: string; path: string; headers: readonly string[]; start: string; sized: string } | undefined
 
   /** @throws GatewayError when a header of the channel can not be sent */
-  constructor({ baseUrl, headers, reuse }: Channel) {
-    this.#path = baseUrl.pathname.replace(/\/$/, '')
-    this.#query = baseUrl.search
+  constructor(channel: Channel) {
+    const { baseUrl, headers, reuse } = channel
+    this.#channel = channel
     this.#fields =
       ` HTTP/1.1\r\nhost: ${baseUrl.host}\r\nconnection: ${reuse ? 'keep-alive' : 'close'}\r\n` +
       'accept-encoding: identity\r\nuser-agent: sluice\r\n' +
@@ -37,14 +36,24 @@ export class ChannelHead {
   render({ method, path, headers, body }: UpstreamRequest): string {
     let last = this.#last
     if (last?.path !== path || last.headers !== headers || last.method !== method) {
-      const target = this.#path + (path.includes('?') ? path + this.#query.replace('?', '&') : path + this.#query)
-      if (!targetPattern.test(target)) throw unsendable('the path')
+      const target = targetOf(this.#channel, path)
       // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
       const parts = [method, ' ', target, this.#fields, fields(headers)]
       last = this.#last = { method, path, headers, start: parts.join(''), sized: [...parts, 'content-length: '].join('') }
     }
     return method === 'POST' || lengthOf(body) > 0 ? last.sized + (lengthOf(body) + '\r\n\r\n') : `${last.start}\r\n`
   }
+}
+
+/**
+ * What a request to a channel is for: a path below its base address, and the query of both.
+ * @throws GatewayError when it can not be sent
+ */
+export function targetOf({ baseUrl }: Channel, path: string): string {
+  const query = path.includes('?') ? baseUrl.search.replace('?', '&') : baseUrl.search
+  const target = baseUrl.pathname.replace(/\/$/, '') + path + query
+  if (!targetPattern.test(target)) throw unsendable('the path')
+  return target
 }
 
 function fields(headers: readonly string[]): string {

@@ -1,23 +1,22 @@
-// Opens connections for undici: to an upstream, or through a proxy to it, in the time that the channel gives for it.
+// Opens connections: to an upstream, or through a proxy to it, in the time that the channel gives for it.
 import type { Socket } from 'node:net'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Keeper } from './carrier.ts'
 import { Connector } from './connector.ts'
 import { ConnectTimeout } from './failure.ts'
-import { Tunnels } from './tunnel.ts'
-import type { Dialed, Tunnel } from './tunnel.ts'
+import type { Dialed, Tunnel, Tunnels } from './tunnel.ts'
 
-/** What connecting to a channel takes; one per pool. */
+/** What connecting to a channel takes. */
 export class Dialer {
   readonly connector: Connector
   /** Undefined: the way is direct. */
   readonly tunnels: Tunnels | undefined
   readonly timeout: number
 
-  /** `protocols`: what is offered under TLS. */
-  constructor(channel: Channel, protocols?: readonly string[]) {
+  /** `tunnels`: through the channel's proxy. `protocols`: what is offered under TLS. */
+  constructor(channel: Channel, tunnels: Tunnels | undefined, protocols?: readonly string[]) {
     this.connector = new Connector(channel, protocols)
-    this.tunnels = channel.proxy && new Tunnels(channel.proxy, this.connector.authority)
+    this.tunnels = tunnels
     this.timeout = channel.timeouts.connect
   }
 }

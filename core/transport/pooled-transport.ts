@@ -4,7 +4,7 @@ import type { Channel } from '../catalogue/catalogue.ts'
 import { Call } from './call.ts'
 import { ChannelHead } from './channel-head.ts'
 import type { Pool } from './pool.ts'
-import type { Transport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
+import type { HttpTransport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
 
 /** How long a connection may wait beyond its time. It is not used any more, it only is still there. */
 const sweepMs = 5000
@@ -28,7 +28,7 @@ interface Route {
  * Channels share a pool when connecting to them is the same, those of different generations as well. With what connecting
  * depends on, a certificate for instance, the pool is another: what is new goes by the new one, and the old one empties.
  */
-export class PooledTransport implements Transport {
+export class PooledTransport implements HttpTransport {
   readonly #make: (channel: Channel) => Pool
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new Set<Pool>()

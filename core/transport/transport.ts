@@ -2,6 +2,7 @@
 import type { UpstreamBody } from '../bodies/upload.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { GatewayError } from '../errors.ts'
+import type { FrameSocket } from '../wire/frame-socket.ts'
 
 /** What is sent. The body is complete: an attempt can be made again on another channel. */
 export interface UpstreamRequest {
@@ -39,8 +40,27 @@ export interface UpstreamCall {
   abort(): void
 }
 
-/** The upstream side, as small as it can be so that it can be replaced. */
-export interface Transport {
+/** A WebSocket that is asked for. */
+export interface SocketRequest {
+  /** Below the channel's base address, with a leading slash. */
+  path: string
+  /** By lower-case name; the channel's own are added. */
+  headers: Readonly<Record<string, string>>
+  /** Bytes of one message that the upstream may send. */
+  maxMessage: number
+  /** Aborted when nobody wants it any more. */
+  signal: AbortSignal
+}
+
+/** How an upstream refused a handshake: an answer with another status than 101, and the beginning of its body. */
+export interface UpstreamRefusal {
+  status: number
+  headers: UpstreamHeaders
+  body: Buffer
+}
+
+/** Requests and their answers, as small as it can be so that it can be replaced. */
+export interface HttpTransport {
   /**
    * Makes ready for channels, before the first request to one of them. To be called once when they are not used any more:
    * connections that were for them alone are ended, at once or with their answers.
@@ -52,4 +72,13 @@ export interface Transport {
   readonly connections: number
   /** Ends idle connections at once and the others when their answers end. */
   close(): Promise<void>
+}
+
+/** The upstream side. */
+export interface Transport extends HttpTransport {
+  /**
+   * Opens a WebSocket. It is the caller's to close.
+   * @throws GatewayError when there is no connection, or no sensible answer, in the channel's time for it
+   */
+  connect(channel: Channel, request: SocketRequest): Promise<FrameSocket | UpstreamRefusal>
 }

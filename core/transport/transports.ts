@@ -1,16 +1,23 @@
-// Both transports as one: each channel is served by the one that it is for.
+// All transports as one: each channel is served by the one that it is for, and WebSockets by theirs.
 import type { Channel } from '../catalogue/catalogue.ts'
 import { Http1Transport } from './http1-transport.ts'
-import type { Transport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
+import { Sockets } from './sockets.ts'
+import type { FrameSocket } from '../wire/frame-socket.ts'
+import type { HttpTransport, SocketRequest, Transport, UpstreamCall, UpstreamRefusal, UpstreamRequest, UpstreamSink } from './transport.ts'
 
 /** The one for undici is loaded with the first channel that needs it, which takes some 50 ms; a gateway without such a channel never does. */
 export class Transports implements Transport {
   readonly #own = new Http1Transport()
-  #undici: Transport | undefined
+  #undici: HttpTransport | undefined
+  readonly #sockets = new Sockets()
 
   /** @throws Error for a channel that is not in use */
   send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
     return (channel.transport === 'own' ? this.#own : this.#undici!).send(channel, request, sink)
+  }
+
+  connect(channel: Channel, request: SocketRequest): Promise<FrameSocket | UpstreamRefusal> {
+    return this.#sockets.connect(channel, request)
   }
 
   async use(channels: Iterable<Channel>): Promise<() => void> {
@@ -30,7 +37,7 @@ export class Transports implements Transport {
   }
 
   get connections(): number {
-    return this.#own.connections + (this.#undici?.connections ?? 0)
+    return this.#own.connections + this.#sockets.open + (this.#undici?.connections ?? 0)
   }
 
   async close(): Promise<void> {

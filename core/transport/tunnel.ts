@@ -1,6 +1,6 @@
 // Connections through an HTTP proxy: CONNECT (RFC 9110 §9.3.6), said by undici.
 import type { Socket } from 'node:net'
-import type { ChannelProxy } from '../catalogue/catalogue.ts'
+import type { Channel, ChannelProxy } from '../catalogue/catalogue.ts'
 import { Connector } from './connector.ts'
 import { ProxyFailed } from './failure.ts'
 import { Client } from './undici.ts'
@@ -12,6 +12,11 @@ export type Dialed = (error: Error | null, socket: Socket | null) => void
 export interface Tunnel {
   /** Gives up; nobody is told. */
   destroy(): void
+}
+
+/** The way through a channel's proxy; undefined when it has none. */
+export function tunnelsOf(channel: Channel): Tunnels | undefined {
+  return channel.proxy && new Tunnels(channel.proxy, new Connector(channel).authority)
 }
 
 /** All connections through one proxy to one upstream. */

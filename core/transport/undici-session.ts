@@ -11,6 +11,7 @@ import { ownNextStream } from './http2-streams.ts'
 import type { StreamOwner } from './http2-streams.ts'
 import { Pool } from './pool.ts'
 import { maxHeadBytes } from './response-parser.ts'
+import { tunnelsOf } from './tunnel.ts'
 import { Pool as SessionPool } from './undici.ts'
 import { UndiciCall } from './undici-call.ts'
 import type { Bearer } from './undici-call.ts'
@@ -38,7 +39,7 @@ class Sessions {
 
   /** `keeper` hears of their sockets. */
   constructor(channel: Channel, keeper: Keeper) {
-    const dialer = new Dialer(channel, ['h2'])
+    const dialer = new Dialer(channel, tunnelsOf(channel), ['h2'])
     const clear = channel.baseUrl.protocol === 'http:'
     this.timeout = dialer.timeout
     this.#open = () => new SessionPool(channel.baseUrl.origin, {

@@ -4,6 +4,7 @@ import { Dialer } from './dialer.ts'
 import { Pool } from './pool.ts'
 import { PooledTransport } from './pooled-transport.ts'
 import { UndiciConnection } from './undici-connection.ts'
+import { tunnelsOf } from './tunnel.ts'
 import { sessionPool } from './undici-session.ts'
 
 /** Calls, pools and sockets are those of our own transport; what is said on a socket is undici's. */
@@ -15,6 +16,6 @@ export class UndiciTransport extends PooledTransport {
 
 function poolOf(channel: Channel): Pool {
   if (channel.http === 2) return sessionPool(channel)
-  const dialer = new Dialer(channel)
+  const dialer = new Dialer(channel, tunnelsOf(channel))
   return new Pool((keeper) => new UndiciConnection(keeper, channel.baseUrl.origin, dialer), channel.reuse)
 }

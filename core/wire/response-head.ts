@@ -75,6 +75,9 @@ function beginningOf(name: string): string {
   return beginning
 }
 
+/** RFC 9110 §15.5.22: the answer says what to upgrade to, which is one thing here. */
+const upgradeRequired = 426
+
 /** By status. */
 const statusLines: string[] = []
 let dateLine = ''
@@ -89,6 +92,7 @@ let lastEnd = ''
  * @throws RangeError for a status that is none
  */
 export function renderHead(status: number, headers: HeaderLines, length: number | undefined, framing: string): string {
+  if (status === upgradeRequired) framing = `${framing.replace('Connection: ', 'Connection: upgrade, ')}Upgrade: websocket\r\n`
   const date = dateLine || dated()
   if (date !== lastDate || framing !== lastFraming) {
     lastDate = date

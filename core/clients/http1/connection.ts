@@ -2,10 +2,9 @@
 import type { Socket } from 'node:net'
 import { noBody } from '../body-source.ts'
 import type { Front, Incoming } from '../client.ts'
-import { GatewayError } from '../../errors.ts'
+import { asGatewayError, GatewayError } from '../../errors.ts'
 import type { Inlet, Taker } from '../inlet.ts'
 import { rawRefusal } from '../refusal.ts'
-import type { Headers } from '../request-head.ts'
 import type { Watched } from '../../watchdog/watchdog.ts'
 import { Backlog } from './backlog.ts'
 import { Http1Body } from './body.ts'
@@ -14,6 +13,7 @@ import { Http1Client } from './client.ts'
 import type { AnswerCarrier } from './client.ts'
 import type { Http1Head } from './request-head.ts'
 import { RequestParser } from './request-parser.ts'
+import { Upgrade } from './upgrade.ts'
 
 /** What may have been read before its turn; above it nothing is read, and so a client that leaves is noticed late. */
 const aheadBytes = 64 * 1024
@@ -30,23 +30,12 @@ const restMs = 2000
 const graceMs = 1000
 const invitation = 'HTTP/1.1 100 Continue\r\n\r\n'
 
-/** A WebSocket handshake, as libraries for it want it. */
-export interface UpgradeRequest {
-  method: string
-  /** Origin-form. */
-  url: string
-  headers: Headers
-  httpVersion: string
-}
-
 /** The server as its HTTP/1.x connections see it. */
 export interface Http1Front extends Front {
   /** Milliseconds that a request's head may take. */
   readonly clientHeader: number
   /** A sound request. Answers it in any case, and never throws. */
   serve(incoming: Incoming): void
-  /** A WebSocket handshake: the paused socket is the callee's, with what was read behind the request. */
-  upgrade(request: UpgradeRequest, socket: Socket, head: Buffer): void
   /** A request was refused that did not get so far. */
   refused(): void
 }
@@ -239,10 +228,18 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     this.socket.resume()
   }
 
-  #upgrade({ method, target: url, headers, httpVersion, length }: Http1Head, rest: Buffer): void {
+  /** The connection is the handshake's from here on, also when that is refused. */
+  #upgrade({ method, target, headers, httpVersion, length }: Http1Head, rest: Buffer): void {
     if (length !== 0) return this.#fail(new GatewayError('invalid_request', 'A WebSocket handshake has no body.'))
+    let upgrade: Upgrade
+    try {
+      upgrade = new Upgrade(this.front, headers, this.socket, rest)
+    } catch (error) {
+      return this.#fail(asGatewayError(error))
+    }
     this.closing = this.#upgraded = true
-    this.front.upgrade({ method, url, headers, httpVersion }, this.#inlet.release(), rest)
+    this.#inlet.release()
+    this.front.serve({ method, target, headers, remoteAddress: this.remoteAddress, httpVersion, body: noBody, client: upgrade, socket: upgrade })
   }
 
   #wait(ms: number): void {

@@ -1,5 +1,4 @@
 // The server's port: protocols, the order of answers, upgrades, TLS, and what keeps it from listening.
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { OutgoingHttpHeaders } from 'node:http2'
 import { connect as dial, createServer as createNetServer } from 'node:net'
@@ -9,9 +8,9 @@ import { connect as dialTls } from 'node:tls'
 import t from 'tap'
 import type { Test } from 'tap'
 import { Agent, request } from 'undici'
-import type { Client } from '../../../core/clients/client.ts'
+import type { Client, Incoming } from '../../../core/clients/client.ts'
+import { refuse } from '../../../core/clients/refusal.ts'
 import { GatewayError } from '../../../core/errors.ts'
-import { refuseUpgrade } from '../../../core/clients/refusal.ts'
 import { HeaderLines } from '../../../core/wire/response-head.ts'
 import { Server } from '../../../core/clients/server.ts'
 import { makeCertificate } from '../../kit/certificate.ts'
@@ -251,60 +250,60 @@ t.test('WebSocket', async (t) => {
   const handshake = (path = '/v1/realtime'): string =>
     `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`
 
-  t.test('is refused before any 101 when nobody handles it', async (t) => {
-    const { url } = await runServer(t, echo)
-    const client = await connect(t, url)
-    const reply = await client.write(handshake()).reply()
-    t.equal(reply.status, 404)
-    t.match(reply.json(), { error: { code: 'route_not_found' } })
-    t.equal(reply.headers['connection'], 'close')
-    t.equal(await client.closed, 'fin')
-  })
+  /** Refuses `/none`, and else says everything twice. */
+  const handle = ({ target, client, socket }: Incoming): void => {
+    if (target === '/none') return refuse(client, new GatewayError('invalid_api_key', 'This key is not known.'))
+    const open = socket!.accept(HeaderLines.of('x-own', 'yes'), socket!.subprotocols.find((name) => name === 'realtime'), 1024)
+    open.take({ frame: (data, binary) => void open.send(Buffer.concat([data, data]), binary), drained: () => {}, closed: () => {} })
+  }
+  const frame = (text: string): Buffer => Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)])
 
-  t.test('goes to its handler, which may refuse it', async (t) => {
-    const { server, url } = await runServer(t, echo, {
-      onUpgrade: (request, socket, head) => {
-        if (request.url === '/none') return refuseUpgrade(socket, new GatewayError('invalid_api_key', 'This key is not known.'))
-        const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
-        socket.write(`HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n${head.toString()}`)
-        socket.on('data', (bytes: Buffer) => socket.write(bytes)).resume()
-      }
-    })
-    const refused = await (await connect(t, url)).write(handshake('/none')).reply()
+  t.test('is a request like any other, which may be refused', async (t) => {
+    const { url } = await runServer(t, handle)
+    const client = await connect(t, url)
+    const refused = await client.write(handshake('/none')).reply()
     t.equal(refused.status, 401)
     t.match(refused.json(), { error: { type: 'authentication_error', code: 'invalid_api_key' } })
-    const odd = await (await connect(t, url)).write(handshake().replace('Host: x', 'Host: x/y')).reply()
-    t.equal(odd.status, 400)
+    t.equal(refused.headers['connection'], 'close')
+    t.equal(await client.closed, 'fin')
+    for (const [change, by, status] of [['Host: x', 'Host: x/y', 400], ['ZQ==', 'ZQ=', 400], ['Version: 13', 'Version: 8', 426]] as const) {
+      const odd = await (await connect(t, url)).write(handshake().replace(change, by)).reply()
+      t.equal(odd.status, status, by)
+    }
+  })
+
+  t.test('is opened, with what was sent behind the handshake', async (t) => {
+    const { server, url } = await runServer(t, handle)
     const client = await connect(t, url)
     const ear = listenTo(client.socket)
-    client.write(`${handshake()}early `)
-    await eventually(() => ear.heard.includes('early'))
-    client.write('and later')
-    await eventually(() => ear.heard.endsWith('and later'))
-    t.match(ear.heard, /^HTTP\/1\.1 101 [^]*Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=/)
-    const drained = server.drain(100)
-    t.same(await drained, { cut: 0 })
+    client.write(Buffer.concat([Buffer.from(handshake().replace('\r\n\r\n', '\r\nSec-WebSocket-Protocol: other, realtime\r\n\r\n')), frame('early ')]))
+    await eventually(() => ear.heard.includes('early early '))
+    client.write(frame('later '))
+    await eventually(() => ear.heard.includes('later later '))
+    t.match(ear.heard, /^HTTP\/1\.1 101 [^]*Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=\r\nSec-WebSocket-Protocol: realtime\r\nx-own: yes\r\n\r\n/)
+    t.equal(server.figures.active, 1)
+    t.same(await server.drain(100), { cut: 1 })
     await ear.closed
+    t.equal(server.figures.active, 0)
   })
 
   t.test('waits for the answers before it: its 101 would be taken for one of them', async (t) => {
-    let upgrades = 0
+    const handshakes: Incoming[] = []
     let first: Client | undefined
-    const { url } = await runServer(t, ({ client }) => void (first = client), {
-      onUpgrade: (_request, socket) => {
-        upgrades++
-        refuseUpgrade(socket, new GatewayError('invalid_api_key', 'This key is not known.'))
-      }
+    const { url } = await runServer(t, (incoming) => {
+      if (!incoming.socket) return void (first = incoming.client)
+      handshakes.push(incoming)
+      refuse(incoming.client, new GatewayError('invalid_api_key', 'This key is not known.'))
     })
     const client = await connect(t, url)
     client.send({ path: '/1' }).write(handshake())
     await eventually(() => first !== undefined)
     await sleep(50)
-    t.equal(upgrades, 0)
+    t.equal(handshakes.length, 0)
     first!.reply(200, HeaderLines.of(), Buffer.from('first'))
     t.equal((await client.reply(0)).text, 'first')
     t.equal((await client.reply(1)).status, 401)
-    t.equal(upgrades, 1)
+    t.equal(handshakes.length, 1)
   })
 
   t.test('is only a header without the rest, on HTTP/1.0 and for other protocols', async (t) => {

@@ -8,7 +8,7 @@ import { createServer as createTlsServer } from 'node:tls'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { Channel } from '../../../core/catalogue/catalogue.ts'
-import type { Transport } from '../../../core/transport/transport.ts'
+import type { HttpTransport } from '../../../core/transport/transport.ts'
 import { makeCertificate } from '../../kit/certificate.ts'
 import { Http2Upstream } from '../../kit/http2-upstream.ts'
 import type { Answer } from '../../kit/http2-upstream.ts'
@@ -22,7 +22,7 @@ const tls = { ca: certificate.ca, identity: undefined, serverName: undefined, ve
 
 type Options = NonNullable<Parameters<typeof Http2Upstream.start>[1]>
 
-async function pair(t: Test, options: Options = {}, more: Partial<Channel> = {}): Promise<{ transport: Transport; upstream: Http2Upstream; channel: Channel }> {
+async function pair(t: Test, options: Options = {}, more: Partial<Channel> = {}): Promise<{ transport: HttpTransport; upstream: Http2Upstream; channel: Channel }> {
   const upstream = await Http2Upstream.start(t, options)
   return { transport: open(t, undici2), upstream, channel: channelOf(upstream.url, { ...undici2.channel, ...(options.certificate && { tls }), ...more }) }
 }

@@ -3,14 +3,14 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Channel } from '../../../core/catalogue/catalogue.ts'
 import { Http1Transport } from '../../../core/transport/http1-transport.ts'
-import type { Transport } from '../../../core/transport/transport.ts'
+import type { HttpTransport } from '../../../core/transport/transport.ts'
 import { UndiciTransport } from '../../../core/transport/undici-transport.ts'
 
 /** One of them, and what a channel has to say for it. */
 export interface Kind {
   name: string
   channel: Partial<Channel>
-  make(): Transport
+  make(): HttpTransport
 }
 
 export const own: Kind = { name: 'own', channel: { transport: 'own' }, make: () => new Http1Transport() }
@@ -18,7 +18,7 @@ export const undici: Kind = { name: 'undici', channel: { transport: 'undici' }, 
 export const undici2: Kind = { name: 'undici, HTTP/2', channel: { transport: 'undici', http: 2 }, make: () => new UndiciTransport() }
 
 /** A transport, closed when the test is over; no connection may be left then. */
-export function open(t: Test, kind: Kind): Transport {
+export function open(t: Test, kind: Kind): HttpTransport {
   const transport = kind.make()
   t.teardown(async () => {
     await transport.close()

@@ -2,7 +2,7 @@
 import type { Channel } from '../../../core/catalogue/catalogue.ts'
 import type { GatewayError } from '../../../core/errors.ts'
 import type { UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from '../../../core/transport/transport.ts'
-import type { Transport } from '../../../core/transport/transport.ts'
+import type { HttpTransport } from '../../../core/transport/transport.ts'
 
 /** Keeps an answer; `on` may act in any call. Throws when it hears what its contract rules out. */
 export class Recorder implements UpstreamSink {
@@ -64,7 +64,7 @@ export function channelOf(baseUrl: URL, more: Partial<Channel> = {}): Channel {
 }
 
 /** Sends a request and gives the recorder of its answer. */
-export function ask(transport: Transport, channel: Channel, request: Partial<UpstreamRequest> = {}, recorder = new Recorder()): Recorder {
+export function ask(transport: HttpTransport, channel: Channel, request: Partial<UpstreamRequest> = {}, recorder = new Recorder()): Recorder {
   recorder.call = transport.send(channel, { method: 'POST', path: '/chat', headers: [], body: [Buffer.from('{}')], ...request }, recorder)
   return recorder
 }

@@ -7,7 +7,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import type { Channel } from '../../../core/catalogue/catalogue.ts'
 import type { GatewayError } from '../../../core/errors.ts'
-import type { Transport } from '../../../core/transport/transport.ts'
+import type { HttpTransport } from '../../../core/transport/transport.ts'
 import { eventually, heldBytes } from '../../kit/probe.ts'
 import { bytes, chunk, endOfBody, fin, halfClose, head, pause, reset, stall, until, Upstream } from '../../kit/upstream.ts'
 import type { Step } from '../../kit/upstream.ts'
@@ -24,7 +24,7 @@ t.setTimeout(90_000)
 const both = [own, undici]
 
 /** A transport and an upstream, both closed when the test is over. */
-async function pair(t: Test, kind: Kind, more: Partial<Channel> = {}): Promise<{ transport: Transport; upstream: Upstream; channel: Channel }> {
+async function pair(t: Test, kind: Kind, more: Partial<Channel> = {}): Promise<{ transport: HttpTransport; upstream: Upstream; channel: Channel }> {
   const upstream = await Upstream.start(t)
   return { transport: open(t, kind), upstream, channel: channelOf(upstream.url, { ...kind.channel, ...more }) }
 }
