@@ -67,7 +67,7 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fil
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []
   if (isMap(value.plugins)) checkPlugins(file, value.plugins, unusable, files, report)
   const chain = Array.isArray(value.chain) ? readChain(value.chain, { plugins, unusable, folder: dirname(file) }, source, report) : []
-  const settings = readSettings(value, dirname(file), certificates, report)
+  const settings = readSettings(value, dirname(file), certificates, env, report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
   const schemas: OptionSchemas = { ...fileShape, chain: chainSchema(chain, plugins) }

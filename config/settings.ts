@@ -5,9 +5,13 @@ import type { Limits, Settings } from '../core/catalogue/settings.ts'
 import type { Certificates } from './certificates.ts'
 import type { Report } from './report.ts'
 import type { File } from './shape.ts'
+import type { Environment } from './variables.ts'
+
+/** Origins whose pages may open realtime sessions from a browser, with commas between them. */
+const originsVariable = 'REALTIME_ALLOWED_ORIGINS'
 
 /** Resolves the settings; paths are relative to the file's folder. Undefined when a section is faulty. */
-export function readSettings(file: File, folder: string, certificates: Certificates, report: Report): Settings | undefined {
+export function readSettings(file: File, folder: string, certificates: Certificates, env: Environment, report: Report): Settings | undefined {
   const sections = ['listen', 'admin', 'store', 'limits'] as const
   for (const name of ['postgres', 'redis'] as const) {
     if (isMap(file.store) && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
@@ -22,11 +26,11 @@ export function readSettings(file: File, folder: string, certificates: Certifica
     listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },
     admin: admin === false ? undefined : admin,
     store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests, journal: store.journal, answers: store.answers, routes: store.routes },
-    limits: readLimits(file.limits)
+    limits: readLimits(file.limits, env)
   }
 }
 
-function readLimits(limits: File['limits']): Limits {
+function readLimits(limits: File['limits'], env: Environment): Limits {
   return {
     jsonBody: limits.json_body,
     multipartBody: limits.multipart_body,
@@ -39,6 +43,11 @@ function readLimits(limits: File['limits']): Limits {
     keepAlive: limits.keep_alive,
     connections: limits.connections,
     onDisconnect: limits.on_disconnect,
-    disconnectDrain: limits.disconnect_drain
+    disconnectDrain: limits.disconnect_drain,
+    realtime: { ...limits.realtime, origins: originsOf(env[originsVariable]) }
   }
+}
+
+function originsOf(list = ''): readonly string[] {
+  return list.split(',').map((origin) => origin.trim()).filter((origin) => origin !== '')
 }

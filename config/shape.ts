@@ -142,6 +142,17 @@ const limitsShape = {
           type: 'integer', minimum: 0, maximum: 1_000_000, default: 64, description: 'Answers read on at one time.'
         }
       }
+    },
+    realtime: {
+      type: 'object',
+      description: 'Bounds of realtime sessions. Whose pages may open one is in the environment: `REALTIME_ALLOWED_ORIGINS`.',
+      default: {},
+      properties: {
+        message: { ...size, default: '16MiB', description: 'Largest message of either side.' },
+        idle: { ...timer, default: '10m', description: 'A session in which neither side sends anything for this long is closed.' },
+        duration: { ...timer, default: '60m', description: 'A session is closed after this.' },
+        ping: { ...timer, default: '20s', description: 'How often either side is asked whether it is still there; one that has not answered for twice as long is not.' }
+      }
     }
   }
 } as const satisfies OptionSchema

@@ -24,6 +24,11 @@ export interface Limits {
   /** What happens to the upstream when the client leaves: read on for the usage within these bounds, or abort at once. */
   onDisconnect: 'drain' | 'abort'
   disconnectDrain: { time: number; bytes: number; concurrent: number }
+  /**
+   * Of realtime sessions: whose pages may connect from a browser; the largest message; how long nothing may be sent, and how long one may last at
+   * all; how often either side is asked whether it is there.
+   */
+  realtime: { origins: readonly string[]; message: number; idle: number; duration: number; ping: number }
 }
 
 /** Listener and store settings; a reload that changes them is refused, unless it is the certificate that changes. */

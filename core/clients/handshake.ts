@@ -1,6 +1,5 @@
 // What WebSocket handshakes have in common, whatever HTTP they come by.
 import { GatewayError } from '../errors.ts'
-import type { Headers } from './request-head.ts'
 
 /** RFC 6455 §4.1. */
 const version = '13'
@@ -9,7 +8,7 @@ const version = '13'
  * The subprotocols that a client offers, the preferred one first.
  * @throws GatewayError `upgrade_required` for a version that is not spoken here
  */
-export function handshakeProtocols({ 'sec-websocket-version': asked, 'sec-websocket-protocol': list }: Headers): readonly string[] {
+export function handshakeProtocols({ 'sec-websocket-version': asked, 'sec-websocket-protocol': list }: Readonly<Record<string, string | string[] | undefined>>): readonly string[] {
   if (asked !== version) {
     throw new GatewayError('upgrade_required', 'WebSocket is spoken in version 13 here.', { headers: [['sec-websocket-version', version]] })
   }

@@ -2,7 +2,7 @@
 export { GatewayError, unknownModel } from '../errors.ts'
 export { formatDollars } from '../money/money.ts'
 export { costOf, rounded } from '../money/price.ts'
-export { noUsage, pricedClasses, promptClasses, renderUsage } from '../money/usage.ts'
+export { noUsage, pricedClasses, promptClasses, renderUsage, sumOf } from '../money/usage.ts'
 export type { Attempt } from './attempt.ts'
 export { Candidates } from './candidates.ts'
 export type { Channel, Model } from '../catalogue/catalogue.ts'
@@ -13,6 +13,7 @@ export { contractOf, contractVersion, definePlugin, sharedKey } from './plugin.t
 export type { Plugin, PluginCache, PluginContext, PluginDefinition, SharedKey } from './plugin.ts'
 export { caller, charge, slot, usage } from './slots.ts'
 export type { AnySlot, Charge, MeteredUsage, Slot } from './slots.ts'
+export type { Turn } from './turn.ts'
 export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPart, TextStage } from './stage.ts'
 
 export { codecOf } from '../protocols/codecs.ts'

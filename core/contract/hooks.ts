@@ -6,6 +6,7 @@ import type { GatewayError } from '../errors.ts'
 import type { Awaitable, Exchange, Outcome } from './exchange.ts'
 import type { AnySlot } from './slots.ts'
 import type { Stage } from './stage.ts'
+import type { Turn } from './turn.ts'
 
 /**
  * An answer made by the gateway instead of an upstream, in the client's protocol. One with status 2xx goes up the chain as an
@@ -39,6 +40,8 @@ export interface UpstreamResponse {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   /** The body is a stream of events; otherwise one message is the whole body. */
   readonly streaming: boolean
+  /** It is a session instead: messages are frames of both sides. */
+  readonly frames: boolean
 }
 
 /** The places where a plugin takes part; all optional, and an absent one costs nothing. `Needs` are the plugin's own. */
@@ -59,6 +62,13 @@ export interface Hooks<Needs extends AnySlot = never> {
   onAttempt?(exchange: Exchange<Needs>, attempt: Attempt): Awaitable<void>
   /** Up the chain, when an upstream's head is accepted, or a plugin further down replied. Nothing returned: no cost for the body. */
   onResponse?(exchange: Exchange<Needs>, response: UpstreamResponse): Awaitable<Stage | void>
+  /** Down the chain, for each response of a session, before it is asked of the upstream or when that has begun it by itself. */
+  onTurn?(exchange: Exchange<Needs>, turn: Turn): Awaitable<void>
+  /**
+   * Down the chain, once a second while a session is open: throws a {@link GatewayError} to end it. Asked of the configuration in use,
+   * which may be newer than the exchange.
+   */
+  whileOpen?(exchange: Exchange): void
   /** Down the chain, always and once, after the releases have started; for refused requests too. Reads, never throws. */
   onSettled?(exchange: Exchange, outcome: Outcome): void
   /** The generation is over: no exchange uses these hooks any more. */

@@ -19,6 +19,8 @@ export class Message {
   readonly event: string
   /** Whose a frame is; whatever else there is comes from the upstream. */
   readonly from: 'client' | 'upstream'
+  /** Of a frame: it is not text. */
+  readonly binary: boolean
   /** An event of which it is known already that it is content and tells of no usage. */
   plain = false
   #json: unknown
@@ -26,8 +28,9 @@ export class Message {
   /** Undefined before it was asked for, null when there is none. */
   #lens: Lens | null | undefined
 
-  constructor(kind: MessageKind, bytes: Buffer, data: Buffer = bytes, event = '', from: 'client' | 'upstream' = 'upstream') {
+  constructor(kind: MessageKind, bytes: Buffer, data: Buffer = bytes, event = '', from: 'client' | 'upstream' = 'upstream', binary = false) {
     this.from = from
+    this.binary = binary
     this.kind = kind
     this.bytes = bytes
     this.data = data
@@ -60,13 +63,20 @@ export class Message {
 
   /** The same message with another payload: framing, name and neighbouring lines stay as they came. */
   withData(data: Buffer): Message {
-    const { kind, bytes, event, from } = this
+    const { kind, bytes, event, from, binary } = this
+    if (kind === 'frame') return new Message(kind, data, data, '', from, binary)
     const start = this.data.byteOffset - bytes.byteOffset
     const end = start + this.data.length
     // The payload of an event with several data lines is no part of its bytes.
     if (this.data.buffer !== bytes.buffer || start < 0 || end > bytes.length) return Message.event(data.toString('utf8'), event)
     const whole = Buffer.concat([bytes.subarray(0, start), data, bytes.subarray(end)])
     return new Message(kind, whole, whole.subarray(start, start + data.length), event, from)
+  }
+
+  /** A frame of a session. */
+  static frame(data: Buffer | string, from: 'client' | 'upstream', binary = false): Message {
+    const bytes = typeof data === 'string' ? Buffer.from(data) : data
+    return new Message('frame', bytes, bytes, '', from, binary)
   }
 
   /** A server-sent event with this payload; line breaks in it are split over several `data:` lines. */

@@ -60,6 +60,8 @@ export interface Metering {
   readonly characters?: string
   /** It takes sound, by the second. */
   readonly sound?: boolean
+  /** It is a session: nothing is charged for it as a whole, but each of its turns. */
+  readonly turns?: boolean
 }
 
 /** A parameter of a request, for documentation: JSON Schema with a description. */
@@ -98,6 +100,8 @@ export interface Operation {
   /** Anybody may ask, without a key: the chain is left out, and the gateway answers by itself. */
   readonly open?: boolean
   readonly metering?: Metering
+  /** Of a WebSocket: the subprotocol that is chosen where the client offers it. */
+  readonly subprotocol?: string
   /** Whether another channel may be tried after one failed before anything was shown. Default: true. */
   readonly retries?: boolean
   /** Members of the body, fields of the form or parameters of the query, by name. */

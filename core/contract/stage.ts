@@ -10,9 +10,10 @@ export type Emit = (message: Message) => void
 /**
  * What a stage can see. `messages`: events, and answers that are one JSON value; such an answer is held until it is whole. `runs`:
  * also bytes that are no message, such as sound, files, and JSON too large to be held. An answer that comes in runs is refused
- * with `answer_not_inspected` when a stage takes messages alone: nothing passes a stage unseen.
+ * with `answer_not_inspected` when a stage takes messages alone: nothing passes a stage unseen. `frames`: also those of sessions, from both
+ * sides, which are refused likewise: a client's go down the chain, an upstream's up, and what is emitted goes where its `from` says.
  */
-export type Takes = 'messages' | 'runs'
+export type Takes = 'messages' | 'runs' | 'frames'
 
 /** Looks on: bytes go straight through, whatever it does. Takes runs unless it says otherwise. */
 export interface Observer {

@@ -33,9 +33,26 @@ export interface AttemptSetting {
  * whether and where is asked of the chain.
  * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
  */
-export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }: AttemptSetting, parts: AttemptParts): Promise<Relay> {
-  const failures: AttemptFailure[] = []
+export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, parts: AttemptParts): Promise<Relay> {
+  const { chain, catalogue } = setting
   const context: OperationContext = { catalogue, services: parts.services }
+  return tryChannels(exchange, chain, context, async (attempt) => {
+    const relay = send(exchange, chain, attempt, parts, context)
+    await relay.opened
+    // A whole answer is sent when it is settled, which waits for more than this.
+    if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
+    // An answer that broke in the meantime has shown the client nothing: another channel may still give one.
+    if (relay.over && attempt.error && !exchange.gone) throw attempt.error
+    return relay
+  })
+}
+
+/**
+ * What comes of the first attempt that succeeds; one that fails can be followed by another, as long as nothing has reached the client.
+ * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
+ */
+export async function tryChannels<T>(exchange: LiveExchange, chain: Chain, context: OperationContext, make: (attempt: Attempt) => Promise<T>): Promise<T> {
+  const failures: AttemptFailure[] = []
   const found = candidatesOf(exchange, chain, context)
   const candidates = found instanceof Promise ? await found : found
   const { plugin, call: selectChannel } = chain.selectChannel!
@@ -66,13 +83,7 @@ export async function attemptAnswer(exchange: LiveExchange, { chain, catalogue }
         }
       }
       if (exchange.gone) throw clientClosed()
-      const relay = send(exchange, chain, attempt, parts, context)
-      await relay.opened
-      // A whole answer is sent when it is settled, which waits for more than this.
-      if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
-      // An answer that broke in the meantime has shown the client nothing: another channel may still give one.
-      if (relay.over && attempt.error && !exchange.gone) throw attempt.error
-      return relay
+      return await make(attempt)
     } catch (error) {
       const failure = asGatewayError(error)
       attempt.error = failure

@@ -24,6 +24,8 @@ export interface Chain {
   readonly onAttempt: readonly Named<NonNullable<Hooks['onAttempt']>>[]
   /** Last plugin first: a response travels up the chain. */
   readonly onResponse: readonly Named<(exchange: Exchange, response: UpstreamResponse) => Awaitable<Stage | void>>[]
+  readonly onTurn: readonly Named<NonNullable<Hooks['onTurn']>>[]
+  readonly whileOpen: readonly Named<NonNullable<Hooks['whileOpen']>>[]
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
   /** The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is none. */
   above(plugin: string): Chain['onResponse']
@@ -112,6 +114,8 @@ export async function compileChain(
       const place = names.indexOf(plugin)
       return place === -1 ? onResponse : onResponse.filter((hook) => names.indexOf(hook.plugin) < place)
     },
+    onTurn: named('onTurn'),
+    whileOpen: named('whileOpen'),
     onSettled: named('onSettled'),
     dispose
   }

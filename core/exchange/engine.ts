@@ -2,7 +2,7 @@
 import { attemptAnswer, clientClosed } from './attempts.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Chain } from './chain.ts'
-import type { Incoming } from '../clients/client.ts'
+import type { Incoming, SocketOffer } from '../clients/client.ts'
 import type { Awaitable, Outcome, Reply, WholeReply } from '../contract/contract.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
@@ -10,7 +10,9 @@ import type { Generation, GenerationSource } from './generation.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './receive.ts'
 import { ownAnswer } from './own-answer.ts'
+import { openSession, socketRefusal } from './open-session.ts'
 import { Relay } from './relay.ts'
+import { Session } from './session.ts'
 import { Roster } from '../watchdog/roster.ts'
 import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
 import type { Transport } from '../transport/transport.ts'
@@ -20,7 +22,7 @@ import type { OperationFinder } from '../contract/served.ts'
 import type { Services } from '../store/services.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
-type Ending = WholeReply | Relay | GatewayError
+type Ending = WholeReply | Relay | Session | GatewayError
 
 /** What the engine works with; all of it outlives the exchanges. */
 export interface EngineParts {
@@ -66,7 +68,9 @@ export class Engine {
     for (const exchange of this.#running) {
       // Whoever waits to try again hears of it first: what fails now is not tried again.
       exchange.abort()
-      exchange.relay?.fail(new GatewayError('draining', 'The gateway is being restarted.'))
+      const error = new GatewayError('draining', 'The gateway is being restarted.')
+      exchange.relay?.fail(error)
+      exchange.session?.fail(error)
     }
   }
 
@@ -74,7 +78,7 @@ export class Engine {
   handle(incoming: Incoming): void {
     const { generations, operations, log } = this.#parts
     const generation = generations.enter()
-    const { method, target, headers, remoteAddress, body, client } = incoming
+    const { method, target, headers, remoteAddress, body, client, socket } = incoming
     const mark = target.indexOf('?')
     const path = mark === -1 ? target : target.slice(0, mark)
     const query = mark === -1 ? '' : target.slice(mark + 1)
@@ -82,11 +86,11 @@ export class Engine {
     const { operation = unknownOperation, parameters = {} } = match ?? {}
     const request = { method, path, query, headers, operation, parameters, remoteAddress }
     const exchange = new LiveExchange(request, client, generation.config.settings.limits, generation.chain.onModel, (reader) => receive(reader, body, this.#parts), log)
-    const refusal = match?.operation ? (this.#refusing ? restarting() : undefined) : noRoute(request, match?.allow, operations)
-    void this.#run(exchange, generation, refusal)
+    const refusal = match?.operation ? (this.#refusing ? restarting() : socketRefusal(exchange, socket)) : noRoute(request, match?.allow, operations)
+    void this.#run(exchange, generation, refusal, socket)
   }
 
-  async #run(exchange: LiveExchange, generation: Generation, refusal: GatewayError | undefined): Promise<void> {
+  async #run(exchange: LiveExchange, generation: Generation, refusal: GatewayError | undefined, socket: SocketOffer | undefined): Promise<void> {
     this.#running.add(exchange)
     exchange.client.onGone = () => this.#leave(exchange)
     let ending: Ending
@@ -95,7 +99,8 @@ export class Engine {
       if (refusal) throw refusal
       const asked = this.#ask(exchange, generation, 0)
       const reply = asked instanceof Promise ? await asked : asked
-      ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))
+      if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
+      else ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))
       if (ending instanceof Relay) {
         if (!ending.over) await this.#relay(exchange, ending)
         if (ending.attempt.error) throw ending.attempt.error
@@ -183,6 +188,31 @@ export class Engine {
     return relay.over ? undefined : relay.finished
   }
 
+  /** Opens a session and waits for its end. */
+  async #converse(exchange: LiveExchange, generation: Generation, socket: SocketOffer): Promise<Session> {
+    const { chain, catalogue } = generation
+    const session = await openSession(exchange, socket, { chain, catalogue, mayGoOn: (open) => this.#askWhileOpen(open) }, this.#parts)
+    await session.finished
+    return session
+  }
+
+  /** Asks the plugins that are in use now: a key may have been taken out of the file since the exchange began. */
+  #askWhileOpen(exchange: LiveExchange): void {
+    const generation = this.#parts.generations.enter()
+    try {
+      for (const { plugin, call } of generation.chain.whileOpen) {
+        exchange.plugin = plugin
+        try {
+          call(exchange)
+        } catch (error) {
+          throw asGatewayError(error, plugin)
+        }
+      }
+    } finally {
+      generation.leave()
+    }
+  }
+
   #leave(exchange: LiveExchange): void {
     const { relay, limits } = exchange
     const { onDisconnect, disconnectDrain } = limits
@@ -205,25 +235,25 @@ const openChain: Pick<Chain, 'onRequest'> = { onRequest: [] }
 
 /** How it ended, as plugins and records see it. */
 function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
-  const relay = exchange.relay
-  const error = ending instanceof GatewayError ? ending : undefined
+  const { relay, session } = exchange
+  const error = ending instanceof GatewayError ? ending : ending instanceof Session ? ending.error : undefined
   const leftEarly = exchange.gone || error?.code === 'client_closed' || error?.code === 'client_stalled'
   const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 && !relay ? 'rejected' : 'failed'
-  const sent = ending instanceof GatewayError || ending instanceof Relay ? relay?.response?.status : ending.status
+  const sent = session ? 101 : ending instanceof GatewayError || ending instanceof Relay || ending instanceof Session ? relay?.response?.status : ending.status
   const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
   if (error?.code === 'internal_error' || error?.code === 'answer_not_inspected') {
     exchange.complain('an exchange failed inside the gateway', { error: reasons(error.cause) })
   }
   // A whole answer is settled in the turn in which it ended.
-  const now = ending instanceof Relay ? ending.attempt.endedAt! : performance.now()
+  const now = ending instanceof Relay || ending instanceof Session ? ending.attempt.endedAt! : performance.now()
   // What a complete answer still holds back goes out as soon as this outcome is settled.
   const due = kind === 'completed' && relay ? relay.outlet.waiting : 0
-  const firstByteAt = relay?.outlet.firstByteAt ?? (due > 0 ? now : undefined)
+  const firstByteAt = relay?.outlet.firstByteAt ?? session?.attempt.firstByteAt ?? (due > 0 ? now : undefined)
   return {
     kind,
     status,
     error: error ?? (leftEarly ? clientClosed() : undefined),
-    bytes: (relay?.outlet.bytes ?? 0) + due,
+    bytes: (session?.bytes ?? relay?.outlet.bytes ?? 0) + due,
     firstByteMs: firstByteAt === undefined ? undefined : firstByteAt - exchange.startedAt,
     durationMs: now - exchange.startedAt
   }
@@ -260,6 +290,8 @@ function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise
       exchange.complain('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
     }
   }
+  const turns = exchange.session?.settled
+  if (turns) dues.push({ plugin: '', promise: heeded(turns) })
   const holds = outcome.kind === 'completed' ? exchange.holds : []
   return dues.length + holds.length === 0 ? undefined : heeded(conclude(exchange, dues, holds))
 }
@@ -288,7 +320,9 @@ function ignore(): void {}
 
 /** The answer, or what is left of it: the last thing the client sees of this exchange. */
 function send(exchange: LiveExchange, ending: Ending): void {
+  if (exchange.session) return exchange.session.release(ending instanceof GatewayError ? ending : undefined)
   if (ending instanceof GatewayError) return sendFailure(exchange, ending)
+  if (ending instanceof Session) return
   if (!(ending instanceof Relay)) return sendReply(exchange, ending)
   if (ending.whole) return sendWhole(exchange, ending.response!, ending.release())
   // A short stream may have ended before its head was due.

@@ -28,6 +28,19 @@ interface Release {
 /** Reads the body of an exchange, and gives it to the exchange to {@link LiveExchange.accept} before anybody else has it. */
 type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
 
+/** A session that has begun, as whoever ends it sees it. */
+export interface OpenSession {
+  readonly attempt: Attempt
+  /** Of messages that were sent to the client. */
+  readonly bytes: number
+  /** What the ends of turns that were open wait for, once it is over. */
+  readonly settled: Promise<unknown> | undefined
+  /** Ends it: the client is told why as soon as all is settled. Safe to call at any time. */
+  fail(error: unknown): void
+  /** After the settlement: closes the client's side. `error`: what went wrong there. */
+  release(error: GatewayError | undefined): void
+}
+
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
 export class LiveExchange implements Exchange<AnySlot> {
   readonly receivedAt = Date.now()
@@ -45,6 +58,8 @@ export class LiveExchange implements Exchange<AnySlot> {
   readonly replyHeaders = HeaderLines.identified(this.id)
   /** The answer under way, from the moment an attempt is sent. */
   relay: Relay | undefined
+  /** Of a WebSocket that is open. */
+  session: OpenSession | undefined
   /** The request body as it was read, out of the engine's body memory, which gets it back at the end. */
   held: Buffer | undefined
   /** The form that was read, closed at the end. */

@@ -37,7 +37,7 @@ export async function ownAnswer(exchange: LiveExchange, reply: Reply, chain: Cha
   const hooks = exchange.request.operation.open ? [] : chain.above(plugin)
   if ('stream' in reply) return replayed(exchange, reply, plugin, hooks, parts)
   if (reply.status < 200 || reply.status > 299) return reply
-  const stages = await stagesOf(exchange, hooks, { attempt: undefined, status: reply.status, headers: headersOf(reply), streaming: false })
+  const stages = await stagesOf(exchange, hooks, { attempt: undefined, status: reply.status, headers: headersOf(reply), streaming: false, frames: false })
   if (stages.length === 0) return reply
   const { message, headers } = messageOf(reply)
   const outlet = new Outlet(exchange.client)

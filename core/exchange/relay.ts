@@ -98,7 +98,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     const opaque = !events && this.#options.answers?.includes('bytes') && type !== undefined && !isJson(String(type))
     this.#intake = events ? new EventIntake(this) : opaque ? new BytesIntake(this) : new BodyIntake(this)
     // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
-    this.response = { attempt: this.attempt, status, headers: events === this.streaming ? headers : {}, streaming: this.streaming }
+    this.response = { attempt: this.attempt, status, headers: events === this.streaming ? headers : {}, streaming: this.streaming, frames: false }
     try {
       const stages = this.#options.accept(this.response)
       if (stages instanceof Promise) this.#await(stages)

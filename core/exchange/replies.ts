@@ -49,16 +49,17 @@ export function sendError(exchange: LiveExchange, error: GatewayError): void {
   // Nor what took all the time that there is: it has cost us an answer, and would again.
   const costly = error.code === 'upstream_timeout_total'
   if (!error.later && (error.status === 409 || error.status === 429 || costly)) headers.add('x-should-retry', 'false')
-  const body = Buffer.from(JSON.stringify(protocols[exchange.request.operation.protocol].errorBody(shown(error))))
+  const body = Buffer.from(JSON.stringify(protocols[exchange.request.operation.protocol].errorBody(shownError(error))))
   exchange.client.reply(error.status, headers, body)
 }
 
 /** An error in mid-stream, as the client's protocol tells it. */
 export function errorEvent(exchange: LiveExchange, error: GatewayError): Buffer {
-  return Buffer.from(protocols[exchange.request.operation.protocol].errorEvent(shown(error)))
+  return Buffer.from(protocols[exchange.request.operation.protocol].errorEvent(shownError(error)))
 }
 
-function shown(error: GatewayError): ShownError {
+/** An error as the protocols tell it. */
+export function shownError(error: GatewayError): ShownError {
   const { shownCode, param } = error.details
   return { status: error.status, type: error.type, message: error.message, code: shownCode ?? error.code, param }
 }

@@ -39,7 +39,7 @@ export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse']
     const noted = context && operation.note?.(exchange, response, context)
     if (noted) staging.add('the core', noted)
     const name = exchange.requestedModel || exchange.find(shownModel)
-    if (name !== undefined && attempt.upstreamModel !== name) staging.add('the core', restoreModelName(name, attempt.protocol))
+    if (name !== undefined && !response.frames && attempt.upstreamModel !== name) staging.add('the core', restoreModelName(name, attempt.protocol))
     const own = operation.reshape?.(exchange)
     if (own) staging.add('the core', own)
   }

@@ -14,6 +14,11 @@ export function headersOf(exchange: LiveExchange, attempt: Attempt): readonly st
   return more.length === 0 ? described : described.concat(...more)
 }
 
+/** Of a handshake, by name: what the protocol demands, what plugins set. */
+export function socketHeadersOf(exchange: LiveExchange, attempt: Attempt): Readonly<Record<string, string>> {
+  return { ...protocolHeaders(exchange, attempt), ...attempt.headers }
+}
+
 function description({ body, streaming, request }: LiveExchange): readonly string[] {
   const { answers } = request.operation
   if (body.contentType === 'application/json' && !answers) return streaming ? streamHeaders : jsonHeaders

@@ -39,6 +39,13 @@ export type PricedClass = (typeof pricedClasses)[number]
 /** No consumption; callers copy it. */
 export const noUsage: Readonly<Usage> = { input: 0, cached_input: 0, cache_write: 0, output: 0, reasoning: 0 }
 
+/** Both together, class by class. */
+export function sumOf(one: Readonly<Usage>, other: Readonly<Usage>): Usage {
+  const sum: Usage = { ...one }
+  for (const [name, units] of Object.entries(other) as [keyof Usage, number][]) sum[name] = (sum[name] ?? 0) + units
+  return sum
+}
+
 /** The classes that tokens of the prompt fall into. */
 export const promptClasses = ['input', 'cached_input', 'cache_write', 'cache_write_long', 'audio_input', 'image_input'] as const satisfies readonly PricedClass[]
 

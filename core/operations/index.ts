@@ -10,13 +10,14 @@ import { countTokens, messages } from './messages.ts'
 import { models } from './models.ts'
 import { moderations } from './moderations.ts'
 import { openApi } from './openapi.ts'
+import { realtime } from './realtime.ts'
 import { rerank } from './rerank.ts'
 import { compactResponse, countInputTokens, responses } from './responses/create.ts'
 import { cancelResponse, deleteResponse, listInputItems, readResponse } from './responses/kept.ts'
 
 const served: readonly ServedOperation[] = [
   chat, responses, compactResponse, countInputTokens, readResponse, cancelResponse, deleteResponse, listInputItems, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
-  completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations,
+  completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations, realtime,
   ...models
 ]
 

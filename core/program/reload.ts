@@ -106,7 +106,7 @@ export class Reloader {
 }
 
 /** Limits that exchanges look up as they go; the other ones are built into the server and its memory when it starts. */
-const live: readonly (keyof Limits)[] = ['jsonBody', 'multipartBody', 'drainTimeout', 'clientBody', 'onDisconnect', 'disconnectDrain']
+const live: readonly (keyof Limits)[] = ['jsonBody', 'multipartBody', 'drainTimeout', 'clientBody', 'onDisconnect', 'disconnectDrain', 'realtime']
 
 /** The settings that differ and cannot follow a reload, by their names in the file. Another certificate can. */
 function fixedChanges(before: Settings, after: Settings): string[] {

@@ -9,6 +9,7 @@ import { openaiEmbeddings } from './openai/embeddings.ts'
 import { openaiImages } from './openai/images.ts'
 import { openaiModerations } from './openai/moderations.ts'
 import { keptResponses, openaiResponses } from './openai-responses/protocol.ts'
+import { openaiRealtime } from './openai/realtime.ts'
 import { rerank } from './openai/rerank.ts'
 import { openaiSpeech } from './openai/speech.ts'
 import { openaiTranscriptions } from './openai/transcriptions.ts'
@@ -30,6 +31,7 @@ export const protocols = {
   'openai-images': openaiImages,
   'openai-speech': openaiSpeech,
   'openai-transcriptions': openaiTranscriptions,
+  'openai-realtime': openaiRealtime,
   rerank
 } as const satisfies Record<string, Protocol>
 
@@ -41,3 +43,4 @@ export type {
   UsageReader
 } from './protocol.ts'
 export { Uninspectable } from './uninspectable.ts'
+export type { ClientFrame, FrameProtocol, FrameWatch, UpstreamFrame } from './frames.ts'

@@ -1,22 +1,9 @@
 // What the core asks of a wire protocol: grammar of streams, usage, errors and names. Pure: no I/O, no state but a watch's.
-import type { Lens } from '../bodies/lens.ts'
 import type { Usage } from '../money/usage.ts'
+import type { FrameProtocol } from './frames.ts'
+import type { Payload, ReportedUsage, ShownError } from './payload.ts'
 
-/** A message as protocols see it: payload bytes, and the payload looked into or parsed once on demand. */
-export interface Payload {
-  /** `json` is a whole body. Others than these two are never shown to a protocol. */
-  readonly kind: 'event' | 'json' | 'comment' | 'bytes' | 'frame'
-  readonly data: Buffer
-  /** The event's name, empty without one. */
-  readonly event: string
-  /** Whether it has been parsed already. */
-  readonly parsed: boolean
-  json(): unknown
-  /** It is content and tells of no usage: set by the {@link StreamWatch} where it has found that out, so that nobody looks for it again. */
-  plain: boolean
-  /** The payload's members without parsing it; undefined when it is no JSON object, or one that only {@link json} reads. */
-  readonly lens: Lens | undefined
-}
+export type { Payload, ReportedUsage, ShownError } from './payload.ts'
 
 /** The top level of a request body, read without parsing the rest. */
 export interface Fields {
@@ -48,15 +35,6 @@ export interface StreamWatch {
   readonly complete: boolean
 }
 
-/** An error as a client sees it. All strings; `param` only where it applies. */
-export interface ShownError {
-  status: number
-  type: string
-  message: string
-  code: string
-  param: string | undefined
-}
-
 /** What an upstream said in an error body, as far as it can be understood. */
 export interface UpstreamError {
   message: string
@@ -64,12 +42,6 @@ export interface UpstreamError {
   code: string | undefined
   param: string | undefined
 }
-
-/**
- * `insane`: numbers that can not be counts (negative, fractional, text, beyond 2^53, parts larger than their whole).
- * `undefined`: nothing was reported.
- */
-export type ReportedUsage = Usage | 'insane' | undefined
 
 /** Puts a stream together to the whole answer. */
 export interface Collector {
@@ -217,6 +189,8 @@ export interface Protocol {
   answerBytes(body: unknown): number
   /** Where answers and events name the model: a member, or one inside of a member. Absent: `model`. */
   readonly modelPlaces?: readonly (readonly [string] | readonly [string, string])[]
+  /** Absent where there are no sessions. */
+  readonly frames?: FrameProtocol
   /** Absent where it is not known yet: then a plugin that has to see the text lets no answer pass. */
   readonly text?: ProtocolText
 }

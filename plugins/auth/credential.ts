@@ -5,6 +5,9 @@ import type { ClientRequest } from '../../core/contract/contract.ts'
 /** Where clients put a key when not in `Authorization`; searched in this order. */
 const headerNames = ['x-api-key', 'x-goog-api-key'] as const
 
+/** How a browser, whose WebSockets have no headers of their own, puts it among the subprotocols that it offers. */
+const subprotocol = 'openai-insecure-api-key.'
+
 /** Paths of the one protocol whose clients put the key in the query; those below `/v1` it shares with others. */
 const queryPaths = /^\/v1beta\/|^\/v1\/models(?:\/|$)/
 
@@ -13,7 +16,7 @@ const queryPaths = /^\/v1beta\/|^\/v1\/models(?:\/|$)/
  * @throws GatewayError `missing_api_key`, or `conflicting_credentials` when two different keys are given
  */
 export function presentedKey(request: ClientRequest): string {
-  const { headers, path, query } = request
+  const { headers, path, query, operation } = request
   let key = ''
   for (const value of listed(headers['authorization'])) key = agreed(key, bearer(value))
   for (const name of headerNames) {
@@ -21,6 +24,12 @@ export function presentedKey(request: ClientRequest): string {
   }
   if (query !== '' && queryPaths.test(path)) {
     for (const value of new URLSearchParams(query).getAll('key')) key = agreed(key, value)
+  }
+  if (operation.body === 'socket') {
+    for (const name of String(headers['sec-websocket-protocol'] ?? '').split(',')) {
+      const offered = unpadded(name)
+      if (offered.startsWith(subprotocol)) key = agreed(key, offered.slice(subprotocol.length))
+    }
   }
   if (key === '') {
     throw new GatewayError('missing_api_key', 'No API key was given. Send it in the header `Authorization: Bearer <key>`.')

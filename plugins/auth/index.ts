@@ -28,24 +28,35 @@ export default definePlugin({
       for (const [header, value] of asked?.length ? asked : own) exchange.setHeader(header, value)
     }
 
+    const findCaller = ({ request }: Exchange): Caller => {
+      const key = presentedKey(request)
+      const digest = digests.of(key)
+      const found = catalogue.findKey(digest)
+      if (!found) throw new GatewayError('invalid_api_key', 'The API key is not valid.')
+      digests.remember(key, digest)
+      return found
+    }
+
+    const checkKey = ({ expires, mayCall }: Caller, { request }: Exchange, now: number): void => {
+      if (expires !== undefined && expires <= now) throw new GatewayError('expired_api_key', `The API key expired on ${new Date(expires).toISOString()}.`)
+      const { endpoint } = request.operation
+      if (!mayCall(endpoint)) throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint}.`)
+    }
+
     return {
       onRequest(exchange) {
-        const { endpoint } = exchange.request.operation
-        const key = presentedKey(exchange.request)
-        const digest = digests.of(key)
-        const found = catalogue.findKey(digest)
-        if (!found) throw new GatewayError('invalid_api_key', 'The API key is not valid.')
-        digests.remember(key, digest)
+        const found = findCaller(exchange)
         exchange.set(caller, found)
-        if (found.expires !== undefined && found.expires <= exchange.receivedAt) {
-          throw new GatewayError('expired_api_key', `The API key expired on ${new Date(found.expires).toISOString()}.`)
-        }
-        if (!found.mayCall(endpoint)) {
-          throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint}.`)
-        }
+        checkKey(found, exchange, exchange.receivedAt)
         // Only now is the body worth reading: nobody without a key makes the gateway hold one.
         const body = exchange.read()
         return body instanceof Promise ? body.then(() => checkModel(exchange, found)) : checkModel(exchange, found)
+      },
+
+      whileOpen(exchange) {
+        const found = findCaller(exchange)
+        checkKey(found, exchange, Date.now())
+        if (!retirements.has(exchange.model) || !found.mayUse(exchange.model)) throw unknownModel(exchange.model)
       }
     }
   }

@@ -6,6 +6,7 @@ const margin = 512
 
 /** Bytes of one answer, up to a limit. */
 export class Excerpt {
+  readonly takes = 'frames'
   readonly #limit: number
   readonly #pieces: Buffer[] = []
   #size = 0

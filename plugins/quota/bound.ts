@@ -80,6 +80,13 @@ export function boundOf(body: RequestBody, terms: Terms, metering: Metering, est
   return { input, output, count, characters, amount: amountOf(terms, { input, output, count, characters }) }
 }
 
+/** The bound of one response of a session, of which is known how much it may read. `maxOutput`: what the client, or else the operator, limits it to. */
+export function turnBound(terms: Terms, read: number, maxOutput: number): Bound {
+  const input = Math.min(read, terms.contextWindow)
+  const output = Math.min(maxOutput, terms.maxOutputTokens)
+  return { input, output, count: 1, characters: 0, amount: amountOf(terms, { input, output, count: 1, characters: 0 }) }
+}
+
 /**
  * As much of a bound as `left` pays for, at least one token of output; the bound itself when that is all of it, or when
  * not even one is left for. All of `left` is held then, so that nobody is let in on what lies between two tokens.

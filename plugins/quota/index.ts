@@ -6,6 +6,7 @@ import { heldInput, inputTokens } from '../estimate.ts'
 import { boundOf, termsAt, termsFor, termsOf, within } from './bound.ts'
 import { settle } from './settle.ts'
 import type { Hold } from './settle.ts'
+import { billed, holdTurn, openBill } from './turns.ts'
 
 const held = slot('quota/reservation').of<Hold>()
 /** Output tokens that the budget still allows each answer, where that is less than was asked for. */
@@ -52,6 +53,7 @@ export default definePlugin({
         const { scopes } = exchange.get(caller)
         const now = termsAt(terms.get(exchange.model) ?? [], exchange.receivedAt)
         if (!now) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it can not be used.`)
+        if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = metering.pictures ? termsFor(exchange.body, now) : now
         const whole = boundOf(exchange.body, term, metering, estimate, default_output)
         const bound = clamp_output ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term) : whole
@@ -83,6 +85,11 @@ export default definePlugin({
         exchange.find(held)?.reservation.dispatched(attempt.channel.name)
         const most = exchange.find(clamped)
         if (most !== undefined) limitOutput(attempt, exchange.request.operation.metering!.outputLimits, most)
+      },
+
+      onTurn(exchange, turn) {
+        const bill = exchange.find(billed)
+        if (bill) holdTurn(exchange, bill, turn, { ledger: services.ledger, estimate, defaultOutput: default_output })
       },
 
       onResponse(exchange, { streaming }) {

@@ -9,7 +9,7 @@ import type { Usage } from '../../core/money/usage.ts'
 import { estimatedInput, heldInput } from '../estimate.ts'
 
 /** A million dollars: counts that make one exchange dearer than this are a broken upstream's, and would lock every budget. */
-const incredible = 10n ** 15n
+export const incredible = 10n ** 15n
 
 /** A reservation with the price it was made at; no reload changes it. */
 export interface Hold {
@@ -35,7 +35,8 @@ export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promis
   }
 }
 
-function refuse(cause: unknown): never {
+/** What failed, as the error that it is to a client. */
+export function refuse(cause: unknown): never {
   throw new GatewayError('billing_unavailable', 'The answer could not be accounted for. Try again.', { retryAfterMs: 1000, cause })
 }
 

@@ -2,7 +2,8 @@
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Exchange, Outcome } from '../../core/contract/contract.ts'
 import { caller, usage } from '../../core/contract/slots.ts'
-import type { Caller } from '../../core/catalogue/caller.ts'
+import type { Caller, KeyLimits } from '../../core/catalogue/caller.ts'
+import type { Usage } from '../../core/money/usage.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
 import { answers, inputTokens, outputLimit } from '../estimate.ts'
 
@@ -44,11 +45,7 @@ export default definePlugin({
     const apply = (exchange: Exchange<typeof caller>, decision: Decision): void => {
       const shown = decision.admitted ? tightest(decision.states) : decision.states.find(({ name }) => name === decision.refusedBy)
       if (shown) show(exchange, shown, decision.admitted ? shown.resetMs : decision.retryAfterMs)
-      if (!decision.admitted) {
-        const { refusedBy, retryAfterMs } = decision
-        const limit = exchange.get(caller).limits[refusedBy]
-        throw new GatewayError(`rate_limit_${refusedBy}`, `This API key is limited to ${limit} ${words[refusedBy]}. Try again later.`, { retryAfterMs })
-      }
+      if (!decision.admitted) throw refusalOf(exchange.get(caller).limits, decision)
       const { lease } = decision
       exchange.defer((outcome) => release(exchange, lease, outcome))
     }
@@ -58,9 +55,24 @@ export default definePlugin({
         // By the key's name: however a client spells its credential, it has one set of limits.
         const { key, limits } = exchange.get(caller)
         if (!isLimited(limits)) return
-        const tokens = limits.tpm === undefined || !exchange.request.operation.metering ? 0 : expectedTokens(exchange, expected_output)
+        const { metering } = exchange.request.operation
+        // A session has the slot; tokens are its turns'.
+        const tokens = limits.tpm === undefined || !metering || metering.turns ? 0 : expectedTokens(exchange, expected_output)
         const decision = services.limits.decide(key, limits, tokens)
         return decision instanceof Promise ? decision.then((made) => apply(exchange, made)) : apply(exchange, decision)
+      },
+
+      onTurn(exchange, turn) {
+        const { key, limits } = exchange.get(caller)
+        const { concurrency: _slot, ...rates } = limits
+        if (!isLimited(rates)) return
+        const tokens = rates.tpm === undefined ? 0 : turn.input.typical + Math.min(turn.maxOutput ?? Infinity, expected_output)
+        const take = (decision: Decision): void => {
+          if (!decision.admitted) throw refusalOf(limits, decision)
+          turn.defer(() => decision.lease.release(turn.usage ? tokensOf(turn.usage.usage) : 0))
+        }
+        const decision = services.limits.decide(key, rates, tokens)
+        return decision instanceof Promise ? decision.then(take) : take(decision)
       }
     }
   }
@@ -89,8 +101,15 @@ function tightest(states: readonly LimitState[]): LimitState | undefined {
 function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   // From the attempt: the slot is filled by a release too, and maybe by a later one.
   const metered = exchange.attempts.at(-1)?.usage?.usage
-  if (metered) {
-    const { input, cache_write, cache_write_long = 0, output, audio_input = 0, audio_output = 0, image_input = 0, image_output = 0 } = metered
-    lease.release(input + cache_write + cache_write_long + output + audio_input + audio_output + image_input + image_output)
-  } else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
+  if (exchange.request.operation.metering?.turns) lease.release(0)
+  else if (metered) lease.release(tokensOf(metered))
+  else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
+}
+
+function tokensOf({ input, cache_write, cache_write_long = 0, output, audio_input = 0, audio_output = 0, image_input = 0, image_output = 0 }: Usage): number {
+  return input + cache_write + cache_write_long + output + audio_input + audio_output + image_input + image_output
+}
+
+function refusalOf(limits: KeyLimits, { refusedBy, retryAfterMs }: Extract<Decision, { admitted: false }>): GatewayError {
+  return new GatewayError(`rate_limit_${refusedBy}`, `This API key is limited to ${limits[refusedBy]} ${words[refusedBy]}. Try again later.`, { retryAfterMs })
 }

@@ -5,6 +5,7 @@ import { usage } from '../../core/contract/slots.ts'
 import { answers, estimatedInput, heldInput, outputLimit } from '../estimate.ts'
 import { Meter } from './meter.ts'
 import type { Bounds } from './meter.ts'
+import { together, usageOf } from './turns.ts'
 
 export default definePlugin({
   name: 'usage-meter',
@@ -40,9 +41,20 @@ export default definePlugin({
         const ask = exchange.streaming && !attempt.translated && attempt.protocol.askForUsage(exchange.body.lens)
         if (ask) attempt.body.setRaw(ask.key, ask.json)
       },
-      onResponse(exchange, { attempt, streaming }) {
-        // What the gateway says by itself, nobody has counted, and what is free is not.
-        if (!attempt || !exchange.request.operation.metering) return
+      onTurn(exchange, turn) {
+        turn.defer(() => {
+          const attempt = exchange.attempts.at(-1)!
+          const { name: channel } = attempt.channel
+          if (turn.reported === 'insane') rejected.add({ channel })
+          turn.usage = usageOf(turn)
+          if (!turn.usage) return
+          if (turn.usage.source !== 'upstream') estimated.add({ channel })
+          attempt.usage = together(attempt.usage, turn.usage)
+        })
+      },
+      onResponse(exchange, { attempt, streaming, frames }) {
+        // What the gateway says by itself, nobody has counted; a session is counted by its turns, and what is free is not.
+        if (!attempt || frames || !exchange.request.operation.metering) return
         const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, () => boundsOf(exchange, catalogue.models.get(exchange.model)))
         const end = (complete: boolean): void => {
           attempt.usage = meter.read(complete)

@@ -66,7 +66,8 @@ t.test('the least file is filled in with the documented defaults', (t) => {
   t.same(config.settings.limits, {
     jsonBody: 32 * 2 ** 20, multipartBody: 100 * 2 ** 20, bodyMemory: 512 * 2 ** 20, cacheMemory: 64 * 2 ** 20, drainTimeout: 30_000, clientStall: 60_000,
     clientHeader: 10_000, clientBody: 30_000, keepAlive: 65_000, connections: 20_000, onDisconnect: 'drain',
-    disconnectDrain: { time: 1000, bytes: 256 * 1024, concurrent: 64 }
+    disconnectDrain: { time: 1000, bytes: 256 * 1024, concurrent: 64 },
+    realtime: { origins: [], message: 16 * 1024 * 1024, idle: 600_000, duration: 3_600_000, ping: 20_000 }
   })
   const channel = config.channels.get('demo')!
   t.equal(channel.baseUrl, simulatorUrl)

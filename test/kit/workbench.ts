@@ -29,7 +29,7 @@ import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { Services } from '../../core/store/services.ts'
 import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
-import { Http1Transport } from '../../core/transport/http1-transport.ts'
+import { Transports } from '../../core/transport/transports.ts'
 import { Watchdog } from '../../core/watchdog/watchdog.ts'
 import { plugins } from '../../plugins/index.ts'
 import { TestLedger } from './ledger.ts'
@@ -252,7 +252,7 @@ export class Workbench {
     t.teardown(() => rmSync(folder, { recursive: true }))
     const bench = new Workbench(join(folder, 'gateway.yaml'), surroundings)
     const generation = await bench.#generation(sections)
-    const transport = new Http1Transport()
+    const transport = new Transports()
     const log = testLog(bench.log)
     bench.#generations = new Generations(generation)
     bench.#engine = new Engine({

@@ -12,7 +12,7 @@ const settings: Settings = {
   store: { sqlite: '/data/sluice.db', durability: 'power', requests: { age: 1, size: 1 }, answers: { age: 1, size: 1 }, journal: { age: 1, size: 1 }, routes: { age: 1 } },
   limits: {
     jsonBody: 1, multipartBody: 1, cacheMemory: 1, bodyMemory: 1, drainTimeout: 1, clientStall: 1, clientHeader: 1, clientBody: 1, keepAlive: 1, connections: 1,
-    onDisconnect: 'drain', disconnectDrain: { time: 1, bytes: 1, concurrent: 1 }
+    onDisconnect: 'drain', disconnectDrain: { time: 1, bytes: 1, concurrent: 1 }, realtime: { origins: [], message: 1, idle: 1, duration: 1, ping: 1 }
   }
 }
 

@@ -1,0 +1,73 @@
+// One direction of a session: lets messages through one after the other, and holds their sender back while one waits.
+import type { Awaitable } from '../contract/contract.ts'
+import type { Message } from '../contract/message.ts'
+
+/** Who sends what goes along a lane. */
+export interface LaneSource {
+  pause(): void
+  resume(): void
+}
+
+/** What a lane is for. */
+export interface LaneParts {
+  source: LaneSource
+  /** Looks at the next message: what goes on in its place, if anything. The next one waits for a promise. */
+  gate(message: Message): Awaitable<Message | undefined>
+  onward(message: Message): void
+  /** Called with what either of them throws. */
+  failed(error: unknown): void
+}
+
+/** Messages keep their order. What has come when the source is held back waits here, which is one read of its socket. */
+export class Lane {
+  readonly #parts: LaneParts
+  readonly #waiting: Message[] = []
+  #busy = false
+  #full = false
+  #paused = false
+
+  constructor(parts: LaneParts) {
+    this.#parts = parts
+  }
+
+  /** The source is held back. */
+  get paused(): boolean {
+    return this.#paused
+  }
+
+  put(message: Message): void {
+    if (this.#busy) return void this.#waiting.push(message)
+    try {
+      const passed = this.#parts.gate(message)
+      if (passed instanceof Promise) this.#wait(passed)
+      else if (passed) this.#parts.onward(passed)
+    } catch (error) {
+      this.#parts.failed(error)
+    }
+  }
+
+  /** Whether the far end takes no more for now. */
+  set full(full: boolean) {
+    this.#full = full
+    this.#hold()
+  }
+
+  #wait(passed: Promise<Message | undefined>): void {
+    this.#busy = true
+    this.#hold()
+    passed.then((message) => {
+      if (message) this.#parts.onward(message)
+      this.#busy = false
+      while (!this.#busy && this.#waiting.length > 0) this.put(this.#waiting.shift()!)
+      this.#hold()
+    }).catch((error: unknown) => this.#parts.failed(error))
+  }
+
+  #hold(): void {
+    const held = this.#busy || this.#full
+    if (held === this.#paused) return
+    this.#paused = held
+    if (held) this.#parts.source.pause()
+    else this.#parts.source.resume()
+  }
+}

@@ -1,0 +1,280 @@
+// A session: frames to and fro between a client and an upstream, until one of them closes or something ends it.
+import type { Attempt } from '../contract/attempt.ts'
+import { Message } from '../contract/message.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
+import type { ErrorCode } from '../errors.ts'
+import { protocols } from '../protocols/index.ts'
+import type { FrameProtocol } from '../protocols/index.ts'
+import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
+import { lostCode, noCode } from '../wire/frame-socket.ts'
+import type { Closing, FrameSocket, FrameTaker } from '../wire/frame-socket.ts'
+import { clientClosed } from './attempts.ts'
+import type { Chain } from './chain.ts'
+import type { LiveExchange, OpenSession } from './exchange.ts'
+import { FrameStages } from './frame-stages.ts'
+import { Lane } from './lane.ts'
+import type { LaneSource } from './lane.ts'
+import { cleanText } from './redact.ts'
+import { shownError } from './replies.ts'
+import type { PluginStage } from './stages.ts'
+import { Turns } from './turns.ts'
+
+/** Close codes (RFC 6455 §7.4.1; 1012 and 1013: IANA's registry). */
+const normal = 1000
+const goingAway = 1001
+const policy = 1008
+const internalError = 1011
+const restart = 1012
+/** How often it is asked whether a session may go on. */
+const recheckMs = 1000
+
+/** What a session is made of. */
+export interface SessionParts {
+  exchange: LiveExchange
+  attempt: Attempt
+  upstream: FrameSocket
+  stages: readonly PluginStage[]
+  onTurn: Chain['onTurn']
+  watchdog: Watchdog
+  /** Throws a GatewayError when the session must not go on. */
+  mayGoOn(): void
+}
+
+/** How a socket is closed. */
+interface Farewell {
+  code: number
+  reason: string
+}
+
+/** One per exchange. Made when the upstream is there; begins with {@link open}. */
+export class Session implements OpenSession, Watched {
+  /** Why it was no session that ended in good order. */
+  error: GatewayError | undefined
+  bytes = 0
+  /** Nothing more will come of it. */
+  over = false
+  rosterPlace: number | undefined = undefined
+  readonly attempt: Attempt
+  readonly #parts: SessionParts
+  readonly #frames: FrameProtocol
+  readonly #stages: FrameStages
+  readonly #turns: Turns
+  readonly #up: Lane
+  readonly #down: Lane
+  #client: FrameSocket | undefined
+  #openedAt = performance.now()
+  #activeAt = performance.now()
+  #checkedAt = performance.now()
+  #pingedAt = performance.now()
+  /** Since when one of them reads nothing; undefined while both do. */
+  #stalled: { side: 'client' | 'upstream'; since: number } | undefined
+  /** The client is gone; the upstream is heard until it has said what open turns took, or until then. */
+  #drainUntil: number | undefined
+  /** Why it was ended from here. */
+  #reason: GatewayError | undefined
+  /** What either side has said at its end. */
+  #farewell: Farewell | undefined
+  #finish: (() => void) | undefined
+  #settled: Promise<unknown> | undefined
+
+  constructor(parts: SessionParts) {
+    const { exchange, attempt, upstream } = parts
+    this.#parts = parts
+    this.attempt = attempt
+    this.#frames = protocols[exchange.request.operation.protocol].frames!
+    this.#stages = new FrameStages(parts.stages, (message) => this.#pass(message))
+    this.#turns = new Turns({
+      exchange, attempt, onTurn: parts.onTurn, frames: this.#frames,
+      tell: (error, event) => this.#tell(error, event),
+      say: (payload) => void upstream.send(Buffer.from(payload), false)
+    })
+    const failed = (error: unknown): void => this.fail(error)
+    const client: LaneSource = { pause: () => this.#client!.pause(), resume: () => this.#client!.resume() }
+    this.#up = new Lane({ source: client, gate: (message) => this.#turns.client(message), onward: (message) => this.#toUpstream(message), failed })
+    this.#down = new Lane({ source: upstream, gate: (message) => this.#turns.upstream(message), onward: (message) => this.#stages.pass(message), failed })
+  }
+
+  /** Begins to carry frames. */
+  open(client: FrameSocket): void {
+    const { upstream, watchdog } = this.#parts
+    this.#client = client
+    this.#openedAt = this.#activeAt = this.#checkedAt = this.#pingedAt = performance.now()
+    watchdog.add(this)
+    upstream.take(this.#taker((message) => this.#down.put(message), 'upstream', () => (this.#up.full = false)))
+    client.take(this.#taker((message) => this.#stages.pass(message), 'client', () => (this.#down.full = false)))
+  }
+
+  /** Resolves when it is {@link over}. For the one who waits for it. */
+  get finished(): Promise<void> {
+    return this.over ? Promise.resolve() : new Promise((resolve) => (this.#finish = resolve))
+  }
+
+  get settled(): Promise<unknown> | undefined {
+    return this.#settled
+  }
+
+  fail(error: unknown): void {
+    if (this.over) return
+    this.#reason = asGatewayError(error)
+    this.#conclude(this.#reason, undefined, { code: goingAway, reason: '' })
+  }
+
+  release(error: GatewayError | undefined): void {
+    const client = this.#client!
+    const reason = error ?? this.#reason
+    if (reason?.code === 'client_stalled') return client.destroy()
+    if (reason) client.send(Buffer.from(this.#frames.error(shownError(reason))), false)
+    const { code, reason: text } = reason ? { code: codeOf(reason), reason: reason.message } : (this.#farewell ?? { code: normal, reason: '' })
+    client.close(code, text)
+  }
+
+  check(now: number): void {
+    if (this.over) return
+    const { exchange, attempt, mayGoOn } = this.#parts
+    const { realtime, clientStall } = exchange.limits
+    if (this.#drainUntil !== undefined) {
+      if (now > this.#drainUntil) this.#left()
+      return
+    }
+    if (now - this.#openedAt > realtime.duration) return this.fail(new GatewayError('session_expired', `A session may last ${seconds(realtime.duration)}.`))
+    if (now - this.#activeAt > realtime.idle) return this.fail(new GatewayError('session_expired', `Nothing was sent for ${seconds(realtime.idle)}.`))
+    if (this.#stalled) {
+      const { side, since } = this.#stalled
+      if (side === 'client' && now - since > clientStall) return this.fail(new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`))
+      if (side === 'upstream' && now - since > attempt.channel.timeouts.idle) return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream reads nothing.'))
+    }
+    if (now - this.#pingedAt > realtime.ping) this.#ping(now)
+    if (now - this.#checkedAt < recheckMs) return
+    this.#checkedAt = now
+    try {
+      mayGoOn()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  #taker(put: (message: Message) => void, from: 'client' | 'upstream', drained: () => void): FrameTaker {
+    return {
+      frame: (data, binary) => {
+        if (this.over) return
+        this.#activeAt = this.#parts.watchdog.now
+        try {
+          put(Message.frame(data, from, binary))
+        } catch (error) {
+          this.fail(error)
+        }
+      },
+      drained: () => {
+        if (this.over) return
+        if (this.#stalled?.side === from) this.#stalled = undefined
+        drained()
+      },
+      closed: (closing) => (from === 'client' ? this.#clientClosed(closing) : this.#upstreamClosed(closing))
+    }
+  }
+
+  /** What has passed the stages. */
+  #pass(message: Message): void {
+    if (this.over) return
+    if (message.from === 'client') this.#up.put(message)
+    else if (this.#drainUntil === undefined) this.#toClient(message)
+    // Whoever waits for the end of what is open waits for nothing else.
+    if (this.#drainUntil !== undefined && this.#turns.open === 0) this.#left()
+  }
+
+  #toClient({ data, binary }: Message): void {
+    this.bytes += data.length
+    this.attempt.firstByteAt ??= performance.now()
+    if (this.#client!.send(data, binary)) return
+    this.#down.full = true
+    this.#stalled ??= { side: 'client', since: performance.now() }
+  }
+
+  #toUpstream({ data, binary }: Message): void {
+    if (this.#parts.upstream.send(data, binary)) return
+    this.#up.full = true
+    this.#stalled ??= { side: 'upstream', since: performance.now() }
+  }
+
+  #tell(error: GatewayError, event: string | undefined): void {
+    if (this.over || this.#drainUntil !== undefined) return
+    const { log } = this.#parts.exchange
+    if (error.code === 'internal_error') log.error('a plugin failed in a session', { error: String(error.cause) })
+    this.#toClient(Message.frame(this.#frames.error(shownError(error), event), 'upstream'))
+  }
+
+  #ping(now: number): void {
+    const { upstream, exchange } = this.#parts
+    const client = this.#client!
+    this.#pingedAt = now
+    const dead = now - 2 * exchange.limits.realtime.ping
+    // Of one that is not read from, the answer cannot have been seen.
+    if (upstream.isPinged && !this.#down.paused && upstream.heardAt < dead) return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream does not answer any more.'))
+    if (client.isPinged && !this.#up.paused && client.heardAt < dead) return this.#clientClosed({ code: lostCode, reason: '', fault: undefined })
+    upstream.ping()
+    client.ping()
+  }
+
+  #clientClosed({ code, reason, fault }: Closing): void {
+    if (this.over) return
+    if (fault) {
+      const error = new GatewayError('invalid_request', 'The client sent what is no WebSocket, or a message that is too large.', { cause: fault })
+      return this.#conclude(error, undefined, { code: goingAway, reason: '' })
+    }
+    const { exchange } = this.#parts
+    if (code === lostCode) exchange.gone = true
+    this.#farewell = code === lostCode ? { code: goingAway, reason: '' } : { code, reason }
+    const { onDisconnect, disconnectDrain } = exchange.limits
+    if (this.#turns.open === 0 || onDisconnect === 'abort') return this.#left()
+    this.#drainUntil = performance.now() + disconnectDrain.time
+    this.#down.full = false
+    this.#turns.cancel()
+  }
+
+  /** The client has closed, and nothing is open any more, or it takes too long. */
+  #left(): void {
+    const { exchange } = this.#parts
+    this.#conclude(exchange.gone ? clientClosed() : undefined, undefined, this.#farewell!)
+  }
+
+  #upstreamClosed({ code, reason, fault }: Closing): void {
+    if (this.over) return
+    if (this.#drainUntil !== undefined) return this.#left()
+    if (fault) return this.fail(new GatewayError('upstream_bad_response', 'The upstream sent what is no WebSocket, or a message that is too large.', { cause: fault }))
+    if (code === lostCode) return this.fail(new GatewayError('upstream_stream_interrupted', 'The upstream connection was lost.'))
+    const regular = code === normal || code === goingAway || code === noCode
+    const error = regular ? undefined : new GatewayError('upstream_stream_interrupted', `The upstream closed the session with ${code}.`)
+    this.#conclude(error, { code, reason: cleanText(reason, this.attempt.channel) }, undefined)
+  }
+
+  /** The one end: stages are told, turns are given back, whoever waits is woken, nothing is accepted any more. */
+  #conclude(error: GatewayError | undefined, toClient: Farewell | undefined, toUpstream: Farewell | undefined): void {
+    if (this.over) return
+    const { watchdog, upstream } = this.#parts
+    this.over = true
+    watchdog.delete(this)
+    this.error = error
+    if (toClient) this.#farewell = toClient
+    this.attempt.endedAt = performance.now()
+    this.#client?.pause()
+    this.#settled = this.#turns.end()
+    try {
+      this.#stages.end(error === undefined)
+    } catch (thrown) {
+      this.error ??= asGatewayError(thrown)
+    }
+    upstream.close(toUpstream?.code ?? normal, toUpstream?.reason)
+    this.attempt.error = this.error
+    this.#finish?.()
+  }
+}
+
+/** What a client is told by a number. */
+function codeOf({ code, source, status }: GatewayError): number {
+  const own: Partial<Record<ErrorCode, number>> = { draining: restart, session_expired: goingAway, client_closed: goingAway }
+  return own[code] ?? (source === 'upstream' || status >= 500 ? internalError : policy)
+}
+
+function seconds(ms: number): string {
+  return `${ms / 1000} seconds`
+}

@@ -1,0 +1,76 @@
+// A turn of a session while it lives: what plugins see of it, and what they have to give back.
+import type { Turn } from '../contract/turn.ts'
+import type { MeteredUsage } from '../contract/slots.ts'
+import type { ReportedUsage } from '../protocols/index.ts'
+import type { LiveExchange } from './exchange.ts'
+import { GatewayError } from '../errors.ts'
+
+/** Made when a turn is asked for, or when it shows that there is one. */
+export class LiveTurn implements Turn {
+  begun = false
+  ended = false
+  reported: ReportedUsage = undefined
+  output = 0
+  usage: MeteredUsage | undefined = undefined
+  readonly part: string
+  readonly asked: boolean
+  readonly input: Turn['input']
+  readonly maxOutput: number | undefined
+  /** The client's name for the event that asked for it. */
+  readonly event: string | undefined
+  readonly #exchange: LiveExchange
+  readonly #holds: Promise<void>[] = []
+  readonly #releases: { plugin: string; call: Parameters<Turn['defer']>[0] }[] = []
+
+  constructor(exchange: LiveExchange, part: string, about: Pick<Turn, 'asked' | 'input' | 'maxOutput'>, event?: string) {
+    this.#exchange = exchange
+    this.part = part
+    this.asked = about.asked
+    this.input = about.input
+    this.maxOutput = about.maxOutput
+    this.event = event
+  }
+
+  hold(durable: Promise<void>): void {
+    this.#holds.push(durable)
+    // Looked at when something is due; until then a rejection is not unhandled.
+    durable.catch(ignore)
+  }
+
+  defer(call: Parameters<Turn['defer']>[0]): void {
+    this.#releases.push({ plugin: this.#exchange.plugin, call })
+  }
+
+  /** What the first frame of it waits for; undefined when nothing. */
+  get held(): Promise<unknown> | undefined {
+    return this.#holds.length === 0 ? undefined : Promise.all(this.#holds)
+  }
+
+  /**
+   * Gives everything back, newest first. The promise is of what its end waits for, if there is anything; it rejects with what a release
+   * threw on purpose. Mistakes are logged. Once.
+   */
+  release(): Promise<void> | undefined {
+    const exchange = this.#exchange
+    const dues: Promise<void>[] = []
+    for (const { plugin, call } of this.#releases.reverse()) {
+      exchange.plugin = plugin
+      const told = (error: unknown): void => {
+        if (error instanceof GatewayError) throw error
+        exchange.complain('a release failed', { plugin, error: String(error) })
+      }
+      try {
+        const due = call(this)
+        if (due) dues.push(due.catch(told))
+      } catch (error) {
+        dues.push(Promise.reject(error).catch(told))
+      }
+    }
+    if (dues.length === 0) return undefined
+    const all = Promise.all(dues).then(ignore)
+    all.catch(ignore)
+    return all
+  }
+}
+
+function ignore(): void {}

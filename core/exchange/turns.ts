@@ -1,0 +1,237 @@
+// The turns of a session: which are asked for, which the upstream has begun, and what each of them is charged.
+import type { Awaitable } from '../contract/contract.ts'
+import type { Attempt } from '../contract/attempt.ts'
+import type { Message } from '../contract/message.ts'
+import { asGatewayError, GatewayError } from '../errors.ts'
+import type { FrameProtocol, ReportedUsage } from '../protocols/index.ts'
+import type { Chain } from './chain.ts'
+import type { LiveExchange } from './exchange.ts'
+import { LiveTurn } from './turn.ts'
+
+/** Turns of one session that are open, asked for or begun. */
+const mostOpen = 16
+/** Ids of turns that ended, so that one that is told of twice is charged once. */
+const mostRemembered = 64
+
+/** What turns are followed with. */
+export interface TurnParts {
+  exchange: LiveExchange
+  attempt: Attempt
+  onTurn: Chain['onTurn']
+  frames: FrameProtocol
+  /** Tells the client that something it sent had no effect, or that a turn is not allowed. */
+  tell(error: GatewayError, event: string | undefined): void
+  /** Sends something to the upstream. */
+  say(payload: string): void
+}
+
+/** Sees the frames of both sides as they are exchanged with the upstream. */
+export class Turns {
+  readonly #parts: TurnParts
+  readonly #watch
+  /** Sent to the upstream, which has not said that it began them. */
+  readonly #asked: LiveTurn[] = []
+  readonly #begun = new Map<string, LiveTurn>()
+  readonly #over = new Set<string>()
+  #count = 0
+  #latest: LiveTurn | undefined
+
+  constructor(parts: TurnParts) {
+    this.#parts = parts
+    this.#watch = parts.frames.watch()
+  }
+
+  /** Turns that have begun and not ended. */
+  get open(): number {
+    return this.#begun.size
+  }
+
+  /** A frame on its way to the upstream: what is sent there, if anything. */
+  client(message: Message): Awaitable<Message | undefined> {
+    const { exchange, attempt, frames } = this.#parts
+    const asked = this.#watch.client(message)
+    switch (asked.kind) {
+      case 'response':
+        return this.#ask(message, asked.event, asked.maxOutput)
+      case 'model':
+        if (asked.model !== exchange.requestedModel) {
+          const text = `The model of a session is the one that it was opened with, \`${exchange.requestedModel}\`. Open another session for another model.`
+          return this.#refuse(new GatewayError('invalid_field', text, { param: 'session.model' }), asked.event)
+        }
+        return renamed(message, frames, attempt.upstreamModel, asked.model)
+      case 'invalid':
+        return this.#refuse(new GatewayError('invalid_request', `The event could be understood in more than one way: ${asked.reason}.`), asked.event)
+      default:
+        return message
+    }
+  }
+
+  /** A frame that came from the upstream: what goes on to the client, when what it tells is on disk. */
+  upstream(message: Message): Awaitable<Message | undefined> {
+    const { exchange, attempt, frames } = this.#parts
+    const before = this.#watch.output
+    const said = this.#watch.upstream(message)
+    switch (said.kind) {
+      case 'began': {
+        if (this.#latest) this.#latest.output += before
+        return after(this.#begin(said.id), message)
+      }
+      case 'ended':
+        return after(this.#end(said.id, said.usage, before), message)
+      case 'heard':
+        return after(this.#hear(said.id, said.usage), message)
+      case 'error':
+        return after(this.#giveUp(said.event), message)
+      case 'session':
+        return renamed(message, frames, exchange.requestedModel, attempt.upstreamModel)
+      default:
+        return message
+    }
+  }
+
+  /** Asks the upstream to end what has begun, and to say what it took. */
+  cancel(): void {
+    for (const id of this.#begun.keys()) this.#parts.say(this.#parts.frames.cancel(id))
+  }
+
+  /** Nothing more is heard of any turn: all are given back. What their ends wait for. */
+  end(): Promise<unknown> | undefined {
+    if (this.#latest) this.#latest.output += this.#watch.output
+    const dues = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => turn.release() ?? [])
+    this.#begun.clear()
+    return dues.length === 0 ? undefined : Promise.all(dues)
+  }
+
+  #ask(message: Message, event: string | undefined, maxOutput: number | undefined): Awaitable<Message | undefined> {
+    if (this.#asked.length + this.#begun.size >= mostOpen) {
+      return this.#refuse(new GatewayError('rate_limit_concurrency', `A session may have ${mostOpen} responses at the same time.`), event)
+    }
+    const turn = new LiveTurn(this.#parts.exchange, this.#part(), { asked: true, input: this.#watch.input, maxOutput }, event)
+    const sent = (): Message => {
+      this.#asked.push(turn)
+      return message
+    }
+    const refused = (error: unknown): undefined => {
+      void turn.release()
+      return this.#refuse(asGatewayError(error), event)
+    }
+    try {
+      const admitted = this.#admit(turn, 0)
+      return admitted ? admitted.then(sent, refused) : sent()
+    } catch (error) {
+      return refused(error)
+    }
+  }
+
+  /** Asks the plugins from one on; a promise only where one of them answers with one. */
+  #admit(turn: LiveTurn, from: number): Promise<void> | undefined {
+    const { exchange, onTurn } = this.#parts
+    for (let i = from; i < onTurn.length; i++) {
+      const { plugin, call } = onTurn[i]!
+      exchange.plugin = plugin
+      try {
+        const done = call(exchange, turn)
+        if (done instanceof Promise) {
+          return done.then(() => this.#admit(turn, i + 1), (error: unknown) => {
+            throw asGatewayError(error, plugin)
+          })
+        }
+      } catch (error) {
+        throw asGatewayError(error, plugin)
+      }
+    }
+    return undefined
+  }
+
+  #begin(id: string): Promise<unknown> | undefined {
+    const turn = this.#asked.shift()
+    if (turn) {
+      this.#keep(id, turn)
+      return turn.held
+    }
+    return this.#unasked((own) => this.#keep(id, own), () => this.#parts.say(this.#parts.frames.cancel(id)))
+  }
+
+  #keep(id: string, turn: LiveTurn): void {
+    turn.begun = true
+    this.#begun.set(id, turn)
+    this.#latest = turn
+  }
+
+  /** Something that nobody asked for. `refused`: it is not to go on. */
+  #unasked(begun: (turn: LiveTurn) => void, refused: () => void): Promise<unknown> | undefined {
+    const turn = new LiveTurn(this.#parts.exchange, this.#part(), { asked: false, input: this.#watch.input, maxOutput: this.#watch.maxOutput })
+    begun(turn)
+    const stop = (error: unknown): void => {
+      this.#parts.tell(asGatewayError(error), undefined)
+      refused()
+    }
+    try {
+      const admitted = this.#admit(turn, 0)
+      return admitted ? admitted.catch(stop).then(() => turn.held) : turn.held
+    } catch (error) {
+      stop(error)
+      return turn.held
+    }
+  }
+
+  #end(id: string, usage: ReportedUsage, output: number): Promise<unknown> | undefined {
+    if (this.#over.has(id)) return undefined
+    this.#remember(id)
+    const turn = this.#begun.get(id)
+    if (!turn) return this.#hear(`response ${id}`, usage)
+    this.#begun.delete(id)
+    if (turn === this.#latest) {
+      turn.output += output
+      this.#latest = undefined
+    }
+    return finish(turn, usage)
+  }
+
+  /** What began and ended at once. */
+  #hear(id: string, usage: ReportedUsage): Promise<unknown> | undefined {
+    if (usage === undefined || this.#over.has(id)) return undefined
+    this.#remember(id)
+    let heard: LiveTurn | undefined
+    const held = this.#unasked((turn) => {
+      turn.begun = true
+      heard = turn
+    }, () => {})
+    return held ? held.then(() => finish(heard!, usage)) : finish(heard!, usage)
+  }
+
+  /** One that was asked for does not come. Where it is not said which, the oldest that has no name. */
+  #giveUp(event: string | undefined): Promise<unknown> | undefined {
+    const at = this.#asked.findIndex((turn) => turn.event === event)
+    return at === -1 ? undefined : this.#asked.splice(at, 1)[0]!.release()
+  }
+
+  #remember(id: string): void {
+    if (this.#over.size >= mostRemembered) this.#over.delete(this.#over.values().next().value!)
+    this.#over.add(id)
+  }
+
+  #refuse(error: GatewayError, event: string | undefined): undefined {
+    this.#parts.tell(error, event)
+  }
+
+  #part(): string {
+    return String(++this.#count)
+  }
+}
+
+function finish(turn: LiveTurn, usage: ReportedUsage): Promise<void> | undefined {
+  turn.ended = true
+  turn.reported = usage
+  return turn.release()
+}
+
+function after(done: Promise<unknown> | undefined, message: Message): Awaitable<Message> {
+  return done ? done.then(() => message) : message
+}
+
+/** The frame with another name for the model, unless there is none in it or both are the same. */
+function renamed(message: Message, frames: FrameProtocol, to: string, from: string): Message {
+  const data = to === from ? undefined : frames.withModel(message, to)
+  return data ? message.withData(data) : message
+}

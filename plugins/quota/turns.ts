@@ -1,0 +1,111 @@
+// What a session is charged: each of its turns for itself, out of the same budgets.
+import { costOf, noUsage, sumOf } from '../../core/contract/contract.ts'
+import type { Exchange, Turn } from '../../core/contract/contract.ts'
+import { caller, charge, slot } from '../../core/contract/slots.ts'
+import type { Charge } from '../../core/contract/slots.ts'
+import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
+import type { Usage } from '../../core/money/usage.ts'
+import { turnBound } from './bound.ts'
+import type { Terms } from './bound.ts'
+import { incredible, refuse } from './settle.ts'
+
+/** A session's turns so far. */
+export interface Bill {
+  readonly terms: Terms
+  usage: Usage
+  amount: bigint
+  reserved: bigint
+  source: Charge['source']
+}
+
+/** There for the whole session. */
+export const billed = slot('quota/bill').of<Bill>()
+
+/** What turns are held with. */
+export interface TurnSetting {
+  ledger: Ledger
+  estimate: 'worst' | 'typical'
+  defaultOutput: number
+}
+
+/**
+ * Begins a session: its budgets must be good for a response now. It holds nothing itself, but it has a place in the ledger, so that a crash leaves a
+ * record of it.
+ * @throws GatewayError `quota_<scope>_exceeded`
+ */
+export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger: Ledger, defaultOutput: number): void {
+  const { scopes } = exchange.get(caller)
+  const common = commonOf(exchange, terms)
+  const { amount } = turnBound(terms, 1, defaultOutput)
+  const left = ledger.affordable(scopes, exchange.receivedAt)
+  // Only the ledger says which budget it is.
+  if (left !== undefined && left < amount) void ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt }).void()
+  const place = ledger.reserve({ ...common, amount: 0n, time: exchange.receivedAt })
+  const bill: Bill = { terms, usage: { ...noUsage }, amount: 0n, reserved: 0n, source: 'upstream' }
+  exchange.set(billed, bill)
+  exchange.hold(() => place.durable)
+  exchange.defer(() => {
+    const { amount: spent, reserved, usage, source } = bill
+    if (reserved > 0n || spent > 0n) exchange.set(charge, { amount: spent, reserved, priceVersion: terms.price.version, usage, source })
+    return place.void().catch(refuse)
+  })
+}
+
+/**
+ * Holds what a turn may cost, and settles what it did cost when it ends. One that nobody asked for is charged whatever the budgets have left.
+ * @throws GatewayError `quota_<scope>_exceeded`
+ */
+export function holdTurn(exchange: Exchange<typeof caller>, bill: Bill, turn: Turn, { ledger, estimate, defaultOutput }: TurnSetting): void {
+  const { terms } = bill
+  const { input, output, amount } = turnBound(terms, turn.input[estimate], turn.maxOutput ?? defaultOutput)
+  const request: ReserveRequest = {
+    ...commonOf(exchange, terms), part: turn.part, amount, time: Date.now(), estimate: { input: Math.min(turn.input.typical, input), maxOutput: output }
+  }
+  let reservation: Reservation
+  let refusal: unknown
+  try {
+    reservation = ledger.reserve(request)
+  } catch (error) {
+    if (turn.asked) throw error
+    refusal = error
+    reservation = ledger.reserve({ ...request, amount: 0n })
+  }
+  reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
+  turn.hold(reservation.durable)
+  turn.defer(() => settleTurn(exchange, bill, turn, reservation))
+  if (refusal) throw refusal
+}
+
+function settleTurn(exchange: Exchange, bill: Bill, turn: Turn, reservation: Reservation): Promise<void> {
+  const { price } = bill.terms
+  const { usage: metered } = turn
+  try {
+    if (!metered) return reservation.void().catch(refuse)
+    const call = price.perMillion.request === undefined ? undefined : { request: 1 }
+    let usage = { ...metered.usage, ...call }
+    let { source } = metered
+    let amount = costOf(usage, price)
+    if (amount > incredible) {
+      exchange.log.error('an upstream reported a usage that can not be true: the prompt is charged instead', { usage })
+      usage = { ...noUsage, input: turn.input.typical, ...call }
+      source = 'estimated'
+      amount = costOf(usage, price)
+    }
+    const settled = reservation.settle({ usage, amount, source, channel: exchange.attempts.at(-1)!.channel.name })
+    bill.usage = sumOf(bill.usage, usage)
+    bill.amount += amount
+    bill.reserved += reservation.amount
+    if (source !== 'upstream') bill.source = source
+    return settled.catch(refuse)
+  } catch (cause) {
+    return refuse(cause)
+  }
+}
+
+function commonOf(exchange: Exchange<typeof caller>, { price }: Terms): Omit<ReserveRequest, 'amount' | 'time'> {
+  const { name, protocol } = exchange.request.operation
+  return {
+    requestId: exchange.id, scopes: exchange.get(caller).scopes, model: exchange.model, price, estimate: { input: 0, maxOutput: 0 },
+    endpoint: name, clientProtocol: protocol, streamed: true
+  }
+}
