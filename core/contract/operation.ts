@@ -102,6 +102,11 @@ export interface Operation {
   readonly metering?: Metering
   /** Of a WebSocket: the subprotocol that is chosen where the client offers it. */
   readonly subprotocol?: string
+  /**
+   * Members of the body that are parsed before it is sent, with the most bytes that they may have where they are lists or objects:
+   * what is made of one at once must not take long, whatever is in it.
+   */
+  readonly parsed?: Readonly<Record<string, number>>
   /** Whether another channel may be tried after one failed before anything was shown. Default: true. */
   readonly retries?: boolean
   /** Members of the body, fields of the form or parameters of the query, by name. */

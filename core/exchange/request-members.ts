@@ -8,6 +8,7 @@ import { GatewayError } from '../errors.ts'
 /** Of a text that is read before anybody has looked at its size, in bytes as it is written. */
 const longestText = 1024
 const largestOptions = 4096
+const MiB = 1024 * 1024
 
 /** Known whatever the operation says of itself: what is held, estimated and asked of an upstream depends on them. */
 const known = new Set([
@@ -24,7 +25,13 @@ const knownOptions = new Set(['include_usage', 'include_obfuscation'])
 export function checkMembers({ fields, lens, form }: RequestBody, operation: Operation): void {
   const { oddKeys } = fields
   if (oddKeys.length > 0) refuseLookalikes(oddKeys, (name) => known.has(name) || isNamed(operation, name))
-  if (form === undefined && lens.has('stream_options')) checkStreamOptions(lens)
+  if (form !== undefined) return
+  if (lens.has('stream_options')) checkStreamOptions(lens)
+  for (const name in operation.parsed) {
+    const most = operation.parsed[name]!
+    if (lens.size(name) <= most || lens.type(name) === 'string') continue
+    throw invalid(name, `must not be larger than ${most / MiB} MiB`)
+  }
 }
 
 /**

@@ -14,6 +14,7 @@ export const completions: ServedOperation = {
   stream: { in: 'body', name: 'stream' },
   upstream: { openai: { protocol: 'openai-completions', method: 'POST', target: () => '/completions' } },
   metering: { outputLimits: ['max_tokens'], count: 'n' },
+  parsed: { prompt: 4 * 1024 * 1024 },
   required: ['model', 'prompt'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },

@@ -19,6 +19,7 @@ export const generateContent: ServedOperation = {
   model: { in: 'path', name: 'model' },
   upstream: conversation,
   metering: { outputLimits: ['generationConfig.maxOutputTokens'], count: 'generationConfig.candidateCount' },
+  parsed: { generationConfig: 1024 * 1024, generation_config: 1024 * 1024 },
   required: ['contents'],
   parameters: {
     contents: { type: 'array', items: { type: 'object' }, description: 'The conversation so far: `role` is `user` or `model`.' },
@@ -79,5 +80,6 @@ export const batchEmbedContents = own('batchEmbedContents', 'Makes the vectors o
   endpoint: 'embeddings',
   protocol: 'gemini-embed',
   upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:batchEmbedContents`, rename } },
-  metering: { outputLimits: [] }
+  metering: { outputLimits: [] },
+  parsed: { requests: 4 * 1024 * 1024 }
 })

@@ -16,6 +16,7 @@ export const rerank: ServedOperation = {
   upstream: { openai: { protocol: 'rerank', method: 'POST', target: () => '/rerank' } },
   reshape: unified,
   metering: { outputLimits: [] },
+  parsed: { documents: 8 * 1024 * 1024 },
   required: ['model', 'query', 'documents'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },
@@ -30,7 +31,8 @@ function unified({ body }: Exchange): Stage {
   return {
     map(message, emit) {
       if (message.kind !== 'json') return emit(message)
-      const asked = { returnDocuments: body.fields.flag('return_documents') === true, documents: body.fields.json('documents') }
+      const returnDocuments = body.fields.flag('return_documents') === true
+      const asked = { returnDocuments, documents: returnDocuments ? body.fields.json('documents') : [] }
       emit(message.withData(Buffer.from(JSON.stringify(unifiedRerank(message.json(), asked)))))
     }
   }

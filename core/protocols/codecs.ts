@@ -18,9 +18,9 @@ export const codecs = {
 /** The word for a protocol that can be translated. */
 export type CodecName = keyof typeof codecs
 
-const byProtocol = new Map((Object.keys(codecs) as CodecName[]).map((name): [Protocol, Codec] => [protocols[name], codecs[name]]))
+const names = new Map((Object.keys(codecs) as CodecName[]).map((name): [Protocol, CodecName] => [protocols[name], name]))
 
 /** How a protocol is translated; undefined for one that clients and upstreams have to speak alike. */
-export function codecOf(protocol: Protocol): Codec | undefined {
-  return byProtocol.get(protocol)
+export function codecNameOf(protocol: Protocol): CodecName | undefined {
+  return names.get(protocol)
 }

@@ -5,6 +5,7 @@ import type { AnswerHead, Codec, RequestHead, StreamDecoder, StreamEncoder, Targ
 import { checkCalls } from './canonical/conversation.ts'
 import { Losses } from './canonical/losses.ts'
 import { Offer } from './canonical/offer.ts'
+import type { OfferRules } from './canonical/offer.ts'
 import { Keeper, restore, unproven } from './canonical/proofs.ts'
 import type { Keepsake } from './canonical/proofs.ts'
 import type { ModelRequest } from './canonical/request.ts'
@@ -12,6 +13,7 @@ import type { JsonObject } from './object.ts'
 import type { Payload, ShownError } from './protocol.ts'
 
 export { Untranslatable } from './canonical/untranslatable.ts'
+export type { UntranslatableCode } from './canonical/untranslatable.ts'
 export { parseJson } from './canonical/json.ts'
 export { mayBeSealed } from './canonical/proofs.ts'
 export type { AnswerHead, Codec, RequestHead, Target, WriteEvent } from './canonical/codec.ts'
@@ -48,10 +50,15 @@ export class Asked {
     const losses = this.#losses.again()
     losses.settle(upstream.capabilities.takes)
     const whole = kept.size > 0 ? restore(this.#request, kept, upstream.family) : this.#request
-    const offer = new Offer({ names: upstream.toolNames, customTools: upstream.customTools, schemaAsTool: target.traits.jsonSchema === 'tool' })
+    const offer = new Offer(offerRules(upstream, target))
     const body = upstream.encodeRequest(offer.request(whole), target, losses)
     return { body, dropped: losses.dropped, answer: { client: this.#client, upstream, offer, hidesThoughts: this.#request.reasoning.visible === false } }
   }
+}
+
+/** How tools are offered to an upstream. */
+export function offerRules({ toolNames, customTools }: Codec, { traits }: Target): OfferRules {
+  return { names: toolNames, customTools, schemaAsTool: traits.jsonSchema === 'tool' }
 }
 
 /** A request for an upstream, with what is needed to understand the answer. */

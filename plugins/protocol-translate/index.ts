@@ -1,19 +1,23 @@
 // Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs nothing.
-import { Asked, codecOf, definePlugin, GatewayError, mayBeSealed, Message, parseJson, sharedKey, slot, StreamTranslation, translateAnswer, Untranslatable } from '../../core/contract/contract.ts'
-import type { AnswerHead, AnswerTranslation, Attempt, Codec, Exchange, Keepsake, Mapper, Translated } from '../../core/contract/contract.ts'
+import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, parseJson, planOf, sharedKey, slot, StreamTranslation, translateAnswer, Untranslatable } from '../../core/contract/contract.ts'
+import type { AnswerHead, AnswerPlan, AnswerTranslation, Attempt, Awaitable, Exchange, Keepsake, Mapper, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import { Keepsakes } from './keepsakes.ts'
+import { Translator } from './translator.ts'
 
 /** What each attempt was sent, with what its answer is understood by, and what the client speaks. */
 const sent = slot('protocol-translate/sent').of<Map<Attempt, Sent>>()
 
-interface Sent extends Translated {
+interface Sent {
+  plan: AnswerPlan
+  dropped: readonly string[]
   speaks: Attempt['protocol']
-  /** What the client asked, with what plugins above have changed in it. */
-  request: Readonly<Record<string, unknown>>
+  /** What the answer repeats of the request, with what plugins above have changed in it. */
+  repeated: Readonly<Record<string, unknown>>
 }
 
 const keepsakes = sharedKey<Keepsakes>('keepsakes')
+const translators = sharedKey<Translator>('translator')
 
 export default definePlugin({
   name: 'protocol-translate',
@@ -27,29 +31,35 @@ export default definePlugin({
   },
   setup({ strict }, { share, catalogue }) {
     const kept = share(keepsakes, () => new Keepsakes())
+    const translator = share(translators, () => new Translator(), (over) => over.close())
 
-    const translate = (exchange: Exchange, attempt: Attempt): void => {
-      const [client, upstream] = pairOf(exchange, attempt)
+    const translate = (exchange: Exchange, attempt: Attempt): Awaitable<void> => {
       const speaks = attempt.bodyProtocol
-      const request = requestOf(attempt.body)
-      const asked = new Asked(client, request, { model: exchange.model, streaming: exchange.streaming })
       const tenant = exchange.find(caller)?.tenant ?? ''
-      const found = new Map<string, Keepsake>()
-      for (const call of asked.missing(upstream)) {
+      const find = (calls: readonly string[]): ReadonlyMap<string, Keepsake> => new Map(calls.flatMap((call) => {
         const keepsake = kept.find(tenant, call)
-        if (keepsake) found.set(call, keepsake)
-      }
+        return keepsake ? [[call, keepsake] as const] : []
+      }))
       const maxOutputTokens = catalogue.models.get(exchange.model)?.maxOutputTokens
-      const target = { model: attempt.upstreamModel, traits: { ...(maxOutputTokens !== undefined && { maxOutputTokens }) } }
-      const translated = asked.for(upstream, target, found)
-      if (strict && translated.dropped.length > 0) {
-        const param = translated.dropped[0]!
-        throw new GatewayError('unsupported_parameter', `The model cannot be told \`${translated.dropped.join('`, `')}\`, and this gateway leaves nothing out.`, { param })
+      const task: RequestTask = {
+        ...pairOf(exchange, attempt),
+        head: { model: exchange.model, streaming: exchange.streaming },
+        target: { model: attempt.upstreamModel, traits: { ...(maxOutputTokens !== undefined && { maxOutputTokens }) } }
       }
-      attempt.body.replace(Buffer.from(JSON.stringify(translated.body)))
-      attempt.bodyProtocol = attempt.protocol
-      if (!exchange.find(sent)) exchange.set(sent, new Map())
-      exchange.find(sent)!.set(attempt, { ...translated, speaks, request })
+      const put = (translated: TranslatedRequest): void => {
+        const { body, dropped, repeated } = translated
+        if (strict && dropped.length > 0) {
+          const param = dropped[0]!
+          throw new GatewayError('unsupported_parameter', `The model cannot be told \`${dropped.join('`, `')}\`, and this gateway leaves nothing out.`, { param })
+        }
+        attempt.body.replace(Buffer.from(body.buffer, body.byteOffset, body.byteLength))
+        attempt.bodyProtocol = attempt.protocol
+        if (!exchange.find(sent)) exchange.set(sent, new Map())
+        exchange.find(sent)!.set(attempt, { plan: planOf(translated), dropped, speaks, repeated })
+      }
+      // As far as it has been changed by now: a text that was masked stays masked.
+      const translated = translator.translate(attempt.body.render() as readonly Buffer[], task, find)
+      return translated instanceof Promise ? translated.then(put) : put(translated)
     }
 
     const keep = (exchange: Exchange, { kept: made }: AnswerTranslation): void => {
@@ -59,9 +69,9 @@ export default definePlugin({
 
     return {
       onAttempt(exchange, attempt) {
-        if (!attempt.translated) return unsealed(attempt)
         try {
-          translate(exchange, attempt)
+          const done = attempt.translated ? translate(exchange, attempt) : unsealed(translator, attempt)
+          return done instanceof Promise ? done.catch((error: unknown) => Promise.reject(shown(error) as Error)) : undefined
         } catch (error) {
           throw shown(error)
         }
@@ -71,7 +81,7 @@ export default definePlugin({
         const translated = attempt && exchange.find(sent)?.get(attempt)
         if (!translated) return
         if (translated.dropped.length > 0) exchange.setHeader('x-sluice-dropped', translated.dropped.join(', '))
-        const head = headOf(exchange, translated.request)
+        const head = headOf(exchange, translated.repeated)
         return streaming ? streamed(exchange, translated, head, keep) : whole(exchange, translated, head, keep)
       }
     }
@@ -79,21 +89,22 @@ export default definePlugin({
 })
 
 /** Signatures that the gateway wrapped for a client of this protocol are not for an upstream that gets the request as it came. */
-function unsealed({ protocol, body }: Attempt): void {
-  const codec = codecOf(protocol)
-  if (!codec?.withoutSealed || !mayBeSealed(body.original.bytes)) return
-  const changed = codec.withoutSealed(requestOf(body))
-  if (changed) body.set(changed.key, changed.value)
+function unsealed(translator: Translator, { protocol, body }: Attempt): Awaitable<void> {
+  const name = codecNameOf(protocol)
+  if (!name || !mayBeSealed(body.original.bytes)) return undefined
+  const put = (changed: { key: string; json: string } | undefined): void => void (changed && body.setRaw(changed.key, changed.json))
+  const changed = translator.unseal(body.render() as readonly Buffer[], name)
+  return changed instanceof Promise ? changed.then(put) : put(changed)
 }
 
 type Keep = (exchange: Exchange, translation: AnswerTranslation) => void
 
-function whole(exchange: Exchange, { answer, speaks }: Sent, head: AnswerHead, keep: Keep): Mapper {
+function whole(exchange: Exchange, { plan, speaks }: Sent, head: AnswerHead, keep: Keep): Mapper {
   return {
     speaks,
     map(message, emit) {
       try {
-        const translated = translateAnswer(answer, parseJson(message.data.toString('utf8')), head)
+        const translated = translateAnswer(plan, parseJson(message.data.toString('utf8')), head)
         keep(exchange, translated)
         emit(new Message('json', Buffer.from(JSON.stringify(translated.body))))
       } catch (error) {
@@ -103,9 +114,9 @@ function whole(exchange: Exchange, { answer, speaks }: Sent, head: AnswerHead, k
   }
 }
 
-function streamed(exchange: Exchange, { answer, speaks }: Sent, head: AnswerHead, keep: Keep): Mapper {
+function streamed(exchange: Exchange, { plan, speaks }: Sent, head: AnswerHead, keep: Keep): Mapper {
   let out: (message: Message) => void = () => {}
-  const translation = new StreamTranslation(answer, head, (data, name) => out(Message.event(data, name)))
+  const translation = new StreamTranslation(plan, head, (data, name) => out(Message.event(data, name)))
   return {
     speaks,
     map(message, emit) {
@@ -131,15 +142,10 @@ function streamed(exchange: Exchange, { answer, speaks }: Sent, head: AnswerHead
 }
 
 /** @throws GatewayError when there is no translation between the two */
-function pairOf({ request }: Exchange, attempt: Attempt): [client: Codec, upstream: Codec] {
-  const [client, upstream] = [codecOf(attempt.bodyProtocol), codecOf(attempt.protocol)]
-  if (client && upstream) return [client, upstream]
+function pairOf({ request }: Exchange, attempt: Attempt): Pick<RequestTask, 'client' | 'upstream'> {
+  const [client, upstream] = [codecNameOf(attempt.bodyProtocol), codecNameOf(attempt.protocol)]
+  if (client && upstream) return { client, upstream }
   throw new GatewayError('protocol_mismatch', `This model cannot be used with the endpoint ${request.operation.endpoint}.`, { param: 'model' })
-}
-
-/** As far as it has been changed by now: a text that was masked stays masked. */
-function requestOf(body: Attempt['body']): Readonly<Record<string, unknown>> {
-  return parseJson(Buffer.concat(body.render() as readonly Buffer[]).toString('utf8')) as Readonly<Record<string, unknown>>
 }
 
 function headOf(exchange: Exchange, request: Readonly<Record<string, unknown>>): AnswerHead {

@@ -77,10 +77,10 @@ async function watched(t: Test): Promise<WatchedGateway> {
 }
 
 /** Sends a body, in one piece or in chunks as they come in practice; the status of the answer. */
-async function send(t: Test, url: string, body: Buffer, chunked: boolean): Promise<number> {
+async function send(t: Test, url: string, body: Buffer, chunked: boolean, target = '/v1/chat/completions'): Promise<number> {
   const client = await connect(t, url)
   const framing = chunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`
-  client.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: application/json\r\n${framing}\r\n\r\n`)
+  client.write(`POST ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: application/json\r\n${framing}\r\n\r\n`)
   if (!chunked) client.write(body)
   else {
     const width = 64 * 1024
@@ -107,6 +107,35 @@ t.test('no body holds the loop, whatever fills it', async (t) => {
       const { cpu, longest } = await running.held()
       t.ok(cpu < most, `${name}${chunked ? ' in chunks' : ''}: at most ${cpu.toFixed(1)} ms of CPU in a turn (${longest.toFixed(1)} ms in real time)`)
     }
+  }
+})
+
+/** Bodies that are brought into another protocol, or of which something is parsed, with the path they are sent to. */
+const involved: Record<string, [target: string, make: () => Buffer, status: number]> = {
+  'a long text': ['/v1/chat/completions', () => filled('é', `${start},"messages":[{"role":"user","content":"`, '"}]}'), 200],
+  'many messages': ['/v1/chat/completions', () => filled('{"role":"user","content":"a"},', `${start},"messages":[`, '{"role":"user","content":"a"}]}'), 200],
+  'a schema of lists': ['/v1/chat/completions', () => filled('[],', `${start},"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","enum":[`, '0]}}}]}'), 200],
+  'signatures of ours': ['/v1/messages', () => filled('[],', `${start},"max_tokens":5,"messages":[{"role":"user","content":"a"}],"metadata":{"user_id":"sluice1."},"x":[`, '0]}'), 200],
+  'settings of an answer': [`/v1beta/models/${testModel}:generateContent`, () => filled('[],', '{"contents":[{"parts":[{"text":"a"}]}],"generationConfig":{"x":[', '0]}}'), 400],
+  'many prompts': ['/v1/completions', () => filled('"",', `${start},"prompt":[`, '""]}'), 400]
+}
+
+t.test('nor does one that is translated, or of which something is parsed', async (t) => {
+  t.setTimeout(300_000)
+  const upstream = await Upstream.start(t)
+  const answer = JSON.stringify({ id: 'msg_1', type: 'message', role: 'assistant', model: 'demo', content: [{ type: 'text', text: 'Hello' }], stop_reason: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } })
+  upstream.always(({ socket }) => {
+    upstream.requests.length = 0
+    socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${answer.length}\r\n\r\n${answer}`)
+  })
+  const channel = { protocol: 'anthropic', base_url: upstream.url.href, private: true, models: { [testModel]: testModel } }
+  const running = await watchedGateway(t, { limits: { body_memory: '1GiB' }, channels: { first: channel }, models: { [testModel]: { price: { input: 1, output: 1 } } } })
+  for (const [name, [target, make, expected]] of Object.entries(involved)) {
+    const body = make()
+    await running.held()
+    t.equal(await send(t, running.url, body, false, target), expected, name)
+    const { cpu, longest } = await running.held()
+    t.ok(cpu < most, `${name}: at most ${cpu.toFixed(1)} ms of CPU in a turn (${longest.toFixed(1)} ms in real time)`)
   }
 })
 

@@ -6,7 +6,7 @@ import { Message } from '../../core/contract/message.ts'
 import { textStage } from '../../core/exchange/text-stage.ts'
 import type { ModelAnswer } from '../../core/protocols/canonical/answer.ts'
 import type { Codec } from '../../core/protocols/canonical/codec.ts'
-import { codecOf } from '../../core/protocols/codecs.ts'
+import { codecs } from '../../core/protocols/codecs.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import type { Protocol } from '../../core/protocols/index.ts'
 import { answerHead, answers, readStream, streamOf } from '../kit/conversations.ts'
@@ -61,7 +61,7 @@ function said({ candidates }: ModelAnswer, edit: (kind: string, text: string) =>
 
 for (const [name, means] of Object.entries(spoken) as [keyof typeof spoken, Means][]) {
   const protocol: Protocol = protocols[name]
-  const codec: Codec = codecOf(protocol)!
+  const codec: Codec = codecs[name]
   t.test(`${name}: a stream and the whole become the same, with every text changed once`, async (t) => {
     fc.assert(fc.property(answers(means), (answer) => {
       const events = streamOf(codec, answer)

@@ -29,7 +29,7 @@ export interface AnswerHead {
   created: number
   /** As the client calls it. */
   model: string
-  /** The client's own request, which some protocols repeat. */
+  /** Of the client's own request, what its protocol {@link Codec.repeats}. */
   request: JsonObject
   /** The client wants to see usage in its stream, where its protocol leaves that to it. */
   usage: boolean
@@ -64,6 +64,8 @@ export interface Codec {
   /** The member of a request that holds the conversation. */
   readonly conversation: string
   readonly capabilities: Capabilities
+  /** Members of a client's request that its answers repeat; absent where they repeat none. */
+  readonly repeats?: readonly string[]
   /** What upstreams allow as names of tools. */
   readonly toolNames: NameRule
   /** Upstreams know tools that take free text. */

@@ -4,7 +4,7 @@ import { asObject } from '../object.ts'
 import { parseJson } from './json.ts'
 import type { AssistantPart, ModelRequest, Tool, ToolChoice, Turn } from './request.ts'
 import { ToolNames } from './tool-names.ts'
-import type { NameRule } from './tool-names.ts'
+import type { NameRule, NameTable } from './tool-names.ts'
 
 /** What an upstream makes necessary. */
 export interface OfferRules {
@@ -18,18 +18,32 @@ export interface OfferRules {
 /** The tool whose arguments are the answer. */
 const answerTool = 'json'
 
+/** What an answer is understood by, as plain data. */
+export interface OfferedTools {
+  readonly names: NameTable
+  readonly custom: readonly string[]
+  readonly answerTool: string | undefined
+}
+
 /** The tools of one exchange. */
 export class Offer {
   readonly #rules: OfferRules
   readonly #names: ToolNames
   /** Names, as the upstream has them, of tools that take free text. */
-  readonly #custom = new Set<string>()
+  readonly #custom: Set<string>
   /** The name of the tool whose arguments are the answer. */
   #answerTool: string | undefined
 
-  constructor(rules: OfferRules) {
+  /** `made`: what an offer made of the request elsewhere. */
+  constructor(rules: OfferRules, made: OfferedTools = { names: [], custom: [], answerTool: undefined }) {
     this.#rules = rules
-    this.#names = new ToolNames(rules.names)
+    this.#names = ToolNames.of(rules.names, made.names)
+    this.#custom = new Set(made.custom)
+    this.#answerTool = made.answerTool
+  }
+
+  get made(): OfferedTools {
+    return { names: this.#names.table, custom: [...this.#custom], answerTool: this.#answerTool }
   }
 
   /** The request with tools as the upstream knows them; the one that was given stays as it is. */

@@ -7,6 +7,9 @@ export interface NameRule {
   readonly longest: number
 }
 
+/** Names for the upstream, each with the client's and its namespace. */
+export type NameTable = readonly (readonly [upstream: string, name: string, namespace: string | undefined])[]
+
 /** Two-way table of the names in one request. The same names in the same order always become the same. */
 export class ToolNames {
   readonly #rule: NameRule
@@ -32,6 +35,21 @@ export class ToolNames {
   /** The client's name for what the upstream calls; a name that nobody gave stays as it is. */
   toClient(name: string): { name: string; namespace?: string } {
     return this.#client.get(name) ?? { name }
+  }
+
+  /** As plain data, for {@link ToolNames.of}. */
+  get table(): NameTable {
+    return [...this.#client].map(([upstream, { name, namespace }]) => [upstream, name, namespace])
+  }
+
+  /** The names of another request, or of another thread. */
+  static of(rule: NameRule, table: NameTable): ToolNames {
+    const names = new ToolNames(rule)
+    for (const [upstream, name, namespace] of table) {
+      names.#upstream.set(namespace === undefined ? name : `${namespace}\0${name}`, upstream)
+      names.#client.set(upstream, { name, ...(namespace !== undefined && { namespace }) })
+    }
+    return names
   }
 
   /** No name was changed, and none is in a namespace. */

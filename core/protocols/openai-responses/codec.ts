@@ -14,6 +14,9 @@ export const responsesCodec: Codec = {
   family: 'openai',
   conversation: 'input',
   capabilities,
+  repeats: [
+    'instructions', 'max_output_tokens', 'parallel_tool_calls', 'reasoning', 'temperature', 'text', 'tool_choice', 'tools', 'top_p', 'truncation', 'user', 'metadata'
+  ],
   toolNames: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
   customTools: true,
   decodeRequest,

@@ -1,0 +1,89 @@
+// A request on its way from one protocol to another as bytes, with nothing but plain data around: it can be done in any thread.
+import type { RequestHead, Target } from './canonical/codec.ts'
+import { parseJson } from './canonical/json.ts'
+import { Offer } from './canonical/offer.ts'
+import type { OfferedTools } from './canonical/offer.ts'
+import type { Keepsake } from './canonical/proofs.ts'
+import { codecs } from './codecs.ts'
+import type { CodecName } from './codecs.ts'
+import { asObject } from './object.ts'
+import type { JsonObject } from './object.ts'
+import { Asked, offerRules } from './translation.ts'
+import type { AnswerPlan } from './translation.ts'
+
+/** What is to be done with a request beside its bytes. Plain data. */
+export interface RequestTask {
+  readonly client: CodecName
+  readonly upstream: CodecName
+  readonly head: RequestHead
+  readonly target: Target
+}
+
+/** A request for an upstream, and by what its answer is understood. Plain data. */
+export interface TranslatedRequest {
+  readonly body: Uint8Array
+  /** Members of the client's request that were left out. */
+  readonly dropped: readonly string[]
+  readonly client: CodecName
+  readonly upstream: CodecName
+  readonly target: Target
+  readonly offered: OfferedTools
+  readonly hidesThoughts: boolean
+  /** What answers repeat of the client's request. */
+  readonly repeated: JsonObject
+}
+
+/** Of what answers repeat, in characters of JSON: of a larger request they repeat only what is short. */
+const mostRepeated = 1024 * 1024
+
+/**
+ * The request for the upstream. `find` is asked, at most once, what was kept under ids of calls; when it does not know yet, they are
+ * returned, to be given with the next try.
+ * @throws Untranslatable when it is not of the client's protocol, or cannot be said in the upstream's
+ */
+export function translateRequest(
+  bytes: Buffer, task: RequestTask, find: (calls: readonly string[]) => ReadonlyMap<string, Keepsake> | undefined
+): TranslatedRequest | readonly string[] {
+  const [client, upstream] = [codecs[task.client], codecs[task.upstream]]
+  const request = parseJson(bytes.toString('utf8')) as JsonObject
+  const asked = new Asked(client, request, task.head)
+  const missing = asked.missing(upstream)
+  const found = missing.length === 0 ? undefined : find(missing)
+  if (missing.length > 0 && !found) return missing
+  const { body, dropped, answer } = asked.for(upstream, task.target, found)
+  return {
+    body: Buffer.from(JSON.stringify(body)),
+    dropped,
+    client: task.client,
+    upstream: task.upstream,
+    target: task.target,
+    offered: answer.offer.made,
+    hidesThoughts: answer.hidesThoughts,
+    repeated: repeatedOf(request, [...(client.repeats ?? []), 'stream_options'], bytes.length > mostRepeated)
+  }
+}
+
+/** By what answers to a request are understood. */
+export function planOf({ client, upstream, target, offered, hidesThoughts }: TranslatedRequest): AnswerPlan {
+  return { client: codecs[client], upstream: codecs[upstream], offer: new Offer(offerRules(codecs[upstream], target), offered), hidesThoughts }
+}
+
+/**
+ * For a request that is passed on in its own protocol: the member that has signatures of the gateway's own, as JSON without them.
+ * Undefined when it has none.
+ */
+export function unsealRequest(bytes: Buffer, protocol: CodecName): { key: string; json: string } | undefined {
+  const { withoutSealed } = codecs[protocol]
+  const changed = withoutSealed?.(parseJson(bytes.toString('utf8')) as JsonObject)
+  return changed && { key: changed.key, json: JSON.stringify(changed.value) }
+}
+
+function repeatedOf(request: JsonObject, members: readonly string[], large: boolean): JsonObject {
+  const own = members.filter((name) => request[name] !== undefined)
+  const fits = !large || JSON.stringify(own.map((name) => request[name])).length <= mostRepeated
+  return Object.fromEntries(own.filter((name) => fits || isShort(request[name])).map((name) => [name, request[name]]))
+}
+
+function isShort(value: unknown): boolean {
+  return typeof value === 'string' ? value.length < 1024 : !Array.isArray(value) && asObject(value) === undefined
+}

@@ -1,0 +1,80 @@
+// Requests that are too large to be translated at once: the same comes of them, in the order in which they came, whatever becomes of the thread.
+import t from 'tap'
+import { GatewayError, Untranslatable } from '../../core/contract/contract.ts'
+import type { Keepsake, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
+import { Translator } from '../../plugins/protocol-translate/translator.ts'
+import { Upstream } from '../kit/upstream.ts'
+import { channelTo, Workbench } from '../kit/workbench.ts'
+
+const filler = 'x'.repeat(200_000)
+const task: RequestTask = { client: 'openai-chat', upstream: 'anthropic', head: { model: 'demo', streaming: false }, target: { model: 'upstream-demo', traits: {} } }
+const call = { id: 'call_1', type: 'function', function: { name: 'find it!', arguments: '{"a":1}' } }
+const request = (text: string): object => ({
+  model: 'demo', max_completion_tokens: 9, seed: 1, tools: [{ type: 'function', function: { name: 'find it!', parameters: { type: 'object' } } }],
+  messages: [{ role: 'user', content: text }, { role: 'assistant', content: null, tool_calls: [call] }, { role: 'tool', tool_call_id: 'call_1', content: 'found' }]
+})
+const bytes = (value: unknown): Buffer[] => {
+  const json = Buffer.from(JSON.stringify(value))
+  return [json.subarray(0, 10), json.subarray(10)]
+}
+const thoughts: Keepsake = { thoughts: [{ type: 'reasoning', text: 'hm', proof: { family: 'anthropic', kind: 'signature', value: 'proof' } }] } as unknown as Keepsake
+
+t.test('a large request becomes what a small one becomes', async (t) => {
+  const translator = new Translator()
+  t.teardown(() => translator.close())
+  const asked: string[] = []
+  const find = (calls: readonly string[]): Map<string, Keepsake> => (asked.push(...calls), new Map([['call_1', thoughts]]))
+  const small = translator.translate(bytes(request('hi')), task, find)
+  t.notOk(small instanceof Promise, 'a small one at once')
+  const large = translator.translate(bytes(request(filler)), task, find)
+  t.ok(large instanceof Promise, 'a large one beside the loop')
+  const bodyOf = async (translated: TranslatedRequest | Promise<TranslatedRequest>): Promise<unknown> => JSON.parse(Buffer.from((await translated).body).toString().replace(filler, 'hi'))
+  t.strictSame(await bodyOf(large), await bodyOf(small))
+  t.match(JSON.stringify(await bodyOf(small)), '"signature":"proof"', 'with what was kept')
+  t.strictSame(asked, ['call_1', 'call_1'], 'which was asked for once each')
+  const [one, other] = [await small, await large]
+  t.strictSame({ ...other, body: '' }, { ...one, body: '' }, 'and what the answer is understood by')
+  t.match(one, { dropped: ['seed'] })
+})
+
+t.test('refusals come out of the thread as they are, and one request does not end the next', async (t) => {
+  const translator = new Translator()
+  t.teardown(() => translator.close())
+  const find = (): Map<string, Keepsake> => new Map()
+  const wrong = translator.translate(bytes({ ...request(filler), messages: [{ role: 'nobody', content: filler }] }), task, find)
+  const fine = translator.translate(bytes(request(filler)), task, find)
+  const error = await Promise.resolve(wrong).catch((reason: unknown) => reason)
+  t.ok(error instanceof Untranslatable)
+  t.match(error, { code: 'unsupported_parameter', param: /^messages\[0\]/ })
+  t.ok((await fine).body.length > filler.length)
+  const unsealed = await translator.unseal(bytes({ messages: [{ role: 'assistant', content: [{ type: 'thinking', thinking: filler, signature: 'sluice1.openai.encrypted.rs_1.abc' }] }] }), 'anthropic')
+  t.equal(unsealed?.key, 'messages')
+  t.notMatch(unsealed?.json, 'sluice1')
+})
+
+t.test('a request that takes too long is refused, and the next has another thread', async (t) => {
+  const translator = new Translator(1)
+  t.teardown(() => translator.close())
+  const ask = (): Promise<unknown> => Promise.resolve(translator.translate(bytes(request(filler.repeat(20))), task, () => new Map())).catch((reason: unknown) => reason)
+  for (const error of await Promise.all([ask(), ask()])) {
+    t.ok(error instanceof GatewayError)
+    t.match(error, { code: 'invalid_request', message: /too involved/ })
+  }
+})
+
+t.test('end to end, with another channel that gets it again', async (t) => {
+  const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
+  const channels = { first: channelTo(first, { protocol: 'anthropic' }), second: channelTo(second, { protocol: 'anthropic', priority: 1 }) }
+  const bench = await Workbench.open(t, { channels })
+  first.json({ type: 'error', error: { type: 'api_error', message: 'broken' } }, { status: 500 })
+  second.json({ id: 'msg_1', type: 'message', role: 'assistant', model: 'demo', content: [{ type: 'text', text: 'Hello' }], stop_reason: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } })
+  const answer = await bench.send({ body: { messages: [{ role: 'user', content: filler }], seed: 1 } })
+  t.equal(answer.status, 200)
+  t.equal(answer.headers['x-sluice-dropped'], 'seed')
+  t.equal(JSON.parse(answer.body).choices[0].message.content, 'Hello')
+  for (const upstream of [first, second]) t.match(upstream.requests[0]!.json().messages, [{ role: 'user' }])
+  t.equal(JSON.stringify(second.requests[0]!.json()).length > filler.length, true)
+  const refused = await bench.send({ body: { messages: [{ role: 'nobody', content: filler }] } })
+  t.match(refused, { status: 400, body: /messages\[0\]/ })
+  t.same(bench.ledger.open, [])
+})
