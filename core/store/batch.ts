@@ -1,6 +1,8 @@
 // One commit's worth of changes, in a flat form: arrays of values, not objects per row.
 import type { RequestRecord } from './requests.ts'
 import type { Value } from './sqlite.ts'
+import { isOpen } from './works.ts'
+import type { Work } from './works.ts'
 
 /** A unit of durability: all of it is on disk, or none. Applied in the order of the fields. */
 export interface Batch {
@@ -22,6 +24,8 @@ export interface Batch {
   opened: Value[]
   /** Per hold that was detached: until when it is kept (Unix milliseconds), id. */
   leased: number[]
+  /** Per piece of work that was put or is to be forgotten: the columns of {@link workColumns}. */
+  works: Value[]
   /** Ids of holds that ended and were not replaced. */
   closed: number[]
   /** Per journal row: the columns of {@link entryColumns}. */
@@ -66,9 +70,17 @@ export const answerColumns = ['id', 'time', 'asked', 'status', 'type', 'streamed
 /** Columns of the table route, all of them; all but the first three are null where it is removed. */
 export const routeColumns = ['tenant', 'project', 'id', 'kind', 'channel', 'account', 'model', 'expires'] as const
 
+/** Columns of the table work, all of them; without JSON the row goes. */
+export const workColumns = ['tenant', 'project', 'id', 'kind', 'open', 'created', 'expires', 'json'] as const
+
+/** Work in the order of {@link workColumns}. */
+export function workValues(work: Work, json: string | null): Value[] {
+  return [work.tenant, work.project, work.id, work.kind, isOpen(work) ? 1 : 0, work.created, work.expires, json]
+}
+
 /** A batch without changes. */
 export function emptyBatch(number: number, written: number): Batch {
   return {
-    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], leased: [], closed: [], entries: [], records: [], keys: [], answers: [], routes: []
+    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], leased: [], works: [], closed: [], entries: [], records: [], keys: [], answers: [], routes: []
   }
 }

@@ -1,5 +1,5 @@
 // Applies batches to the database, a run of them in one transaction. Runs in the writer thread.
-import { answerColumns, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns } from './batch.ts'
+import { answerColumns, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns, workColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
 import { entryHash, entryWidth } from './journal.ts'
@@ -118,6 +118,7 @@ export class Committer {
     this.#keys(batch.keys)
     this.#answers(batch.answers)
     this.#routes(batch.routes)
+    this.#works(batch.works)
     const next = this.#next
     next.batch = batch.number
     if (batch.balanced) [next.balancedBatch, next.balancedSeq] = [batch.number, next.seq]
@@ -248,6 +249,15 @@ export class Committer {
     }
   }
 
+  #works(works: readonly Value[]): void {
+    const { work, forget } = this.#sql
+    for (let i = 0; i < works.length; i += workColumns.length) {
+      const row = works.slice(i, i + workColumns.length)
+      if (row.at(-1) === null) forget.run(...row.slice(0, 3))
+      else work.run(...row)
+    }
+  }
+
   /** Sorted, so that the rows land beside each other. */
   #closeBlock(block: number): void {
     for (let field = 0; field < fields.length; field++) {
@@ -295,6 +305,8 @@ function prepare(database: Database) {
     answer: insert('answer', [...answerColumns, 'bytes'], '', 'OR REPLACE'),
     route: insert('route', routeColumns, '', 'OR REPLACE'),
     unroute: database.prepare('DELETE FROM route WHERE tenant = ? AND project = ? AND id = ?'),
+    work: insert('work', workColumns, '', 'OR REPLACE'),
+    forget: database.prepare('DELETE FROM work WHERE tenant = ? AND project = ? AND id = ?'),
     keyCount: database.prepare('SELECT count(*) AS count FROM key'),
     boot: insert('boot', ['boot_id', 'history', 'began']),
     head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)

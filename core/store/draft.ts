@@ -22,6 +22,7 @@ export class Draft implements Gathering {
   readonly keys: Value[] = []
   readonly answers: Value[] = []
   readonly routes: Value[] = []
+  readonly works: Value[] = []
   /** Operations and bytes gathered. */
   ops = 0
   bytes = 0
@@ -69,6 +70,7 @@ export class Draft implements Gathering {
     batch.keys = this.keys
     batch.answers = this.answers
     batch.routes = this.routes
+    batch.works = this.works
     for (const hold of this.touched) hold.writeTouch(batch)
     for (const hold of this.ended) hold.writeEnd(batch, slots)
     for (const hold of this.opened) {

@@ -1,7 +1,7 @@
 // A batch as the commit log holds it: one frame, whole or not there.
 import { deserialize } from 'node:v8'
 import { crc32 } from 'node:zlib'
-import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns } from './batch.ts'
+import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns, workColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Packer, Unpacker } from './packing.ts'
 
@@ -51,6 +51,7 @@ export class FrameEncoder {
     packer.rows(batch.leased, 2)
     packer.rows(batch.answers, answerColumns.length)
     packer.rows(batch.routes, routeColumns.length)
+    packer.rows(batch.works, workColumns.length)
     const most = head.bytes + 1 + packer.mostBytes
     const room = most <= roomBytes ? this.#room : Buffer.allocUnsafeSlow(most)
     room[head.bytes] = packed
@@ -100,7 +101,8 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     // What earlier versions did not write is empty.
     leased: rows.next(2) as number[],
     answers: rows.next(answerColumns.length),
-    routes: rows.next(routeColumns.length)
+    routes: rows.next(routeColumns.length),
+    works: rows.next(workColumns.length)
   }
 }
 

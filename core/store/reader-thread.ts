@@ -4,6 +4,7 @@ import { blockSize } from './committer.ts'
 import { openForReading } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
 import { storedBalances } from './schema.ts'
+import type { WorkQuery } from './works.ts'
 
 /** A checked query of the request log; conditions that are undefined do not limit. */
 export interface ReaderQuery {
@@ -18,11 +19,17 @@ export interface ReaderQuery {
   limit: number
 }
 
-/** What the thread is asked: a page of the request log, the balances of a window and of all that sort after it, a kept answer, or a route that has not expired. */
+/**
+ * What the thread is asked: a page of the request log; the balances of a window and of all that sort after it; a piece of work, a page
+ * of an owner's that has not expired (at `now`), or what has; a kept answer; a route that has not expired.
+ */
 export type ReaderQuestion =
   | { kind: 'requests'; query: ReaderQuery }
   | { kind: 'balances'; from: string }
-  /** `since`: Unix milliseconds; what was kept before is too old. */
+  | { kind: 'work'; tenant: string; project: string; id: string }
+  | { kind: 'works'; query: WorkQuery; now: number }
+  | { kind: 'expired'; before: number; limit: number }
+  /** A kept answer. `since`: Unix milliseconds; what was kept before is too old. */
   | { kind: 'answer'; id: Uint8Array; since: number }
   | { kind: 'route'; tenant: string; project: string; id: string; now: number }
 
@@ -35,12 +42,15 @@ export interface StoredAnswer {
   body: Uint8Array | null
 }
 
-/** Records are JSON, newest first, and `next` is the `before` of the next page. Balances are rows as stored, with bigints. */
+/** Records are JSON, newest first, and `next` is the `before` of the next page. Balances are rows as stored, with bigints; work is JSON. */
 export type ReaderReply =
   | { kind: 'requests'; records: string[]; next: number | undefined }
   | { kind: 'balances'; rows: Row[] }
   | { kind: 'answer'; answer: StoredAnswer | undefined }
   | { kind: 'route'; row: Row | undefined }
+  | { kind: 'work'; rows: string[] }
+  | { kind: 'works'; rows: string[] }
+  | { kind: 'expired'; rows: string[] }
   | { kind: 'error'; error: string }
 
 const port = parentPort!
@@ -54,7 +64,8 @@ function answer(question: ReaderQuestion): ReaderReply {
     if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
     if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
     if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
-    return { kind: 'balances', rows: storedBalances(database, question.from) }
+    if (question.kind === 'balances') return { kind: 'balances', rows: storedBalances(database, question.from) }
+    return { kind: question.kind, rows: works(database, question).map(({ json }) => json as string) }
   } catch (error) {
     database?.close()
     database = undefined
@@ -82,6 +93,21 @@ function answerOf(database: Database, { id, since }: Extract<ReaderQuestion, { k
 function routeOf(database: Database, { tenant, project, id, now }: Extract<ReaderQuestion, { kind: 'route' }>): Row | undefined {
   const columns = 'tenant, project, id, kind, channel, account, model'
   return database.prepare(`SELECT ${columns} FROM route WHERE tenant = ? AND project = ? AND id = ? AND expires > ?`).get(tenant, project, id, now) as Row | undefined
+}
+
+function works(database: Database, question: Extract<ReaderQuestion, { kind: 'work' | 'works' | 'expired' }>): Row[] {
+  const all = (sql: string, ...values: Value[]): Row[] => database.prepare(sql).all(...values) as Row[]
+  const one = 'FROM work WHERE tenant = ? AND project = ? AND id = ?'
+  if (question.kind === 'work') return all(`SELECT json ${one}`, question.tenant, question.project, question.id)
+  if (question.kind === 'expired') return all('SELECT json FROM work WHERE expires <= ? ORDER BY expires LIMIT ?', question.before, question.limit)
+  const { tenant, project, kind, after, limit, newestFirst } = question.query
+  const [beyond, order] = newestFirst ? ['<', 'DESC'] : ['>', 'ASC']
+  const page = after === undefined ? '' : `AND (created, id) ${beyond} (SELECT created, id ${one})`
+  const place = after === undefined ? [] : [tenant, project, after]
+  return all(
+    `SELECT json FROM work WHERE tenant = ? AND project = ? AND kind = ? AND (expires IS NULL OR expires > ?) ${page} ORDER BY created ${order}, id ${order} LIMIT ?`,
+    tenant, project, kind, question.now, ...place, limit
+  )
 }
 
 interface Line {

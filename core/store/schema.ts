@@ -210,6 +210,23 @@ const migrations: readonly string[] = [
   ALTER TABLE head ADD COLUMN history BLOB NOT NULL DEFAULT x'';
   ALTER TABLE head ADD COLUMN open INTEGER NOT NULL DEFAULT 0;    -- 1: the commit log may have more, both its files must be there
   ALTER TABLE head ADD COLUMN writes INTEGER NOT NULL DEFAULT 0;  -- transactions; page 1 has the same number, see write-ahead.ts
+  `,
+  `
+  -- Work that goes on after its request was answered, and what came of it until it expires. Results are files, see results.ts.
+  CREATE TABLE work (
+    tenant TEXT NOT NULL,
+    project TEXT NOT NULL,         -- '' for none
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    open INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER,               -- null while it is open
+    json TEXT NOT NULL,
+    PRIMARY KEY (tenant, project, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX work_open ON work (created) WHERE open = 1;
+  CREATE INDEX work_listed ON work (tenant, project, kind, created, id);
+  CREATE INDEX work_expires ON work (expires) WHERE expires IS NOT NULL;
   `
 ]
 

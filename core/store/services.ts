@@ -6,6 +6,7 @@ import type { KeyStore } from './keys.ts'
 import type { Limits } from './limits.ts'
 import type { RequestLog } from './requests.ts'
 import type { Routes } from './routes.ts'
+import type { Works } from './works.ts'
 
 /** The process's stores. They outlive generations; the container opens and closes them. */
 export interface Services {
@@ -15,5 +16,6 @@ export interface Services {
   readonly requests: RequestLog
   readonly answers: Answers
   readonly routes: Routes
+  readonly works: Works
   readonly cache: Cache
 }

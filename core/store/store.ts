@@ -10,6 +10,7 @@ import type { Ledger } from './ledger.ts'
 import { canonicalPath, Ownership } from './lock.ts'
 import { Logbook } from './logbook.ts'
 import { Reader } from './reader.ts'
+import { Results } from './results.ts'
 import type { RequestLog } from './requests.ts'
 import { Shelf } from './shelf.ts'
 import { RouteBook } from './route-book.ts'
@@ -22,6 +23,8 @@ import type { Keeping } from './upkeep.ts'
 import { Writer } from './writer.ts'
 import type { StoreHealth } from './writer.ts'
 import { explain, Troubles } from './troubles.ts'
+import { WorkList } from './work-list.ts'
+import type { Works } from './works.ts'
 
 /** 30 days. */
 const usualRouteAge = 30 * 86_400_000
@@ -49,6 +52,7 @@ export interface Store {
   readonly requests: RequestLog
   readonly answers: Answers
   readonly routes: Routes
+  readonly works: Works
   /** Resolves when the database holds all that was taken until now, or the disk fails; it follows within a quarter second by itself. */
   flush(): Promise<void>
   /** A fresh reading, cheap enough for every scrape. */
@@ -84,6 +88,7 @@ export async function openStore({ file, durability, keeping, routeAge = usualRou
     answers,
     routes: new RouteBook(writer, reader, routeAge, now),
     keys: new KeyRing(writer, snapshot.keys, now),
+    works: new WorkList(writer, reader, new Results(path, durability), snapshot.works, now),
     async flush() {
       await writer.flushed()
     },

@@ -49,6 +49,8 @@ export interface Snapshot {
   keys: Record<string, Value>[]
   /** Holds that are kept for whoever goes on with the work. */
   detached: Record<string, Value>[]
+  /** Work that has not ended, oldest first. */
+  works: Record<string, Value>[]
 }
 
 /** What the thread is asked: to apply a segment, or to close the database and end; `end` when nothing is left in the log. */
@@ -181,7 +183,8 @@ function start(): Snapshot {
     balances: storedBalances(database, windowOf('month', since)),
     prices: all('SELECT * FROM price'),
     keys: all('SELECT * FROM key ORDER BY created, name'),
-    detached
+    detached,
+    works: all('SELECT json FROM work WHERE open = 1 ORDER BY created')
   }
 }
 

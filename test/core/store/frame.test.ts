@@ -4,7 +4,7 @@ import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
-import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns } from '../../../core/store/batch.ts'
+import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns, workColumns } from '../../../core/store/batch.ts'
 import type { Batch } from '../../../core/store/batch.ts'
 import { FrameEncoder, headBytes } from '../../../core/store/frame.ts'
 import { readFrames, scanFrames } from '../../../core/store/frame-reader.ts'
@@ -28,7 +28,7 @@ function rows(width: number): fc.Arbitrary<Value[]> {
 }
 
 const batch = fc.record({
-  written: fc.nat(), balanced: fc.boolean(), prices: rows(2), moves: rows(4), limits: rows(3), opened: rows(holdColumns.length), touched: rows(3), leased: rows(2), closed: rows(1),
+  written: fc.nat(), balanced: fc.boolean(), prices: rows(2), moves: rows(4), limits: rows(3), opened: rows(holdColumns.length), touched: rows(3), leased: rows(2), works: rows(workColumns.length), closed: rows(1),
   entries: rows(entryColumns.length), records: rows(recordColumns.length), keys: rows(keyColumns.length), answers: rows(answerColumns.length), routes: rows(routeColumns.length)
 }) as fc.Arbitrary<Omit<Batch, 'number'>>
 

@@ -1,0 +1,51 @@
+// Results of work, a file each, beside the database: too large for its rows.
+import { hash } from 'node:crypto'
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { syncDirectory } from './commit-log.ts'
+import type { Durability } from './sqlite.ts'
+
+/** The folder of one database. */
+export class Results {
+  readonly #folder: string
+  readonly #durability: Durability
+
+  constructor(file: string, durability: Durability) {
+    this.#folder = `${file}.results`
+    this.#durability = durability
+  }
+
+  /** Resolves when it is as durable as the store is. A name has one result: the last. */
+  async keep(name: string, bytes: Buffer): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    const path = this.#path(name)
+    const file = await open(`${path}.part`, 'w', 0o600)
+    try {
+      await file.writeFile(bytes)
+      if (this.#durability === 'power') await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(`${path}.part`, path)
+    if (this.#durability === 'power') syncDirectory(this.#folder)
+  }
+
+  /** Undefined when there is none. */
+  async read(name: string): Promise<Buffer | undefined> {
+    try {
+      return await readFile(this.#path(name))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  async drop(name: string): Promise<void> {
+    await rm(this.#path(name), { force: true })
+  }
+
+  /** Whatever a name is made of, its file is in the folder. */
+  #path(name: string): string {
+    return join(this.#folder, hash('sha256', name))
+  }
+}

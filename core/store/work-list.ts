@@ -1,0 +1,133 @@
+// Work on this store: what is open in memory, all of it on disk by the writer, what has ended read back when it is asked for.
+import { workValues } from './batch.ts'
+import type { Reader } from './reader.ts'
+import type { Results } from './results.ts'
+import type { Row } from './sqlite.ts'
+import { isOpen } from './works.ts'
+import type { Work, WorkOwner, WorkQuery, Works } from './works.ts'
+import type { Writer } from './writer.ts'
+
+/** Of what has ended, so much stays in memory: it is asked for most. */
+const mostRecent = 1000
+
+/** The list. */
+export class WorkList implements Works {
+  readonly #writer: Writer
+  readonly #reader: Reader
+  readonly #results: Results
+  readonly #now: () => number
+  readonly #open = new Map<string, Work>()
+  /** In the place of what is on its way to the disk: what was there before. */
+  readonly #shown = new Map<string, Work>()
+  /** What has ended, the latest last. */
+  readonly #recent = new Map<string, Work>()
+
+  /** `rows` of the table work that have not ended. */
+  constructor(writer: Writer, reader: Reader, results: Results, rows: readonly Row[], now: () => number) {
+    this.#writer = writer
+    this.#reader = reader
+    this.#results = results
+    this.#now = now
+    for (const { json } of rows) {
+      const work = JSON.parse(json as string) as Work
+      this.#open.set(nameOf(work, work.id), work)
+    }
+  }
+
+  open(): readonly Work[] {
+    return [...this.#open.values()]
+  }
+
+  get running(): number {
+    return this.#open.size
+  }
+
+  current(owner: WorkOwner, id: string): Work | undefined {
+    return this.#open.get(nameOf(owner, id))
+  }
+
+  async put(work: Work): Promise<void> {
+    const name = nameOf(work, work.id)
+    const before = this.#open.get(name)
+    if (before && !this.#shown.has(name)) this.#shown.set(name, before)
+    this.note(work)
+    const json = JSON.stringify(work)
+    const { draft } = this.#writer
+    draft.works.push(...workValues(work, json))
+    draft.count(json.length)
+    this.#writer.wake()
+    try {
+      await draft.durable
+    } finally {
+      // A disk that has failed for long has it in the end; nobody is kept from it for ever.
+      if ((this.#open.get(name) ?? this.#recent.get(name)) === work) this.#shown.delete(name)
+    }
+  }
+
+  note(work: Work): void {
+    const name = nameOf(work, work.id)
+    if (isOpen(work)) return void this.#open.set(name, work)
+    this.#open.delete(name)
+    this.#remember(name, work)
+  }
+
+  async find(owner: WorkOwner, id: string): Promise<Work | undefined> {
+    const name = nameOf(owner, id)
+    let work = this.#shown.get(name) ?? this.#open.get(name) ?? this.#recent.get(name)
+    if (!work) {
+      await this.#writer.flushed()
+      const { tenant, project } = owner
+      const { rows: [json] } = await this.#reader.ask({ kind: 'work', tenant, project, id })
+      if (json === undefined) return undefined
+      work = JSON.parse(json) as Work
+      if (!isOpen(work)) this.#remember(name, work)
+    }
+    return work.expires !== null && work.expires <= this.#now() ? undefined : work
+  }
+
+  async list(query: WorkQuery): Promise<{ page: readonly Work[]; more: boolean }> {
+    await this.#writer.flushed()
+    const { rows } = await this.#reader.ask({ kind: 'works', query: { ...query, limit: query.limit + 1 }, now: this.#now() })
+    const all = rows.map((json) => {
+      const work = JSON.parse(json) as Work
+      const name = nameOf(work, work.id)
+      return this.#shown.get(name) ?? this.#open.get(name) ?? work
+    })
+    return { page: all.slice(0, query.limit), more: all.length > query.limit }
+  }
+
+  async forget(work: Work): Promise<void> {
+    const name = nameOf(work, work.id)
+    for (const list of [this.#open, this.#shown, this.#recent]) list.delete(name)
+    const { draft } = this.#writer
+    draft.works.push(...workValues(work, null))
+    draft.count()
+    this.#writer.wake()
+    await draft.durable
+    await this.#results.drop(name)
+  }
+
+  async expired(limit: number): Promise<readonly Work[]> {
+    const { rows } = await this.#reader.ask({ kind: 'expired', before: this.#now(), limit })
+    return rows.map((json) => JSON.parse(json) as Work)
+  }
+
+  keepResult(work: Work, bytes: Buffer): Promise<void> {
+    return this.#results.keep(nameOf(work, work.id), bytes)
+  }
+
+  result(work: Work): Promise<Buffer | undefined> {
+    return this.#results.read(nameOf(work, work.id))
+  }
+
+  #remember(name: string, work: Work): void {
+    this.#recent.delete(name)
+    this.#recent.set(name, work)
+    if (this.#recent.size > mostRecent) this.#recent.delete(this.#recent.keys().next().value!)
+  }
+}
+
+/** No part of an owner's name has a line break. */
+function nameOf({ tenant, project }: WorkOwner, id: string): string {
+  return `${tenant}\n${project}\n${id}`
+}

@@ -1,0 +1,87 @@
+// Work that goes on after its request was answered, and what came of it: what is kept of it, and whose it is. The interface.
+import type { Usage } from '../money/usage.ts'
+import type { RequestRecord } from './requests.ts'
+
+/** Where work is. All but the first two are its end. */
+export type WorkStatus = 'queued' | 'in_progress' | 'succeeded' | 'failed' | 'cancelled' | 'expired'
+
+/** Whose it is: nobody else ever finds it. */
+export interface WorkOwner {
+  readonly tenant: string
+  /** Empty for none. */
+  readonly project: string
+}
+
+/** One piece of work. Never changed: a newer one takes its place. Times are Unix milliseconds. */
+export interface Work extends WorkOwner {
+  /** What clients know it by; found together with its owner only. */
+  readonly id: string
+  /** Says how it is asked for and shown. */
+  readonly kind: string
+  /** Of the request that began it: its hold and its record are found by it. */
+  readonly requestId: string
+  /** The public name. */
+  readonly model: string
+  /** Who is at work, and what it calls it there; null while the gateway does it by itself. */
+  readonly channel: string | null
+  readonly upstreamId: string | null
+  readonly status: WorkStatus
+  /** From 0 to 100, which only what succeeded has. */
+  readonly progress: number
+  readonly created: number
+  readonly updated: number
+  readonly ended: number | null
+  /** When it is given up. */
+  readonly deadline: number
+  /** When what ended is forgotten; null before. */
+  readonly expires: number | null
+  /** Why it failed. */
+  readonly error: { readonly code: string; readonly message: string } | null
+  /** What was charged for. */
+  readonly usage: Readonly<Usage> | null
+  /** What its kind wants to know of it: plain data, small. */
+  readonly details: Readonly<Record<string, unknown>>
+  /** Of its request, to be written when it has ended. */
+  readonly record: RequestRecord | null
+}
+
+/** Which of an owner's work is listed. */
+export interface WorkQuery extends WorkOwner {
+  readonly kind: string
+  /** The id that the page follows. */
+  readonly after: string | undefined
+  readonly limit: number
+  readonly newestFirst: boolean
+}
+
+/** Whether it has not ended. */
+export function isOpen({ status }: Pick<Work, 'status'>): boolean {
+  return status === 'queued' || status === 'in_progress'
+}
+
+/** All work. What is open is in memory, so it is to be bounded by whoever lets it begin. */
+export interface Works {
+  /** What has not ended, oldest first. */
+  open(): readonly Work[]
+  /** How much has not ended. */
+  readonly running: number
+  /** As it was put last, if it has not ended, whatever is on disk. */
+  current(owner: WorkOwner, id: string): Work | undefined
+  /**
+   * Puts it in the place of what has its id; resolves when it is on disk, and is in one batch with what else is queued in the same
+   * turn of the loop. {@link Works.find} finds what was there before until then.
+   */
+  put(work: Work): Promise<void>
+  /** Puts it without writing it down: progress, which no start needs. */
+  note(work: Work): void
+  /** What the owner may see of it; undefined when there is none, it is another's, or it has expired. */
+  find(owner: WorkOwner, id: string): Promise<Work | undefined>
+  list(query: WorkQuery): Promise<{ page: readonly Work[]; more: boolean }>
+  /** Resolves when it is gone from the disk, with its result. */
+  forget(work: Work): Promise<void>
+  /** Some of what has expired. */
+  expired(limit: number): Promise<readonly Work[]>
+  /** Keeps what came of it, as a file: to be done before it is said to have succeeded. */
+  keepResult(work: Work, bytes: Buffer): Promise<void>
+  result(work: Work): Promise<Buffer | undefined>
+}
