@@ -12,12 +12,12 @@ const originsVariable = 'REALTIME_ALLOWED_ORIGINS'
 
 /** Resolves the settings; paths are relative to the file's folder. Undefined when a section is faulty. */
 export function readSettings(file: File, folder: string, certificates: Certificates, env: Environment, report: Report): Settings | undefined {
-  const sections = ['listen', 'admin', 'store', 'limits'] as const
+  const sections = ['listen', 'admin', 'store', 'limits', 'tasks'] as const
   for (const name of ['postgres', 'redis'] as const) {
     if (isMap(file.store) && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
   }
   if (!sections.every((section) => report.sound(section))) return undefined
-  const { listen, admin, store } = file
+  const { listen, admin, store, tasks: { base_url: baseUrl, ...tasks } } = file
   if (admin && admin.port === listen.port && listen.port !== 0) {
     report.value(['admin', 'port'], `${listen.port} is the port of "listen" too: choose another`)
   }
@@ -26,7 +26,8 @@ export function readSettings(file: File, folder: string, certificates: Certifica
     listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },
     admin: admin === false ? undefined : admin,
     store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests, journal: store.journal, answers: store.answers, routes: store.routes },
-    limits: readLimits(file.limits, env)
+    limits: readLimits(file.limits, env),
+    tasks: { ...tasks, baseUrl: baseUrl.replace(/\/+$/, '') }
   }
 }
 

@@ -157,12 +157,39 @@ const limitsShape = {
   }
 } as const satisfies OptionSchema
 
+const tasksShape = {
+  type: 'object',
+  description: 'Pictures and videos that are made after their request was answered.',
+  default: {},
+  properties: {
+    running: { type: 'integer', minimum: 1, maximum: 10_000, default: 16, description: 'Pictures that the gateway has made by upstreams which answer only when they are there, at one time.' },
+    waiting: { type: 'integer', minimum: 0, maximum: 100_000, default: 1000, description: 'Requests that may wait for their turn at that; more are refused with 503.' },
+    open: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Tasks that have not ended, all tenants together; more are refused with 503.' },
+    poll: {
+      type: 'object',
+      description: 'Pauses between two questions to an upstream how far a task is.',
+      default: {},
+      properties: {
+        first: { ...timer, default: '1s', description: 'The first pause, and the least between two questions that clients cause.' },
+        most: { ...timer, default: '15s', description: 'The longest: each is half as long again as the one before.' }
+      }
+    },
+    deadline: { ...timer, default: '24h', description: 'A task that has not ended after this is given up as `expired`, and nothing is charged for it.' },
+    keep: { ...timer, default: '24h', description: 'What came of a task is kept for this long, unless its upstream keeps it for less.' },
+    base_url: {
+      type: 'string', default: '', examples: ['https://gateway.example.com'],
+      description: 'In front of the addresses that clients get their files from, where it is another than what they called.'
+    }
+  }
+} as const satisfies OptionSchema
+
 /** The whole file, without the free `x-…` keys. Entries of the chain are checked by their plugins. */
 export const fileShape = {
   listen: listenShape,
   admin: adminShape,
   store: storeShape,
   limits: limitsShape,
+  tasks: tasksShape,
   channels: channelsShape,
   models: modelsShape,
   tenants: tenantsShape,

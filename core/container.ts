@@ -10,6 +10,7 @@ import { BodyMemory } from './bodies/body-memory.ts'
 import { compileChain } from './exchange/chain.ts'
 import { ConfigError, ConfigReader } from './program/configuration.ts'
 import type { Plugin, PluginContext } from './contract/contract.ts'
+import { BackgroundWork } from './exchange/background/background.ts'
 import { Engine } from './exchange/engine.ts'
 import { Generations, Shared } from './program/generation.ts'
 import type { GenerationParts } from './program/generation.ts'
@@ -90,6 +91,7 @@ const tokens = {
   metrics: token<Metrics>('metrics'),
   generations: token<Generations>('generations'),
   transport: token<Transport>('transport'),
+  background: token<BackgroundWork>('background'),
   engine: token<Engine>('engine'),
   server: token<Server>('server')
 }
@@ -106,12 +108,17 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
   make(tokens.metrics, () => new Metrics())
   make(tokens.transport, () => new Transports())
   make(tokens.services, () => {
-    const { keys, ledger, requests, answers, routes } = get(tokens.store)
-    return { keys, ledger, requests, answers, routes, limits: new MemoryLimits(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
+    const { keys, ledger, requests, works, answers, routes } = get(tokens.store)
+    return { keys, ledger, requests, works, answers, routes, limits: new MemoryLimits(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
+  })
+  make(tokens.background, () => {
+    const kinds = new Map(operations.flatMap(({ begins }) => (begins ? [[begins.name, begins]] : [])))
+    return new BackgroundWork({ services: get(tokens.services), generations: get(tokens.generations), transport: get(tokens.transport), kinds, log })
   })
   make(tokens.engine, () => {
     const memory = new BodyMemory(get(tokens.settings).limits.bodyMemory)
-    return new Engine({ operations: new Operations(operations), services: get(tokens.services), generations: get(tokens.generations), transport: get(tokens.transport), watchdog: new Watchdog(), memory, log })
+    const background = get(tokens.background)
+    return new Engine({ operations: new Operations(operations), services: get(tokens.services), background, generations: get(tokens.generations), transport: get(tokens.transport), watchdog: new Watchdog(), memory, log })
   })
   make(tokens.server, () => {
     const { listen, limits } = get(tokens.settings)
@@ -183,6 +190,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       metrics: parts.metrics
     })
     const engine = get(tokens.engine)
+    const background = get(tokens.background)
+    background.start()
+    stops.push(async () => background.close())
     const server = get(tokens.server)
     const { host, port, protocol } = await server.listen()
     stops.push(() => server.close())
@@ -206,10 +216,18 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       reload: (reason) => reloader.reload(reason),
       close({ drain = false } = {}) {
         draining = true
-        if (closed && !drain) void server.drain(0)
+        if (closed && !drain) {
+          void server.drain(0)
+          engine.stop()
+        }
         closed ??= (async () => {
-          const result = await server.drain(drain ? generations.current.config.settings.limits.drainTimeout : 0)
+          const patience = drain ? generations.current.config.settings.limits.drainTimeout : 0
+          // What goes on without a client has as long as those that have one.
+          const late = setTimeout(() => engine.stop(), patience)
+          const result = await server.drain(patience)
+          if (!drain) engine.stop()
           await engine.idle()
+          clearTimeout(late)
           await stop()
           return result
         })()

@@ -10,6 +10,8 @@ import type { Prompt } from './prompt.ts'
 /** Largest limit taken seriously, and the most answers to one request. */
 const largestLimit = 2 ** 31 - 1
 const mostAnswers = 128
+/** The longest that anybody makes. */
+const mostSeconds = 3600
 /** A body that is too small for pictures is not looked into before it is sent. */
 const smallBytes = 16 * 1024
 /** Bytes of a member with settings. */
@@ -59,6 +61,24 @@ export function outputLimit(body: RequestBody, { outputLimits }: Metering): numb
  */
 export function answers(body: RequestBody, { count }: Metering): number {
   return count === undefined ? 1 : (wholeNumber(body, count, mostAnswers) ?? 1)
+}
+
+/**
+ * Seconds that are asked for, in a number or its digits.
+ * @throws GatewayError `invalid_field` when they are no such number, or two members differ
+ */
+export function secondsAsked({ fields }: RequestBody, { seconds }: Metering): number {
+  let asked: number | undefined
+  for (const member of seconds?.members ?? []) {
+    if (!fields.has(member) || fields.json(member) === null) continue
+    const value = fields.number(member) ?? (fields.size(member) < 16 ? Number(fields.string(member) || NaN) : NaN)
+    if (!Number.isInteger(value) || value < 1 || value > mostSeconds) {
+      throw new GatewayError('invalid_field', `The field \`${member}\` must be a whole number of seconds from 1 to ${mostSeconds}.`, { param: member })
+    }
+    if (asked !== undefined && asked !== value) throw new GatewayError('invalid_field', `The field \`${member}\` says another number of seconds than another field does: give one.`, { param: member })
+    asked = value
+  }
+  return asked ?? seconds?.usual ?? 0
 }
 
 function wholeNumber({ fields, lens }: RequestBody, field: string, most: number): number | undefined {

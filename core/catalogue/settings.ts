@@ -31,6 +31,23 @@ export interface Limits {
   realtime: { origins: readonly string[]; message: number; idle: number; duration: number; ping: number }
 }
 
+/** Of work that goes on after its request was answered. Milliseconds. */
+export interface TaskSettings {
+  /** Exchanges that go on without their client at one time, and how many may wait for that. */
+  running: number
+  waiting: number
+  /** All work that has not ended. */
+  open: number
+  /** Pauses between two questions to an upstream: the first, and the longest. */
+  poll: { first: number; most: number }
+  /** After which what has not ended is given up. */
+  deadline: number
+  /** For which what came of it is kept. */
+  keep: number
+  /** In front of addresses that clients are given, without a slash at its end; empty: what the client itself asked. */
+  baseUrl: string
+}
+
 /** Listener and store settings; a reload that changes them is refused, unless it is the certificate that changes. */
 export interface Settings {
   /** `cors`: the origins whose pages may call from a browser; absent when there are none. */
@@ -49,6 +66,7 @@ export interface Settings {
     routes: { age: number }
   }
   limits: Limits
+  tasks: TaskSettings
 }
 
 /** Where something stands in the file, 1-based. */

@@ -3,6 +3,7 @@ import type { Attempt } from './attempt.ts'
 import type { Candidates } from './candidates.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { GatewayError } from '../errors.ts'
+import type { RequestRecord } from '../store/requests.ts'
 import type { Awaitable, Exchange, Outcome } from './exchange.ts'
 import type { AnySlot } from './slots.ts'
 import type { Stage } from './stage.ts'
@@ -71,6 +72,11 @@ export interface Hooks<Needs extends AnySlot = never> {
   whileOpen?(exchange: Exchange): void
   /** Down the chain, always and once, after the releases have started; for refused requests too. Reads, never throws. */
   onSettled?(exchange: Exchange, outcome: Outcome): void
+  /**
+   * Down the chain: work that an exchange has begun has ended. The record is that of its request, with what it cost in the end, to be
+   * written now. Runs in the present generation, which may be another than the exchange's. Reads, never throws.
+   */
+  onConcluded?(record: RequestRecord): void
   /** The generation is over: no exchange uses these hooks any more. */
   dispose?(): Awaitable<void>
 }

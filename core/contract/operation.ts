@@ -3,6 +3,7 @@ import type { BodyEdit } from '../bodies/body.ts'
 import type { Channel, ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
 import type { ProtocolName } from '../protocols/index.ts'
+import type { Slot } from './slots.ts'
 
 /** Where a value stands in a request: a top-level member of its JSON body or a field of its form, or a parameter of its path or query. */
 export interface Place {
@@ -33,6 +34,8 @@ export interface Asked {
   readonly parameters: Readonly<Record<string, string>>
   /** Of the client, without the question mark. */
   readonly query: string
+  /** For what the operation has found out about the request. */
+  readonly exchange: { find<T>(slot: Slot<T>): T | undefined }
 }
 
 /** How an operation is asked of an upstream. One object for all requests. */
@@ -46,6 +49,8 @@ export interface UpstreamForm {
   target(asked: Asked): string
   /** Sets the upstream's own name for the model where the body repeats it; only called when that is another than the client's. */
   rename?(body: BodyEdit, model: string): void
+  /** Brings the client's body into the upstream's words. */
+  adapt?(body: BodyEdit): void
 }
 
 /** What an operation is charged for; absent for those that are free and hold nothing. */
@@ -62,6 +67,10 @@ export interface Metering {
   readonly sound?: boolean
   /** It is a session: nothing is charged for it as a whole, but each of its turns. */
   readonly turns?: boolean
+  /** It makes what is sold by the second: the members that say how many, which must agree, and how many it makes where none does. */
+  readonly seconds?: { readonly members: readonly string[]; readonly usual: number }
+  /** Its answer begins what is charged when that has ended: nothing is counted before. */
+  readonly later?: boolean
 }
 
 /** A parameter of a request, for documentation: JSON Schema with a description. */
@@ -107,6 +116,8 @@ export interface Operation {
    * what is made of one at once must not take long, whatever is in it.
    */
   readonly parsed?: Readonly<Record<string, number>>
+  /** That clients get with a whole answer; default the upstream's own. */
+  readonly status?: number
   /** Whether another channel may be tried after one failed before anything was shown. Default: true. */
   readonly retries?: boolean
   /** Members of the body, fields of the form or parameters of the query, by name. */

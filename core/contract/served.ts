@@ -2,7 +2,9 @@
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Services } from '../store/services.ts'
 import type { Candidates } from './candidates.ts'
-import type { Awaitable, ClientRequest, Exchange, GatewayError, Observer, Reply, Stage, UpstreamResponse } from './contract.ts'
+import type { Awaitable, ClientRequest, Exchange, GatewayError, Observer, Reply, Stage, UpstreamResponse, WholeReply } from './contract.ts'
+import type { Background, NewWork, WorkKind } from './background.ts'
+import type { Work } from '../store/works.ts'
 import type { Operation } from './operation.ts'
 
 /** What the gateway's own handlers work with. */
@@ -10,6 +12,15 @@ export interface OperationContext {
   /** Of the generation that the exchange began with. */
   readonly catalogue: Catalogue
   readonly services: Services
+  readonly background: Background
+}
+
+/** An exchange that goes on after its client was answered. What its upstream answers is kept as the result of the work. */
+export interface LoneWork {
+  /** What is known of it when it begins. @throws GatewayError what the request is refused with */
+  begin(exchange: Exchange): Pick<NewWork, 'kind' | 'details'>
+  /** What its client is answered. */
+  accepted(exchange: Exchange, work: Work): WholeReply
 }
 
 /** An operation as the engine runs it. */
@@ -23,7 +34,11 @@ export interface ServedOperation extends Operation {
   /** Looks on while an accepted answer passes, before any plugin sees it. What it notes is on disk before the client sees it: see `Exchange.hold`. */
   note?(exchange: Exchange, response: UpstreamResponse, context: OperationContext): Observer | undefined
   /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
-  reshape?(exchange: Exchange): Stage | undefined
+  reshape?(exchange: Exchange, context: OperationContext): Stage | undefined
+  /** Its answers begin work of this kind at an upstream, which goes on after them. */
+  readonly begins?: WorkKind
+  /** The client is answered at once, and the exchange goes on without it, when it is its turn. */
+  readonly goesOn?: LoneWork
 }
 
 /** A request, with all that its operation can do. */

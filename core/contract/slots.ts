@@ -1,6 +1,8 @@
 // Typed places on an exchange: what one plugin fills and others read.
 import type { Usage } from '../money/usage.ts'
 import type { Caller } from '../catalogue/caller.ts'
+import type { Reservation } from '../store/ledger.ts'
+import type { RequestRecord } from '../store/requests.ts'
 
 /** A typed key. `index` is its place in the exchange's array, so a read costs an array load. */
 export interface Slot<T, Name extends string = string> {
@@ -44,6 +46,18 @@ export interface MeteredUsage {
 
 /** What the customer was charged: filled by `quota` when it settles; absent when nothing was reserved. */
 export const charge = slot('charge').of<Charge>()
+
+/** What the exchange holds of its budgets: filled by `quota` when it reserves; absent when it holds nothing. */
+export const reservation = slot('reservation').of<Reservation>()
+
+/** Work that goes on after the exchange: its hold and its record are whoever's who ends it. */
+export interface GoingOn {
+  /** Takes the record of the exchange, which is written when the work has ended, with what it cost then. */
+  keep(record: RequestRecord): void
+}
+
+/** Filled by the core when the exchange has begun work that goes on after it: its hold is not to be ended, nor its record written. */
+export const goingOn = slot('going-on').of<GoingOn>()
 
 /** A settled charge with its arithmetic. */
 export interface Charge {

@@ -11,6 +11,7 @@ import { Relay } from './relay.ts'
 import { stagesOf } from './staging.ts'
 import { headersOf } from './upstream-head.ts'
 import type { Transport, UpstreamRequest } from '../transport/transport.ts'
+import type { Background } from '../contract/background.ts'
 import type { Services } from '../store/services.ts'
 import type { Watchdog } from '../watchdog/watchdog.ts'
 
@@ -19,6 +20,7 @@ export interface AttemptParts {
   transport: Transport
   watchdog: Watchdog
   services: Services
+  background: Background
 }
 
 /** Of the generation that the exchange began with. */
@@ -35,7 +37,7 @@ export interface AttemptSetting {
  */
 export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, parts: AttemptParts): Promise<Relay> {
   const { chain, catalogue } = setting
-  const context: OperationContext = { catalogue, services: parts.services }
+  const context: OperationContext = { catalogue, services: parts.services, background: parts.background }
   return tryChannels(exchange, chain, context, async (attempt) => {
     const relay = send(exchange, chain, attempt, parts, context)
     await relay.opened
@@ -109,6 +111,7 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
   const relay = new Relay(attempt, {
     streaming,
     answers: exchange.request.operation.answers,
+    status: exchange.request.operation.status,
     client: exchange.client,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,

@@ -27,6 +27,7 @@ export interface Chain {
   readonly onTurn: readonly Named<NonNullable<Hooks['onTurn']>>[]
   readonly whileOpen: readonly Named<NonNullable<Hooks['whileOpen']>>[]
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
+  readonly onConcluded: readonly Named<NonNullable<Hooks['onConcluded']>>[]
   /** The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is none. */
   above(plugin: string): Chain['onResponse']
   /** Runs every plugin's `dispose`, last plugin first; what one of them throws is logged. Never rejects. */
@@ -117,6 +118,7 @@ export async function compileChain(
     onTurn: named('onTurn'),
     whileOpen: named('whileOpen'),
     onSettled: named('onSettled'),
+    onConcluded: named('onConcluded'),
     dispose
   }
 }

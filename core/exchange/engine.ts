@@ -1,5 +1,6 @@
 // Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
 import { attemptAnswer, clientClosed } from './attempts.ts'
+import type { BackgroundWork } from './background/background.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming, SocketOffer } from '../clients/client.ts'
@@ -28,6 +29,7 @@ type Ending = WholeReply | Relay | Session | GatewayError
 export interface EngineParts {
   operations: OperationFinder
   services: Services
+  background: BackgroundWork
   generations: GenerationSource
   transport: Transport
   watchdog: Watchdog
@@ -69,7 +71,8 @@ export class Engine {
       // Whoever waits to try again hears of it first: what fails now is not tried again.
       exchange.abort()
       const error = new GatewayError('draining', 'The gateway is being restarted.')
-      exchange.relay?.fail(error)
+      if (exchange.standIn) exchange.standIn.fail(error)
+      else exchange.relay?.fail(error)
       exchange.session?.fail(error)
     }
   }
@@ -99,11 +102,15 @@ export class Engine {
       if (refusal) throw refusal
       const asked = this.#ask(exchange, generation, 0)
       const reply = asked instanceof Promise ? await asked : asked
+      const { begins, goesOn } = exchange.request.operation
+      if (begins && !reply) this.#parts.background.admit()
+      if (goesOn && !reply) await this.#parts.background.goOn(exchange)
       if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
       else ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))
       if (ending instanceof Relay) {
         if (!ending.over) await this.#relay(exchange, ending)
         if (ending.attempt.error) throw ending.attempt.error
+        if (exchange.standIn) await exchange.standIn.keep(ending.release())
       }
     } catch (error) {
       ending = asGatewayError(error)
@@ -165,7 +172,8 @@ export class Engine {
 
   /** The reply of the gateway itself; undefined when an upstream is to answer. */
   #handle(exchange: LiveExchange, { catalogue }: Generation): Awaitable<Reply | undefined> {
-    return exchange.request.operation.handle?.(exchange, { catalogue, services: this.#parts.services })
+    const { services, background } = this.#parts
+    return exchange.request.operation.handle?.(exchange, { catalogue, services, background })
   }
 
   async #askOn(exchange: LiveExchange, generation: Generation, asked: number, pending: Promise<Reply | void>): Promise<Reply | undefined> {
@@ -218,7 +226,8 @@ export class Engine {
     const { onDisconnect, disconnectDrain } = limits
     exchange.gone = true
     exchange.abort()
-    if (!relay || relay.over) return
+    // What begins work is heard to its end: nobody else knows that it has begun.
+    if (!relay || relay.over || exchange.request.operation.begins) return
     // Nothing was delivered yet, or reading on is not wanted or too much: the upstream hears of it at once.
     if (!exchange.client.headSent || onDisconnect === 'abort' || this.#drained >= disconnectDrain.concurrent) {
       relay.fail(clientClosed())

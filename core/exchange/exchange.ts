@@ -41,6 +41,14 @@ export interface OpenSession {
   release(error: GatewayError | undefined): void
 }
 
+/** Takes the place of a client that was answered before its exchange is over. */
+export interface StandIn {
+  /** Ends the exchange, wherever it is. */
+  fail(error: GatewayError): void
+  /** Resolves when the answer is kept; `last` is the end of it. */
+  keep(last: Buffer): Promise<void>
+}
+
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
 export class LiveExchange implements Exchange<AnySlot> {
   readonly receivedAt = Date.now()
@@ -49,7 +57,9 @@ export class LiveExchange implements Exchange<AnySlot> {
   /** The plugin whose hook is running, or ran last: for its log lines and releases. */
   plugin = ''
   readonly request: ServedRequest
-  readonly client: Client
+  client: Client
+  /** Has the client's place when it is there. */
+  standIn: StandIn | undefined
   /** Of the generation it began with. */
   readonly limits: Limits
   readonly attempts: Attempt[] = []
@@ -240,12 +250,13 @@ export class LiveExchange implements Exchange<AnySlot> {
     const form = formFor(operation, channel)
     if (!form) throw new GatewayError('protocol_mismatch', `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
     const model = channel.models.get(this.#model) ?? this.#model
-    const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query }) }
+    const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query, exchange: this }) }
     const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body, protocols[operation.protocol])
     if (model !== this.#requestedModel) {
       if (operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
       form.rename?.(attempt.body, model)
     }
+    form.adapt?.(attempt.body)
     this.attempts.push(attempt)
     return attempt
   }

@@ -16,4 +16,6 @@ export interface Generation {
 export interface GenerationSource {
   /** An exchange begins: the generation stays whole until it says `leave`. */
   enter(): Generation
+  /** The present one, for a look: it may be over at the next turn of the loop. */
+  readonly current: Generation
 }

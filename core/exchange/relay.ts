@@ -21,6 +21,8 @@ export interface RelayOptions {
   streaming: boolean
   /** What the upstream may answer with, beside events. */
   answers: readonly AnswerKind[] | undefined
+  /** Of an accepted answer, in the place of the upstream's. */
+  status?: number | undefined
   client: Client
   watchdog: Watchdog
   /** Milliseconds without the client reading. */
@@ -98,7 +100,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     const opaque = !events && this.#options.answers?.includes('bytes') && type !== undefined && !isJson(String(type))
     this.#intake = events ? new EventIntake(this) : opaque ? new BytesIntake(this) : new BodyIntake(this)
     // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
-    this.response = { attempt: this.attempt, status, headers: events === this.streaming ? headers : {}, streaming: this.streaming, frames: false }
+    this.response = { attempt: this.attempt, status: this.#options.status ?? status, headers: events === this.streaming ? headers : {}, streaming: this.streaming, frames: false }
     try {
       const stages = this.#options.accept(this.response)
       if (stages instanceof Promise) this.#await(stages)

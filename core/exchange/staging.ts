@@ -40,7 +40,7 @@ export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse']
     if (noted) staging.add('the core', noted)
     const name = exchange.requestedModel || exchange.find(shownModel)
     if (name !== undefined && !response.frames && attempt.upstreamModel !== name) staging.add('the core', restoreModelName(name, attempt.protocol))
-    const own = operation.reshape?.(exchange)
+    const own = context && operation.reshape?.(exchange, context)
     if (own) staging.add('the core', own)
   }
   for (let i = 0; i < onResponse.length; i++) {

@@ -14,10 +14,15 @@ import { realtime } from './realtime.ts'
 import { rerank } from './rerank.ts'
 import { compactResponse, countInputTokens, responses } from './responses/create.ts'
 import { cancelResponse, deleteResponse, listInputItems, readResponse } from './responses/kept.ts'
+import { videoGenerations, videoTask, videoTaskCancel, videoTaskContent, videoTaskDelete } from './tasks/generations.ts'
+import { pictureTask, pictureTaskCancel, pictureTaskDelete, pictureTasks } from './tasks/pictures.ts'
+import { videoCancel, videoContent, videoCreate, videoDelete, videoList, videoRetrieve } from './tasks/videos.ts'
 
 const served: readonly ServedOperation[] = [
   chat, responses, compactResponse, countInputTokens, readResponse, cancelResponse, deleteResponse, listInputItems, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
   completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations, realtime,
+  videoGenerations, videoTask, videoTaskCancel, videoTaskDelete, videoTaskContent, pictureTasks, pictureTask, pictureTaskCancel, pictureTaskDelete,
+  videoCreate, videoList, videoRetrieve, videoCancel, videoDelete, videoContent,
   ...models
 ]
 

@@ -13,6 +13,7 @@ import { openaiRealtime } from './openai/realtime.ts'
 import { rerank } from './openai/rerank.ts'
 import { openaiSpeech } from './openai/speech.ts'
 import { openaiTranscriptions } from './openai/transcriptions.ts'
+import { openaiVideoFile, openaiVideos } from './openai/videos.ts'
 import type { Protocol } from './protocol.ts'
 
 /** Every protocol by its name in records, metrics and docs. */
@@ -32,6 +33,8 @@ export const protocols = {
   'openai-speech': openaiSpeech,
   'openai-transcriptions': openaiTranscriptions,
   'openai-realtime': openaiRealtime,
+  'openai-videos': openaiVideos,
+  'openai-video-file': openaiVideoFile,
   rerank
 } as const satisfies Record<string, Protocol>
 

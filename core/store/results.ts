@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { syncDirectory } from './commit-log.ts'
+import { syncDirectory } from './segment.ts'
 import type { Durability } from './sqlite.ts'
 
 /** The folder of one database. */

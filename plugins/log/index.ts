@@ -1,7 +1,7 @@
 // Writes down every exchange when it is over: a record to the store, a line to the sink, numbers to the metrics.
 import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
-import { charge, slot } from '../../core/contract/slots.ts'
+import { charge, goingOn, slot } from '../../core/contract/slots.ts'
 import { Excerpt, redactor } from './bodies.ts'
 import { meter } from './metrics.ts'
 import { recordOf } from './record.ts'
@@ -67,11 +67,19 @@ export default definePlugin({
 
       onSettled(exchange, outcome) {
         const record = recordOf(exchange, outcome)
+        // What it costs is known when the work has ended that it has begun.
+        const later = exchange.find(goingOn)
+        if (later) return later.keep(record)
         const json = textOf(record)
         services.requests.append(record, json, exchange.receivedAt)
         count(record, exchange.find(charge)?.amount ?? 0n)
         if (!lines) return
         lines.line(bodies && record.model !== null ? JSON.stringify({ ...record, ...bodiesOf(exchange) }) : json)
+      },
+
+      onConcluded(record) {
+        count(record, BigInt(record.cost_nano))
+        lines?.line(textOf(record))
       },
 
       dispose: () => lines?.flush()

@@ -5,7 +5,7 @@ import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Price, Rates } from '../../core/money/price.ts'
 import type { Metering } from '../../core/contract/operation.ts'
 import type { PricedClass } from '../../core/money/usage.ts'
-import { answers, inputTokens, outputLimit } from '../estimate.ts'
+import { answers, inputTokens, outputLimit, secondsAsked } from '../estimate.ts'
 
 const outputClasses = ['output', 'audio_output', 'image_output'] as const
 
@@ -19,8 +19,9 @@ interface Bracket {
   /** Of a million calls, and of a million pictures. */
   request: bigint
   image: bigint
-  /** Of a million characters. */
+  /** Of a million characters, and of a million seconds. */
   character: bigint
+  second: bigint
 }
 
 /** What a model costs at most while one of its prices is in force, worked out once per generation. */
@@ -44,6 +45,8 @@ export interface Bound {
   count: number
   /** To be spoken. */
   characters: number
+  /** To be made, of each. */
+  seconds: number
   amount: bigint
 }
 
@@ -77,14 +80,15 @@ export function boundOf(body: RequestBody, terms: Terms, metering: Metering, est
   const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
   const input = Math.min(inputTokens(body, estimate), terms.contextWindow)
   const output = Math.min(outputLimit(body, metering) ?? defaultOutput, terms.maxOutputTokens)
-  return { input, output, count, characters, amount: amountOf(terms, { input, output, count, characters }) }
+  const seconds = secondsAsked(body, metering)
+  return { input, output, count, characters, seconds, amount: amountOf(terms, { input, output, count, characters, seconds }) }
 }
 
 /** The bound of one response of a session, of which is known how much it may read. `maxOutput`: what the client, or else the operator, limits it to. */
 export function turnBound(terms: Terms, read: number, maxOutput: number): Bound {
   const input = Math.min(read, terms.contextWindow)
   const output = Math.min(maxOutput, terms.maxOutputTokens)
-  return { input, output, count: 1, characters: 0, amount: amountOf(terms, { input, output, count: 1, characters: 0 }) }
+  return { input, output, count: 1, characters: 0, seconds: 0, amount: amountOf(terms, { input, output, count: 1, characters: 0, seconds: 0 }) }
 }
 
 /**
@@ -93,12 +97,12 @@ export function turnBound(terms: Terms, read: number, maxOutput: number): Bound 
  */
 export function within(left: bigint | undefined, bound: Bound, terms: Terms): Bound {
   if (left === undefined || left >= bound.amount) return bound
-  const { input, count, characters } = bound
+  const { input, count, characters, seconds } = bound
   let enough = 0
   let tooMuch = bound.output
   while (tooMuch - enough > 1) {
     const middle = Math.floor((enough + tooMuch) / 2)
-    if (amountOf(terms, { input, output: middle, count, characters }) <= left) enough = middle
+    if (amountOf(terms, { input, output: middle, count, characters, seconds }) <= left) enough = middle
     else tooMuch = middle
   }
   return enough === 0 ? bound : { ...bound, output: enough, amount: left }
@@ -108,13 +112,14 @@ export function within(left: bigint | undefined, bound: Bound, terms: Terms): Bo
  * The dearest that a prompt of at most `input` tokens can come to: a shorter one may fall into a bracket that costs more.
  * The same arithmetic as the settlement's, so that what stays within the bound never costs more than it.
  */
-function amountOf({ brackets }: Terms, { input, output, count, characters }: Omit<Bound, 'amount'>): bigint {
+function amountOf({ brackets }: Terms, { input, output, count, characters, seconds }: Omit<Bound, 'amount'>): bigint {
   const answered = BigInt(output * count)
   const images = BigInt(count)
   let most = 0n
   for (const bracket of brackets) {
     if (input <= bracket.above) break
-    const amount = rounded(BigInt(Math.min(input, bracket.upTo)) * bracket.input + answered * bracket.output + bracket.request + images * bracket.image + BigInt(characters) * bracket.character)
+    const pieces = bracket.request + images * bracket.image + BigInt(characters) * bracket.character + BigInt(seconds * count) * bracket.second
+    const amount = rounded(BigInt(Math.min(input, bracket.upTo)) * bracket.input + answered * bracket.output + pieces)
     if (amount > most) most = amount
   }
   return most
@@ -129,7 +134,8 @@ function bracketsOf({ perMillion, tiers = [] }: Price): Bracket[] {
     output: dearest(rates, outputClasses),
     request: rates.request ?? 0n,
     image: rates.image ?? 0n,
-    character: rates.character ?? 0n
+    character: rates.character ?? 0n,
+    second: rates.second ?? 0n
   }))
 }
 

@@ -1,7 +1,7 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Attempt } from '../../core/contract/contract.ts'
-import { caller, charge, slot, usage } from '../../core/contract/slots.ts'
+import { caller, charge, goingOn, reservation as reserved, slot, usage } from '../../core/contract/slots.ts'
 import { heldInput, inputTokens } from '../estimate.ts'
 import { boundOf, termsAt, termsFor, termsOf, within } from './bound.ts'
 import { settle } from './settle.ts'
@@ -43,7 +43,7 @@ export default definePlugin({
   },
   needs: [caller],
   awaits: [usage],
-  provides: [charge],
+  provides: [charge, reserved],
   setup({ estimate, default_output, clamp_output }, { catalogue, services }) {
     const terms = new Map([...catalogue.models.values()].map((model) => [model.name, termsOf(model)]))
     return {
@@ -76,9 +76,10 @@ export default definePlugin({
         })
         const hold = { reservation, price: term.price }
         exchange.set(held, hold)
+        exchange.set(reserved, reservation)
         exchange.set(heldInput, bound.input)
         exchange.hold(() => reservation.durable)
-        exchange.defer((outcome) => settle(exchange, hold, outcome))
+        exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, hold, outcome)))
       },
 
       onAttempt(exchange, attempt) {

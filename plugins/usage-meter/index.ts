@@ -53,8 +53,9 @@ export default definePlugin({
         })
       },
       onResponse(exchange, { attempt, streaming, frames }) {
-        // What the gateway says by itself, nobody has counted; a session is counted by its turns, and what is free is not.
-        if (!attempt || frames || !exchange.request.operation.metering) return
+        const { metering } = exchange.request.operation
+        // What the gateway says by itself, nobody has counted; a session is counted by its turns, what is free is not, and what comes later is counted then.
+        if (!attempt || frames || !metering || metering.later) return
         const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, () => boundsOf(exchange, catalogue.models.get(exchange.model)))
         const end = (complete: boolean): void => {
           attempt.usage = meter.read(complete)

@@ -13,6 +13,7 @@ import type { Client } from '../../core/clients/client.ts'
 import type { HeaderLines } from '../../core/wire/response-head.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
 import type { AnySlot, Exchange, Outcome, Plugin } from '../../core/contract/contract.ts'
+import { BackgroundWork } from '../../core/exchange/background/background.ts'
 import { Engine } from '../../core/exchange/engine.ts'
 import { operations } from '../../core/operations/index.ts'
 import { Operations } from '../../core/operations/operations.ts'
@@ -28,6 +29,7 @@ import { MemoryLimits } from '../../core/store/memory-limits.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { Services } from '../../core/store/services.ts'
+import type { Works } from '../../core/store/works.ts'
 import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
 import { Transports } from '../../core/transport/transports.ts'
 import { Watchdog } from '../../core/watchdog/watchdog.ts'
@@ -201,6 +203,13 @@ class TestAnswers implements Answers {
 
 const noKeys: KeyStore = { all: () => [], find: () => undefined, create: () => Promise.resolve(), revoke: () => Promise.resolve(false) }
 
+const gone = Promise.resolve()
+/** Work is for tests of the whole gateway. */
+const noWorks: Works = {
+  running: 0, open: () => [], current: () => undefined, put: () => gone, note: () => {}, find: () => Promise.resolve(undefined), list: () => Promise.resolve({ page: [], more: false }),
+  forget: () => gone, expired: () => Promise.resolve([]), keepResult: () => gone, result: () => Promise.resolve(undefined)
+}
+
 /** The chain of gateway.yaml as it comes, without lines on stdout, and with each channel tried once, so that a failure is seen. */
 export const defaultChain: readonly Record<string, object>[] = [
   { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
@@ -231,7 +240,7 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests, cache: this.cache, answers: this.answers, routes: this.routes }
+    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests, works: noWorks, cache: this.cache, answers: this.answers, routes: this.routes }
   }
 
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {
@@ -255,9 +264,12 @@ export class Workbench {
     const transport = new Transports()
     const log = testLog(bench.log)
     bench.#generations = new Generations(generation)
+    const services = bench.#services
+    const background = new BackgroundWork({ services, generations: bench.#generations, transport, kinds: new Map(), log })
     bench.#engine = new Engine({
       operations: new Operations(operations),
-      services: bench.#services,
+      services,
+      background,
       generations: bench.#generations,
       transport,
       watchdog: new Watchdog(),

@@ -169,7 +169,7 @@ t.test('a store of a version without checksums is taken over, and is protected f
     database.close()
   }
   edit(`${['request DROP crc', 'key DROP crc', 'head DROP crc', 'head DROP requests', 'head DROP keys', 'head DROP unrecorded', 'head DROP history', 'head DROP open', 'head DROP writes'].map((what) => `ALTER TABLE ${what};`).join('')}
-    DROP TABLE boot; PRAGMA user_version = 0; DROP TABLE request_extent; DROP TRIGGER journal_is_not_cut; DROP TABLE volume; DROP TABLE answer;
+    DROP TABLE boot; PRAGMA user_version = 0; DROP TABLE request_extent; DROP TRIGGER journal_is_not_cut; DROP TABLE volume; DROP TABLE work; DROP TABLE answer;
     CREATE TRIGGER journal_is_not_cut BEFORE DELETE ON journal BEGIN SELECT RAISE(ABORT, 'no'); END; DELETE FROM schema_migrations WHERE version > 1`)
   const store = await openStore({ file, durability: 'process', now: () => noon })
   store.requests.append(record({ request_id: 'new' }))

@@ -1,0 +1,70 @@
+// Work that goes on after its request was answered: what an operation says of a kind of it, and who sees to it that it ends.
+import type { Usage } from '../money/usage.ts'
+import type { Work, WorkStatus } from '../store/works.ts'
+import type { Exchange } from './exchange.ts'
+
+/** What is asked of the upstream that is at work, below its channel's base address. */
+export interface WorkQuestion {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly path: string
+}
+
+/** How far work is, by what its upstream says. */
+export interface Progress {
+  readonly status: WorkStatus
+  /** From 0 to 100. */
+  readonly progress?: number | undefined
+  /** Of what succeeded: what the upstream counted, or what was asked for. */
+  readonly usage?: Readonly<Usage> | undefined
+  readonly source?: 'upstream' | 'estimated' | undefined
+  readonly error?: { readonly code: string; readonly message: string } | undefined
+  /** Are added to those of the work. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined
+  /** Unix milliseconds: until when the upstream keeps what came of it. */
+  readonly expires?: number | undefined
+}
+
+/** A kind of work at upstreams: pure. Its name is that of its work. */
+export interface WorkKind {
+  readonly name: string
+  /** How the upstream is asked how far it is. */
+  ask(work: Work): WorkQuestion
+  /** What its answer with status 2xx means; undefined when it means nothing: it is asked again. */
+  read(body: unknown, work: Work): Progress | undefined
+  /** How it is told to stop, and to forget; absent where it can not be. What it answers does not matter. */
+  cancel?(work: Work): WorkQuestion
+  forget?(work: Work): WorkQuestion
+}
+
+/** What is known of work when it begins. */
+export interface NewWork {
+  readonly kind: string
+  readonly status: 'queued' | 'in_progress'
+  /** Null: the exchange itself goes on, without its client. */
+  readonly channel: string | null
+  readonly upstreamId: string | null
+  /** What clients know it by; default a new id that nobody can guess. */
+  readonly id?: string | undefined
+  readonly details: Readonly<Record<string, unknown>>
+}
+
+/** Sees to it that work ends, and is settled once. */
+export interface Background {
+  /** @throws GatewayError `overloaded` when too much is under way for more to begin */
+  admit(): void
+  /**
+   * The request of an exchange has begun work at an upstream, which goes on after its answer. Once per exchange: its hold is kept until
+   * the work ends, and so is its record. Both are on disk with the work before the client sees the end of its answer.
+   */
+  begin(exchange: Exchange, work: NewWork): Work
+  /** Asks the upstream, unless it has just been asked, and waits a while for what it says. Everybody who asks at one time shares the question. */
+  refresh(work: Work): Promise<Work>
+  /** What somebody else was answered when it asked the upstream how far it is. Resolves when what follows from it is on disk. */
+  saw(work: Work, body: unknown): Promise<Work>
+  /** Ends it, at the upstream too; what has ended stays as it is. Resolves when the end is on disk. */
+  cancel(work: Work): Promise<Work>
+  /** The address of a path of the gateway, as the client of the exchange reaches it. */
+  address(exchange: Exchange, path: string): string
+  /** Ends it, and forgets it and what came of it. */
+  remove(work: Work): Promise<void>
+}

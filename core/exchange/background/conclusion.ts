@@ -1,0 +1,91 @@
+// The end of work: its hold is settled or given back, its record is written, and what came of it can be seen; all of it once, and in one batch.
+import type { Progress } from '../../contract/background.ts'
+import { formatDollars } from '../../money/money.ts'
+import { costOf } from '../../money/price.ts'
+import type { Price } from '../../money/price.ts'
+import { noUsage } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
+import type { Reservation, Settlement } from '../../store/ledger.ts'
+import type { RequestRecord } from '../../store/requests.ts'
+import type { Services } from '../../store/services.ts'
+import { isOpen } from '../../store/works.ts'
+import type { Work } from '../../store/works.ts'
+
+/** Nano-dollars, a million dollars: counts that make work dearer than this are a broken upstream's. */
+const incredible = 10n ** 15n
+
+/** What a record says of work that did not succeed, as one of a closed list. */
+const codes = { failed: 'task_failed', cancelled: 'task_cancelled', expired: 'task_expired' } as const
+
+/** What it is done with. */
+export interface ConclusionParts {
+  services: Services
+  /** Tells the plugins of a record. */
+  tell(record: RequestRecord): void
+  /** Milliseconds for which what came of it is kept. */
+  keep: number
+}
+
+/**
+ * Ends work, unless it has ended: of many who see the end one ends it. Resolves when that is on disk. `end` is no state that
+ * goes on. `holds`: whether its hold ends with it, which that of an exchange that is being settled does by itself.
+ */
+export function conclude(work: Work, end: Progress, { services, tell, keep }: ConclusionParts, holds = true): Promise<void> {
+  const { ledger, works, requests } = services
+  const now = Date.now()
+  const latest = works.current(work, work.id)
+  if (!latest || isOpen(end)) return Promise.resolve()
+  const hold = holds ? ledger.detached(latest.requestId) : undefined
+  const settlement = hold && end.status === 'succeeded' ? settlementOf(latest, end, hold) : undefined
+  const settled = hold && (settlement ? hold.settle(settlement) : hold.void())
+  const usage = settlement?.usage ?? end.usage ?? null
+  const { record } = latest
+  const ended = works.put({
+    ...latest,
+    status: end.status,
+    progress: end.status === 'succeeded' ? 100 : latest.progress,
+    updated: now,
+    ended: now,
+    expires: Math.min(now + keep, end.expires ?? Infinity),
+    error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
+    usage: end.status === 'succeeded' ? usage : null,
+    details: { ...latest.details, ...end.details },
+    record: null
+  })
+  if (record) {
+    const final = finalOf(record, end, now - latest.created, hold, settlement)
+    requests.append(final)
+    tell(final)
+  }
+  return Promise.all([settled, ended]).then(() => {})
+}
+
+/** The charge: what the upstream counted, at the price of the hold. */
+function settlementOf({ channel }: Work, { usage = noUsage, source = 'upstream' }: Progress, { price }: Reservation): Settlement {
+  const units = withCall(usage, price)
+  const amount = costOf(units, price)
+  if (amount <= incredible) return { usage: units, amount, source, channel: channel ?? '' }
+  const call = withCall(noUsage, price)
+  return { usage: call, amount: costOf(call, price), source: 'estimated', channel: channel ?? '' }
+}
+
+/** A call is a unit of its own where the price has one for it. */
+function withCall(usage: Readonly<Usage>, { perMillion }: Price): Usage {
+  return perMillion.request === undefined ? { ...usage } : { ...usage, request: 1 }
+}
+
+function finalOf(record: RequestRecord, { status }: Progress, durationMs: number, hold: Reservation | undefined, settlement: Settlement | undefined): RequestRecord {
+  const amount = settlement?.amount ?? 0n
+  return {
+    ...record,
+    error_code: status === 'succeeded' ? null : codes[status as keyof typeof codes],
+    outcome: status === 'succeeded' ? 'completed' : status === 'cancelled' ? 'aborted' : 'failed',
+    usage: settlement?.usage ?? null,
+    usage_source: settlement?.source ?? null,
+    cost_usd: formatDollars(amount),
+    cost_nano: String(amount),
+    price_version: settlement ? hold!.price.version : null,
+    reserved_nano: settlement ? String(hold!.amount) : null,
+    duration_ms: durationMs
+  }
+}

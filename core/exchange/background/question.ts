@@ -1,0 +1,76 @@
+// Asks an upstream on the gateway's own account: a small question, and a small answer in JSON.
+import type { Channel } from '../../catalogue/catalogue.ts'
+import type { WorkQuestion } from '../../contract/background.ts'
+import type { Transport, UpstreamCall, UpstreamSink } from '../../transport/transport.ts'
+
+/** Of an answer; a larger one is none. */
+const answerBytes = 256 * 1024
+/** Milliseconds that an answer may take, unless the channel allows less. */
+const patience = 30_000
+
+const headers: readonly string[] = ['accept', 'application/json']
+
+/** What came: the body parsed, undefined when it is no JSON. */
+export interface ChannelAnswer {
+  status: number
+  body: unknown
+}
+
+/** Asks a channel; resolves with undefined when no whole answer came. Never rejects. */
+export function askChannel(transport: Transport, channel: Channel, { method, path }: WorkQuestion): Promise<ChannelAnswer | undefined> {
+  return new Promise((resolve) => {
+    const sink = new Answer((answer) => {
+      clearTimeout(timer)
+      resolve(answer)
+    })
+    const timer = setTimeout(() => sink.giveUp(), Math.min(patience, channel.timeouts.total)).unref()
+    try {
+      sink.call = transport.send(channel, { method, path, headers, body: [] }, sink)
+    } catch {
+      sink.giveUp()
+    }
+  })
+}
+
+class Answer implements UpstreamSink {
+  call: UpstreamCall | undefined
+  readonly #done: (answer: ChannelAnswer | undefined) => void
+  readonly #chunks: Buffer[] = []
+  #length = 0
+  #status = 0
+
+  constructor(done: (answer: ChannelAnswer | undefined) => void) {
+    this.#done = done
+  }
+
+  giveUp(): void {
+    this.call?.abort()
+    this.#done(undefined)
+  }
+
+  onHead(status: number): void {
+    this.#status = status
+  }
+
+  onData(chunk: Buffer): void {
+    this.#length += chunk.length
+    if (this.#length > answerBytes) this.giveUp()
+    else this.#chunks.push(chunk)
+  }
+
+  onEnd(): void {
+    this.#done({ status: this.#status, body: parsed(Buffer.concat(this.#chunks)) })
+  }
+
+  onError(): void {
+    this.#done(undefined)
+  }
+}
+
+function parsed(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'))
+  } catch {
+    return undefined
+  }
+}

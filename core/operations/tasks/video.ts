@@ -1,0 +1,72 @@
+// What a video is while it is made: how its upstream is asked, and how the answer to its request becomes a task.
+import type { WorkKind } from '../../contract/background.ts'
+import { GatewayError } from '../../contract/contract.ts'
+import type { Exchange, Stage } from '../../contract/contract.ts'
+import type { Metering, UpstreamForm } from '../../contract/operation.ts'
+import type { OperationContext } from '../../contract/served.ts'
+import { noUsage } from '../../money/usage.ts'
+import { readVideo } from '../../protocols/openai/videos.ts'
+import type { Work } from '../../store/works.ts'
+
+/** Seconds that are made where nobody says how many: the most that is usual. */
+const usualSeconds = 12
+/** Of a prompt that is kept, in bytes as it is written. */
+const longestPrompt = 4096
+
+/** Videos are sold by the second, when they are there. */
+export const videoMetering: Metering = { outputLimits: [], seconds: { members: ['seconds', 'duration'], usual: usualSeconds }, later: true }
+
+/** https://platform.openai.com/docs/api-reference/videos */
+export const video: WorkKind = {
+  name: 'video',
+  ask: (work) => ({ method: 'GET', path: pathOf(work) }),
+  cancel: (work) => ({ method: 'DELETE', path: pathOf(work) }),
+  forget: (work) => ({ method: 'DELETE', path: pathOf(work) }),
+  read(body, { details }) {
+    const state = readVideo(body)
+    if (!state) return undefined
+    const { status, progress, error, expires, size } = state
+    if (status !== 'succeeded') return { status, progress, error }
+    const seconds = state.seconds ?? Number(details['seconds'] ?? usualSeconds)
+    return {
+      status, expires, usage: { ...noUsage, second: seconds }, source: state.seconds === undefined ? 'estimated' : 'upstream',
+      details: { seconds, ...(size !== undefined && { size }) }
+    }
+  }
+}
+
+/** How a video is asked for. */
+export const videoForm: UpstreamForm = { protocol: 'openai-videos', method: 'POST', target: () => '/videos' }
+
+/** The path of a video at its upstream. */
+export function pathOf({ upstreamId }: Work): string {
+  return `/videos/${encodeURIComponent(upstreamId ?? '')}`
+}
+
+/** Makes a task of what an upstream answers, and shows the client that in its place. */
+export function begun(exchange: Exchange, { background }: OperationContext, show: (work: Work) => unknown): Stage {
+  return {
+    map(message, emit) {
+      const state = readVideo(message.json())
+      if (!state) throw new GatewayError('upstream_bad_response', 'The upstream did not say which task it has begun.')
+      const { fields } = exchange.body
+      const seconds = ['seconds', 'duration'].map((name) => Number(fields.json(name) ?? NaN)).find((value) => !Number.isNaN(value))
+      const prompt = fields.size('prompt') <= longestPrompt ? fields.string('prompt') : undefined
+      const size = state.size ?? sizeOf(exchange)
+      const details = { ...(prompt !== undefined && { prompt }), ...definedSeconds(state.seconds ?? seconds), ...(size !== undefined && { size }) }
+      const { channel } = exchange.attempts.at(-1)!
+      const work = background.begin(exchange, { kind: 'video', status: state.status === 'queued' ? 'queued' : 'in_progress', channel: channel.name, upstreamId: state.id, details })
+      emit(message.withData(Buffer.from(JSON.stringify(show(work)))))
+    }
+  }
+}
+
+function definedSeconds(seconds: number | undefined): { seconds?: number } {
+  return seconds === undefined ? {} : { seconds }
+}
+
+function sizeOf({ body: { fields } }: Exchange): string | undefined {
+  const size = fields.size('size') < 16 ? fields.string('size') : undefined
+  const [width, height] = [fields.number('width'), fields.number('height')]
+  return size ?? (width !== undefined && height !== undefined ? `${width}x${height}` : undefined)
+}
