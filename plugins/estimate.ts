@@ -40,6 +40,24 @@ function tokensOf({ text, media }: Prompt, bytesPerToken: number, most: number):
   return Math.max(1, Math.min(Math.ceil(text / bytesPerToken) + media * mediaTokens, most))
 }
 
+/** Bytes of a second of sound in a format that nobody knows: 128 kbit. */
+const soundBytes = 16_000
+
+/** How long sound is, in seconds begun. */
+export interface SoundLength {
+  second: number
+  /** By its frames, not by its size. */
+  measured: boolean
+}
+
+/** The sound that a request brings; undefined when it brings none. */
+export function soundOf({ form }: RequestBody, { sound }: Metering): SoundLength | undefined {
+  if (!sound || !form || form.files.length === 0) return undefined
+  const seconds = form.files.reduce((sum, file) => sum + (file.seconds ?? file.size / soundBytes), 0)
+  // What is less than a millisecond above a second is rounding.
+  return { second: Math.ceil(Math.round(seconds * 1000) / 1000), measured: form.files.every((file) => file.seconds !== undefined) }
+}
+
 /**
  * The client's own limit of the output tokens of one answer: the largest when it gives several, as upstreams differ in
  * which they heed; undefined when it gives none, and 0 where there is no output in tokens.

@@ -20,6 +20,8 @@ export interface FormFile {
   size: number
   /** Its first bytes, up to {@link fileHeadBytes}. */
   head: Buffer
+  /** How long it is, of sound in a known format where the operation is charged for it. */
+  seconds?: number | undefined
 }
 
 /** As much of a file as is kept to be looked at. */

@@ -4,6 +4,7 @@ import type { Busboy } from 'busboy'
 import type { BodySink, BodySource } from '../clients/body-source.ts'
 import { fileHeadBytes, Form } from '../bodies/form.ts'
 import type { FormField, FormFile } from '../bodies/form.ts'
+import { Stopwatch } from '../bodies/sound/stopwatch.ts'
 import { Upload } from '../bodies/upload.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
@@ -19,6 +20,8 @@ export interface FormBounds {
   /** Milliseconds for it, plus a second for each KiB that has arrived. */
   time: number
   watchdog: Watchdog
+  /** Files are sound, whose length is measured. */
+  sound?: boolean
 }
 
 /**
@@ -148,10 +151,13 @@ class FormReader implements Watched, BodySink {
     parser.on('file', (name, stream, { filename, mimeType }) => {
       const file: FormFile = { name, filename, type: mimeType, size: 0, head: Buffer.alloc(0) }
       this.#files.push(file)
+      const stopwatch = this.#bounds.sound ? new Stopwatch() : undefined
       stream.on('data', (bytes: Buffer) => {
         if (file.head.length < fileHeadBytes) file.head = Buffer.concat([file.head, bytes.subarray(0, fileHeadBytes - file.head.length)])
         file.size += bytes.length
+        stopwatch?.push(bytes)
       })
+      if (stopwatch) stream.on('end', () => void (file.seconds = stopwatch.seconds))
       stream.on('error', (cause) => this.#malformed(cause))
     })
     for (const limit of ['partsLimit', 'filesLimit', 'fieldsLimit'] as const) parser.on(limit, () => this.#fail(tooMuch('It has too many parts.')))

@@ -60,7 +60,7 @@ function isPacked(kind: 'json' | 'form', encoding: string): boolean {
 
 async function receiveForm(exchange: LiveExchange, source: BodySource, declared: number | undefined, watchdog: Watchdog): Promise<RequestBody> {
   const { limits, request } = exchange
-  const bounds = { size: limits.multipartBody, time: limits.clientBody, watchdog }
+  const bounds = { size: limits.multipartBody, time: limits.clientBody, watchdog, sound: request.operation.metering?.sound === true }
   const form = await readForm(source, String(request.headers['content-type'] ?? ''), declared, bounds)
   exchange.upload = form.upload
   return exchange.accept(RequestBody.form(form))

@@ -5,7 +5,7 @@ import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Price, Rates } from '../../core/money/price.ts'
 import type { Metering } from '../../core/contract/operation.ts'
 import type { PricedClass } from '../../core/money/usage.ts'
-import { answers, inputTokens, outputLimit, secondsAsked } from '../estimate.ts'
+import { answers, inputTokens, outputLimit, secondsAsked, soundOf } from '../estimate.ts'
 
 const outputClasses = ['output', 'audio_output', 'image_output'] as const
 
@@ -45,7 +45,7 @@ export interface Bound {
   count: number
   /** To be spoken. */
   characters: number
-  /** To be made, of each. */
+  /** To be made, of each, or of sound that is brought. */
   seconds: number
   amount: bigint
 }
@@ -80,7 +80,7 @@ export function boundOf(body: RequestBody, terms: Terms, metering: Metering, est
   const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
   const input = Math.min(inputTokens(body, estimate), terms.contextWindow)
   const output = Math.min(outputLimit(body, metering) ?? defaultOutput, terms.maxOutputTokens)
-  const seconds = secondsAsked(body, metering)
+  const seconds = soundOf(body, metering)?.second ?? secondsAsked(body, metering)
   return { input, output, count, characters, seconds, amount: amountOf(terms, { input, output, count, characters, seconds }) }
 }
 

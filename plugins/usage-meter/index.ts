@@ -2,7 +2,7 @@
 import { definePlugin } from '../../core/contract/contract.ts'
 import type { Exchange, Model } from '../../core/contract/contract.ts'
 import { usage } from '../../core/contract/slots.ts'
-import { answers, estimatedInput, heldInput, outputLimit } from '../estimate.ts'
+import { answers, estimatedInput, heldInput, outputLimit, soundOf } from '../estimate.ts'
 import { Meter } from './meter.ts'
 import type { Bounds } from './meter.ts'
 import { together, usageOf } from './turns.ts'
@@ -86,7 +86,8 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
   const most = Math.min(model?.contextWindow ?? Infinity, exchange.find(heldInput) ?? Infinity)
   const limit = metering && metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
   const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * (metering ? answers(body, metering) : 1)
-  return { input: (bytesPerToken) => estimatedInput(body, bytesPerToken, most), output }
+  const sound = metering && model?.prices.findLast(({ from }) => from <= exchange.receivedAt)?.price.perMillion.second !== undefined ? soundOf(body, metering) : undefined
+  return { input: (bytesPerToken) => estimatedInput(body, bytesPerToken, most), output, sound }
 }
 
 function askedByUs({ body }: Exchange, protocol: ConstructorParameters<typeof Meter>[0]): boolean {

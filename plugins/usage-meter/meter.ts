@@ -4,6 +4,7 @@ import type { Message } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Protocol, Tally, UsageReader } from '../../core/protocols/index.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
+import type { SoundLength } from '../estimate.ts'
 import type { Usage } from '../../core/money/usage.ts'
 
 /** Of an answer too large to be held: usage stands at its end. */
@@ -13,8 +14,8 @@ const sampleBytes = 4 * 1024
 
 const nothing = Buffer.alloc(0)
 
-/** What an estimate cannot be above, in tokens: asked for when there is one to be made. */
-export type Bounds = () => { input: (bytesPerToken: number) => number; output: number }
+/** What an estimate cannot be above, in tokens, and how long the sound is that is charged by the second: asked for when there is an estimate to be made. */
+export type Bounds = () => { input: (bytesPerToken: number) => number; output: number; sound: SoundLength | undefined }
 
 /** One per attempt. Costs a search for one word per event; parses only what holds usage. */
 export class Meter {
@@ -75,7 +76,8 @@ export class Meter {
     }
     // What is charged by the piece is known; pictures and sound have no tokens that their size could tell.
     if (units) return { usage: { ...noUsage, ...units }, source: complete ? 'measured' : 'partial' }
-    const { input, output } = this.#bounds()
+    const { input, output, sound } = this.#bounds()
+    if (sound) return { usage: { ...noUsage, second: sound.second }, source: !complete ? 'partial' : sound.measured ? 'measured' : 'estimated' }
     const usage = { ...noUsage, input: input(this.#bytesPerToken), output: Math.min(this.#outputTokens(), output) }
     return { usage, source: complete ? 'estimated' : 'partial' }
   }

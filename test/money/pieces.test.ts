@@ -1,11 +1,16 @@
-// What is charged by the piece: pictures by size and quality, speech by its characters, rerankings by their searches.
+// What is charged by the piece: pictures by size and quality, speech by its characters, sound by the second, rerankings by their searches.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
+import { formOf } from '../kit/form.ts'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 
 const models = {
   'dall-e-3': { price: { image: 0.04, pictures: [{ size: '256x256', quality: 'hd', image: 0.12 }, { quality: 'hd', image: 0.08 }] } },
   'tts-1': { price: { character: 15 } },
+  'whisper-1': { price: { second: 0.0001 } },
+  scribe: { price: { audio_input: 6, input: 2, output: 10 } },
   ranker: { price: { search: 0.002 } },
   gemini: { price: { input: 1, output: 2 }, max_output_tokens: 100_000 }
 }
@@ -35,6 +40,30 @@ t.test('speech costs what is said, and sound is never taken for tokens', async (
   const said = await charged(local, '/v1/audio/speech', { model: 'tts-1', voice: 'alloy', input: 'Hé, 😀!', response_format: 'wav' })
   t.match(said, { status: 200, cost: String(6 * 15_000), source: 'measured', usage: { character: 6, output: 0 } })
   t.ok(BigInt(said.reserved) >= BigInt(said.cost))
+})
+
+t.test('sound costs its seconds: those that the upstream reports, or those that were measured as it passed', async (t) => {
+  const local = await open(t)
+  const film = readFileSync(join(import.meta.dirname, '../golden/sound/film.mp4'))
+  const listen = async (fields: Record<string, string>, sound = film, path = '/v1/audio/transcriptions'): Promise<any> => {
+    const given = Object.entries({ model: 'whisper-1', ...fields }).map(([name, value]) => ({ name, value }))
+    const { body, type } = formOf([...given, { name: 'file', filename: 'a.mp4', type: 'video/mp4', value: sound }])
+    const reply = await local.ask({ method: 'POST', path, headers: { authorization: `Bearer ${testKey}`, 'content-type': type }, body })
+    return local.record(reply)
+  }
+  const measured = { status: 200, usage: { second: 3, input: 0, output: 0 }, usage_source: 'measured', cost_nano: '300000', reserved_nano: '300000' }
+  for (const response_format of ['text', 'srt', 'vtt']) t.match(await listen({ response_format }), measured, response_format)
+  t.match(await listen({ response_format: 'json', prompt: '[[simulator {"usage":null}]]' }), measured)
+  t.match(await listen({ response_format: 'text' }, film, '/v1/audio/translations'), measured)
+  t.match(await listen({ stream: 'true', prompt: '[[simulator {"usage":null}]]' }), measured)
+  // The simulator takes what it does not know for 128 kbit a second, and reports that.
+  t.match(await listen({}), { usage: { second: 1 }, usage_source: 'upstream', cost_nano: '100000' }, 'what is reported counts')
+  t.match(await listen({ response_format: 'verbose_json', prompt: '[[simulator {"usage":null}]]' }), { usage: { second: 1 }, usage_source: 'upstream' }, 'also as a duration')
+  const unknown = Buffer.alloc(40_000, 'x')
+  t.match(await listen({ response_format: 'text' }, unknown), { usage: { second: 3 }, usage_source: 'estimated', cost_nano: '300000' }, 'by its size, and labelled')
+  const tokens = await listen({ model: 'scribe' })
+  t.match(tokens, { usage_source: 'upstream', usage: { second: undefined } }, 'where tokens are charged, seconds are not')
+  t.equal((await listen({ model: 'scribe', response_format: 'text' })).usage.second, undefined)
 })
 
 t.test('a reranking costs its searches', async (t) => {

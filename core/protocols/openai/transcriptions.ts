@@ -4,6 +4,7 @@ import { asObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { readTranscriptionUsage } from '../usage/audio.ts'
 import { transcriptText } from './transcript-text.ts'
+import { readSeconds } from '../usage/seconds.ts'
 import { LastEventCollector, TypedWatch } from './typed-stream.ts'
 import { withoutStream } from '../whole.ts'
 
@@ -13,7 +14,8 @@ const done: ReadonlySet<string> = new Set(['transcript.text.done'])
 export const openaiTranscriptions: Protocol = {
   ...withoutStream(openaiChat, {
     isAnswer: (message) => message.lens?.type('text') === 'string',
-    readUsage: (message) => readTranscriptionUsage(message.lens?.json('usage'))
+    // Without a usage of its own, `verbose_json` says how long the sound was.
+    readUsage: ({ lens }) => readTranscriptionUsage(lens?.json('usage')) ?? readSeconds({ seconds: lens?.json('duration') })
   }),
   watch: () => new TypedWatch(done),
   chunksOf(answer) {
