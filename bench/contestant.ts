@@ -1,11 +1,16 @@
 // A gateway that is measured, and where it is to be found.
 
+/** What clients of a gateway speak; the upstream answers chat. */
+export type Spoken = 'chat' | 'messages'
+
 /** Where a load goes, and whose CPU it costs. */
 export interface Target {
   port: number
   pid: number
   /** Distinct keys that its clients use in turn; all use one when undefined. */
   keys?: number | undefined
+  /** The protocol its clients speak; default chat. */
+  speaks?: Spoken | undefined
 }
 
 /** A gateway under test. */

@@ -3,10 +3,12 @@ import { createHistogram } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serve } from './child.ts'
 import { Connection } from './connection.ts'
-import { answerBody, model, numberedKey, promptBody, requestBody, requestBytes } from './payload.ts'
+import type { Spoken } from './contestant.ts'
+import { answerBody, key, messagesBody, messagesPath, model, numberedKey, promptBody, requestBody, requestBytes } from './payload.ts'
 import type { Prompt } from './payload.ts'
 import { cpuBetween, cpuOf } from './proc.ts'
 import type { Cpu } from './proc.ts'
+import { ExpectedMessages } from './messages.ts'
 import { ExpectedBody, ExpectedEvents } from './response.ts'
 
 /** What to do. `pid` is whose CPU is read at both ends of the measured window. */
@@ -14,7 +16,7 @@ export type Job =
   /** A closed loop: every connection asks again as soon as its answer is complete. */
   | { kind: 'json'; port: number; pid: number; connections: number; requests: Requests; answerSize: number } & Window
   /** One stream a connection, all at the same time. The window lies within their life; all are read to their end. */
-  | { kind: 'paced'; port: number; pid: number; streams: number; events: number; requestSize: number } & Window
+  | { kind: 'paced'; port: number; pid: number; streams: number; events: number; requestSize: number; speaks: Spoken } & Window
   /** Opens streams until so many are open, and answers when each has its first event. */
   | { kind: 'hold'; port: number; streams: number; requestSize: number }
   /** Waits until every held stream has ended properly. */
@@ -106,11 +108,13 @@ function cycle(requests: Requests): () => Buffer {
 }
 
 async function paced(job: Job & { kind: 'paced' }): Promise<void> {
-  const request = requestBytes(requestBody(job.requestSize, true))
+  const chat = job.speaks === 'chat'
+  const request = chat ? requestBytes(requestBody(job.requestSize, true)) : requestBytes(messagesBody(job.requestSize), key, messagesPath)
+  const Expected = chat ? ExpectedEvents : ExpectedMessages
   const open = new Set<Connection>()
   for (let opened = 0; opened < job.streams; opened++) {
     let last = 0
-    const expected = new ExpectedEvents(job.events, (events, first) => {
+    const expected = new Expected(job.events, (events, first) => {
       const now = performance.now()
       if (!first) record(now - last)
       last = now

@@ -7,6 +7,8 @@ export const upstreamModel = 'bench-wired'
 /** The client's key in the gateway's file; gateways without keys ignore it. */
 export const key = 'sk-bench-0000000000000000000000000000'
 export const path = '/v1/chat/completions'
+/** Where clients ask who speak Messages. */
+export const messagesPath = '/v1/messages'
 
 /** Bytes of one event of a stream, its blank line included. */
 export const eventSize = 302
@@ -30,6 +32,12 @@ export function requestBody(size: number, streaming: boolean): Buffer {
     temperature: 0.2,
     max_tokens: 256,
   })
+  return Buffer.from(body(filler(size - body('').length)))
+}
+
+/** The same as {@link requestBody} with a stream, by a client that speaks Messages. */
+export function messagesBody(size: number): Buffer {
+  const body = (content: string) => JSON.stringify({ model, max_tokens: 256, stream: true, system: 'You are terse.', messages: [{ role: 'user', content }], temperature: 0.2 })
   return Buffer.from(body(filler(size - body('').length)))
 }
 
@@ -78,9 +86,9 @@ export function numberedKey(number: number): string {
 }
 
 /** A whole request on the wire. The same for every contestant. */
-export function requestBytes(body: Buffer, credential = key): Buffer {
+export function requestBytes(body: Buffer, credential = key, target = path): Buffer {
   return Buffer.concat([Buffer.from([
-    `POST ${path} HTTP/1.1`,
+    `POST ${target} HTTP/1.1`,
     'host: bench.test',
     `authorization: Bearer ${credential}`,
     'content-type: application/json',
@@ -106,6 +114,11 @@ export function answerBody(size: number): Buffer {
 
 /** The events of a stream: `count` numbered ones, then the finish reason, the usage and `[DONE]`. */
 export class Script {
+  /** The text of an event by its number, as far as it tells it from others. */
+  static number(of: number): string {
+    return String(of).padStart(digits, '0')
+  }
+
   /** Everything after the numbered events. */
   static readonly tail = Buffer.from([
     JSON.stringify({ ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }),

@@ -26,8 +26,8 @@ export const steadyStreams: Workload = {
   },
 }
 
-function paced(rig: Rig, { port, pid }: Target): Job & { kind: 'paced' } {
-  return { kind: 'paced', port, pid, streams: 200, events: eventsIn(rig, gap), requestSize, warm: rig.warm, seconds: rig.seconds }
+function paced(rig: Rig, { port, pid, speaks = 'chat' }: Target): Job & { kind: 'paced' } {
+  return { kind: 'paced', port, pid, streams: 200, events: eventsIn(rig, gap), requestSize, speaks, warm: rig.warm, seconds: rig.seconds }
 }
 
 function eventsIn({ warm, seconds }: Rig, gap: number): number {
