@@ -41,7 +41,7 @@ export function readMessageRequest(call: Call, counting = false): MessageRequest
   const thinking = readThinking(body, toolbox, turns, maxTokens, counting)
   checkRest(body)
 
-  const last = turns.at(-1)!
+  const last = turns.findLast(({ role }) => role !== 'system') ?? turns.at(-1)!
   const asked = turns.findLast(({ role, blocks }) => role === 'user' && blocks.some(({ type }) => type === 'text'))
   const text = textOf(asked?.blocks ?? [], 'text')
   const { directive, prompt } = takeDirective(text, model, 'messages')

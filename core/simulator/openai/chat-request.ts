@@ -31,7 +31,7 @@ export function readChatRequest(call: Call): ChatRequest {
   const body = parseObject(call.body)
   const model = readModel(call, body)
   const messages = readMessages(body['messages'])
-  const last = messages.at(-1)!
+  const last = messages.findLast(({ role }) => role !== 'system' && role !== 'developer') ?? messages.at(-1)!
   const asked = messages.findLast((message) => message.role === 'user')
   const { directive, prompt } = takeDirective(asked?.text ?? '', model, 'messages')
 

@@ -39,7 +39,7 @@ export function readResponseRequest(call: Call): ResponseRequest {
   checkCalls(context)
   const thinking = readReasoning(body)
 
-  const last = items.at(-1)
+  const last = items.findLast(({ role }) => role !== 'system' && role !== 'developer')
   const asked = items.findLast(({ kind, role }) => kind === 'message' && role === 'user')
   const { directive, prompt } = takeDirective(asked?.text ?? '', model, 'input')
   const tools = readTools(body, last === asked ? directive : {})
