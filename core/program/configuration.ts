@@ -7,7 +7,6 @@ import { loadPlugins } from './plugin-loader.ts'
 import { checkOrder } from '../exchange/chain.ts'
 import type { Plugin } from '../contract/contract.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
-import { startSimulator } from '../simulator/simulator.ts'
 import type { Simulator } from '../simulator/simulator.ts'
 
 /** Which file, and what it is read with. */
@@ -78,6 +77,8 @@ export class ConfigReader {
   async read(): Promise<Config> {
     const config = await this.#read()
     if (config.simulated.length === 0 || this.#simulator) return config
+    // Half of all that the program loads, which those who have no simulated channel never need.
+    const { startSimulator } = await import('../simulator/simulator.ts')
     this.#simulator = await startSimulator()
     return this.#read()
   }
