@@ -1,5 +1,6 @@
 // Work that goes on after its request was answered: what an operation says of a kind of it, and who sees to it that it ends.
 import type { Usage } from '../money/usage.ts'
+import type { Channel } from '../catalogue/catalogue.ts'
 import type { Work, WorkStatus } from '../store/works.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -14,7 +15,7 @@ export interface Progress {
   readonly status: WorkStatus
   /** From 0 to 100. */
   readonly progress?: number | undefined
-  /** Of what succeeded: what the upstream counted, or what was asked for. */
+  /** What the upstream counted, or what was asked for; it is charged, also where the work did not succeed. */
   readonly usage?: Readonly<Usage> | undefined
   readonly source?: 'upstream' | 'estimated' | undefined
   readonly error?: { readonly code: string; readonly message: string } | undefined
@@ -27,6 +28,10 @@ export interface Progress {
 /** A kind of work at upstreams: pure. Its name is that of its work. */
 export interface WorkKind {
   readonly name: string
+  /** The channel that leads to it now; absent: the one of its name. */
+  channelOf?(work: Work, channels: ReadonlyMap<string, Channel>): Channel | undefined
+  /** Bytes that an answer about it may have; absent: 256 KiB. */
+  readonly largestAnswer?: number
   /** How the upstream is asked how far it is. */
   ask(work: Work): WorkQuestion
   /** What its answer with status 2xx means; undefined when it means nothing: it is asked again. */
@@ -57,6 +62,8 @@ export interface Background {
    * the work ends, and so is its record. Both are on disk with the work before the client sees the end of its answer.
    */
   begin(exchange: Exchange, work: NewWork): Work
+  /** Likewise, by a release of the exchange: its client is not there any more to see the end. Resolves when that is on disk. */
+  handOver(exchange: Exchange, work: NewWork): Promise<void>
   /** Asks the upstream, unless it has just been asked, and waits a while for what it says. Everybody who asks at one time shares the question. */
   refresh(work: Work): Promise<Work>
   /** What somebody else was answered when it asked the upstream how far it is. Resolves when what follows from it is on disk. */

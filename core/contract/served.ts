@@ -37,6 +37,8 @@ export interface ServedOperation extends Operation {
   reshape?(exchange: Exchange, context: OperationContext): Stage | undefined
   /** Its answers begin work of this kind at an upstream, which goes on after them. */
   readonly begins?: WorkKind
+  /** Whether this request may begin some; absent: each does. */
+  mayBegin?(exchange: Exchange): boolean
   /** The client is answered at once, and the exchange goes on without it, when it is its turn. */
   readonly goesOn?: LoneWork
 }

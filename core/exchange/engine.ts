@@ -103,7 +103,7 @@ export class Engine {
       const asked = this.#ask(exchange, generation, 0)
       const reply = asked instanceof Promise ? await asked : asked
       const { begins, goesOn } = exchange.request.operation
-      if (begins && !reply) this.#parts.background.admit()
+      if (begins && !reply && mayBegin(exchange)) this.#parts.background.admit()
       if (goesOn && !reply) await this.#parts.background.goOn(exchange)
       if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
       else ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))
@@ -227,7 +227,8 @@ export class Engine {
     exchange.gone = true
     exchange.abort()
     // What begins work is heard to its end: nobody else knows that it has begun.
-    if (!relay || relay.over || exchange.request.operation.begins) return
+    if (!relay || relay.over) return
+    if (mayBegin(exchange)) return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
     // Nothing was delivered yet, or reading on is not wanted or too much: the upstream hears of it at once.
     if (!exchange.client.headSent || onDisconnect === 'abort' || this.#drained >= disconnectDrain.concurrent) {
       relay.fail(clientClosed())
@@ -237,6 +238,12 @@ export class Engine {
     exchange.defer(() => void this.#drained--)
     relay.drain(disconnectDrain.time, disconnectDrain.bytes)
   }
+}
+
+/** Whether work goes on when the exchange is over. */
+function mayBegin(exchange: LiveExchange): boolean {
+  const { operation } = exchange.request
+  return operation.begins !== undefined && (operation.mayBegin?.(exchange) ?? true)
 }
 
 /** Of operations that anybody may ask. */

@@ -1,7 +1,7 @@
 // Reads what an answer consumed out of the answer itself, or estimates it where the upstream does not say.
 import { definePlugin } from '../../core/contract/contract.ts'
 import type { Exchange, Model } from '../../core/contract/contract.ts'
-import { usage } from '../../core/contract/slots.ts'
+import { goingOn, usage } from '../../core/contract/slots.ts'
 import { answers, estimatedInput, heldInput, outputLimit, soundOf } from '../estimate.ts'
 import { Meter } from './meter.ts'
 import type { Bounds } from './meter.ts'
@@ -58,6 +58,8 @@ export default definePlugin({
         if (!attempt || frames || !metering || metering.later) return
         const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, () => boundsOf(exchange, catalogue.models.get(exchange.model)))
         const end = (complete: boolean): void => {
+          // What goes on is counted when it has ended.
+          if (exchange.find(goingOn)) return
           attempt.usage = meter.read(complete)
           const { name: channel } = attempt.channel
           if (meter.insane) rejected.add({ channel })

@@ -90,27 +90,29 @@ t.test('what is another\'s is what does not exist, whatever is asked of it, and 
   t.equal(upstream.stats.requests, requests, 'no upstream was asked')
   const bob = as(local, secret('bob'))
   for (const [name, verb] of verbs) {
-    if (!['read an item as a response', 'a conversation'].includes(name)) t.equal((await bob(...verb(streamed.id, streamed.item))).status, 200, `${name}: the project's own`)
+    if (['read an item as a response', 'a conversation'].includes(name)) continue
+    t.equal((await bob(...verb(streamed.id, streamed.item))).status, 200, `${name}: the project's own`)
+    if (name !== 'stream') t.equal((await bob(...verb(own.id, own.item))).status, 200, `${name}: what was polled`)
   }
 })
 
 t.test('a chain of responses stays where it began, whatever the weights say', async (t) => {
   const [light, heavy] = [await simulator(t), await simulator(t)]
-  const local = await gateway(t, { channels: { demo: leading(light, { weight: 1 }), heavy: leading(heavy, { weight: 9, credential: 'other' }) } })
+  const local = await gateway(t, { channels: { demo: leading(light, { weight: 1 }), heavy: leading(heavy, { weight: 3, credential: 'other' }) } })
   const one = as(local, testKey)
   const turn = async (stream: boolean, previous?: string): Promise<string> => {
     const reply = await one('POST', path, { model: 'demo', input: 'Hi', stream, ...(previous !== undefined && { previous_response_id: previous }) })
     t.equal(reply.status, 200, reply.text)
     return stream ? JSON.parse(readEvents(reply.body).at(-1)!.data).response.id : idOf(reply)
   }
-  await Promise.all(Array.from({ length: 40 }, async (_, at) => {
+  await Promise.all(Array.from({ length: 20 }, async (_, at) => {
     const second = await turn(at % 3 === 0, await turn(at % 2 === 0))
     const third = await turn(at % 2 === 1, second)
     t.equal((await one('GET', `${path}/${third}`)).status, 200)
     t.equal((await one('DELETE', `${path}/${second}`)).status, 200)
   }))
   t.equal(light.stats.refused + heavy.stats.refused, 0, 'nobody was asked for what it does not have')
-  t.ok(light.stats.requests > 0 && heavy.stats.requests > light.stats.requests)
+  t.ok(light.stats.requests > 0 && heavy.stats.requests > 0)
 })
 
 t.test('when the holder fails or is gone, that is the answer, and nobody else is asked', async (t) => {
@@ -268,14 +270,10 @@ t.test('a client that saw an id can use it, also when the gateway was killed the
   t.teardown(() => rmSync(folder, { recursive: true }))
   const overrides = { channels: { demo: leading(upstream) }, store: { sqlite: join(folder, 'sluice.db') } }
   let running = await spawnGateway(t, overrides)
-  const ids: string[] = []
-  for (let round = 0; round < 2; round++) {
-    const open = await running.ask({ path, body: { model: 'demo', input: 'Hi. [[simulator {"text": "a b c"}]]', stream: round % 2 === 0 } })
-    const id = round % 2 === 0 ? JSON.parse(readEvents(open.body)[0]!.data).response.id : idOf(open)
-    running.process.kill('SIGKILL')
-    await running.exited
-    ids.push(id as string)
-    running = await spawnGateway(t, overrides)
-    for (const known of ids) t.equal((await running.ask({ method: 'GET', path: `${path}/${known}` })).status, 200)
-  }
+  const ask = (stream: boolean): Promise<ReceivedReply> => running.ask({ path, body: { model: 'demo', input: 'Hi. [[simulator {"text": "a b c"}]]', stream } })
+  const ids = [idOf(await ask(false)), JSON.parse(readEvents((await ask(true)).body)[0]!.data).response.id]
+  running.process.kill('SIGKILL')
+  await running.exited
+  running = await spawnGateway(t, overrides)
+  for (const id of ids) t.equal((await running.ask({ method: 'GET', path: `${path}/${id}` })).status, 200)
 })

@@ -78,21 +78,32 @@ export class BackgroundWork implements Background {
   }
 
   begin(exchange: Exchange, begun: NewWork): Work {
-    const { works } = this.#parts.services
     const work = this.#newWork(exchange, begun)
+    const keep = this.#takeOver(exchange, work)
+    exchange.defer(keep)
+    return work
+  }
+
+  handOver(exchange: Exchange, begun: NewWork): Promise<void> {
+    return this.#takeOver(exchange, this.#newWork(exchange, begun))()
+  }
+
+  /** From now on the exchange leaves its hold and its record alone. What is returned keeps both for the work, while the exchange is being settled. */
+  #takeOver(exchange: Exchange, work: Work): () => Promise<void> {
+    const { works } = this.#parts.services
     let record: RequestRecord | undefined
     exchange.set(goingOn, {
       keep: (kept) => {
         record = kept
       }
     })
-    exchange.defer(() => {
+    return async () => {
       const detached = exchange.find(reservation)?.detach(work.deadline + grace)
       // When the plugins have been told, and the record is here: still in the same turn.
       const put = Promise.resolve().then(() => works.put({ ...work, record: record ?? null }))
-      return Promise.all([detached, put]).then(() => this.#rounds.add(work))
-    })
-    return work
+      await Promise.all([detached, put])
+      this.#rounds.add(work)
+    }
   }
 
   /**
@@ -249,8 +260,10 @@ export class BackgroundWork implements Background {
   async #question(work: Work, question: Parameters<typeof askChannel>[2]): ReturnType<typeof askChannel> {
     const generation = this.#parts.generations.enter()
     try {
-      const channel = generation.config.channels.get(work.channel ?? '')
-      return channel && (await askChannel(this.#parts.transport, channel, question))
+      const kind = this.#parts.kinds.get(work.kind)
+      const { channels } = generation.config
+      const channel = kind?.channelOf ? kind.channelOf(work, channels) : channels.get(work.channel ?? '')
+      return channel && (await askChannel(this.#parts.transport, channel, question, kind?.largestAnswer))
     } finally {
       generation.leave()
     }

@@ -36,7 +36,7 @@ export function conclude(work: Work, end: Progress, { services, tell, keep }: Co
   const latest = works.current(work, work.id)
   if (!latest || isOpen(end)) return Promise.resolve()
   const hold = holds ? ledger.detached(latest.requestId) : undefined
-  const settlement = hold && end.status === 'succeeded' ? settlementOf(latest, end, hold) : undefined
+  const settlement = hold && (end.status === 'succeeded' || end.usage) ? settlementOf(latest, end, hold) : undefined
   const settled = hold && (settlement ? hold.settle(settlement) : hold.void())
   const usage = settlement?.usage ?? end.usage ?? null
   const { record } = latest
@@ -48,7 +48,7 @@ export function conclude(work: Work, end: Progress, { services, tell, keep }: Co
     ended: now,
     expires: Math.min(now + keep, end.expires ?? Infinity),
     error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
-    usage: end.status === 'succeeded' ? usage : null,
+    usage: settlement || end.status === 'succeeded' ? usage : null,
     details: { ...latest.details, ...end.details },
     record: null
   })

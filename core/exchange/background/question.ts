@@ -3,7 +3,7 @@ import type { Channel } from '../../catalogue/catalogue.ts'
 import type { WorkQuestion } from '../../contract/background.ts'
 import type { Transport, UpstreamCall, UpstreamSink } from '../../transport/transport.ts'
 
-/** Of an answer; a larger one is none. */
+/** Of an answer, unless its kind says otherwise; a larger one is none. */
 const answerBytes = 256 * 1024
 /** Milliseconds that an answer may take, unless the channel allows less. */
 const patience = 30_000
@@ -17,12 +17,12 @@ export interface ChannelAnswer {
 }
 
 /** Asks a channel; resolves with undefined when no whole answer came. Never rejects. */
-export function askChannel(transport: Transport, channel: Channel, { method, path }: WorkQuestion): Promise<ChannelAnswer | undefined> {
+export function askChannel(transport: Transport, channel: Channel, { method, path }: WorkQuestion, largest = answerBytes): Promise<ChannelAnswer | undefined> {
   return new Promise((resolve) => {
     const sink = new Answer((answer) => {
       clearTimeout(timer)
       resolve(answer)
-    })
+    }, largest)
     const timer = setTimeout(() => sink.giveUp(), Math.min(patience, channel.timeouts.total)).unref()
     try {
       sink.call = transport.send(channel, { method, path, headers, body: [] }, sink)
@@ -38,9 +38,11 @@ class Answer implements UpstreamSink {
   readonly #chunks: Buffer[] = []
   #length = 0
   #status = 0
+  readonly #largest: number
 
-  constructor(done: (answer: ChannelAnswer | undefined) => void) {
+  constructor(done: (answer: ChannelAnswer | undefined) => void, largest: number) {
     this.#done = done
+    this.#largest = largest
   }
 
   giveUp(): void {
@@ -54,7 +56,7 @@ class Answer implements UpstreamSink {
 
   onData(chunk: Buffer): void {
     this.#length += chunk.length
-    if (this.#length > answerBytes) this.giveUp()
+    if (this.#length > this.#largest) this.giveUp()
     else this.#chunks.push(chunk)
   }
 

@@ -6,6 +6,7 @@ import { formFor } from '../../contract/operation.ts'
 import type { ParameterSchema } from '../../contract/operation.ts'
 import type { OperationContext, ServedOperation } from '../../contract/served.ts'
 import { responding } from '../conversation.ts'
+import { response } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
 import { noteResponse } from './notes.ts'
 import { flagOf, mayBeStored, referencesOf } from './references.ts'
@@ -30,6 +31,8 @@ export const responses: ServedOperation = {
   upstream: responding,
   narrow,
   note: noteResponse,
+  begins: response,
+  mayBegin: ({ body }) => flagOf(body.fields, 'background'),
   metering: { outputLimits: ['max_output_tokens'] },
   required: ['model'],
   parameters: {

@@ -5,7 +5,12 @@ import type { Candidates } from '../../contract/candidates.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import { caller } from '../../contract/slots.ts'
+import type { JsonObject } from '../../protocols/object.ts'
 import type { Route, RouteOwner } from '../../store/routes.ts'
+
+/** Ids that are longer, or more items in one response, are no upstream's. */
+const longestId = 512
+const mostItems = 1000
 
 /** One answer for what is unknown, another's, deleted and too old. */
 export function notFound(): GatewayError {
@@ -45,4 +50,23 @@ export function keepHolder(candidates: Candidates, routes: readonly Route[], { c
     throw new GatewayError('invalid_field', `What \`${param}\` refers to is kept where this model is not served: ask for the model \`${first!.model}\`.`, { param })
   }
   throw new GatewayError('no_available_channel', 'What the request refers to is kept where this gateway cannot reach it at the moment.', { param })
+}
+
+/** Routes to what a response put out, by which a later request may refer to it. */
+export function routesOf(exchange: Exchange, channel: Channel, { output }: JsonObject, model: string): Route[] {
+  const items = Array.isArray(output) ? (output.slice(0, mostItems) as unknown[]) : []
+  return items.flatMap((item) => {
+    const id = typeof item === 'object' && item !== null ? idIn(item as JsonObject) : undefined
+    return id === undefined ? [] : [routeOf(exchange, channel, id, 'item', model)]
+  })
+}
+
+/** The route to something that a channel has just made. */
+export function routeOf(exchange: Exchange, channel: Channel, id: string, kind: Route['kind'], model: string): Route {
+  return { ...ownerOf(exchange), id, kind, channel: channel.name, account: accountOf(channel), model }
+}
+
+/** What something is called by its upstream; undefined when that is no id. */
+export function idIn({ id }: JsonObject): string | undefined {
+  return typeof id === 'string' && id !== '' && id.length <= longestId ? id : undefined
 }

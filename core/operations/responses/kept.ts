@@ -4,6 +4,7 @@ import type { Exchange, GatewayError, Observer } from '../../contract/contract.t
 import type { ParameterSchema } from '../../contract/operation.ts'
 import { shownModel } from '../../contract/slots.ts'
 import type { OperationContext, ServedOperation } from '../../contract/served.ts'
+import { noteEnd } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
 
 /** What differs between them; `under` is added to the response's own path. */
@@ -33,6 +34,7 @@ function kept({ under = '', method, parameters = {}, ...own }: Own): ServedOpera
     },
     narrow: toHolder,
     failed: forget,
+    note: (exchange, _response, context) => noteEnd(exchange, idOf(exchange), context),
     parameters,
     ...own
   }
@@ -67,8 +69,19 @@ export const deleteResponse = kept({
   name: 'responses.delete',
   summary: 'Deletes a response at its upstream, and what led there.',
   method: 'DELETE',
-  note: (exchange, _response, { services }): Observer => ({
-    observe: () => exchange.hold(() => services.routes.remove(ownerOf(exchange), idOf(exchange)))
+  async narrow(exchange, candidates, context) {
+    await toHolder(exchange, candidates, context)
+    // What has ended is settled before nobody can say any more what it came to.
+    const work = context.services.works.current(ownerOf(exchange), idOf(exchange))
+    if (work) await context.background.refresh(work)
+  },
+  note: (exchange, _response, { services, background }): Observer => ({
+    observe() {
+      const [owner, id] = [ownerOf(exchange), idOf(exchange)]
+      const work = services.works.current(owner, id)
+      exchange.hold(() => services.routes.remove(owner, id))
+      if (work) exchange.hold(() => background.saw(work, { deleted: true }).then(() => {}))
+    }
   })
 })
 
@@ -78,6 +91,7 @@ export const listInputItems = kept({
   summary: 'Lists what a response was the answer to.',
   method: 'GET',
   under: '/input_items',
+  note: () => undefined,
   parameters: {
     after: { type: 'string', description: 'The item that the page follows.' },
     limit: { type: 'integer', minimum: 1, maximum: 100, default: 20, description: 'Items of a page.' },

@@ -1,68 +1,64 @@
 // Notes where a response is kept, while its answer passes: before the client can know its id.
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange, Message, Observer, UpstreamResponse } from '../../contract/contract.ts'
+import type { NewWork } from '../../contract/background.ts'
 import type { OperationContext } from '../../contract/served.ts'
+import type { JsonObject } from '../../protocols/object.ts'
 import type { Route } from '../../store/routes.ts'
-import { accountOf, ownerOf } from './holder.ts'
+import { detailsOf, isUnderWay, responseOf } from './background.ts'
+import { idIn, routeOf, routesOf } from './holder.ts'
 import { flagOf, mayBeStored } from './references.ts'
 
-type Json = Record<string, unknown>
-
-/** Ids that are longer, or more items in one response, are no upstream's. */
-const longestId = 512
-const mostItems = 1000
-
 /** Looks on where the upstream may keep the response: it was asked in its own protocol and not told to keep nothing. */
-export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, { services: { routes } }: OperationContext): Observer | undefined {
+export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, context: OperationContext): Observer | undefined {
   const { fields } = exchange.body
-  if (!attempt || attempt.translated || !(mayBeStored(fields) || flagOf(fields, 'background'))) return undefined
+  const inBackground = flagOf(fields, 'background')
+  if (!attempt || attempt.translated || !(mayBeStored(fields) || inBackground)) return undefined
+  const { services: { routes }, background } = context
   const { channel } = attempt
-  const routeTo = (id: string, kind: Route['kind']): Route => ({ ...ownerOf(exchange), id, kind, channel: channel.name, account: accountOf(channel), model: exchange.model })
-  let known: string | undefined
-  let begun = false
+  let begun: NewWork | undefined
+  let known = false
+  let told = false
 
-  /** What the upstream says of itself counts, where it does. */
-  const isKept = (response: Json): boolean => response['store'] !== false || response['background'] === true
-  const keep = (routes_: Route[]): void => {
-    if (routes_.length > 0) exchange.hold(() => routes.keep(routes_))
+  const first = (response: JsonObject, ended: boolean): Route => {
+    // What has been shown cannot be held back any more; at its end it still is.
+    if (told && !ended) throw new GatewayError('upstream_bad_response', 'The upstream began to answer before it said what the response is.')
+    const id = idIn(response)
+    if (id === undefined) throw new GatewayError('upstream_bad_response', 'The upstream made a response without an id.')
+    known = true
+    if (inBackground && !ended) {
+      const status = response['status'] === 'queued' ? 'queued' : 'in_progress'
+      begun = { kind: 'response', id, upstreamId: id, status, channel: channel.name, details: detailsOf(exchange) }
+      if (exchange.streaming) {
+        // Its end is seen in this stream, or the response goes on without it.
+        exchange.defer(({ kind, bytes }) => (begun && exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0) ? background.handOver(exchange, begun) : undefined))
+      } else background.begin(exchange, begun)
+    }
+    return routeOf(exchange, channel, id, 'response', exchange.model)
   }
 
   return {
     takes: 'messages',
     observe(message) {
-      const body = message.json() as Json | undefined
-      const response = message.kind === 'json' ? body : (body?.['response'] as Json | undefined)
-      if (typeof response !== 'object' || response === null) {
-        begun ||= message.kind === 'event'
+      const response = responseOf(message)
+      if (!response) {
+        told ||= message.kind === 'event'
         return
       }
-      const ended = message.kind === 'json' || isLast(message, body!)
-      const noted: Route[] = []
-      if (known === undefined) {
-        // What has been shown cannot be held back any more; at its end it still is.
-        if (begun && !ended) throw new GatewayError('upstream_bad_response', 'The upstream began to answer before it said what the response is.')
-        known = idOf(response)
-        if (known === undefined) throw new GatewayError('upstream_bad_response', 'The upstream made a response without an id.')
-        if (isKept(response)) noted.push(routeTo(known, 'response'))
+      const ended = message.kind === 'json' ? !isUnderWay(response) : isLast(message)
+      const kept = response['store'] !== false || response['background'] === true
+      const noted = known ? [] : [first(response, ended)]
+      if (ended) {
+        begun = undefined
+        noted.push(...routesOf(exchange, channel, response, exchange.model))
       }
-      if (ended && isKept(response)) {
-        for (const item of itemsOf(response)) noted.push(routeTo(item, 'item'))
-      }
-      keep(noted)
+      if (kept && noted.length > 0) exchange.hold(() => routes.keep(noted))
     }
   }
 }
 
-function isLast({ event }: Message, body: Json): boolean {
-  return !['response.created', 'response.queued', 'response.in_progress'].includes(String(body['type'] ?? event))
-}
-
-function idOf({ id }: Json): string | undefined {
-  return typeof id === 'string' && id !== '' && id.length <= longestId ? id : undefined
-}
-
-/** Ids of what was put out, by which a later request may refer to it. */
-function itemsOf({ output }: Json): string[] {
-  const items = Array.isArray(output) ? (output.slice(0, mostItems) as unknown[]) : []
-  return items.flatMap((item) => (typeof item === 'object' && item !== null ? (idOf(item as Json) ?? []) : []))
+/** Of events that carry the response, all but the first ones end it. */
+function isLast(message: Message): boolean {
+  const { type = message.event } = message.json() as { type?: unknown }
+  return !['response.created', 'response.queued', 'response.in_progress'].includes(String(type))
 }
