@@ -14,6 +14,8 @@ const usual = [['model']] as const
  */
 export function restoreModelName(name: string, { modelPlaces = usual }: Protocol): Stage {
   const text = JSON.stringify(name)
+  // Most events name no model: those are not looked into.
+  const signs = [...new Set(modelPlaces.map((place) => `"${place.at(-1)}"`))]
   const changes = (lens: Lens): Map<string, string> => {
     const made = new Map<string, string>()
     for (const [outer, inner] of modelPlaces) {
@@ -29,13 +31,13 @@ export function restoreModelName(name: string, { modelPlaces = usual }: Protocol
   return {
     takes: 'runs',
     map(message, emit) {
-      emit(message.kind === 'event' || message.kind === 'json' ? rename(message, changes) : message)
+      emit(message.kind === 'event' || message.kind === 'json' ? rename(message, signs, changes) : message)
     }
   }
 }
 
-function rename(message: Message, changes: (lens: Lens) => ReadonlyMap<string, string>): Message {
-  const lens = message.data.includes('"model"') ? message.lens : undefined
+function rename(message: Message, signs: readonly string[], changes: (lens: Lens) => ReadonlyMap<string, string>): Message {
+  const lens = signs.some((sign) => message.data.includes(sign)) ? message.lens : undefined
   const made = lens && changes(lens)
   return made && made.size > 0 ? message.withData(Buffer.concat(withMembers(lens, made))) : message
 }

@@ -29,6 +29,7 @@ export const anthropic: Protocol = {
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
   answerBytes,
+  modelPlaces: [['model'], ['message', 'model']],
   text: messagesText
 }
 

@@ -27,6 +27,7 @@ export const gemini: Protocol = {
   readUsageFromTail: (tail) => readGeminiUsage(lastObject(tail, 'usageMetadata')),
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
+  modelPlaces: [['modelVersion']],
   answerBytes: (body) => asObjects(asObject(body)?.['candidates']).reduce((sum, { content }) => sum + textBytes(asObject(content)?.['parts']), 0),
   text: geminiText
 }
