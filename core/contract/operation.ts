@@ -2,7 +2,7 @@
 import type { BodyEdit } from '../bodies/body.ts'
 import type { Channel, ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
-import type { ProtocolName } from '../protocols/index.ts'
+import type { ProtocolName, StreamFraming } from '../protocols/index.ts'
 import type { Slot } from './slots.ts'
 
 /** Where a value stands in a request: a top-level member of its JSON body or a field of its form, or a parameter of its path or query. */
@@ -99,6 +99,8 @@ export interface Operation {
   readonly model?: Place
   /** Where the client says that it wants events, or whether it always or never gets them. Default: never. */
   readonly stream?: Place | 'always'
+  /** Made for each answer: how its events are written. Absent: as server-sent events. */
+  framing?(): StreamFraming
   /** What an upstream may answer with, beside the events of a stream. Default: `json`. */
   readonly answers?: readonly AnswerKind[]
   /**

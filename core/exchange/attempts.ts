@@ -113,6 +113,7 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
     answers: exchange.request.operation.answers,
     status: exchange.request.operation.status,
     client: exchange.client,
+    framing: exchange.request.operation.framing,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
     accept: (response) => stagesOf(exchange, chain.onResponse, response, context)

@@ -119,7 +119,7 @@ export class EventIntake implements Intake {
     const { outlet, attempt } = this.#host
     if (this.#failed) return
     if (event.kind === 'comment') {
-      if (outlet.committed && !this.#marked) outlet.raw(event.bytes)
+      if (outlet.committed && !this.#marked) outlet.comment(event.bytes)
       return
     }
     // An event whose data line is empty says nothing, and clients that parse every event fail on it.

@@ -1,4 +1,5 @@
 // Writes what the stages of an answer let through to the client, and keeps its end back.
+import type { StreamFraming } from '../protocols/index.ts'
 import type { Client } from '../clients/client.ts'
 import type { Message } from '../contract/message.ts'
 import { Stages } from './stages.ts'
@@ -22,20 +23,25 @@ export class Outlet {
   /** The body is one message: exactly one comes out. */
   whole = false
   readonly #client: Client
-  #stages = new Stages([], (message) => this.raw(message.bytes))
+  readonly #makeFraming: (() => StreamFraming) | undefined
+  /** How events are written where that is not as they come. */
+  framing: StreamFraming | undefined
+  #stages = new Stages([], (message) => this.#write(message))
   #out: Buffer[] = []
   /** The end marker of a stream. */
   #last: Message | undefined
   /** Bytes that may still be read for a client that has left; undefined while it is there. */
   #allowance: number | undefined
 
-  constructor(client: Client) {
+  constructor(client: Client, framing?: () => StreamFraming) {
     this.#client = client
+    this.#makeFraming = framing
+    this.framing = framing?.()
   }
 
   /** The stages, in the order in which messages pass them. Once, before the first message. */
   use(stages: readonly PluginStage[]): void {
-    this.#stages = new Stages(stages, (message) => this.raw(message.bytes))
+    this.#stages = new Stages(stages, (message) => this.#write(message))
   }
 
   /** The plugin that cannot see an answer in runs of bytes; undefined when there is none. */
@@ -57,8 +63,18 @@ export class Outlet {
     this.waiting = waiting
   }
 
-  /** Bytes that are no message: comments of a stream. */
-  raw(bytes: Buffer): void {
+  /** A block of a stream that is no event. Only server-sent events have a place for it. */
+  comment(bytes: Buffer): void {
+    if (!this.framing) this.#raw(bytes)
+  }
+
+  #write(message: Message): void {
+    const { framing } = this
+    if (!framing) this.#raw(message.bytes)
+    else if (message.kind === 'event') this.#raw(Buffer.from(framing.event(message.data.toString('utf8'))))
+  }
+
+  #raw(bytes: Buffer): void {
     if (this.#allowance !== undefined) {
       this.#allowance -= bytes.length
       return
@@ -106,11 +122,14 @@ export class Outlet {
   drop(): void {
     this.#out = []
     this.waiting = 0
+    // What was to begin the answer is gone with it.
+    if (this.bytes === 0) this.framing = this.#makeFraming?.()
   }
 
   /** Tells the stages that no message follows, once; they may still emit. @throws GatewayError what one of them threw */
   end(complete: boolean): void {
-    for (const message of this.#stages.end(complete, this.#last)) this.raw(message.bytes)
+    for (const message of this.#stages.end(complete, this.#last)) this.#write(message)
+    if (complete && this.framing) this.#raw(Buffer.from(this.framing.end()))
     if (complete && this.whole && this.#allowance === undefined && this.#out.length !== 1) {
       throw new Error(`the stages of the plugins made ${this.#out.length} bodies of an answer that is one message`)
     }

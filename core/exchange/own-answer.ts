@@ -69,6 +69,7 @@ async function replayed(exchange: LiveExchange, { headers = [], stream }: Stream
     streaming: exchange.streaming,
     answers: undefined,
     client: exchange.client,
+    framing: exchange.request.operation.framing,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
     accept: (response) => stagesOf(exchange, hooks, { ...response, attempt: undefined })

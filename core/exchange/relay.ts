@@ -2,7 +2,7 @@
 import type { Attempt } from '../contract/attempt.ts'
 import type { Client } from '../clients/client.ts'
 import type { Awaitable, UpstreamResponse } from '../contract/contract.ts'
-import type { AnswerKind } from '../contract/operation.ts'
+import type { AnswerKind, Operation } from '../contract/operation.ts'
 import { Decoder } from './decode.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { BodyIntake, BytesIntake, ErrorIntake, EventIntake } from './intake.ts'
@@ -24,6 +24,8 @@ export interface RelayOptions {
   /** Of an accepted answer, in the place of the upstream's. */
   status?: number | undefined
   client: Client
+  /** See {@link Operation.framing}. */
+  framing: Operation['framing']
   watchdog: Watchdog
   /** Milliseconds without the client reading. */
   clientStall: number
@@ -68,7 +70,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.attempt = attempt
     this.#options = options
     this.streaming = options.streaming
-    this.outlet = new Outlet(options.client)
+    this.outlet = new Outlet(options.client, options.framing)
     this.#heardAt = attempt.startedAt
     this.opened = new Promise((resolve, reject) => {
       this.#open = resolve

@@ -31,7 +31,8 @@ export function sendWhole(exchange: LiveExchange, response: UpstreamResponse, bo
 /** The head of an answer that follows in pieces. */
 export function sendHead(exchange: LiveExchange, response: UpstreamResponse): void {
   const { streaming } = response
-  const headers = exchange.replyHeaders.copy().add('content-type', contentType(response, streaming ? 'text/event-stream; charset=utf-8' : 'application/json'))
+  const framed = exchange.relay?.outlet.framing?.contentType
+  const headers = exchange.replyHeaders.copy().add('content-type', framed ?? contentType(response, streaming ? 'text/event-stream; charset=utf-8' : 'application/json'))
   // Reverse proxies in front must neither cache nor collect a stream.
   if (streaming) headers.add('cache-control', 'no-cache').add('x-accel-buffering', 'no')
   exchange.client.head(response.status, headers)
@@ -49,13 +50,16 @@ export function sendError(exchange: LiveExchange, error: GatewayError): void {
   // Nor what took all the time that there is: it has cost us an answer, and would again.
   const costly = error.code === 'upstream_timeout_total'
   if (!error.later && (error.status === 409 || error.status === 429 || costly)) headers.add('x-should-retry', 'false')
-  const body = Buffer.from(JSON.stringify(protocols[exchange.request.operation.protocol].errorBody(shownError(error))))
-  exchange.client.reply(error.status, headers, body)
+  const { protocol, framing } = exchange.request.operation
+  const said = protocols[protocol].errorBody(shownError(error))
+  exchange.client.reply(error.status, headers, Buffer.from(JSON.stringify(framing ? framing().errorBody(said) : said)))
 }
 
 /** An error in mid-stream, as the client's protocol tells it. */
 export function errorEvent(exchange: LiveExchange, error: GatewayError): Buffer {
-  return Buffer.from(protocols[exchange.request.operation.protocol].errorEvent(shownError(error)))
+  const protocol = protocols[exchange.request.operation.protocol]
+  const framing = exchange.relay?.outlet.framing
+  return Buffer.from(framing ? framing.event(JSON.stringify(protocol.errorBody(shownError(error)))) : protocol.errorEvent(shownError(error)))
 }
 
 /** An error as the protocols tell it. */

@@ -1,6 +1,7 @@
 // Gemini's methods of a model, for its own clients.
 import type { BodyEdit } from '../bodies/body.ts'
 import type { ServedOperation } from '../contract/served.ts'
+import { ListFraming } from '../protocols/gemini/shape.ts'
 import { conversation } from './conversation.ts'
 
 function pathsOf(method: string): string[] {
@@ -37,7 +38,19 @@ export const streamGenerateContent: ServedOperation = {
   name: 'generate.stream',
   summary: 'Completes a conversation in the protocol of Gemini, as a stream of events (`alt=sse`).',
   paths: pathsOf('streamGenerateContent'),
-  stream: 'always'
+  stream: 'always',
+  when: (_headers, query) => new URLSearchParams(query).get('alt') === 'sse'
+}
+
+/** The same for clients that do not ask for events. */
+export const streamGenerateList: ServedOperation = {
+  ...generateContent,
+  name: 'generate.list',
+  summary: 'Completes a conversation in the protocol of Gemini, as a JSON array that is written element by element, or with `alt=sse` as a stream of events. ' +
+    'An answer that fails ends with its error, and without the closing bracket.',
+  paths: pathsOf('streamGenerateContent'),
+  stream: 'always',
+  framing: () => new ListFraming()
 }
 
 /** What a client asks of a model beside that; only upstreams of its protocol know it. */

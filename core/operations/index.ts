@@ -4,7 +4,7 @@ import { speech, transcriptions, translations } from './audio.ts'
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
-import { batchEmbedContents, embedContent, geminiCountTokens, generateContent, streamGenerateContent } from './generate.ts'
+import { batchEmbedContents, embedContent, geminiCountTokens, generateContent, streamGenerateContent, streamGenerateList } from './generate.ts'
 import { imageEdits, imageGenerations, imageVariations } from './images.ts'
 import { countTokens, messages } from './messages.ts'
 import { models } from './models.ts'
@@ -19,7 +19,7 @@ import { pictureTask, pictureTaskCancel, pictureTaskDelete, pictureTasks } from 
 import { videoCancel, videoContent, videoCreate, videoDelete, videoList, videoRetrieve } from './tasks/videos.ts'
 
 const served: readonly ServedOperation[] = [
-  chat, responses, compactResponse, countInputTokens, readResponse, cancelResponse, deleteResponse, listInputItems, messages, countTokens, generateContent, streamGenerateContent, geminiCountTokens, embedContent, batchEmbedContents,
+  chat, responses, compactResponse, countInputTokens, readResponse, cancelResponse, deleteResponse, listInputItems, messages, countTokens, generateContent, streamGenerateContent, streamGenerateList, geminiCountTokens, embedContent, batchEmbedContents,
   completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations, realtime,
   videoGenerations, videoTask, videoTaskCancel, videoTaskDelete, videoTaskContent, pictureTasks, pictureTask, pictureTaskCancel, pictureTaskDelete,
   videoCreate, videoList, videoRetrieve, videoCancel, videoDelete, videoContent,

@@ -132,6 +132,18 @@ export interface UsageReader {
   read(message: Payload): ReportedUsage
 }
 
+/** Writes one stream of events for a client that does not want them as server-sent events. */
+export interface StreamFraming {
+  /** Of the answer as it is sent. */
+  readonly contentType: string
+  /** The bytes of the next event. */
+  event(payload: string): string
+  /** What ends a whole answer, and nothing else: what is cut, or ends with an error, does not look complete. */
+  end(): string
+  /** The body of an error in place of the answer, which has not begun. */
+  errorBody(error: unknown): unknown
+}
+
 /** A public model, as far as lists of models show it. */
 export interface ListedModel {
   readonly name: string

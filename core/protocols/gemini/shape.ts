@@ -1,7 +1,7 @@
 // An answer in its shapes: whole, as chunks of the same form, and as a list of them.
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
-import type { Collector } from '../protocol.ts'
+import type { Collector, StreamFraming } from '../protocol.ts'
 
 type Fields = Record<string, unknown>
 
@@ -41,11 +41,11 @@ function addPart(parts: JsonObject[], part: JsonObject): void {
 }
 
 /** Frames a stream as the JSON list that clients get who do not ask for events. */
-export class ListFraming {
+export class ListFraming implements StreamFraming {
+  readonly contentType = 'application/json; charset=UTF-8'
   #begun = false
 
-  /** The bytes of the next chunk, or of an error, which is the last. */
-  chunk(payload: string): string {
+  event(payload: string): string {
     const before = this.#begun ? ',\r\n' : '['
     this.#begun = true
     return before + payload
@@ -53,5 +53,10 @@ export class ListFraming {
 
   end(): string {
     return this.#begun ? ']' : '[]'
+  }
+
+  /** Errors come as a list, too. */
+  errorBody(error: unknown): unknown {
+    return [error]
   }
 }
