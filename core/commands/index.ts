@@ -10,10 +10,12 @@ import { commandHelp, programHelp } from './help.ts'
 import { importModels } from './import.ts'
 import { createKey, listKeys, revokeKey } from './keys.ts'
 import { exportLedger, showBalances, verifyLedger } from './ledger.ts'
+import { backupLedger } from './ledger-backup.ts'
+import { repairLedger } from './ledger-repair.ts'
 import { listPlugins } from './plugins.ts'
 import { start } from './start.ts'
 
-const commands: readonly Command[] = [start, check, listPlugins, createKey, listKeys, revokeKey, verifyLedger, showBalances, exportLedger, importModels]
+const commands: readonly Command[] = [start, check, listPlugins, createKey, listKeys, revokeKey, verifyLedger, showBalances, exportLedger, backupLedger, repairLedger, importModels]
 
 /** Runs what a command line says; resolves with the exit code. Never rejects: what goes wrong is said on standard error. */
 export async function run(args: readonly string[]): Promise<number> {

@@ -1,9 +1,7 @@
 // sluice ledger: checks the book, shows balances and gives the journal out, beside a gateway that may be running.
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { plugins } from '../../plugins/index.ts'
 import { showBalance } from '../admin/balances.ts'
-import { readConfig } from '../program/configuration.ts'
 import { formatDollars } from '../money/money.ts'
 import { LedgerFile } from '../store/ledger-file.ts'
 import type { Entry } from '../store/ledger-file.ts'
@@ -15,13 +13,9 @@ import { verify } from '../store/verify.ts'
 import type { Breach, Progress } from '../store/verify.ts'
 import { windowOf } from '../store/window.ts'
 import { convertUnit } from '../options/units.ts'
-import { configOption, defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { print, storeOf, storeOptions } from './store-option.ts'
 import { renderTable } from './table.ts'
-
-const storeOptions = {
-  ...configOption,
-  db: { value: 'FILE', text: 'the store itself, instead of the one of the configuration' }
-} as const
 
 const scopeOption = { scope: { value: 'SCOPE', text: 'only of tenant:acme, project:acme/web, member:acme/web/alice or key:laptop' } } as const
 
@@ -148,20 +142,11 @@ function noteLog(file: string): void {
   process.stderr.write(`${batches === 1 ? '1 batch is' : `${grouped(batches)} batches are`} in the commit log of ${file} and not in the database: a running gateway takes them over in a moment, a stopped one when it starts\n`)
 }
 
-/** The file of the store. @throws ConfigError when the configuration has to be asked and has problems */
-async function storeOf({ db, config }: { db: string | undefined; config: string }): Promise<string> {
-  return db ?? (await readConfig({ file: config, env: process.env, plugins })).config.settings.store.sqlite
-}
-
 function readTime(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const time = convertUnit('date', text)
   if (typeof time !== 'number') throw new UsageError(`--${option} is ${JSON.stringify(text)}: it must be a date like 2026-11-01 or 2026-11-01T12:00:00Z`)
   return time
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`)
 }
 
 /** Milliseconds of silence that need no explanation. */

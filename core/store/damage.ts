@@ -5,6 +5,8 @@ export interface Damage {
   file: string
   /** What is wrong with it, to be read behind its name. */
   text: string
+  /** The database itself is not of one moment. */
+  unsound?: true
 }
 
 /** A store that can not start as it is. */

@@ -43,9 +43,9 @@ export class Ownership {
    * Makes this process the owner, and the files of the store readable by their user alone; makes the folder, the database
    * (empty) and the lock file when they are missing.
    * @throws Error naming that process when another one, or another store of this one, owns the file; when the file has
-   * several names; when somebody has it open and its lock file was removed
+   * several names; when somebody has it open and its lock file was removed. `damaged`: for a repair, which takes also what can not be opened
    */
-  static take(given: string): Ownership {
+  static take(given: string, { damaged = false } = {}): Ownership {
     makeFolder(given)
     const file = canonicalPath(given)
     makeFolder(file)
@@ -58,7 +58,7 @@ export class Ownership {
     try {
       take(lock, given)
       const mark = Number(statSync(path, { bigint: true }).ino & 0x7fff_ffffn)
-      if (lock.prepare('PRAGMA application_id').get()!['application_id'] !== mark && size > 0 && isOpenElsewhere(file)) {
+      if (lock.prepare('PRAGMA application_id').get()!['application_id'] !== mark && size > 0 && isOpenElsewhere(file, damaged)) {
         throw new Error(`${given} is open in another process, and ${path} is not the lock file that was made with it: stop the gateway, or whatever has the database open, and start again`)
       }
       lock.exec(`PRAGMA user_version = ${process.pid}; PRAGMA application_id = ${mark}; COMMIT`)
@@ -103,11 +103,12 @@ function take(lock: Database, given: string): void {
 
 /**
  * Whether any process has a database open, to write or to read. When none has, the write-ahead log is taken into it.
- * @throws DamagedStore when that log is not the database's: nothing is changed then
+ * @throws DamagedStore when that log is not the database's: nothing is changed then. One that is `damaged` counts as closed.
  */
-function isOpenElsewhere(file: string): boolean {
+function isOpenElsewhere(file: string, damaged: boolean): boolean {
   const fd = openSync(file, 'r')
   const mismatch = compareWriteAhead(file, fd)
+  if (mismatch && damaged) return false
   if (mismatch) throw new DamagedStore(file, [mismatch])
   const open = isLocked(file)
   // Closing it would take the locks from a store that this very process has on it.

@@ -1,7 +1,8 @@
 // SQLite as this project opens it: the only file that imports the driver.
 import { statSync } from 'node:fs'
-import { DatabaseSync } from 'node:sqlite'
+import { backup, DatabaseSync } from 'node:sqlite'
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
+import { pathToFileURL } from 'node:url'
 
 /** One connection; calls block the thread, so only worker threads and commands hold one. */
 export type Database = DatabaseSync
@@ -31,6 +32,16 @@ const codes = { busy: 5, 'not a database': 26 } as const
 /** Whether SQLite failed, and for this reason. */
 export function failedWith(error: unknown, reason: keyof typeof codes): boolean {
   return error instanceof Error && (error as { errcode?: number }).errcode === codes[reason]
+}
+
+/** Opens a database that nobody writes as it is on the disk, only to read it, and without its write-ahead log unless that is wanted. */
+export function connectAlone(file: string, withLog = false): Database {
+  return withLog ? connect(file, { readOnly: true }) : new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true })
+}
+
+/** Copies a database to a file; in a transaction, as it was when that began. */
+export async function copyDatabase(database: Database, target: string): Promise<void> {
+  await backup(database, target, { rate: 1000 })
 }
 
 /** Whether SQLite says that a file is no database, or a damaged one. */

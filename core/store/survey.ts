@@ -66,10 +66,11 @@ export function survey(file: string): Survey {
     if (head.history === '') return { head, log: nothing, damage: [] }
     const log = surveyLog(file, head.history, head.batch)
     const damage = checkHead(database, file, head)
+    for (const query of readAtStart) database.prepare(query).all()
     return { head, log, damage: [...damage, ...checkSegments(database, file, head, log), ...checkRuns(file, head, log)] }
   } catch (error) {
     if (!isUnreadable(error)) throw error
-    return { head: undefined, log: nothing, damage: [{ file, text: `can not be read: ${(error as Error).message}` }] }
+    return { head: undefined, log: nothing, damage: [{ file, text: `can not be read: ${(error as Error).message}`, unsound: true }] }
   } finally {
     database.close()
   }
@@ -98,6 +99,9 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
     database.close()
   }
 }
+
+/** A start that fails because it can not read these has changed the files by then. */
+const readAtStart = ['balance', 'price', 'key', 'reservation'].map((table) => `SELECT count(*) FROM ${table}`).concat('SELECT length(json) FROM request ORDER BY seq DESC LIMIT 1024')
 
 function mismatchOf(file: string): Damage | undefined {
   if (!existsSync(file)) return undefined
@@ -170,7 +174,8 @@ function orphans(file: string): Damage[] {
   return left.length === 0 ? [] : [{ file, text: `is missing or empty, while ${left.join(' and ')} of the store ${left.length === 1 ? 'is' : 'are'} there` }]
 }
 
-function hasHead(database: Database): boolean {
+/** Whether a database has been a store's before. */
+export function hasHead(database: Database): boolean {
   return database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'head'").get() !== undefined
 }
 
@@ -178,15 +183,15 @@ function hasHead(database: Database): boolean {
 function checkPages(database: Database, file: string, head: Head): Damage[] {
   const version = Number(database.prepare('PRAGMA user_version').get()!['user_version'])
   if (version === versionAfter(head.writes)) return []
-  return [{ file, text: `has pages of different moments: transaction ${version} by its first page, and ${head.writes} by its head; its write-ahead log was taken away, or one of the two is older` }]
+  return [{ file, text: `has pages of different moments: transaction ${version} by its first page, and ${head.writes} by its head; its write-ahead log was taken away, or one of the two is older`, unsound: true }]
 }
 
 /** And the journal must end as the head says. */
-function checkHead(database: Database, file: string, head: Head): Damage[] {
+export function checkHead(database: Database, file: string, head: Head): Damage[] {
   const pages = checkPages(database, file, head)
   if (pages.length > 0) return pages
   const text = checkLastEntry(database, head)
-  return text === undefined ? [] : [{ file, text }]
+  return text === undefined ? [] : [{ file, text, unsound: true }]
 }
 
 /** What is wrong with the last row of the journal, which must be the one that the head names. */

@@ -28,10 +28,10 @@ export function compareWriteAhead(file: string, fd: number): Damage | undefined 
   const versions = walVersions(wal)
   if (!versions) return undefined
   const page = readStart(fd, versionAt + 4)
-  if (page.length < versionAt + 4) return { file, text: `is missing or cut off, while ${wal} goes on from it` }
+  if (page.length < versionAt + 4) return { file, text: `is missing or cut off, while ${wal} goes on from it`, unsound: true }
   const own = page.readUInt32BE(versionAt)
-  if (distance(own, versions.first) > 1) return { file, text: `is older than ${wal}: it ends with transaction ${own}, and that begins with ${versions.first}` }
-  if (distance(versions.last, own) > 0) return { file: wal, text: `is older than the database, or damaged: it ends with transaction ${versions.last}, and the database has ${own}` }
+  if (distance(own, versions.first) > 1) return { file, text: `is older than ${wal}: it ends with transaction ${own}, and that begins with ${versions.first}`, unsound: true }
+  if (distance(versions.last, own) > 0) return { file: wal, text: `is older than the database, or damaged: it ends with transaction ${versions.last}, and the database has ${own}`, unsound: true }
   return undefined
 }
 

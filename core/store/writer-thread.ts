@@ -11,7 +11,7 @@ import { applyFrames, replay } from './replay.ts'
 import { migrate, storedBalances } from './schema.ts'
 import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
-import { openDatabase } from './sqlite.ts'
+import { isUnreadable, openDatabase } from './sqlite.ts'
 import type { Database, Durability, Value } from './sqlite.ts'
 import { giveSpare, isFull } from './spare.ts'
 import { checkLastEntry, survey } from './survey.ts'
@@ -130,6 +130,7 @@ function open(): Snapshot {
   try {
     return start()
   } catch (error) {
+    if (isUnreadable(error)) throw new DamagedStore(options.file, [{ file: options.file, text: `is damaged: ${(error as Error).message}` }])
     if (!isFull(error)) throw error
     fail(error)
     return start()

@@ -131,7 +131,7 @@ t.test('what is no store, or of another version, is said in a line', async (t) =
     [['ledger', 'verify', '--config', join(folder, 'none.yaml')], 2, /none\.yaml there is no such file/],
     [['ledger', 'export', '--db', honest, '--since', 'yesterday'], 2, /--since is "yesterday": it must be a date/],
     [['ledger', 'export', '--db', honest, '--json', '--format', 'csv'], 2, /exclude each other/],
-    [['ledger'], 2, /known are ledger verify, ledger balance, ledger export/]
+    [['ledger'], 2, /known are ledger verify, ledger balance, ledger export, ledger backup, ledger repair/]
   ]
   await Promise.all(cases.map(async ([args, code, message]) => {
     const ended = await sluice(args)
@@ -169,6 +169,47 @@ function parseCsv(text: string): string[][] {
   }
   return rows.slice(0, -1)
 }
+
+t.test('backup makes a copy that verify takes, and repair mends what does not start, when it is told to', async (t) => {
+  const file = join(folder, 'mended.db')
+  const store = await openStore({ file, durability: 'process' })
+  await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 50n, { requestId: 'r1', time: today }), 10)
+  await store.flush()
+  const other = openDatabase(file, 'process')
+  other.exec('BEGIN IMMEDIATE')
+  for (const id of ['r2', 'r3']) await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 50n, { requestId: id, time: today }), 7)
+  const damaged = join(folder, 'damaged.db')
+  for (const ending of ['', '-wal', '.log0', '.log1']) cpSync(`${file}${ending}`, `${damaged}${ending}`)
+  const copy = join(folder, 'copies/copy.db')
+  const made = await sluice(['ledger', 'backup', copy, '--db', file])
+  t.match(made, { code: 0, out: /copy\.db: 3 entries of the journal, with [23] batches of the commit log and 0 sealed volumes\n/, err: '' })
+  other.exec('ROLLBACK')
+  other.close()
+  await store.close()
+  t.equal((await sluice(['ledger', 'verify', '--db', copy])).code, 0)
+  t.match(await sluice(['ledger', 'backup', copy, '--db', file]), { code: 1, err: /is there already/ })
+  t.match(await sluice(['ledger', 'repair', '--db', copy]), { code: 0, out: /copy\.db: nothing is damaged\n/ })
+
+  // The frame of r2 is damaged, and that of r3 is whole.
+  const path = [`${damaged}.log0`, `${damaged}.log1`].find((log) => readFileSync(log).includes('r3'))!
+  const bytes = readFileSync(path)
+  bytes[bytes.indexOf('r2')]! ^= 1
+  writeFileSync(path, bytes)
+  await t.rejects(openStore({ file: damaged, durability: 'process' }), { message: /is damaged at byte \d+: batch \d+ is missing/ })
+  const look = await sluice(['ledger', 'repair', '--db', damaged])
+  t.equal(look.code, 1)
+  t.match(look.out, /log\d is damaged at byte \d+: batch \d is missing\n\nkept +the database .*\nsaves +\d batch(es)? with 1 charge of \$0\.000000007 of the commit log\nlost +1 batch \(\d\): /)
+  t.match(look.out, /\nNothing was changed: --apply does it\.\n$/)
+  t.same(readFileSync(path), bytes)
+  const done = await sluice(['ledger', 'repair', '--db', damaged, '--apply', '--json'])
+  t.equal(done.code, 0)
+  const report = JSON.parse(done.out) as { folder: string }
+  t.match(report, { base: 'whole', saved: { charges: 1, amount_nano: '7' }, lost: [[Number, Number]], foreign: { batches: 0 }, folder: /damaged\.db\.damaged-/ })
+  t.same(readFileSync(join(report.folder, path.slice(folder.length + 1))), bytes, 'what can not be saved is kept')
+  await (await openStore({ file: damaged, durability: 'process' })).close()
+  t.equal((await sluice(['ledger', 'verify', '--db', damaged])).code, 0)
+  t.same(query(damaged, 'SELECT request_id FROM journal ORDER BY seq').map((row) => row['request_id']), ['r1', 'r3'])
+})
 
 t.test('export writes every row of the journal, with amounts as text', async (t) => {
   const { code, out, err } = await sluice(['ledger', 'export', '--db', honest])

@@ -1,0 +1,23 @@
+// sluice ledger backup: a whole copy of a store, of one moment, beside a gateway that may be running.
+import { backUp } from '../store/backup.ts'
+import { defineCommand, exits, jsonOption } from './command.ts'
+import { print, storeOf, storeOptions } from './store-option.ts'
+
+export const backupLedger = defineCommand({
+  name: 'ledger backup',
+  summary: 'copies the store, whole and of one moment, while its gateway runs or not',
+  operands: ['file'],
+  options: { ...storeOptions, ...jsonOption },
+  notes: `
+The copy has all that was acknowledged when the command began: the database, what only the commit log had, and the sealed journal in
+FILE.journal. \`sluice ledger verify --db FILE\` checks it. To bring it back, stop the gateway, put both in the place of the store's,
+and start: if files of the commit log are there, \`sluice ledger repair\` says what is in them and puts them aside. What was open when
+the copy was made is ended by estimate then.`,
+  async run({ json, ...given }, [target]) {
+    const file = await storeOf(given)
+    const { entries, batches, volumes } = await backUp(file, target!)
+    if (json) print(JSON.stringify({ file, backup: target, entries, batches, volumes }))
+    else print(`${target}: ${entries.toLocaleString('en-US')} entries of the journal, with ${batches === 1 ? '1 batch' : `${batches} batches`} of the commit log and ${volumes === 1 ? '1 sealed volume' : `${volumes} sealed volumes`}`)
+    return exits.ok
+  }
+})

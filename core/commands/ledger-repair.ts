@@ -1,0 +1,58 @@
+// sluice ledger repair: shows what is wrong with a store that does not start, and brings it to a state that does.
+import { formatDollars } from '../money/money.ts'
+import { Ownership } from '../store/lock.ts'
+import { planRepair, repair } from '../store/repair.ts'
+import type { RepairPlan, Share } from '../store/repair.ts'
+import { defineCommand, exits, jsonOption } from './command.ts'
+import { print, storeOf, storeOptions } from './store-option.ts'
+
+export const repairLedger = defineCommand({
+  name: 'ledger repair',
+  summary: 'shows what is damaged in a store that does not start, and mends it',
+  options: { apply: { text: 'mends it; without this nothing is changed' }, ...storeOptions, ...jsonOption },
+  notes: `
+For a store whose files are damaged, missing or older than others of them, while no gateway runs. Every whole batch of the commit
+log that the database lacks is applied, also behind a gap; requests whose end is lost are ended by estimate at the next start. Files
+with what can not be saved are put aside in a folder FILE.damaged-TIME, and nothing is removed. After a database was brought back
+from a backup, the log of what came after it is put aside.
+Exits with 0 when nothing is wrong or it was mended, and with 1 when there is something to mend.`,
+  async run({ apply, json, ...given }) {
+    const owner = Ownership.take(await storeOf(given), { damaged: true })
+    try {
+      const plan = planRepair(owner.file)
+      const folder = plan && apply ? repair(owner.file, plan, Date.now()) : null
+      if (json) print(JSON.stringify(shown(owner.file, plan, folder)))
+      else for (const line of plan ? describe(owner.file, plan, folder) : [`${owner.file}: nothing is damaged`]) print(line)
+      return plan && !apply ? exits.failed : exits.ok
+    } finally {
+      owner.release()
+    }
+  }
+})
+
+function describe(file: string, { damage, base, saved, lost, foreign, aside }: RepairPlan, folder: string | null): string[] {
+  const batches = lost.reduce((sum, [first, last]) => sum + last - first + 1, 0)
+  const ranges = lost.map(([first, last]) => (first === last ? String(first) : `${first} to ${last}`)).join(', ')
+  return [
+    ...damage.map((one) => `${one.file} ${one.text}`),
+    '',
+    base === 'whole' ? `kept      the database ${file}` : base === 'new' ? 'lost      all that only the database had: a new one is begun' : 'lost      what only the write-ahead log had: the database is kept without it',
+    `${folder === null ? 'saves ' : 'saved '}    ${text(saved)} of the commit log`,
+    batches === 0 ? 'lost      no batch that the commit log is known to have had' : `lost      ${batches === 1 ? '1 batch' : `${batches} batches`} (${ranges}): what was charged in ${batches === 1 ? 'it' : 'them'} is not known`,
+    ...(foreign.batches === 0 ? [] : [`not taken ${text(foreign)} of another history than the database's`]),
+    ...aside.map((path) => `${folder === null ? 'puts aside' : 'put aside'} ${path}`),
+    '',
+    folder === null ? 'Nothing was changed: --apply does it.' : `What was put aside is in ${folder}. The store can start; \`sluice ledger verify\` checks the book.`
+  ]
+}
+
+function text({ batches, charges, amount }: Share): string {
+  return `${batches === 1 ? '1 batch' : `${batches} batches`} with ${charges === 1 ? '1 charge' : `${charges} charges`} of $${formatDollars(amount)}`
+}
+
+function shown(file: string, plan: RepairPlan | undefined, folder: string | null): unknown {
+  if (!plan) return { file, damage: [] }
+  const share = ({ batches, charges, amount }: Share): unknown => ({ batches, charges, amount_usd: formatDollars(amount), amount_nano: String(amount) })
+  const { damage, base, saved, lost, foreign, aside } = plan
+  return { file, damage: damage.map((one) => ({ file: one.file, text: one.text })), base, saved: share(saved), lost, foreign: share(foreign), aside, folder }
+}
