@@ -30,6 +30,8 @@ export interface Turn {
   usage: MeteredUsage | undefined
   /** Keeps the first that is heard of it back until the promise resolves; rejecting it ends the session. Sending does not wait. */
   hold(durable: Promise<void>): void
+  /** Tells now and then, while it is under way, how many tokens of output have come. */
+  follow(told: (output: number) => void): void
   /** As {@link Exchange.defer}, for this turn. Its last frame is shown when all releases resolved. */
   defer(release: (turn: Turn) => Promise<void> | void): void
 }

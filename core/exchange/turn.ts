@@ -20,6 +20,7 @@ export class LiveTurn implements Turn {
   readonly event: string | undefined
   readonly #exchange: LiveExchange
   readonly #holds: Promise<void>[] = []
+  readonly #followers: ((output: number) => void)[] = []
   readonly #releases: { plugin: string; call: Parameters<Turn['defer']>[0] }[] = []
 
   constructor(exchange: LiveExchange, part: string, about: Pick<Turn, 'asked' | 'input' | 'maxOutput'>, event?: string) {
@@ -35,6 +36,15 @@ export class LiveTurn implements Turn {
     this.#holds.push(durable)
     // Looked at when something is due; until then a rejection is not unhandled.
     durable.catch(ignore)
+  }
+
+  follow(told: (output: number) => void): void {
+    this.#followers.push(told)
+  }
+
+  /** So much output has come in all. */
+  progress(output: number): void {
+    for (const told of this.#followers) told(output)
   }
 
   defer(call: Parameters<Turn['defer']>[0]): void {

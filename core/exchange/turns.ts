@@ -12,6 +12,8 @@ import { LiveTurn } from './turn.ts'
 const mostOpen = 16
 /** Ids of turns that ended, so that one that is told of twice is charged once. */
 const mostRemembered = 64
+/** How often those who follow a turn hear of it, in tokens. */
+const progressStep = 16
 
 /** What turns are followed with. */
 export interface TurnParts {
@@ -84,8 +86,11 @@ export class Turns {
         return after(this.#giveUp(said.event), message)
       case 'session':
         return renamed(message, frames, exchange.requestedModel, attempt.upstreamModel)
-      default:
+      default: {
+        const { output } = this.#watch
+        if (output !== before && this.#latest && Math.floor(output / progressStep) !== Math.floor(before / progressStep)) this.#latest.progress(this.#latest.output + output)
         return message
+      }
     }
   }
 

@@ -2,7 +2,7 @@
 import { formatDollars } from '../money/money.ts'
 import { costOf, parsePrice } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
-import { noUsage } from '../money/usage.ts'
+import { noUsage, sumOf } from '../money/usage.ts'
 import type { Usage } from '../money/usage.ts'
 import { emptyBatch, recordValues } from './batch.ts'
 import type { Batch } from './batch.ts'
@@ -72,17 +72,25 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
 export function recover(committer: Committer, written: number, now: number): number {
   const holds = committer.database.prepare(
     `SELECT reservation.*, price.json AS price FROM reservation JOIN price ON version = price_version
-     WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) ORDER BY id LIMIT ${chunk}`
+     WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ? ORDER BY id LIMIT ${chunk}`
   )
   holds.setReadBigInts(true)
+  const parts = committer.database.prepare("SELECT amount, usage_json FROM journal WHERE request_id = ? AND class = 'terminal' AND kind = 'settle' AND part <> ''")
+  parts.setReadBigInts(true)
+  const partsOf = (id: string): readonly PartRow[] => parts.all(id) as unknown as PartRow[]
   let ended = 0
-  for (;;) {
-    const rows = holds.all(committer.head.boot, now) as unknown as HoldRow[]
-    if (rows.length === 0) return ended
+  // Parts first: the record of an exchange has what all of them came to.
+  for (let whole = 0; ;) {
+    const rows = holds.all(committer.head.boot, now, whole) as unknown as HoldRow[]
+    if (rows.length === 0) {
+      if (whole === 1) return ended
+      whole = 1
+      continue
+    }
     const batch = emptyBatch(0, written)
     batch.balanced = true
     const moves = new Moves()
-    for (const row of rows) end(row, batch, moves)
+    for (const row of rows) end(row, batch, moves, partsOf)
     batch.moves = moves.flat()
     committer.add(batch)
     committer.commit()
@@ -112,7 +120,13 @@ interface HoldRow {
   lease_until: bigint | null
 }
 
-function end(row: HoldRow, batch: Batch, moves: Moves): void {
+/** What a part of an exchange was charged. */
+interface PartRow {
+  amount: bigint
+  usage_json: string | null
+}
+
+function end(row: HoldRow, batch: Batch, moves: Moves, partsOf: (id: string) => readonly PartRow[]): void {
   const time = Number(row.ts_ms)
   const price = parsePrice(row.price_version, row.price)
   const estimate = row.dispatched && row.lease_until === null ? consumed(row, price) : undefined
@@ -126,7 +140,13 @@ function end(row: HoldRow, batch: Batch, moves: Moves): void {
     usage ? JSON.stringify(usage) : null, row.model, row.channel, row.price_version, usage ? 'recovered' : null, time
   )
   moves.spread(row.scopes, time, amount, -row.amount)
-  if (row.part === '') batch.records.push(...recordValues(recordOf(row, usage, amount)))
+  if (row.part !== '') return
+  let [all, total] = [usage, amount]
+  for (const { usage_json, amount: charged } of partsOf(row.request_id)) {
+    total += charged
+    if (usage_json !== null) all = sumOf(all ?? noUsage, JSON.parse(usage_json) as Usage)
+  }
+  batch.records.push(...recordValues(recordOf(row, all, total)))
 }
 
 /** What a crash in mid-answer is charged; never more output than was asked for. */

@@ -103,10 +103,14 @@ function isTransports(error: Error | null | undefined): error is Error {
 async function refusalOf(response: IncomingMessage): Promise<UpstreamRefusal> {
   const pieces: Buffer[] = []
   let size = 0
-  for await (const piece of response as AsyncIterable<Buffer>) {
-    pieces.push(piece)
-    size += piece.length
-    if (size >= mostRefusalBytes) break
+  try {
+    for await (const piece of response as AsyncIterable<Buffer>) {
+      pieces.push(piece)
+      size += piece.length
+      if (size >= mostRefusalBytes) break
+    }
+  } catch {
+    // The status says enough.
   }
   return { status: response.statusCode!, headers: response.headers, body: Buffer.concat(pieces).subarray(0, mostRefusalBytes) }
 }

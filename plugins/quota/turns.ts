@@ -72,6 +72,7 @@ export function holdTurn(exchange: Exchange<typeof caller>, bill: Bill, turn: Tu
   }
   reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
   turn.hold(reservation.durable)
+  turn.follow((tokens) => reservation.delivered(tokens))
   turn.defer(() => settleTurn(exchange, bill, turn, reservation))
   if (refusal) throw refusal
 }

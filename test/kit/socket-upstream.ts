@@ -1,0 +1,140 @@
+// An upstream of realtime sessions that a test writes itself, frame by frame or byte by byte.
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Test } from 'tap'
+import { WebSocketServer } from 'ws'
+import type { WebSocket } from 'ws'
+import type { Certificate } from './certificate.ts'
+
+/** A session as the upstream has it. */
+export interface Peer {
+  request: IncomingMessage
+  stream: Socket
+  /** Undefined where a test speaks in bytes. */
+  socket: WebSocket | undefined
+}
+
+/** Sessions that have been opened with one upstream. */
+export interface SocketUpstream {
+  readonly url: URL
+  readonly peers: Peer[]
+  /** Said to the next handshakes instead of an answer; undefined: they are answered. */
+  refuse: string | undefined
+  /** The n-th session, from 1. */
+  peer(n?: number): Promise<Peer>
+}
+
+/** How an upstream answers handshakes. */
+export interface SocketUpstreamOptions {
+  /** With a connection on which nothing is said but what the test writes. */
+  raw?: boolean
+  /** Not at all. */
+  silent?: boolean
+  /** Under TLS. */
+  certificate?: Certificate
+}
+
+/** Starts one on a free port; it is closed with all sessions when the test is over. */
+export async function socketUpstream(t: Test, { raw = false, silent = false, certificate }: SocketUpstreamOptions = {}): Promise<SocketUpstream> {
+  const peers: Peer[] = []
+  const waiting: (() => void)[] = []
+  const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
+  const server = certificate ? createTlsServer(certificate.pem) : createServer()
+  const add = (peer: Peer): void => {
+    peers.push(peer)
+    for (const resolve of waiting.splice(0)) resolve()
+  }
+  server.on('upgrade', (request, stream, head) => {
+    stream.on('error', () => {})
+    if (silent) return
+    if (upstream.refuse !== undefined) return void stream.end(upstream.refuse)
+    if (!raw) return sockets.handleUpgrade(request, stream, head, (socket) => add({ request, stream: stream as Socket, socket: socket.on('error', () => {}) }))
+    const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
+    stream.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`)
+    add({ request, stream: stream as Socket, socket: undefined })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    for (const { stream } of peers) stream.destroy()
+    server.close()
+  })
+  const upstream: SocketUpstream = {
+    url: new URL(`${certificate ? 'https' : 'http'}://127.0.0.1:${(server.address() as AddressInfo).port}/v1`),
+    peers,
+    refuse: undefined,
+    async peer(n = 1) {
+      while (peers.length < n) await new Promise<void>((resolve) => void waiting.push(resolve))
+      return peers[n - 1]!
+    }
+  }
+  return upstream
+}
+
+/** Parts of gateway.yaml with this upstream as the only channel. */
+export function sessionsAt({ url }: Pick<SocketUpstream, 'url'>, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    channels: { demo: { protocol: 'openai', base_url: url.href, credential: 'upstream-secret-0000', private: true, endpoints: ['realtime'], models: { demo: 'demo-upstream' }, ...more } },
+    models: { demo: { price: { input: 1, output: 2, audio_output: 4 }, context_window: 10_000, max_output_tokens: 1000 } }
+  }
+}
+
+/** What a frame is made of, as it stands in its head (RFC 6455 §5.2). */
+export interface FrameParts {
+  opcode: number
+  fin?: boolean
+  reserved?: number
+  masked?: boolean
+  /** Said instead of the real one. */
+  length?: number
+}
+
+/** The bytes of a frame, right or wrong. */
+export function frameBytes(payload: Buffer | string, { opcode, fin = true, reserved = 0, masked = false, length }: FrameParts): Buffer {
+  const data = Buffer.from(payload)
+  const said = length ?? data.length
+  const size = said < 126 ? Buffer.from([said]) : said < 65536 ? Buffer.from([126, said >> 8, said & 255]) : Buffer.alloc(9)
+  if (size.length === 9) {
+    size[0] = 127
+    size.writeBigUInt64BE(BigInt(said), 1)
+  }
+  if (masked) size[0]! |= 0x80
+  const mask = Buffer.from([0x12, 0x34, 0x56, 0x78])
+  const body = masked ? Buffer.concat([mask, data.map((byte, at) => byte ^ mask[at % 4]!)]) : data
+  return Buffer.concat([Buffer.from([(fin ? 0x80 : 0) | (reserved << 4) | opcode]), size, body])
+}
+
+/** A frame that was read. */
+export interface ReadFrame {
+  opcode: number
+  payload: Buffer
+}
+
+/** Reads whole frames out of what came; those behind are left. */
+export function readFrames(bytes: Buffer): ReadFrame[] {
+  const frames: ReadFrame[] = []
+  for (let at = 0; at + 2 <= bytes.length; ) {
+    const opcode = bytes[at]! & 15
+    const masked = (bytes[at + 1]! & 0x80) !== 0
+    let length = bytes[at + 1]! & 127
+    at += 2
+    if (length === 126) {
+      length = bytes.readUInt16BE(at)
+      at += 2
+    } else if (length === 127) {
+      length = Number(bytes.readBigUInt64BE(at))
+      at += 8
+    }
+    const mask = masked ? bytes.subarray(at, at + 4) : undefined
+    if (masked) at += 4
+    if (at + length > bytes.length) break
+    const payload = Buffer.from(bytes.subarray(at, at + length))
+    frames.push({ opcode, payload: mask ? Buffer.from(payload.map((byte, i) => byte ^ mask[i % 4]!)) : payload })
+    at += length
+  }
+  return frames
+}
