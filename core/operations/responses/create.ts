@@ -89,11 +89,17 @@ export const countInputTokens: ServedOperation = {
 
 /** Only upstreams of this protocol keep anything, so what is to be kept goes to them first, and what was kept to nobody else. */
 function narrow(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
-  const { body, request: { operation } } = exchange
+  const references = referencesOf(exchange.body)
+  return references instanceof Promise
+    ? references.then((found) => narrowTo(found, exchange, candidates, context))
+    : narrowTo(references, exchange, candidates, context)
+}
+
+function narrowTo(references: readonly Reference[], exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
+  const { body: { fields }, request: { operation } } = exchange
   const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
-  const background = flagOf(body.fields, 'background')
-  const stored = mayBeStored(body.fields)
-  const references = referencesOf(body)
+  const background = flagOf(fields, 'background')
+  const stored = mayBeStored(fields)
   if (references.length > 0) {
     if (native.length > 0) return toHolder(exchange, candidates, references, context)
     const { param } = references[0]!

@@ -2,6 +2,8 @@
 import type { RequestBody } from '../../bodies/body.ts'
 import type { Fields } from '../../bodies/fields.ts'
 import { GatewayError } from '../../contract/contract.ts'
+import type { Awaitable } from '../../contract/contract.ts'
+import { itemReferences } from './item-references.ts'
 
 /** Something that is kept, and the member that refers to it. */
 export interface Reference {
@@ -12,13 +14,25 @@ export interface Reference {
 const longestId = 1024
 /** Distinct items referred to in one request. */
 const mostItems = 200
-/** A larger input is not parsed for what it refers to. */
-const largestInput = 4 * 1024 * 1024
-/** A letter or an underscore that is written as an escape: what is spelled so is found by parsing alone. */
-const escapes = ['\\u005', '\\u006', '\\u007'] as const
 
-/** @throws GatewayError `invalid_field` when a member is no reference, or there are too many */
-export function referencesOf({ fields, lens }: RequestBody): Reference[] {
+/**
+ * What a request refers to; a promise where its input is large.
+ * @throws GatewayError `invalid_field` when a member is no reference, or there are too many
+ */
+export function referencesOf(body: RequestBody): Awaitable<readonly Reference[]> {
+  const references = membersOf(body)
+  const input = body.lens.slice('input')
+  if (input?.[0] !== 0x5b) return references
+  const items = itemReferences(input)
+  return items instanceof Promise ? items.then((ids) => [...references, ...itemsOf(ids)]) : [...references, ...itemsOf(items)]
+}
+
+function itemsOf(ids: readonly string[]): Reference[] {
+  if (ids.length > mostItems) throw new GatewayError('invalid_field', `The field \`input\` refers to more than ${mostItems} items: send the items.`, { param: 'input' })
+  return ids.map((id) => ({ id, param: 'input' }))
+}
+
+function membersOf({ fields, lens }: RequestBody): Reference[] {
   const references: Reference[] = []
   const previous = idOf(fields, 'previous_response_id')
   if (previous !== undefined) references.push({ id: previous, param: 'previous_response_id' })
@@ -30,7 +44,7 @@ export function referencesOf({ fields, lens }: RequestBody): Reference[] {
     const conversation = idOf(fields, 'conversation')
     if (conversation !== undefined) references.push({ id: conversation, param: 'conversation' })
   }
-  return references.concat(itemsOf(lens.slice('input')))
+  return references
 }
 
 /** Whether a flag is set. @throws GatewayError `invalid_field` when it is neither true nor false */
@@ -55,21 +69,4 @@ function idOf(fields: Fields, name: string): string | undefined {
   const id = fields.size(name) > longestId ? undefined : fields.string(name)
   if (id === undefined) throw new GatewayError('invalid_field', `The field \`${name}\` must be an id.`, { param: name })
   return id
-}
-
-/** Of items that stand in the input by their id alone. Few have any, so the input is parsed only where it can be. */
-function itemsOf(input: Buffer | undefined): Reference[] {
-  if (input?.[0] !== 0x5b || !(input.includes('"item_reference"') || escapes.some((escape) => input.includes(escape)))) return []
-  const param = 'input'
-  if (input.length > largestInput) throw new GatewayError('invalid_field', 'An input as large as this may not refer to items by their id: send the items.', { param })
-  const items = JSON.parse(input.toString('utf8')) as unknown[]
-  const ids = new Set<string>()
-  for (const item of items) {
-    const { type, id } = (item ?? {}) as { type?: unknown; id?: unknown }
-    if (type !== 'item_reference') continue
-    if (typeof id !== 'string') throw new GatewayError('missing_field', 'An item_reference in `input` must have the id of an item.', { param })
-    ids.add(id)
-  }
-  if (ids.size > mostItems) throw new GatewayError('invalid_field', `The field \`input\` refers to more than ${mostItems} items: send the items.`, { param })
-  return [...ids].map((id) => ({ id, param }))
 }

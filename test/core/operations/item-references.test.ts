@@ -1,0 +1,66 @@
+// Items that an input refers to by their id are found as a parser would find them, however they are spelled and however large the input is.
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import t from 'tap'
+import { ItemScan } from '../../../core/operations/responses/item-references.ts'
+
+/** What a parser finds. */
+function expected(input: readonly unknown[]): string[] {
+  const ids = input.flatMap((item) => {
+    if (typeof item !== 'object' || item === null || Array.isArray(item)) return []
+    const { type, id } = item as { type?: unknown; id?: unknown }
+    const named = typeof type === 'string'
+    if (typeof id !== 'string') return []
+    return type === 'item_reference' || (!named && !('role' in item) && !('content' in item)) ? [id] : []
+  })
+  return [...new Set(ids)]
+}
+
+function found(text: string, until = Infinity): readonly string[] {
+  const scan = new ItemScan(Buffer.from(text))
+  for (;;) {
+    const ids = scan.advance(until)
+    if (ids) return ids
+  }
+}
+
+/** Every letter as an escape. */
+const spelled = (text: string): string => text.replace(/[a-z_]/g, (letter) => `\\u00${letter.charCodeAt(0).toString(16)}`)
+
+const text = fc.oneof(fc.constantFrom('item_reference', 'message', 'msg_1', 'a"b', '\\', '"', '\\"', '{"type":"item_reference"', '[]', ''), fc.string({ unit: 'grapheme', maxLength: 20 }))
+const leaf = fc.oneof(text, fc.constantFrom(null, true, 1.5))
+const tree: fc.Arbitrary<unknown> = fc.letrec<{ tree: unknown }>((tie) => ({
+  tree: fc.oneof({ depthSize: 'small' }, leaf, fc.array(tie('tree'), { maxLength: 3 }), fc.dictionary(fc.constantFrom('type', 'id', 'x', 'content', 'a"b'), tie('tree'), { maxKeys: 3 }))
+})).tree
+const item = fc.oneof(tree, fc.record({ type: fc.oneof(text, fc.constant(null)), id: leaf, role: leaf, content: tree, more: tree }, { requiredKeys: [] }))
+
+t.test('as a parser does, in one go or in slices', async (t) => {
+  fc.assert(fc.property(fc.array(item, { maxLength: 6 }), fc.constantFrom(0, 1), fc.boolean(), (input, space, slices) => {
+    const written = JSON.stringify(input, null, space)
+    assert.deepEqual(found(written, slices ? 0 : Infinity), expected(input), written)
+  }), { numRuns: 2000 })
+  t.pass('2000 inputs')
+})
+
+t.test('however it is spelled', async (t) => {
+  t.same(found(`[{"${spelled('type')}":"${spelled('item_reference')}","${spelled('id')}":"m\\u0073g_1"}]`), ['msg_1'])
+  t.same(found('[{"id":"msg_1"},{"id":"msg_2","role":"user","content":"x"},{"type":null,"id":"msg_3"},{"type":"message","id":"msg_4"}]'), ['msg_1', 'msg_3'])
+})
+
+t.test('what is large is gone through in slices of which none is long', async (t) => {
+  const size = 8 * 1024 * 1024
+  const reference = '{"type":"item_reference","id":"msg_1"}'
+  const shapes = [`["${'\\\\'.repeat(size / 2)}",${reference}]`, `["${'\\"'.repeat(size / 2)}",${reference}]`, `[${'{},'.repeat(size / 3)}${reference}]`, `["${'x'.repeat(size)}",${reference}]`]
+  for (const shape of shapes) {
+    const scan = new ItemScan(Buffer.from(shape))
+    let longest = 0
+    for (let ids: readonly string[] | undefined; !ids; ) {
+      const began = process.cpuUsage()
+      ids = scan.advance(performance.now() + 4)
+      const { user } = process.cpuUsage(began)
+      longest = Math.max(longest, user)
+      if (ids) t.same(ids, ['msg_1'])
+    }
+    t.ok(longest < 50_000, `${longest} µs`)
+  }
+})
