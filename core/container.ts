@@ -196,7 +196,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     const server = get(tokens.server)
     const { host, port, protocol } = await server.listen()
     stops.push(() => server.close())
-    observeProgram({ metrics: parts.metrics, server, engine, transport, store })
+    observeProgram({ metrics: parts.metrics, server, engine, background, transport, store })
     let draining = false
     const admin =
       first.settings.admin &&

@@ -28,8 +28,6 @@ export interface Progress {
 /** A kind of work at upstreams: pure. Its name is that of its work. */
 export interface WorkKind {
   readonly name: string
-  /** The channel that leads to it now; absent: the one of its name. */
-  channelOf?(work: Work, channels: ReadonlyMap<string, Channel>): Channel | undefined
   /** Bytes that an answer about it may have; absent: 256 KiB. */
   readonly largestAnswer?: number
   /** How the upstream is asked how far it is. */
@@ -46,7 +44,7 @@ export interface NewWork {
   readonly kind: string
   readonly status: 'queued' | 'in_progress'
   /** Null: the exchange itself goes on, without its client. */
-  readonly channel: string | null
+  readonly channel: Channel | null
   readonly upstreamId: string | null
   /** What clients know it by; default a new id that nobody can guess. */
   readonly id?: string | undefined

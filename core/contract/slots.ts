@@ -59,6 +59,9 @@ export interface GoingOn {
 /** Filled by the core when the exchange has begun work that goes on after it: its hold is not to be ended, nor its record written. */
 export const goingOn = slot('going-on').of<GoingOn>()
 
+/** Filled by the core when the client has had its answer, and the exchange goes on without it: nobody sees what is answered from then on. */
+export const answered = slot('answered').of<true>()
+
 /** A settled charge with its arithmetic. */
 export interface Charge {
   amount: bigint

@@ -11,6 +11,7 @@ import type { Generation, GenerationSource } from './generation.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './receive.ts'
 import { ownAnswer } from './own-answer.ts'
+import { answered } from '../contract/slots.ts'
 import { openSession, socketRefusal } from './open-session.ts'
 import { Relay } from './relay.ts'
 import { Session } from './session.ts'
@@ -104,7 +105,7 @@ export class Engine {
       const reply = asked instanceof Promise ? await asked : asked
       const { begins, goesOn } = exchange.request.operation
       if (begins && !reply && mayBegin(exchange)) this.#parts.background.admit()
-      if (goesOn && !reply) await this.#parts.background.goOn(exchange)
+      if (goesOn && !reply) await this.#answerEarly(exchange, generation)
       if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
       else ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))
       if (ending instanceof Relay) {
@@ -168,6 +169,16 @@ export class Engine {
     const body = exchange.read()
     if (body instanceof Promise) return body.then(() => this.#handle(exchange, generation))
     return operation.handle && this.#handle(exchange, generation)
+  }
+
+  /** Answers the client of an exchange that goes on without it; resolves when it is the exchange's turn. */
+  async #answerEarly(exchange: LiveExchange, { chain }: Generation): Promise<void> {
+    const { background } = this.#parts
+    exchange.plugin = ''
+    const reply = await ownAnswer(exchange, await background.accept(exchange), chain, this.#parts)
+    exchange.set(answered, true)
+    if (!(reply instanceof Relay)) sendReply(exchange, reply)
+    await background.goOn(exchange)
   }
 
   /** The reply of the gateway itself; undefined when an upstream is to answer. */

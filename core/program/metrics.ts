@@ -1,4 +1,5 @@
 // What the program says of itself to Prometheus: connections, exchanges, the store.
+import type { BackgroundWork } from '../exchange/background/background.ts'
 import type { Engine } from '../exchange/engine.ts'
 import type { Metrics } from '../telling/metrics.ts'
 import type { Server } from '../clients/server.ts'
@@ -6,8 +7,8 @@ import type { Store } from '../store/store.ts'
 import type { Transport } from '../transport/transport.ts'
 
 /** Registers figures that are read when somebody scrapes; once per gateway. */
-export function observeProgram(parts: { metrics: Metrics; server: Server; engine: Engine; transport: Transport; store: Store }): void {
-  const { metrics, server, engine, transport, store } = parts
+export function observeProgram(parts: { metrics: Metrics; server: Server; engine: Engine; background: BackgroundWork; transport: Transport; store: Store }): void {
+  const { metrics, server, engine, background, transport, store } = parts
   const figure = (name: string, help: string, read: () => number): void => metrics.observed({ name, help }, read)
   metrics.observed({ name: 'client_connections', help: 'Open connections from clients.', label: 'protocol' }, () =>
     Object.entries(server.figures.connections)
@@ -15,6 +16,8 @@ export function observeProgram(parts: { metrics: Metrics; server: Server; engine
   figure('refused_connections_total', 'Connections closed at once for want of room.', () => server.figures.refusedConnections)
   figure('refused_requests_total', 'Requests refused before an exchange began: malformed or ambiguous.', () => server.figures.refusedRequests)
   figure('exchanges_running', 'Exchanges that have begun and not been settled.', () => engine.running)
+  figure('tasks_open', 'Tasks that have not ended.', () => store.works.running)
+  figure('tasks_waiting', 'Of these, pictures that wait for their turn.', () => background.waiting)
   figure('upstream_connections', 'Open connections to upstreams.', () => transport.connections)
   figure('store_healthy', '1 while the store takes new work.', () => Number(store.health().healthy))
   figure('store_commits_total', 'Writes to the commit log.', () => store.health().commits)

@@ -25,6 +25,8 @@ export interface Work extends WorkOwner {
   /** Who is at work, and what it calls it there; null while the gateway does it by itself. */
   readonly channel: string | null
   readonly upstreamId: string | null
+  /** The fingerprint of its account there; empty while the gateway does it. */
+  readonly account: string
   readonly status: WorkStatus
   /** From 0 to 100, which only what succeeded has. */
   readonly progress: number

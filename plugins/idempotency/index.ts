@@ -1,7 +1,7 @@
 // Runs and charges a request once, however often its client sends it: by its Idempotency-Key.
 import { definePlugin, GatewayError, sharedKey, slot } from '../../core/contract/contract.ts'
 import type { Exchange, Reply } from '../../core/contract/contract.ts'
-import { caller } from '../../core/contract/slots.ts'
+import { answered, caller } from '../../core/contract/slots.ts'
 import type { KeptAnswer } from '../../core/store/answers.ts'
 import { askedBy, idOf, keyOf } from './asked.ts'
 import { Recording } from './recording.ts'
@@ -83,7 +83,7 @@ export default definePlugin({
         // What costs nothing may be asked as often as one likes.
         return key === undefined || !operation.metering ? undefined : ask(exchange, keyOf(key))
       },
-      onResponse: (exchange, response) => exchange.find(recording)?.begin(response)
+      onResponse: (exchange, response) => (exchange.find(answered) ? undefined : exchange.find(recording)?.begin(response))
     }
   }
 })

@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { caller, goingOn, reservation } from '../../contract/slots.ts'
 import type { Background, NewWork, Progress, WorkKind } from '../../contract/background.ts'
-import type { Exchange, Outcome } from '../../contract/contract.ts'
+import type { Exchange, Outcome, WholeReply } from '../../contract/contract.ts'
+import { accountOf, channelTo } from '../../catalogue/account.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
 import { GatewayError } from '../../errors.ts'
 import type { RequestRecord } from '../../store/requests.ts'
@@ -14,7 +15,6 @@ import type { Transport } from '../../transport/transport.ts'
 import { clientClosed } from '../attempts.ts'
 import type { LiveExchange } from '../exchange.ts'
 import type { GenerationSource } from '../generation.ts'
-import { sendReply } from '../replies.ts'
 import { conclude } from './conclusion.ts'
 import { askChannel } from './question.ts'
 import { Pool, Run } from './run.ts'
@@ -71,6 +71,11 @@ export class BackgroundWork implements Background {
     this.#rounds.close()
   }
 
+  /** Exchanges that wait for their turn. */
+  get waiting(): number {
+    return this.#pool.waiting
+  }
+
   admit(): void {
     const { open } = this.#settings()
     if (this.#parts.services.works.running < open) return
@@ -107,10 +112,10 @@ export class BackgroundWork implements Background {
   }
 
   /**
-   * Answers the client of an exchange and takes its place. Resolves when it is the exchange's turn.
+   * The exchange is to go on without its client: what the client is to be answered, when that is on disk.
    * @throws GatewayError `overloaded`, or what the request is refused with
    */
-  async goOn(exchange: LiveExchange): Promise<void> {
+  async accept(exchange: LiveExchange): Promise<WholeReply> {
     const { works } = this.#parts.services
     const { begin, accepted } = exchange.request.operation.goesOn!
     const settings = this.#settings()
@@ -124,10 +129,17 @@ export class BackgroundWork implements Background {
     // A start ends what a crash leaves of it: such a hold is kept for nobody.
     await Promise.all([works.put(work), exchange.find(reservation)?.detach(exchange.receivedAt)])
     if (exchange.gone) throw clientClosed()
-    sendReply(exchange, accepted(exchange, work))
+    return accepted(exchange, work)
+  }
+
+  /** The client has been answered: takes its place, and resolves when it is the exchange's turn. */
+  async goOn(exchange: LiveExchange): Promise<void> {
+    const { works } = this.#parts.services
+    const run = this.#runs.get(exchange.id)!
+    const { work } = run
     exchange.client.onGone = null
     exchange.client = run.client
-    await this.#pool.enter(run, settings.running)
+    await this.#pool.enter(run, this.#settings().running)
     const current = works.current(work, work.id)
     if (current) void works.put({ ...current, status: 'in_progress', updated: Date.now() }).catch(ignore)
   }
@@ -177,7 +189,7 @@ export class BackgroundWork implements Background {
     const { tenant = '', project = '' } = exchange.find(caller) ?? {}
     const created = exchange.receivedAt
     return {
-      id, kind, tenant, project, requestId: exchange.id, model: exchange.model, channel, upstreamId, status, progress: 0, created, updated: created,
+      id, kind, tenant, project, requestId: exchange.id, model: exchange.model, channel: channel?.name ?? null, account: channel ? accountOf(channel) : '', upstreamId, status, progress: 0, created, updated: created,
       ended: null, deadline: created + this.#settings().deadline, expires: null, error: null, usage: null, details, record: null
     }
   }
@@ -260,10 +272,8 @@ export class BackgroundWork implements Background {
   async #question(work: Work, question: Parameters<typeof askChannel>[2]): ReturnType<typeof askChannel> {
     const generation = this.#parts.generations.enter()
     try {
-      const kind = this.#parts.kinds.get(work.kind)
-      const { channels } = generation.config
-      const channel = kind?.channelOf ? kind.channelOf(work, channels) : channels.get(work.channel ?? '')
-      return channel && (await askChannel(this.#parts.transport, channel, question, kind?.largestAnswer))
+      const channel = channelTo(work.account, work.channel ?? '', generation.config.channels)
+      return channel && (await askChannel(this.#parts.transport, channel, question, this.#parts.kinds.get(work.kind)?.largestAnswer))
     } finally {
       generation.leave()
     }

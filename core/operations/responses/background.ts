@@ -8,7 +8,7 @@ import type { JsonObject } from '../../protocols/object.ts'
 import { textBytes } from '../../protocols/text-bytes.ts'
 import { readResponsesUsage } from '../../protocols/usage/openai-tokens.ts'
 import type { Work } from '../../store/works.ts'
-import { accountOf, ownerOf, routesOf } from './holder.ts'
+import { ownerOf, routesOf } from './holder.ts'
 
 /** A response may be long, or hold pictures. */
 const largestAnswer = 8 * 1024 * 1024
@@ -19,10 +19,6 @@ const bytesPerToken = 4
 export const response: WorkKind = {
   name: 'response',
   largestAnswer,
-  channelOf: ({ channel, details }, channels) => {
-    const named = channels.get(channel ?? '')
-    return [named, ...channels.values()].find((one) => one && accountOf(one) === details['account'])
-  },
   ask: (work) => ({ method: 'GET', path: pathOf(work) }),
   cancel: (work) => ({ method: 'POST', path: `${pathOf(work)}/cancel` }),
   read: progressOf
@@ -83,8 +79,7 @@ function estimated(fields: JsonObject, input: number): NonNullable<Progress['usa
   return { ...noUsage, input, output: Math.ceil(textBytes(fields['output']) / bytesPerToken) }
 }
 
-/** What is to be known of a response whose making goes on: how much went in, for an upstream that does not count, and whose it is there. */
+/** What is to be known of a response whose making goes on: how much went in, for an upstream that does not count. */
 export function detailsOf(exchange: Exchange): Record<string, unknown> {
-  const { channel } = exchange.attempts.at(-1)!
-  return { input: Math.ceil(exchange.body.bytes.length / bytesPerToken), account: accountOf(channel) }
+  return { input: Math.ceil(exchange.body.bytes.length / bytesPerToken) }
 }

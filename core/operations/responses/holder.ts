@@ -1,5 +1,5 @@
 // Who holds what clients refer to by an id: the account of an upstream that gave it, found by the route that was kept then.
-import { hash } from 'node:crypto'
+import { accountOf } from '../../catalogue/account.ts'
 import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
 import type { Candidates } from '../../contract/candidates.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -21,14 +21,6 @@ export function notFound(): GatewayError {
 export function ownerOf(exchange: Exchange): RouteOwner {
   const who = exchange.find(caller)
   return { tenant: who?.tenant ?? '', project: who?.project ?? '' }
-}
-
-/**
- * A fingerprint of the account that a channel uses: what is kept there can be reached with it, whatever the channel is called. Who
- * has no credential may have one among the headers.
- */
-export function accountOf({ baseUrl, credential, headers }: Channel): string {
-  return hash('sha256', `${baseUrl.href}\0${credential === '' ? JSON.stringify(headers) : credential}`).slice(0, 32)
 }
 
 /**

@@ -28,7 +28,7 @@ export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, 
     known = true
     if (inBackground && !ended) {
       const status = response['status'] === 'queued' ? 'queued' : 'in_progress'
-      begun = { kind: 'response', id, upstreamId: id, status, channel: channel.name, details: detailsOf(exchange) }
+      begun = { kind: 'response', id, upstreamId: id, status, channel, details: detailsOf(exchange) }
       if (exchange.streaming) {
         // Its end is seen in this stream, or the response goes on without it.
         exchange.defer(({ kind, bytes }) => (begun && exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0) ? background.handOver(exchange, begun) : undefined))

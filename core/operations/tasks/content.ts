@@ -1,4 +1,5 @@
 // The file of a video, passed on from the upstream that has it.
+import { channelTo } from '../../catalogue/account.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { ServedOperation } from '../../contract/served.ts'
 import { slot } from '../../contract/slots.ts'
@@ -32,7 +33,8 @@ export const contentOf = {
     const latest = await context.background.refresh(work)
     if (latest.status !== 'succeeded') throw notReady(latest)
     exchange.set(asked, latest)
-    candidates.keep(({ name }) => name === latest.channel)
+    const holder = channelTo(latest.account, latest.channel ?? '', context.catalogue.channels)
+    candidates.keep((channel) => channel === holder)
   },
   parameters: { variant: { type: 'string', enum: [...variants], default: 'video', description: 'The video, or a picture of it.' } }
 } as const satisfies Partial<ServedOperation>

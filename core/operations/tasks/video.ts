@@ -55,7 +55,7 @@ export function begun(exchange: Exchange, { background }: OperationContext, show
       const size = state.size ?? sizeOf(exchange)
       const details = { ...(prompt !== undefined && { prompt }), ...definedSeconds(state.seconds ?? seconds), ...(size !== undefined && { size }) }
       const { channel } = exchange.attempts.at(-1)!
-      const work = background.begin(exchange, { kind: 'video', status: state.status === 'queued' ? 'queued' : 'in_progress', channel: channel.name, upstreamId: state.id, details })
+      const work = background.begin(exchange, { kind: 'video', status: state.status === 'queued' ? 'queued' : 'in_progress', channel, upstreamId: state.id, details })
       emit(message.withData(Buffer.from(JSON.stringify(show(work)))))
     }
   }
