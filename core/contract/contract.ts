@@ -18,6 +18,8 @@ export type { Emit, Mapper, Observer, Stage, Takes, TextBlock, TextKind, TextPar
 
 export { codecNameOf } from '../protocols/codecs.ts'
 export type { CodecName } from '../protocols/codecs.ts'
+export { translateEmbeddings, translatesEmbeddings } from '../protocols/embeddings.ts'
+export type { TranslatedEmbeddings } from '../protocols/embeddings.ts'
 export { planOf, translateRequest, unsealRequest } from '../protocols/request-bytes.ts'
 export type { RequestTask, TranslatedRequest } from '../protocols/request-bytes.ts'
 export { mayBeSealed, parseJson, StreamTranslation, translateAnswer, Untranslatable } from '../protocols/translation.ts'

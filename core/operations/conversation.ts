@@ -1,4 +1,4 @@
-// How upstreams of each protocol are asked to go on with a conversation; a client of any protocol can be served by any of them.
+// How upstreams of each protocol are asked to go on with a conversation, or for vectors; a client of any protocol can be served by any of them.
 import type { UpstreamForm } from '../contract/operation.ts'
 
 /** https://platform.openai.com/docs/api-reference/chat */
@@ -23,3 +23,9 @@ export const conversation = { openai: [chat, respond], anthropic: messages, gemi
 
 /** The same for clients of Responses, who are answered byte for byte where their own protocol is spoken. */
 export const responding = { ...conversation, openai: [respond, chat] } as const
+
+/** Vectors of texts; one way to ask for them is enough for clients of another protocol. */
+export const vectors = {
+  openai: { protocol: 'openai-embeddings', method: 'POST', target: () => '/embeddings' },
+  gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:batchEmbedContents` }
+} as const satisfies Partial<Record<'openai' | 'gemini', UpstreamForm>>

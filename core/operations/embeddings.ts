@@ -2,6 +2,7 @@
 import type { Stage } from '../contract/contract.ts'
 import { GatewayError } from '../contract/contract.ts'
 import type { ServedOperation } from '../contract/served.ts'
+import { vectors } from './conversation.ts'
 import { EmbeddingRewriter } from '../protocols/openai/embedding-format.ts'
 import type { EmbeddingFormat } from '../protocols/openai/embedding-format.ts'
 
@@ -15,7 +16,7 @@ export const embeddings: ServedOperation = {
   protocol: 'openai-embeddings',
   body: 'json',
   model: { in: 'body', name: 'model' },
-  upstream: { openai: { protocol: 'openai-embeddings', method: 'POST', target: () => '/embeddings' } },
+  upstream: vectors,
   reshape: ({ body }) => inForm(body.fields.string('encoding_format') === 'base64' ? 'base64' : 'float'),
   metering: { outputLimits: [] },
   required: ['model', 'input'],

@@ -2,7 +2,7 @@
 import type { BodyEdit } from '../bodies/body.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { ListFraming } from '../protocols/gemini/shape.ts'
-import { conversation } from './conversation.ts'
+import { conversation, vectors } from './conversation.ts'
 
 function pathsOf(method: string): string[] {
   return [`/v1beta/models/{model...}:${method}`, `/v1/models/{model...}:${method}`]
@@ -84,7 +84,7 @@ function rename(body: BodyEdit, model: string): void {
 export const embedContent = own('embedContent', 'Makes the vector of a text, in the protocol of Gemini.', {
   endpoint: 'embeddings',
   protocol: 'gemini-embed',
-  upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent`, rename } },
+  upstream: { ...vectors, gemini: { ...vectors.gemini, target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent`, rename } },
   metering: { outputLimits: [] }
 })
 
@@ -92,7 +92,7 @@ export const embedContent = own('embedContent', 'Makes the vector of a text, in 
 export const batchEmbedContents = own('batchEmbedContents', 'Makes the vectors of several texts, in the protocol of Gemini.', {
   endpoint: 'embeddings',
   protocol: 'gemini-embed',
-  upstream: { gemini: { protocol: 'gemini-embed', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:batchEmbedContents`, rename } },
+  upstream: { ...vectors, gemini: { ...vectors.gemini, rename } },
   metering: { outputLimits: [] },
   parsed: { requests: 4 * 1024 * 1024 }
 })

@@ -1,7 +1,8 @@
 // Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs nothing.
-import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, parseJson, planOf, sharedKey, slot, StreamTranslation, translateAnswer, Untranslatable } from '../../core/contract/contract.ts'
+import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, parseJson, planOf, sharedKey, slot, StreamTranslation, translateAnswer, translatesEmbeddings, Untranslatable } from '../../core/contract/contract.ts'
 import type { AnswerHead, AnswerPlan, AnswerTranslation, Attempt, Awaitable, Exchange, Keepsake, Mapper, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
+import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
 import { Keepsakes } from './keepsakes.ts'
 import { Translator } from './translator.ts'
 
@@ -33,8 +34,15 @@ export default definePlugin({
     const kept = share(keepsakes, () => new Keepsakes())
     const translator = share(translators, () => new Translator(), (over) => over.close())
 
+    const checkLosses = (dropped: readonly string[]): void => {
+      if (!strict || dropped.length === 0) return
+      const param = dropped[0]!
+      throw new GatewayError('unsupported_parameter', `The model cannot be told \`${dropped.join('`, `')}\`, and this gateway leaves nothing out.`, { param })
+    }
+
     const translate = (exchange: Exchange, attempt: Attempt): Awaitable<void> => {
       const speaks = attempt.bodyProtocol
+      if (translatesEmbeddings(speaks, attempt.protocol)) return checkLosses(sendEmbeddings(exchange, attempt))
       const tenant = exchange.find(caller)?.tenant ?? ''
       const find = (calls: readonly string[]): ReadonlyMap<string, Keepsake> => new Map(calls.flatMap((call) => {
         const keepsake = kept.find(tenant, call)
@@ -48,10 +56,7 @@ export default definePlugin({
       }
       const put = (translated: TranslatedRequest): void => {
         const { body, dropped, repeated } = translated
-        if (strict && dropped.length > 0) {
-          const param = dropped[0]!
-          throw new GatewayError('unsupported_parameter', `The model cannot be told \`${dropped.join('`, `')}\`, and this gateway leaves nothing out.`, { param })
-        }
+        checkLosses(dropped)
         attempt.body.replace(Buffer.from(body.buffer, body.byteOffset, body.byteLength))
         attempt.bodyProtocol = attempt.protocol
         if (!exchange.find(sent)) exchange.set(sent, new Map())
@@ -78,9 +83,12 @@ export default definePlugin({
       },
 
       onResponse(exchange, { attempt, streaming }) {
+        const vectors = attempt && embeddingsBack(exchange, attempt, shown)
         const translated = attempt && exchange.find(sent)?.get(attempt)
+        const { dropped } = vectors ?? translated ?? { dropped: [] }
+        if (dropped.length > 0) exchange.setHeader('x-sluice-dropped', dropped.join(', '))
+        if (vectors) return vectors.stage
         if (!translated) return
-        if (translated.dropped.length > 0) exchange.setHeader('x-sluice-dropped', translated.dropped.join(', '))
         const head = headOf(exchange, translated.repeated)
         return streaming ? streamed(exchange, translated, head, keep) : whole(exchange, translated, head, keep)
       }

@@ -115,14 +115,15 @@ function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
-function bytesOf(vector: readonly number[]): Buffer {
+/** As little-endian IEEE 754, single precision. */
+export function bytesOf(vector: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(vector.length * 4)
   for (const [index, number] of vector.entries()) bytes.writeFloatLE(number, index * 4)
   return bytes
 }
 
 /** The shortest digits that are the same single-precision number. */
-function numbersOf(base64: string): number[] {
+export function numbersOf(base64: string): number[] {
   const bytes = Buffer.from(base64.replaceAll('\\/', '/'), 'base64')
   if (bytes.length % 4 !== 0) throw new Error('a vector is cut')
   const numbers: number[] = []

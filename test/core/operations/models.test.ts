@@ -37,7 +37,7 @@ t.test('the headers and the path say in whose words', async (t) => {
     max_input_tokens: 1000, max_tokens: 100, capabilities: null
   })
   const gemini = {
-    name: 'models/demo', displayName: 'demo', inputTokenLimit: 1000, outputTokenLimit: 100, supportedGenerationMethods: ['generateContent', 'streamGenerateContent']
+    name: 'models/demo', displayName: 'demo', inputTokenLimit: 1000, outputTokenLimit: 100, supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'embedContent', 'batchEmbedContents']
   }
   t.same(await get(local, '/v1beta/models/demo'), gemini)
   t.same(await get(local, '/v1/models/demo', { 'x-goog-api-client': 'x' }), gemini)

@@ -1,0 +1,35 @@
+// Embeddings on their way to a channel of another protocol and back; they have nothing in common with conversations.
+import { Message, slot, translateEmbeddings } from '../../core/contract/contract.ts'
+import type { Attempt, Exchange, Mapper, TranslatedEmbeddings } from '../../core/contract/contract.ts'
+
+/** What the attempt before this was sent, with the client's protocol. */
+const sent = slot('protocol-translate/embeddings').of<Map<Attempt, { translated: TranslatedEmbeddings; speaks: Attempt['protocol'] }>>()
+
+/** Puts the request in the words of the attempt's channel; returns the members that it leaves out. @throws Untranslatable */
+export function sendEmbeddings(exchange: Exchange, attempt: Attempt): readonly string[] {
+  const speaks = attempt.bodyProtocol
+  const translated = translateEmbeddings(speaks, Buffer.concat(attempt.body.render() as readonly Buffer[]), attempt.upstreamModel)
+  attempt.body.replace(translated.body)
+  attempt.bodyProtocol = attempt.protocol
+  if (!exchange.find(sent)) exchange.set(sent, new Map())
+  exchange.find(sent)!.set(attempt, { translated, speaks })
+  return translated.dropped
+}
+
+/** The stage that brings its answer back, with what was left out; undefined for an attempt that was not translated so. `shown`: what is thrown in place of what is. */
+export function embeddingsBack(exchange: Exchange, attempt: Attempt, shown: (error: unknown) => unknown): { stage: Mapper; dropped: readonly string[] } | undefined {
+  const found = exchange.find(sent)?.get(attempt)
+  if (!found) return undefined
+  const { translated, speaks } = found
+  const stage: Mapper = {
+    speaks,
+    map(message, emit) {
+      try {
+        emit(new Message('json', translated.answer(message.data, exchange.requestedModel)))
+      } catch (error) {
+        throw shown(error)
+      }
+    }
+  }
+  return { stage, dropped: translated.dropped }
+}
