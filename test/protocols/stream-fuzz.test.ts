@@ -7,24 +7,13 @@ import { emptyRequest } from '../../core/protocols/canonical/request.ts'
 import { Losses } from '../../core/protocols/canonical/losses.ts'
 import { Asked, StreamTranslation, Untranslatable } from '../../core/protocols/translation.ts'
 import type { Codec } from '../../core/protocols/translation.ts'
+import { chance } from '../kit/chance.ts'
 import { answerHead, streamOf } from '../kit/conversations.ts'
 
-const cases = process.env['SLUICE_LONG'] === '1' ? 1_000_000 : 4_000
+const cases = process.env['SLUICE_LONG'] === '1' ? 1_000_000 : 20_000
 const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_122)
 
-/** Mulberry32: quick, and the same everywhere. */
-function chance(state: number): () => number {
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
-const random = chance(seed)
-const below = (count: number): number => Math.floor(random() * count)
-const pick = <T>(list: readonly T[]): T => list[below(list.length)]!
+const { below, pick, damaged } = chance(seed)
 
 const answers: readonly ModelAnswer[] = [
   { id: 'u', candidates: [{ parts: [{ type: 'reasoning', text: 'Hm' }, { type: 'text', text: 'Hello 😀' }], finish: { reason: 'stop' } }], usage: { input: 9, cached_input: 1, cache_write: 0, output: 5, reasoning: 2 } },
@@ -38,23 +27,6 @@ const plans = list.map((client) => list.map((upstream) => {
   const body = client.encodeRequest(request, { model: 'm', traits: {} }, new Losses(client.conversation, client.capabilities.asks))
   return new Asked(client, body, { model: 'm', streaming: true }).for(upstream, { model: 'm', traits: {} }).answer
 }))
-
-const values = [null, true, 0, -1, 1.5, 1e308, 2 ** 53, '', 'x', [], {}, [null], [[]], '__proto__', 'a'.repeat(5000), { type: 'text' }, [{}]]
-
-/** Somewhere in it, something else. */
-function damaged(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || random() < 0.15) return pick(values)
-  if (Array.isArray(value)) {
-    if (value.length === 0 || random() < 0.2) return random() < 0.5 ? [...(value as unknown[]), pick(values)] : []
-    const place = below(value.length)
-    return value.map((item: unknown, index) => (index === place ? damaged(item) : item))
-  }
-  const keys = Object.keys(value)
-  if (keys.length === 0) return { [pick(['type', 'index', 'error'])]: pick(values) }
-  const key = pick(keys)
-  const { [key]: inner, ...rest } = value as Record<string, unknown>
-  return random() < 0.2 ? rest : { ...rest, [key]: damaged(inner) }
-}
 
 type Event = readonly [data: string, name: string]
 

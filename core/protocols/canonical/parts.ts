@@ -30,8 +30,10 @@ export class Parts {
     return part
   }
 
+  /** @throws Untranslatable when the part is closed already */
   delta(part: OpenPart, text: string, emit: EmitEvent, logprobs?: TokenLogprob[]): void {
     if (text === '' && !logprobs) return
+    if (!this.#open.has(part)) throw badAnswer('The upstream went on with a part that was complete.')
     if (part.type === 'tool_call') {
       part.input += text
       this.#keep(text.length)

@@ -133,7 +133,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     const index = numberOf(body['content_index'])
     let part = item.parts.get(index)
     if (!part) item.parts.set(index, (part = this.#parts.open(0, { type }, emit)))
-    else if (!this.#parts.isOpen(part)) throw badAnswer('The upstream went on with a part that was complete.')
+    else checkType(part, type)
     this.#parts.delta(part, text, emit, logprobs)
   }
 
@@ -143,7 +143,10 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     if (item.form !== form || item.done) return
     let part = item.parts.get(0)
     if (!part) item.parts.set(0, (part = this.#parts.open(0, { type: 'reasoning' }, emit)))
-    else if (section !== item.section) this.#parts.delta(part, betweenThoughts, emit)
+    else {
+      checkType(part, 'reasoning')
+      if (section !== item.section) this.#parts.delta(part, betweenThoughts, emit)
+    }
     item.section = section
     this.#parts.delta(part, text, emit)
   }
@@ -193,6 +196,11 @@ export class ResponsesStreamDecoder implements StreamDecoder {
       this.#parts.close(opened, emit, part.type === 'refusal' ? undefined : part.proof)
     }
   }
+}
+
+/** Thoughts never become part of a text, nor a text of thoughts. */
+function checkType(part: OpenPart, type: OpenPart['type']): void {
+  if (part.type !== type) throw badAnswer('The upstream went on with a part as if it were another.')
 }
 
 function numberOf(value: unknown): number {
