@@ -151,8 +151,10 @@ export class EventIntake implements Intake {
     if (!this.#watch.finished) return this.#fail(this.#incomplete())
     const { outlet, attempt } = this.#host
     if (this.#collector) {
+      const whole = new Message('json', Buffer.from(JSON.stringify(this.#collector.result()) ?? ''))
+      if (!attempt.protocol.isAnswer(whole)) return this.#fail(bad('The upstream sent a stream that makes no answer.'))
       outlet.whole = true
-      outlet.pass(new Message('json', Buffer.from(JSON.stringify(this.#collector.result()))))
+      outlet.pass(whole)
     } else if (!this.#marked) {
       const { endEvent } = attempt.protocol
       outlet.close(endEvent === undefined ? undefined : Message.event(endEvent))

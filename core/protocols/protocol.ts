@@ -47,7 +47,7 @@ export interface UpstreamError {
 export interface Collector {
   /** The payload of the next event. */
   add(payload: unknown): void
-  /** The whole answer, as JSON data. */
+  /** The whole answer, as JSON data; undefined when these events do not make one. */
   result(): unknown
 }
 

@@ -1,10 +1,11 @@
 // Streams that lie: errors in every dress, events that are none, ends that are missing, late or doubled, and silence.
 import t from 'tap'
 import type { Test } from 'tap'
+import { gateway, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { settled } from '../kit/probe.ts'
 import { checkChatStream, readEvents } from '../kit/sse.ts'
-import { bytes, chunk, endOfBody, events, fin, head, pause, reset, stall } from '../kit/upstream.ts'
+import { bytes, chunk, endOfBody, events, fin, head, pause, reset, stall, Upstream } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
 import { afterContent, base, before, billed, completion, delta, done, finish, one, opening, patient, sse, two, usage, whole } from './vendor.ts'
 
@@ -305,4 +306,28 @@ t.test('an error\'s status is enough when its body does not end', async (t) => {
   t.equal((await local.chat()).status, 200)
   t.ok(performance.now() - began < 3000)
   await settled(t, local)
+})
+
+t.test('a stream that makes no answer when it is put together is the fault of the upstream', async (t) => {
+  const told = (...payloads: { type: string }[]): Step[] => [sse, chunk(payloads.map((payload) => line(JSON.stringify(payload), payload.type)).join('')), endOfBody()]
+  const upstream = await Upstream.start(t)
+  const local = await gateway(t, { channels: { first: { protocol: 'anthropic' } } }, { upstreams: { first: upstream } })
+  const block = { index: 0, content_block: { type: 'tool_use', id: 'a', name: 'f', input: {} } }
+  upstream.script(...told(
+    { type: 'message_start', message: { id: 'm', type: 'message', role: 'assistant', content: [], usage: { input_tokens: 1, output_tokens: 1 } } } as never, { type: 'content_block_start', ...block } as never,
+    { type: 'content_block_delta', index: 0, delta: { type: 'input_json_delta', partial_json: '{"x":' } } as never, { type: 'content_block_stop', index: 0 } as never,
+    { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 5 } } as never, { type: 'message_stop' }
+  ))
+  const messages = [{ role: 'user', content: 'Hi' }]
+  const reply = await local.ask({ path: '/v1/messages', body: { model: testModel, max_tokens: 9, messages } })
+  t.match([reply.status, reply.json()], [502, { type: 'error', error: { message: /makes no answer/ } }])
+
+  const other = await Upstream.start(t)
+  const responses = await gateway(t, { channels: { first: { endpoints: ['responses'] } } }, { upstreams: { first: other } })
+  const begun = { id: 'resp_1', object: 'response', status: 'in_progress', output: [] }
+  for (const last of [{ type: 'response.completed' }, { type: 'response.completed', response: null }, { type: 'response.completed', response: { id: 'resp_1' } }]) {
+    other.script(...told({ type: 'response.created', response: begun } as never, last))
+    const answer = await responses.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi' } })
+    t.match([answer.status, answer.json()], [502, { error: { code: 'upstream_bad_response' } }], JSON.stringify(last))
+  }
 })

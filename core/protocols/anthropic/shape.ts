@@ -71,17 +71,16 @@ export class MessageCollector implements Collector {
 
   result(): unknown {
     const cut = this.#message['stop_reason'] === 'max_tokens'
-    const content = [...this.#blocks].flatMap(([index, block]) => {
+    const content: Fields[] = []
+    for (const [index, block] of this.#blocks) {
       const input = this.#inputs.get(index)
-      if (input === undefined) return [block]
       try {
-        return [{ ...block, input: parseJson(input) }]
-      } catch (error) {
+        content.push(input === undefined ? block : { ...block, input: parseJson(input) })
+      } catch {
         // A call that was cut off is none: its arguments are not known.
-        if (cut) return []
-        throw error
+        if (!cut) return undefined
       }
-    })
+    }
     return { ...this.#message, content }
   }
 

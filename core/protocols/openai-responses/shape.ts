@@ -81,6 +81,9 @@ function summaryEvents(part: JsonObject, at: Fields): Fields[] {
   ]
 }
 
+/** Of a response that has only begun. */
+const unfinished: ReadonlySet<unknown> = new Set(['queued', 'in_progress'])
+
 /** The last event has the whole response. */
 export class ResponseCollector implements Collector {
   #response: unknown
@@ -88,7 +91,7 @@ export class ResponseCollector implements Collector {
   add(payload: unknown): void {
     const event = asObject(payload)
     const response = asObject(event?.['response'])
-    if (response) this.#response = response
+    if (response && !unfinished.has(response['status'])) this.#response = response
   }
 
   result(): unknown {
