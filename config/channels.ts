@@ -72,6 +72,16 @@ export const channelsShape = {
         },
         description: 'Added to every request to this channel.'
       },
+      usage: {
+        type: 'object', description: 'How the upstream tells what it counted.', default: {},
+        properties: {
+          stream_options: {
+            type: 'boolean', default: true,
+            description: 'false for an upstream that does not know `stream_options`: the gateway does not ask it for the usage of streams, which is estimated unless it is told all the same. ' +
+              'One that refuses to be asked is found out by its first refusal; this saves that one, after each start and reload.'
+          }
+        }
+      },
       reuse: {
         type: 'boolean', default: true,
         description: 'false gives every request a connection of its own, so that nothing an upstream sends late can meet another request.'
@@ -130,6 +140,7 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     timeouts: { connect, firstByte, idle, total },
     headers,
     reuse: entry.reuse,
+    streamOptions: entry.usage.stream_options,
     ...connecting
   }
 }

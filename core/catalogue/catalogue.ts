@@ -63,6 +63,8 @@ export interface Channel {
   readonly proxy: ChannelProxy | undefined
   /** The version that is spoken: nothing else is offered. */
   readonly http: 1 | 2
+  /** The upstream takes `stream_options`, by which the gateway asks for the usage of streams. */
+  readonly streamOptions: boolean
   /** Who speaks HTTP: our own client, which knows neither proxies nor HTTP/2, or undici. */
   readonly transport: 'own' | 'undici'
 }

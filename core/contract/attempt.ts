@@ -5,6 +5,7 @@ import { BodyEdit } from '../bodies/body.ts'
 import { GatewayError } from '../errors.ts'
 import { Uninspectable } from '../protocols/index.ts'
 import type { Protocol, ProtocolText, TextPart } from '../protocols/index.ts'
+import { takes } from './extras.ts'
 import type { MeteredUsage } from './slots.ts'
 
 /** What is asked of an upstream, and in which protocol. */
@@ -45,9 +46,13 @@ export class Attempt {
   usage: MeteredUsage | undefined
   /** The request may have reached the upstream: from here on it may bill us. */
   dispatched = false
+  /** The member that was added on the gateway's own account. */
+  added: string | undefined
+  readonly #without: string | undefined
 
-  /** `bodyProtocol` is the client's. */
-  constructor(number: number, channel: Channel, upstreamModel: string, { protocol, method, path }: Target, body: RequestBody, bodyProtocol: Protocol) {
+  /** `bodyProtocol` is the client's; `without`: a member that is not to be added. */
+  constructor(number: number, channel: Channel, upstreamModel: string, { protocol, method, path }: Target, body: RequestBody, bodyProtocol: Protocol, without?: string) {
+    this.#without = without
     this.number = number
     this.channel = channel
     this.upstreamModel = upstreamModel
@@ -57,6 +62,16 @@ export class Attempt {
     this.method = method
     this.path = path
     this.body = new BodyEdit(body)
+  }
+
+  /**
+   * Asked by whoever adds a member to the body on the gateway's own account, which not every upstream knows: whether this one
+   * takes it. One that refuses a request for it is sent the request once more without it.
+   */
+  mayAdd(member: string): boolean {
+    if (member === this.#without || !takes(this.channel, member)) return false
+    this.added = member
+    return true
   }
 
   /**

@@ -4,6 +4,7 @@ import { candidatesOf } from './candidates.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Chain } from './chain.ts'
 import type { AttemptFailure, Awaitable } from '../contract/contract.ts'
+import { isRefusalOf, rememberRefusal } from '../contract/extras.ts'
 import type { OperationContext } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
@@ -58,21 +59,28 @@ export async function tryChannels<T>(exchange: LiveExchange, chain: Chain, conte
   const found = candidatesOf(exchange, chain, context)
   const candidates = found instanceof Promise ? await found : found
   const { plugin, call: selectChannel } = chain.selectChannel!
+  const retries = exchange.request.operation.retries !== false
+  /** The attempt that was refused for what the gateway added; the next one goes to the same channel without it. */
+  let refused: Attempt | undefined
   for (;;) {
+    const without = failures.at(-1)?.attempt === refused ? refused?.added : undefined
     let channel
-    exchange.plugin = plugin
-    try {
-      channel = selectChannel(exchange, failures, candidates)
-      if (channel instanceof Promise) channel = await channel
-    } catch (error) {
-      throw asGatewayError(error, plugin)
+    if (without !== undefined) channel = refused!.channel
+    else {
+      exchange.plugin = plugin
+      try {
+        channel = selectChannel(exchange, failures, candidates)
+        if (channel instanceof Promise) channel = await channel
+      } catch (error) {
+        throw asGatewayError(error, plugin)
+      }
     }
     if (exchange.gone) throw clientClosed()
     if (!channel) {
       const last = failures.at(-1)
       throw (last && (await told(exchange, last.error, context))) ?? new GatewayError('no_available_channel', `No channel can serve the model \`${exchange.model}\` at the moment.`)
     }
-    const attempt = exchange.attempt(channel)
+    const attempt = exchange.attempt(channel, without)
     try {
       for (let i = 0; i < chain.onAttempt.length; i++) {
         const { plugin, call } = chain.onAttempt[i]!
@@ -85,15 +93,23 @@ export async function tryChannels<T>(exchange: LiveExchange, chain: Chain, conte
         }
       }
       if (exchange.gone) throw clientClosed()
-      return await make(attempt)
+      const made = await make(attempt)
+      if (without !== undefined) rememberRefusal(channel, without)
+      return made
     } catch (error) {
       const failure = asGatewayError(error)
       attempt.error = failure
       attempt.endedAt ??= performance.now()
       failures.push({ attempt, error: failure })
-      if (!failure.retryable || exchange.gone || exchange.request.operation.retries === false) throw await told(exchange, failure, context)
+      if (!refused && retries && !exchange.gone && isRefusedForAdded(exchange, attempt, failure)) refused = attempt
+      else if (!failure.retryable || exchange.gone || !retries) throw await told(exchange, failure, context)
     }
   }
+}
+
+/** What the client sent itself is its own affair. */
+function isRefusedForAdded({ body }: LiveExchange, { added, translated }: Attempt, failure: GatewayError): boolean {
+  return added !== undefined && isRefusalOf(added, failure) && (translated || !body.lens.has(added))
 }
 
 /** A failure as the operation tells of it. */

@@ -244,14 +244,14 @@ export class LiveExchange implements Exchange<AnySlot> {
     return place.in === 'body' ? flagOf(this.body.fields, place.name) : this.#string(place) === 'true'
   }
 
-  /** The next try, numbered, with the upstream's own name for the model. */
-  attempt(channel: Channel): Attempt {
+  /** The next try, numbered, with the upstream's own name for the model; `without` a member that plugins may add. */
+  attempt(channel: Channel, without?: string): Attempt {
     const { operation, parameters, query } = this.request
     const form = formFor(operation, channel)
     if (!form) throw new GatewayError('protocol_mismatch', `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
     const model = channel.models.get(this.#model) ?? this.#model
     const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query, exchange: this }) }
-    const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body, protocols[operation.protocol])
+    const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body, protocols[operation.protocol], without)
     if (model !== this.#requestedModel) {
       if (operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
       form.rename?.(attempt.body, model)

@@ -33,7 +33,13 @@ export function readError(body: unknown): UpstreamError {
   const failed = Array.isArray(choices) ? asObject(choices.find(isFailed)) : undefined
   const error = fields?.['error'] ?? failed?.['error'] ?? outer
   const inner = asObject(error)
-  return { message: said(error) ?? said(outer) ?? '', type: text(inner?.['type']), code: text(inner?.['code']), param: text(inner?.['param']) }
+  return { message: said(error) ?? said(outer) ?? '', type: text(inner?.['type']), code: text(inner?.['code']), param: text(inner?.['param']) ?? placeOf(fields?.['detail']) }
+}
+
+/** The member that a validation error is about: `{detail: [{loc: ["body", "top_k"], …}]}`. */
+function placeOf(detail: unknown): string | undefined {
+  const place = asObject(Array.isArray(detail) ? detail[0] : undefined)?.['loc']
+  return Array.isArray(place) ? text(place.at(-1)) : undefined
 }
 
 /** Members that vendors put their words into: `{error: "text"}`, `{detail: [{msg: …}]}`, `{errors: [{message: …}]}`. */

@@ -52,7 +52,7 @@ export default definePlugin({
       const task: RequestTask = {
         ...pairOf(exchange, attempt),
         head: { model: exchange.model, streaming: exchange.streaming },
-        target: { model: attempt.upstreamModel, traits: { ...(maxOutputTokens !== undefined && { maxOutputTokens }) } }
+        target: { model: attempt.upstreamModel, traits: { ...(maxOutputTokens !== undefined && { maxOutputTokens }), ...(!mayAsk(exchange, attempt) && { streamOptions: false }) } }
       }
       const put = (translated: TranslatedRequest): void => {
         const { body, dropped, repeated } = translated
@@ -95,6 +95,12 @@ export default definePlugin({
     }
   }
 })
+
+/** Whether the upstream's protocol asks for the usage of a stream, and the upstream lets itself be asked. */
+function mayAsk({ streaming, body }: Exchange, attempt: Attempt): boolean {
+  const ask = streaming ? attempt.protocol.askForUsage(body.lens) : undefined
+  return !ask || attempt.mayAdd(ask.key)
+}
 
 /** Signatures that the gateway wrapped for a client of this protocol are not for an upstream that gets the request as it came. */
 function unsealed(translator: Translator, { protocol, body }: Attempt): Awaitable<void> {

@@ -1,6 +1,6 @@
 // Reads what an answer consumed out of the answer itself, or estimates it where the upstream does not say.
 import { definePlugin } from '../../core/contract/contract.ts'
-import type { Exchange, Model } from '../../core/contract/contract.ts'
+import type { Channel, Exchange, Model } from '../../core/contract/contract.ts'
 import { goingOn, usage } from '../../core/contract/slots.ts'
 import { answers, estimatedInput, heldInput, outputLimit, soundOf } from '../estimate.ts'
 import { Meter } from './meter.ts'
@@ -22,7 +22,8 @@ export default definePlugin({
     }
   },
   provides: [usage],
-  setup({ bytes_per_token: bytesPerToken }, { catalogue, metrics }) {
+  setup({ bytes_per_token: bytesPerToken }, { catalogue, log, metrics }) {
+    const told = new Set<Channel>()
     const rejected = metrics.counter({
       name: 'usage_rejected_total',
       help: 'Usage reports that could not be true (negative, fractional, parts above their whole) and were replaced by an estimate.',
@@ -39,7 +40,20 @@ export default definePlugin({
       },
       onAttempt(exchange, attempt) {
         const ask = exchange.streaming && !attempt.translated && attempt.protocol.askForUsage(exchange.body.lens)
-        if (ask) attempt.body.setRaw(ask.key, ask.json)
+        if (ask && attempt.mayAdd(ask.key)) attempt.body.setRaw(ask.key, ask.json)
+      },
+      onSettled({ attempts }) {
+        if (attempts.length < 2) return
+        attempts.forEach(({ channel, added, error }, index) => {
+          const next = attempts[index + 1]
+          // The request went to the same channel without it, and was answered.
+          if (!added || !error || next?.channel !== channel || next.added || next.error || told.has(channel)) return
+          told.add(channel)
+          log.warn(`a channel does not take ${added}: the usage of its streams is estimated unless it is told all the same`, {
+            channel: channel.name,
+            hint: `say "usage: { stream_options: false }" in channels.${channel.name} of gateway.yaml: then it is not asked after a start or a reload either`
+          })
+        })
       },
       onTurn(exchange, turn) {
         turn.defer(() => {

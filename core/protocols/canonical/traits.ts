@@ -6,6 +6,8 @@ export interface Traits {
   readonly maxOutputTokens?: number
   /** Chat: the member for the longest answer. */
   readonly maxTokensMember?: 'max_completion_tokens' | 'max_tokens'
+  /** Chat: the usage of a stream can be asked for. */
+  readonly streamOptions?: boolean
   /** Chat: the role `developer` is known. */
   readonly developerRole?: boolean
   /** Chat: thoughts are taken back, and wanted, as `reasoning_content`. */

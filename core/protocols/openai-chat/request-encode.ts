@@ -18,7 +18,7 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
   }
   if (request.streaming) {
     body['stream'] = true
-    body['stream_options'] = { include_usage: true }
+    if (traits.streamOptions !== false) body['stream_options'] = { include_usage: true }
   }
   add(traits.maxTokensMember ?? 'max_completion_tokens', request.maxOutputTokens)
   add('temperature', request.temperature)
