@@ -14,7 +14,7 @@ export interface Invariant {
 export const invariants = {
   I1: { text: 'the journal adds up to what is posted', checked: true, tests: [] },
   I2: { text: 'the open holds add up to what is pending, which is never negative', checked: true, tests: [] },
-  I3: { text: 'a request ends at most once, and one whose client saw the end exactly once', checked: true, tests: ['money/crash', 'money/points', 'money/disk'] },
+  I3: { text: 'a request ends at most once, and one whose client saw the end exactly once', checked: true, tests: ['money/crash', 'money/points', 'money/disk', 'money/tasks'] },
   I4: { text: 'an amount is its usage at its price, exactly', checked: true, tests: ['money/exact', 'config/prices'] },
   I5: { text: 'an amount is debited once at each level, within one tenant, and a cost credited to one channel', checked: true, tests: [] },
   I6: { text: 'a budget is exceeded by no more than what requests cost beyond what was held for them', checked: true, tests: ['money/budgets', 'money/clamp'] },

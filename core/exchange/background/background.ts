@@ -1,7 +1,7 @@
 // Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on without the client.
 import { randomBytes } from 'node:crypto'
 import { caller, goingOn, reservation } from '../../contract/slots.ts'
-import type { Background, NewWork, Progress, WorkKind } from '../../contract/background.ts'
+import type { Background, NewWork, Progress, WorkKind, WorkQuestion } from '../../contract/background.ts'
 import type { Exchange, Outcome, WholeReply } from '../../contract/contract.ts'
 import { accountOf, channelTo } from '../../catalogue/account.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
@@ -16,7 +16,8 @@ import { clientClosed } from '../attempts.ts'
 import type { LiveExchange } from '../exchange.ts'
 import type { GenerationSource } from '../generation.ts'
 import { conclude } from './conclusion.ts'
-import { askChannel } from './question.ts'
+import { Questions } from './question.ts'
+import type { ChannelAnswer } from './question.ts'
 import { Pool, Run } from './run.ts'
 import { Rounds } from './rounds.ts'
 
@@ -45,14 +46,17 @@ export interface BackgroundParts {
 /** All work of a process. */
 export class BackgroundWork implements Background {
   readonly #parts: BackgroundParts
+  readonly #questions: Questions
   readonly #rounds: Rounds
   readonly #pool = new Pool()
   /** By the id of the request. */
   readonly #runs = new Map<string, Run>()
   #sweep: NodeJS.Timeout | undefined
+  #closed = false
 
   constructor(parts: BackgroundParts) {
     this.#parts = parts
+    this.#questions = new Questions(parts.transport)
     this.#rounds = new Rounds(parts.services.works, () => this.#settings().poll, (work) => this.#ask(work))
   }
 
@@ -69,6 +73,8 @@ export class BackgroundWork implements Background {
   close(): void {
     clearInterval(this.#sweep)
     this.#rounds.close()
+    this.#closed = true
+    this.#questions.close()
   }
 
   /** Exchanges that wait for their turn. */
@@ -239,6 +245,7 @@ export class BackgroundWork implements Background {
   async #ask(work: Work): Promise<void> {
     const kind = this.#parts.kinds.get(work.kind)
     const answer = kind && (await this.#question(work, kind.ask(work)))
+    if (this.#closed) return
     const found = answer && answer.status >= 200 && answer.status < 300
     await this.#apply(work, found ? kind.read(answer.body, work) : undefined)
     const misses = this.#rounds.missed(work, answer?.status === 404)
@@ -269,11 +276,11 @@ export class BackgroundWork implements Background {
     if (question && work.channel !== null) await this.#question(work, question)
   }
 
-  async #question(work: Work, question: Parameters<typeof askChannel>[2]): ReturnType<typeof askChannel> {
+  async #question(work: Work, question: WorkQuestion): Promise<ChannelAnswer | undefined> {
     const generation = this.#parts.generations.enter()
     try {
       const channel = channelTo(work.account, work.channel ?? '', generation.config.channels)
-      return channel && (await askChannel(this.#parts.transport, channel, question, this.#parts.kinds.get(work.kind)?.largestAnswer))
+      return channel && (await this.#questions.ask(channel, question, this.#parts.kinds.get(work.kind)?.largestAnswer))
     } finally {
       generation.leave()
     }

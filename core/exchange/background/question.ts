@@ -16,20 +16,37 @@ export interface ChannelAnswer {
   body: unknown
 }
 
-/** Asks a channel; resolves with undefined when no whole answer came. Never rejects. */
-export function askChannel(transport: Transport, channel: Channel, { method, path }: WorkQuestion, largest = answerBytes): Promise<ChannelAnswer | undefined> {
-  return new Promise((resolve) => {
-    const sink = new Answer((answer) => {
-      clearTimeout(timer)
-      resolve(answer)
-    }, largest)
-    const timer = setTimeout(() => sink.giveUp(), Math.min(patience, channel.timeouts.total)).unref()
-    try {
-      sink.call = transport.send(channel, { method, path, headers, body: [] }, sink)
-    } catch {
-      sink.giveUp()
-    }
-  })
+/** The questions of a process. */
+export class Questions {
+  readonly #transport: Transport
+  readonly #open = new Set<Answer>()
+
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  /** Asks a channel; resolves with undefined when no whole answer came. Never rejects. `largest`: bytes of the answer. */
+  ask(channel: Channel, { method, path }: WorkQuestion, largest = answerBytes): Promise<ChannelAnswer | undefined> {
+    return new Promise((resolve) => {
+      const sink = new Answer((answer) => {
+        clearTimeout(timer)
+        this.#open.delete(sink)
+        resolve(answer)
+      }, largest)
+      const timer = setTimeout(() => sink.giveUp(), Math.min(patience, channel.timeouts.total)).unref()
+      this.#open.add(sink)
+      try {
+        sink.call = this.#transport.send(channel, { method, path, headers, body: [] }, sink)
+      } catch {
+        sink.giveUp()
+      }
+    })
+  }
+
+  /** Waits for no answer any more. */
+  close(): void {
+    for (const answer of this.#open) answer.giveUp()
+  }
 }
 
 class Answer implements UpstreamSink {
