@@ -30,6 +30,7 @@ import { Server } from './clients/server.ts'
 import type { Config, Settings } from './catalogue/settings.ts'
 import { MemoryCache } from './store/memory-cache.ts'
 import { MemoryLimits } from './store/memory-limits.ts'
+import { MemorySecrets } from './store/memory-secrets.ts'
 import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
 import type { Store } from './store/store.ts'
@@ -109,7 +110,7 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
   make(tokens.transport, () => new Transports())
   make(tokens.services, () => {
     const { keys, ledger, requests, works, answers, routes } = get(tokens.store)
-    return { keys, ledger, requests, works, answers, routes, limits: new MemoryLimits(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
+    return { keys, ledger, requests, works, answers, routes, limits: new MemoryLimits(), secrets: new MemorySecrets(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
   })
   make(tokens.background, () => {
     const kinds = new Map(operations.flatMap(({ begins }) => (begins ? [[begins.name, begins]] : [])))
@@ -134,7 +135,7 @@ async function prepare(
   plugins: ReadonlyMap<string, Plugin>,
   { services, metrics, log, shared, transport }: { services: Services; metrics: Metrics; log: Logger; shared: Shared; transport: Transport }
 ): Promise<GenerationParts> {
-  const { catalogue, problems } = openKeyring(config, services.keys)
+  const { catalogue, problems } = openKeyring(config, services.keys, services.secrets)
   if (!catalogue) throw new ConfigError(problems)
   tellWays(config, log)
   const leave = await transport.use(config.channels.values())

@@ -24,10 +24,29 @@ export interface Scope {
   budget?: Budget | undefined
 }
 
+/** What sessions of one client secret may spend together. */
+export interface Allowance {
+  /** Nano-dollars that are neither spent nor held. */
+  left: bigint
+}
+
+/** A key that was made by another one, for somebody who must not have that. */
+export interface ClientSecret {
+  /** The SHA-256 of the key that made it: it is asked whether a session may go on. */
+  readonly issuer: Buffer
+  /** Settings that a session begins with, as JSON; absent when there are none. */
+  readonly settings?: string
+  readonly allowance?: Allowance
+}
+
 /** An authenticated key. Shared by all exchanges of a generation: plugins read it and never change it. */
 export interface Caller {
   /** The key's name, unique in the installation; never its secret. */
   key: string
+  /** The SHA-256 of the secret that it was found by. */
+  digest: Buffer
+  /** There when a client secret was presented; the rest is that of the key that made it. */
+  secret?: ClientSecret | undefined
   tenant: string
   project?: string | undefined
   member?: string | undefined

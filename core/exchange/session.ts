@@ -1,6 +1,7 @@
 // A session: frames to and fro between a client and an upstream, until one of them closes or something ends it.
 import type { Attempt } from '../contract/attempt.ts'
 import { Message } from '../contract/message.ts'
+import { caller } from '../contract/slots.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { ErrorCode } from '../errors.ts'
 import { protocols } from '../protocols/index.ts'
@@ -100,6 +101,9 @@ export class Session implements OpenSession, Watched {
     this.#client = client
     this.#openedAt = this.#activeAt = this.#checkedAt = this.#pingedAt = performance.now()
     watchdog.add(this)
+    // Settings that came with the key: what the client says follows them.
+    const settings = this.#parts.exchange.find(caller)?.secret?.settings
+    if (settings !== undefined) this.#up.put(Message.frame(this.#frames.configure(settings), 'client'))
     upstream.take(this.#taker((message) => this.#down.put(message), 'upstream', () => (this.#up.full = false)))
     client.take(this.#taker((message) => this.#stages.pass(message), 'client', () => (this.#down.full = false)))
   }

@@ -6,6 +6,7 @@ import { asGatewayError, GatewayError } from '../errors.ts'
 import type { FrameProtocol, ReportedUsage } from '../protocols/index.ts'
 import type { Chain } from './chain.ts'
 import type { LiveExchange } from './exchange.ts'
+import { cleanText } from './redact.ts'
 import { LiveTurn } from './turn.ts'
 
 /** Turns of one session that are open, asked for or begun. */
@@ -82,8 +83,10 @@ export class Turns {
         return after(this.#end(said.id, said.usage, before), message)
       case 'heard':
         return after(this.#hear(said.id, said.usage), message)
-      case 'error':
-        return after(this.#giveUp(said.event), message)
+      case 'error': {
+        const clean = frames.withText(message, (text) => cleanText(text, attempt.channel))
+        return after(this.#giveUp(said.event), clean ? message.withData(clean) : message)
+      }
       case 'session':
         return renamed(message, frames, exchange.requestedModel, attempt.upstreamModel)
       default: {

@@ -2,6 +2,7 @@
 import type { ServedOperation } from '../contract/served.ts'
 import { speech, transcriptions, translations } from './audio.ts'
 import { chat } from './chat.ts'
+import { clientSecrets } from './client-secrets.ts'
 import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
 import { batchEmbedContents, embedContent, geminiCountTokens, generateContent, streamGenerateContent, streamGenerateList } from './generate.ts'
@@ -20,7 +21,7 @@ import { videoCancel, videoContent, videoCreate, videoDelete, videoList, videoRe
 
 const served: readonly ServedOperation[] = [
   chat, responses, compactResponse, countInputTokens, readResponse, cancelResponse, deleteResponse, listInputItems, messages, countTokens, generateContent, streamGenerateContent, streamGenerateList, geminiCountTokens, embedContent, batchEmbedContents,
-  completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations, realtime,
+  completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations, realtime, clientSecrets,
   videoGenerations, videoTask, videoTaskCancel, videoTaskDelete, videoTaskContent, pictureTasks, pictureTask, pictureTaskCancel, pictureTaskDelete,
   videoCreate, videoList, videoRetrieve, videoCancel, videoDelete, videoContent,
   ...models

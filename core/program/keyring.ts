@@ -4,6 +4,7 @@ import type { Caller, Scope } from '../catalogue/caller.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Config, ConfigKey, ConfigTenant, Problem } from '../catalogue/settings.ts'
 import type { KeyStore, StoredKey } from '../store/keys.ts'
+import type { KeptSecret, Secrets } from '../store/secrets.ts'
 
 /** A catalogue whose keys are those of the file and of the store, or the names that both of them hold. */
 export type Keyring = { catalogue: Catalogue; problems?: undefined } | { catalogue?: undefined; problems: readonly Problem[] }
@@ -12,7 +13,7 @@ export type Keyring = { catalogue: Catalogue; problems?: undefined } | { catalog
  * Builds the catalogue of a generation. Keys made or revoked in the store count from the next request on, in every
  * generation. A stored key whose tenant, project or member is not in the file is not found.
  */
-export function openKeyring(config: Config, store: KeyStore): Keyring {
+export function openKeyring(config: Config, store: KeyStore, secrets: Secrets): Keyring {
   const problems = clashes(config, store)
   if (problems.length > 0) return { problems }
   const callers = new Callers(config)
@@ -20,23 +21,40 @@ export function openKeyring(config: Config, store: KeyStore): Keyring {
   /** By the very object that a key was found by before: who presents keys remembers their digests. */
   const found = new WeakMap<Buffer, Caller>()
   const { channels, models, tenants } = config
+  const findKey = (sha256: Buffer): Caller | undefined => {
+    const before = found.get(sha256)
+    if (before) return before
+    // The lookup's time depends on digests, which tell nothing of a secret; the decision itself takes constant time.
+    const text = sha256.toString('latin1')
+    const key = declared.get(text) ?? live(store.find(sha256))
+    if (!key) return bySecret(sha256)
+    const caller = key.sha256.length === sha256.length && timingSafeEqual(key.sha256, sha256) ? callers.of(key) : undefined
+    // A key of the store may be revoked.
+    if (caller && declared.has(text)) found.set(sha256, caller)
+    return caller
+  }
+  /** By secrets, which live no longer than these. */
+  const bearers = new WeakMap<KeptSecret, { issuer: Caller; caller: Caller }>()
+  const bySecret = (sha256: Buffer): Caller | undefined => {
+    const secret = secrets.find(sha256)
+    const issuer = secret && findKey(secret.issuer)
+    if (!issuer) return undefined
+    let bearer = bearers.get(secret)
+    if (bearer?.issuer !== issuer) bearers.set(secret, (bearer = { issuer, caller: narrowed(issuer, secret) }))
+    return bearer.caller
+  }
+  return { catalogue: { channels, models, tenants, findKey } }
+}
+
+/** Whoever has a client secret: the key that made it, for one endpoint, one model, and not for long. */
+function narrowed(issuer: Caller, secret: KeptSecret): Caller {
   return {
-    catalogue: {
-      channels,
-      models,
-      tenants,
-      findKey(sha256) {
-        const before = found.get(sha256)
-        if (before) return before
-        // The lookup's time depends on digests, which tell nothing of a secret; the decision itself takes constant time.
-        const text = sha256.toString('latin1')
-        const key = declared.get(text) ?? live(store.find(sha256))
-        const caller = key && key.sha256.length === sha256.length && timingSafeEqual(key.sha256, sha256) ? callers.of(key) : undefined
-        // A key of the store may be revoked.
-        if (caller && declared.has(text)) found.set(sha256, caller)
-        return caller
-      }
-    }
+    ...issuer,
+    digest: secret.sha256,
+    secret,
+    mayUse: (model) => model === secret.model && issuer.mayUse(model),
+    mayCall: (endpoint) => endpoint === 'realtime' && issuer.mayCall(endpoint),
+    expires: Math.min(secret.expires, issuer.expires ?? Infinity)
   }
 }
 
@@ -88,6 +106,7 @@ class Callers {
     scopes.push({ kind: 'key', id: `key:${key.name}`, budget: key.budget })
     return {
       key: key.name,
+      digest: key.sha256,
       tenant: key.tenant,
       project: key.project,
       member: key.member,

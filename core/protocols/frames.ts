@@ -40,8 +40,12 @@ export interface FrameProtocol {
   watch(): FrameWatch
   /** The payload of the frame with another name for the model of the session; undefined when there is none in it. */
   withModel(frame: Payload, model: string): Buffer | undefined
+  /** The payload of an upstream's error with another text; undefined when it stays as it is. */
+  withText(frame: Payload, clean: (text: string) => string): Buffer | undefined
   /** Tells a client of an error. `event`: its own that was refused, when it has a name. */
   error(error: ShownError, event?: string): string
+  /** Gives a session these settings, which are JSON. */
+  configure(settings: string): string
   /** Asks an upstream to end a response. */
   cancel(id: string): string
 }

@@ -6,6 +6,7 @@ import type { KeyStore } from './keys.ts'
 import type { Limits } from './limits.ts'
 import type { RequestLog } from './requests.ts'
 import type { Routes } from './routes.ts'
+import type { Secrets } from './secrets.ts'
 import type { Works } from './works.ts'
 
 /** The process's stores. They outlive generations; the container opens and closes them. */
@@ -13,6 +14,7 @@ export interface Services {
   readonly keys: KeyStore
   readonly ledger: Ledger
   readonly limits: Limits
+  readonly secrets: Secrets
   readonly requests: RequestLog
   readonly answers: Answers
   readonly routes: Routes

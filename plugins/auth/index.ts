@@ -32,7 +32,7 @@ export default definePlugin({
       const key = presentedKey(request)
       const digest = digests.of(key)
       const found = catalogue.findKey(digest)
-      if (!found) throw new GatewayError('invalid_api_key', 'The API key is not valid.')
+      if (!found) throw unknownKey()
       digests.remember(key, digest)
       return found
     }
@@ -54,10 +54,17 @@ export default definePlugin({
       },
 
       whileOpen(exchange) {
-        const found = findCaller(exchange)
+        // A client secret opens sessions for some minutes; what is open goes by the key that made it.
+        const secret = exchange.find(caller)?.secret
+        const found = secret ? catalogue.findKey(secret.issuer) : findCaller(exchange)
+        if (!found) throw unknownKey()
         checkKey(found, exchange, Date.now())
         if (!retirements.has(exchange.model) || !found.mayUse(exchange.model)) throw unknownModel(exchange.model)
       }
     }
   }
 })
+
+function unknownKey(): GatewayError {
+  return new GatewayError('invalid_api_key', 'The API key is not valid.')
+}

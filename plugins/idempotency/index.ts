@@ -81,7 +81,8 @@ export default definePlugin({
         const { headers, operation } = exchange.request
         const key = headers['idempotency-key']
         // What costs nothing may be asked as often as one likes.
-        return key === undefined || !operation.metering ? undefined : ask(exchange, keyOf(key))
+        // A session cannot be given once more.
+        return key === undefined || !operation.metering || operation.metering.turns ? undefined : ask(exchange, keyOf(key))
       },
       onResponse: (exchange, response) => (exchange.find(answered) ? undefined : exchange.find(recording)?.begin(response))
     }

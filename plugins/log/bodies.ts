@@ -35,6 +35,6 @@ export function redactor(limit: number, secrets: readonly string[]): (bytes: Buf
   return (bytes) => {
     let text = bytes.toString('utf8', 0, limit + margin)
     for (const secret of known) text = text.replaceAll(secret, '[redacted]')
-    return text.replace(/\b(?:sk|AIza)[-_A-Za-z0-9]{8,}/g, '[redacted]').slice(0, limit)
+    return text.replace(/\b(?:sk|ek|AIza)[-_A-Za-z0-9]{8,}/g, '[redacted]').slice(0, limit)
   }
 }

@@ -1,5 +1,5 @@
 // What a session is charged: each of its turns for itself, out of the same budgets.
-import { costOf, noUsage, sumOf } from '../../core/contract/contract.ts'
+import { costOf, formatDollars, GatewayError, noUsage, sumOf } from '../../core/contract/contract.ts'
 import type { Exchange, Turn } from '../../core/contract/contract.ts'
 import { caller, charge, slot } from '../../core/contract/slots.ts'
 import type { Charge } from '../../core/contract/slots.ts'
@@ -37,6 +37,7 @@ export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger
   const { scopes } = exchange.get(caller)
   const common = commonOf(exchange, terms)
   const { amount } = turnBound(terms, 1, defaultOutput)
+  checkAllowance(exchange, amount)
   const left = ledger.affordable(scopes, exchange.receivedAt)
   // Only the ledger says which budget it is.
   if (left !== undefined && left < amount) void ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt }).void()
@@ -64,17 +65,33 @@ export function holdTurn(exchange: Exchange<typeof caller>, bill: Bill, turn: Tu
   let reservation: Reservation
   let refusal: unknown
   try {
+    checkAllowance(exchange, amount)
     reservation = ledger.reserve(request)
   } catch (error) {
     if (turn.asked) throw error
     refusal = error
     reservation = ledger.reserve({ ...request, amount: 0n })
   }
+  const allowance = exchange.get(caller).secret?.allowance
+  if (allowance) allowance.left -= reservation.amount
   reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
   turn.hold(reservation.durable)
   turn.follow((tokens) => reservation.delivered(tokens))
-  turn.defer(() => settleTurn(exchange, bill, turn, reservation))
+  turn.defer(() => {
+    const before = bill.amount
+    const settled = settleTurn(exchange, bill, turn, reservation)
+    if (allowance) allowance.left += reservation.amount - (bill.amount - before)
+    return settled
+  })
   if (refusal) throw refusal
+}
+
+/** @throws GatewayError `quota_key_exceeded` when what a client secret was given to spend cannot carry the amount */
+function checkAllowance(exchange: Exchange<typeof caller>, amount: bigint): void {
+  const allowance = exchange.get(caller).secret?.allowance
+  if (!allowance || amount <= allowance.left) return
+  const left = allowance.left > 0n ? formatDollars(allowance.left) : '0'
+  throw new GatewayError('quota_key_exceeded', `A response may cost up to ${formatDollars(amount)} USD, and ${left} USD of what this client secret may spend is left.`)
 }
 
 function settleTurn(exchange: Exchange, bill: Bill, turn: Turn, reservation: Reservation): Promise<void> {

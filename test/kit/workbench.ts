@@ -26,6 +26,7 @@ import type { Answers, KeptAnswer } from '../../core/store/answers.ts'
 import type { KeyStore } from '../../core/store/keys.ts'
 import { MemoryCache } from '../../core/store/memory-cache.ts'
 import { MemoryLimits } from '../../core/store/memory-limits.ts'
+import { MemorySecrets } from '../../core/store/memory-secrets.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { Services } from '../../core/store/services.ts'
@@ -232,6 +233,7 @@ export class Workbench {
   readonly #file: string
   readonly #plugins: ReadonlyMap<string, Plugin>
   readonly #settled = new WeakMap<object, { exchange: Exchange; outcome: Outcome }>()
+  readonly #secrets = new MemorySecrets()
   #generations!: Generations
   #engine!: Engine
 
@@ -240,7 +242,7 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    return { keys: noKeys, ledger: this.#book, limits: this.limits, requests, works: noWorks, cache: this.cache, answers: this.answers, routes: this.routes }
+    return { keys: noKeys, ledger: this.#book, limits: this.limits, secrets: this.#secrets, requests, works: noWorks, cache: this.cache, answers: this.answers, routes: this.routes }
   }
 
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {
@@ -324,7 +326,7 @@ export class Workbench {
     if (!config) throw new Error(problems.map(({ place, message }) => `${place}: ${message}`).join('\n'))
     const misplaced = checkOrder(config.chain, this.#plugins, ({ plugin }) => plugin)
     if (misplaced.length > 0) throw new Error(misplaced.map(({ place, message }) => `${place}: ${message}`).join('\n'))
-    const { catalogue, problems: clashes } = openKeyring(config, noKeys)
+    const { catalogue, problems: clashes } = openKeyring(config, noKeys, this.#secrets)
     if (!catalogue) throw new Error(clashes.map(({ message }) => message).join('\n'))
     const user = this.shared.user()
     const services = this.#services

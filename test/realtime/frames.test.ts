@@ -175,6 +175,19 @@ t.test('an upstream that refuses is an HTTP error, and nothing of it that is sec
   await settled(t, running)
 })
 
+t.test('an error in mid-session is passed on without what is secret', async (t) => {
+  const upstream = await socketUpstream(t)
+  const running = await gateway(t, sessionsAt(upstream))
+  const client = await openRealtime(t, running)
+  const { socket } = await upstream.peer()
+  socket!.send('{"type":"error","event_id":"e1","error":{"type":"invalid_request_error","code":"odd","message":"The key upstream-secret-0000 of 127.0.0.1 is \\"odd\\"","param":null}}')
+  t.match(await client.event('error'), { event_id: 'e1', error: { code: 'odd', message: 'The key [redacted] of [redacted] is "odd"', param: null } })
+  const plain = '{"type":"error", "error":{"message":"Nothing <b>secret</b>"}}'
+  socket!.send(plain.replace(/<.?b>/g, ''))
+  await client.event('error', 2)
+  t.equal(String(client.frames.at(-1)!.data), plain.replace(/<.?b>/g, ''), 'any other stays as it is')
+})
+
 t.test('an upstream that says nothing is an error in its time', async (t) => {
   const silent = createServer(() => {}).listen(0, '127.0.0.1')
   t.teardown(() => silent.close())

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { loadConfig } from '../../../config/load.ts'
 import { compileGlobs, openKeyring } from '../../../core/program/keyring.ts'
+import { MemorySecrets } from '../../../core/store/memory-secrets.ts'
 import { plugins } from '../../config/plugins.ts'
 import type { Caller } from '../../../core/catalogue/caller.ts'
 import type { Catalogue } from '../../../core/catalogue/catalogue.ts'
@@ -74,7 +75,7 @@ function stored(name: string, parts: Partial<StoredKey> = {}): StoredKey {
 }
 
 function open(store: KeyStore = new MemoryKeys()): Catalogue {
-  const { catalogue, problems } = openKeyring(configure(), store)
+  const { catalogue, problems } = openKeyring(configure(), store, new MemorySecrets())
   if (!catalogue) throw new Error(problems.map(({ message }) => message).join('\n'))
   return catalogue
 }
@@ -154,7 +155,7 @@ t.test('a name in the file and in the store is refused with its place, revoked o
   await store.create(stored('alice'))
   await store.create(stored('bob', { revoked: 1 }))
   await store.create(stored('other'))
-  t.same(openKeyring(configure(), store).problems, [
+  t.same(openKeyring(configure(), store, new MemorySecrets()).problems, [
     { place: `${join(folder, 'gateway.yaml')}:14:5`, message: 'a key named alice is in the store too, maybe revoked: choose another name' },
     { place: `${join(folder, 'gateway.yaml')}:16:5`, message: 'a key named bob is in the store too, maybe revoked: choose another name' }
   ])

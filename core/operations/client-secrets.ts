@@ -1,0 +1,78 @@
+// Keys for pages in browsers, made by whoever has a real one.
+import { createHash, randomBytes } from 'node:crypto'
+import type { Exchange, Reply } from '../contract/contract.ts'
+import type { OperationContext, ServedOperation } from '../contract/served.ts'
+import { caller } from '../contract/slots.ts'
+import { GatewayError, unknownModel } from '../errors.ts'
+import { parseDollars } from '../money/money.ts'
+
+/** Seconds: how long a session may be opened with one, at most, at least, and where nothing is said. */
+const longest = 7200
+const shortest = 10
+const usual = 600
+/** Settings of a session, in bytes: they are kept for each. */
+const largestSettings = 16 * 1024
+
+/** https://platform.openai.com/docs/api-reference/realtime-sessions/create-realtime-client-secret */
+export const clientSecrets: ServedOperation = {
+  name: 'realtime.client_secrets',
+  endpoint: 'realtime',
+  summary: 'Makes a key for a browser: for one model, for some minutes, on the budgets and limits of the key that makes it.',
+  method: 'POST',
+  paths: ['/v1/realtime/client_secrets'],
+  protocol: 'openai-realtime',
+  body: 'json',
+  required: ['session'],
+  parameters: {
+    session: { type: 'object', description: 'The settings that sessions begin with; `model` must be among them.' },
+    expires_after: { type: 'object', description: `\`seconds\` from ${shortest} to ${longest}, ${usual} where it is absent: so long a session may be opened. One that is open goes on.` },
+    budget: { type: ['number', 'string'], description: 'US dollars that all sessions of this key together may spend, within the budgets of the key that makes it.' }
+  },
+  handle: mint
+}
+
+function mint(exchange: Exchange, { catalogue, services }: OperationContext): Reply {
+  const who = exchange.find(caller)
+  if (!who || who.secret) throw new GatewayError('endpoint_not_allowed', 'A client secret makes no others: use a key.')
+  const { model, settings } = readSession(exchange)
+  if (!catalogue.models.has(model) || !who.mayUse(model)) throw unknownModel(model)
+  const value = `ek_${randomBytes(24).toString('base64url')}`
+  const begun = Object.keys(settings).some((name) => name !== 'type')
+  const expires = exchange.receivedAt + readSeconds(exchange) * 1000
+  const budget = readBudget(exchange)
+  const kept = services.secrets.keep({
+    sha256: createHash('sha256').update(value).digest(), issuer: who.digest, model, expires, ...(begun && { settings: JSON.stringify({ type: 'realtime', ...settings }) }), ...(budget !== undefined && { allowance: { left: budget } })
+  })
+  if (!kept) throw new GatewayError('rate_limit_concurrency', 'This API key has too many client secrets that have not expired.', { retryAfterMs: shortest * 1000 })
+  const session = { type: 'realtime', object: 'realtime.session', id: `sess_${exchange.id}`, ...settings, model }
+  return { status: 200, headers: [['cache-control', 'no-store']], body: { value, expires_at: Math.floor(expires / 1000), session } }
+}
+
+/** The settings without the model, which is said in the address of a session. */
+function readSession({ body: { fields } }: Exchange): { model: string; settings: Record<string, unknown> } {
+  if (fields.size('session') > largestSettings) throw invalid('session', `must not be larger than ${largestSettings} bytes`)
+  const session = fields.json('session')
+  if (typeof session !== 'object' || session === null || Array.isArray(session)) throw invalid('session', 'must be an object with a `model`')
+  const { model, ...settings } = session as Record<string, unknown>
+  if (typeof model !== 'string' || model === '') throw invalid('session.model', 'must be the name of a model, as listed by GET /v1/models')
+  return { model, settings }
+}
+
+function readSeconds({ body: { fields } }: Exchange): number {
+  if (!fields.has('expires_after') || fields.size('expires_after') > largestSettings) return usual
+  const { seconds = usual } = (fields.json('expires_after') ?? {}) as { seconds?: unknown }
+  if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= shortest && seconds <= longest) return seconds
+  throw invalid('expires_after.seconds', `must be a whole number from ${shortest} to ${longest}`)
+}
+
+function readBudget({ body: { fields } }: Exchange): bigint | undefined {
+  if (!fields.has('budget')) return undefined
+  const given = fields.size('budget') <= 40 ? fields.json('budget') : undefined
+  const budget = typeof given === 'string' || typeof given === 'number' ? parseDollars(given) : undefined
+  if (budget === undefined) throw invalid('budget', 'must be an amount in US dollars, such as 0.25')
+  return budget
+}
+
+function invalid(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_field', `The field \`${param}\` ${message}.`, { param })
+}

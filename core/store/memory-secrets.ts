@@ -1,0 +1,57 @@
+// Client secrets in the memory of this process: they live for minutes, and a restart only has pages ask for another.
+import type { KeptSecret, Secrets } from './secrets.ts'
+
+/** Of one key, at one time: nobody fills the memory of all. */
+const mostPerKey = 1000
+/** How often what has expired is looked for, in milliseconds. */
+const sweepMs = 60_000
+
+/** Keeps what it was given until that expires. */
+export class MemorySecrets implements Secrets {
+  readonly #secrets = new Map<string, KeptSecret>()
+  /** How many there are of each key. */
+  readonly #counts = new Map<string, number>()
+  readonly #now: () => number
+  #sweptAt: number
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now
+    this.#sweptAt = now()
+  }
+
+  keep(secret: KeptSecret): boolean {
+    const issuer = nameOf(secret.issuer)
+    if (this.#now() - this.#sweptAt > sweepMs || this.#countOf(issuer) >= mostPerKey) this.#sweep()
+    const count = this.#countOf(issuer)
+    if (count >= mostPerKey) return false
+    this.#counts.set(issuer, count + 1)
+    this.#secrets.set(nameOf(secret.sha256), secret)
+    return true
+  }
+
+  find(sha256: Buffer): KeptSecret | undefined {
+    const secret = this.#secrets.get(nameOf(sha256))
+    return secret && secret.expires > this.#now() ? secret : undefined
+  }
+
+  #countOf(issuer: string): number {
+    return this.#counts.get(issuer) ?? 0
+  }
+
+  #sweep(): void {
+    const now = this.#now()
+    this.#sweptAt = now
+    for (const [name, { expires, issuer }] of this.#secrets) {
+      if (expires > now) continue
+      this.#secrets.delete(name)
+      const key = nameOf(issuer)
+      const left = this.#countOf(key) - 1
+      if (left > 0) this.#counts.set(key, left)
+      else this.#counts.delete(key)
+    }
+  }
+}
+
+function nameOf(sha256: Buffer): string {
+  return sha256.toString('latin1')
+}
