@@ -11,6 +11,7 @@ import { anthropic } from '../../core/protocols/anthropic/protocol.ts'
 import { gemini } from '../../core/protocols/gemini/protocol.ts'
 import { openaiChat } from '../../core/protocols/openai-chat.ts'
 import { openaiResponses } from '../../core/protocols/openai-responses/protocol.ts'
+import type { JsonObject } from '../../core/protocols/object.ts'
 import type { Protocol } from '../../core/protocols/protocol.ts'
 import { geminiCodec } from '../../core/protocols/gemini/codec.ts'
 import { responsesCodec } from '../../core/protocols/openai-responses/codec.ts'
@@ -51,13 +52,19 @@ function collected(protocol: Protocol, payloads: readonly unknown[]): unknown {
   return parsed(collector.result())
 }
 
-/** Without the order of members, and without what a stream says in another way: no content is empty content where there are calls. */
+/** Without the order of members, and without what a stream says in another way: no content is empty content where there are calls, and no part an empty text. */
 function said(answer: unknown): unknown {
   const text = JSON.stringify(answer, (key, value: unknown) => {
     if (key === 'content' && value === '') return null
+    if (key === 'parts' && JSON.stringify(value) === '[{"text":""}]') return []
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value
   })
   return JSON.parse(text)
+}
+
+/** Without what protocols say by default and others do not: whether schemas are to be followed to the letter, and thoughts to be shown. */
+function carried(request: ModelRequest): ModelRequest {
+  return { ...request, reasoning: { ...request.reasoning, visible: undefined }, tools: request.tools.map((tool) => ({ ...tool, strict: undefined })) }
 }
 
 for (const [upstreamName, { codec: upstream, protocol, means }] of Object.entries(codecs)) {
@@ -83,6 +90,20 @@ for (const [upstreamName, { codec: upstream, protocol, means }] of Object.entrie
         const { body } = translateAnswer(plan, upstream.encodeAnswer(answer, answerHead), answerHead)
         const stream = translateStream(plan, streamOf(upstream, answer))
         deepStrictEqual(readStream(client, stream), client.decodeAnswer(body, answerHead.id))
+      }), runs))
+    })
+  }
+
+  for (const [clientName, { codec: client, means: own }] of Object.entries(codecs)) {
+    if (client === upstream) continue
+    t.test(`what a ${clientName} client asks and ${upstreamName} can carry arrives as it was asked`, async (t) => {
+      const both: Means = { reasoning: false, images: true, ...((own.stop === false || means.stop === false) && { stop: false }) }
+      t.doesNotThrow(() => fc.assert(fc.property(requests(both), (request) => {
+        const body = parsed(client.encodeRequest(request, { model: 'm', traits: { sampling: 'both' } }, new Losses(client.conversation, client.capabilities.asks))) as JsonObject
+        const { body: sent, dropped } = new Asked(client, body, { model: 'public-model', streaming: request.streaming }).for(upstream, { model: 'm', traits: { sampling: 'both' } })
+        deepStrictEqual(dropped, [])
+        const read = upstream.decodeRequest(parsed(sent) as JsonObject, { model: request.model, streaming: request.streaming }, new Losses(upstream.conversation, upstream.capabilities.asks))
+        deepStrictEqual(carried(read), carried(request))
       }), runs))
     })
   }
