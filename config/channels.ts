@@ -7,11 +7,27 @@ import { isMap } from '../core/options/schema-check.ts'
 import { ConnectingReader, connectingShape } from './connecting.ts'
 import { modelNames, names } from './names.ts'
 import type { ConnectingSources } from './connecting.ts'
-import type { Channel } from '../core/catalogue/catalogue.ts'
-import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
+import type { Channel, ChannelTraits } from '../core/catalogue/catalogue.ts'
+import type { OptionSchema, OptionSchemas, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
 
 const timeout = { type: 'string', format: 'duration', atLeast: '1ms', atMost: '24d' } as const satisfies Partial<OptionSchema>
+
+/** What is absent is as the newest models have it. */
+const traitsShape = {
+  output_limit: {
+    type: 'string', enum: ['max_completion_tokens', 'max_tokens'],
+    description: 'Chat: the member that the longest answer is told in; max_completion_tokens unless said otherwise.'
+  },
+  developer_role: { type: 'boolean', description: 'Chat: the role `developer` is known.' },
+  reasoning_content: { type: 'boolean', description: 'Chat: thoughts are wanted back as `reasoning_content`.' },
+  thinking: { type: 'string', enum: ['effort', 'budget'], description: 'Messages and Gemini: how much to think is told in words, or in tokens.' },
+  sampling: { type: 'string', enum: ['both', 'one', 'none'], description: 'Messages: of temperature and top_p the model takes both, one or none.' },
+  json_schema: { type: 'string', enum: ['format', 'tool'], description: 'Messages: answers of a schema are asked for as such, or with a tool.' },
+  prefill: { type: 'boolean', description: "Messages and Gemini: the last turn may be the model's own, to be continued." },
+  thinks: { type: 'boolean', description: 'Responses: false for models that never think.' },
+  fetches_urls: { type: 'boolean', description: 'Gemini: pictures and documents are fetched from any address.' }
+} as const satisfies OptionSchemas
 
 export const channelsShape = {
   type: 'object',
@@ -82,6 +98,11 @@ export const channelsShape = {
           }
         }
       },
+      traits: {
+        type: 'object', default: {}, examples: [{ output_limit: 'max_tokens' }],
+        description: 'What is special about the models behind it, for requests that are translated to its protocol.',
+        properties: traitsShape
+      },
       reuse: {
         type: 'boolean', default: true,
         description: 'false gives every request a connection of its own, so that nothing an upstream sends late can meet another request.'
@@ -139,10 +160,20 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     priority: entry.priority,
     timeouts: { connect, firstByte, idle, total },
     headers,
+    traits: traitsOf(entry),
     reuse: entry.reuse,
     streamOptions: entry.usage.stream_options,
     ...connecting
   }
+}
+
+function traitsOf({ traits }: ChannelEntry): ChannelTraits {
+  const { output_limit, developer_role, reasoning_content, thinking, sampling, json_schema, prefill, thinks, fetches_urls } = traits
+  const given = {
+    maxTokensMember: output_limit, developerRole: developer_role, replaysReasoning: reasoning_content, thinking, sampling, jsonSchema: json_schema, prefill, thinks,
+    fetchesUrls: fetches_urls
+  }
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
 }
 
 /** What is spoken to the channel. */

@@ -2,6 +2,7 @@
 import { GatewayError } from '../errors.ts'
 import { nearest } from '../options/suggest.ts'
 import { listBalances } from './balances.ts'
+import { listCapabilities } from './capabilities.ts'
 import { listChannels } from './channels.ts'
 import { reload, showConfig } from './config.ts'
 import type { Route } from './contract.ts'
@@ -20,6 +21,7 @@ export const routes: readonly Route[] = [
   { method: 'GET', path: '/admin/v1/requests', query: [...requestFilters, ...paging], handle: listRequests },
   { method: 'GET', path: '/admin/v1/balances', query: ['scope', 'tenant', ...paging], handle: listBalances },
   { method: 'GET', path: '/admin/v1/channels', query: paging, handle: listChannels },
+  { method: 'GET', path: '/admin/v1/capabilities', query: ['client', 'channel', ...paging], handle: listCapabilities },
   { method: 'GET', path: '/admin/v1/tenants', query: paging, handle: listTenants },
   { method: 'GET', path: '/admin/v1/config', query: [], handle: showConfig },
   { method: 'POST', path: '/admin/v1/reload', query: [], handle: reload },

@@ -34,6 +34,20 @@ export interface ChannelProxy {
   readonly from: string
 }
 
+/** What is special about the models behind a channel, within the protocol it speaks; what is absent is as the newest models have it. */
+export interface ChannelTraits {
+  /** The member of a chat request for the longest answer. */
+  readonly maxTokensMember?: 'max_completion_tokens' | 'max_tokens'
+  readonly developerRole?: boolean
+  readonly replaysReasoning?: boolean
+  readonly thinking?: 'effort' | 'budget'
+  readonly sampling?: 'both' | 'one' | 'none'
+  readonly jsonSchema?: 'format' | 'tool'
+  readonly prefill?: boolean
+  readonly thinks?: boolean
+  readonly fetchesUrls?: boolean
+}
+
 /** A configured way to an upstream. Immutable; one object per generation. */
 export interface Channel {
   readonly name: string
@@ -54,6 +68,7 @@ export interface Channel {
   readonly priority: number
   /** Milliseconds. */
   readonly timeouts: { readonly connect: number; readonly firstByte: number; readonly idle: number; readonly total: number }
+  readonly traits: ChannelTraits
   /** Sent with every request to this channel, lower-case names: the credential in the form of its protocol, and those of the file. */
   readonly headers: Readonly<Record<string, string>>
   /** Undefined: what Node trusts is trusted, under the name in the address. */

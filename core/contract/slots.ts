@@ -44,6 +44,9 @@ export interface MeteredUsage {
   source: 'upstream' | 'measured' | 'partial' | 'estimated'
 }
 
+/** Members of the request that were left out on the way to an attempt's channel, by attempt: filled by `protocol-translate` when it translates. */
+export const dropped = slot('dropped').of<ReadonlyMap<object, readonly string[]>>()
+
 /** What the customer was charged: filled by `quota` when it settles; absent when nothing was reserved. */
 export const charge = slot('charge').of<Charge>()
 

@@ -1,7 +1,7 @@
 // One exchange as a record: built from named fields, so that nothing gets in that was not meant to.
 import { formatDollars } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
-import { caller, charge, usage } from '../../core/contract/slots.ts'
+import { caller, charge, dropped, usage } from '../../core/contract/slots.ts'
 import type { AttemptRecord, RequestRecord } from '../../core/store/requests.ts'
 
 /** Longest label and longest model name kept; both come from the client. */
@@ -13,7 +13,9 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const who = exchange.find(caller)
   const metered = exchange.find(usage)
   const charged = exchange.find(charge)
-  const channel = exchange.attempts.at(-1)?.channel
+  const last = exchange.attempts.at(-1)
+  const channel = last?.channel
+  const unsaid = last && exchange.find(dropped)?.get(last)
   const { model, requestedModel, streaming } = exchange
   const amount = charged?.amount ?? 0n
   return {
@@ -42,7 +44,8 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
     attempts: exchange.attempts.map(attemptRecord),
     first_byte_ms: outcome.firstByteMs === undefined ? null : tenths(outcome.firstByteMs),
     duration_ms: tenths(outcome.durationMs),
-    client_request_id: label(headers['x-request-id'])
+    client_request_id: label(headers['x-request-id']),
+    ...(unsaid && unsaid.length > 0 && { dropped: unsaid })
   }
 }
 

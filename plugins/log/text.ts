@@ -31,7 +31,7 @@ export function textOf(record: RequestRecord): string {
   return `{"request_id":"${record.request_id}","time":"${record.time}${callerOf(record).text}${way.text}${usage === null ? 'null' : renderUsage(usage)}${way.source}${
     record.cost_usd}","cost_nano":"${record.cost_nano}${way.price}${reserved === null ? 'null' : `"${reserved}"`}${
     way.attempt !== undefined && toldBy(record) ? `${way.attempt}${timesOf(attempts[0]!)}` : `,"attempts":[${attempts.map((attempt) => JSON.stringify(attempt)).join()}`
-  }],"first_byte_ms":${record.first_byte_ms === null ? 'null' : milliseconds(record.first_byte_ms)},"duration_ms":${milliseconds(record.duration_ms)},"client_request_id":${word(record.client_request_id)}}`
+  }],"first_byte_ms":${record.first_byte_ms === null ? 'null' : milliseconds(record.first_byte_ms)},"duration_ms":${milliseconds(record.duration_ms)},"client_request_id":${word(record.client_request_id)}${record.dropped ? `,"dropped":${JSON.stringify(record.dropped)}` : ''}}`
 }
 
 function callerOf(record: RequestRecord): Known {

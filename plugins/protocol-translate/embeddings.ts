@@ -16,12 +16,12 @@ export function sendEmbeddings(exchange: Exchange, attempt: Attempt): readonly s
   return translated.dropped
 }
 
-/** The stage that brings its answer back, with what was left out; undefined for an attempt that was not translated so. `shown`: what is thrown in place of what is. */
-export function embeddingsBack(exchange: Exchange, attempt: Attempt, shown: (error: unknown) => unknown): { stage: Mapper; dropped: readonly string[] } | undefined {
+/** The stage that brings its answer back; undefined for an attempt that was not translated so. `shown`: what is thrown in place of what is. */
+export function embeddingsBack(exchange: Exchange, attempt: Attempt, shown: (error: unknown) => unknown): Mapper | undefined {
   const found = exchange.find(sent)?.get(attempt)
   if (!found) return undefined
   const { translated, speaks } = found
-  const stage: Mapper = {
+  return {
     speaks,
     map(message, emit) {
       try {
@@ -31,5 +31,4 @@ export function embeddingsBack(exchange: Exchange, attempt: Attempt, shown: (err
       }
     }
   }
-  return { stage, dropped: translated.dropped }
 }

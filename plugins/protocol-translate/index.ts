@@ -1,17 +1,19 @@
 // Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs nothing.
 import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, parseJson, planOf, sharedKey, slot, StreamTranslation, translateAnswer, translatesEmbeddings, Untranslatable } from '../../core/contract/contract.ts'
-import type { AnswerHead, AnswerPlan, AnswerTranslation, Attempt, Awaitable, Exchange, Keepsake, Mapper, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
-import { caller } from '../../core/contract/slots.ts'
+import type { AnswerHead, AnswerPlan, AnswerTranslation, Attempt, Awaitable, Exchange, Keepsake, Mapper, RequestTask, Slot, TranslatedRequest } from '../../core/contract/contract.ts'
+import { caller, dropped } from '../../core/contract/slots.ts'
 import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
 import { Keepsakes } from './keepsakes.ts'
 import { Translator } from './translator.ts'
+
+/** As `dropped`, to be filled. */
+const unsaid = dropped as Slot<Map<object, readonly string[]>>
 
 /** What each attempt was sent, with what its answer is understood by, and what the client speaks. */
 const sent = slot('protocol-translate/sent').of<Map<Attempt, Sent>>()
 
 interface Sent {
   plan: AnswerPlan
-  dropped: readonly string[]
   speaks: Attempt['protocol']
   /** What the answer repeats of the request, with what plugins above have changed in it. */
   repeated: Readonly<Record<string, unknown>>
@@ -30,19 +32,24 @@ export default definePlugin({
       description: 'Refuses a request of which something would be left out on the way to another protocol, instead of naming it in `x-sluice-dropped`.'
     }
   },
+  provides: [dropped],
   setup({ strict }, { share, catalogue }) {
     const kept = share(keepsakes, () => new Keepsakes())
     const translator = share(translators, () => new Translator(), (over) => over.close())
 
-    const checkLosses = (dropped: readonly string[]): void => {
-      if (!strict || dropped.length === 0) return
-      const param = dropped[0]!
-      throw new GatewayError('unsupported_parameter', `The model cannot be told \`${dropped.join('`, `')}\`, and this gateway leaves nothing out.`, { param })
+    /** @throws GatewayError where nothing may be left out */
+    const lose = (exchange: Exchange, attempt: Attempt, members: readonly string[]): void => {
+      if (members.length === 0) return
+      if (!exchange.find(unsaid)) exchange.set(unsaid, new Map())
+      exchange.find(unsaid)!.set(attempt, members)
+      if (!strict) return
+      const param = members[0]!
+      throw new GatewayError('unsupported_parameter', `The model cannot be told \`${members.join('`, `')}\`, and this gateway leaves nothing out.`, { param })
     }
 
     const translate = (exchange: Exchange, attempt: Attempt): Awaitable<void> => {
       const speaks = attempt.bodyProtocol
-      if (translatesEmbeddings(speaks, attempt.protocol)) return checkLosses(sendEmbeddings(exchange, attempt))
+      if (translatesEmbeddings(speaks, attempt.protocol)) return lose(exchange, attempt, sendEmbeddings(exchange, attempt))
       const tenant = exchange.find(caller)?.tenant ?? ''
       const find = (calls: readonly string[]): ReadonlyMap<string, Keepsake> => new Map(calls.flatMap((call) => {
         const keepsake = kept.find(tenant, call)
@@ -52,15 +59,18 @@ export default definePlugin({
       const task: RequestTask = {
         ...pairOf(exchange, attempt),
         head: { model: exchange.model, streaming: exchange.streaming },
-        target: { model: attempt.upstreamModel, traits: { ...(maxOutputTokens !== undefined && { maxOutputTokens }), ...(!mayAsk(exchange, attempt) && { streamOptions: false }) } }
+        target: {
+          model: attempt.upstreamModel,
+          traits: { ...attempt.channel.traits, ...(maxOutputTokens !== undefined && { maxOutputTokens }), ...(!mayAsk(exchange, attempt) && { streamOptions: false }) }
+        }
       }
       const put = (translated: TranslatedRequest): void => {
-        const { body, dropped, repeated } = translated
-        checkLosses(dropped)
+        const { body, repeated } = translated
+        lose(exchange, attempt, translated.dropped)
         attempt.body.replace(Buffer.from(body.buffer, body.byteOffset, body.byteLength))
         attempt.bodyProtocol = attempt.protocol
         if (!exchange.find(sent)) exchange.set(sent, new Map())
-        exchange.find(sent)!.set(attempt, { plan: planOf(translated), dropped, speaks, repeated })
+        exchange.find(sent)!.set(attempt, { plan: planOf(translated), speaks, repeated })
       }
       // As far as it has been changed by now: a text that was masked stays masked.
       const translated = translator.translate(attempt.body.render() as readonly Buffer[], task, find)
@@ -83,12 +93,11 @@ export default definePlugin({
       },
 
       onResponse(exchange, { attempt, streaming }) {
-        const vectors = attempt && embeddingsBack(exchange, attempt, shown)
-        const translated = attempt && exchange.find(sent)?.get(attempt)
-        const { dropped } = vectors ?? translated ?? { dropped: [] }
-        if (dropped.length > 0) exchange.setHeader('x-sluice-dropped', dropped.join(', '))
-        if (vectors) return vectors.stage
-        if (!translated) return
+        if (!attempt) return
+        const members = exchange.find(unsaid)?.get(attempt)
+        if (members) exchange.setHeader('x-sluice-dropped', members.join(', '))
+        const translated = exchange.find(sent)?.get(attempt)
+        if (!translated) return embeddingsBack(exchange, attempt, shown)
         const head = headOf(exchange, translated.repeated)
         return streaming ? streamed(exchange, translated, head, keep) : whole(exchange, translated, head, keep)
       }

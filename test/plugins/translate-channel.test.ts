@@ -1,0 +1,44 @@
+// What a channel says of its models, what could not be said to them, and the table of what becomes of what.
+import t from 'tap'
+import { gateway, testKey, testModel } from '../kit/gateway.ts'
+import { Upstream } from '../kit/upstream.ts'
+import { chatAnswer } from '../kit/workbench.ts'
+
+const message = { method: 'POST', path: '/v1/messages', headers: { 'x-api-key': testKey, authorization: '' } } as const
+const asked = { model: testModel, max_tokens: 9, top_k: 3, messages: [{ role: 'user', content: 'Hi' }] }
+
+t.test('the traits of a channel decide how it is asked', async (t) => {
+  const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
+  const local = await gateway(t, { channels: { b: { traits: { output_limit: 'max_tokens' } } } }, { upstreams: { a: first, b: second } })
+  first.json({ error: { message: 'no' } }, { status: 500 })
+  second.json(chatAnswer())
+  t.equal((await local.ask({ ...message, body: asked })).status, 200)
+  t.match(first.requests[0]!.json(), { max_completion_tokens: 9, max_tokens: undefined })
+  t.match(second.requests[0]!.json(), { max_tokens: 9, max_completion_tokens: undefined })
+})
+
+t.test('a trait that there is not is refused with its place', async (t) => {
+  const wrong = gateway(t, { channels: { demo: { traits: { output_limits: 'max_tokens' } } } })
+  await t.rejects(wrong, /traits.*output_limits|output_limits/)
+})
+
+t.test('the record names what the channel was not told', async (t) => {
+  const upstream = await Upstream.start(t)
+  const local = await gateway(t, {}, { upstreams: { a: upstream } })
+  upstream.json(chatAnswer()).json(chatAnswer())
+  const reply = await local.ask({ ...message, body: asked })
+  t.equal(reply.headers['x-sluice-dropped'], 'top_k')
+  t.same((await local.record(reply)).dropped, ['top_k'])
+  const whole = await local.chat()
+  t.notOk('dropped' in (await local.record(whole)))
+})
+
+t.test('GET /admin/v1/capabilities', async (t) => {
+  const local = await gateway(t)
+  const { data, next } = await local.admin('/admin/v1/capabilities')
+  t.match([next, data.length], [null, 16])
+  const [pair, ...others] = (await local.admin('/admin/v1/capabilities?client=anthropic&channel=openai-chat')).data
+  t.same(others, [])
+  t.match(pair, { client: 'anthropic', channel: 'openai-chat', passed: false, request: { top_k: { fate: 'dropped', member: 'top_k' }, tools: { fate: 'carried' } } })
+  t.match((await local.admin('/admin/v1/capabilities?channel=gemini&limit=2')).data, { length: 2 })
+})
