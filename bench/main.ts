@@ -15,9 +15,10 @@ import { environment, markdown, writeReadme } from './report.ts'
 import type { Report } from './report.ts'
 import * as s1 from './s1.ts'
 import * as s4 from './s4.ts'
+import * as w1 from './w1.ts'
 import * as x1 from './x1.ts'
 
-const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = { j1, j4, s1, s4, l1, l2, p1, x1 }
+const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = { j1, j4, s1, s4, l1, l2, p1, x1, w1 }
 
 const help = `npm run bench -- [${Object.keys(scenarios).join('] [')}] [options]
 

@@ -50,6 +50,10 @@ http {
   scgi_temp_path scgi;
   keepalive_timeout 600s;
   keepalive_requests 1000000000;
+  map $http_upgrade $connection_upgrade {
+    default upgrade;
+    '' '';
+  }
   upstream bench {
     server 127.0.0.1:${upstream};
     keepalive 4096;
@@ -61,7 +65,8 @@ http {
     location / {
       proxy_pass http://bench;
       proxy_http_version 1.1;
-      proxy_set_header Connection "";
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Connection $connection_upgrade;
       proxy_buffering ${streaming ? 'off' : 'on'};
       proxy_read_timeout 600s;
       # Whole bodies, in memory: a gateway that may have to try another upstream keeps them too.

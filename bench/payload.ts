@@ -151,3 +151,14 @@ export class Script {
 function filler(length: number): string {
   return 'lorem ipsum dolor sit amet '.repeat(Math.ceil(length / 27)).slice(0, length)
 }
+
+/** Where realtime sessions are opened. */
+export const realtimePath = `/v1/realtime?model=${model}`
+/** A piece of sound from an upstream, and one from a client: 300 bytes each. */
+export const deltaFrame = sized({ type: 'response.output_audio.delta', event_id: 'event_0000000000', response_id: 'resp_000000', item_id: 'item_000000', output_index: 0, content_index: 0 }, 'delta')
+export const appendFrame = sized({ type: 'input_audio_buffer.append' }, 'audio')
+
+function sized(event: object, member: string): Buffer {
+  const empty = JSON.stringify({ ...event, [member]: '' })
+  return Buffer.from(JSON.stringify({ ...event, [member]: 'A'.repeat(300 - empty.length) }))
+}
