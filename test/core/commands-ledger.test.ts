@@ -26,7 +26,7 @@ const root = join(import.meta.dirname, '..', '..')
 const golden = join(root, 'test/golden/import')
 
 // Some forty processes: on a busy machine they take longer than a file is given.
-t.setTimeout(120_000)
+t.setTimeout(240_000)
 
 interface Ended {
   code: number | null

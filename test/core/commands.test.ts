@@ -25,7 +25,7 @@ const chatPath = '/v1/chat/completions'
 const event = { id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant', content: 'x' }, finish_reason: null }] }
 
 // Some forty processes: on a busy machine they take longer than a file is given.
-t.setTimeout(120_000)
+t.setTimeout(240_000)
 
 interface Ended {
   code: number | null
