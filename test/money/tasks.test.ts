@@ -13,7 +13,7 @@ import type { Running } from './process.ts'
 import { chance, endings, folder, journal, key, long, rows, secretOf } from './rig.ts'
 import type { Entry, More } from './rig.ts'
 
-const kills = long ? 200 : 8
+const kills = long ? 200 : 4
 t.setTimeout(long ? 1_800_000 : 110_000)
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261122))
 
@@ -112,15 +112,15 @@ t.test('fifty clients, the gateway itself and its restart see the end of a task:
     const task = tasks[lane % 2]!
     while (!over) {
       const found = await look(running.url, task)
-      if (!found) await sleep(20)
-      else if (!goesOn.has(found.status)) {
+      await sleep(30)
+      if (found && !goesOn.has(found.status)) {
         shown.push(`${task.ending} ${found.status}`)
         seen.set(task.id, found.status)
         if (shown.length >= 100) over = true
       }
     }
   })
-  for (let restart = 0; restart < 3; restart++) {
+  for (let restart = 0; restart < 2; restart++) {
     await sleep(250)
     await running.end(restart === 1 ? 'SIGTERM' : 'SIGKILL')
     running = await launch(t, home, config)
