@@ -95,11 +95,11 @@ function requestBody({ body, parameters = {}, required = [] }: ServedOperation):
 
 const mediaTypes = { json: 'application/json', events: 'text/event-stream', bytes: 'application/octet-stream' } as const
 
-function responses({ answers = ['json'], stream, body }: ServedOperation): unknown {
+function responses({ answers = ['json'], stream, body, goesOn, status = goesOn ? 202 : 200 }: ServedOperation): unknown {
   const error = { $ref: '#/components/responses/error' }
   if (body === 'socket') return { 101: { description: 'The socket is open.' }, default: error }
   const kinds = new Set([...answers, ...(stream === undefined ? [] : (['events'] as const))])
   const content: Record<string, unknown> = {}
   for (const kind of kinds) if (kind !== 'frames') content[mediaTypes[kind]] = {}
-  return { 200: { description: 'The answer.', content }, default: error }
+  return { [status]: { description: 'The answer.', content }, default: error }
 }

@@ -205,8 +205,9 @@ export class BackgroundWork implements Background {
   }
 
   /** The exchange is being settled: what came of the work is on disk with what it cost, or neither is. */
-  async #runEnded(run: Run, exchange: LiveExchange, { kind, error }: Outcome): Promise<void> {
+  async #runEnded(run: Run, exchange: LiveExchange, { kind, error: failure }: Outcome): Promise<void> {
     const { work } = run
+    const error = run.failure ?? failure
     this.#pool.leave(run)
     this.#runs.delete(work.requestId)
     const usage = exchange.attempts.at(-1)?.usage?.usage

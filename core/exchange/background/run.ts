@@ -15,6 +15,8 @@ export class Run {
   readonly client: Client
   /** Its work was called off. */
   cancelled = false
+  /** What it was ended with, before it was done. */
+  failure: GatewayError | undefined
   /** It has a place in the pool. */
   placed = false
   /** Resolves when it is settled. */
@@ -23,6 +25,7 @@ export class Run {
   readonly #works: Works
   readonly #chunks: Buffer[] = []
   #length = 0
+  #answered = false
   #end!: () => void
   readonly #pool: Pool
 
@@ -35,8 +38,12 @@ export class Run {
     this.client = this.#standIn()
   }
 
-  /** Ends it, wherever it is, with an error. */
+  /** Ends it, wherever it is, with an error. What has been answered to its end stays answered. */
   fail(error: GatewayError): void {
+    if (this.#answered) return
+    this.failure ??= error
+    // Wherever it is on its way, nothing is begun for it any more.
+    this.#exchange.gone = true
     this.#pool.withdraw(this, error)
     this.#exchange.abort()
     this.#exchange.relay?.fail(error)
@@ -44,12 +51,12 @@ export class Run {
 
   cancel(): void {
     this.cancelled = true
-    this.#exchange.gone = true
     this.fail(clientClosed())
   }
 
   /** Resolves when what was answered is kept as the result; `last` is the end of it. @throws GatewayError when it can not be kept */
   async keep(last: Buffer): Promise<void> {
+    this.#answered = true
     try {
       await this.#works.keepResult(this.work, Buffer.concat([...this.#chunks, last]))
     } catch (cause) {
@@ -104,6 +111,7 @@ export class Pool {
 
   /** Resolves when it is its turn; {@link Pool.leave} gives the place back. `most`: how many go on at a time. */
   enter(run: Run, most: number): Promise<void> {
+    if (run.failure) return Promise.reject(run.failure)
     if (this.#running < most) {
       this.#running++
       run.placed = true
