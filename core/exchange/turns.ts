@@ -38,15 +38,16 @@ export class Turns {
   readonly #over = new Set<string>()
   #count = 0
   #latest: LiveTurn | undefined
+  #cancelling = false
 
   constructor(parts: TurnParts) {
     this.#parts = parts
     this.#watch = parts.frames.watch()
   }
 
-  /** Turns that have begun and not ended. */
+  /** Turns that were asked for or have begun, and have not ended. */
   get open(): number {
-    return this.#begun.size
+    return this.#asked.length + this.#begun.size
   }
 
   /** A frame on its way to the upstream: what is sent there, if anything. */
@@ -97,8 +98,9 @@ export class Turns {
     }
   }
 
-  /** Asks the upstream to end what has begun, and to say what it took. */
+  /** Asks the upstream to end what has begun, or begins from now on, and to say what it took. */
   cancel(): void {
+    this.#cancelling = true
     for (const id of this.#begun.keys()) this.#parts.say(this.#parts.frames.cancel(id))
   }
 
@@ -111,7 +113,7 @@ export class Turns {
   }
 
   #ask(message: Message, event: string | undefined, maxOutput: number | undefined): Awaitable<Message | undefined> {
-    if (this.#asked.length + this.#begun.size >= mostOpen) {
+    if (this.open >= mostOpen) {
       return this.#refuse(new GatewayError('rate_limit_concurrency', `A session may have ${mostOpen} responses at the same time.`), event)
     }
     const turn = new LiveTurn(this.#parts.exchange, this.#part(), { asked: true, input: this.#watch.input, maxOutput }, event)
@@ -155,6 +157,7 @@ export class Turns {
     const turn = this.#asked.shift()
     if (turn) {
       this.#keep(id, turn)
+      if (this.#cancelling) this.#parts.say(this.#parts.frames.cancel(id))
       return turn.held
     }
     return this.#unasked((own) => this.#keep(id, own), () => this.#parts.say(this.#parts.frames.cancel(id)))
