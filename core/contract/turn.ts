@@ -11,7 +11,7 @@ export interface Turn {
   readonly part: string
   /**
    * Nothing has been sent yet: a {@link GatewayError} that `onTurn` throws refuses it. False: it has begun already, and such an error only
-   * asks the upstream to end it. Whatever it consumes is to be charged in any case.
+   * asks the upstream to end it, and is shown to all plugins all the same: whatever it consumes is to be charged.
    */
   readonly asked: boolean
   /** Tokens that it may read: at most, and by a fair guess. */

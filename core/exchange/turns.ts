@@ -133,23 +133,28 @@ export class Turns {
     }
   }
 
-  /** Asks the plugins from one on; a promise only where one of them answers with one. */
-  #admit(turn: LiveTurn, from: number): Promise<void> | undefined {
+  /**
+   * Asks the plugins from one on; a promise only where one of them answers with one. A turn that has begun already is shown to all of them, whoever
+   * objects: it has to be measured and charged. What the first of them says is thrown in the end.
+   */
+  #admit(turn: LiveTurn, from: number, refusal?: GatewayError): Promise<void> | undefined {
     const { exchange, onTurn } = this.#parts
     for (let i = from; i < onTurn.length; i++) {
       const { plugin, call } = onTurn[i]!
       exchange.plugin = plugin
+      const refused = (error: unknown): GatewayError => {
+        const own = asGatewayError(error, plugin)
+        if (turn.asked) throw own
+        return refusal ?? own
+      }
       try {
         const done = call(exchange, turn)
-        if (done instanceof Promise) {
-          return done.then(() => this.#admit(turn, i + 1), (error: unknown) => {
-            throw asGatewayError(error, plugin)
-          })
-        }
+        if (done instanceof Promise) return done.then(() => refusal, refused).then((so) => this.#admit(turn, i + 1, so))
       } catch (error) {
-        throw asGatewayError(error, plugin)
+        refusal = refused(error)
       }
     }
+    if (refusal) throw refusal
     return undefined
   }
 
