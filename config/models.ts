@@ -23,6 +23,10 @@ export const modelsShape = {
       price: priceShape,
       context_window: { ...tokens, description: 'Tokens of input and output together.' },
       max_output_tokens: { ...tokens, description: 'Tokens of output.' },
+      state: {
+        type: 'string', enum: ['upstream', 'gateway'], default: 'upstream',
+        description: 'Who keeps responses (`/v1/responses`): upstreams that can, or the gateway, for channels of every protocol. Then `state.key` is needed.'
+      },
       created: { type: 'string', format: 'date', default: '2026-01-01', description: 'Shown in the model list.' },
       deprecated: {
         type: 'object',
@@ -58,6 +62,7 @@ export function readModels(entries: Readonly<Record<string, ModelEntry>>, channe
       prices,
       contextWindow: entry.context_window,
       maxOutputTokens: entry.max_output_tokens,
+      state: entry.state,
       created: Math.floor(entry.created / 1000),
       deprecated,
       channels: serving

@@ -10,23 +10,30 @@ import type { Environment } from './variables.ts'
 /** Origins whose pages may open realtime sessions from a browser, with commas between them. */
 const originsVariable = 'REALTIME_ALLOWED_ORIGINS'
 
+/** Characters of a secret that nobody guesses. */
+const leastKey = 32
+
 /** Resolves the settings; paths are relative to the file's folder. Undefined when a section is faulty. */
 export function readSettings(file: File, folder: string, certificates: Certificates, env: Environment, report: Report): Settings | undefined {
-  const sections = ['listen', 'admin', 'store', 'limits', 'tasks'] as const
+  const sections = ['listen', 'admin', 'store', 'limits', 'tasks', 'state'] as const
   for (const name of ['postgres', 'redis'] as const) {
     if (isMap(file.store) && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
   }
   if (!sections.every((section) => report.sound(section))) return undefined
-  const { listen, admin, store, tasks: { base_url: baseUrl, ...tasks } } = file
+  const { listen, admin, store, state, tasks: { base_url: baseUrl, ...tasks } } = file
   if (admin && admin.port === listen.port && listen.port !== 0) {
     report.value(['admin', 'port'], `${listen.port} is the port of "listen" too: choose another`)
   }
+  const kept = Object.entries(isMap(file.models) ? file.models : {}).find(([, model]) => isMap(model) && model['state'] === 'gateway')
+  if (kept && state.key === '') report.key(['models', kept[0], 'state'], 'needs a secret to keep responses with: say "state: { key: ${SLUICE_STATE_KEY} }"')
+  else if (state.key !== '' && state.key.length < leastKey) report.value(['state', 'key'], `has ${state.key.length} characters: take at least ${leastKey}, as \`openssl rand -hex 32\` makes them`)
   const tls = listen.tls && certificates.identity(['listen', 'tls'], listen.tls)
   return {
     listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },
     admin: admin === false ? undefined : admin,
     store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests, journal: store.journal, answers: store.answers, routes: store.routes },
     limits: readLimits(file.limits, env),
+    state,
     tasks: { ...tasks, baseUrl: baseUrl.replace(/\/+$/, '') }
   }
 }

@@ -183,6 +183,20 @@ const tasksShape = {
   }
 } as const satisfies OptionSchema
 
+const stateShape = {
+  type: 'object',
+  description: 'Responses that the gateway keeps itself, of models that say `state: gateway`.',
+  default: {},
+  properties: {
+    key: {
+      type: 'string', secret: true, default: '', examples: ['${SLUICE_STATE_KEY}'],
+      description: 'A secret of at least 32 characters, from which the key is made that they are encrypted with. What was kept with another one is not found any more.'
+    },
+    keep: { ...age, default: '30d', description: 'How long they are kept.' },
+    largest: { type: 'string', format: 'size', atLeast: '1KiB', atMost: '16MiB', default: '1MiB', description: 'Longest conversation, all its items together.' }
+  }
+} as const satisfies OptionSchema
+
 /** The whole file, without the free `x-…` keys. Entries of the chain are checked by their plugins. */
 export const fileShape = {
   listen: listenShape,
@@ -190,6 +204,7 @@ export const fileShape = {
   store: storeShape,
   limits: limitsShape,
   tasks: tasksShape,
+  state: stateShape,
   channels: channelsShape,
   models: modelsShape,
   tenants: tenantsShape,

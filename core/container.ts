@@ -34,6 +34,7 @@ import { MemorySecrets } from './store/memory-secrets.ts'
 import type { Services } from './store/services.ts'
 import { openStore } from './store/store.ts'
 import type { Store } from './store/store.ts'
+import { Vault } from './store/vault.ts'
 import type { Transport } from './transport/transport.ts'
 import { Transports } from './transport/transports.ts'
 import { Watchdog } from './watchdog/watchdog.ts'
@@ -110,7 +111,8 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
   make(tokens.transport, () => new Transports())
   make(tokens.services, () => {
     const { keys, ledger, requests, works, answers, routes } = get(tokens.store)
-    return { keys, ledger, requests, works, answers, routes, limits: new MemoryLimits(), secrets: new MemorySecrets(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
+    const vault = new Vault(works, () => get(tokens.generations).current.config.settings.state)
+    return { keys, ledger, requests, works, vault, answers, routes, limits: new MemoryLimits(), secrets: new MemorySecrets(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
   })
   make(tokens.background, () => {
     const kinds = new Map(operations.flatMap(({ begins }) => (begins ? [[begins.name, begins]] : [])))

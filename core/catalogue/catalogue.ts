@@ -92,6 +92,8 @@ export interface Model {
   readonly prices: readonly PricePeriod[]
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
+  /** Who keeps responses, for clients that go on with them. */
+  readonly state: 'upstream' | 'gateway'
   /** Unix seconds; what the model list shows as `created`. */
   readonly created: number
   /** Unix milliseconds. */

@@ -48,6 +48,13 @@ export interface TaskSettings {
   baseUrl: string
 }
 
+/** Of responses that the gateway keeps: the operator's secret, empty for none; milliseconds; bytes of one conversation. */
+export interface StateSettings {
+  key: string
+  keep: number
+  largest: number
+}
+
 /** Listener and store settings; a reload that changes them is refused, unless it is the certificate that changes. */
 export interface Settings {
   /** `cors`: the origins whose pages may call from a browser; absent when there are none. */
@@ -67,6 +74,7 @@ export interface Settings {
   }
   limits: Limits
   tasks: TaskSettings
+  state: StateSettings
 }
 
 /** Where something stands in the file, 1-based. */

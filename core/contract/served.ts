@@ -1,6 +1,7 @@
 // An operation with what the gateway does for it, and how the one of a request is found.
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Services } from '../store/services.ts'
+import type { Attempt } from './attempt.ts'
 import type { Candidates } from './candidates.ts'
 import type { Awaitable, ClientRequest, Exchange, GatewayError, Observer, Reply, Stage, UpstreamResponse, WholeReply } from './contract.ts'
 import type { Background, NewWork, WorkKind } from './background.ts'
@@ -25,10 +26,14 @@ export interface LoneWork {
 
 /** An operation as the engine runs it. */
 export interface ServedOperation extends Operation {
-  /** Answers in place of an upstream, after the chain has let the request through. */
-  handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply>
+  /** Answers in place of an upstream, after the chain has let the request through; nothing: an upstream is to answer. */
+  handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply | undefined>
   /** Leaves out the channels that this request cannot be served by, or puts them in order, before any plugin does. Throw to refuse. */
   narrow?(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void>
+  /** Changes what is sent, before any plugin does. Runs for each attempt. */
+  prepare?(exchange: Exchange, attempt: Attempt): void
+  /** The last to see an accepted answer, as its client does. */
+  keep?(exchange: Exchange, context: OperationContext): Stage | undefined
   /** What the client is told of a failure that no other attempt follows. The attempt keeps the error as it was. */
   failed?(exchange: Exchange, error: GatewayError, context: OperationContext): Awaitable<GatewayError>
   /** Looks on while an accepted answer passes, before any plugin sees it. What it notes is on disk before the client sees it: see `Exchange.hold`. */

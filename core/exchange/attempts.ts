@@ -82,6 +82,7 @@ export async function tryChannels<T>(exchange: LiveExchange, chain: Chain, conte
     }
     const attempt = exchange.attempt(channel, without)
     try {
+      exchange.request.operation.prepare?.(exchange, attempt)
       for (let i = 0; i < chain.onAttempt.length; i++) {
         const { plugin, call } = chain.onAttempt[i]!
         exchange.plugin = plugin

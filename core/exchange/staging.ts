@@ -48,13 +48,13 @@ export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse']
     exchange.plugin = plugin
     try {
       const stage = call(exchange, response)
-      if (stage instanceof Promise) return restOfStages(exchange, onResponse, response, staging, i, stage)
+      if (stage instanceof Promise) return restOfStages(exchange, onResponse, response, staging, i, stage, context)
       if (stage) staging.add(plugin, stage)
     } catch (error) {
       throw asGatewayError(error, plugin)
     }
   }
-  return staging.stages
+  return finished(staging, exchange, response, context)
 }
 
 async function restOfStages(
@@ -63,7 +63,8 @@ async function restOfStages(
   response: UpstreamResponse,
   staging: Staging,
   from: number,
-  pending: Promise<Stage | void>
+  pending: Promise<Stage | void>,
+  context: OperationContext | undefined
 ): Promise<PluginStage[]> {
   for (let i = from; i < onResponse.length; i++) {
     const { plugin, call } = onResponse[i]!
@@ -75,5 +76,11 @@ async function restOfStages(
       throw asGatewayError(error, plugin)
     }
   }
+  return finished(staging, exchange, response, context)
+}
+
+function finished(staging: Staging, exchange: LiveExchange, { attempt }: UpstreamResponse, context: OperationContext | undefined): PluginStage[] {
+  const last = attempt && context && exchange.request.operation.keep?.(exchange, context)
+  if (last) staging.add('the core', last)
   return staging.stages
 }

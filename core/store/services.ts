@@ -7,6 +7,7 @@ import type { Limits } from './limits.ts'
 import type { RequestLog } from './requests.ts'
 import type { Routes } from './routes.ts'
 import type { Secrets } from './secrets.ts'
+import type { Vault } from './vault.ts'
 import type { Works } from './works.ts'
 
 /** The process's stores. They outlive generations; the container opens and closes them. */
@@ -19,5 +20,6 @@ export interface Services {
   readonly answers: Answers
   readonly routes: Routes
   readonly works: Works
+  readonly vault: Vault
   readonly cache: Cache
 }

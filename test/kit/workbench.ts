@@ -33,6 +33,7 @@ import type { Services } from '../../core/store/services.ts'
 import type { Works } from '../../core/store/works.ts'
 import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
 import { Transports } from '../../core/transport/transports.ts'
+import { Vault } from '../../core/store/vault.ts'
 import { Watchdog } from '../../core/watchdog/watchdog.ts'
 import { plugins } from '../../plugins/index.ts'
 import { TestLedger } from './ledger.ts'
@@ -242,7 +243,7 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    return { keys: noKeys, ledger: this.#book, limits: this.limits, secrets: this.#secrets, requests, works: noWorks, cache: this.cache, answers: this.answers, routes: this.routes }
+    return { keys: noKeys, ledger: this.#book, limits: this.limits, secrets: this.#secrets, requests, works: noWorks, vault: new Vault(noWorks, () => ({ key: '', keep: 1, largest: 1 })), cache: this.cache, answers: this.answers, routes: this.routes }
   }
 
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {

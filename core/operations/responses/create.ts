@@ -9,6 +9,7 @@ import { responding } from '../conversation.ts'
 import { response } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
 import { noteResponse } from './notes.ts'
+import { keepOwn, recall, tellAll } from './own-state.ts'
 import { flagOf, mayBeStored, referencesOf } from './references.ts'
 import type { Reference } from './references.ts'
 
@@ -30,6 +31,8 @@ export const responses: ServedOperation = {
   stream: { in: 'body', name: 'stream' },
   upstream: responding,
   narrow,
+  prepare: tellAll,
+  keep: keepOwn,
   note: noteResponse,
   begins: response,
   mayBegin: ({ body }) => flagOf(body.fields, 'background'),
@@ -66,6 +69,7 @@ export const compactResponse: ServedOperation = {
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'openai-responses', method: 'POST', target: () => '/responses/compact' } },
   narrow,
+  prepare: tellAll,
   metering: { outputLimits: ['max_output_tokens'] },
   required: ['model'],
   parameters: { model, input, instructions, previous_response_id: previous }
@@ -83,6 +87,7 @@ export const countInputTokens: ServedOperation = {
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'openai-responses-kept', method: 'POST', target: () => '/responses/input_tokens' } },
   narrow,
+  prepare: tellAll,
   required: ['model'],
   parameters: { model, input, instructions, previous_response_id: previous }
 }
@@ -96,6 +101,13 @@ function narrow(exchange: Exchange, candidates: Candidates, context: OperationCo
 }
 
 function narrowTo(references: readonly Reference[], exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
+  const state = context.catalogue.models.get(exchange.model)?.state
+  if (state !== 'gateway' || flagOf(exchange.body.fields, 'background')) return toUpstream(references, exchange, candidates, context)
+  // What the gateway knows can be told to any channel.
+  return recall(exchange, references, context).then((who) => (who === 'own' ? undefined : toUpstream(references, exchange, candidates, context)))
+}
+
+function toUpstream(references: readonly Reference[], exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
   const { body: { fields }, request: { operation } } = exchange
   const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
   const background = flagOf(fields, 'background')

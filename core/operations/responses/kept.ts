@@ -1,11 +1,16 @@
 // Responses that an upstream keeps: read, called off and deleted there, by whoever made them.
 import type { Candidates } from '../../contract/candidates.ts'
-import type { Exchange, GatewayError, Observer } from '../../contract/contract.ts'
+import { GatewayError } from '../../contract/contract.ts'
+import type { Exchange, Observer } from '../../contract/contract.ts'
 import type { ParameterSchema } from '../../contract/operation.ts'
 import { shownModel } from '../../contract/slots.ts'
 import type { OperationContext, ServedOperation } from '../../contract/served.ts'
 import { noteEnd } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
+import { keepsAny, ownResponse, pageOf } from './own-state.ts'
+
+/** Of a body that is JSON as it is written. */
+const json = [['content-type', 'application/json']] as const
 
 /** What differs between them; `under` is added to the response's own path. */
 interface Own extends Partial<ServedOperation> {
@@ -48,6 +53,11 @@ export const readResponse = kept({
   summary: 'Reads a response that is kept, or takes its stream up again.',
   method: 'GET',
   stream: { in: 'query', name: 'stream' },
+  async handle(exchange, context) {
+    const own = await ownResponse(exchange, context)
+    if (own && exchange.streaming) throw new GatewayError('invalid_field', 'This response cannot be streamed: it was not made in the background.', { param: 'stream' })
+    return own && { status: 200, headers: json, body: own.response }
+  },
   parameters: {
     include,
     stream: { type: 'boolean', default: false, description: 'Tells its events, from the first or from one on; of responses that were made in the background and streamed.' },
@@ -61,7 +71,11 @@ export const cancelResponse = kept({
   name: 'responses.cancel',
   summary: 'Calls a response off that is made in the background.',
   method: 'POST',
-  under: '/cancel'
+  under: '/cancel',
+  async handle(exchange, context) {
+    if (await ownResponse(exchange, context)) throw new GatewayError('invalid_request', 'Only a response that is made in the background can be called off.')
+    return undefined
+  }
 })
 
 /** https://platform.openai.com/docs/api-reference/responses/delete */
@@ -69,6 +83,10 @@ export const deleteResponse = kept({
   name: 'responses.delete',
   summary: 'Deletes a response at its upstream, and what led there.',
   method: 'DELETE',
+  async handle(exchange, { catalogue, services }) {
+    const id = idOf(exchange)
+    return keepsAny(catalogue) && (await services.vault.forget(ownerOf(exchange), id)) ? { status: 200, body: { id, object: 'response', deleted: true } } : undefined
+  },
   async narrow(exchange, candidates, context) {
     await toHolder(exchange, candidates, context)
     // What has ended is settled before nobody can say any more what it came to.
@@ -91,6 +109,10 @@ export const listInputItems = kept({
   summary: 'Lists what a response was the answer to.',
   method: 'GET',
   under: '/input_items',
+  async handle(exchange, context) {
+    const own = await ownResponse(exchange, context)
+    return own && { status: 200, body: pageOf(own, new URLSearchParams(exchange.request.query)) }
+  },
   note: () => undefined,
   parameters: {
     after: { type: 'string', description: 'The item that the page follows.' },
