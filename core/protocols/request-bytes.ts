@@ -1,6 +1,6 @@
 // A request on its way from one protocol to another as bytes, with nothing but plain data around: it can be done in any thread.
 import type { RequestHead, Target } from './canonical/codec.ts'
-import { parseJson } from './canonical/json.ts'
+import { parseJson, writeJson } from './canonical/json.ts'
 import { Offer } from './canonical/offer.ts'
 import type { OfferedTools } from './canonical/offer.ts'
 import type { Keepsake } from './canonical/proofs.ts'
@@ -52,7 +52,7 @@ export function translateRequest(
   if (missing.length > 0 && !found) return missing
   const { body, dropped, answer } = asked.for(upstream, task.target, found)
   return {
-    body: Buffer.from(JSON.stringify(body)),
+    body: Buffer.from(writeJson(body)),
     dropped,
     client: task.client,
     upstream: task.upstream,

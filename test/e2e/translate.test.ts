@@ -6,6 +6,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
+import { bytes, fin, head, Upstream } from '../kit/upstream.ts'
 
 const families = ['openai', 'anthropic', 'gemini'] as const
 
@@ -89,4 +90,27 @@ t.test('google: content by way of every channel protocol, whole and streamed', a
   }
   t.ok((await client.models.countTokens({ model: 'via-gemini', contents: 'Hi' })).totalTokens! > 0)
   t.equal((await client.models.embedContent({ model: 'via-gemini', contents: ['a', 'b'] })).embeddings!.length, 2)
+})
+
+t.test('streams that are translated side by side have nothing of each other', async (t) => {
+  const local = await open(t)
+  const client = new Anthropic({ baseURL: local.url, apiKey: testKey, maxRetries: 0 })
+  const tools = [{ name: 'get_weather', input_schema: { type: 'object' as const, properties: { city: { type: 'string' } } } }]
+  await Promise.all(Array.from({ length: 30 }, async (_, at) => {
+    const content = directive({ text: `Marker ${at} of thirty, word by word.`, call: 'get_weather', arguments: { city: `City ${at}` }, gap_ms: 1 })
+    const { content: blocks } = await client.messages.stream({ model: `via-${families[at % families.length]}`, max_tokens: 200, tools, messages: [{ role: 'user', content }] }).finalMessage()
+    t.match(blocks, [{ type: 'text', text: `Marker ${at} of thirty, word by word.` }, { type: 'tool_use', input: { city: `City ${at}` } }])
+    t.equal(blocks.length, 2)
+  }))
+})
+
+t.test('betas go to channels of their protocol, and to no other', async (t) => {
+  const [own, other] = [await Upstream.start(t), await Upstream.start(t)]
+  const local = await gateway(t, { channels: { own: { protocol: 'anthropic', models: { own: 'm' } }, other: { models: { other: 'm' } } }, models: { own: { price: { input: 1, output: 2 } }, other: { price: { input: 1, output: 2 } } } }, { upstreams: { own, other } })
+  for (const upstream of [own, other]) upstream.script(head(400, {}), bytes('{"error":{"message":"no"}}'), fin())
+  for (const model of ['own', 'other']) {
+    await local.ask({ path: '/v1/messages', headers: { 'anthropic-beta': 'one-2026-01-01,two-2026-01-01', 'anthropic-version': '2026-10-21' }, body: { model, max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] } })
+  }
+  t.match(own.requests[0]!.headers, { 'anthropic-beta': 'one-2026-01-01,two-2026-01-01', 'anthropic-version': '2026-10-21' })
+  t.notOk(Object.keys(other.requests[0]!.headers).some((name) => name.startsWith('anthropic')))
 })

@@ -18,6 +18,15 @@ export function parseJson(text: string): unknown {
   })
 }
 
+/** Half of a character that is written in two, as `JSON.stringify` writes it; with an even number of backslashes before it. */
+const half = /\\ud[89a-f][0-9a-f]{2}(?<=(?<!\\)(?:\\\\)*.{6})/g
+
+/** JSON text that every upstream can read: many refuse half of a character, which is nothing that anybody has said. */
+export function writeJson(value: unknown): string {
+  const text = JSON.stringify(value)
+  return text.includes('\\ud') ? text.replace(half, '\ufffd') : text
+}
+
 /** `JSON.parse` and `JSON.rawJSON` of ECMAScript's proposal "JSON.parse source text access", which the types do not know yet. */
 type ParseWithSource = (text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown) => unknown
 const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }
