@@ -54,7 +54,8 @@ function commandOf(words: readonly string[]): Command {
   throw new UsageError(second === undefined ? `${first} is half a command: known are ${group.join(', ')}` : `there is no command "${first} ${second}"${suggestion(`${first} ${second}`, group)}`)
 }
 
-const listed = [...commands.map(({ name }) => name), 'help', 'version']
+/** Words that a command line may begin with. */
+const listed = [...new Set(commands.map(({ name }) => name.split(' ')[0]!)), 'help', 'version']
 
 /** Of one command, of all that begin with a word, or of the program. */
 function helpOn(words: readonly string[]): string {
