@@ -46,9 +46,9 @@ export function baseOf({ history, boot, batch, seq, hash }: Standing): string {
   return createHash('sha256').update(JSON.stringify([history, boot, batch, seq, hash])).digest('hex')
 }
 
-/** The bytes of a segment before its first frame. */
+/** The first page of a segment. The note behind it stays as it is: it belongs to the history that it names. */
 export function segmentStart({ history, boot, base }: SegmentHead): Buffer {
-  const bytes = Buffer.alloc(framesAt)
+  const bytes = Buffer.alloc(noteAt)
   mark.copy(bytes, layout.mark)
   bytes.writeUInt32BE(format, layout.format)
   writeNumber(bytes, boot, layout.boot)
