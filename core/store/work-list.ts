@@ -21,6 +21,9 @@ export class WorkList implements Works {
   readonly #shown = new Map<string, Work>()
   /** What has ended, the latest last. */
   readonly #recent = new Map<string, Work>()
+  /** What is not in memory any more may be otherwise in the database. */
+  #behind = false
+  #caught: Promise<unknown> = Promise.resolve()
 
   /** `rows` of the table work that have not ended. */
   constructor(writer: Writer, reader: Reader, results: Results, rows: readonly Row[], now: () => number) {
@@ -75,7 +78,7 @@ export class WorkList implements Works {
     const name = nameOf(owner, id)
     let work = this.#shown.get(name) ?? this.#open.get(name) ?? this.#recent.get(name)
     if (!work) {
-      await this.#writer.flushed()
+      await this.#caughtUp()
       const { tenant, project } = owner
       const { rows: [json] } = await this.#reader.ask({ kind: 'work', tenant, project, id })
       if (json === undefined) return undefined
@@ -99,6 +102,7 @@ export class WorkList implements Works {
   async forget(work: Work): Promise<void> {
     const name = nameOf(work, work.id)
     for (const list of [this.#open, this.#shown, this.#recent]) list.delete(name)
+    this.#behind = true
     const { draft } = this.#writer
     draft.works.push(...workValues(work, null))
     draft.count()
@@ -123,7 +127,19 @@ export class WorkList implements Works {
   #remember(name: string, work: Work): void {
     this.#recent.delete(name)
     this.#recent.set(name, work)
-    if (this.#recent.size > mostRecent) this.#recent.delete(this.#recent.keys().next().value!)
+    if (this.#recent.size <= mostRecent) return
+    this.#recent.delete(this.#recent.keys().next().value!)
+    this.#behind = true
+  }
+
+  /** Resolves when the database has what is not in memory. Whoever asks for what never was causes no write. */
+  #caughtUp(): Promise<unknown> {
+    if (!this.#behind) return this.#caught
+    this.#behind = false
+    this.#caught = this.#writer.flushed().then((done) => {
+      if (!done) this.#behind = true
+    })
+    return this.#caught
   }
 }
 
