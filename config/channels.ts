@@ -6,6 +6,7 @@ import { isPublic } from '../core/transport/egress.ts'
 import { isMap } from '../core/options/schema-check.ts'
 import { ConnectingReader, connectingShape } from './connecting.ts'
 import { modelNames, names } from './names.ts'
+import { presetNames } from './presets.ts'
 import type { ConnectingSources } from './connecting.ts'
 import type { Channel, ChannelTraits } from '../core/catalogue/catalogue.ts'
 import type { OptionSchema, OptionSchemas, OptionValue } from '../core/options/schema.ts'
@@ -38,6 +39,10 @@ export const channelsShape = {
     description: 'One way to an upstream.',
     required: ['protocol', 'models'],
     properties: {
+      preset: {
+        type: 'string', enum: presetNames,
+        description: 'A well-known upstream: what is known of it stands for what is not said here.'
+      },
       protocol: {
         type: 'string', enum: ['openai', 'anthropic', 'gemini', 'simulator'],
         description: 'What the upstream speaks; simulator is a local stand-in that needs no network.'
@@ -49,6 +54,20 @@ export const channelsShape = {
       base_url: {
         type: 'string', examples: ['https://api.openai.com/v1'],
         description: 'Address with the version; a query is kept on every call. Required except for a simulator.'
+      },
+      path: {
+        type: 'string', examples: ['/deployments/{model}'],
+        pattern: '^(/[A-Za-z0-9._~{}-]+)+$', patternErrorMessage: 'a path like /deployments/{model}, without a slash at its end',
+        description: "Stands between the address and what each call adds to it; `{model}` is the upstream's name of the model."
+      },
+      query: {
+        type: 'object', default: {}, examples: [{ 'api-version': '2024-10-21' }],
+        additionalProperties: { type: 'string', description: 'The value.' },
+        description: 'Parameters of every call, beside those of base_url, which count first.'
+      },
+      credential_header: {
+        type: 'string', examples: ['api-key'], pattern: '^[A-Za-z0-9-]{1,64}$', patternErrorMessage: 'a header name',
+        description: 'The header that the credential travels in as it is, where that is not the one of the protocol.'
       },
       credential: { type: 'string', secret: true, default: '', description: "The upstream's API key; empty sends none." },
       endpoints: {
@@ -160,6 +179,7 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     priority: entry.priority,
     timeouts: { connect, firstByte, idle, total },
     headers,
+    modelPath: entry.path,
     traits: traitsOf(entry),
     reuse: entry.reuse,
     streamOptions: entry.usage.stream_options,
@@ -199,6 +219,7 @@ function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
     return undefined
   }
   url.pathname = url.pathname.replace(/\/+$/, '')
+  for (const [parameter, value] of Object.entries(entry.query)) if (!url.searchParams.has(parameter)) url.searchParams.set(parameter, value)
   return url
 }
 
@@ -216,7 +237,8 @@ function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
 }
 
 function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<string, string> {
-  const [own, credential] = credentialHeader(familyOf(entry), entry.credential)
+  const usual = credentialHeader(familyOf(entry), entry.credential)
+  const [own, credential] = entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), entry.credential]
   const headers: Record<string, string> = Object.create(null)
   for (const [written, value] of Object.entries(entry.headers)) {
     const header = written.toLowerCase()

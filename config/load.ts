@@ -8,6 +8,7 @@ import { decode } from './text.ts'
 import { checkPlugins } from './plugins.ts'
 import { Files } from './files.ts'
 import { readModels } from './models.ts'
+import { withPresets } from './presets.ts'
 import { problemsOf, Report } from './report.ts'
 import { readSettings } from './settings.ts'
 import { fileRequired, fileShape } from './shape.ts'
@@ -56,6 +57,7 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fil
 
   const sections: Record<string, unknown> = Object.create(null)
   for (const [name, section] of Object.entries(source.value as object)) if (!name.startsWith('x-')) sections[name] = section
+  if (sections['channels'] !== undefined) sections['channels'] = withPresets(sections['channels'])
   const { value, faults } = checkerOf(fileShape, fileRequired)(sections, source.origin())
   for (const fault of faults) report.fault(fault)
 

@@ -68,6 +68,8 @@ export interface Channel {
   readonly priority: number
   /** Milliseconds. */
   readonly timeouts: { readonly connect: number; readonly firstByte: number; readonly idle: number; readonly total: number }
+  /** Stands before the path of each call that asks for a model; `{model}` in it is the upstream's name. */
+  readonly modelPath: string | undefined
   readonly traits: ChannelTraits
   /** Sent with every request to this channel, lower-case names: the credential in the form of its protocol, and those of the file. */
   readonly headers: Readonly<Record<string, string>>

@@ -250,7 +250,7 @@ export class LiveExchange implements Exchange<AnySlot> {
     const form = formFor(operation, channel)
     if (!form) throw new GatewayError('protocol_mismatch', `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
     const model = channel.models.get(this.#model) ?? this.#model
-    const target = { protocol: protocols[form.protocol], method: form.method, path: form.target({ model, streaming: this.#streaming, parameters, query, exchange: this }) }
+    const target = { protocol: protocols[form.protocol], method: form.method, path: pathTo(channel, model) + form.target({ model, streaming: this.#streaming, parameters, query, exchange: this }) }
     const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body, protocols[operation.protocol], without)
     if (model !== this.#requestedModel) {
       if (operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
@@ -260,6 +260,11 @@ export class LiveExchange implements Exchange<AnySlot> {
     this.attempts.push(attempt)
     return attempt
   }
+}
+
+/** What a channel puts before the paths of its protocol. */
+function pathTo({ modelPath }: Channel, model: string): string {
+  return modelPath === undefined || model === '' ? '' : modelPath.replaceAll('{model}', encodeURIComponent(model))
 }
 
 const placeWords = { body: 'field', path: 'part of the path', query: 'parameter' } as const

@@ -59,7 +59,7 @@ export class Recorder implements UpstreamSink {
 export function channelOf(baseUrl: URL, more: Partial<Channel> = {}): Channel {
   return {
     name: 'up', protocol: 'openai', baseUrl, credential: 'secret', endpoints: new Set(), private: true, models: new Map(), weight: 1, priority: 0,
-    timeouts: { connect: 2000, firstByte: 2000, idle: 2000, total: 2000 }, headers: {}, traits: {}, tls: undefined, reuse: true, streamOptions: true, proxy: undefined, http: 1, transport: 'own', ...more
+    timeouts: { connect: 2000, firstByte: 2000, idle: 2000, total: 2000 }, headers: {}, modelPath: undefined, traits: {}, tls: undefined, reuse: true, streamOptions: true, proxy: undefined, http: 1, transport: 'own', ...more
   }
 }
 
