@@ -39,8 +39,8 @@ export async function openSession(exchange: LiveExchange, offer: SocketOffer, se
       await Promise.all(exchange.holds)
       if (exchange.gone) throw clientClosed()
       const subprotocol = offer.subprotocols.find((name) => name === operation.subprotocol)
-      exchange.session = session
       session.open(offer.accept(exchange.replyHeaders, subprotocol, maxMessage))
+      exchange.session = session
       return session
     } catch (error) {
       answer.destroy()

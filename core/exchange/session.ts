@@ -73,6 +73,7 @@ export class Session implements OpenSession, Watched {
   #drainUntil: number | undefined
   /** Why it was ended from here. */
   #reason: GatewayError | undefined
+  #concluding = false
   /** What either side has said at its end. */
   #farewell: Farewell | undefined
   #finish: (() => void) | undefined
@@ -118,7 +119,7 @@ export class Session implements OpenSession, Watched {
   }
 
   fail(error: unknown): void {
-    if (this.over) return
+    if (this.#concluding) return
     this.#reason = asGatewayError(error)
     this.#conclude(this.#reason, undefined, { code: goingAway, reason: '' })
   }
@@ -180,8 +181,10 @@ export class Session implements OpenSession, Watched {
   /** What has passed the stages. */
   #pass(message: Message): void {
     if (this.over) return
-    if (message.from === 'client') this.#up.put(message)
-    else if (this.#drainUntil === undefined) this.#toClient(message)
+    // Nothing is asked any more when all turns have been given back.
+    if (message.from === 'client') {
+      if (!this.#concluding) this.#up.put(message)
+    } else if (this.#drainUntil === undefined) this.#toClient(message)
     // Whoever waits for the end of what is open waits for nothing else.
     if (this.#drainUntil !== undefined && this.#turns.open === 0) this.#left()
   }
@@ -253,20 +256,21 @@ export class Session implements OpenSession, Watched {
 
   /** The one end: stages are told, turns are given back, whoever waits is woken, nothing is accepted any more. */
   #conclude(error: GatewayError | undefined, toClient: Farewell | undefined, toUpstream: Farewell | undefined): void {
-    if (this.over) return
+    if (this.#concluding) return
+    this.#concluding = true
     const { watchdog, upstream } = this.#parts
-    this.over = true
     watchdog.delete(this)
     this.error = error
     if (toClient) this.#farewell = toClient
     this.attempt.endedAt = performance.now()
-    this.#client?.pause()
+    this.#client!.pause()
     this.#settled = this.#turns.end()
     try {
       this.#stages.end(error === undefined)
     } catch (thrown) {
       this.error ??= asGatewayError(thrown)
     }
+    this.over = true
     upstream.close(toUpstream?.code ?? normal, toUpstream?.reason)
     this.attempt.error = this.error
     this.#finish?.()

@@ -12,7 +12,7 @@ import { sessionsAt, socketUpstream } from '../kit/socket-upstream.ts'
 const demo = { models: { demo: { price: { input: 1, output: 2 }, context_window: 100_000 } } }
 
 t.test('a session over HTTP/2', async (t) => {
-  const running = await gateway(t, demo)
+  const running = await gateway(t, { ...demo, limits: { drain_timeout: '100ms' } })
   const session = connectHttp2(running.url)
   t.teardown(() => session.destroy())
   await once(session, 'remoteSettings')
@@ -30,13 +30,17 @@ t.test('a session over HTTP/2', async (t) => {
     t.equal(headers[':status'], status, `${path} ${JSON.stringify(more)}`)
     stream.resume().end()
   }
-  const stream = ask('/v1/realtime?model=demo')
-  const [headers] = await once(stream, 'response')
-  t.match(headers, { ':status': 200, 'sec-websocket-protocol': 'realtime' })
-  const client = new (WebSocket as any)(null, undefined, { autoPong: true, closeTimeout: 1000 }) as WebSocket & { setSocket(...args: unknown[]): void; _isServer: boolean }
-  // The client's side of the library, on a stream of ours.
-  client._isServer = false
-  client.setSocket(stream, Buffer.alloc(0), { maxPayload: 1 << 20 })
+  const join = async (): Promise<WebSocket> => {
+    const stream = ask('/v1/realtime?model=demo')
+    const [headers] = await once(stream, 'response')
+    t.match(headers, { ':status': 200, 'sec-websocket-protocol': 'realtime' })
+    const client = new (WebSocket as any)(null, undefined, { autoPong: true, closeTimeout: 1000 }) as WebSocket & { setSocket(...args: unknown[]): void; _isServer: boolean }
+    // The client's side of the library, on a stream of ours.
+    client._isServer = false
+    client.setSocket(stream, Buffer.alloc(0), { maxPayload: 1 << 20 })
+    return client
+  }
+  const client = await join()
   const events: any[] = []
   client.on('message', (data) => void events.push(JSON.parse(String(data))))
   client.send(JSON.stringify({ type: 'conversation.item.create', item: { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Hi [[simulator {"text": "By two"}]]' }] } }))
@@ -47,6 +51,11 @@ t.test('a session over HTTP/2', async (t) => {
   client.close(1000)
   t.equal((await closed)[0], 1000)
   await settled(t, running)
+  const last = await join()
+  const drained = once(last, 'close')
+  const closing = running.gateway.close({ drain: true })
+  t.equal((await drained)[0], 1012)
+  await closing
 })
 
 t.test('a session ends when its time is up, when nothing is said, and when one side is dead', async (t) => {

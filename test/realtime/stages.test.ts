@@ -34,7 +34,10 @@ t.test('frames of a client go down the chain, those of an upstream up, and what 
         if (message.from === 'client' && message.data.includes('no entry')) return emit(Message.frame('{"type":"refused"}', 'upstream'))
         emit(message.withData(Buffer.from(`${String(message.data)} ${name}`)))
       },
-      end: () => void ended++
+      end: (_complete, emit) => {
+        ended++
+        emit(Message.frame(`bye ${name}`, 'upstream'))
+      }
     })
   })
   const running = await withPlugins(t, upstream, marker('upper'), plugin('looker', { onResponse: () => ({ takes: 'frames', observe: ({ from }) => void seen.push(`looker ${from}`) }) }), marker('lower'))
@@ -49,9 +52,11 @@ t.test('frames of a client go down the chain, those of an upstream up, and what 
   client.socket.send('no entry')
   t.equal(String((await once(client.socket, 'message'))[0]), '{"type":"refused"}')
   t.same(seen.splice(0), ['upper client frame'], 'nobody further down has seen it')
-  client.socket.close(1000)
+  socket!.close(1000)
+  await client.closed
   await settled(t, running)
   t.equal(ended, 2)
+  t.same(client.frames.slice(-2).map(({ data }) => String(data)), ['bye lower upper', 'bye upper'], 'what the end of a stage emits comes before the end')
 })
 
 t.test('a stage that cannot see frames has sessions refused, and one that fails ends its own', async (t) => {
