@@ -117,6 +117,7 @@ const involved: Record<string, [target: string, make: () => Buffer, status: numb
   'a schema of lists': ['/v1/chat/completions', () => filled('[],', `${start},"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","enum":[`, '0]}}}]}'), 200],
   'signatures of ours': ['/v1/messages', () => filled('[],', `${start},"max_tokens":5,"messages":[{"role":"user","content":"a"}],"metadata":{"user_id":"sluice1."},"x":[`, '0]}'), 200],
   'settings of an answer': [`/v1beta/models/${testModel}:generateContent`, () => filled('[],', '{"contents":[{"parts":[{"text":"a"}]}],"generationConfig":{"x":[', '0]}}'), 400],
+  'items of an input': ['/v1/responses', () => filled('{},', `${start},"input":[`, '{}]}'), 400],
   'many prompts': ['/v1/completions', () => filled('"",', `${start},"prompt":[`, '""]}'), 400]
 }
 
