@@ -10,7 +10,10 @@ const [upstream] = process.argv.slice(2)
 /** undici looks through all sockets of a pool for a free one, so streams are spread over several. */
 const pools: { pool: Pool; active: number }[] = []
 
-/** One request's way back. JSON goes out as one write, events as they come. */
+/** Up to this length an answer is put together; a longer one goes out as it comes. */
+const wholeBytes = 64 * 1024
+
+/** One request's way back. Small JSON goes out as one write, everything else as it comes. */
 class Relay implements Dispatcher.DispatchHandler {
   readonly #response: ServerResponse
   readonly #onEnd: () => void
@@ -27,8 +30,8 @@ class Relay implements Dispatcher.DispatchHandler {
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Record<string, string | string[] | undefined>): void {
     const flat = ['content-type', String(headers['content-type'])]
     const length = headers['content-length']
-    if (length !== undefined) {
-      flat.push('content-length', String(length))
+    if (length !== undefined) flat.push('content-length', String(length))
+    if (Number(length) <= wholeBytes) {
       this.#head = [status, flat]
     } else {
       this.#response.writeHead(status, flat)
@@ -63,7 +66,7 @@ function relay(request: IncomingMessage, response: ServerResponse): void {
     taken.pool.dispatch({
       method: 'POST',
       path: request.url!,
-      headers: ['content-type', 'application/json'],
+      headers: ['content-type', String(request.headers['content-type'])],
       body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks),
     }, new Relay(response, () => taken.active--))
   })

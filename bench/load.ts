@@ -4,7 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { serve } from './child.ts'
 import { Connection } from './connection.ts'
 import type { Spoken } from './contestant.ts'
-import { answerBody, key, messagesBody, messagesPath, model, numberedKey, promptBody, requestBody, requestBytes } from './payload.ts'
+import {
+  answerBody, key, messagesBody, messagesPath, model, numberedKey, promptBody, requestBody, requestBytes, soundBody, speechBody, speechPath, transcriptBody, transcriptionsPath, uploadBody, uploadType,
+} from './payload.ts'
 import type { Prompt } from './payload.ts'
 import { cpuBetween, cpuOf } from './proc.ts'
 import type { Cpu } from './proc.ts'
@@ -22,8 +24,8 @@ export type Job =
   /** Waits until every held stream has ended properly. */
   | { kind: 'release' }
 
-/** What a closed loop asks: small bodies, by one key or by each of many in turn, or one large body. */
-export type Requests = { size: number; keys: number | undefined } | { prompt: Prompt }
+/** What a closed loop asks: small bodies, by one key or by each of many in turn, one large body, a form with a file of so many bytes, or for sound. */
+export type Requests = { size: number; keys: number | undefined } | { prompt: Prompt } | { upload: number } | { speech: true }
 
 /** Seconds before the measured window and in it. */
 interface Window {
@@ -66,7 +68,7 @@ function record(milliseconds: number): void {
 
 async function json(job: Job & { kind: 'json' }): Promise<void> {
   const next = cycle(job.requests)
-  const body = answerBody(job.answerSize)
+  const body = answerTo(job.requests, job.answerSize)
   const asking = new Set<Connection>()
   let over = false
   const start = () => {
@@ -94,10 +96,23 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
   await ended(asking, 5)
 }
 
+function answerTo(requests: Requests, size: number): Buffer {
+  if ('upload' in requests) return transcriptBody(size)
+  return 'speech' in requests ? soundBody(size) : answerBody(size)
+}
+
 /** Gives the requests one after another, over and over. */
 function cycle(requests: Requests): () => Buffer {
   if ('prompt' in requests) {
     const request = requestBytes(promptBody(requests.prompt, model))
+    return () => request
+  }
+  if ('upload' in requests) {
+    const request = requestBytes(uploadBody(requests.upload), key, transcriptionsPath, uploadType)
+    return () => request
+  }
+  if ('speech' in requests) {
+    const request = requestBytes(speechBody, key, speechPath)
     return () => request
   }
   const body = requestBody(requests.size, false)

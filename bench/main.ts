@@ -4,10 +4,12 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Child, killAll, pinSelf } from './child.ts'
 import type { Rig } from './contest.ts'
+import * as b1 from './b1.ts'
 import * as j1 from './j1.ts'
 import * as j4 from './j4.ts'
 import * as l1 from './l1.ts'
 import * as l2 from './l2.ts'
+import * as m1 from './m1.ts'
 import { nginx } from './nginx.ts'
 import * as p1 from './p1.ts'
 import { hottest } from './profile.ts'
@@ -18,7 +20,7 @@ import * as s4 from './s4.ts'
 import * as w1 from './w1.ts'
 import * as x1 from './x1.ts'
 
-const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = { j1, j4, s1, s4, l1, l2, p1, x1, w1 }
+const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = { j1, j4, s1, s4, l1, l2, p1, x1, w1, m1, b1 }
 
 const help = `npm run bench -- [${Object.keys(scenarios).join('] [')}] [options]
 

@@ -71,8 +71,8 @@ http {
       proxy_read_timeout 600s;
       # Whole bodies, in memory: a gateway that may have to try another upstream keeps them too.
       proxy_request_buffering on;
-      client_max_body_size 8m;
-      client_body_buffer_size 8m;
+      client_max_body_size 16m;
+      client_body_buffer_size 16m;
     }
   }
 }

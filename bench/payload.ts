@@ -85,13 +85,42 @@ export function numberedKey(number: number): string {
   return `sk-bench-${String(number).padStart(28, '0')}`
 }
 
+/** Where sound is sent up, and where it is made of a text. */
+export const transcriptionsPath = '/v1/audio/transcriptions'
+export const speechPath = '/v1/audio/speech'
+export const uploadType = 'multipart/form-data; boundary=bench-boundary'
+
+/** A form with a file of so many bytes, and the model behind it. */
+export function uploadBody(size: number): Buffer {
+  return Buffer.concat([
+    Buffer.from('--bench-boundary\r\nContent-Disposition: form-data; name="file"; filename="bench.pcm"\r\nContent-Type: application/octet-stream\r\n\r\n'),
+    soundBody(size),
+    Buffer.from(`\r\n--bench-boundary\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--bench-boundary--\r\n`),
+  ])
+}
+
+/** What an upstream heard, `size` bytes of JSON. */
+export function transcriptBody(size: number): Buffer {
+  const body = (text: string) => JSON.stringify({ text, usage: { type: 'duration', seconds: 60 } })
+  return Buffer.from(body(filler(size - body('').length)))
+}
+
+export const speechBody = Buffer.from(JSON.stringify({ model, voice: 'alloy', input: 'A long text, read out.' }))
+
+/** Bytes that are no text; no two runs of 64 KB are the same. */
+export function soundBody(size: number): Buffer {
+  const bytes = Buffer.alloc(size)
+  for (let at = 0; at < size; at++) bytes[at] = (at * 31 + (at >> 16) * 7) & 0xff
+  return bytes
+}
+
 /** A whole request on the wire. The same for every contestant. */
-export function requestBytes(body: Buffer, credential = key, target = path): Buffer {
+export function requestBytes(body: Buffer, credential = key, target = path, type = 'application/json'): Buffer {
   return Buffer.concat([Buffer.from([
     `POST ${target} HTTP/1.1`,
     'host: bench.test',
     `authorization: Bearer ${credential}`,
-    'content-type: application/json',
+    `content-type: ${type}`,
     'accept: */*',
     'user-agent: bench/1',
     `content-length: ${body.length}`,

@@ -90,7 +90,7 @@ channels:
     protocol: openai
     base_url: http://127.0.0.1:${upstream}/v1
     credential: upstream-secret
-    endpoints: [chat, realtime]
+    endpoints: [chat, audio, realtime]
     private: true
     models: { ${model}: ${upstreamModel} }
     timeouts: { idle: 10m, first_byte: 10m, total: 1h }

@@ -2,7 +2,7 @@
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { serve } from './child.ts'
-import { Script, answerBody, eventSize, model, promptBody, upstreamModel } from './payload.ts'
+import { Script, answerBody, eventSize, model, promptBody, upstreamModel, soundBody, transcriptBody, uploadBody } from './payload.ts'
 import type { Prompt } from './payload.ts'
 import { RequestReader } from './request.ts'
 import type { Wanted } from './request.ts'
@@ -11,6 +11,10 @@ import type { Wanted } from './request.ts'
 export type Behaviour =
   /** A whole JSON body of `size` bytes, at once. With a `prompt`, every request's body must be that one. */
   | { kind: 'json'; size: number; prompt?: Prompt }
+  /** What was heard in an upload of `upload` bytes, which every request's body must be, as `size` bytes of JSON. */
+  | { kind: 'transcript'; size: number; upload: number }
+  /** So many bytes of sound, at once. */
+  | { kind: 'sound'; size: number }
   /** `events` numbered events, the first at once and then one every `gap` milliseconds; streams are spread over the gap. */
   | { kind: 'paced'; events: number; gap: number }
   /** One event, then nothing until the next behaviour is set, which ends the stream properly. */
@@ -45,9 +49,11 @@ function behave(next: Behaviour): void {
   held.clear()
   behaviour = next
   clearInterval(timer)
-  if (next.kind === 'json') answer = jsonAnswer(next.size)
+  if (next.kind === 'json') answer = wholeAnswer('application/json', answerBody(next.size))
+  if (next.kind === 'transcript') answer = wholeAnswer('application/json', transcriptBody(next.size))
+  if (next.kind === 'sound') answer = wholeAnswer('audio/mpeg', soundBody(next.size))
   const prompt = next.kind === 'json' ? next.prompt : undefined
-  wanted = prompt ? [promptBody(prompt, model), promptBody(prompt, upstreamModel)] : []
+  wanted = prompt ? [promptBody(prompt, model), promptBody(prompt, upstreamModel)] : next.kind === 'transcript' ? [uploadBody(next.upload)] : []
   if (next.kind === 'paced') {
     wheel = Array.from({ length: next.gap }, () => new Set())
     turned = performance.now()
@@ -82,7 +88,7 @@ function frame(into: Buffer, at: number, number: number): number {
 }
 
 function respond(socket: Socket): void {
-  if (behaviour.kind === 'json') {
+  if (behaviour.kind === 'json' || behaviour.kind === 'transcript' || behaviour.kind === 'sound') {
     socket.write(answer)
     return
   }
@@ -109,11 +115,8 @@ function accept(socket: Socket): void {
   socket.on('data', (bytes) => reader.read(bytes))
 }
 
-function jsonAnswer(size: number): Buffer {
-  return Buffer.concat([
-    Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${size}\r\n\r\n`),
-    answerBody(size),
-  ])
+function wholeAnswer(type: string, body: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n\r\n`), body])
 }
 
 function chunked(bytes: Buffer): Buffer {
