@@ -87,7 +87,7 @@ function find(): string | undefined {
   }
 }
 
-/** nginx can not be told to take any port, so one is looked for. */
+/** nginx cannot be told to take any port, so one is looked for. */
 async function freePort(): Promise<number> {
   const server = createServer()
   const { promise, resolve } = Promise.withResolvers<void>()

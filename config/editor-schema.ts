@@ -37,7 +37,7 @@ function entrySchema(plugins: readonly Plugin[]): Keywords {
   }
 }
 
-/** Lets `${VAR}` stand wherever a scalar may: the editor can not know what it will be. */
+/** Lets `${VAR}` stand wherever a scalar may: the editor cannot know what it will be. */
 function withVariables(schema: JsonSchema): JsonSchema {
   if (typeof schema === 'boolean') return schema
   const { type, enum: choices, pattern, minimum, maximum, minLength, ...rest } = schema

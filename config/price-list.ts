@@ -14,7 +14,7 @@ const leftOut = indexed(list.left_out)
 
 /**
  * The list's price for a model, as `price:` of the file would say it: that of its public name, else that of its names
- * upstream. Otherwise what is wrong, as a text; undefined when that can not be told, as a name upstream could not be read.
+ * upstream. Otherwise what is wrong, as a text; undefined when that cannot be told, as a name upstream could not be read.
  */
 export function findListed({ name, upstream }: Names): object | string | undefined {
   const own = lookUp(prices, name)

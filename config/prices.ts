@@ -85,7 +85,7 @@ const listed = { price: priceShape } as const
 
 /**
  * The prices of a model by date; `path` is where its price stands. Undefined when there is none: it is missing, or the
- * list has none, which is reported unless it can not be told.
+ * list has none, which is reported unless it cannot be told.
  */
 export function readPrices(path: Path, entry: PriceEntry | undefined, names: Names, report: Report): readonly PricePeriod[] | undefined {
   if (entry === 'free') return [{ from: -Infinity, price: freePrice }]

@@ -247,7 +247,7 @@ class Reader {
     const digits = text.replace(/e.*$/i, '').replace(/\D/g, '').replace(/^0+|0+$/g, '')
     const exact = /^0[ox]/.test(text) ? Number.isSafeInteger(value) : Number.isFinite(value) && digits.length <= 15
     if (exact) return { value, at }
-    return this.#spoil(at, 'a number that can not be held exactly: put it in quotes')
+    return this.#spoil(at, 'a number that cannot be held exactly: put it in quotes')
   }
 }
 

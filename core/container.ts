@@ -157,7 +157,7 @@ async function prepare(
 
 /**
  * Starts a gateway: configuration, store with its recovery, chain, and last the listeners.
- * @throws ConfigError when the file can not be used; Error when the store or an address can not be had
+ * @throws ConfigError when the file cannot be used; Error when the store or an address cannot be had
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { config: file, env = process.env, plugins = shippedPlugins, operations = shippedOperations, log = createLogger() } = options

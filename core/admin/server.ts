@@ -36,7 +36,7 @@ export class AdminServer {
 
   /**
    * Binds the port and begins to serve.
-   * @throws Error in the operator's words when the port can not be had
+   * @throws Error in the operator's words when the port cannot be had
    */
   static async start(parts: AdminParts): Promise<AdminServer> {
     const { host, port } = parts.settings
@@ -105,5 +105,5 @@ function bindError(error: NodeJS.ErrnoException, host: string, port: number): Er
     EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another admin.host.`,
     ENOTFOUND: `${host} is not known as an address or name. Choose another admin.host.`
   }
-  return new Error(remedies[error.code ?? ''] ?? `${place} can not be listened on: ${error.message}`, { cause: error })
+  return new Error(remedies[error.code ?? ''] ?? `${place} cannot be listened on: ${error.message}`, { cause: error })
 }

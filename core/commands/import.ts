@@ -31,7 +31,7 @@ gateway.yaml takes only models that a channel serves: choose them with --models 
   }
 })
 
-/** @throws Error when the file can not be read, is in another format or has nothing that was asked for */
+/** @throws Error when the file cannot be read, is in another format or has nothing that was asked for */
 function importFile(file: string, models: string): Imported {
   let text: string
   try {
@@ -39,7 +39,7 @@ function importFile(file: string, models: string): Imported {
     if (size > largest) throw new Error(`it has ${size} bytes, and ${largest} are the most`)
     text = readFileSync(file, 'utf8')
   } catch (error) {
-    throw new Error(`${file} can not be read: ${(error as Error).message}`)
+    throw new Error(`${file} cannot be read: ${(error as Error).message}`)
   }
   let imported: Imported
   try {
@@ -57,7 +57,7 @@ function writeNew(file: string, text: string): void {
     writeFileSync(file, text, { flag: 'wx' })
   } catch (error) {
     const exists = (error as NodeJS.ErrnoException).code === 'EEXIST'
-    throw new Error(exists ? `${file} is there already: name a new file` : `${file} can not be written: ${(error as Error).message}`)
+    throw new Error(exists ? `${file} is there already: name a new file` : `${file} cannot be written: ${(error as Error).message}`)
   }
 }
 

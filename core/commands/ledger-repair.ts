@@ -13,7 +13,7 @@ export const repairLedger = defineCommand({
   notes: `
 For a store whose files are damaged, missing or older than others of them, while no gateway runs. Every whole batch of the commit
 log that the database lacks is applied, also behind a gap; requests whose end is lost are ended by estimate at the next start. Files
-with what can not be saved are put aside in a folder FILE.damaged-TIME, and nothing is removed. After a database was brought back
+with what cannot be saved are put aside in a folder FILE.damaged-TIME, and nothing is removed. After a database was brought back
 from a backup, the log of what came after it is put aside.
 Exits with 0 when nothing is wrong or it was mended, and with 1 when there is something to mend.`,
   async run({ apply, json, ...given }) {

@@ -22,7 +22,7 @@ const scopeOption = { scope: { value: 'SCOPE', text: 'only of tenant:acme, proje
 const named: readonly (readonly [name: string, rule: Invariant])[] = Object.entries(invariants)
 const shown = { holds: 'holds ', broken: 'BROKEN', tested: 'tested' } as const
 
-/** What became of one rule, as `--json` has it. `tested`: a file can not show it, the tests prove it. */
+/** What became of one rule, as `--json` has it. `tested`: a file cannot show it, the tests prove it. */
 interface Outcome {
   name: string
   text: string
@@ -47,7 +47,7 @@ export const verifyLedger = defineCommand({
   options: { ...storeOptions, ...jsonOption },
   notes: `
 Reads everything once and changes nothing. These hold, of one moment; each is checked in every row unless it says "tests alone".
-What a file can not show of them is proven by the tests that are named, in the folder test/ of the source:
+What a file cannot show of them is proven by the tests that are named, in the folder test/ of the source:
 ${named.map(([name, { text, checked, tests }]) => `  ${name.padEnd(3)}  ${text}${tests.length === 0 ? '' : `\n       ${checked ? 'tests' : 'tests alone'}: ${tests.join(', ')}`}`).join('\n')}
 I5: the journal has one amount a row. Its two sides follow from it: its scopes are debited, once a level, and what the gateway sold
 is credited; a cost is credited to its channel. I10: entries that were sealed are read from their files, in the folder of the

@@ -34,7 +34,7 @@ export interface WorkKind {
   ask(work: Work): WorkQuestion
   /** What its answer with status 2xx means; undefined when it means nothing: it is asked again. */
   read(body: unknown, work: Work): Progress | undefined
-  /** How it is told to stop, and to forget; absent where it can not be. What it answers does not matter. */
+  /** How it is told to stop, and to forget; absent where it cannot be. What it answers does not matter. */
   cancel?(work: Work): WorkQuestion
   forget?(work: Work): WorkQuestion
 }

@@ -63,14 +63,14 @@ export interface Exchange<Needs extends AnySlot = never> {
   set<T>(slot: Slot<T>, value: T): void
   /**
    * A header for the reply, whatever the reply turns out to be: success, error or stream.
-   * @throws TypeError for a name or value that can not be sent, such as a line break
+   * @throws TypeError for a name or value that cannot be sent, such as a line break
    */
   setHeader(name: string, value: string | number): void
   /**
    * Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait. `durable`
    * is called once: for a stream now, for another answer when it is there, after the releases if it is sent as a whole.
    */
-  hold(durable: () => Promise<void>): void
+  showAfter(durable: () => Promise<void>): void
   /**
    * Registers what gives back something just taken. Releases run once, newest first, however the exchange ends, each
    * started without waiting for the one before; the client sees the end of its answer after all of them resolved. A

@@ -29,7 +29,7 @@ export interface Turn {
   /** What it consumed: filled by `usage-meter` in its release, before those of plugins above; undefined when it never began. */
   usage: MeteredUsage | undefined
   /** Keeps the first that is heard of it back until the promise resolves; rejecting it ends the session. Sending does not wait. */
-  hold(durable: Promise<void>): void
+  showAfter(durable: Promise<void>): void
   /** Tells now and then, while it is under way, how many tokens of output have come. */
   follow(told: (output: number) => void): void
   /** As {@link Exchange.defer}, for this turn. Its last frame is shown when all releases resolved. */

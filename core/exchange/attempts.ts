@@ -43,7 +43,7 @@ export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, p
     const relay = send(exchange, chain, attempt, parts, context)
     await relay.opened
     // A whole answer is sent when it is settled, which waits for more than this.
-    if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
+    if (!relay.whole && exchange.awaited.length > 0) await held(exchange, relay)
     // An answer that broke in the meantime has shown the client nothing: another channel may still give one.
     if (relay.over && attempt.error && !exchange.gone) throw attempt.error
     return relay
@@ -149,7 +149,7 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
 /** Resolves when the first byte of an answer may be shown, unless it broke in the meantime. */
 export async function held(exchange: LiveExchange, relay: Relay): Promise<void> {
   try {
-    await Promise.all(exchange.holds)
+    await Promise.all(exchange.awaited)
   } catch (error) {
     relay.fail(error)
     throw error

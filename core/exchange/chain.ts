@@ -1,4 +1,4 @@
-// Compiles the plugins of a configuration into one array of hooks per phase, and refuses an order that can not work.
+// Compiles the plugins of a configuration into one array of hooks per phase, and refuses an order that cannot work.
 import type { Exchange, Hooks, Plugin, PluginContext, UpstreamResponse, Stage, Awaitable } from '../contract/contract.ts'
 import type { ChainEntry, Problem } from '../catalogue/settings.ts'
 import type { Slot } from '../contract/slots.ts'

@@ -319,11 +319,11 @@ function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise
   }
   const turns = exchange.session?.settled
   if (turns) dues.push({ plugin: '', promise: heeded(turns) })
-  const holds = outcome.kind === 'completed' ? exchange.holds : []
-  return dues.length + holds.length === 0 ? undefined : heeded(conclude(exchange, dues, holds))
+  const awaited = outcome.kind === 'completed' ? exchange.awaited : []
+  return dues.length + awaited.length === 0 ? undefined : heeded(conclude(exchange, dues, awaited))
 }
 
-async function conclude(exchange: LiveExchange, dues: readonly Due[], holds: readonly Promise<void>[]): Promise<void> {
+async function conclude(exchange: LiveExchange, dues: readonly Due[], awaited: readonly Promise<void>[]): Promise<void> {
   let failure: GatewayError | undefined
   for (const { plugin, promise } of dues) {
     try {
@@ -334,7 +334,7 @@ async function conclude(exchange: LiveExchange, dues: readonly Due[], holds: rea
     }
   }
   if (failure) throw failure
-  for (const hold of holds) await hold
+  for (const promise of awaited) await promise
 }
 
 /** The promise, whose rejection is looked at later. */

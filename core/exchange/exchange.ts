@@ -82,8 +82,8 @@ export class LiveExchange implements Exchange<AnySlot> {
   readonly #read: Read
   readonly #onModel: Chain['onModel']
   readonly #slots: unknown[] = []
-  readonly #holds: Promise<void>[] = []
-  readonly #lateHolds: (() => Promise<void>)[] = []
+  readonly #awaited: Promise<void>[] = []
+  readonly #lateAwaited: (() => Promise<void>)[] = []
   #abort: AbortController | undefined
   #aborted = false
   #body: RequestBody | undefined
@@ -213,19 +213,19 @@ export class LiveExchange implements Exchange<AnySlot> {
     this.replyHeaders.add(name, value)
   }
 
-  hold(durable: () => Promise<void>): void {
-    if (!this.#streaming) return void this.#lateHolds.push(durable)
+  showAfter(durable: () => Promise<void>): void {
+    if (!this.#streaming) return void this.#lateAwaited.push(durable)
     this.#keep(durable())
   }
 
   /** What the first byte waits for, now that it is due. */
-  get holds(): readonly Promise<void>[] {
-    for (let late = this.#lateHolds.shift(); late; late = this.#lateHolds.shift()) this.#keep(begun(late))
-    return this.#holds
+  get awaited(): readonly Promise<void>[] {
+    for (let late = this.#lateAwaited.shift(); late; late = this.#lateAwaited.shift()) this.#keep(begun(late))
+    return this.#awaited
   }
 
   #keep(promise: Promise<void>): void {
-    this.#holds.push(promise)
+    this.#awaited.push(promise)
     // The engine looks at it when something is due; until then a rejection is not unhandled.
     promise.catch(ignore)
   }

@@ -36,7 +36,7 @@ export async function openSession(exchange: LiveExchange, offer: SocketOffer, se
     try {
       const stages = await stagesOf(exchange, chain.onResponse, { attempt, status: 101, headers: {}, streaming: true, frames: true })
       const session = new Session({ exchange, attempt, upstream: answer, stages, onTurn: chain.onTurn, watchdog: parts.watchdog, mayGoOn: () => mayGoOn(exchange) })
-      await Promise.all(exchange.holds)
+      await Promise.all(exchange.awaited)
       if (exchange.gone) throw clientClosed()
       const subprotocol = offer.subprotocols.find((name) => name === operation.subprotocol)
       session.open(offer.accept(exchange.replyHeaders, subprotocol, maxMessage))

@@ -81,7 +81,7 @@ async function replayed(exchange: LiveExchange, { headers = [], stream }: Stream
   relay.call = source
   source.start(plugin)
   await relay.opened
-  if (!relay.whole && exchange.holds.length > 0) await held(exchange, relay)
+  if (!relay.whole && exchange.awaited.length > 0) await held(exchange, relay)
   return relay
 }
 

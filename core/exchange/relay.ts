@@ -221,7 +221,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#decoder = Decoder.for(encoding, {
       data: (chunk) => this.#take(chunk),
       end: () => this.#takeEnd(),
-      error: (cause) => this.fail(new GatewayError('upstream_bad_response', 'The upstream sent a body that can not be decoded.', { cause }))
+      error: (cause) => this.fail(new GatewayError('upstream_bad_response', 'The upstream sent a body that cannot be decoded.', { cause }))
     })
     if (this.#decoder) return true
     this.fail(new GatewayError('upstream_bad_response', 'The upstream sent a body in an unknown encoding.'))

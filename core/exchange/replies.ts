@@ -46,7 +46,7 @@ export function sendError(exchange: LiveExchange, error: GatewayError): void {
   if (retryAfterMs !== undefined) {
     headers.add('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))).add('retry-after-ms', String(Math.ceil(retryAfterMs)))
   }
-  // What waiting can not mend must not be sent again by an SDK on its own; SDKs retry 409, 429 and 5xx unless told otherwise.
+  // What waiting cannot mend must not be sent again by an SDK on its own; SDKs retry 409, 429 and 5xx unless told otherwise.
   // Nor what took all the time that there is: it has cost us an answer, and would again.
   const costly = error.code === 'upstream_timeout_total'
   if (!error.later && (error.status === 409 || error.status === 429 || costly)) headers.add('x-should-retry', 'false')

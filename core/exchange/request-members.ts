@@ -66,7 +66,7 @@ function checkStreamOptions(lens: Lens): void {
     options = new Lens(lens.slice(key)!)
   } catch (error) {
     if (!(error instanceof LensError)) throw error
-    throw invalid(key, `can not be read: ${error.message}`)
+    throw invalid(key, `cannot be read: ${error.message}`)
   }
   refuseLookalikes(options.oddKeys, (name) => knownOptions.has(name), `${key}.`)
   flagOf(options, 'include_usage', `${key}.`)

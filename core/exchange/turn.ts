@@ -19,7 +19,7 @@ export class LiveTurn implements Turn {
   /** The client's name for the event that asked for it. */
   readonly event: string | undefined
   readonly #exchange: LiveExchange
-  readonly #holds: Promise<void>[] = []
+  readonly #awaited: Promise<void>[] = []
   readonly #followers: ((output: number) => void)[] = []
   readonly #releases: { plugin: string; call: Parameters<Turn['defer']>[0] }[] = []
 
@@ -32,8 +32,8 @@ export class LiveTurn implements Turn {
     this.event = event
   }
 
-  hold(durable: Promise<void>): void {
-    this.#holds.push(durable)
+  showAfter(durable: Promise<void>): void {
+    this.#awaited.push(durable)
     // Looked at when something is due; until then a rejection is not unhandled.
     durable.catch(ignore)
   }
@@ -53,7 +53,7 @@ export class LiveTurn implements Turn {
 
   /** What the first frame of it waits for; undefined when nothing. */
   get held(): Promise<unknown> | undefined {
-    return this.#holds.length === 0 ? undefined : Promise.all(this.#holds)
+    return this.#awaited.length === 0 ? undefined : Promise.all(this.#awaited)
   }
 
   /**

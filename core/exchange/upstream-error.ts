@@ -13,7 +13,7 @@ const defaultPause = 1000
 /** Statuses by which an upstream refuses us, not the client: key, account, permission. */
 const ours = new Set([401, 402, 403, 407])
 
-/** Codes by which an upstream says that the request itself can not be answered, by it or by another. */
+/** Codes by which an upstream says that the request itself cannot be answered, by it or by another. */
 const clients = new Set(['context_length_exceeded', 'string_above_max_length', 'content_filter', 'content_policy_violation', 'invalid_prompt'])
 
 /** An upstream's answer with a status other than 2xx; `body` is at most the first 64 KiB of it. */

@@ -1,6 +1,6 @@
 // Money as integers: nano-dollars in BigInt, parsed from decimals without ever passing through a float.
 
-/** 10⁻⁹ US dollars. Branded so that a token count can not be taken for money. */
+/** 10⁻⁹ US dollars. Branded so that a token count cannot be taken for money. */
 export type Nano = bigint & { readonly unit?: 'nano-dollar' }
 
 const decimal = /^(\d{1,12})(?:\.(\d{1,15}))?(?:e([+-]?\d{1,2}))?$/i

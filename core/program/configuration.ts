@@ -18,7 +18,7 @@ export interface ConfigSource {
   plugins: ReadonlyMap<string, Plugin>
 }
 
-/** The file can not be used; `problems` says why, each with its place. */
+/** The file cannot be used; `problems` says why, each with its place. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly problems: readonly Problem[]

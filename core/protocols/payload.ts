@@ -28,7 +28,7 @@ export interface ShownError {
 }
 
 /**
- * `insane`: numbers that can not be counts (negative, fractional, text, beyond 2^53, parts larger than their whole).
+ * `insane`: numbers that cannot be counts (negative, fractional, text, beyond 2^53, parts larger than their whole).
  * `undefined`: nothing was reported.
  */
 export type ReportedUsage = Usage | 'insane' | undefined

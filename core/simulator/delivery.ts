@@ -83,7 +83,7 @@ export class Delivery implements Sleeper {
     try {
       this.#advance()
     } catch {
-      // Frames are made while they are written; one that can not be made (JSON nested too deep) is a lost connection.
+      // Frames are made while they are written; one that cannot be made (JSON nested too deep) is a lost connection.
       this.#socket.destroy()
     }
     this.#socket.uncork()

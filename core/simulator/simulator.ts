@@ -38,7 +38,7 @@ export interface Simulator {
   close(): Promise<void>
 }
 
-/** Starts a simulator; resolves when it listens. Rejects when the address can not be had. */
+/** Starts a simulator; resolves when it listens. Rejects when the address cannot be had. */
 export async function startSimulator({ host = '127.0.0.1', port = 0, ...options }: SimulatorOptions = {}): Promise<Simulator> {
   const desk = new Desk(options)
   const { stats } = desk

@@ -17,7 +17,7 @@ export interface KeptAnswer {
 export interface Answers {
   /**
    * What was kept under an id, unless it is too old or had to make room; undefined without any. What it gives is on disk.
-   * @throws GatewayError `billing_unavailable` while that can not be said
+   * @throws GatewayError `billing_unavailable` while that cannot be said
    */
   find(id: Buffer): Promise<KeptAnswer | undefined>
   /**

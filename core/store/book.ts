@@ -188,7 +188,7 @@ export class Book implements Ledger, HoldKeeper {
       requestId, part, scopes: [], amount: row['amount'] as bigint, model: text('model'), price: this.price(text('price_version'))!,
       estimate: { input: count('input_units'), maxOutput: count('max_out') }, time
     }
-    const stored = { slot: count('id'), channel: row['channel'] as string | null, lease: count('lease_until') }
+    const stored = { rowId: count('id'), channel: row['channel'] as string | null, lease: count('lease_until') }
     this.#live.set(nameOf(requestId, part), new Hold(request, new Purse(scopes, time, cells, [], this.#moved), stored, this))
   }
 

@@ -46,7 +46,7 @@ export class CommitLog {
   #noting = false
   #closed = false
 
-  /** The segments were made with this head. @throws Error when a file can not be opened */
+  /** The segments were made with this head. @throws Error when a file cannot be opened */
   constructor(file: string, durability: Durability, head: SegmentHead) {
     this.#flags = constants.O_RDWR | (durability === 'power' ? constants.O_DSYNC : 0)
     this.#head = head

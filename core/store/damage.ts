@@ -9,7 +9,7 @@ export interface Damage {
   unsound?: true
 }
 
-/** A store that can not start as it is. */
+/** A store that cannot start as it is. */
 export class DamagedStore extends Error {
   constructor(file: string, damage: readonly Damage[]) {
     const all = damage.map(({ file: path, text }) => `${path} ${text}`).join('; ')

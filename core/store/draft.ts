@@ -2,7 +2,7 @@
 import { emptyBatch } from './batch.ts'
 import type { Batch } from './batch.ts'
 import type { Gathering, Hold } from './hold.ts'
-import type { Slots } from './slots.ts'
+import type { RowIds } from './row-ids.ts'
 import type { Value } from './sqlite.ts'
 
 /** Bytes that an operation is taken to hold beside its text. */
@@ -63,7 +63,7 @@ export class Draft implements Gathering {
    * As the writer takes it. Holds that nobody waits for go over to `next`, when there is one and they began after `young`
    * (by performance.now()): most of them end before they need a row.
    */
-  seal(number: number, written: number, slots: Slots, next?: Draft, young = Infinity): Batch {
+  seal(number: number, written: number, rowIds: RowIds, next?: Draft, young = Infinity): Batch {
     const batch = emptyBatch(number, written)
     batch.prices = this.prices
     batch.records = this.records
@@ -72,13 +72,13 @@ export class Draft implements Gathering {
     batch.routes = this.routes
     batch.works = this.works
     for (const hold of this.touched) hold.writeTouch(batch)
-    for (const hold of this.ended) hold.writeEnd(batch, slots)
+    for (const hold of this.ended) hold.writeEnd(batch, rowIds)
     for (const hold of this.opened) {
       if (next && hold.moveTo(next, young)) this.#hand(hold, next)
-      else hold.writeOpen(batch, slots)
+      else hold.writeOpen(batch, rowIds)
     }
     for (const hold of this.detached) hold.writeLease(batch)
-    batch.closed = slots.abandoned()
+    batch.closed = rowIds.abandoned()
     return batch
   }
 

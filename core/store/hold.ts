@@ -5,7 +5,7 @@ import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
 import type { Price } from '../money/price.ts'
 import type { Purse } from './purse.ts'
-import type { Slots } from './slots.ts'
+import type { RowIds } from './row-ids.ts'
 
 /** The book as its holds see it. */
 export interface HoldKeeper {
@@ -29,7 +29,7 @@ export interface Gathering {
 
 /** A hold of an earlier start: its row is there. */
 export interface Stored {
-  slot: number
+  rowId: number
   channel: string | null
   lease: number
 }
@@ -47,7 +47,7 @@ export class Hold implements Reservation {
   #draft: Gathering | undefined
   #durable: Promise<void> | undefined
   /** The id of its row, once that is on its way to the disk. */
-  #slot: number | undefined
+  #rowId: number | undefined
   /** Until when it is kept for whoever goes on with the work; undefined while it lives as long as its exchange. */
   #lease: number | undefined
   #touched = false
@@ -65,7 +65,7 @@ export class Hold implements Reservation {
       this.#draft = place
     } else {
       this.#since = 0
-      this.#slot = place.slot
+      this.#rowId = place.rowId
       this.#channel = place.channel
       this.#lease = place.lease
       this.#durable = Promise.resolve()
@@ -104,18 +104,18 @@ export class Hold implements Reservation {
   dispatched(channel: string): void {
     if (this.#ended) throw this.#over()
     this.#channel = channel
-    if (this.#slot !== undefined) this.#touch(true)
+    if (this.#rowId !== undefined) this.#touch(true)
   }
 
   delivered(units: number): void {
     if (this.#ended) return
     this.#delivered = units
-    if (this.#slot !== undefined) this.#touch(false)
+    if (this.#rowId !== undefined) this.#touch(false)
   }
 
   detach(until: number): Promise<void> {
     if (this.#ended) throw this.#over()
-    if (!Number.isSafeInteger(until)) throw new RangeError(`${this.requestId} can not be held until ${until}: times are whole milliseconds`)
+    if (!Number.isSafeInteger(until)) throw new RangeError(`${this.requestId} cannot be held until ${until}: times are whole milliseconds`)
     this.#lease = until
     this.#durable = this.#book.detach(this)
     return this.#durable
@@ -143,15 +143,15 @@ export class Hold implements Reservation {
     return this.#durable
   }
 
-  /** Why an end can not be written: a row that the journal refuses would hold up all others. */
+  /** Why an end cannot be written: a row that the journal refuses would hold up all others. */
   #problem(amount: bigint, costs: readonly AttemptCost[] | undefined): Error | undefined {
     if (amount < 0n || !this.purse.fits(amount, this.amount)) {
-      return new RangeError(`${this.requestId} can not be charged ${amount} nano-dollars, and was given back what it held: a charge is from 0 to what a balance can hold`)
+      return new RangeError(`${this.requestId} cannot be charged ${amount} nano-dollars, and was given back what it held: a charge is from 0 to what a balance can hold`)
     }
     if (!costs) return undefined
     const attempts = new Set<number>()
     for (const { attempt, amount: cost } of costs) {
-      if (cost < 0n || cost > maxNano) return new RangeError(`${this.requestId} can not have cost ${cost} nano-dollars, and was given back what it held`)
+      if (cost < 0n || cost > maxNano) return new RangeError(`${this.requestId} cannot have cost ${cost} nano-dollars, and was given back what it held`)
       if (attempts.has(attempt)) return new Error(`${this.requestId} has two costs for attempt ${attempt}, and was given back what it held: an attempt has one`)
       attempts.add(attempt)
     }
@@ -176,14 +176,14 @@ export class Hold implements Reservation {
   }
 
   /** Its row, in a free slot, unless it ended before there was one. Runs after every {@link Hold.writeEnd} of the batch. */
-  writeOpen(batch: Batch, slots: Slots): void {
+  writeOpen(batch: Batch, rowIds: RowIds): void {
     if (this.#ended) return
     this.#durable ??= this.#draft!.durable
     this.#draft = undefined
-    this.#slot = slots.take()
+    this.#rowId = rowIds.take()
     const { model, price, estimate, endpoint = null, clientProtocol = null, streamed = false, time } = this.#request
     batch.opened.push(
-      this.#slot, this.requestId, this.part, this.purse.scopes, this.amount, model, price.version, whole(estimate.input), whole(estimate.maxOutput),
+      this.#rowId, this.requestId, this.part, this.purse.scopes, this.amount, model, price.version, whole(estimate.input), whole(estimate.maxOutput),
       this.#channel === null ? 0 : 1, this.#channel, whole(this.#delivered), endpoint, clientProtocol, streamed ? 1 : 0, time
     )
   }
@@ -191,20 +191,20 @@ export class Hold implements Reservation {
   /** How far it went since its row was written. */
   writeTouch(batch: Batch): void {
     this.#touched = false
-    if (!this.#ended) batch.touched.push(this.#channel, whole(this.#delivered), this.#slot!)
+    if (!this.#ended) batch.touched.push(this.#channel, whole(this.#delivered), this.#rowId!)
   }
 
   /** That it is detached. Runs after every {@link Hold.writeOpen} of the batch. */
   writeLease(batch: Batch): void {
-    if (!this.#ended) batch.leased.push(this.#lease!, this.#slot!)
+    if (!this.#ended) batch.leased.push(this.#lease!, this.#rowId!)
   }
 
   /** Its end in the journal; its slot is free for another's row. */
-  writeEnd(batch: Batch, slots: Slots): void {
+  writeEnd(batch: Batch, rowIds: RowIds): void {
     const { model, price, time } = this.#request
     const { entries } = batch
     const { scopes } = this.purse
-    if (this.#slot !== undefined) slots.give(this.#slot)
+    if (this.#rowId !== undefined) rowIds.give(this.#rowId)
     for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
       entries.push(
         'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, renderUsage(usage), model, channel, price.version, source, time

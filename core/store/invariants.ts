@@ -4,9 +4,9 @@
 export interface Invariant {
   /** What holds, as a sentence without its stop. */
   text: string
-  /** Whether `verify` looks at every row for it; what a file can not show is left to the tests alone. */
+  /** Whether `verify` looks at every row for it; what a file cannot show is left to the tests alone. */
   checked: boolean
-  /** The suites that prove it of a whole gateway, or what about it a file can not show; paths within `test/`. */
+  /** The suites that prove it of a whole gateway, or what about it a file cannot show; paths within `test/`. */
   tests: readonly string[]
 }
 

@@ -12,7 +12,7 @@ export interface ReserveRequest {
   requestId: string
   /** Which part of the exchange this is, where one is charged in parts (a realtime session per response). Default: all of it. */
   part?: string | undefined
-  /** Outermost first; a budget that can not carry the amount refuses, and the error names that scope. */
+  /** Outermost first; a budget that cannot carry the amount refuses, and the error names that scope. */
   scopes: readonly Scope[]
   /** Worst case at `price`. */
   amount: Nano
@@ -95,7 +95,7 @@ export interface Balance {
 export interface Ledger {
   /**
    * Holds `amount` in all scopes or in none.
-   * @throws GatewayError `quota_<scope>_exceeded` when a budget can not carry it, `billing_unavailable` when the store can not take it
+   * @throws GatewayError `quota_<scope>_exceeded` when a budget cannot carry it, `billing_unavailable` when the store cannot take it
    */
   reserve(request: ReserveRequest): Reservation
   /**

@@ -43,7 +43,7 @@ export class Ownership {
    * Makes this process the owner, and the files of the store readable by their user alone; makes the folder, the database
    * (empty) and the lock file when they are missing.
    * @throws Error naming that process when another one, or another store of this one, owns the file; when the file has
-   * several names; when somebody has it open and its lock file was removed. `damaged`: for a repair, which takes also what can not be opened
+   * several names; when somebody has it open and its lock file was removed. `damaged`: for a repair, which takes also what cannot be opened
    */
   static take(given: string, { damaged = false } = {}): Ownership {
     makeFolder(given)

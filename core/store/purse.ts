@@ -33,7 +33,7 @@ export class Purse {
 
   /**
    * Holds an amount in every balance, or in none.
-   * @throws GatewayError `quota_<scope>_exceeded` naming the outermost budget that can not carry it, `invalid_request`
+   * @throws GatewayError `quota_<scope>_exceeded` naming the outermost budget that cannot carry it, `invalid_request`
    * when no ledger could
    */
   hold(amount: bigint): void {

@@ -148,7 +148,7 @@ function blockOf(seq: number): number {
   return Math.floor(seq / blockSize)
 }
 
-/** The smallest seq written at or after a time. A record is written after its request arrived, so older ones can not match. */
+/** The smallest seq written at or after a time. A record is written after its request arrived, so older ones cannot match. */
 function firstWritten(database: Database, time: number, last: number): number {
   const at = database.prepare('SELECT seq, written FROM request WHERE seq >= ? ORDER BY seq LIMIT 1')
   let low = 0

@@ -14,7 +14,7 @@ export class Reader {
     this.#file = file
   }
 
-  /** As of the database's last transaction. @throws Error when it can not be read */
+  /** As of the database's last transaction. @throws Error when it cannot be read */
   async ask<Kind extends ReaderQuestion['kind']>(question: Extract<ReaderQuestion, { kind: Kind }>): Promise<Extract<ReaderReply, { kind: Kind }>> {
     this.#thread ??= this.#start()
     const id = ++this.#last

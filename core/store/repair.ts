@@ -208,7 +208,7 @@ function save(committer: Committer, source: Source): void {
       SELECT 1 FROM journal WHERE journal.request_id = reservation.request_id AND journal.part = reservation.part AND class = 'terminal')`))
 }
 
-/** What of a batch does not need those before it. A hold whose price was lost can not be ended, and is left out. */
+/** What of a batch does not need those before it. A hold whose price was lost cannot be ended, and is left out. */
 function alone(database: Database, batch: Batch): Batch {
   const known = database.prepare('SELECT 1 FROM price WHERE version = ?')
   const opened: Value[] = []

@@ -270,7 +270,7 @@ export function checkSchema(database: Database, file: string): void {
   try {
     version = Number(database.prepare('SELECT max(version) AS version FROM schema_migrations').get()!['version'])
   } catch (error) {
-    throw new Error(`${file} can not be read as a store: ${(error as Error).message}`)
+    throw new Error(`${file} cannot be read as a store: ${(error as Error).message}`)
   }
   if (version === migrations.length) return
   const remedy = version > migrations.length ? 'use the newer program' : 'start the gateway once, which brings it up to date'

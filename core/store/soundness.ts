@@ -54,7 +54,7 @@ export function checkFile(database: Database, report: Report): void {
   for (const row of readRows(database, 'PRAGMA foreign_key_check')) report('I17', `${row['table']} ${row['rowid'] ?? ''}`, `names a row of ${row['parent']} that there is not`)
 }
 
-/** Runs a check; pages that can not be read end it, and are told. */
+/** Runs a check; pages that cannot be read end it, and are told. */
 export function attempt(invariants: readonly InvariantName[], check: () => void, report: Report): void {
   try {
     check()

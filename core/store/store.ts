@@ -63,7 +63,7 @@ export interface Store {
 
 /**
  * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
- * @throws Error when another process has the file, a newer version wrote it, or it can not be read
+ * @throws Error when another process has the file, a newer version wrote it, or it cannot be read
  */
 export async function openStore({ file, durability, keeping, routeAge = usualRouteAge, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file

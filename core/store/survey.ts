@@ -51,7 +51,7 @@ export interface Survey {
 
 /**
  * Looks at the files of a store that nobody has open.
- * @throws Error when the database can not be read at all, or a newer version wrote it
+ * @throws Error when the database cannot be read at all, or a newer version wrote it
  */
 export function survey(file: string): Survey {
   const mismatch = mismatchOf(file)
@@ -70,7 +70,7 @@ export function survey(file: string): Survey {
     return { head, log, damage: [...damage, ...checkSegments(database, file, head, log), ...checkRuns(file, head, log)] }
   } catch (error) {
     if (!isUnreadable(error)) throw error
-    return { head: undefined, log: nothing, damage: [{ file, text: `can not be read: ${(error as Error).message}`, unsound: true }] }
+    return { head: undefined, log: nothing, damage: [{ file, text: `cannot be read: ${(error as Error).message}`, unsound: true }] }
   } finally {
     database.close()
   }
@@ -87,7 +87,7 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
       const own = checkPages(database, file, head)
       database.exec('COMMIT')
       if (head.history === '') return { batches: 0, damage: own }
-      // Frames that are known to be written are looked for once more. Those that are not in the database even then can not have been written over.
+      // Frames that are known to be written are looked for once more. Those that are not in the database even then cannot have been written over.
       const before = surveyLog(file, head.history, head.batch)
       const log = { ...surveyLog(file, head.history, head.batch), reach: before.reach, witness: before.witness }
       const after = readHead(database)
@@ -100,7 +100,7 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
   }
 }
 
-/** A start that fails because it can not read these has changed the files by then. */
+/** A start that fails because it cannot read these has changed the files by then. */
 const readAtStart = ['balance', 'price', 'key', 'reservation'].map((table) => `SELECT count(*) FROM ${table}`).concat('SELECT length(json) FROM request ORDER BY seq DESC LIMIT 1024')
 
 function mismatchOf(file: string): Damage | undefined {

@@ -3,12 +3,12 @@ import type { Logger } from '../telling/log.ts'
 
 /** What can ail. `refuses`: new requests are refused for as long as it lasts. */
 const ailments = {
-  log: { begins: 'the commit log can not be written: new requests are refused', over: 'the commit log is written again', refuses: true },
+  log: { begins: 'the commit log cannot be written: new requests are refused', over: 'the commit log is written again', refuses: true },
   backlog: { begins: 'the commit log is full, as the database is not written: new requests are refused', over: 'the commit log has room again', refuses: true },
-  database: { begins: 'the database can not be written: what is charged is kept in the commit log', over: 'the database is written again', refuses: false },
+  database: { begins: 'the database cannot be written: what is charged is kept in the commit log', over: 'the database is written again', refuses: false },
   records: { begins: 'request records are not kept, as the disk is too slow or fails', over: 'request records are kept again', refuses: false },
-  upkeep: { begins: 'what is old can not be put away: the database grows', over: 'what is old is put away again', refuses: false },
-  history: { begins: 'what was spent before can not be read: requests in those days and months are refused', over: 'what was spent before was read', refuses: false }
+  upkeep: { begins: 'what is old cannot be put away: the database grows', over: 'what is old is put away again', refuses: false },
+  history: { begins: 'what was spent before cannot be read: requests in those days and months are refused', over: 'what was spent before was read', refuses: false }
 } as const
 
 /** The name of an ailment. */
@@ -48,7 +48,7 @@ export function diagnose(error: string): { cause: string; remedy: string } {
 export function explain(error: unknown, file: string): Error {
   const message = error instanceof Error ? error.message : String(error)
   const { cause, remedy } = diagnose(message)
-  return /full|disk fails|may not/.test(cause) ? new Error(`${file} can not be opened, as ${cause} (${message}): ${remedy}`, { cause: error }) : (error as Error)
+  return /full|disk fails|may not/.test(cause) ? new Error(`${file} cannot be opened, as ${cause} (${message}): ${remedy}`, { cause: error }) : (error as Error)
 }
 
 /** Milliseconds in which the same ailment is said once, unless it lasts. */

@@ -109,7 +109,7 @@ export class Upkeep {
     }
   }
 
-  /** A disk that gets full is not waited for: what is kept has no use in a store that can not go on. */
+  /** A disk that gets full is not waited for: what is kept has no use in a store that cannot go on. */
   #look(now: number): void {
     const retention = this.#retention!
     if (isLow(this.#file) && retention.cramped && retention.relieve()) {

@@ -197,7 +197,7 @@ function checkHolds(database: Database, head: Head, accounts: Accounts, report: 
 /** I1, I2, I6 and I14. */
 function checkBalances(database: Database, head: Head, { whole }: Sealed, { balances }: Accounts, report: Report, progress: Progress): void {
   const upToDate = head.balancedBatch === head.batch
-  if (!whole) for (const name of ['I1', 'I6', 'I14'] as const) report(name, 'balance', 'can not be compared, as rows of the journal are missing')
+  if (!whole) for (const name of ['I1', 'I6', 'I14'] as const) report(name, 'balance', 'cannot be compared, as rows of the journal are missing')
   const seen = new Set<string>()
   for (const row of readRows(database, 'SELECT * FROM balance')) {
     const id = `${row['scope']} ${row['window']}`

@@ -132,7 +132,7 @@ export function* readVolume(folder: string, { file, sha256, previous, last, hash
     bytes = readFileSync(path)
   } catch (error) {
     const missing = (error as NodeJS.ErrnoException).code === 'ENOENT'
-    throw new VolumeError(`is sealed in ${path}, which ${missing ? 'is missing' : `can not be read (${(error as Error).message})`}: bring that file back`)
+    throw new VolumeError(`is sealed in ${path}, which ${missing ? 'is missing' : `cannot be read (${(error as Error).message})`}: bring that file back`)
   }
   const found = createHash('sha256').update(bytes).digest('hex')
   if (found !== sha256) throw new VolumeError(`is sealed in ${path}, which was changed: its SHA-256 is ${found} instead of ${sha256}; bring the file back as it was`)

@@ -8,7 +8,7 @@ import { CommitLog } from './commit-log.ts'
 import { Draft } from './draft.ts'
 import { FrameEncoder } from './frame.ts'
 import type { Hold } from './hold.ts'
-import { Slots } from './slots.ts'
+import { RowIds } from './row-ids.ts'
 import { giveSpare, isFull } from './spare.ts'
 import { startThread } from './thread.ts'
 import type { Trouble, Troubles } from './troubles.ts'
@@ -16,7 +16,7 @@ import type { Snapshot, WriterMessage, WriterOptions } from './writer-thread.ts'
 
 /** What operators see of a store. Counters only grow. */
 export interface StoreHealth {
-  /** False while new reservations are refused: the commit log can not be written, or too much in it waits for the database. */
+  /** False while new reservations are refused: the commit log cannot be written, or too much in it waits for the database. */
   healthy: boolean
   /** Of the last failure; stays after it was healed. */
   lastError: string | undefined
@@ -93,7 +93,7 @@ export class Writer {
   readonly #troubles: Troubles
   #draft = new Draft()
   #flight: Flight | undefined
-  readonly #slots: Slots
+  readonly #rowIds: RowIds
   #number: number
   #written: number
   #awake = false
@@ -120,7 +120,7 @@ export class Writer {
     this.#file = options.file
     this.#now = now
     this.#encoder = new FrameEncoder(snapshot.log.history)
-    this.#slots = new Slots(snapshot.lastHold)
+    this.#rowIds = new RowIds(snapshot.lastHold)
     this.#number = snapshot.batch
     this.#written = snapshot.written
     this.health.recovered = snapshot.recovered
@@ -153,7 +153,7 @@ export class Writer {
   /**
    * Starts the thread, which opens the file, brings its schema up to date, applies what the commit log still has and ends
    * what a crash left open.
-   * @throws Error when the file can not be opened or was written by a newer version
+   * @throws Error when the file cannot be opened or was written by a newer version
    */
   static async open(store: Pick<WriterOptions, 'file' | 'durability' | 'keeping'>, troubles: Troubles, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
     const options: WriterOptions = { ...store, now: now(), history: undefined }
@@ -292,7 +292,7 @@ export class Writer {
     if (this.#closed) return draft.disappoint(unavailable('the store is closed'))
     this.#draft = new Draft()
     this.#written = Math.max(this.#written, this.#now())
-    const batch = draft.seal(++this.#number, this.#written, this.#slots, lazily && !this.#due ? this.#draft : undefined, performance.now() - company)
+    const batch = draft.seal(++this.#number, this.#written, this.#rowIds, lazily && !this.#due ? this.#draft : undefined, performance.now() - company)
     const turns = this.#due
     if (turns) this.#balance(batch)
     this.#flight = { draft, number: batch.number, frame: this.#encoder.encode(batch), turns, began: performance.now() }
@@ -374,5 +374,5 @@ export class Writer {
 
 /** The refusal of new work for a reason that passes. `cause` is for the operator alone. */
 export function unavailable(cause: string | undefined): GatewayError {
-  return new GatewayError('billing_unavailable', 'Requests can not be accounted for at the moment. Try again.', { retryAfterMs: 1000, cause })
+  return new GatewayError('billing_unavailable', 'Requests cannot be accounted for at the moment. Try again.', { retryAfterMs: 1000, cause })
 }

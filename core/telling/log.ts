@@ -16,7 +16,7 @@ export interface Logger {
 
 /** The logger of a program, which ends. */
 export interface ProgramLogger extends Logger {
-  /** Resolves when what was logged is written, or can not be within a second. The last call before an exit. */
+  /** Resolves when what was logged is written, or cannot be within a second. The last call before an exit. */
   flush(): Promise<void>
 }
 
@@ -32,7 +32,7 @@ export interface LogOptions {
   level?: LogLevel
   /** For people at a terminal instead of programs: time, level and phrase first. */
   pretty?: boolean
-  /** Takes one line with its line end. Default: standard error, which is never waited for; lines it can not take are counted. */
+  /** Takes one line with its line end. Default: standard error, which is never waited for; lines it cannot take are counted. */
   write?(line: string): void
 }
 

@@ -169,7 +169,7 @@ class Figure {
 /** A series of a counter. */
 class Sum extends Figure implements CounterSeries {
   add(by = 1): void {
-    if (!(by >= 0 && by < Infinity)) throw new RangeError(`${this.name}: a counter can not grow by ${by}`)
+    if (!(by >= 0 && by < Infinity)) throw new RangeError(`${this.name}: a counter cannot grow by ${by}`)
     this.value += by
   }
 }

@@ -19,7 +19,7 @@ export class ChannelHead {
   /** Of the request that was sent last, all but the length, and the same until its digits: the next one is mostly like it. */
   #last: { method: string; path: string; headers: readonly string[]; start: string; sized: string } | undefined
 
-  /** @throws GatewayError when a header of the channel can not be sent */
+  /** @throws GatewayError when a header of the channel cannot be sent */
   constructor(channel: Channel) {
     const { baseUrl, headers, reuse } = channel
     this.#channel = channel
@@ -31,7 +31,7 @@ export class ChannelHead {
 
   /**
    * The head of one request, latin1.
-   * @throws GatewayError when its path or a header can not be sent
+   * @throws GatewayError when its path or a header cannot be sent
    */
   render({ method, path, headers, body }: UpstreamRequest): string {
     let last = this.#last
@@ -47,7 +47,7 @@ export class ChannelHead {
 
 /**
  * What a request to a channel is for: a path below its base address, and the query of both.
- * @throws GatewayError when it can not be sent
+ * @throws GatewayError when it cannot be sent
  */
 export function targetOf({ baseUrl }: Channel, path: string): string {
   const query = path.includes('?') ? baseUrl.search.replace('?', '&') : baseUrl.search
@@ -69,6 +69,6 @@ function field(name: string, value: string): string {
 }
 
 function unsendable(what: string): GatewayError {
-  const cause = new Error(`${what} can not be sent to the upstream`)
-  return new GatewayError('upstream_connection_failed', 'The request can not be sent to the upstream.', { cause })
+  const cause = new Error(`${what} cannot be sent to the upstream`)
+  return new GatewayError('upstream_connection_failed', 'The request cannot be sent to the upstream.', { cause })
 }

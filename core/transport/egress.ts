@@ -27,7 +27,7 @@ for (const [net, prefix] of reserved6) blocked6.addSubnet(net, prefix, 'ipv6')
 /**
  * Is this a public unicast address? Takes an IP address as `net.isIP` knows them, IPv6 without brackets; a name, an
  * address with a zone and anything else is not public. Costs a fraction of a microsecond; checked for every address
- * that a name resolves to, so that a name can not be pointed inside after the configuration was checked.
+ * that a name resolves to, so that a name cannot be pointed inside after the configuration was checked.
  */
 export function isPublic(address: string): boolean {
   const family = isIP(address)

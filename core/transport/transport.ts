@@ -66,7 +66,7 @@ export interface HttpTransport {
    * connections that were for them alone are ended, at once or with their answers.
    */
   use(channels: Iterable<Channel>): Promise<() => void>
-  /** @throws GatewayError when the path or a header can not be sent; the sink hears nothing then */
+  /** @throws GatewayError when the path or a header cannot be sent; the sink hears nothing then */
   send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall
   /** Open connections, for metrics. */
   readonly connections: number

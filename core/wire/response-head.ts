@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http'
 import { namePattern } from './grammar.ts'
 
-/** RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte can not be sent. */
+/** RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte cannot be sent. */
 const notInValue = /[^\t\x20-\x7e\x80-\xff]/
 
 /** Headers that belong to one connection (RFC 9110 §7.6.1), say where a body ends, or are the server's own for another reason. */
@@ -41,12 +41,12 @@ export class HeaderLines {
 
   /**
    * Adds a header, its name in the case it is sent in. Those of framing and the date are the server's own: they are left out.
-   * @throws TypeError for a name or value that can not be sent
+   * @throws TypeError for a name or value that cannot be sent
    */
   add(name: string, value: string | number): this {
     const beginning = beginnings.get(name) ?? beginningOf(name)
     if (typeof value !== 'number' && notInValue.test(value)) {
-      throw new TypeError(`the value of the header ${name} can not be sent: it holds a line break or another control character`)
+      throw new TypeError(`the value of the header ${name} cannot be sent: it holds a line break or another control character`)
     }
     // The parts in the order that leaves the fewest to be gathered at the write.
     if (beginning !== '') this.#text += beginning + (value + '\r\n')

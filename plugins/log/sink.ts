@@ -11,7 +11,7 @@ const batchBytes = 512 * 1024
 /** How long the last lines may hold up an end. */
 const flushMs = 1000
 
-/** A destination by its name in the configuration. Throws when a file can not be written. */
+/** A destination by its name in the configuration. Throws when a file cannot be written. */
 export function writeTo(sink: string): Write {
   if (sink === 'stdout' || sink === 'stderr') {
     const stream = process[sink]
@@ -22,7 +22,7 @@ export function writeTo(sink: string): Write {
   try {
     appendFileSync(sink, '')
   } catch (error) {
-    throw new Error(`log: the sink ${sink} can not be written (${(error as Error).message}); name a file in a folder that exists, or stdout, stderr, none`)
+    throw new Error(`log: the sink ${sink} cannot be written (${(error as Error).message}); name a file in a folder that exists, or stdout, stderr, none`)
   }
   // Opened for each batch, so that a file which was rotated away is followed at once.
   return (bytes, done) => appendFile(sink, bytes, done)

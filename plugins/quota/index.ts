@@ -52,7 +52,7 @@ export default definePlugin({
         if (!metering) return
         const { scopes } = exchange.get(caller)
         const now = termsAt(terms.get(exchange.model) ?? [], exchange.receivedAt)
-        if (!now) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it can not be used.`)
+        if (!now) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it cannot be used.`)
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = metering.pictures ? termsFor(exchange.body, now) : now
         const whole = boundOf(exchange.body, term, metering, estimate, default_output)
@@ -78,7 +78,7 @@ export default definePlugin({
         exchange.set(held, hold)
         exchange.set(reserved, reservation)
         exchange.set(heldInput, bound.input)
-        exchange.hold(() => reservation.durable)
+        exchange.showAfter(() => reservation.durable)
         exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, hold, outcome)))
       },
 

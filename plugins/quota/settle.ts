@@ -81,7 +81,7 @@ function priced(exchange: Exchange, { usage, source }: MeteredUsage, price: Pric
   const units = call ? { ...usage, ...call } : usage
   const amount = costOf(units, price)
   if (amount <= incredible) return { usage: units, amount, source }
-  exchange.log.error('an upstream reported a usage that can not be true: the prompt is charged instead', { usage })
+  exchange.log.error('an upstream reported a usage that cannot be true: the prompt is charged instead', { usage })
   const prompt = { ...promptOf(exchange), ...call }
   return { usage: prompt, amount: costOf(prompt, price), source: 'estimated' }
 }

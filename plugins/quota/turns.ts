@@ -44,7 +44,7 @@ export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger
   const place = ledger.reserve({ ...common, amount: 0n, time: exchange.receivedAt })
   const bill: Bill = { terms, usage: { ...noUsage }, amount: 0n, reserved: 0n, source: 'upstream' }
   exchange.set(billed, bill)
-  exchange.hold(() => place.durable)
+  exchange.showAfter(() => place.durable)
   exchange.defer(() => {
     const { amount: spent, reserved, usage, source } = bill
     if (reserved > 0n || spent > 0n) exchange.set(charge, { amount: spent, reserved, priceVersion: terms.price.version, usage, source })
@@ -75,7 +75,7 @@ export function holdTurn(exchange: Exchange<typeof caller>, bill: Bill, turn: Tu
   const allowance = exchange.get(caller).secret?.allowance
   if (allowance) allowance.left -= reservation.amount
   reservation.dispatched(exchange.attempts.at(-1)!.channel.name)
-  turn.hold(reservation.durable)
+  turn.showAfter(reservation.durable)
   turn.follow((tokens) => reservation.delivered(tokens))
   turn.defer(() => {
     const before = bill.amount
@@ -104,7 +104,7 @@ function settleTurn(exchange: Exchange, bill: Bill, turn: Turn, reservation: Res
     let { source } = metered
     let amount = costOf(usage, price)
     if (amount > incredible) {
-      exchange.log.error('an upstream reported a usage that can not be true: the prompt is charged instead', { usage })
+      exchange.log.error('an upstream reported a usage that cannot be true: the prompt is charged instead', { usage })
       usage = { ...noUsage, input: turn.input.typical, ...call }
       source = 'estimated'
       amount = costOf(usage, price)

@@ -27,7 +27,7 @@ export class Meter {
   readonly #bounds: Bounds
   readonly #bytesPerToken: number
   #usage: Usage | undefined
-  /** The upstream reported numbers that can not be true. */
+  /** The upstream reported numbers that cannot be true. */
   insane = false
   #events = 0
   /** Those that are looked at by their length alone, and the text of the others. */

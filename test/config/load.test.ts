@@ -260,7 +260,7 @@ chain: [auth, shy: { token: hidden }]
   t.end()
 })
 
-t.test('what can not be read is a problem, not an error', (t) => {
+t.test('what cannot be read is a problem, not an error', (t) => {
   const at = (path: string): unknown => loadConfig(path, { env: {}, plugins, simulatorUrl }).problems
   mkdirSync(join(folder, 'folder'), { recursive: true })
   t.same(at(join(folder, 'nothing.yaml')), [{ place: join(folder, 'nothing.yaml'), message: 'there is no such file: name one with --config' }])

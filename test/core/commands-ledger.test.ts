@@ -126,7 +126,7 @@ t.test('what is no store, or of another version, is said in a line', async (t) =
   database.close()
   const cases: [args: string[], code: number, message: RegExp][] = [
     [['ledger', 'verify', '--db', join(folder, 'none.db')], 1, /sluice ledger verify: there is no file .*none\.db\n/],
-    [['ledger', 'balance', '--db', text], 1, /text\.db can not be read as a store: file is not a database\n/],
+    [['ledger', 'balance', '--db', text], 1, /text\.db cannot be read as a store: file is not a database\n/],
     [['ledger', 'verify', '--db', newer], 1, /newer\.db has schema version 99 and this program knows \d+: use the newer program\n/],
     [['ledger', 'verify', '--config', join(folder, 'none.yaml')], 2, /none\.yaml there is no such file/],
     [['ledger', 'export', '--db', honest, '--since', 'yesterday'], 2, /--since is "yesterday": it must be a date/],
@@ -205,7 +205,7 @@ t.test('backup makes a copy that verify takes, and repair mends what does not st
   t.equal(done.code, 0)
   const report = JSON.parse(done.out) as { folder: string }
   t.match(report, { base: 'whole', saved: { charges: 1, amount_nano: '7' }, lost: [[Number, Number]], foreign: { batches: 0 }, folder: /damaged\.db\.damaged-/ })
-  t.same(readFileSync(join(report.folder, path.slice(folder.length + 1))), bytes, 'what can not be saved is kept')
+  t.same(readFileSync(join(report.folder, path.slice(folder.length + 1))), bytes, 'what cannot be saved is kept')
   await (await openStore({ file: damaged, durability: 'process' })).close()
   t.equal((await sluice(['ledger', 'verify', '--db', damaged])).code, 0)
   t.same(query(damaged, 'SELECT request_id FROM journal ORDER BY seq').map((row) => row['request_id']), ['r1', 'r3'])
@@ -365,8 +365,8 @@ t.test('import names what is wrong with its input', async (t) => {
     return join(folder, name)
   }
   const cases: [file: string, message: RegExp][] = [
-    [join(folder, 'none.json'), /none\.json can not be read: ENOENT/],
-    [folder, /can not be read: EISDIR/],
+    [join(folder, 'none.json'), /none\.json cannot be read: ENOENT/],
+    [folder, /cannot be read: EISDIR/],
     [write('broken.json', '{"a": {'), /broken\.json is not in this format: .*JSON/],
     [write('empty.json', '{"a": {"mode": "chat"}}'), /has no model with a price: a has no price that can be taken over\n/]
   ]

@@ -231,7 +231,7 @@ t.test('a renewed certificate is noticed by itself, and on SIGHUP', async (t) =>
   await eventually(() => shows(third), 10_000)
 })
 
-t.test('what can not be started says why in one sentence', async (t) => {
+t.test('what cannot be started says why in one sentence', async (t) => {
   const running = await gateway(t)
   const folder = dirname(running.file)
   const text = readFileSync(running.file, 'utf8')

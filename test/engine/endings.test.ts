@@ -229,7 +229,7 @@ t.test('an answer that breaks while its first byte is held back is given by anot
     name: 'hold',
     summary: 'Holds the first byte back for a while.',
     options: {},
-    setup: () => ({ onRequest: (exchange) => exchange.hold(() => new Promise((resolve) => setTimeout(resolve, 300))) })
+    setup: () => ({ onRequest: (exchange) => exchange.showAfter(() => new Promise((resolve) => setTimeout(resolve, 300))) })
   })
   const chain = [{ auth: {} }, { hold: {} }, { quota: {} }, { route: { repeats: 0 } }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
   const running = await gateway(t, { chain }, { upstreams: { first, second }, plugins: new Map([...plugins, ['hold', hold]]) })
@@ -247,7 +247,7 @@ function chunked(event: unknown): Buffer {
   return Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n')])
 }
 
-t.test('a header of a plugin that can not be sent is a fault of the gateway: the answer says so, and nothing else comes to harm', async (t) => {
+t.test('a header of a plugin that cannot be sent is a fault of the gateway: the answer says so, and nothing else comes to harm', async (t) => {
   const upstream = await Upstream.start(t)
   // What a client sent, put into a header of its answer unseen; and a reply that no HTTP knows.
   const echo = definePlugin({

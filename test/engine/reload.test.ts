@@ -32,7 +32,7 @@ t.test('50 reloads during 100 streams drop none', async (t) => {
   t.strictSame(new Set(data.map(({ outcome, cost_nano: cost }: { outcome: string; cost_nano: string }) => `${outcome} ${cost}`)), new Set(['completed 87000']), 'each at the price it began with')
 })
 
-t.test('a file that can not be used leaves the old one serving, and says where it is wrong', async (t) => {
+t.test('a file that cannot be used leaves the old one serving, and says where it is wrong', async (t) => {
   const running = await gateway(t)
   const { hash } = running.gateway.config
   const cases: [string, RegExp][] = [
@@ -50,7 +50,7 @@ t.test('a file that can not be used leaves the old one serving, and says where i
   }
 })
 
-t.test('what the process was started with can not change, and the refusal names it', async (t) => {
+t.test('what the process was started with cannot change, and the refusal names it', async (t) => {
   const running = await gateway(t)
   for (const [overrides, name] of [
     [{ listen: { port: 65000 } }, 'listen.port'],

@@ -141,7 +141,7 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
 /** Ways of an exchange to end that are no complete answer. */
 const ways: Readonly<Record<string, (bench: Workbench, upstream: Upstream) => Promise<Answer>>> = {
   'a refusal below it': (bench) => bench.send({ headers: { 'x-refuse': 'yes' } }),
-  'a body that can not be read': (bench) => bench.send({ body: '{' }),
+  'a body that cannot be read': (bench) => bench.send({ body: '{' }),
   'a body that never ends': async (bench) => {
     const { client, answer } = bench.start({ body: new Readable({ read() {} }) })
     await turn()

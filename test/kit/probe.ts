@@ -29,7 +29,7 @@ export function residentBytes(pid?: number): number {
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-/** Bytes that this process can not let go of: heap and buffers after a collection. */
+/** Bytes that this process cannot let go of: heap and buffers after a collection. */
 export function heldBytes(): number {
   // Twice: another thread gives back the memory of buffers, and only the next collection waits for it.
   collectGarbage()

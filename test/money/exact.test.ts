@@ -157,7 +157,7 @@ function hostile(): { wire: object; counts: Counts | undefined } {
   const counts: Record<string, number> = { output: output - number(audio), audio_output: number(audio) }
   for (const [name, field] of Object.entries(parts)) counts[name] = number(inner[field])
   counts['input'] = input - Object.keys(parts).reduce((sum, name) => sum + counts[name]!, 0)
-  // Cached tokens that can not all be text are pictures, and then audio.
+  // Cached tokens that cannot all be text are pictures, and then audio.
   if (counts['audio_input']! + counts['image_input']! <= input) {
     for (const name of ['image_input', 'audio_input']) {
       const shared = Math.max(0, Math.min(counts[name]!, -counts['input']))

@@ -48,7 +48,7 @@ async function open(t: Test, options: object = {}, sections: Sections = {}): Pro
   }
 }
 
-t.test('a record shows the usage that was charged, when the reported one can not be true', async (t) => {
+t.test('a record shows the usage that was charged, when the reported one cannot be true', async (t) => {
   const { bench, upstream } = await open(t)
   upstream.json(chatAnswer(9_000_000_000_000_000, 7))
   await bench.send()
@@ -227,8 +227,8 @@ t.test('a file that is rotated away is followed', async (t) => {
   t.equal(readFileSync(file, 'utf8').trimEnd().split('\n').length, 1)
 })
 
-t.test('a sink that can not be written is a problem of the configuration', async (t) => {
-  await t.rejects(open(t, { sink: join(t.testdirName, 'no', 'such', 'folder.log') }), /log: the sink .*folder\.log can not be written.*ENOENT/)
+t.test('a sink that cannot be written is a problem of the configuration', async (t) => {
+  await t.rejects(open(t, { sink: join(t.testdirName, 'no', 'such', 'folder.log') }), /log: the sink .*folder\.log cannot be written.*ENOENT/)
 })
 
 t.test('the queue in front of a sink', async (t) => {

@@ -313,9 +313,9 @@ t.test('the first byte waits for the reservation on disk, the end for the settle
   t.ok((await answer).body.endsWith('data: [DONE]\n\n'))
 })
 
-t.test('a ledger that can not take it refuses the request; one that fails to settle does not let the end through', async (t) => {
+t.test('a ledger that cannot take it refuses the request; one that fails to settle does not let the end through', async (t) => {
   const { bench, upstream } = await open(t)
-  bench.ledger.broken = new GatewayError('billing_unavailable', 'The ledger can not be written.', { retryAfterMs: 1000 })
+  bench.ledger.broken = new GatewayError('billing_unavailable', 'The ledger cannot be written.', { retryAfterMs: 1000 })
   const refused = await bench.send()
   t.equal(refused.status, 503)
   t.equal(upstream.requests.length, 0)

@@ -1,4 +1,4 @@
-// Usage reports become disjoint classes that add up to what the upstream said, and numbers that can not be counts become none.
+// Usage reports become disjoint classes that add up to what the upstream said, and numbers that cannot be counts become none.
 import fc from 'fast-check'
 import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
@@ -42,7 +42,7 @@ t.test('explicit zero is zero, missing is missing', async (t) => {
   }
 })
 
-t.test('numbers that can not be counts are called insane', async (t) => {
+t.test('numbers that cannot be counts are called insane', async (t) => {
   for (const value of [-1, 0.5, '10', 2 ** 53, 2 ** 53 + 2, true, {}, [3]]) {
     t.equal(read({ prompt_tokens: value, completion_tokens: 1 }), 'insane', String(value))
     t.equal(read({ prompt_tokens: 10, completion_tokens: 1, prompt_tokens_details: { cached_tokens: value } }), 'insane', String(value))

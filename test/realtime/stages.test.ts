@@ -86,7 +86,7 @@ t.test('a turn may be refused by any plugin, has its releases run once, and is s
       told.push(`asked ${turn.part} ${turn.asked}`)
       turn.defer(({ ended, begun }) => void told.push(`over ${turn.part} begun ${begun} ended ${ended}`))
       if (turn.part === '1') throw new GatewayError('content_blocked', 'Not this.')
-      if (turn.part === '2') turn.hold(disk.promise)
+      if (turn.part === '2') turn.showAfter(disk.promise)
     }
   })
   const running = await withPlugins(t, upstream, guard)

@@ -256,7 +256,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     else if (socket.writableLength === 0) socket.destroy()
   }
 
-  /** The request can not be understood, or did not come: says so unless its answer has begun, and closes the connection. */
+  /** The request cannot be understood, or did not come: says so unless its answer has begun, and closes the connection. */
   #fail(error: GatewayError): void {
     const { client } = this
     const body = this.#body

@@ -54,7 +54,7 @@ export class Run {
     this.fail(clientClosed())
   }
 
-  /** Resolves when what was answered is kept as the result; `last` is the end of it. @throws GatewayError when it can not be kept */
+  /** Resolves when what was answered is kept as the result; `last` is the end of it. @throws GatewayError when it cannot be kept */
   async keep(last: Buffer): Promise<void> {
     this.#answered = true
     try {

@@ -45,11 +45,11 @@ export function noteEnd(exchange: Exchange, id: string, { services: { routes, wo
       if (!shown || isUnderWay(shown)) return
       const work = works.current(owner, id)
       const attempt = exchange.attempts.at(-1)!
-      if (work) exchange.hold(() => background.saw(work, shown).then(() => {}))
+      if (work) exchange.showAfter(() => background.saw(work, shown).then(() => {}))
       // Those of a response that was made while nobody looked are not known yet.
       if (shown['background'] !== true || shown['store'] === false) return
       const items = routesOf(exchange, attempt.channel, shown, exchange.model)
-      if (items.length > 0) exchange.hold(async () => void ((await routes.find(owner, items.at(-1)!.id)) ?? (await routes.keep(items))))
+      if (items.length > 0) exchange.showAfter(async () => void ((await routes.find(owner, items.at(-1)!.id)) ?? (await routes.keep(items))))
     }
   }
 }

@@ -97,8 +97,8 @@ export const deleteResponse = kept({
     observe() {
       const [owner, id] = [ownerOf(exchange), idOf(exchange)]
       const work = services.works.current(owner, id)
-      exchange.hold(() => services.routes.remove(owner, id))
-      if (work) exchange.hold(() => background.saw(work, { deleted: true }).then(() => {}))
+      exchange.showAfter(() => services.routes.remove(owner, id))
+      if (work) exchange.showAfter(() => background.saw(work, { deleted: true }).then(() => {}))
     }
   })
 })

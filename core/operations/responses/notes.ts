@@ -52,7 +52,7 @@ export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, 
         begun = undefined
         noted.push(...routesOf(exchange, channel, response, exchange.model))
       }
-      if (kept && noted.length > 0) exchange.hold(() => routes.keep(noted))
+      if (kept && noted.length > 0) exchange.showAfter(() => routes.keep(noted))
     }
   }
 }

@@ -79,7 +79,7 @@ export function keepOwn(exchange: Exchange, { services: { vault } }: OperationCo
   const keep = (id: string | undefined, response: string): void => {
     if (!known.stored || id === undefined) return
     const label = { ...ownerOf(exchange), id, model: exchange.model, requestId: exchange.id }
-    exchange.hold(() => vault.keep(label, { before: known.before, own: known.own, response } satisfies KeptState))
+    exchange.showAfter(() => vault.keep(label, { before: known.before, own: known.own, response } satisfies KeptState))
   }
   return {
     map(message, emit) {

@@ -100,7 +100,7 @@ t.test('a file with problems changes nothing, and every problem is told with its
   t.equal(await value('sluice_config_last_reload_successful'), 1)
 })
 
-t.test('what can not be built is refused as well', async (t) => {
+t.test('what cannot be built is refused as well', async (t) => {
   const { reloader, state } = bench()
   const reload = reloader.reload('x')
   await turn()

@@ -139,5 +139,5 @@ t.test('nothing is written over, and a damaged store is not copied', async (t) =
   await t.rejects(backUp(join(image, 'sluice.db'), join(folder, 'copy.db')), { message: /sluice\.db\.log0 is missing/ })
   t.notOk(existsSync(join(folder, 'copy.db')))
   writeFileSync(join(folder, 'no.db'), 'by no means a database')
-  await t.rejects(backUp(join(folder, 'no.db'), join(folder, 'copy.db')), { message: /can not be read as a store/ })
+  await t.rejects(backUp(join(folder, 'no.db'), join(folder, 'copy.db')), { message: /cannot be read as a store/ })
 })

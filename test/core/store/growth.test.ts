@@ -115,7 +115,7 @@ t.test('a listing goes on where records were let go of below it', async (t) => {
 
 const namespaces = spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /mnt'], { stdio: 'ignore' }).status === 0
 
-t.test('a store that has filled its disk makes room by itself, and one that can not start says why', { skip: !namespaces && 'no tmpfs can be mounted here' }, async (t) => {
+t.test('a store that has filled its disk makes room by itself, and one that cannot start says why', { skip: !namespaces && 'no tmpfs can be mounted here' }, async (t) => {
   const folder = t.testdir()
   const mount = ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"', folder]
   const { stdout } = await promisify(execFile)('unshare', [...mount, process.execPath, join(import.meta.dirname, 'crash.ts'), 'grow', join(folder, 'sluice.db')])
@@ -125,5 +125,5 @@ t.test('a store that has filled its disk makes room by itself, and one that can 
   t.ok(result.ended >= result.served, 'nothing that was acknowledged is lost')
   t.same(result.breaches, [])
   t.ok(result.lines.includes('the disk is nearly full: the oldest request records went to make room'))
-  t.match(result.start, /^started$|sluice\.db can not be opened, as the disk is full \(.*\): make room on the disk of this file/)
+  t.match(result.start, /^started$|sluice\.db cannot be opened, as the disk is full \(.*\): make room on the disk of this file/)
 })

@@ -107,7 +107,7 @@ t.test('every attempt leaves a cost that no balance counts', async (t) => {
   await check()
 })
 
-t.test('a refusal names the outermost budget that can not carry it, and holds nothing anywhere', async (t) => {
+t.test('a refusal names the outermost budget that cannot carry it, and holds nothing anywhere', async (t) => {
   const { store, check } = await open(t)
   const usd = 10n ** 9n
   const scopes = [
@@ -304,8 +304,8 @@ t.test('a hold ends whatever it is ended with, also where no balance can carry t
   t.equal(refusal(() => reserve(store.ledger, scopes, 1n)).code, 'invalid_request', 'what is admitted leaves room for charges beyond what was held')
   const costs = [{ attempt: 1, channel: 'azure', usage: used(0), amount: 0n, source: 'estimated' as const }]
   const endings: [Partial<Settlement>, RegExp][] = [
-    [{ amount: 2n ** 63n }, /can not be charged 9223372036854775808 nano-dollars/], [{ amount: -1n }, /can not be charged -1 nano-dollars/],
-    [{ costs: [{ ...costs[0]!, amount: 2n ** 63n }] }, /can not have cost 9223372036854775808/], [{ costs: [{ ...costs[0]!, amount: -1n }] }, /can not have cost -1/],
+    [{ amount: 2n ** 63n }, /cannot be charged 9223372036854775808 nano-dollars/], [{ amount: -1n }, /cannot be charged -1 nano-dollars/],
+    [{ costs: [{ ...costs[0]!, amount: 2n ** 63n }] }, /cannot have cost 9223372036854775808/], [{ costs: [{ ...costs[0]!, amount: -1n }] }, /cannot have cost -1/],
     [{ costs: [...costs, ...costs] }, /two costs for attempt 1/]
   ]
   const others = [scope('key', 'desktop')]

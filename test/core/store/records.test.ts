@@ -103,7 +103,7 @@ t.test('a page that new records push down still continues where it ended', async
   t.equal(second.next, null)
 })
 
-t.test('what a listing can not take is refused, naming the field', async (t) => {
+t.test('what a listing cannot take is refused, naming the field', async (t) => {
   const { store } = await open(t)
   t.same(await store.requests.list({ limit: 10, tenant: "' OR 1=1 --" }), { data: [], next: null })
   for (const [param, bad] of Object.entries({ since: { limit: 1, since: 'yesterday' }, cursor: { limit: 1, cursor: '1; DROP' }, limit: { limit: 1001 } })) {

@@ -42,7 +42,7 @@ t.test('a database that another process holds is said once, with the file and wh
   other.exec('ROLLBACK')
   other.close()
   await eventually(() => store.health().troubles.length === 0, 10_000)
-  t.same(said(lines), ['warn the database can not be written: what is charged is kept in the commit log', 'info the database is written again'])
+  t.same(said(lines), ['warn the database cannot be written: what is charged is kept in the commit log', 'info the database is written again'])
   t.match(lines, [{ store: file, cause: 'another process holds the database', remedy: /fuser/, error: /locked/ }, { store: file, seconds: Number }])
   await store.close()
   t.same(verify(file), [])
@@ -88,7 +88,7 @@ function failWrites(t: Test, fails: () => string | undefined): void {
   })
 }
 
-t.test('a commit log that can not be written is said once, however often it is tried, and once when it can', async (t) => {
+t.test('a commit log that cannot be written is said once, however often it is tried, and once when it can', async (t) => {
   const { store, file, lines } = await open(t)
   let code: string | undefined = 'ENOSPC'
   failWrites(t, () => code)
@@ -102,7 +102,7 @@ t.test('a commit log that can not be written is said once, however often it is t
   await eventually(() => store.health().healthy, 5000)
   store.requests.append(record())
   t.same(said(lines), [
-    'error the commit log can not be written: new requests are refused', 'warn request records are not kept, as the disk is too slow or fails',
+    'error the commit log cannot be written: new requests are refused', 'warn request records are not kept, as the disk is too slow or fails',
     'info the commit log is written again', 'info request records are kept again'
   ])
   t.match(lines[0], { store: file, cause: 'the disk is full', remedy: /make room/, error: /ENOSPC/ })
@@ -115,7 +115,7 @@ t.test('a disk that fails every other write does not flood the log', async (t) =
   failWrites(t, () => (++writes % 2 === 0 ? 'EIO' : undefined))
   for (let i = 0; i < 10; i++) await settle(store, await eventuallyReserved(store), 4)
   t.ok(store.health().failures >= 5, `${store.health().failures} failures`)
-  t.same(said(lines), ['error the commit log can not be written: new requests are refused', 'info the commit log is written again'])
+  t.same(said(lines), ['error the commit log cannot be written: new requests are refused', 'info the commit log is written again'])
   await store.close()
 })
 

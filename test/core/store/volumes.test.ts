@@ -100,7 +100,7 @@ t.test('a file of sealed entries that is missing or was changed is named, with w
   rmSync(second)
   t.same(breaches(file), [
     `I10 volume 201-400: is sealed in ${second}, which is missing: bring that file back`,
-    ...['I1', 'I6', 'I14'].map((name) => `${name} balance: can not be compared, as rows of the journal are missing`)
+    ...['I1', 'I6', 'I14'].map((name) => `${name} balance: cannot be compared, as rows of the journal are missing`)
   ])
   const ledger = new LedgerFile(file)
   t.throws(() => [...ledger.entries()], { message: `the journal from row 201 to 400 is sealed in ${second}, which is missing: bring that file back` })
@@ -131,7 +131,7 @@ t.test('entries that belong together are found wherever they are', async (t) => 
   t.match(breaches(file).filter((breach) => breach.startsWith('I8')), [/^I8 request .*: says 9 where the journal says 4$/])
   database.exec("UPDATE request SET json = json_set(json, '$.cost_nano', '4') WHERE seq = 7; UPDATE request SET request_id = 'other' WHERE seq = 8")
   t.match(breaches(file).filter((breach) => breach.startsWith('I8')), [/^I8 journal 8: .* has no request record$/, /^I8 request: 600 records whose entries are sealed say what they cost, and 599 /])
-  t.throws(() => database.exec('DELETE FROM journal'), /only appended to/, 'what is not sealed can not be cut')
+  t.throws(() => database.exec('DELETE FROM journal'), /only appended to/, 'what is not sealed cannot be cut')
   database.close()
 })
 

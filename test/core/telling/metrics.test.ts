@@ -86,7 +86,7 @@ t.test('labels and values that are none are bugs, and are told as such', async (
   t.match(await samples(metrics), { sluice_b_total: 0, sluice_g: 0, sluice_h_count: 0 }, 'and leave nothing behind')
 })
 
-t.test('a label that is not from a closed list can not fill the memory', async (t) => {
+t.test('a label that is not from a closed list cannot fill the memory', async (t) => {
   const metrics = new Metrics()
   const counter = metrics.counter({ name: 'leak_total', help: 'Leak.', labels: ['user'] })
   for (let i = 0; i < 10_500; i++) counter.add({ user: `user-${i}` })
@@ -116,7 +116,7 @@ t.test('a series counts with its metric, and is there before it has counted', as
   t.match(await samples(metrics), {
     'sluice_requests_total{model="demo"}': 7, 'sluice_seconds_bucket{model="demo",le="1"}': 1, 'sluice_seconds_sum{model="demo"}': 2.5
   })
-  t.throws(() => series.add(-1), /sluice_requests_total: a counter can not grow by -1/)
+  t.throws(() => series.add(-1), /sluice_requests_total: a counter cannot grow by -1/)
   t.throws(() => counter.of({ user: 'x' }), TypeError)
 })
 

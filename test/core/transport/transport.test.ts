@@ -379,7 +379,7 @@ testEach(both, 'a sink that throws is told so, and its connection is closed', as
   }
 })
 
-testEach(both, 'connections that can not be had are errors', async (t, kind) => {
+testEach(both, 'connections that cannot be had are errors', async (t, kind) => {
   const { transport, upstream } = await pair(t, kind)
   const failed = (channel: Channel): Promise<{ error: GatewayError | undefined }> => ask(transport, channel).over
   const closed = await server(t, () => {})

@@ -34,7 +34,7 @@ function written(value: unknown, chance: () => number): string {
       else if (unit === '/' && chance() < 0.5) made += '\\/'
       else made += unit >= '\ud800' && unit <= '\udfff' ? unit : JSON.stringify(unit).slice(1, -1)
     }
-    // Halves of a pair can not be written but as escapes.
+    // Halves of a pair cannot be written but as escapes.
     return `"${made.isWellFormed() ? made : JSON.stringify(text).slice(1, -1)}"`
   }
   const any = (value: unknown): string => {

@@ -229,7 +229,7 @@ t.test('whatever is accepted is read by llhttp alike, with the same next request
   t.ok(taken > runs / 4, `${taken} requests were accepted`)
 })
 
-/** With what this server does on purpose undone: the target in origin-form. And what Node can not help: a list, and a name that it loses. */
+/** With what this server does on purpose undone: the target in origin-form. And what Node cannot help: a list, and a name that it loses. */
 function comparable(requests: readonly Request[]): Request[] {
   return requests.map(({ method, target, headers, body }) => ({
     method,
