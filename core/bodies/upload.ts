@@ -19,6 +19,8 @@ export type Piece = Buffer | { from: number; to: number }
 /** A body too large to be held: read anew each time it is sent. */
 export interface StoredBody {
   readonly length: number
+  /** Reads from a position on into memory of the caller's; how many bytes, 0 at the end and never else. */
+  read(into: Buffer, at: number): Promise<number>
   /** Each call begins at the first byte. Whoever reads it destroys it when it is not read to its end. */
   open(): Readable
 }
@@ -79,7 +81,7 @@ export class Upload {
       return pieces.map((piece) => (Buffer.isBuffer(piece) ? piece : whole.subarray(piece.from, piece.to)))
     }
     const length = pieces.reduce((sum, piece) => sum + (Buffer.isBuffer(piece) ? piece.length : piece.to - piece.from), 0)
-    return { length, open: () => Readable.from(bytesOf(file, pieces), { objectMode: false, highWaterMark: readBytes }) }
+    return { length, read: (into, at) => readAt(file, pieces, into, at), open: () => Readable.from(bytesOf(file, pieces), { objectMode: false, highWaterMark: readBytes }) }
   }
 
   /** Nobody reads it any more; what is under way ends first. Safe to call twice. */
@@ -113,6 +115,23 @@ export class Upload {
     for (const bytes of this.#chunks.splice(0)) room = this.#writer.write(bytes)
     if (room) this.onDrain?.()
   }
+}
+
+/** Of the pieces one after the other. @throws Error when the file has less than was written to it */
+async function readAt(file: FileHandle, pieces: readonly Piece[], into: Buffer, at: number): Promise<number> {
+  let skipped = at
+  for (const piece of pieces) {
+    const length = Buffer.isBuffer(piece) ? piece.length : piece.to - piece.from
+    if (skipped >= length) {
+      skipped -= length
+      continue
+    }
+    if (Buffer.isBuffer(piece)) return piece.copy(into, 0, skipped)
+    const { bytesRead } = await file.read(into, 0, Math.min(into.length, length - skipped), piece.from + skipped)
+    if (bytesRead === 0) throw new Error(`the file of the upload ends after ${piece.from + skipped} bytes`)
+    return bytesRead
+  }
+  return 0
 }
 
 async function* bytesOf(file: FileHandle, pieces: readonly Piece[]): AsyncGenerator<Buffer> {

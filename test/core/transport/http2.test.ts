@@ -66,7 +66,7 @@ t.test('a request and its answer are what they are over HTTP/1.1', async (t) => 
       'accept': 'text/x', 'x-team': 'platform', 'user-agent': 'sluice', 'accept-encoding': 'identity', 'content-length': '2'
     })
     t.notOk('connection' in upstream.requests[1]!.headers || 'host' in upstream.requests[1]!.headers)
-    const stored = { length: 2 * MiB, open: () => Readable.from([Buffer.alloc(MiB, 'x'), Buffer.alloc(MiB, 'y')], { objectMode: false }) }
+    const stored = { length: 2 * MiB, read: () => Promise.reject(new Error('it is opened')), open: () => Readable.from([Buffer.alloc(MiB, 'x'), Buffer.alloc(MiB, 'y')], { objectMode: false }) }
     t.equal((await ask(transport, channel, { body: stored }).over).body, `${2 * MiB} xxxxxxxxx`)
     for (const method of ['GET', 'DELETE'] as const) {
       t.equal((await ask(transport, channel, { method, body: [] }).over).body, '0 ')
