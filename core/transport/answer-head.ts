@@ -49,7 +49,7 @@ export function readHead(text: string): AnswerHead {
   const headers = readFields(text, text.indexOf('\r\n', 12) + 2)
   const old = text[7] === '0'
   if (old && status < 200) throw new BadResponse('an interim answer in HTTP/1.0')
-  const { framing, length } = framingOf(status, old, headers)
+  const { framing, length } = framingOf(text, status, old, headers)
   return { status, headers, framing, length, keepMs: framing === 'close' ? 0 : keepMsOf(old, headers) }
 }
 
@@ -81,14 +81,17 @@ function nameOf(written: string): string {
   return written.toLowerCase()
 }
 
+/** Not with a tab behind it, which is allowed and not understood by everybody. */
+const chunkedPattern = /\r\ntransfer-encoding:[\t ]*chunked *\r\n/i
+
 /** RFC 9112 §6.3, without what it lets a reader repair. */
-function framingOf(status: number, old: boolean, headers: UpstreamHeaders): { framing: Framing; length: number } {
+function framingOf(text: string, status: number, old: boolean, headers: UpstreamHeaders): { framing: Framing; length: number } {
   const coding = headers['transfer-encoding']
   const length = headers['content-length']
   if (coding !== undefined) {
     if (length !== undefined) throw new BadResponse('both transfer-encoding and content-length')
     if (old) throw new BadResponse('transfer-encoding in HTTP/1.0')
-    if (typeof coding !== 'string' || coding.toLowerCase() !== 'chunked') throw new BadResponse('a transfer-encoding other than chunked')
+    if (typeof coding !== 'string' || !chunkedPattern.test(text)) throw new BadResponse('a transfer-encoding other than chunked')
   }
   const bytes = typeof length === 'string' ? digits(length) : undefined
   if (length !== undefined && bytes === undefined) throw new BadResponse('an invalid content-length')

@@ -74,6 +74,7 @@ const refused: Record<string, string> = {
   'identity as a transfer coding': `${ok}transfer-encoding: identity\r\n\r\n`,
   'chunked twice': `${ok}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
   'chunked with a parameter': `${ok}transfer-encoding: chunked;q=1\r\n\r\n0\r\n\r\n`,
+  'a tab behind the transfer coding': `${ok}transfer-encoding: chunked\t\r\n\r\n0\r\n\r\n`,
   'an empty transfer coding': `${ok}transfer-encoding:\r\n\r\n`,
   'chunks in HTTP/1.0': 'HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
   'a switch of protocols': 'HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n',
@@ -225,7 +226,7 @@ t.test('llhttp reads the same in all that is accepted', async (t) => {
 /** Of what is refused here, what llhttp accepts. */
 const stricter = [
   'HTTP/2', 'an empty line before', 'a status below 100', 'an escape in the reason',
-  'gzip as a transfer coding', 'identity as a transfer coding', 'chunked twice', 'chunked with a parameter', 'chunks in HTTP/1.0',
+  'gzip as a transfer coding', 'identity as a transfer coding', 'chunked twice', 'chunked with a parameter', 'a tab behind the transfer coding', 'chunks in HTTP/1.0',
   'a chunk size of many zeros', 'a quoted extension', 'many extensions', 'a long trailer section'
 ]
 
