@@ -13,9 +13,6 @@ import { createLogger } from '../../../core/telling/log.ts'
 import { eventually } from '../../kit/probe.ts'
 import { record, reserve, scope, settle } from './sample.ts'
 
-// Those that only wait do so together.
-t.jobs = 3
-
 interface Line {
   level: string
   msg: string
@@ -32,7 +29,7 @@ async function open(t: Test): Promise<{ store: Store; file: string; lines: Line[
 const scopes = [scope('key', 'laptop')]
 const said = (lines: readonly Line[]): string[] => lines.map(({ level, msg }) => `${level} ${msg}`)
 
-t.test('a database that another process holds is said once, with the file and what to do, and once when it is free', { buffered: true }, async (t) => {
+t.test('a database that another process holds is said once, with the file and what to do, and once when it is free', async (t) => {
   const { store, file, lines } = await open(t)
   const other = openDatabase(file, 'process')
   other.exec('BEGIN IMMEDIATE')
@@ -48,7 +45,7 @@ t.test('a database that another process holds is said once, with the file and wh
   t.same(verify(file), [])
 })
 
-t.test('a store that is stopped before its database is up to date says what waits', { buffered: true }, async (t) => {
+t.test('a store that is stopped before its database is up to date says what waits', async (t) => {
   const { store, file, lines } = await open(t)
   const other = openDatabase(file, 'process')
   other.exec('BEGIN IMMEDIATE')
@@ -62,7 +59,7 @@ t.test('a store that is stopped before its database is up to date says what wait
   rmSync(file)
 })
 
-t.test('a start that ends what a crash left open says how much', { buffered: true }, async (t) => {
+t.test('a start that ends what a crash left open says how much', async (t) => {
   const { store, file } = await open(t)
   await reserve(store.ledger, scopes, 9n).durable
   await store.close()
