@@ -56,7 +56,7 @@ t.test('an answer is one exactly when JSON.parse reads it, a choice has a messag
     if (body && !message.lens) seen.without++
     return chat.isAnswer(message) === wanted
   }), { numRuns: 3000 })
-  t.ok(Math.min(seen.yes, seen.no, seen.without) > 50, JSON.stringify(seen))
+  t.ok(Math.min(seen.yes, seen.no, seen.without) > 10, JSON.stringify(seen))
 })
 
 t.test('usage is what it would be if all had been parsed', async (t) => {
