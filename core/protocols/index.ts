@@ -1,9 +1,9 @@
-// The table of protocols: one file each.
+// The table of protocols: a file or a folder each.
 import { anthropicCount } from './anthropic/count.ts'
 import { anthropic } from './anthropic/protocol.ts'
 import { geminiCount, geminiEmbed } from './gemini/plain.ts'
 import { gemini } from './gemini/protocol.ts'
-import { openaiChat } from './openai-chat.ts'
+import { openaiChat } from './openai-chat/protocol.ts'
 import { openaiCompletions } from './openai/completions.ts'
 import { openaiEmbeddings } from './openai/embeddings.ts'
 import { openaiImages } from './openai/images.ts'

@@ -1,6 +1,6 @@
 // Errors in the words of Messages.
 import { asObject } from '../object.ts'
-import { readError as readAnyError } from '../openai-chat-errors.ts'
+import { readError as readAnyError } from '../errors.ts'
 import type { ShownError, UpstreamError } from '../protocol.ts'
 
 /** https://platform.claude.com/docs/en/api/errors */

@@ -1,6 +1,6 @@
 // Gemini's generateContent, as clients speak it and as upstreams answer it.
 import { asObject, asObjects } from '../object.ts'
-import { readError as readChatError } from '../openai-chat-errors.ts'
+import { readError as readAnyError } from '../errors.ts'
 import type { Fields, Payload, Protocol, UpstreamError } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
@@ -41,7 +41,7 @@ function candidatesOf(request: Fields): number {
 
 /** Google's errors have a number for a code, and their kind in `status`. */
 function readError(body: unknown): UpstreamError {
-  const said = readChatError(body)
+  const said = readAnyError(body)
   const outer = asObject(Array.isArray(body) ? (body[0] as unknown) : body)
   const status = asObject(outer?.['error'])?.['status']
   return { ...said, type: typeof status === 'string' ? status : said.type }

@@ -4,7 +4,7 @@ import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.t
 import { writeTokens } from '../canonical/logprobs.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from './protocol.ts'
 import type { ShownError } from '../protocol.ts'
 import { writeChatUsage } from '../usage/openai-chat.ts'
 import { writeCitation, writeImage, writeProof } from './answer-encode.ts'

@@ -1,6 +1,7 @@
 // OpenAI's Responses, as clients speak them and as upstreams answer them.
 import { asObject } from '../object.ts'
-import { errorBody, readError as readChatError } from '../openai-chat-errors.ts'
+import { readError as readAnyError } from '../errors.ts'
+import { errorBody } from '../openai-chat/errors.ts'
 import type { Payload, Protocol, UpstreamError } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
@@ -39,7 +40,7 @@ export const openaiResponses: Protocol = {
 /** A response that failed tells why inside of it. */
 function readError(body: unknown): UpstreamError {
   const fields = asObject(body)
-  return readChatError(asObject(fields?.['response'])?.['error'] == null ? body : fields!['response'])
+  return readAnyError(asObject(fields?.['response'])?.['error'] == null ? body : fields!['response'])
 }
 
 /** What is asked of responses that are kept: free, and whatever is told of one is an answer, also that it has failed. */

@@ -1,9 +1,9 @@
 // Completions of a text: the older interface, whose choices have a text in the place of a message.
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
-import { openaiChat } from '../openai-chat.ts'
-import { isFailed } from '../openai-chat-errors.ts'
-import { ChatWatch } from '../openai-chat-watch.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
+import { isFailed } from '../errors.ts'
+import { ChatWatch } from '../openai-chat/watch.ts'
 import type { Collector, Fields, Payload, Protocol } from '../protocol.ts'
 import { completionsText } from './completions-text.ts'
 

@@ -1,6 +1,6 @@
 // Embeddings, as clients ask for them and as compatible upstreams answer.
 import { readEmbeddingUsage } from '../usage/openai-chat.ts'
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'
 import { hasList, withoutStream } from '../whole.ts'
 

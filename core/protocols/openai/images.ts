@@ -1,5 +1,5 @@
 // Pictures: made, edited, varied; whole, or as a stream of partial ones.
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
 import { asObject } from '../object.ts'
 import { plainText } from '../plain-text.ts'
 import type { Collector, Fields, Payload, Protocol, Tally } from '../protocol.ts'

@@ -1,5 +1,5 @@
 // Moderations: verdicts and probabilities by category. They report no usage.
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'
 import { hasList, withoutStream } from '../whole.ts'
 

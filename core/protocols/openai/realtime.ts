@@ -1,7 +1,7 @@
 // Realtime sessions: frames of JSON events, to and fro over one connection.
 import { withMembers } from '../../bodies/splice.ts'
 import { asObject } from '../object.ts'
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
 import type { FrameProtocol } from '../frames.ts'
 import type { Payload, Protocol } from '../protocol.ts'
 import { readRealtimeUsage } from '../usage/openai-tokens.ts'

@@ -2,7 +2,7 @@
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
 import { readRerankUsage } from '../usage/rerank.ts'
 import { plainText } from '../plain-text.ts'
 import { hasList, withoutStream } from '../whole.ts'

@@ -1,5 +1,5 @@
 // Speech: a text becomes sound, as bytes or as events with pieces of it.
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'
 import type { Fields, Protocol } from '../protocol.ts'
 import { readSpeechUsage } from '../usage/audio.ts'

@@ -1,5 +1,5 @@
 // Transcriptions and translations of speech: as JSON, as plain text in several forms, or as a stream.
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
 import { asObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
 import { readTranscriptionUsage } from '../usage/audio.ts'

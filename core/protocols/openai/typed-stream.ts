@@ -1,6 +1,6 @@
 // Streams whose events say what they are in a member `type`, and end with one that has the whole.
 import { asObject } from '../object.ts'
-import { isError } from '../openai-chat-errors.ts'
+import { isError } from '../errors.ts'
 import type { Collector, EventKind, Payload, StreamWatch } from '../protocol.ts'
 
 /** Follows such a stream. `last`: the types with which an answer is whole; `asked`: how many answers there are to be. */

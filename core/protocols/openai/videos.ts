@@ -1,6 +1,6 @@
 // Videos: work that goes on after its request was answered, and what upstreams say of it.
 import { asObject, asText } from '../object.ts'
-import { openaiChat } from '../openai-chat.ts'
+import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'
 import type { Protocol } from '../protocol.ts'
 import { withoutStream } from '../whole.ts'

@@ -1,12 +1,6 @@
-// Errors of chat completions: how they are told, and how they are recognised in what upstreams send.
+// Errors in what upstreams send, in whichever words they tell them: how they are recognised, and what they say.
 import { asObject } from './object.ts'
-import type { ShownError, UpstreamError } from './protocol.ts'
-
-/** The envelope that clients of this protocol read. */
-export function errorBody(error: ShownError): unknown {
-  const { message, type, code, param } = error
-  return { error: param === undefined ? { message, type, code } : { message, type, param, code } }
-}
+import type { UpstreamError } from './protocol.ts'
 
 /** An event or body tells of an error: whatever stands beside it, in whichever form gateways and vendors give it. */
 export function isError(body: unknown): boolean {

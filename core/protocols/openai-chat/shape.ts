@@ -1,6 +1,6 @@
 // A chat completion in its two shapes, whole and as a stream of chunks, and the way from either to the other.
-import { asObject } from './object.ts'
-import type { Collector } from './protocol.ts'
+import { asObject } from '../object.ts'
+import type { Collector } from '../protocol.ts'
 
 type Fields = Record<string, unknown>
 

@@ -1,9 +1,9 @@
 // Follows a stream of chat completion chunks: what each event means, and whether the answer is whole.
-import { Likeness } from './likeness.ts'
-import { asObject } from './object.ts'
-import type { JsonObject } from './object.ts'
-import { isError } from './openai-chat-errors.ts'
-import type { EventKind, Payload, Preface, StreamWatch } from './protocol.ts'
+import { Likeness } from '../likeness.ts'
+import { asObject } from '../object.ts'
+import type { JsonObject } from '../object.ts'
+import { isError } from '../errors.ts'
+import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
 /** Longest event whose likeness is kept: a copy for each stream. */
 const likenessBytes = 4 * 1024

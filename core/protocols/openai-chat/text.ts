@@ -1,8 +1,8 @@
 // Where text stands in chat completions: in the messages of a prompt, in whole answers and in the chunks of a stream.
-import { withMembers } from '../bodies/splice.ts'
-import { editedList } from './edits.ts'
-import { asObject } from './object.ts'
-import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from './protocol.ts'
+import { withMembers } from '../../bodies/splice.ts'
+import { editedList } from '../edits.ts'
+import { asObject } from '../object.ts'
+import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
 
 type Fields = Record<string, unknown>
 
