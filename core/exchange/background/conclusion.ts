@@ -10,6 +10,8 @@ import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
 import { isOpen } from '../../store/works.ts'
 import type { Work } from '../../store/works.ts'
+import type { Logger } from '../../telling/log.ts'
+import type { GenerationSource } from '../generation.ts'
 
 /** Nano-dollars, a million dollars: counts that make work dearer than this are a broken upstream's. */
 const incredible = 10n ** 15n
@@ -17,47 +19,67 @@ const incredible = 10n ** 15n
 /** What a record says of work that did not succeed, as one of a closed list. */
 const codes = { failed: 'task_failed', cancelled: 'task_cancelled', expired: 'task_expired' } as const
 
-/** What it is done with. */
-export interface ConclusionParts {
-  services: Services
-  /** Tells the plugins of a record. */
-  tell(record: RequestRecord): void
-  /** Milliseconds for which what came of it is kept. */
-  keep: number
-}
+/** The ends of all work of a process. */
+export class Conclusions {
+  readonly #services: Services
+  readonly #generations: GenerationSource
+  readonly #log: Logger
 
-/**
- * Ends work, unless it has ended: of many who see the end one ends it. Resolves when that is on disk. `end` is no state that
- * goes on. `holds`: whether its hold ends with it, which that of an exchange that is being settled does by itself.
- */
-export function conclude(work: Work, end: Progress, { services, tell, keep }: ConclusionParts, holds = true): Promise<void> {
-  const { ledger, works, requests } = services
-  const now = Date.now()
-  const latest = works.current(work, work.id)
-  if (!latest || isOpen(end)) return Promise.resolve()
-  const hold = holds ? ledger.detached(latest.requestId) : undefined
-  const settlement = hold && (end.status === 'succeeded' || end.usage) ? settlementOf(latest, end, hold) : undefined
-  const settled = hold && (settlement ? hold.settle(settlement) : hold.void())
-  const usage = settlement?.usage ?? end.usage ?? null
-  const { record } = latest
-  const ended = works.put({
-    ...latest,
-    status: end.status,
-    progress: end.status === 'succeeded' ? 100 : latest.progress,
-    updated: now,
-    ended: now,
-    expires: Math.min(now + keep, end.expires ?? Infinity),
-    error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
-    usage: settlement || end.status === 'succeeded' ? usage : null,
-    details: { ...latest.details, ...end.details },
-    record: null
-  })
-  if (record) {
-    const final = finalOf(record, end, now - latest.created, hold, settlement)
-    requests.append(final)
-    tell(final)
+  constructor(services: Services, generations: GenerationSource, log: Logger) {
+    this.#services = services
+    this.#generations = generations
+    this.#log = log
   }
-  return Promise.all([settled, ended]).then(() => {})
+
+  /**
+   * Ends work, unless it has ended: of many who see the end one ends it. Resolves when that is on disk. `end` is no state that
+   * goes on. `holds`: whether its hold ends with it, which that of an exchange that is being settled does by itself.
+   */
+  end(work: Work, end: Progress, holds = true): Promise<void> {
+    const { ledger, works, requests } = this.#services
+    const { keep } = this.#generations.current.config.settings.tasks
+    const now = Date.now()
+    const latest = works.current(work, work.id)
+    if (!latest || isOpen(end)) return Promise.resolve()
+    const hold = holds ? ledger.detached(latest.requestId) : undefined
+    const settlement = hold && (end.status === 'succeeded' || end.usage) ? settlementOf(latest, end, hold) : undefined
+    const settled = hold && (settlement ? hold.settle(settlement) : hold.void())
+    const usage = settlement?.usage ?? end.usage ?? null
+    const { record } = latest
+    const ended = works.put({
+      ...latest,
+      status: end.status,
+      progress: end.status === 'succeeded' ? 100 : latest.progress,
+      updated: now,
+      ended: now,
+      expires: Math.min(now + keep, end.expires ?? Infinity),
+      error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
+      usage: settlement || end.status === 'succeeded' ? usage : null,
+      details: { ...latest.details, ...end.details },
+      record: null
+    })
+    if (record) {
+      const final = finalOf(record, end, now - latest.created, hold, settlement)
+      requests.append(final)
+      this.#tellPlugins(final)
+    }
+    return Promise.all([settled, ended]).then(() => {})
+  }
+
+  #tellPlugins(record: RequestRecord): void {
+    const generation = this.#generations.enter()
+    try {
+      for (const { plugin, call } of generation.chain.onConcluded) {
+        try {
+          call(record)
+        } catch (error) {
+          this.#log.error('a plugin failed when told of the end of work', { plugin, exchange: record.request_id, error: String(error) })
+        }
+      }
+    } finally {
+      generation.leave()
+    }
+  }
 }
 
 /** The charge: what the upstream counted, at the price of the hold. */

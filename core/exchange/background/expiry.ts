@@ -1,0 +1,35 @@
+// Forgets work that has ended and that nobody may ask for any more.
+import type { Works } from '../../store/works.ts'
+import type { Logger } from '../../telling/log.ts'
+
+/** Milliseconds between two looks for what has expired, and how much of it is forgotten at a time. */
+const pauseMs = 60_000
+const mostAtOnce = 200
+
+/** The looks of a process. */
+export class Expiry {
+  readonly #works: Works
+  readonly #log: Logger
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(works: Works, log: Logger) {
+    this.#works = works
+    this.#log = log
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.#look(), pauseMs).unref()
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  async #look(): Promise<void> {
+    try {
+      for (const work of await this.#works.expired(mostAtOnce)) await this.#works.forget(work)
+    } catch (error) {
+      this.#log.warn('tasks that have expired could not be forgotten: it is tried again', { error: String(error) })
+    }
+  }
+}

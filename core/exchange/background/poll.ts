@@ -1,0 +1,115 @@
+// Asks upstreams how far their work is, takes down what they say, and ends what has ended, was lost or took too long.
+import { channelTo } from '../../catalogue/account.ts'
+import type { Progress, WorkKind, WorkQuestion } from '../../contract/background.ts'
+import { isOpen } from '../../store/works.ts'
+import type { Work, Works } from '../../store/works.ts'
+import type { Transport } from '../../transport/transport.ts'
+import type { GenerationSource } from '../generation.ts'
+import type { Conclusions } from './conclusion.ts'
+import { Questions } from './question.ts'
+import type { ChannelAnswer } from './question.ts'
+import { Rounds } from './rounds.ts'
+
+/** Milliseconds that somebody waits for an upstream's answer. */
+const patience = 5000
+/** Times in a row that an upstream may not know its own work. */
+const mostMisses = 3
+
+/** What it works with. */
+export interface PollParts {
+  works: Works
+  generations: GenerationSource
+  transport: Transport
+  /** By name. */
+  kinds: ReadonlyMap<string, WorkKind>
+  conclusions: Conclusions
+}
+
+/** The poll of a process. */
+export class Poll {
+  readonly #parts: PollParts
+  readonly #questions: Questions
+  readonly #rounds: Rounds
+  #closed = false
+
+  constructor(parts: PollParts) {
+    this.#parts = parts
+    this.#questions = new Questions(parts.transport)
+    this.#rounds = new Rounds(parts.works, () => parts.generations.current.config.settings.tasks.poll, (work) => this.#ask(work))
+  }
+
+  /** Asks no more. */
+  close(): void {
+    this.#rounds.close()
+    this.#closed = true
+    this.#questions.close()
+  }
+
+  /** From now on its upstream is asked until the work has ended. */
+  add(work: Work): void {
+    this.#rounds.add(work)
+  }
+
+  /** Asks its upstream, unless it has just been asked. Resolves when what was said is taken down, or when that takes too long; never rejects. */
+  refresh(work: Work): Promise<void> {
+    return within(patience, this.#rounds.ask(work))
+  }
+
+  /** What an upstream said of its work, with status 2xx. Resolves when what follows from it is on disk. */
+  async saw(work: Work, body: unknown): Promise<void> {
+    await this.#apply(work, this.#parts.kinds.get(work.kind)?.read(body, work))
+  }
+
+  /** Tells its upstream something, whatever comes of it. */
+  async tell(work: Work, what: 'cancel' | 'forget'): Promise<void> {
+    const question = this.#parts.kinds.get(work.kind)?.[what]?.(work)
+    if (question && work.channel !== null) await this.#question(work, question)
+  }
+
+  async #ask(work: Work): Promise<void> {
+    const { kinds, conclusions } = this.#parts
+    const kind = kinds.get(work.kind)
+    const answer = kind && (await this.#question(work, kind.ask(work)))
+    if (this.#closed) return
+    const found = answer && answer.status >= 200 && answer.status < 300
+    await this.#apply(work, found ? kind.read(answer.body, work) : undefined)
+    const misses = this.#rounds.missed(work, answer?.status === 404)
+    if (misses >= mostMisses) await conclusions.end(work, { status: 'failed', error: { code: 'task_lost', message: 'The upstream does not know the task any more.' } })
+    else if (Date.now() >= work.deadline) {
+      await this.tell(work, 'cancel')
+      await conclusions.end(work, { status: 'expired' })
+    }
+  }
+
+  async #apply(work: Work, progress: Progress | undefined): Promise<void> {
+    const { works, conclusions } = this.#parts
+    const latest = works.current(work, work.id)
+    if (!latest || !progress) return
+    if (!isOpen(progress)) return conclusions.end(latest, progress)
+    // Neither goes back, whatever an upstream says.
+    const status = latest.status === 'in_progress' ? 'in_progress' : progress.status
+    const far = Math.max(latest.progress, Math.min(Math.floor(progress.progress ?? 0), 99))
+    if (status === latest.status && far === latest.progress) return
+    const next = { ...latest, status, progress: far, updated: Date.now() }
+    if (status === latest.status) works.note(next)
+    else await works.put(next)
+  }
+
+  async #question(work: Work, question: WorkQuestion): Promise<ChannelAnswer | undefined> {
+    const { generations, kinds } = this.#parts
+    const generation = generations.enter()
+    try {
+      const channel = channelTo(work.account, work.channel ?? '', generation.config.channels)
+      return channel && (await this.#questions.ask(channel, question, kinds.get(work.kind)?.largestAnswer))
+    } finally {
+      generation.leave()
+    }
+  }
+}
+
+/** Waits for a promise, but not for longer; rejections are its owner's. */
+async function within(ms: number, promise: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  await Promise.race([promise.catch(() => {}), new Promise((resolve) => (timer = setTimeout(resolve, ms)))])
+  clearTimeout(timer)
+}

@@ -1,0 +1,90 @@
+// Exchanges that go on after their clients were answered: they are taken in, wait for their turn, and end as work does.
+import { reservation } from '../../contract/slots.ts'
+import type { Progress } from '../../contract/background.ts'
+import type { Outcome, WholeReply } from '../../contract/contract.ts'
+import type { TaskSettings } from '../../catalogue/settings.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Work, Works } from '../../store/works.ts'
+import { clientClosed } from '../attempts.ts'
+import type { LiveExchange } from '../exchange.ts'
+import { newWork } from './beginning.ts'
+import type { Conclusions } from './conclusion.ts'
+import { Pool, Run } from './run.ts'
+
+/** Those of a process. */
+export class Runs {
+  readonly #works: Works
+  readonly #conclusions: Conclusions
+  readonly #settings: () => TaskSettings
+  readonly #pool = new Pool()
+  /** By the id of the request. */
+  readonly #runs = new Map<string, Run>()
+
+  constructor(works: Works, conclusions: Conclusions, settings: () => TaskSettings) {
+    this.#works = works
+    this.#conclusions = conclusions
+    this.#settings = settings
+  }
+
+  /** How many wait for their turn. */
+  get waiting(): number {
+    return this.#pool.waiting
+  }
+
+  /**
+   * The exchange is to go on without its client: what the client is to be answered, when that is on disk.
+   * @throws GatewayError `overloaded`, or what the request is refused with
+   */
+  async accept(exchange: LiveExchange): Promise<WholeReply> {
+    const { begin, accepted } = exchange.request.operation.goesOn!
+    const { waiting, deadline } = this.#settings()
+    if (this.waiting >= waiting) throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, { retryAfterMs: 5000 })
+    const work = newWork(exchange, { ...begin(exchange), status: 'queued', channel: null, upstreamId: null }, deadline)
+    const run = new Run(exchange, work, this.#works, this.#pool)
+    exchange.standIn = run
+    exchange.defer((outcome) => this.#ended(run, exchange, outcome))
+    this.#runs.set(work.requestId, run)
+    // A start ends what a crash leaves of it: such a hold is kept for nobody.
+    await Promise.all([this.#works.put(work), exchange.find(reservation)?.detach(exchange.receivedAt)])
+    if (exchange.gone) throw clientClosed()
+    return accepted(exchange, work)
+  }
+
+  /** The client has been answered: takes its place, and resolves when it is the exchange's turn. */
+  async goOn(exchange: LiveExchange): Promise<void> {
+    const run = this.#runs.get(exchange.id)!
+    const { work } = run
+    exchange.client.onGone = null
+    exchange.client = run.client
+    await this.#pool.enter(run, this.#settings().running)
+    const current = this.#works.current(work, work.id)
+    // Shown only: what could not be written changes nothing.
+    if (current) void this.#works.put({ ...current, status: 'in_progress', updated: Date.now() }).catch(() => {})
+  }
+
+  /** Calls its exchange off. Resolves with true when that is settled, and with false when none goes on for it. */
+  async cancel(work: Work): Promise<boolean> {
+    const run = this.#runs.get(work.requestId)
+    run?.cancel()
+    await run?.over
+    return run !== undefined
+  }
+
+  /** The exchange is being settled: what came of the work is on disk with what it cost, or neither is. */
+  async #ended(run: Run, exchange: LiveExchange, { kind, error: failure }: Outcome): Promise<void> {
+    const { work } = run
+    const error = run.failure ?? failure
+    this.#pool.leave(run)
+    this.#runs.delete(work.requestId)
+    const usage = exchange.attempts.at(-1)?.usage?.usage
+    const end: Progress =
+      kind === 'completed' ? { status: 'succeeded', usage }
+      : run.cancelled ? { status: 'cancelled' }
+      : { status: 'failed', error: { code: error?.details.shownCode ?? error?.code ?? 'internal_error', message: error?.message ?? 'The task failed.' } }
+    try {
+      await this.#conclusions.end(work, end, false)
+    } finally {
+      run.settled()
+    }
+  }
+}
