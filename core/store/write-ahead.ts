@@ -1,8 +1,11 @@
 // Whether a database and SQLite's write-ahead log belong together: SQLite takes any two files for a pair.
-import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs'
 import type { Damage } from './damage.ts'
 
-/** Where page 1 of a database has the number that `PRAGMA user_version` shows. */
+/** How page 1 of a database begins, and where it has the size of a page, the count of its pages, and the number that `PRAGMA user_version` shows: https://www.sqlite.org/fileformat.html. */
+const magic = 'SQLite format 3\0'
+const sizeAt = 16
+const countAt = 28
 const versionAt = 60
 
 /** Of the write-ahead log: of its head and of each frame's, see https://www.sqlite.org/walformat.html. */
@@ -17,21 +20,39 @@ export function versionAfter(writes: number): number {
   return writes % round
 }
 
+/** What SQLite takes from a write-ahead log: the numbers of its first and its last transaction, the pages that it has, and how many the database has after it. */
+interface WriteAhead {
+  first: number
+  last: number
+  pages: ReadonlySet<number>
+  count: number
+}
+
 /**
  * Compares the numbers of transactions: each one of this store writes its own into page 1. What was copied into the
- * database ends where the write-ahead log begins, or within it. Undefined when they go together, or when there is no log.
- * `fd` is of the database; who closes it gives up all locks that the process has on it.
+ * database ends where the write-ahead log begins, or within it. And each page must be in one of the two. Undefined when
+ * they go together, or when there is neither. `fd` is of the database; who closes it gives up all locks that the process
+ * has on it.
  */
 export function compareWriteAhead(file: string, fd: number): Damage | undefined {
   const wal = `${file}-wal`
-  if (!existsSync(wal) || statSync(wal).size < walHead) return undefined
-  const versions = walVersions(wal)
-  if (!versions) return undefined
+  const log = existsSync(wal) ? readWriteAhead(wal) : undefined
   const page = readStart(fd, versionAt + 4)
-  if (page.length < versionAt + 4) return { file, text: `is missing or cut off, while ${wal} goes on from it`, unsound: true }
+  if (page.length < versionAt + 4) return log && { file, text: `is missing or cut off, while ${wal} goes on from it`, unsound: true }
   const own = page.readUInt32BE(versionAt)
-  if (distance(own, versions.first) > 1) return { file, text: `is older than ${wal}: it ends with transaction ${own}, and that begins with ${versions.first}`, unsound: true }
-  if (distance(versions.last, own) > 0) return { file: wal, text: `is older than the database, or damaged: it ends with transaction ${versions.last}, and the database has ${own}`, unsound: true }
+  if (log && distance(own, log.first) > 1) return { file, text: `is older than ${wal}: it ends with transaction ${own}, and that begins with ${log.first}`, unsound: true }
+  if (log && distance(log.last, own) > 0) return { file: wal, text: `is older than the database, or damaged: it ends with transaction ${log.last}, and the database has ${own}`, unsound: true }
+  return log || !existsSync(`${file}-journal`) ? findMissing(file, page, fstatSync(fd).size, log) : undefined
+}
+
+/** Pages that a database of this length lacks. What is no database at all is for SQLite to refuse. */
+function findMissing(file: string, start: Buffer, length: number, log: WriteAhead | undefined): Damage | undefined {
+  if (start.toString('latin1', 0, magic.length) !== magic) return undefined
+  const count = log?.count ?? start.readUInt32BE(countAt)
+  const there = Math.floor(length / start.readUInt16BE(sizeAt))
+  for (let number = there + 1; number <= count; number++) {
+    if (!log?.pages.has(number)) return { file, text: `is cut off: it ends with page ${there} of ${count}`, unsound: true }
+  }
   return undefined
 }
 
@@ -40,18 +61,19 @@ function distance(from: number, to: number): number {
   return ((to - from + 1.5 * round) % round) - round / 2
 }
 
-/** The numbers of the first and of the last transaction that SQLite takes from a write-ahead log; undefined when there is none. */
-function walVersions(wal: string): { first: number; last: number } | undefined {
+/** Undefined when SQLite takes no transaction from it. */
+function readWriteAhead(wal: string): WriteAhead | undefined {
   const fd = openSync(wal, 'r')
   try {
-    return versionsIn(fd)
+    return framesIn(fd)
   } finally {
     closeSync(fd)
   }
 }
 
-function versionsIn(fd: number): { first: number; last: number } | undefined {
+function framesIn(fd: number): WriteAhead | undefined {
   const head = readStart(fd, walHead)
+  if (head.length < walHead) return undefined
   const mark = head.readUInt32BE(0)
   if (mark >>> 1 !== 0x377f0682 >>> 1) return undefined
   const sum = new Checksum(mark % 2 === 0)
@@ -62,17 +84,26 @@ function versionsIn(fd: number): { first: number; last: number } | undefined {
   let first: number | undefined
   let last: number | undefined
   let latest: number | undefined
+  let count = 0
+  const pages = new Set<number>()
+  let begun: number[] = []
   for (let at = walHead; readSync(fd, frame, 0, frame.length, at) === frame.length; at += frame.length) {
     sum.add(frame, 0, 8)
     sum.add(frame, frameHead, frame.length)
     if (frame.compare(head, 16, 24, 8, 16) !== 0 || !sum.is(frame, 16)) break
-    if (frame.readUInt32BE(0) === 1) latest = frame.readUInt32BE(frameHead + versionAt)
+    const number = frame.readUInt32BE(0)
+    if (number === 1) latest = frame.readUInt32BE(frameHead + versionAt)
+    begun.push(number)
     // The last frame of a transaction says how large the database is then.
-    if (frame.readUInt32BE(4) === 0 || latest === undefined) continue
+    const size = frame.readUInt32BE(4)
+    if (size === 0 || latest === undefined) continue
+    for (const page of begun) pages.add(page)
+    begun = []
     first ??= latest
     last = latest
+    count = size
   }
-  return first === undefined || last === undefined ? undefined : { first, last }
+  return first === undefined || last === undefined ? undefined : { first, last, pages, count }
 }
 
 /** The running checksum of a write-ahead log. */

@@ -11,7 +11,7 @@ import { applyFrames, replay } from './replay.ts'
 import { migrate, storedBalances } from './schema.ts'
 import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
-import { isUnreadable, openDatabase } from './sqlite.ts'
+import { isUnreadable, openDatabase, openForReading } from './sqlite.ts'
 import type { Database, Durability, Value } from './sqlite.ts'
 import { giveSpare, isFull } from './spare.ts'
 import { checkLastEntry, survey } from './survey.ts'
@@ -130,7 +130,10 @@ function open(): Snapshot {
   try {
     return start()
   } catch (error) {
-    if (isUnreadable(error)) throw new DamagedStore(options.file, [{ file: options.file, text: `is damaged: ${(error as Error).message}` }])
+    if (isUnreadable(error)) {
+      leave()
+      throw new DamagedStore(options.file, [{ file: options.file, text: `is damaged: ${(error as Error).message}` }])
+    }
     if (!isFull(error)) throw error
     fail(error)
     return start()
@@ -231,6 +234,18 @@ function verifyHead(database: Database): void {
   if (head.history !== history) throw new Error(`${options.file} was written by another process: history ${head.history} of start ${head.boot} instead of ${history}`)
   const damage = checkLastEntry(database, head)
   if (damage !== undefined) throw new Error(`${options.file} ${damage}`)
+}
+
+/** The last connection that is closed moves the write-ahead log into the database, and a damaged one would take it along: one that only reads is last. */
+function leave(): void {
+  const last = openForReading(options.file)
+  try {
+    last.prepare('SELECT count(*) FROM sqlite_schema').get()
+  } catch {
+    // It need not be able to read.
+  }
+  abandon()
+  last.close()
 }
 
 function abandon(): void {

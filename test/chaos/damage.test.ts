@@ -1,7 +1,7 @@
 // Files of a store that are damaged, missing, older or swapped: a start says so and names the file, or nothing is lost.
 import { hash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { Ownership } from '../../core/store/lock.ts'
@@ -218,6 +218,20 @@ async function mend(what: string, folder: string, expected: ReadonlyMap<string, 
 
 t.test('what was left by a crash is whole', async (t) => {
   for (const [name, image] of images) t.same(await outcomeOf(join(copyOf(image, `whole ${name}`), 'sluice.db'), image.charges), { refused: undefined, breaches: [], lost: 0 }, name)
+})
+
+t.test('a start that refuses says what is wrong before it has written anything', async (t) => {
+  const cut = join(copyOf(images.get('after a checkpoint')!, 'cut'), 'sluice.db')
+  harms['cut in half']!(cut, cut)
+  const before = files(dirname(cut))
+  await t.rejects(openStore({ file: cut, durability: 'process' }), { message: /sluice\.db is cut off: it ends with page \d+ of \d+/ })
+  t.same(files(dirname(cut)), before, 'and leaves all files as they are')
+
+  const mixed = join(copyOf(images.get('stopped')!, 'mixed'), 'sluice.db')
+  const database = openDatabase(mixed, 'process')
+  database.exec('PRAGMA user_version = 1')
+  database.close()
+  await t.rejects(openStore({ file: mixed, durability: 'process' }), { message: /sluice\.db has pages of different moments: transaction 1 by its first page/ })
 })
 
 function copyOf(image: Image, name: string): string {
