@@ -27,6 +27,8 @@ export function readSettings(file: File, folder: string, certificates: Certifica
   const kept = Object.entries(isMap(file.models) ? file.models : {}).find(([, model]) => isMap(model) && model['state'] === 'gateway')
   if (kept && state.key === '') report.key(['models', kept[0], 'state'], 'needs a secret to keep responses with: say "state: { key: ${SLUICE_STATE_KEY} }"')
   else if (state.key !== '' && state.key.length < leastKey) report.value(['state', 'key'], `has ${state.key.length} characters: take at least ${leastKey}, as \`openssl rand -hex 32\` makes them`)
+  if (state.of_tenant < 4 * state.largest) report.value(['state', 'of_tenant'], 'must be at least four times as much as "largest", which is one conversation alone')
+  if (state.size < state.of_tenant) report.value(['state', 'size'], 'must not be less than "of_tenant"')
   const tls = listen.tls && certificates.identity(['listen', 'tls'], listen.tls)
   return {
     listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },

@@ -193,7 +193,15 @@ const stateShape = {
       description: 'A secret of at least 32 characters, from which the key is made that they are encrypted with. What was kept with another one is not found any more.'
     },
     keep: { ...age, default: '30d', description: 'How long they are kept.' },
-    largest: { type: 'string', format: 'size', atLeast: '1KiB', atMost: '16MiB', default: '1MiB', description: 'Longest conversation, all its items together.' }
+    largest: { type: 'string', format: 'size', atLeast: '1KiB', atMost: '16MiB', default: '1MiB', description: 'Longest conversation, all its items together.' },
+    of_tenant: {
+      type: 'string', format: 'size', atLeast: '1MiB', default: '256MiB',
+      description: 'What is kept of one tenant; then those that it made longest ago are forgotten.'
+    },
+    size: {
+      type: 'string', format: 'size', atLeast: '1MiB', default: '4GiB',
+      description: 'What is kept of all tenants; then those that were made longest ago are forgotten, of the tenant that keeps most.'
+    }
   }
 } as const satisfies OptionSchema
 

@@ -1,9 +1,10 @@
 // How many tokens a request may take, told from its body's size and its limits without parsing or counting it.
 import { GatewayError } from '../core/contract/contract.ts'
+import type { Exchange } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 import type { Fields } from '../core/bodies/fields.ts'
 import type { Metering } from '../core/contract/operation.ts'
-import { slot } from '../core/contract/slots.ts'
+import { recalledInput, slot } from '../core/contract/slots.ts'
 import { mediaTokens, promptOf } from './prompt.ts'
 import type { Prompt } from './prompt.ts'
 
@@ -21,19 +22,21 @@ const longestSettings = 16 * 1024
 export const heldInput = slot('quota/held-input').of<number>()
 
 /**
- * Tokens of a body. `worst` is a bound that no tokenizer exceeds: one token a byte. `typical` is three bytes of its text a
+ * Tokens that go in: of a body, and of what it goes on with. `worst` is a bound that no tokenizer exceeds: one token a byte. `typical` is three bytes of its text a
  * token, where English text has four and JSON, code and Chinese have two to three, and a fixed count for anything that is
  * no text.
  */
-export function inputTokens(body: RequestBody, estimate: 'worst' | 'typical'): number {
+export function inputTokens(exchange: Exchange, estimate: 'worst' | 'typical'): number {
+  const { body } = exchange
   const { length } = body.bytes
-  if (estimate === 'worst') return length
-  return length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body, false), 3, length)
+  const recalled = exchange.find(recalledInput)
+  if (estimate === 'worst') return length + (recalled?.bytes ?? 0)
+  return (recalled?.tokens ?? 0) + (length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body, false), 3, length))
 }
 
 /** What a prompt may have taken that nobody has counted: what it says, whatever else stands in the body. Never more than `most`. */
-export function estimatedInput(body: RequestBody, bytesPerToken: number, most: number): number {
-  return tokensOf(promptOf(body, true), bytesPerToken, most)
+export function estimatedInput(exchange: Exchange, bytesPerToken: number, most: number): number {
+  return Math.min((exchange.find(recalledInput)?.tokens ?? 0) + tokensOf(promptOf(exchange.body, true), bytesPerToken, most), most)
 }
 
 function tokensOf({ text, media }: Prompt, bytesPerToken: number, most: number): number {

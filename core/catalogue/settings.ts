@@ -48,11 +48,13 @@ export interface TaskSettings {
   baseUrl: string
 }
 
-/** Of responses that the gateway keeps: the operator's secret, empty for none; milliseconds; bytes of one conversation. */
+/** Of responses that the gateway keeps: the operator's secret, empty for none; milliseconds; bytes of one conversation, of all of a tenant's, and of all. */
 export interface StateSettings {
   key: string
   keep: number
   largest: number
+  of_tenant: number
+  size: number
 }
 
 /** Listener and store settings; a reload that changes them is refused, unless it is the certificate that changes. */

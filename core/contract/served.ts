@@ -1,4 +1,5 @@
 // An operation with what the gateway does for it, and how the one of a request is found.
+import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Services } from '../store/services.ts'
 import type { Attempt } from './attempt.ts'
@@ -12,6 +13,8 @@ import type { Operation } from './operation.ts'
 export interface OperationContext {
   /** Of the generation that the exchange began with. */
   readonly catalogue: Catalogue
+  /** What requests are held in: who makes them larger takes of it, and gives back. */
+  readonly memory: Pick<BodyMemory, 'take' | 'give'>
   readonly services: Services
   readonly background: Background
 }
@@ -26,6 +29,8 @@ export interface LoneWork {
 
 /** An operation as the engine runs it. */
 export interface ServedOperation extends Operation {
+  /** Looks up what the request goes on with, once its caller is known, and before any plugin that wants the body. Throw to refuse. */
+  recall?(exchange: Exchange, context: OperationContext): Awaitable<void>
   /** Answers in place of an upstream, after the chain has let the request through; nothing: an upstream is to answer. */
   handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply | undefined>
   /** Leaves out the channels that this request cannot be served by, or puts them in order, before any plugin does. Throw to refuse. */

@@ -53,6 +53,15 @@ export const charge = slot('charge').of<Charge>()
 /** What the exchange holds of its budgets: filled by `quota` when it reserves; absent when it holds nothing. */
 export const reservation = slot('reservation').of<Reservation>()
 
+/** What a model reads beside the body of the request, as it goes on with something that is kept: filled by the core. */
+export const recalledInput = slot('recalled-input').of<RecalledInput>()
+
+/** Bytes, which no count of tokens exceeds, and tokens as far as they are known. */
+export interface RecalledInput {
+  readonly bytes: number
+  readonly tokens: number
+}
+
 /** Work that goes on after the exchange: its hold and its record are whoever's who ends it. */
 export interface GoingOn {
   /** Takes the record of the exchange, which is written when the work has ended, with what it cost then. */

@@ -1,5 +1,6 @@
 // Tries channels one after another until one begins to answer.
 import type { Attempt } from '../contract/attempt.ts'
+import type { BodyMemory } from '../bodies/body-memory.ts'
 import { candidatesOf } from './candidates.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Chain } from './chain.ts'
@@ -22,6 +23,7 @@ export interface AttemptParts {
   watchdog: Watchdog
   services: Services
   background: Background
+  memory: BodyMemory
 }
 
 /** Of the generation that the exchange began with. */
@@ -38,7 +40,7 @@ export interface AttemptSetting {
  */
 export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, parts: AttemptParts): Promise<Relay> {
   const { chain, catalogue } = setting
-  const context: OperationContext = { catalogue, services: parts.services, background: parts.background }
+  const context: OperationContext = { catalogue, services: parts.services, background: parts.background, memory: parts.memory }
   return tryChannels(exchange, chain, context, async (attempt) => {
     const relay = send(exchange, chain, attempt, parts, context)
     await relay.opened

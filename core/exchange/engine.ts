@@ -11,7 +11,7 @@ import type { Generation, GenerationSource } from './generation.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './receive.ts'
 import { ownAnswer } from './own-answer.ts'
-import { answered } from '../contract/slots.ts'
+import { answered, caller } from '../contract/slots.ts'
 import { openSession, socketRefusal } from './open-session.ts'
 import { Relay } from './relay.ts'
 import { Session } from './session.ts'
@@ -20,7 +20,7 @@ import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies
 import type { Transport } from '../transport/transport.ts'
 import type { Watchdog } from '../watchdog/watchdog.ts'
 import { noRoute, unknownOperation } from './unknown.ts'
-import type { OperationFinder } from '../contract/served.ts'
+import type { OperationContext, OperationFinder } from '../contract/served.ts'
 import type { Services } from '../store/services.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
@@ -153,8 +153,8 @@ export class Engine {
     for (let i = from; i < onRequest.length; i++) {
       const { plugin, readsBody, call } = onRequest[i]!
       if (readsBody) {
-        const body = exchange.read()
-        if (body instanceof Promise) return body.then(() => this.#ask(exchange, generation, i))
+        const ready = this.#ready(exchange, generation, false)
+        if (ready instanceof Promise) return ready.then(() => this.#ask(exchange, generation, i))
       }
       exchange.plugin = plugin
       try {
@@ -166,9 +166,25 @@ export class Engine {
       }
       if (exchange.gone) throw clientClosed()
     }
-    const body = exchange.read()
-    if (body instanceof Promise) return body.then(() => this.#handle(exchange, generation))
+    const ready = this.#ready(exchange, generation, true)
+    if (ready instanceof Promise) return ready.then(() => this.#handle(exchange, generation))
     return operation.handle && this.#handle(exchange, generation)
+  }
+
+  /** Reads the body; with what it goes on with as soon as it is known whose that would be. `last`: nobody says who is asking any more. */
+  #ready(exchange: LiveExchange, generation: Generation, last: boolean): Awaitable<unknown> {
+    const { recall } = exchange.request.operation
+    const body = exchange.read()
+    if (!recall || exchange.recalled) return body
+    if (body instanceof Promise) return body.then(() => this.#ready(exchange, generation, last))
+    if (!last && !exchange.find(caller)) return undefined
+    exchange.recalled = true
+    return recall(exchange, this.#contextOf(generation))
+  }
+
+  #contextOf({ catalogue }: Generation): OperationContext {
+    const { services, background, memory } = this.#parts
+    return { catalogue, services, background, memory }
   }
 
   /** Answers the client of an exchange that goes on without it; resolves when it is the exchange's turn. */
@@ -182,9 +198,8 @@ export class Engine {
   }
 
   /** The reply of the gateway itself; undefined when an upstream is to answer. */
-  #handle(exchange: LiveExchange, { catalogue }: Generation): Awaitable<Reply | undefined> {
-    const { services, background } = this.#parts
-    return exchange.request.operation.handle?.(exchange, { catalogue, services, background })
+  #handle(exchange: LiveExchange, generation: Generation): Awaitable<Reply | undefined> {
+    return exchange.request.operation.handle?.(exchange, this.#contextOf(generation))
   }
 
   async #askOn(exchange: LiveExchange, generation: Generation, asked: number, pending: Promise<Reply | void>): Promise<Reply | undefined> {

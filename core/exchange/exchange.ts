@@ -74,6 +74,8 @@ export class LiveExchange implements Exchange<AnySlot> {
   held: Buffer | undefined
   /** The form that was read, closed at the end. */
   upload: Upload | undefined
+  /** The operation has looked up what the request goes on with. */
+  recalled = false
   /** The client left before its answer ended. */
   gone = false
   rosterPlace: number | undefined = undefined

@@ -25,7 +25,7 @@ export async function openSession(exchange: LiveExchange, offer: SocketOffer, se
   const { chain, catalogue, mayGoOn } = setting
   const { operation } = exchange.request
   const { message: maxMessage } = exchange.limits.realtime
-  return tryChannels(exchange, chain, { catalogue, services: parts.services, background: parts.background }, async (attempt) => {
+  return tryChannels(exchange, chain, { catalogue, services: parts.services, background: parts.background, memory: parts.memory }, async (attempt) => {
     attempt.dispatched = true
     const answer = await parts.transport.connect(attempt.channel, { path: attempt.path, headers: socketHeadersOf(exchange, attempt), maxMessage, signal: exchange.signal })
     if (!(answer instanceof FrameSocket)) {

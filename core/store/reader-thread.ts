@@ -21,7 +21,7 @@ export interface ReaderQuery {
 
 /**
  * What the thread is asked: a page of the request log; the balances of a window and of all that sort after it; a piece of work, a page
- * of an owner's that has not expired (at `now`), or what has; a kept answer; a route that has not expired.
+ * of an owner's that has not expired (at `now`), what has, or what of a tenant's takes room and has ended longest ago; a kept answer; a route that has not expired.
  */
 export type ReaderQuestion =
   | { kind: 'requests'; query: ReaderQuery }
@@ -29,6 +29,7 @@ export type ReaderQuestion =
   | { kind: 'work'; tenant: string; project: string; id: string }
   | { kind: 'works'; query: WorkQuery; now: number }
   | { kind: 'expired'; before: number; limit: number }
+  | { kind: 'oldest'; tenant: string; limit: number }
   /** A kept answer. `since`: Unix milliseconds; what was kept before is too old. */
   | { kind: 'answer'; id: Uint8Array; since: number }
   | { kind: 'route'; tenant: string; project: string; id: string; now: number }
@@ -51,6 +52,7 @@ export type ReaderReply =
   | { kind: 'work'; rows: string[] }
   | { kind: 'works'; rows: string[] }
   | { kind: 'expired'; rows: string[] }
+  | { kind: 'oldest'; rows: string[] }
   | { kind: 'error'; error: string }
 
 const port = parentPort!
@@ -95,11 +97,14 @@ function routeOf(database: Database, { tenant, project, id, now }: Extract<Reade
   return database.prepare(`SELECT ${columns} FROM route WHERE tenant = ? AND project = ? AND id = ? AND expires > ?`).get(tenant, project, id, now) as Row | undefined
 }
 
-function works(database: Database, question: Extract<ReaderQuestion, { kind: 'work' | 'works' | 'expired' }>): Row[] {
+function works(database: Database, question: Extract<ReaderQuestion, { kind: 'work' | 'works' | 'expired' | 'oldest' }>): Row[] {
   const all = (sql: string, ...values: Value[]): Row[] => database.prepare(sql).all(...values) as Row[]
   const one = 'FROM work WHERE tenant = ? AND project = ? AND id = ?'
   if (question.kind === 'work') return all(`SELECT json ${one}`, question.tenant, question.project, question.id)
   if (question.kind === 'expired') return all('SELECT json FROM work WHERE expires <= ? ORDER BY expires LIMIT ?', question.before, question.limit)
+  if (question.kind === 'oldest') {
+    return all('SELECT json FROM work WHERE tenant = ? AND open = 0 AND bytes IS NOT NULL ORDER BY created LIMIT ?', question.tenant, question.limit)
+  }
   const { tenant, project, kind, after, limit, newestFirst } = question.query
   const [beyond, order] = newestFirst ? ['<', 'DESC'] : ['>', 'ASC']
   const page = after === undefined ? '' : `AND (created, id) ${beyond} (SELECT created, id ${one})`

@@ -227,6 +227,11 @@ const migrations: readonly string[] = [
   CREATE INDEX work_open ON work (created) WHERE open = 1;
   CREATE INDEX work_listed ON work (tenant, project, kind, created, id);
   CREATE INDEX work_expires ON work (expires) WHERE expires IS NOT NULL;
+  `,
+  `
+  -- How much room a result takes, where somebody counts it: of each tenant there is so much, and the oldest go.
+  ALTER TABLE work ADD COLUMN bytes INTEGER GENERATED ALWAYS AS (json ->> '$.bytes') VIRTUAL;
+  CREATE INDEX work_room ON work (tenant, open, created, bytes) WHERE bytes IS NOT NULL;
   `
 ]
 

@@ -13,6 +13,7 @@ import { Reader } from './reader.ts'
 import { Results } from './results.ts'
 import type { RequestLog } from './requests.ts'
 import { Shelf } from './shelf.ts'
+import { Room } from './room.ts'
 import { RouteBook } from './route-book.ts'
 import type { Routes } from './routes.ts'
 import { giveSpare, isFull } from './spare.ts'
@@ -88,7 +89,7 @@ export async function openStore({ file, durability, keeping, routeAge = usualRou
     answers,
     routes: new RouteBook(writer, reader, routeAge, now),
     keys: new KeyRing(writer, snapshot.keys, now),
-    works: new WorkList(writer, reader, new Results(path, durability), snapshot.works, now),
+    works: new WorkList(writer, reader, new Results(path, durability), snapshot.works, new Room(snapshot.room), now),
     async flush() {
       await writer.flushed()
     },

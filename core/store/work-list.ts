@@ -2,6 +2,7 @@
 import { workValues } from './batch.ts'
 import type { Reader } from './reader.ts'
 import type { Results } from './results.ts'
+import type { Room } from './room.ts'
 import type { Row } from './sqlite.ts'
 import { isOpen } from './works.ts'
 import type { Work, WorkOwner, WorkQuery, Works } from './works.ts'
@@ -15,6 +16,7 @@ export class WorkList implements Works {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #results: Results
+  readonly room: Room
   readonly #now: () => number
   readonly #open = new Map<string, Work>()
   /** In the place of what is on its way to the disk: what was there before. */
@@ -26,10 +28,11 @@ export class WorkList implements Works {
   #caught: Promise<unknown> = Promise.resolve()
 
   /** `rows` of the table work that have not ended. */
-  constructor(writer: Writer, reader: Reader, results: Results, rows: readonly Row[], now: () => number) {
+  constructor(writer: Writer, reader: Reader, results: Results, rows: readonly Row[], room: Room, now: () => number) {
     this.#writer = writer
     this.#reader = reader
     this.#results = results
+    this.room = room
     this.#now = now
     for (const { json } of rows) {
       const work = JSON.parse(json as string) as Work
@@ -53,6 +56,7 @@ export class WorkList implements Works {
     const name = nameOf(work, work.id)
     const before = this.#open.get(name)
     if (before && !this.#shown.has(name)) this.#shown.set(name, before)
+    this.room.add(work.tenant, (work.bytes ?? 0) - (before?.bytes ?? 0))
     this.note(work)
     const json = JSON.stringify(work)
     const { draft } = this.#writer
@@ -102,6 +106,7 @@ export class WorkList implements Works {
   async forget(work: Work): Promise<void> {
     const name = nameOf(work, work.id)
     for (const list of [this.#open, this.#shown, this.#recent]) list.delete(name)
+    this.room.leave(name, work.tenant, work.bytes ?? 0)
     this.#behind = true
     const { draft } = this.#writer
     draft.works.push(...workValues(work, null))
@@ -109,6 +114,12 @@ export class WorkList implements Works {
     this.#writer.wake()
     await draft.durable
     await this.#results.drop(name)
+  }
+
+  async oldest(tenant: string, limit: number): Promise<readonly Work[]> {
+    await this.#writer.flushed()
+    const { rows } = await this.#reader.ask({ kind: 'oldest', tenant, limit })
+    return rows.map((json) => JSON.parse(json) as Work)
   }
 
   async expired(limit: number): Promise<readonly Work[]> {

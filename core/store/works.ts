@@ -1,6 +1,7 @@
 // Work that goes on after its request was answered, and what came of it: what is kept of it, and whose it is. The interface.
 import type { Usage } from '../money/usage.ts'
 import type { RequestRecord } from './requests.ts'
+import type { Room } from './room.ts'
 
 /** Where work is. All but the first two are its end. */
 export type WorkStatus = 'queued' | 'in_progress' | 'succeeded' | 'failed' | 'cancelled' | 'expired'
@@ -16,6 +17,8 @@ export interface WorkOwner {
 export interface Work extends WorkOwner {
   /** What clients know it by; found together with its owner only. */
   readonly id: string
+  /** Of its result, where the room that it takes is counted. */
+  readonly bytes?: number
   /** Says how it is asked for and shown. */
   readonly kind: string
   /** Of the request that began it: its hold and its record are found by it. */
@@ -45,6 +48,8 @@ export interface Work extends WorkOwner {
   readonly details: Readonly<Record<string, unknown>>
   /** Of its request, to be written when it has ended. */
   readonly record: RequestRecord | null
+  /** Milliseconds for which what came of it is kept; absent: as long as the operator says of tasks. */
+  readonly keep?: number
 }
 
 /** Which of an owner's work is listed. */
@@ -81,6 +86,10 @@ export interface Works {
   list(query: WorkQuery): Promise<{ page: readonly Work[]; more: boolean }>
   /** Resolves when it is gone from the disk, with its result. */
   forget(work: Work): Promise<void>
+  /** Of what has ended and takes room, some of a tenant's, the oldest first. */
+  oldest(tenant: string, limit: number): Promise<readonly Work[]>
+  /** The room that is taken; what is put counts at once. */
+  readonly room: Pick<Room, 'of' | 'total' | 'largest'>
   /** Some of what has expired. */
   expired(limit: number): Promise<readonly Work[]>
   /** Keeps what came of it, as a file: to be done before it is said to have succeeded. */

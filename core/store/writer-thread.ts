@@ -51,6 +51,8 @@ export interface Snapshot {
   detached: Record<string, Value>[]
   /** Work that has not ended, oldest first. */
   works: Record<string, Value>[]
+  /** Bytes of results that are counted, by tenant. */
+  room: Record<string, Value>[]
 }
 
 /** What the thread is asked: to apply a segment, or to close the database and end; `end` when nothing is left in the log. */
@@ -188,7 +190,8 @@ function start(): Snapshot {
     prices: all('SELECT * FROM price'),
     keys: all('SELECT * FROM key ORDER BY created, name'),
     detached,
-    works: all('SELECT json FROM work WHERE open = 1 ORDER BY created')
+    works: all('SELECT json FROM work WHERE open = 1 ORDER BY created'),
+    room: all('SELECT tenant, sum(bytes) AS bytes FROM work WHERE bytes IS NOT NULL GROUP BY tenant')
   }
 }
 

@@ -1,6 +1,6 @@
 // The most a request can cost: what is held of every budget before it goes upstream.
 import { promptClasses, rounded } from '../../core/contract/contract.ts'
-import type { Model } from '../../core/contract/contract.ts'
+import type { Exchange, Model } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Price, Rates } from '../../core/money/price.ts'
 import type { Metering } from '../../core/contract/operation.ts'
@@ -75,10 +75,11 @@ export function termsAt(terms: readonly Terms[], time: number): Terms | undefine
  * The bound of one request. `defaultOutput` stands in for a limit that the client did not give.
  * @throws GatewayError `invalid_field` when a limit in the body is none
  */
-export function boundOf(body: RequestBody, terms: Terms, metering: Metering, estimate: 'worst' | 'typical', defaultOutput: number): Bound {
+export function boundOf(exchange: Exchange, terms: Terms, metering: Metering, estimate: 'worst' | 'typical', defaultOutput: number): Bound {
+  const { body } = exchange
   const count = answers(body, metering)
   const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
-  const input = Math.min(inputTokens(body, estimate), terms.contextWindow)
+  const input = Math.min(inputTokens(exchange, estimate), terms.contextWindow)
   const output = Math.min(outputLimit(body, metering) ?? defaultOutput, terms.maxOutputTokens)
   const seconds = soundOf(body, metering)?.second ?? secondsAsked(body, metering)
   return { input, output, count, characters, seconds, amount: amountOf(terms, { input, output, count, characters, seconds }) }

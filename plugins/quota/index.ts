@@ -55,7 +55,7 @@ export default definePlugin({
         if (!now) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it cannot be used.`)
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = metering.pictures ? termsFor(exchange.body, now) : now
-        const whole = boundOf(exchange.body, term, metering, estimate, default_output)
+        const whole = boundOf(exchange, term, metering, estimate, default_output)
         const bound = clamp_output ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term) : whole
         if (bound !== whole) {
           exchange.set(clamped, bound.output)
@@ -68,7 +68,7 @@ export default definePlugin({
           amount: bound.amount,
           model: exchange.model,
           price: term.price,
-          estimate: { input: Math.min(inputTokens(exchange.body, 'typical'), bound.input), maxOutput: bound.output * bound.count },
+          estimate: { input: Math.min(inputTokens(exchange, 'typical'), bound.input), maxOutput: bound.output * bound.count },
           time: exchange.receivedAt,
           endpoint: name,
           clientProtocol: protocol,

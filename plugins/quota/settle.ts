@@ -96,5 +96,5 @@ function mayBeBilled({ status, error }: Attempt): boolean {
 }
 
 function promptOf(exchange: Exchange): Usage {
-  return { ...noUsage, input: estimatedInput(exchange.body, 3, exchange.find(heldInput) ?? Infinity) }
+  return { ...noUsage, input: estimatedInput(exchange, 3, exchange.find(heldInput) ?? Infinity) }
 }

@@ -83,9 +83,10 @@ function isLimited({ rps, rpm, tpm, concurrency }: Caller['limits']): boolean {
 }
 
 /** An expectation, not a bound: what it misses is corrected at the end of the answer. Never 0, which would mean no tokens at all. */
-function expectedTokens({ body, request }: Exchange, expectedOutput: number): number {
+function expectedTokens(exchange: Exchange, expectedOutput: number): number {
+  const { body, request } = exchange
   const metering = request.operation.metering!
-  return inputTokens(body, 'typical') + Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
+  return inputTokens(exchange, 'typical') + Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
 }
 
 /** The limit with the smallest share left; undefined when none applies to this request. */

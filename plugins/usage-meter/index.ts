@@ -103,7 +103,7 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
   const limit = metering && metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
   const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * (metering ? answers(body, metering) : 1)
   const sound = metering && model?.prices.findLast(({ from }) => from <= exchange.receivedAt)?.price.perMillion.second !== undefined ? soundOf(body, metering) : undefined
-  return { input: (bytesPerToken) => estimatedInput(body, bytesPerToken, most), output, sound }
+  return { input: (bytesPerToken) => estimatedInput(exchange, bytesPerToken, most), output, sound }
 }
 
 function askedByUs({ body }: Exchange, protocol: ConstructorParameters<typeof Meter>[0]): boolean {

@@ -30,6 +30,7 @@ import { MemorySecrets } from '../../core/store/memory-secrets.ts'
 import type { Ledger } from '../../core/store/ledger.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import type { Services } from '../../core/store/services.ts'
+import { Room } from '../../core/store/room.ts'
 import type { Works } from '../../core/store/works.ts'
 import type { RequestLog, RequestRecord } from '../../core/store/requests.ts'
 import { Transports } from '../../core/transport/transports.ts'
@@ -209,7 +210,7 @@ const gone = Promise.resolve()
 /** Work is for tests of the whole gateway. */
 const noWorks: Works = {
   running: 0, open: () => [], current: () => undefined, put: () => gone, note: () => {}, find: () => Promise.resolve(undefined), list: () => Promise.resolve({ page: [], more: false }),
-  forget: () => gone, expired: () => Promise.resolve([]), keepResult: () => gone, result: () => Promise.resolve(undefined)
+  forget: () => gone, oldest: () => Promise.resolve([]), room: new Room([]), expired: () => Promise.resolve([]), keepResult: () => gone, result: () => Promise.resolve(undefined)
 }
 
 /** The chain of gateway.yaml as it comes, without lines on stdout, and with each channel tried once, so that a failure is seen. */
@@ -243,7 +244,7 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    return { keys: noKeys, ledger: this.#book, limits: this.limits, secrets: this.#secrets, requests, works: noWorks, vault: new Vault(noWorks, () => ({ key: '', keep: 1, largest: 1 })), cache: this.cache, answers: this.answers, routes: this.routes }
+    return { keys: noKeys, ledger: this.#book, limits: this.limits, secrets: this.#secrets, requests, works: noWorks, vault: new Vault(noWorks, () => ({ key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 })), cache: this.cache, answers: this.answers, routes: this.routes }
   }
 
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {

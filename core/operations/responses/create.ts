@@ -9,9 +9,10 @@ import { responding } from '../conversation.ts'
 import { response } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
 import { noteResponse } from './notes.ts'
-import { keepOwn, recall, tellAll } from './own-state.ts'
+import { keepOwn, tellAll } from './own-state.ts'
+import { isRecalled, keepsFor, load, recall } from './recall.ts'
 import { flagOf, mayBeStored, referencesOf } from './references.ts'
-import type { Reference } from './references.ts'
+import type { Reference, References } from './references.ts'
 
 const model: ParameterSchema = { type: 'string', description: 'A model of the model list.' }
 const input: ParameterSchema = { description: 'A text, or a list of messages, calls of tools with their results, and other items.' }
@@ -30,6 +31,7 @@ export const responses: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: responding,
+  recall,
   narrow,
   prepare: tellAll,
   keep: keepOwn,
@@ -68,6 +70,7 @@ export const compactResponse: ServedOperation = {
   body: 'json',
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'openai-responses', method: 'POST', target: () => '/responses/compact' } },
+  recall,
   narrow,
   prepare: tellAll,
   metering: { outputLimits: ['max_output_tokens'] },
@@ -86,6 +89,7 @@ export const countInputTokens: ServedOperation = {
   body: 'json',
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'openai-responses-kept', method: 'POST', target: () => '/responses/input_tokens' } },
+  recall,
   narrow,
   prepare: tellAll,
   required: ['model'],
@@ -94,27 +98,24 @@ export const countInputTokens: ServedOperation = {
 
 /** Only upstreams of this protocol keep anything, so what is to be kept goes to them first, and what was kept to nobody else. */
 function narrow(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
+  // What the gateway knows can be told to any channel.
+  if (isRecalled(exchange)) return load(exchange, context)
   const references = referencesOf(exchange.body)
   return references instanceof Promise
-    ? references.then((found) => narrowTo(found, exchange, candidates, context))
-    : narrowTo(references, exchange, candidates, context)
+    ? references.then((found) => toUpstream(found, exchange, candidates, context))
+    : toUpstream(references, exchange, candidates, context)
 }
 
-function narrowTo(references: readonly Reference[], exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
-  const state = context.catalogue.models.get(exchange.model)?.state
-  if (state !== 'gateway' || flagOf(exchange.body.fields, 'background')) return toUpstream(references, exchange, candidates, context)
-  // What the gateway knows can be told to any channel.
-  return recall(exchange, references, context).then((who) => (who === 'own' ? undefined : toUpstream(references, exchange, candidates, context)))
-}
-
-function toUpstream(references: readonly Reference[], exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
+function toUpstream({ members, items }: References, exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
   const { body: { fields }, request: { operation } } = exchange
   const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
   const background = flagOf(fields, 'background')
   const stored = mayBeStored(fields)
+  const references = [...members, ...[...new Set(items.map(({ id }) => id))].map((id) => ({ id, param: 'input' }))]
   if (references.length > 0) {
     if (native.length > 0) return toHolder(exchange, candidates, references, context)
     const { param } = references[0]!
+    if (param !== 'conversation' && keepsFor(exchange, context)) throw notFound()
     throw new GatewayError('protocol_mismatch', `The model \`${exchange.model}\` keeps nothing that \`${param}\` could refer to: send the conversation itself.`, { param })
   }
   if (native.length === 0 || native.length === candidates.channels.length) return

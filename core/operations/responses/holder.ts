@@ -59,6 +59,6 @@ export function routeOf(exchange: Exchange, channel: Channel, id: string, kind: 
 }
 
 /** What something is called by its upstream; undefined when that is no id. */
-export function idIn({ id }: JsonObject): string | undefined {
+export function idIn({ id }: { readonly id?: unknown }): string | undefined {
   return typeof id === 'string' && id !== '' && id.length <= longestId ? id : undefined
 }

@@ -1,4 +1,4 @@
-// Finds the items of an input that stand there by their id alone, without parsing it, and in slices: an input may be large.
+// Finds items in a list of them, such as those that stand in an input by their id alone, without parsing it, and in slices: a list may be large.
 import { inTurns } from '../../bodies/turns.ts'
 import type { Work } from '../../bodies/turns.ts'
 
@@ -12,21 +12,37 @@ const backslash = 0x5c
 
 /** What is known of the item that is being read. */
 interface Item {
+  from: number
   type: string | undefined
   id: string | undefined
   /** It says something itself. */
   full: boolean
 }
 
-/** Ids of the items in a JSON array that has been checked; a promise where it is large. */
-export function itemReferences(input: Buffer): readonly string[] | Promise<readonly string[]> {
-  return inTurns(new ItemScan(input))
+/** An object in the list. */
+export interface FoundItem {
+  readonly id: string | undefined
+  /** Its place among the objects of the list. */
+  readonly place: number
+  /** Where it stands in the bytes. */
+  readonly from: number
+  readonly to: number
+  /** It stands for another one, by its id: that may be told by its type, or by nothing but an id. */
+  readonly reference: boolean
 }
 
-/** One input. The upstream may be told a reference by its type, or by nothing but an id. */
-export class ItemScan implements Work<readonly string[]> {
+/** Those items of a JSON array that has been checked of which `wants` is true, at most `most`; a promise where it is large. */
+export function findItems(list: Buffer, wants: (item: FoundItem) => boolean, most = Infinity): readonly FoundItem[] | Promise<readonly FoundItem[]> {
+  return inTurns(new ItemScan(list, wants, most))
+}
+
+/** One list. */
+export class ItemScan implements Work<readonly FoundItem[]> {
   readonly #bytes: Buffer
-  readonly #ids = new Set<string>()
+  readonly #wants: (item: FoundItem) => boolean
+  readonly #most: number
+  readonly #found: FoundItem[] = []
+  #place = 0
   #at = 0
   #depth = 0
   #item: Item | undefined
@@ -35,17 +51,19 @@ export class ItemScan implements Work<readonly string[]> {
   /** Where the text began that is being passed over; undefined outside of one. */
   #text: number | undefined
 
-  constructor(bytes: Buffer) {
+  constructor(bytes: Buffer, wants: (item: FoundItem) => boolean, most = Infinity) {
     this.#bytes = bytes
+    this.#wants = wants
+    this.#most = most
   }
 
-  advance(until: number): readonly string[] | undefined {
-    for (let step = 1; this.#at < this.#bytes.length; step++) {
+  advance(until: number): readonly FoundItem[] | undefined {
+    for (let step = 1; this.#at < this.#bytes.length && this.#found.length < this.#most; step++) {
       if (step % stride === 0 && performance.now() >= until) return undefined
       if (this.#text === undefined) this.#structure(this.#bytes[this.#at]!)
       else this.#inText(this.#text)
     }
-    return [...this.#ids]
+    return this.#found
   }
 
   #structure(byte: number): void {
@@ -55,14 +73,14 @@ export class ItemScan implements Work<readonly string[]> {
         this.#text = at
         return
       case 0x7b:
-        if (++this.#depth === 2) this.#item = { type: undefined, id: undefined, full: false }
+        if (++this.#depth === 2) this.#item = { from: at, type: undefined, id: undefined, full: false }
         this.#name = this.#depth === 2 ? undefined : this.#name
         return
       case 0x5b:
         this.#depth++
         return
       case 0x7d: case 0x5d:
-        if (this.#depth-- === 2) this.#close()
+        if (this.#depth-- === 2) this.#close(at + 1)
         return
       case 0x2c:
         if (this.#depth === 2) this.#name = undefined
@@ -92,9 +110,13 @@ export class ItemScan implements Work<readonly string[]> {
     if (name === 'role' || name === 'content') this.#item!.full = true
   }
 
-  #close(): void {
+  #close(to: number): void {
     const item = this.#item
     this.#item = undefined
-    if (item?.id !== undefined && (item.type === 'item_reference' || (item.type === undefined && !item.full))) this.#ids.add(item.id)
+    if (!item) return
+    const { id, from, type, full } = item
+    const reference = id !== undefined && (type === 'item_reference' || (type === undefined && !full))
+    const found = { id, place: this.#place++, from, to, reference }
+    if (this.#wants(found)) this.#found.push(found)
   }
 }

@@ -7,7 +7,7 @@ import { shownModel } from '../../contract/slots.ts'
 import type { OperationContext, ServedOperation } from '../../contract/served.ts'
 import { noteEnd } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
-import { keepsAny, ownResponse, pageOf } from './own-state.ts'
+import { findOwn, ownResponse, pageOf } from './own-state.ts'
 
 /** Of a body that is JSON as it is written. */
 const json = [['content-type', 'application/json']] as const
@@ -73,7 +73,7 @@ export const cancelResponse = kept({
   method: 'POST',
   under: '/cancel',
   async handle(exchange, context) {
-    if (await ownResponse(exchange, context)) throw new GatewayError('invalid_request', 'Only a response that is made in the background can be called off.')
+    if (await findOwn(exchange, context)) throw new GatewayError('invalid_request', 'Only a response that is made in the background can be called off.')
     return undefined
   }
 })
@@ -83,9 +83,11 @@ export const deleteResponse = kept({
   name: 'responses.delete',
   summary: 'Deletes a response at its upstream, and what led there.',
   method: 'DELETE',
-  async handle(exchange, { catalogue, services }) {
-    const id = idOf(exchange)
-    return keepsAny(catalogue) && (await services.vault.forget(ownerOf(exchange), id)) ? { status: 200, body: { id, object: 'response', deleted: true } } : undefined
+  async handle(exchange, context) {
+    const own = await findOwn(exchange, context)
+    if (!own) return undefined
+    await context.services.vault.forget(own)
+    return { status: 200, body: { id: idOf(exchange), object: 'response', deleted: true } }
   },
   async narrow(exchange, candidates, context) {
     await toHolder(exchange, candidates, context)

@@ -3,7 +3,8 @@ import type { RequestBody } from '../../bodies/body.ts'
 import type { Fields } from '../../bodies/fields.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { Awaitable } from '../../contract/contract.ts'
-import { itemReferences } from './item-references.ts'
+import { findItems } from './item-references.ts'
+import type { FoundItem } from './item-references.ts'
 
 /** Something that is kept, and the member that refers to it. */
 export interface Reference {
@@ -11,25 +12,33 @@ export interface Reference {
   readonly param: string
 }
 
+/** All that a request refers to. */
+export interface References {
+  /** In its members. */
+  readonly members: readonly Reference[]
+  /** In its input, in their order. */
+  readonly items: readonly (FoundItem & { readonly id: string })[]
+}
+
 const longestId = 1024
-/** Distinct items referred to in one request. */
+/** Items referred to in one request. */
 const mostItems = 200
 
 /**
  * What a request refers to; a promise where its input is large.
  * @throws GatewayError `invalid_field` when a member is no reference, or there are too many
  */
-export function referencesOf(body: RequestBody): Awaitable<readonly Reference[]> {
-  const references = membersOf(body)
+export function referencesOf(body: RequestBody): Awaitable<References> {
+  const members = membersOf(body)
   const input = body.lens.slice('input')
-  if (input?.[0] !== 0x5b) return references
-  const items = itemReferences(input)
-  return items instanceof Promise ? items.then((ids) => [...references, ...itemsOf(ids)]) : [...references, ...itemsOf(items)]
+  if (input?.[0] !== 0x5b) return { members, items: [] }
+  const items = findItems(input, ({ reference }) => reference, mostItems + 1)
+  return items instanceof Promise ? items.then((found) => ({ members, items: counted(found) })) : { members, items: counted(items) }
 }
 
-function itemsOf(ids: readonly string[]): Reference[] {
-  if (ids.length > mostItems) throw new GatewayError('invalid_field', `The field \`input\` refers to more than ${mostItems} items: send the items.`, { param: 'input' })
-  return ids.map((id) => ({ id, param: 'input' }))
+function counted(items: readonly FoundItem[]): References['items'] {
+  if (items.length > mostItems) throw new GatewayError('invalid_field', `The field \`input\` refers to more than ${mostItems} items: send the items.`, { param: 'input' })
+  return items as References['items']
 }
 
 function membersOf({ fields, lens }: RequestBody): Reference[] {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { ItemScan } from '../../../core/operations/responses/item-references.ts'
+import type { FoundItem } from '../../../core/operations/responses/item-references.ts'
 
 /** What a parser finds. */
 function expected(input: readonly unknown[]): string[] {
@@ -17,10 +18,13 @@ function expected(input: readonly unknown[]): string[] {
 }
 
 function found(text: string, until = Infinity): readonly string[] {
-  const scan = new ItemScan(Buffer.from(text))
+  const bytes = Buffer.from(text)
+  const scan = new ItemScan(bytes, ({ reference }) => reference)
   for (;;) {
-    const ids = scan.advance(until)
-    if (ids) return ids
+    const items = scan.advance(until)
+    if (!items) continue
+    for (const { id, from, to } of items) assert.equal(JSON.parse(bytes.toString('utf8', from, to)).id, id)
+    return [...new Set(items.map(({ id }) => id!))]
   }
 }
 
@@ -47,19 +51,27 @@ t.test('however it is spelled', async (t) => {
   t.same(found('[{"id":"msg_1"},{"id":"msg_2","role":"user","content":"x"},{"type":null,"id":"msg_3"},{"type":"message","id":"msg_4"}]'), ['msg_1', 'msg_3'])
 })
 
+t.test('every object of a list has its place, and no more are found than are asked for', async (t) => {
+  const list = Buffer.from('[{"id":"a"}, "text", {"id":"b","role":"user"}, {"x":[{"id":"c"}]}, {"id":"d"}]')
+  const all = new ItemScan(list, () => true).advance(Infinity)!
+  t.same(all.map(({ id, place, reference }) => [id, place, reference]), [['a', 0, true], ['b', 1, false], [undefined, 2, false], ['d', 3, true]])
+  t.same(all.map(({ from, to }) => list.toString('utf8', from, to)), ['{"id":"a"}', '{"id":"b","role":"user"}', '{"x":[{"id":"c"}]}', '{"id":"d"}'])
+  t.equal(new ItemScan(list, () => true, 2).advance(Infinity)!.length, 2)
+})
+
 t.test('what is large is gone through in slices of which none is long', async (t) => {
   const size = 8 * 1024 * 1024
   const reference = '{"type":"item_reference","id":"msg_1"}'
   const shapes = [`["${'\\\\'.repeat(size / 2)}",${reference}]`, `["${'\\"'.repeat(size / 2)}",${reference}]`, `[${'{},'.repeat(size / 3)}${reference}]`, `["${'x'.repeat(size)}",${reference}]`]
   for (const shape of shapes) {
-    const scan = new ItemScan(Buffer.from(shape))
+    const scan = new ItemScan(Buffer.from(shape), ({ reference }) => reference)
     let longest = 0
-    for (let ids: readonly string[] | undefined; !ids; ) {
+    for (let items: readonly FoundItem[] | undefined; !items; ) {
       const began = process.cpuUsage()
-      ids = scan.advance(performance.now() + 4)
+      items = scan.advance(performance.now() + 4)
       const { user } = process.cpuUsage(began)
       longest = Math.max(longest, user)
-      if (ids) t.same(ids, ['msg_1'])
+      if (items) t.match(items, [{ id: 'msg_1', from: shape.indexOf(reference), to: shape.length - 1 }])
     }
     t.ok(longest < 50_000, `${longest} µs`)
   }

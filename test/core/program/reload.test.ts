@@ -14,7 +14,7 @@ const settings: Settings = {
     jsonBody: 1, multipartBody: 1, cacheMemory: 1, bodyMemory: 1, drainTimeout: 1, clientStall: 1, clientHeader: 1, clientBody: 1, keepAlive: 1, connections: 1,
     onDisconnect: 'drain', disconnectDrain: { time: 1, bytes: 1, concurrent: 1 }, realtime: { origins: [], message: 1, idle: 1, duration: 1, ping: 1 }
   },
-  state: { key: '', keep: 1, largest: 1 },
+  state: { key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 },
   tasks: { running: 1, waiting: 1, open: 1, poll: { first: 1, most: 1 }, deadline: 1, keep: 1, baseUrl: '' }
 }
 

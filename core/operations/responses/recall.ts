@@ -1,0 +1,184 @@
+// What a request for a response goes on with, of what the gateway keeps: found before it is held for, and read when the chain has let it in.
+import { randomBytes } from 'node:crypto'
+import { Lens } from '../../bodies/lens.ts'
+import { GatewayError } from '../../contract/contract.ts'
+import type { Awaitable, Exchange } from '../../contract/contract.ts'
+import type { OperationContext } from '../../contract/served.ts'
+import { recalledInput, slot } from '../../contract/slots.ts'
+import type { Kept } from '../../store/vault.ts'
+import type { WorkOwner } from '../../store/works.ts'
+import { notFound, ownerOf } from './holder.ts'
+import { findItems } from './item-references.ts'
+import { flagOf, mayBeStored, referencesOf } from './references.ts'
+import type { References } from './references.ts'
+
+/** What is kept of a response. All are JSON as it is written, the first two without the brackets of the list. */
+export interface KeptState {
+  /** The items of the conversation before it, and those of its own request. */
+  readonly before: string
+  readonly own: string
+  readonly response: string
+}
+
+/** What a request goes on with. */
+export interface Recalled extends Pick<KeptState, 'before' | 'own'> {
+  readonly previous: string | undefined
+  /** Its input is another one than its client wrote. */
+  readonly changed: boolean
+  /** By which its response will be known; undefined when that is not to be kept. */
+  readonly id: string | undefined
+}
+
+/** Filled when it has been read. */
+export const recalled = slot('responses/recalled').of<Recalled>()
+
+/** Where it is kept. */
+interface Source {
+  readonly previous: Kept | undefined
+  readonly items: References['items']
+  /** The responses that have the items, by the item's id; the place in the input, of items that had no id there. */
+  readonly wholes: ReadonlyMap<string, Whole>
+}
+
+interface Whole {
+  readonly kept: Kept
+  readonly length: number
+  readonly place: number | undefined
+}
+
+const source = slot('responses/source').of<Source>()
+
+/** Responses that are read for the items of one request: the last one usually has all of them. */
+const mostRead = 16
+const idBytes = 24
+/** What an item of an input is called in the list of them. */
+const inputItem = new RegExp(`^msg_([0-9a-f]{${2 * idBytes}})_in_(\\d{1,6})$`)
+
+/** Whether the gateway keeps what the model answers. */
+export function keepsFor({ model }: Exchange, { catalogue }: OperationContext): boolean {
+  return catalogue.models.get(model)?.state === 'gateway'
+}
+
+/** Whether the gateway answers for all that the request refers to. */
+export function isRecalled(exchange: Exchange): boolean {
+  return exchange.find(source) !== undefined
+}
+
+/** The name of an item of an input that has none. */
+export function inputItemId(response: string, place: number): string {
+  return `msg_${response.slice('resp_'.length)}_in_${place}`
+}
+
+/**
+ * Finds what a request goes on with, and how much that is. What the gateway does not keep is left to an upstream.
+ * @throws GatewayError `response_not_found` when it keeps some of it
+ */
+export function recall(exchange: Exchange, context: OperationContext): Awaitable<void> {
+  if (!keepsFor(exchange, context) || flagOf(exchange.body.fields, 'background')) return undefined
+  const references = referencesOf(exchange.body)
+  return references instanceof Promise ? references.then((found) => lookUp(found, exchange, context)) : lookUp(references, exchange, context)
+}
+
+async function lookUp({ members, items }: References, exchange: Exchange, { services: { vault } }: OperationContext): Promise<void> {
+  const owner = ownerOf(exchange)
+  const [member] = members
+  const previous = member?.param === 'previous_response_id' ? await vault.find(owner, member.id) : undefined
+  if (member && !previous) return
+  if (members.length > 1) throw notFound()
+  const wholes = new Map<string, Whole>()
+  await Promise.all([...new Set(items.map(({ id }) => id))].map(async (id) => {
+    const whole = await wholeOf(id, owner, vault)
+    if (whole) wholes.set(id, whole)
+  }))
+  if (!previous && items.length > 0 && wholes.size === 0) return
+  if (!items.every(({ id }) => wholes.has(id))) throw notFound()
+  exchange.set(source, { previous, items, wholes })
+  if (!previous && items.length === 0) return
+  const referred = items.reduce((sum, { id }) => sum + wholes.get(id)!.length, 0)
+  // More is refused when it is read.
+  const within = (count: number): number => Math.min(count, vault.largest)
+  exchange.set(recalledInput, { bytes: within((previous?.outline.length ?? 0) + referred), tokens: within((previous?.outline.tokens ?? 0) + Math.ceil(referred / 3)) })
+}
+
+async function wholeOf(id: string, owner: WorkOwner, vault: OperationContext['services']['vault']): Promise<Whole | undefined> {
+  const [, response, place] = inputItem.exec(id) ?? []
+  const part = response === undefined ? await vault.findWhole(owner, id) : { id: `resp_${response}`, length: undefined }
+  const kept = part && (await vault.find(owner, part.id))
+  return kept && { kept, length: part.length ?? kept.outline.length, place: place === undefined ? undefined : Number(place) }
+}
+
+/**
+ * Reads what {@link recall} has found. The conversation takes of the memory for bodies.
+ * @throws GatewayError `response_not_found` when it is gone; `request_too_large` when it is longer than may be kept; `overloaded`
+ */
+export async function load(exchange: Exchange, { services: { vault }, memory }: OperationContext): Promise<void> {
+  const { previous, items, wholes } = exchange.find(source)!
+  const { lens, fields } = exchange.body
+  const input = lens.slice('input') ?? Buffer.alloc(0)
+  // As text, and as bytes on its way.
+  const room = 2 * ((exchange.find(recalledInput)?.bytes ?? 0) + input.length)
+  if (!memory.take(room)) throw new GatewayError('overloaded', 'The gateway holds as many requests as it can. Try again.', { retryAfterMs: 1000 })
+  exchange.defer(() => memory.give(room))
+  let before = ''
+  if (previous) before = afterwards(await stateOf(previous, vault))
+  let own = input[0] === 0x22 ? `{"type":"message","role":"user","content":${input.toString('utf8')}}` : inner(input)
+  if (items.length > 0) {
+    const texts = await readItems(wholes, vault)
+    const pieces: (Buffer | string)[] = []
+    let at = 0
+    for (const { id, from, to } of items) {
+      pieces.push(input.subarray(at, from), texts.get(id)!)
+      at = to
+    }
+    own = inner(Buffer.from([...pieces, input.subarray(at)].join('')))
+  }
+  if (before.length + own.length > vault.largest) throw tooLong(vault.largest)
+  const id = mayBeStored(fields) ? `resp_${randomBytes(idBytes).toString('hex')}` : undefined
+  exchange.set(recalled, { before, own, previous: previous?.work.id, changed: previous !== undefined || items.length > 0, id })
+}
+
+/** The items, by their id: each response is read once, the one that was referred to last first, as it knows those before it. */
+async function readItems(wholes: Source['wholes'], vault: OperationContext['services']['vault']): Promise<Map<string, string>> {
+  const texts = new Map<string, string>()
+  let read = 0
+  for (const [id, { kept }] of [...wholes].reverse()) {
+    if (texts.has(id)) continue
+    if (++read > mostRead) throw new GatewayError('invalid_field', `The field \`input\` refers to items of more than ${mostRead} responses: send the items.`, { param: 'input' })
+    const state = await stateOf(kept, vault)
+    const wanted = (found: string | undefined): boolean => found !== undefined && wholes.has(found) && !texts.has(found)
+    const places = new Map([...wholes].filter(([, whole]) => whole.kept.work.id === kept.work.id && whole.place !== undefined).map(([name, { place }]) => [place, name]))
+    for (const list of [state.own, afterwards(state)]) {
+      const bytes = Buffer.from(`[${list}]`)
+      for (const item of await findItems(bytes, (found) => wanted(found.id) || (list === state.own && places.has(found.place)))) {
+        const name = (list === state.own && places.get(item.place)) || item.id!
+        texts.set(name, bytes.toString('utf8', item.from, item.to))
+      }
+    }
+    if (!texts.has(id)) throw notFound()
+  }
+  return texts
+}
+
+async function stateOf(kept: Kept, vault: OperationContext['services']['vault']): Promise<KeptState> {
+  const state = (await vault.read(kept)) as KeptState | undefined
+  if (!state) throw notFound()
+  return state
+}
+
+/** All of a conversation when its response is there. */
+export function afterwards({ before, own, response }: KeptState): string {
+  return joined(before, own, inner(new Lens(Buffer.from(response)).slice('output')))
+}
+
+export function joined(...items: readonly string[]): string {
+  return items.filter((text) => text !== '').join(',')
+}
+
+/** The items of a list as they are written, without its brackets. */
+function inner(list: Buffer | undefined): string {
+  return list?.[0] === 0x5b ? list.toString('utf8', 1, list.length - 1).trim() : ''
+}
+
+function tooLong(most: number): GatewayError {
+  return new GatewayError('request_too_large', `The conversation is longer than the ${most} bytes that are kept of one. Begin another one, with a summary.`, { param: 'input' })
+}
