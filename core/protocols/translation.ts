@@ -9,6 +9,7 @@ import type { OfferRules } from './canonical/offer.ts'
 import { Keeper, restore, unproven } from './canonical/proofs.ts'
 import type { Keepsake } from './canonical/proofs.ts'
 import type { ModelRequest } from './canonical/request.ts'
+import { withLegalIds, withOwnIds } from './canonical/tool-ids.ts'
 import type { JsonObject } from './object.ts'
 import type { Payload, ShownError } from './protocol.ts'
 
@@ -51,7 +52,7 @@ export class Asked {
     losses.settle(upstream.capabilities.takes)
     const whole = kept.size > 0 ? restore(this.#request, kept, upstream.family) : this.#request
     const offer = new Offer(offerRules(upstream, target))
-    const body = upstream.encodeRequest(offer.request(whole), target, losses)
+    const body = upstream.encodeRequest(offer.request(withLegalIds(whole, upstream.callIds)), target, losses)
     return { body, dropped: losses.dropped, answer: { client: this.#client, upstream, offer, hidesThoughts: this.#request.reasoning.visible === false } }
   }
 }
@@ -145,10 +146,10 @@ class Path {
   constructor({ offer, hidesThoughts }: AnswerPlan, emit: EmitEvent) {
     const shown = hidesThoughts ? withoutThoughts(emit) : emit
     const back = offer.back(shown)
-    this.emit = (event) => {
+    this.emit = withOwnIds((event) => {
       this.#keeper.see(event)
       back(event)
-    }
+    })
   }
 
   get kept(): ReadonlyMap<string, Keepsake> {

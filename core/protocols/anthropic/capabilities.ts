@@ -16,7 +16,7 @@ export const capabilities: Capabilities = {
     document: 'messages.content.source', text_document: 'messages.content.source', document_url: 'messages.content.source', stored_file: 'messages.content.source',
     tools: 'tools', tool_strict: 'tools.strict', server_tool: 'tools', tool_choice: 'tool_choice', parallel_tool_calls: 'tool_choice.disable_parallel_tool_use',
     tool_result_media: 'messages.content.content', tool_result_error: 'messages.content.is_error',
-    reasoning_replay: 'messages.content.thinking', reasoning_proof: 'messages.content.signature',
+    reasoning_replay: 'messages.content.thinking', reasoning_proof: 'messages.content.thinking',
     json_schema: 'output_config.format', reasoning_effort: 'output_config.effort', reasoning_budget: 'thinking.budget_tokens', reasoning_visible: 'thinking.display',
     max_output_tokens: 'max_tokens', temperature: 'temperature', top_p: 'top_p', top_k: 'top_k', stop: 'stop_sequences',
     user: 'metadata.user_id', service_tier: 'service_tier', hint: [...hints, 'citations'].join(', '), special: specials.join(', '), unknown: 'anything else'

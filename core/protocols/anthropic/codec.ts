@@ -15,6 +15,7 @@ export const messagesCodec: Codec = {
   conversation: 'messages',
   capabilities,
   toolNames: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
+  callIds: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
   customTools: false,
   decodeRequest,
   encodeRequest,

@@ -128,7 +128,7 @@ function readAssistant(message: Members, names: Map<string, string>, losses: Los
       const part = readThoughts(block, type)
       if (part.proof?.kind === 'call') ofNextCall = part.proof
       else if (part.text !== '' || part.proof) parts.push(part)
-      losses.see(part.proof ? 'reasoning_proof' : 'reasoning_replay', block.place)
+      losses.see(part.proof ? 'reasoning_proof' : 'reasoning_replay', block.at(type === 'thinking' ? type : 'data'))
     } else if (type === 'tool_use') {
       const call: ToolCall = { type: 'tool_call', id: block.needString('id'), name: block.needString('name'), custom: false, input: JSON.stringify(block.json('input') ?? {}) }
       names.set(call.id, call.name)

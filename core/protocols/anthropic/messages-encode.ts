@@ -4,7 +4,6 @@ import { parseObject } from '../canonical/json.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readText } from '../canonical/media.ts'
 import type { AssistantPart, MediaPart, ModelRequest, ReasoningPart, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
-import { ToolIds } from '../canonical/tool-ids.ts'
 import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 
@@ -24,9 +23,8 @@ export function writeConversation(request: ModelRequest, traits: Traits, losses:
   const system = turns.flatMap(({ parts }) => texts(parts))
   if (request.format?.type === 'json_object') system.push({ type: 'text', text: jsonOnly })
   const messages: Message[] = []
-  const ids = new ToolIds(/[^a-zA-Z0-9_-]/g)
   for (const turn of mediaToUser(rest, { results: false, own: true })) {
-    const content = writeTurn(turn, ids, losses)
+    const content = writeTurn(turn, losses)
     const role = turn.role === 'assistant' ? 'assistant' : 'user'
     const last = messages.at(-1)
     if (content.length === 0) continue
@@ -42,12 +40,12 @@ export function writeConversation(request: ModelRequest, traits: Traits, losses:
   return { system, messages }
 }
 
-function writeTurn(turn: Turn, ids: ToolIds, losses: Losses): Block[] {
+function writeTurn(turn: Turn, losses: Losses): Block[] {
   switch (turn.role) {
     case 'system': return texts(turn.parts)
     case 'user': return turn.parts.flatMap(writePart)
-    case 'tool': return turn.results.map((result) => writeResult(result, ids))
-    case 'assistant': return thoughtsFirst(turn.parts).flatMap((part) => writeOwn(part, ids, losses))
+    case 'tool': return turn.results.map(writeResult)
+    case 'assistant': return turn.parts.flatMap((part) => writeOwn(part, losses))
   }
 }
 
@@ -72,22 +70,15 @@ function writeSource({ source }: MediaPart): Block {
   return source.kind === 'url' ? { type: 'url', url: source.url } : { type: 'file', file_id: source.id }
 }
 
-function writeResult({ id, parts, error }: ToolResult, ids: ToolIds): Block {
-  return { type: 'tool_result', tool_use_id: ids.of(id), content: parts.flatMap(writePart), ...(error && { is_error: true }) }
+function writeResult({ id, parts, error }: ToolResult): Block {
+  return { type: 'tool_result', tool_use_id: id, content: parts.flatMap(writePart), ...(error && { is_error: true }) }
 }
 
-/** What the model thought has to stand before the calls that came of it. */
-function thoughtsFirst(parts: readonly AssistantPart[]): readonly AssistantPart[] {
-  const firstCall = parts.findIndex((part) => part.type === 'tool_call')
-  const late = firstCall === -1 ? [] : parts.slice(firstCall).filter((part) => part.type === 'reasoning')
-  return late.length === 0 ? parts : [...parts.slice(0, firstCall), ...late, ...parts.slice(firstCall).filter((part) => part.type !== 'reasoning')]
-}
-
-function writeOwn(part: AssistantPart, ids: ToolIds, losses: Losses): Block[] {
+function writeOwn(part: AssistantPart, losses: Losses): Block[] {
   switch (part.type) {
     case 'text': case 'refusal': return texts([part])
     case 'reasoning': return writeThoughts(part, losses)
-    case 'tool_call': return [writeCall(part, ids, losses)]
+    case 'tool_call': return [writeCall(part, losses)]
     default: return []
   }
 }
@@ -101,10 +92,10 @@ function writeThoughts({ text, proof }: ReasoningPart, losses: Losses): Block[] 
   return [proof.kind === 'redacted' ? { type: 'redacted_thinking', data: proof.value } : { type: 'thinking', thinking: text, signature: proof.value }]
 }
 
-function writeCall({ id, name, input }: ToolCall, ids: ToolIds, losses: Losses): Block {
+function writeCall({ id, name, input }: ToolCall, losses: Losses): Block {
   const object = parseObject(input)
   if (!object) throw invalid(losses.conversation, `a conversation whose calls have a JSON object as their arguments, which ${JSON.stringify(id.slice(0, 64))} has not`)
-  return { type: 'tool_use', id: ids.of(id), name, input: object }
+  return { type: 'tool_use', id, name, input: object }
 }
 
 /** The text that the model goes on with must not end with white space. */

@@ -5,6 +5,7 @@ import type { AnswerEvent, EmitEvent, ModelAnswer } from './answer.ts'
 import type { Capabilities } from './features.ts'
 import type { Losses } from './losses.ts'
 import type { Family, ModelRequest } from './request.ts'
+import type { IdRule } from './tool-ids.ts'
 import type { NameRule } from './tool-names.ts'
 import type { Traits } from './traits.ts'
 
@@ -68,6 +69,8 @@ export interface Codec {
   readonly repeats?: readonly string[]
   /** What upstreams allow as names of tools. */
   readonly toolNames: NameRule
+  /** What upstreams allow as ids of calls. */
+  readonly callIds: IdRule
   /** Upstreams know tools that take free text. */
   readonly customTools: boolean
   /** Reads what a client asks, telling `losses` of everything that not every protocol can say. @throws Untranslatable */

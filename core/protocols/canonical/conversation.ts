@@ -25,16 +25,21 @@ export function leadingSystem({ turns }: ModelRequest): { system: SystemTurn[]; 
  * conversation.
  */
 export function checkCalls({ turns }: ModelRequest, place: string): void {
-  let open = new Set<string>()
+  /** How many calls of an id wait for their results. */
+  const open = new Map<string, number>()
   for (const turn of turns) {
     if (turn.role === 'tool') {
       for (const { id } of turn.results) {
-        if (!open.delete(id)) throw new Untranslatable('invalid_field', `${place} has a result of the call ${shown(id)}, which is not made right before it.`, place)
+        const count = open.get(id)
+        if (count === 1) open.delete(id)
+        else if (count) open.set(id, count - 1)
+        else throw new Untranslatable('invalid_field', `${place} has a result of the call ${shown(id)}, which is not made right before it.`, place)
       }
     }
-    const [waiting] = open
+    const [waiting] = open.keys()
     if (waiting !== undefined) throw new Untranslatable('invalid_field', `${place} has a call ${shown(waiting)} without a result right after it.`, place)
-    if (turn.role === 'assistant') open = new Set(turn.parts.flatMap((part) => (part.type === 'tool_call' ? [part.id] : [])))
+    if (turn.role !== 'assistant') continue
+    for (const part of turn.parts) if (part.type === 'tool_call') open.set(part.id, (open.get(part.id) ?? 0) + 1)
   }
 }
 

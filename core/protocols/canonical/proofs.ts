@@ -57,36 +57,53 @@ function decode(id: string): string {
  * kept, as no provider demands their thoughts. Plain data, to be stored as JSON.
  */
 export interface Keepsake {
-  thoughts: ReasoningPart[]
+  thoughts: KeptThought[]
   proof?: Proof
+}
+
+/** `first`: before the model had said anything; its provider wants it at the beginning of the turn again. */
+export type KeptThought = ReasoningPart & { first?: true }
+
+/** What one candidate has said so far. */
+interface Course {
+  /** In order, until a call takes them. */
+  pending: KeptThought[]
+  spoke: boolean
 }
 
 /** Watches the events of one answer and collects what has to be kept. */
 export class Keeper {
-  readonly #thoughts = new Map<number, ReasoningPart>()
-  /** Of the present candidate's turn, in order, until a call takes them. */
-  #pending: ReasoningPart[] = []
+  readonly #thoughts = new Map<number, { course: Course; thought: KeptThought }>()
+  readonly #courses = new Map<number, Course>()
   readonly kept = new Map<string, Keepsake>()
 
   see(event: AnswerEvent): void {
     if (event.type === 'open') {
-      const { opening, part } = event
-      if (opening.type === 'reasoning') this.#thoughts.set(part, { type: 'reasoning', text: '' })
-      else if (opening.type === 'tool_call') this.#keep(opening.id, opening.proof)
+      const { opening, part, candidate } = event
+      const course = this.#course(candidate)
+      if (opening.type === 'reasoning') this.#thoughts.set(part, { course, thought: { type: 'reasoning', text: '', ...(!course.spoke && { first: true }) } })
+      else course.spoke = true
+      if (opening.type === 'tool_call') this.#keep(opening.id, course, opening.proof)
     } else if (event.type === 'delta') {
-      const thought = this.#thoughts.get(event.part)
-      if (thought) thought.text += event.text
+      const found = this.#thoughts.get(event.part)
+      if (found) found.thought.text += event.text
     } else if (event.type === 'close') {
-      const thought = this.#thoughts.get(event.part)
-      if (thought && event.proof) this.#pending.push({ ...thought, proof: event.proof })
+      const found = this.#thoughts.get(event.part)
+      if (found && event.proof) found.course.pending.push({ ...found.thought, proof: event.proof })
       this.#thoughts.delete(event.part)
     }
   }
 
-  #keep(id: string, proof: Proof | undefined): void {
-    if (this.#pending.length === 0 && !proof) return
-    this.kept.set(id, { thoughts: this.#pending, ...(proof && { proof }) })
-    this.#pending = []
+  #course(candidate: number): Course {
+    let course = this.#courses.get(candidate)
+    if (!course) this.#courses.set(candidate, (course = { pending: [], spoke: false }))
+    return course
+  }
+
+  #keep(id: string, course: Course, proof: Proof | undefined): void {
+    if (course.pending.length === 0 && !proof) return
+    this.kept.set(id, { thoughts: course.pending, ...(proof && { proof }) })
+    course.pending = []
   }
 }
 
@@ -101,25 +118,25 @@ export function unproven(request: ModelRequest, family: Family): string[] {
 }
 
 /**
- * The request with what was kept put back, by the ids of calls: thoughts before their call, a signature onto it. Proofs of another
- * family stay away.
+ * The request with what was kept put back, by the ids of calls: thoughts where they were, a signature onto its call. What the client
+ * has of the same thoughts makes way for them. Proofs of another family stay away.
  */
 export function restore(request: ModelRequest, kept: ReadonlyMap<string, Keepsake>, family: Family): ModelRequest {
   const wanted = new Set(unproven(request, family))
   const turns = request.turns.map((turn): Turn => {
     if (turn.role !== 'assistant') return turn
+    const first: AssistantPart[] = []
     const parts = turn.parts.flatMap((part): AssistantPart[] => {
       const keepsake = part.type === 'tool_call' && wanted.has(part.id) ? kept.get(part.id) : undefined
-      return keepsake ? withKeepsake(part as ToolCall, keepsake, family) : [part]
+      if (!keepsake) return [part]
+      const before: AssistantPart[] = []
+      for (const { first: leads, ...thought } of keepsake.thoughts) if (thought.proof?.family === family) (leads ? first : before).push(thought)
+      return [...before, keepsake.proof?.family === family ? { ...(part as ToolCall), proof: keepsake.proof } : part]
     })
-    return { role: 'assistant', parts }
+    const found = first.length > 0 || parts.length > turn.parts.length
+    return { role: 'assistant', parts: [...first, ...(found ? parts.filter((part) => part.type !== 'reasoning' || part.proof) : parts)] }
   })
   return { ...request, turns }
-}
-
-function withKeepsake(call: ToolCall, { thoughts, proof }: Keepsake, family: Family): AssistantPart[] {
-  const own = thoughts.filter((thought) => thought.proof?.family === family)
-  return [...own, proof?.family === family ? { ...call, proof } : call]
 }
 
 function proofOf(part: AssistantPart): Proof | undefined {

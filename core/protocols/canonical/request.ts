@@ -122,7 +122,7 @@ export interface Proof {
 /** A call that the model made. */
 export interface ToolCall {
   type: 'tool_call'
-  /** What the result is paired by; never empty. */
+  /** What the result is paired by, as the client has it: it may be empty, or of several calls (see `withLegalIds`). */
   id: string
   name: string
   /** The group the tool was offered in, where a protocol has such. */

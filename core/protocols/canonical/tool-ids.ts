@@ -1,25 +1,69 @@
-// Ids of calls as an upstream allows them.
+// Ids of calls: each the id of one call alone, and as an upstream allows them.
+import type { EmitEvent } from './answer.ts'
+import { digest } from './digest.ts'
+import type { ModelRequest, ToolCall, ToolResult, Turn } from './request.ts'
 
-/** Two different ids stay different, and the same ids in the same order always become the same. */
-export class ToolIds {
-  readonly #illegal: RegExp
-  readonly #legal = new Map<string, string>()
-  readonly #taken = new Set<string>()
+/** What a protocol allows as the id of a call. */
+export interface IdRule {
+  /** Every character that may not be in it, with the flag `g`. Absent: any may. */
+  readonly illegal?: RegExp
+  readonly longest: number
+}
 
-  /** `illegal`: every character that may not be in one, with the flag `g`. */
-  constructor(illegal: RegExp) {
-    this.#illegal = illegal
+/** What stands for an id that is empty. */
+const nameless = 'call'
+
+/**
+ * The request with ids that the upstream takes. Clients repeat ids from one turn to the next and within a turn, as some models number
+ * their calls; a result is of the first call of its id that has none yet. The same ids in the same order always become the same.
+ */
+export function withLegalIds(request: ModelRequest, rule: IdRule): ModelRequest {
+  const taken = new Set<string>()
+  /** Calls of the model's last turn that have no result yet, by what the client calls them. */
+  let open = new Map<string, ToolCall[]>()
+  const call = (part: ToolCall): ToolCall => {
+    const id = own(part.id, rule, taken)
+    const made = id === part.id ? part : { ...part, id }
+    const same = open.get(part.id)
+    if (same) same.push(made)
+    else open.set(part.id, [made])
+    return made
   }
-
-  of(id: string): string {
-    let legal = this.#legal.get(id)
-    if (legal === undefined) {
-      const base = id.replace(this.#illegal, '_')
-      legal = base
-      for (let more = 2; this.#taken.has(legal); more++) legal = `${base}_${more}`
-      this.#taken.add(legal)
-      this.#legal.set(id, legal)
-    }
-    return legal
+  const result = (given: ToolResult): ToolResult => {
+    const of = open.get(given.id)?.shift()
+    return !of || (of.id === given.id && of.name === given.name) ? given : { ...given, id: of.id, name: of.name, custom: of.custom, ...(of.namespace !== undefined && { namespace: of.namespace }) }
   }
+  const turns = request.turns.map((turn): Turn => {
+    if (turn.role === 'tool') return { role: 'tool', results: turn.results.map(result) }
+    if (turn.role !== 'assistant') return turn
+    open = new Map()
+    return { role: 'assistant', parts: turn.parts.map((part) => (part.type === 'tool_call' ? call(part) : part)) }
+  })
+  return { ...request, turns }
+}
+
+/** Calls of one answer with an id each, as some upstreams give several the same. */
+export function withOwnIds(emit: EmitEvent): EmitEvent {
+  const taken = new Set<string>()
+  return (event) => {
+    if (event.type !== 'open' || event.opening.type !== 'tool_call') return emit(event)
+    const { opening } = event
+    const id = own(opening.id, anything, taken)
+    emit(id === opening.id ? event : { ...event, opening: { ...opening, id } })
+  }
+}
+
+const anything: IdRule = { longest: Infinity }
+
+function own(given: string, { illegal, longest }: IdRule, taken: Set<string>): string {
+  const legal = (illegal ? given.replace(illegal, '_') : given) || nameless
+  const base = legal.length <= longest ? legal : shortened(legal, `_${digest(given)}`, longest)
+  let id = base
+  for (let more = 2; taken.has(id); more++) id = shortened(base, `_${more}`, longest)
+  taken.add(id)
+  return id
+}
+
+function shortened(text: string, tail: string, longest: number): string {
+  return `${text.slice(0, longest - tail.length)}${tail}`
 }

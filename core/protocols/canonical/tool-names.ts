@@ -1,4 +1,5 @@
 // Names of tools as an upstream allows them, each the name of one tool and no other.
+import { digest } from './digest.ts'
 
 /** What a protocol allows as a tool's name. */
 export interface NameRule {
@@ -67,11 +68,4 @@ export class ToolNames {
       if (!this.#client.has(chosen)) return chosen
     }
   }
-}
-
-/** FNV-1a of 32 bits, in hexadecimal: names only have to differ. */
-function digest(text: string): string {
-  let hash = 0x811c9dc5
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
-  return (hash >>> 0).toString(16).padStart(8, '0')
 }

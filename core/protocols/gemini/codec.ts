@@ -15,6 +15,7 @@ export const geminiCodec: Codec = {
   conversation: 'contents',
   capabilities,
   toolNames: { illegal: /^[^a-zA-Z_]|[^a-zA-Z0-9_.-]/g, longest: 64 },
+  callIds: { longest: 256 },
   customTools: false,
   decodeRequest,
   encodeRequest,

@@ -57,7 +57,7 @@ function readOwn(part: Members, id: string, losses: Losses): AssistantPart | und
   }
   const text = part.string('text')
   if (text !== undefined && part.flag('thought')) {
-    losses.see('reasoning_replay', part.place)
+    losses.see('reasoning_replay', part.at('thought'))
     return { type: 'reasoning', text, ...proven }
   }
   if (text !== undefined) return { type: 'text', text, ...proven }

@@ -14,6 +14,8 @@ export const chatCodec: Codec = {
   conversation: 'messages',
   capabilities,
   toolNames: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
+  // The vendor refuses longer ones, and those who are compatible know no other limit.
+  callIds: { longest: 40 },
   customTools: false,
   decodeRequest,
   encodeRequest,

@@ -18,7 +18,7 @@ export const capabilities: Capabilities = {
     document: 'input.content.file_data', text_document: 'input.content.file_data', document_url: 'input.content.file_url', stored_file: 'input.content.file_id',
     tools: 'tools', tool_strict: 'tools.strict', tool_namespace: 'tools', custom_tool: 'tools', custom_tool_grammar: 'tools.format', server_tool: 'tools',
     tool_choice: 'tool_choice', allowed_tools: 'tool_choice', parallel_tool_calls: 'parallel_tool_calls', tool_result_media: 'input.output',
-    refusal_replay: 'input.content', reasoning_replay: 'input', reasoning_proof: 'input.encrypted_content', json_object: 'text.format', json_schema: 'text.format',
+    refusal_replay: 'input.content', reasoning_replay: 'input.summary', reasoning_proof: 'input.encrypted_content', json_object: 'text.format', json_schema: 'text.format',
     reasoning_effort: 'reasoning.effort', reasoning_visible: 'reasoning.summary', max_output_tokens: 'max_output_tokens', temperature: 'temperature', top_p: 'top_p',
     logprobs: 'top_logprobs', user: 'user', safety_identifier: 'safety_identifier', service_tier: 'service_tier', verbosity: 'text.verbosity',
     prompt_cache_key: 'prompt_cache_key', stored_state: [...stored, 'input'].join(', '), hint: ['store', 'include', ...hints].join(', '), special: specials.join(', '), unknown: 'anything else'

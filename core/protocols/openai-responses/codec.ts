@@ -18,6 +18,7 @@ export const responsesCodec: Codec = {
     'instructions', 'max_output_tokens', 'parallel_tool_calls', 'reasoning', 'temperature', 'text', 'tool_choice', 'tools', 'top_p', 'truncation', 'user', 'metadata'
   ],
   toolNames: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
+  callIds: { longest: 64 },
   customTools: true,
   decodeRequest,
   encodeRequest,

@@ -86,7 +86,7 @@ class InputReader {
     const encrypted = item.string('encrypted_content') ?? ''
     const id = item.string('id')
     const proof = unseal('openai', encrypted, 'encrypted')
-    this.#losses.see(proof ? 'reasoning_proof' : 'reasoning_replay', item.place)
+    this.#losses.see(proof ? 'reasoning_proof' : 'reasoning_replay', item.at(proof ? 'encrypted_content' : 'summary'))
     if (proof?.kind === 'call') {
       this.#ofNextCall = proof
       return

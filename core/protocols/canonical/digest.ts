@@ -1,0 +1,8 @@
+// A short digest of a text, for names and ids that only have to differ.
+
+/** FNV-1a of 32 bits, in hexadecimal. */
+export function digest(text: string): string {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  return (hash >>> 0).toString(16).padStart(8, '0')
+}
