@@ -4,7 +4,8 @@ import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 
 import type { Socket } from 'node:net'
 import { free } from '../bodies/body-memory.ts'
 import type { BodySink, BodySource } from './body-source.ts'
-import type { Client, Front, SocketOffer } from './client.ts'
+import { Answer } from './answer.ts'
+import type { Front, SocketOffer } from './client.ts'
 import { addOrigin } from './cors.ts'
 import { FrameSocket } from '../wire/frame-socket.ts'
 import type { HeaderLines } from '../wire/response-head.ts'
@@ -149,35 +150,19 @@ export class Http2Body implements BodySource {
 }
 
 /** One answer on a stream. */
-export class Http2Client implements Client {
-  onDrain: (() => void) | null = null
-  headSent = false
-  gone = false
-  origin: string | undefined = undefined
+export class Http2Client extends Answer {
   readonly #connection: Http2Connection
   readonly #stream: ServerHttp2Stream
   readonly #isHead: boolean
-  #onGone: (() => void) | null = null
-  /** Nothing more may be written: ended, cut or gone. */
-  #over = false
   #bodiless = false
   #drains = false
 
   constructor(connection: Http2Connection, stream: ServerHttp2Stream, isHead: boolean) {
+    super(connection)
     this.#connection = connection
     this.#stream = stream
     this.#isHead = isHead
-    stream.once('close', () => this.#lost())
-    connection.began()
-  }
-
-  get onGone(): (() => void) | null {
-    return this.#onGone
-  }
-
-  set onGone(listener: (() => void) | null) {
-    this.#onGone = listener
-    if (this.gone) this.#tell()
+    stream.once('close', () => this.lost())
   }
 
   reply(status: number, headers: HeaderLines, body: Buffer): void {
@@ -218,7 +203,7 @@ export class Http2Client implements Client {
       subprotocols,
       accept: (headers, subprotocol, maxMessage) => {
         const stream = this.#stream
-        this.#over = true
+        this.over = true
         this.headSent = true
         stream.once('close', () => this.#connection.ended())
         const chosen = subprotocol === undefined ? [] : ['sec-websocket-protocol', subprotocol]
@@ -229,16 +214,16 @@ export class Http2Client implements Client {
   }
 
   cut(): void {
-    if (this.#over) return
+    if (this.over) return
     this.gone = true
-    this.#release()
+    this.release()
     // Not close(), which first ends the stream: the client would get END_STREAM and see a complete answer.
     this.#stream.destroy(new Error('the answer was cut'))
   }
 
   /** Also before the event that says so has come. */
   get #closed(): boolean {
-    return this.#over || this.#stream.closed || this.#stream.destroyed
+    return this.over || this.#stream.closed || this.#stream.destroyed
   }
 
   #respond(status: number, headers: string[], empty: boolean): void {
@@ -251,7 +236,7 @@ export class Http2Client implements Client {
 
   #finish(): void {
     const stream = this.#stream
-    this.#release()
+    this.release()
     if (stream.endAfterHeaders || stream.readableEnded) return
     this.#linger()
   }
@@ -268,23 +253,5 @@ export class Http2Client implements Client {
     stream.resume()
     const timer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), lingerMs)
     stream.once('close', () => clearTimeout(timer))
-  }
-
-  #lost(): void {
-    if (this.#over) return
-    this.gone = true
-    this.#release()
-    this.#tell()
-  }
-
-  #tell(): void {
-    const listener = this.#onGone
-    this.#onGone = null
-    listener?.()
-  }
-
-  #release(): void {
-    this.#over = true
-    this.#connection.ended()
   }
 }

@@ -1,6 +1,7 @@
 // One answer on an HTTP/1.x connection, written by hand so that an answer and an event cost one write.
 import type { Socket } from 'node:net'
-import type { Client, Front } from '../client.ts'
+import { Answer } from '../answer.ts'
+import type { Front } from '../client.ts'
 import { addOrigin } from '../cors.ts'
 import { renderHead } from '../../wire/response-head.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
@@ -31,70 +32,54 @@ export interface AnswerCarrier {
 }
 
 /** Made for a request. */
-export class Http1Client implements Client {
-  onDrain: (() => void) | null = null
-  headSent = false
-  gone = false
-  origin: string | undefined = undefined
+export class Http1Client extends Answer {
   readonly #connection: AnswerCarrier
   readonly #socket: Socket
   readonly #request: Http1Head
   /** Undefined when the request has none. */
   readonly #body: Http1Body | undefined
-  #onGone: (() => void) | null = null
-  /** Nothing more may be written: ended, cut or gone. */
-  #over = false
   #chunked = false
   #bodiless = false
   /** A head that waits for the first payload; empty when there is none. */
   #head = ''
 
   constructor(connection: AnswerCarrier, request: Http1Head, body: Http1Body | undefined) {
+    super(connection.front)
     this.#connection = connection
     this.#socket = connection.socket
     this.#request = request
     this.#body = body
     // Set for the end of the answer before, which may still be on its way.
     if (connection.socket.timeout) connection.socket.setTimeout(0)
-    connection.front.began()
-  }
-
-  get onGone(): (() => void) | null {
-    return this.#onGone
-  }
-
-  set onGone(listener: (() => void) | null) {
-    this.#onGone = listener
-    if (this.gone) this.#tell()
   }
 
   reply(status: number, headers: HeaderLines, body: Buffer): void {
-    if (this.#over) return
+    if (this.over) return
     const head = this.#begin(status, headers, status === 204 || status === 304 ? undefined : body.length)
-    this.#release()
+    this.release()
     writeParts(this.#socket, head, false, this.#bodiless ? nothing : body, nothing)
     this.#connection.released()
   }
 
   head(status: number, headers: HeaderLines): void {
-    if (this.#over || this.headSent) return
+    if (this.over || this.headSent) return
     this.#head = this.#begin(status, headers, undefined)
     process.nextTick(sendHead, this)
   }
 
   write(bytes: Buffer): boolean {
     const socket = this.#socket
-    if (this.#over || this.#bodiless || bytes.length === 0 || !socket.writable) return true
+    if (this.over || this.#bodiless || bytes.length === 0 || !socket.writable) return true
     const head = this.#head
     this.#head = ''
     return writeParts(socket, head, this.#chunked, bytes, this.#chunked ? chunkEnd : nothing)
   }
 
   end(bytes: Buffer = nothing): void {
-    if (this.#over) return
+    if (this.over) return
     const socket = this.#socket
     const head = this.#head
-    this.#release()
+    this.release()
     if (socket.writable) {
       if (this.#bodiless) writeParts(socket, head, false, nothing, nothing)
       else if (!this.#chunked) writeParts(socket, head, false, bytes, nothing)
@@ -105,31 +90,17 @@ export class Http1Client implements Client {
   }
 
   cut(): void {
-    if (this.#over) return
+    if (this.over) return
     this.gone = true
-    this.#release()
+    this.release()
     this.#connection.cut()
-  }
-
-  /** The connection is closed, or its input broken; called by it. */
-  lost(): void {
-    if (this.#over) return
-    this.gone = true
-    this.#release()
-    this.#tell()
   }
 
   /** The head alone, when no payload came in the same turn. */
   sendHead(): void {
     const head = this.#head
     this.#head = ''
-    if (head !== '' && !this.#over && this.#socket.writable) writeParts(this.#socket, head, false, nothing, nothing)
-  }
-
-  #tell(): void {
-    const listener = this.#onGone
-    this.#onGone = null
-    listener?.()
+    if (head !== '' && !this.over && this.#socket.writable) writeParts(this.#socket, head, false, nothing, nothing)
   }
 
   /** The head of the answer, which from now on counts as sent. `length`: of the body, undefined when it is not known. */
@@ -157,11 +128,6 @@ export class Http1Client implements Client {
   #keepable(): boolean {
     const body = this.#body
     return body === undefined || body.complete || (!body.awaited && (this.#request.length ?? Infinity) <= smallBodyBytes)
-  }
-
-  #release(): void {
-    this.#over = true
-    this.#connection.front.ended()
   }
 }
 

@@ -1,7 +1,8 @@
 // A WebSocket handshake on an HTTP/1.1 connection: refused like any request, or answered with 101 (RFC 6455, section 4).
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
-import type { Client, Front, SocketOffer } from '../client.ts'
+import { Answer } from '../answer.ts'
+import type { Front, SocketOffer } from '../client.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Headers } from '../request-head.ts'
 import { handshakeProtocols } from '../handshake.ts'
@@ -16,49 +17,35 @@ const guid = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
 const lingerMs = 1000
 
 /** What opens a WebSocket, or says that there is none. Nothing comes after it on its connection but that socket. */
-export class Upgrade implements Client, SocketOffer {
-  onDrain: (() => void) | null = null
-  headSent = false
-  gone = false
-  origin: string | undefined = undefined
+export class Upgrade extends Answer implements SocketOffer {
   readonly subprotocols: readonly string[]
   readonly #front: Front
   readonly #socket: Socket
   readonly #head: Buffer
   readonly #key: string
-  #onGone: (() => void) | null = null
-  #over = false
-  readonly #closed = (): void => this.#lost()
+  readonly #closed = (): void => this.lost()
 
   /**
    * `socket`: paused, and from now on this one's; `head`: what was read behind the request.
    * @throws GatewayError `invalid_request` for a handshake that is none
    */
   constructor(front: Front, headers: Headers, socket: Socket, head: Buffer) {
-    this.subprotocols = handshakeProtocols(headers)
+    const subprotocols = handshakeProtocols(headers)
     const key = headers['sec-websocket-key']
     if (typeof key !== 'string' || !keyPattern.test(key)) throw new GatewayError('invalid_request', 'The header Sec-WebSocket-Key is missing or invalid.')
+    super(front)
+    this.subprotocols = subprotocols
     this.#front = front
     this.#socket = socket
     this.#head = head
     this.#key = key
     socket.once('close', this.#closed)
-    front.began()
-  }
-
-  get onGone(): (() => void) | null {
-    return this.#onGone
-  }
-
-  set onGone(listener: (() => void) | null) {
-    this.#onGone = listener
-    if (this.gone) this.#tell()
   }
 
   accept(headers: HeaderLines, subprotocol: string | undefined, maxMessage: number): FrameSocket {
     const socket = this.#socket
     const accept = createHash('sha1').update(this.#key + guid).digest('base64')
-    this.headSent = this.#over = true
+    this.headSent = this.over = true
     socket.off('close', this.#closed)
     socket.once('close', () => this.#front.ended())
     socket.write(
@@ -70,56 +57,38 @@ export class Upgrade implements Client, SocketOffer {
   }
 
   reply(status: number, headers: HeaderLines, body: Buffer): void {
-    if (this.#over) return
+    if (this.over) return
     this.headSent = true
     this.#end(Buffer.concat([Buffer.from(renderHead(status, headers, body.length, 'Connection: close\r\n'), 'latin1'), body]))
   }
 
   head(status: number, headers: HeaderLines): void {
-    if (this.#over || this.headSent) return
+    if (this.over || this.headSent) return
     this.headSent = true
     this.#socket.write(renderHead(status, headers, undefined, 'Connection: close\r\n'), 'latin1')
   }
 
   write(bytes: Buffer): boolean {
-    return this.#over || bytes.length === 0 || this.#socket.write(bytes)
+    return this.over || bytes.length === 0 || this.#socket.write(bytes)
   }
 
   end(bytes: Buffer = Buffer.alloc(0)): void {
-    if (!this.#over) this.#end(bytes)
+    if (!this.over) this.#end(bytes)
   }
 
   cut(): void {
-    if (this.#over) return
+    if (this.over) return
     this.gone = true
-    this.#release()
+    this.release()
     this.#socket.destroy()
   }
 
   #end(last: Buffer): void {
     const socket = this.#socket
-    this.#release()
+    this.release()
     // What the client still sends is thrown away for a while: unread, it would turn the end into a reset.
     socket.once('finish', () => setTimeout(() => socket.destroy(), lingerMs).unref())
     socket.resume()
     socket.end(last)
-  }
-
-  #lost(): void {
-    if (this.#over) return
-    this.gone = true
-    this.#release()
-    this.#tell()
-  }
-
-  #tell(): void {
-    const listener = this.#onGone
-    this.#onGone = null
-    listener?.()
-  }
-
-  #release(): void {
-    this.#over = true
-    this.#front.ended()
   }
 }
