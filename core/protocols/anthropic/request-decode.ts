@@ -2,6 +2,7 @@
 import type { RequestHead } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { Members } from '../canonical/members.ts'
+import { readParameters } from '../canonical/parameters.ts'
 import { emptyRequest } from '../canonical/request.ts'
 import type { ModelRequest, Tool, ToolChoice } from '../canonical/request.ts'
 import { invalid } from '../canonical/untranslatable.ts'
@@ -13,13 +14,11 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   const fields = new Members(body)
   const request = emptyRequest(head.model, head.streaming)
   for (const known of ['model', 'stream']) fields.value(known)
-  if ((request.maxOutputTokens = fields.count('max_tokens', 1)) !== undefined) losses.see('max_output_tokens')
-  if ((request.temperature = fields.number('temperature')) !== undefined) losses.see('temperature')
-  if ((request.topP = fields.number('top_p')) !== undefined) losses.see('top_p')
-  if ((request.topK = fields.count('top_k')) !== undefined) losses.see('top_k')
+  readParameters(fields, { maxOutputTokens: 'max_tokens', temperature: 'temperature', topP: 'top_p', topK: 'top_k' }, request, losses)
   request.stop = fields.strings('stop_sequences') ?? []
   if (request.stop.length > 0) losses.see('stop')
-  if ((request.user = fields.members('metadata')?.string('user_id')) !== undefined) losses.see('user')
+  const metadata = fields.members('metadata')
+  if (metadata) readParameters(metadata, { user: 'user_id' }, request, losses)
   // Auto is what everybody has who says nothing.
   if (fields.string('service_tier') === 'standard_only') {
     request.serviceTier = 'default'

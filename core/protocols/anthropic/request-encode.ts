@@ -3,6 +3,7 @@ import type { Target } from '../canonical/codec.ts'
 import { isBlank } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { budgetOf, effortOf, isEffort } from '../canonical/reasoning.ts'
+import { offered } from '../canonical/request.ts'
 import type { ModelRequest, Tool } from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
@@ -86,11 +87,11 @@ function writeSampling(body: Body, { temperature, topP, topK }: ModelRequest, th
   else body['top_k'] = topK
 }
 
-function writeTools(body: Body, { tools, toolChoice, parallelToolCalls }: ModelRequest): void {
-  const allowed = toolChoice && toolChoice.mode !== 'named' ? toolChoice.allowed : undefined
-  const offered = allowed ? tools.filter(({ name }) => allowed.includes(name)) : tools
-  if (offered.length === 0) return
-  body['tools'] = offered.map(writeTool)
+function writeTools(body: Body, request: ModelRequest): void {
+  const { toolChoice, parallelToolCalls } = request
+  const tools = offered(request)
+  if (tools.length === 0) return
+  body['tools'] = tools.map(writeTool)
   const oneAtATime = parallelToolCalls === false && { disable_parallel_tool_use: true }
   switch (toolChoice?.mode) {
     case 'named': body['tool_choice'] = { type: 'tool', name: toolChoice.name, ...oneAtATime }; break

@@ -191,3 +191,9 @@ export function emptyRequest(model: string, streaming: boolean): ModelRequest {
     user: undefined, safetyIdentifier: undefined, metadata: undefined, serviceTier: undefined, verbosity: undefined, promptCacheKey: undefined
   }
 }
+
+/** The tools that a model may call, for upstreams that cannot be told that only some of what they are offered is allowed. */
+export function offered({ tools, toolChoice }: ModelRequest): readonly Tool[] {
+  const allowed = toolChoice && toolChoice.mode !== 'named' ? toolChoice.allowed : undefined
+  return allowed ? tools.filter(({ name }) => allowed.includes(name)) : tools
+}

@@ -2,12 +2,14 @@
 import type { RequestHead } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
 import type { Members } from '../canonical/members.ts'
+import { readParameters } from '../canonical/parameters.ts'
 import { emptyRequest } from '../canonical/request.ts'
 import type { ModelRequest, Tool, ToolChoice } from '../canonical/request.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import type { JsonObject } from '../object.ts'
 import { configHints, hints, specials } from './capabilities.ts'
 import { readContents, readSystem } from './contents-decode.ts'
+import { parameters } from './parameters.ts'
 import { fromGemini } from './schema-decode.ts'
 import { readMembers } from './spelling.ts'
 
@@ -30,20 +32,9 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
 }
 
 function readConfig(config: Members, request: ModelRequest, losses: Losses): void {
-  if ((request.maxOutputTokens = config.count('maxOutputTokens', 1)) !== undefined) losses.see('max_output_tokens')
-  if ((request.temperature = config.number('temperature')) !== undefined) losses.see('temperature')
-  if ((request.topP = config.number('topP')) !== undefined) losses.see('top_p')
-  if ((request.topK = config.number('topK')) !== undefined) losses.see('top_k')
-  if ((request.presencePenalty = config.number('presencePenalty') || undefined)) losses.see('presence_penalty')
-  if ((request.frequencyPenalty = config.number('frequencyPenalty') || undefined)) losses.see('frequency_penalty')
-  if ((request.seed = config.number('seed')) !== undefined) losses.see('seed')
+  readParameters(config, parameters, request, losses)
   request.stop = config.strings('stopSequences') ?? []
   if (request.stop.length > 0) losses.see('stop')
-  const candidates = config.count('candidateCount', 1) ?? 1
-  if (candidates > 1) {
-    request.candidates = candidates
-    losses.see('candidates')
-  }
   const alternatives = config.count('logprobs')
   if (config.flag('responseLogprobs')) {
     request.logprobs = alternatives ?? 0

@@ -1,11 +1,14 @@
 // Writes a generateContent request for an upstream. Model and kind of answer stand in its path.
 import type { Target } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
+import { writeParameters } from '../canonical/parameters.ts'
 import { budgetOf, effortOf, isEffort } from '../canonical/reasoning.ts'
+import { offered } from '../canonical/request.ts'
 import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import { writeConversation } from './contents-encode.ts'
+import { parameters } from './parameters.ts'
 import { toGemini } from './schema-encode.ts'
 
 /** More stop sequences than this are refused by the vendor. */
@@ -28,11 +31,6 @@ export function encodeRequest(request: ModelRequest, { traits }: Target, losses:
   return body
 }
 
-function offered({ tools, toolChoice }: ModelRequest): readonly Tool[] {
-  const allowed = toolChoice && toolChoice.mode !== 'named' ? toolChoice.allowed : undefined
-  return allowed ? tools.filter(({ name }) => allowed.includes(name)) : tools
-}
-
 function writeTool({ name, description, parameters }: Tool, losses: Losses): Body {
   const { schema, lost } = toGemini(parameters)
   for (const keyword of lost) losses.dropName(`${losses.placeOf('tools')}.${keyword}`)
@@ -47,24 +45,15 @@ function writeChoice(choice: ToolChoice): Body {
 
 function writeConfig(request: ModelRequest, traits: Traits, losses: Losses): Body {
   const config: Body = {}
-  const add = (key: string, value: unknown): void => {
-    if (value !== undefined) config[key] = value
-  }
-  add('maxOutputTokens', request.maxOutputTokens)
-  add('temperature', request.temperature)
-  add('topP', request.topP)
-  add('topK', request.topK)
-  add('presencePenalty', request.presencePenalty)
-  add('frequencyPenalty', request.frequencyPenalty)
-  add('seed', request.seed)
+  writeParameters(config, parameters, request)
   if (request.stop.length > 0) config['stopSequences'] = request.stop
-  add('candidateCount', request.candidates)
   if (request.logprobs !== undefined) {
     config['responseLogprobs'] = true
     if (request.logprobs > 0) config['logprobs'] = request.logprobs
   }
   if (request.format) Object.assign(config, writeFormat(request.format))
-  add('thinkingConfig', writeThinking(request, traits, losses))
+  const thinking = writeThinking(request, traits, losses)
+  if (thinking) config['thinkingConfig'] = thinking
   return config
 }
 

@@ -2,19 +2,20 @@
 import type { RequestHead } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { Members } from '../canonical/members.ts'
+import { readParameters } from '../canonical/parameters.ts'
 import { emptyRequest } from '../canonical/request.ts'
 import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/request.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import type { JsonObject } from '../object.ts'
 import { hints, specials } from './capabilities.ts'
 import { readMessages } from './messages-decode.ts'
+import { parameters } from './parameters.ts'
 
 export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losses): ModelRequest {
   const fields = new Members(body)
   const request = emptyRequest(head.model, head.streaming)
   for (const known of ['model', 'stream', 'stream_options']) fields.value(known)
-  readSampling(fields, request, losses)
-  readIdentity(fields, request, losses)
+  readSettings(fields, request, losses)
   request.tools = readTools(fields, losses)
   request.toolChoice = readToolChoice(fields, losses)
   request.parallelToolCalls = fields.flag('parallel_tool_calls')
@@ -29,54 +30,31 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   return request
 }
 
-function readSampling(fields: Members, request: ModelRequest, losses: Losses): void {
+function readSettings(fields: Members, request: ModelRequest, losses: Losses): void {
   const limit = fields.count('max_completion_tokens', 1)
   const oldLimit = fields.count('max_tokens', 1)
   request.maxOutputTokens = limit ?? oldLimit
   if (limit ?? oldLimit) losses.see('max_output_tokens', limit === undefined ? 'max_tokens' : 'max_completion_tokens')
-  if ((request.temperature = fields.number('temperature')) !== undefined) losses.see('temperature')
-  if ((request.topP = fields.number('top_p')) !== undefined) losses.see('top_p')
-  // Not OpenAI's; compatible vendors have it, and so have clients.
-  if ((request.topK = fields.count('top_k')) !== undefined) losses.see('top_k')
-  // Zero is what everybody has who says nothing.
-  if ((request.presencePenalty = fields.number('presence_penalty') || undefined)) losses.see('presence_penalty')
-  if ((request.frequencyPenalty = fields.number('frequency_penalty') || undefined)) losses.see('frequency_penalty')
-  if ((request.seed = fields.number('seed')) !== undefined) losses.see('seed')
+  // The last is not OpenAI's; compatible vendors have it, and so have clients.
+  readParameters(fields, { ...parameters, topK: 'top_k' }, request, losses)
   request.stop = readStop(fields)
   if (request.stop.length > 0) losses.see('stop')
-  const candidates = fields.count('n', 1) ?? 1
-  if (candidates > 1) {
-    request.candidates = candidates
-    losses.see('candidates')
-  }
   const alternatives = fields.count('top_logprobs')
   if (fields.flag('logprobs')) {
     request.logprobs = alternatives ?? 0
     losses.see('logprobs')
   }
   if ((request.reasoning.effort = fields.string('reasoning_effort')) !== undefined) losses.see('reasoning_effort')
-  if ((request.verbosity = fields.string('verbosity')) !== undefined) losses.see('verbosity')
-}
-
-function readStop(fields: Members): string[] {
-  const stop = fields.value('stop')
-  return typeof stop === 'string' ? [stop] : (fields.strings('stop') ?? [])
-}
-
-function readIdentity(fields: Members, request: ModelRequest, losses: Losses): void {
-  if ((request.user = fields.string('user')) !== undefined) losses.see('user')
-  if ((request.safetyIdentifier = fields.string('safety_identifier')) !== undefined) losses.see('safety_identifier')
   const metadata = fields.json('metadata')
   if (metadata && Object.keys(metadata).length > 0) {
     request.metadata = metadata
     losses.see('metadata')
   }
-  const tier = fields.string('service_tier')
-  if (tier !== undefined && tier !== 'auto') {
-    request.serviceTier = tier
-    losses.see('service_tier')
-  }
-  if ((request.promptCacheKey = fields.string('prompt_cache_key')) !== undefined) losses.see('prompt_cache_key')
+}
+
+function readStop(fields: Members): string[] {
+  const stop = fields.value('stop')
+  return typeof stop === 'string' ? [stop] : (fields.strings('stop') ?? [])
 }
 
 function readTools(fields: Members, losses: Losses): Tool[] {

@@ -1,9 +1,12 @@
 // Writes a chat completion request for an upstream.
 import type { Target } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
+import { writeParameters } from '../canonical/parameters.ts'
 import { effortOf } from '../canonical/reasoning.ts'
+import { offered } from '../canonical/request.ts'
 import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/request.ts'
 import { writeMessages } from './messages-encode.ts'
+import { parameters } from './parameters.ts'
 
 /** More stop sequences than this are refused by the vendor. */
 const mostStops = 4
@@ -11,7 +14,8 @@ const mostStops = 4
 export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Record<string, unknown> {
   if (request.stop.length > mostStops) throw losses.refusal('stop', `has more than ${mostStops} sequences, which the channel that serves this model cannot take`)
   const effort = effortOf(request.reasoning, traits.maxOutputTokens)
-  const tools = offered(request.tools, request.toolChoice)
+  // Not every compatible upstream can be told that only some tools are allowed.
+  const tools = offered(request)
   const body: Record<string, unknown> = { model, messages: writeMessages(request.turns, traits, losses) }
   const add = (key: string, value: unknown): void => {
     if (value !== undefined) body[key] = value
@@ -21,37 +25,20 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
     if (traits.streamOptions !== false) body['stream_options'] = { include_usage: true }
   }
   add(traits.maxTokensMember ?? 'max_completion_tokens', request.maxOutputTokens)
-  add('temperature', request.temperature)
-  add('top_p', request.topP)
-  add('presence_penalty', request.presencePenalty)
-  add('frequency_penalty', request.frequencyPenalty)
-  add('seed', request.seed)
+  writeParameters(body, parameters, request)
   if (request.stop.length > 0) body['stop'] = request.stop
-  add('n', request.candidates)
   if (request.logprobs !== undefined) {
     body['logprobs'] = true
     if (request.logprobs > 0) body['top_logprobs'] = request.logprobs
   }
   add('reasoning_effort', effort)
-  add('verbosity', request.verbosity)
   if (request.format) body['response_format'] = writeFormat(request.format)
   if (tools.length > 0) {
     body['tools'] = tools.map(writeTool)
     add('tool_choice', writeChoice(request.toolChoice))
     add('parallel_tool_calls', request.parallelToolCalls)
   }
-  add('user', request.user)
-  add('safety_identifier', request.safetyIdentifier)
-  add('service_tier', request.serviceTier)
-  add('prompt_cache_key', request.promptCacheKey)
   return body
-}
-
-/** Not every compatible upstream can be told that only some tools are allowed, so only those are offered. */
-function offered(tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] {
-  if (!choice || choice.mode === 'named' || !choice.allowed) return tools
-  const { allowed } = choice
-  return tools.filter(({ name }) => allowed.includes(name))
 }
 
 function writeTool({ name, description, parameters, strict }: Tool): unknown {

@@ -2,12 +2,14 @@
 import type { RequestHead } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { Members } from '../canonical/members.ts'
+import { readParameters } from '../canonical/parameters.ts'
 import { emptyRequest } from '../canonical/request.ts'
 import type { ModelRequest, OutputFormat, ToolChoice } from '../canonical/request.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import type { JsonObject } from '../object.ts'
 import { hints, specials, stored } from './capabilities.ts'
 import { readInput } from './input-decode.ts'
+import { parameters } from './parameters.ts'
 import { readTools } from './tools-decode.ts'
 
 /** What a client may ask to have included that it gets anyway, or that {@link readLogprobs} knows. */
@@ -18,16 +20,15 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   const request = emptyRequest(head.model, head.streaming)
   // Metadata are repeated in the answer, which is all that becomes of them.
   for (const known of ['model', 'stream', 'stream_options', 'metadata']) fields.value(known)
-  readSampling(fields, request, losses)
+  readParameters(fields, { ...parameters, maxOutputTokens: 'max_output_tokens' }, request, losses)
   readLogprobs(fields, request, losses)
-  readIdentity(fields, request, losses)
   request.tools = readTools(fields, losses)
   request.toolChoice = readChoice(fields, losses)
   request.parallelToolCalls = fields.flag('parallel_tool_calls')
   if (request.parallelToolCalls === false) losses.see('parallel_tool_calls')
   const text = fields.members('text')
   request.format = readFormat(text?.members('format'), losses)
-  if ((request.verbosity = text?.string('verbosity')) !== undefined) losses.see('verbosity')
+  if (text) readParameters(text, { verbosity: 'verbosity' }, request, losses)
   readReasoning(fields.members('reasoning'), request, losses)
   readInput(fields, request, losses)
 
@@ -39,12 +40,6 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   return request
 }
 
-function readSampling(fields: Members, request: ModelRequest, losses: Losses): void {
-  if ((request.maxOutputTokens = fields.count('max_output_tokens', 1)) !== undefined) losses.see('max_output_tokens')
-  if ((request.temperature = fields.number('temperature')) !== undefined) losses.see('temperature')
-  if ((request.topP = fields.number('top_p')) !== undefined) losses.see('top_p')
-}
-
 function readLogprobs(fields: Members, request: ModelRequest, losses: Losses): void {
   const included = fields.strings('include') ?? []
   const alternatives = fields.count('top_logprobs') ?? 0
@@ -53,17 +48,6 @@ function readLogprobs(fields: Members, request: ModelRequest, losses: Losses): v
     losses.see('logprobs')
   }
   if (included.some((name) => !granted.includes(name))) losses.see('hint', 'include')
-}
-
-function readIdentity(fields: Members, request: ModelRequest, losses: Losses): void {
-  if ((request.user = fields.string('user')) !== undefined) losses.see('user')
-  if ((request.safetyIdentifier = fields.string('safety_identifier')) !== undefined) losses.see('safety_identifier')
-  const tier = fields.string('service_tier')
-  if (tier !== undefined && tier !== 'auto') {
-    request.serviceTier = tier
-    losses.see('service_tier')
-  }
-  if ((request.promptCacheKey = fields.string('prompt_cache_key')) !== undefined) losses.see('prompt_cache_key')
 }
 
 function readReasoning(wish: Members | undefined, { reasoning }: ModelRequest, losses: Losses): void {

@@ -1,9 +1,11 @@
 // Writes a Responses request for an upstream.
 import type { Target } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
+import { writeParameters } from '../canonical/parameters.ts'
 import { effortOf } from '../canonical/reasoning.ts'
 import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/request.ts'
 import { writeInput } from './input-encode.ts'
+import { parameters } from './parameters.ts'
 
 /** The vendor refuses less. */
 const leastOutput = 16
@@ -19,8 +21,7 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
   const include = traits.thinks === false ? [] : ['reasoning.encrypted_content']
   if (request.streaming) body['stream'] = true
   if (request.maxOutputTokens !== undefined) body['max_output_tokens'] = Math.max(leastOutput, request.maxOutputTokens)
-  add('temperature', request.temperature)
-  add('top_p', request.topP)
+  writeParameters(body, parameters, request)
   if (request.logprobs !== undefined) {
     include.push('message.output_text.logprobs')
     body['top_logprobs'] = request.logprobs
@@ -33,11 +34,7 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
     add('tool_choice', writeChoice(request))
     add('parallel_tool_calls', request.parallelToolCalls)
   }
-  add('user', request.user)
-  add('safety_identifier', request.safetyIdentifier)
   add('metadata', request.metadata)
-  add('service_tier', request.serviceTier)
-  add('prompt_cache_key', request.promptCacheKey)
   return body
 }
 

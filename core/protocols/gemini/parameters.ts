@@ -1,0 +1,7 @@
+// What Gemini's `generationConfig` calls the parameters that all protocols share.
+import type { ParameterNames } from '../canonical/parameters.ts'
+
+export const parameters: ParameterNames = {
+  maxOutputTokens: 'maxOutputTokens', temperature: 'temperature', topP: 'topP', topK: 'topK', presencePenalty: 'presencePenalty', frequencyPenalty: 'frequencyPenalty',
+  seed: 'seed', candidates: 'candidateCount'
+}
