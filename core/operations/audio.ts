@@ -36,21 +36,26 @@ const heard: Readonly<Record<string, ParameterSchema>> = {
   temperature: { type: 'number', minimum: 0, maximum: 1, description: 'Sampling temperature.' }
 }
 
-/** https://platform.openai.com/docs/api-reference/audio/createTranscription */
-export const transcriptions: ServedOperation = {
-  name: 'audio.transcriptions',
+/** What writing down has in common, in whichever language. */
+const hearing = {
   endpoint: 'audio',
-  summary: 'Writes down what is said.',
   method: 'POST',
-  paths: ['/v1/audio/transcriptions'],
   protocol: 'openai-transcriptions',
   body: 'form',
   model: { in: 'body', name: 'model' },
-  stream: { in: 'body', name: 'stream' },
   answers: ['json', 'bytes'],
-  upstream: { openai: { protocol: 'openai-transcriptions', method: 'POST', target: () => '/audio/transcriptions' } },
   metering: { outputLimits: [], sound: true },
-  required: ['model', 'file'],
+  required: ['model', 'file']
+} as const satisfies Partial<ServedOperation>
+
+/** https://platform.openai.com/docs/api-reference/audio/createTranscription */
+export const transcriptions: ServedOperation = {
+  ...hearing,
+  name: 'audio.transcriptions',
+  summary: 'Writes down what is said.',
+  paths: ['/v1/audio/transcriptions'],
+  stream: { in: 'body', name: 'stream' },
+  upstream: { openai: { protocol: 'openai-transcriptions', method: 'POST', target: () => '/audio/transcriptions' } },
   parameters: {
     ...heard,
     language: { type: 'string', description: 'The language that is spoken, in two letters.' },
@@ -61,17 +66,10 @@ export const transcriptions: ServedOperation = {
 
 /** https://platform.openai.com/docs/api-reference/audio/createTranslation */
 export const translations: ServedOperation = {
+  ...hearing,
   name: 'audio.translations',
-  endpoint: 'audio',
   summary: 'Writes down in English what is said in another language.',
-  method: 'POST',
   paths: ['/v1/audio/translations'],
-  protocol: 'openai-transcriptions',
-  body: 'form',
-  model: { in: 'body', name: 'model' },
-  answers: ['json', 'bytes'],
   upstream: { openai: { protocol: 'openai-transcriptions', method: 'POST', target: () => '/audio/translations' } },
-  metering: { outputLimits: [], sound: true },
-  required: ['model', 'file'],
   parameters: heard
 }

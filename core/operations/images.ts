@@ -1,8 +1,15 @@
 // Pictures: made of a prompt, edited, varied.
-import type { Metering, ParameterSchema } from '../contract/operation.ts'
+import type { ParameterSchema } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'
 
-const metering: Metering = { outputLimits: [], count: 'n', pictures: true }
+/** What all of them have in common. */
+const picturing = {
+  endpoint: 'images',
+  method: 'POST',
+  protocol: 'openai-images',
+  model: { in: 'body', name: 'model' },
+  metering: { outputLimits: [], count: 'n', pictures: true }
+} as const satisfies Partial<ServedOperation>
 
 const common: Readonly<Record<string, ParameterSchema>> = {
   model: { type: 'string', description: 'A model of the model list.' },
@@ -24,17 +31,13 @@ const made: Readonly<Record<string, ParameterSchema>> = {
 
 /** https://platform.openai.com/docs/api-reference/images/create */
 export const imageGenerations: ServedOperation = {
+  ...picturing,
   name: 'images',
-  endpoint: 'images',
   summary: 'Makes pictures of a prompt, as a whole or as a stream that shows them while they are made.',
-  method: 'POST',
   paths: ['/v1/images/generations'],
-  protocol: 'openai-images',
   body: 'json',
-  model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: { openai: { protocol: 'openai-images', method: 'POST', target: () => '/images/generations' } },
-  metering,
   required: ['model', 'prompt'],
   parameters: made
 }
@@ -56,16 +59,12 @@ export const imageEdits: ServedOperation = {
 
 /** https://platform.openai.com/docs/api-reference/images/createVariation */
 export const imageVariations: ServedOperation = {
+  ...picturing,
   name: 'images.variations',
-  endpoint: 'images',
   summary: 'Makes variations of a picture.',
-  method: 'POST',
   paths: ['/v1/images/variations'],
-  protocol: 'openai-images',
   body: 'form',
-  model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'openai-images', method: 'POST', target: () => '/images/variations' } },
-  metering,
   required: ['model', 'image'],
   parameters: { ...common, image: { type: 'string', format: 'binary', description: 'The picture.' } }
 }
