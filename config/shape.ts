@@ -117,7 +117,7 @@ const limitsShape = {
   properties: {
     json_body: { ...size, default: '32MiB', description: 'Largest JSON request body.' },
     multipart_body: { ...size, default: '100MiB', description: 'Largest multipart request body.' },
-    body_memory: { ...size, default: '512MiB', description: 'All request bodies held at one time; more are refused with 503.' },
+    body_memory: { ...size, default: '512MiB', description: 'All request bodies held at one time; more are refused with 503. Uploads take half of it at most, and then go to the disk.' },
     cache_memory: { ...size, default: '64MiB', description: 'What plugins may keep in their caches, all tenants together.' },
     drain_timeout: { ...timer, default: '30s', description: 'Time running requests have to end at shutdown and after a reload.' },
     client_stall: { ...timer, default: '60s', description: 'A client that reads nothing for this long is cut.' },

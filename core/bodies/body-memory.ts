@@ -30,6 +30,11 @@ export class BodyMemory {
     return true
   }
 
+  /** Likewise for what can do without: half of it all is left to those who cannot. */
+  takeSpare(bytes: number): boolean {
+    return this.used + bytes <= this.limit / 2 && this.take(bytes)
+  }
+
   give(bytes: number): void {
     this.used -= bytes
   }

@@ -5,11 +5,12 @@ import { named } from './json/names.ts'
 import { isPieces } from './upload.ts'
 import type { Piece, Upload, UpstreamBody } from './upload.ts'
 
-/** A field without a file. Where its value lies in the upload is told by where it ends, and by its length. */
+/** A field without a file, and where its value lies in the upload. */
 export interface FormField {
   name: string
   value: string
-  end: number
+  from: number
+  to: number
 }
 
 /** A file of a form. */
@@ -18,14 +19,9 @@ export interface FormFile {
   filename: string
   type: string
   size: number
-  /** Its first bytes, up to {@link fileHeadBytes}. */
-  head: Buffer
   /** How long it is, of sound in a known format where the operation is charged for it. */
-  seconds?: number | undefined
+  seconds: number | undefined
 }
-
-/** As much of a file as is kept to be looked at. */
-export const fileHeadBytes = 64 * 1024
 
 /** Stands for a delimiter. */
 const partEnd = Buffer.from('\r\n--\r\n')
@@ -36,17 +32,14 @@ export class Form implements Fields {
   readonly contentType: string
   readonly files: readonly FormFile[]
   readonly #boundary: string
-  /** Where the first part begins. */
-  readonly #start: number
   readonly #fields = new Map<string, FormField>()
 
   /** @throws GatewayError `invalid_field` when a field stands there twice, as two readers could understand that differently */
-  constructor(upload: Upload, contentType: string, boundary: string, start: number, fields: readonly FormField[], files: readonly FormFile[]) {
+  constructor(upload: Upload, contentType: string, boundary: string, fields: readonly FormField[], files: readonly FormFile[]) {
     this.upload = upload
     this.contentType = contentType
     this.files = files
     this.#boundary = boundary
-    this.#start = start
     for (const field of fields) {
       // Lists are repeated fields whose names end in brackets.
       if (this.#fields.has(field.name) && !field.name.endsWith('[]')) {
@@ -54,6 +47,8 @@ export class Form implements Fields {
       }
       this.#fields.set(field.name, field)
     }
+    const both = files.find(({ name }) => this.#fields.has(name))
+    if (both) throw new GatewayError('invalid_field', `The part \`${both.name.slice(0, 100)}\` is in the form as a field and as a file.`, { param: both.name.slice(0, 100) })
   }
 
   /** Fields and files by name, as JSON data: the last of several with one name. */
@@ -134,7 +129,7 @@ export class Form implements Fields {
       else added.push(`--${this.#boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${text}\r\n`)
     }
     const pieces: Piece[] = []
-    let at = this.#start
+    let at = 0
     if (added.length > 0) pieces.push(Buffer.from(added.join('')))
     for (const { from, to, text } of replaced.sort((a, b) => a.from - b.from)) {
       pieces.push({ from: at, to: from }, Buffer.from(text))
@@ -144,12 +139,10 @@ export class Form implements Fields {
     return upload.compose(pieces)
   }
 
-  #rangeOf({ name, value, end }: FormField): { from: number; to: number } {
-    const bytes = Buffer.from(value)
-    const from = end - bytes.length
-    if (!this.upload.slice(from, end).equals(bytes)) {
+  #rangeOf({ name, value, from, to }: FormField): { from: number; to: number } {
+    if (!this.upload.slice(from, to).equals(Buffer.from(value))) {
       throw new GatewayError('invalid_field', `The field \`${name.slice(0, 100)}\` must be text in UTF-8.`, { param: name.slice(0, 100) })
     }
-    return { from, to: end }
+    return { from, to }
   }
 }

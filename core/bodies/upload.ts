@@ -1,16 +1,15 @@
-// The bytes of an upload: in memory while they are few, else in a file that has no name, to be sent as often as it takes.
-import { readSync } from 'node:fs'
-import type { WriteStream } from 'node:fs'
-import { mkdtemp, open, rm } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+// The bytes of an upload, kept to be sent as often as it takes: in memory as far as there is room, the rest in a file.
 import { Readable } from 'node:stream'
+import type { BodyMemory } from './body-memory.ts'
+import { Spill } from './spill.ts'
 
-/** An upload up to this size stays in memory. */
-export const uploadMemoryBytes = 256 * 1024
-/** Bytes that may wait for the disk, and bytes read at a time. */
-const writeBytes = 1024 * 1024
+/** Uploads up to this size stay in memory, if others leave room for them; of one of unknown size as much. */
+export const uploadMemoryBytes = 16 * 1024 * 1024
+/** Memory is taken by pieces of this size, or of what is still to come; by the smaller ones when nobody knows how much does. */
+const blockBytes = 1024 * 1024
+const smallBlockBytes = 64 * 1024
+/** As much is worth being read to where it belongs. */
+const roomyBytes = 32 * 1024
 const readBytes = 256 * 1024
 
 /** A part of what is sent: bytes, or a range of the upload. */
@@ -28,119 +27,164 @@ export interface StoredBody {
 /** A body on its way to an upstream, in pieces that are sent one after the other, or stored. */
 export type UpstreamBody = readonly Buffer[] | StoredBody
 
-/**
- * Takes bytes once, in order, and gives them as often as they are asked for. The file is removed as soon as it is open, so that
- * nothing is left of it however the process ends. It must be closed.
- */
+/** Takes bytes once, in order, and gives them as often as they are asked for. It must be closed. */
 export class Upload {
   length = 0
   /** Called when {@link write} may go on after it returned false. */
   onDrain: (() => void) | undefined
   /** Called when the file cannot be written: nothing more can be made of this upload. */
   onError: ((cause: Error) => void) | undefined
-  /** All of it while it is small, and what came while the file was opened. */
-  #chunks: Buffer[] = []
-  #opening: Promise<void> | undefined
-  #file: FileHandle | undefined
-  #writer: WriteStream | undefined
+  readonly #memory: BodyMemory
+  readonly #declared: number | undefined
+  /** What is in memory, the beginning of the upload: blocks as they were lent, and what of them is filled. */
+  readonly #lent: Buffer[] = []
+  readonly #kept: Buffer[] = []
+  #keptBytes = 0
+  #spill: Spill | undefined
+  /** What is being filled, and how far it is. */
+  #block: Buffer | undefined
+  #filled = 0
+  /** The view of it that a read may be on its way into. */
+  #room: Buffer | undefined
   #closed = false
 
-  /** The bytes are the upload's from now on. False: what waits is enough for now. */
+  /** `declared`: as many bytes will come, where that is known. */
+  constructor(memory: BodyMemory, declared: number | undefined) {
+    this.#memory = memory
+    this.#declared = declared
+  }
+
+  /** Where a large part of what follows may be put, before it is given to {@link write}. */
+  get room(): Buffer | undefined {
+    const rest = (this.#declared ?? 0) - this.length
+    if (rest < roomyBytes || this.#closed) return (this.#room = undefined)
+    if (this.#block && this.#block.length - this.#filled < Math.min(rest, roomyBytes)) this.#seal()
+    this.#block ??= this.#another()
+    return (this.#room = this.#block.subarray(this.#filled))
+  }
+
+  /** The bytes are copied, unless they stand where they belong. False: what waits for the disk is enough for now. */
   write(bytes: Buffer): boolean {
-    this.length += bytes.length
-    if (this.#writer) return this.#writer.write(bytes)
-    this.#chunks.push(bytes)
-    if (this.length <= uploadMemoryBytes) return true
-    this.#opening ??= this.#open().catch((cause: Error) => this.onError?.(cause))
-    return false
+    let more = true
+    for (let at = 0; at < bytes.length;) {
+      const block = (this.#block ??= this.#another())
+      const taken = Math.min(bytes.length - at, block.length - this.#filled)
+      const inPlace = bytes.buffer === block.buffer && bytes.byteOffset + at === block.byteOffset + this.#filled
+      if (!inPlace) bytes.copy(block, this.#filled, at, at + taken)
+      at += taken
+      this.length += taken
+      this.#filled += taken
+      if (this.#filled === block.length) more = this.#seal()
+    }
+    return more
   }
 
   /** Resolves when all of it can be read. No bytes come after. */
   async finish(): Promise<void> {
-    await this.#opening
-    const writer = this.#writer
-    if (!writer) return
-    await new Promise<void>((resolve, reject) => {
-      writer.once('error', reject)
-      writer.end(resolve)
-    })
+    if (this.#block) this.#seal()
+    await this.#spill?.finish()
   }
 
   /** A few of its bytes, at once. After {@link finish}. */
   slice(from: number, to: number): Buffer {
-    if (!this.#file) return this.#whole().subarray(from, to)
-    const bytes = Buffer.allocUnsafe(to - from)
-    return bytes.subarray(0, readSync(this.#file.fd, bytes, 0, bytes.length, from))
+    const pieces = this.#inMemory(from, Math.min(to, this.#keptBytes))
+    if (to > this.#keptBytes) pieces.push(this.#spill!.slice(Math.max(0, from - this.#keptBytes), to - this.#keptBytes))
+    return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
   }
 
   /** What is sent, made of bytes and ranges: in pieces when all of it is in memory. After {@link finish}. */
   compose(pieces: readonly Piece[]): UpstreamBody {
-    const file = this.#file
-    if (!file) {
-      const whole = this.#whole()
-      return pieces.map((piece) => (Buffer.isBuffer(piece) ? piece : whole.subarray(piece.from, piece.to)))
-    }
-    const length = pieces.reduce((sum, piece) => sum + (Buffer.isBuffer(piece) ? piece.length : piece.to - piece.from), 0)
-    return { length, read: (into, at) => readAt(file, pieces, into, at), open: () => Readable.from(bytesOf(file, pieces), { objectMode: false, highWaterMark: readBytes }) }
+    if (!this.#spill) return pieces.flatMap((piece) => (Buffer.isBuffer(piece) ? piece : this.#inMemory(piece.from, piece.to)))
+    const length = pieces.reduce((sum, piece) => sum + lengthOfPiece(piece), 0)
+    const read = (into: Buffer, at: number): Promise<number> => this.#read(pieces, into, at)
+    return { length, read, open: () => Readable.from(bytesOf(length, read), { objectMode: false, highWaterMark: readBytes }) }
   }
 
-  /** Nobody reads it any more; what is under way ends first. Safe to call twice. */
+  /** Nobody reads it any more, and its memory is somebody else's. Safe to call twice. */
   close(): void {
+    if (this.#closed) return
     this.#closed = true
     this.onDrain = this.onError = undefined
-    this.#chunks = []
-    this.#writer?.destroy()
-    this.#file?.close().catch(ignore)
-  }
-
-  #whole(): Buffer {
-    if (this.#chunks.length !== 1) this.#chunks = [Buffer.concat(this.#chunks)]
-    return this.#chunks[0]!
-  }
-
-  async #open(): Promise<void> {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-upload-'))
-    let file: FileHandle
-    try {
-      file = await open(join(folder, 'body'), 'wx+', 0o600)
-    } finally {
-      await rm(folder, { recursive: true, force: true })
+    this.#spill?.close()
+    const filling = this.#block
+    for (const block of this.#lent) {
+      this.#memory.give(block.length)
+      this.#memory.abandon(block, block === filling ? this.#room : undefined)
     }
-    if (this.#closed) return file.close()
-    this.#file = file
-    this.#writer = file.createWriteStream({ autoClose: false, highWaterMark: writeBytes })
-    this.#writer.on('drain', () => this.onDrain?.())
-    this.#writer.on('error', (cause) => this.onError?.(cause))
-    let room = true
-    for (const bytes of this.#chunks.splice(0)) room = this.#writer.write(bytes)
-    if (room) this.onDrain?.()
+    this.#block = this.#room = undefined
+  }
+
+  /** The memory for what follows. */
+  #another(): Buffer {
+    this.#filled = 0
+    if (!this.#spill) {
+      const declared = this.#declared
+      const wanted = declared === undefined ? Math.min(blockBytes, Math.max(smallBlockBytes, this.length)) : Math.min(blockBytes, declared - this.length)
+      if (Math.max(declared ?? 0, this.length + wanted) <= uploadMemoryBytes && this.#memory.takeSpare(wanted)) {
+        const block = this.#memory.lend(wanted)
+        this.#lent.push(block)
+        return block
+      }
+      this.#spill = new Spill()
+      this.#spill.onDrain = () => this.onDrain?.()
+      this.#spill.onError = (cause) => this.onError?.(cause)
+    }
+    return this.#spill.block()
+  }
+
+  /** Of a block that is full enough. False: what waits for the disk is enough for now. */
+  #seal(): boolean {
+    const block = this.#block!
+    this.#block = undefined
+    if (this.#spill) return this.#spill.write(block, this.#filled)
+    this.#kept.push(block.subarray(0, this.#filled))
+    this.#keptBytes += this.#filled
+    return true
+  }
+
+  /** Views of a range that is in memory. */
+  #inMemory(from: number, to: number): Buffer[] {
+    const views: Buffer[] = []
+    let at = 0
+    for (const kept of this.#kept) {
+      const view = kept.subarray(Math.max(0, from - at), Math.max(0, to - at))
+      if (view.length > 0) views.push(view)
+      at += kept.length
+    }
+    return views
+  }
+
+  async #read(pieces: readonly Piece[], into: Buffer, at: number): Promise<number> {
+    let skipped = at
+    for (const piece of pieces) {
+      const length = lengthOfPiece(piece)
+      if (skipped >= length) {
+        skipped -= length
+        continue
+      }
+      if (Buffer.isBuffer(piece)) return piece.copy(into, 0, skipped)
+      const from = piece.from + skipped
+      if (this.#closed) throw new Error('the upload was closed')
+      if (from < this.#keptBytes) return this.#inMemory(from, piece.to)[0]!.copy(into)
+      const read = await this.#spill!.read(into.subarray(0, length - skipped), from - this.#keptBytes)
+      if (read === 0) throw new Error(`the file of the upload ends after ${from} bytes`)
+      return read
+    }
+    return 0
   }
 }
 
-/** Of the pieces one after the other. @throws Error when the file has less than was written to it */
-async function readAt(file: FileHandle, pieces: readonly Piece[], into: Buffer, at: number): Promise<number> {
-  let skipped = at
-  for (const piece of pieces) {
-    const length = Buffer.isBuffer(piece) ? piece.length : piece.to - piece.from
-    if (skipped >= length) {
-      skipped -= length
-      continue
-    }
-    if (Buffer.isBuffer(piece)) return piece.copy(into, 0, skipped)
-    const { bytesRead } = await file.read(into, 0, Math.min(into.length, length - skipped), piece.from + skipped)
-    if (bytesRead === 0) throw new Error(`the file of the upload ends after ${piece.from + skipped} bytes`)
-    return bytesRead
+async function* bytesOf(length: number, read: (into: Buffer, at: number) => Promise<number>): AsyncGenerator<Buffer> {
+  for (let at = 0; at < length;) {
+    const bytes = Buffer.allocUnsafeSlow(Math.min(readBytes, length - at))
+    const taken = await read(bytes, at)
+    at += taken
+    yield bytes.subarray(0, taken)
   }
-  return 0
 }
 
-async function* bytesOf(file: FileHandle, pieces: readonly Piece[]): AsyncGenerator<Buffer> {
-  for (const piece of pieces) {
-    if (Buffer.isBuffer(piece)) yield piece
-    else if (piece.to > piece.from) {
-      yield* file.createReadStream({ autoClose: false, start: piece.from, end: piece.to - 1, highWaterMark: readBytes }) as AsyncIterable<Buffer>
-    }
-  }
+function lengthOfPiece(piece: Piece): number {
+  return Buffer.isBuffer(piece) ? piece.length : piece.to - piece.from
 }
 
 /** Bytes of a body. */
@@ -155,5 +199,3 @@ export function lengthOf(body: UpstreamBody): number {
 export function isPieces(body: UpstreamBody): body is readonly Buffer[] {
   return Array.isArray(body)
 }
-
-function ignore(): void {}

@@ -29,7 +29,7 @@ export function receive(exchange: LiveExchange, source: BodySource, { memory, wa
   if (kind === 'none') return exchange.accept(RequestBody.none)
   const packed = isPacked(kind, String(headers['content-encoding'] ?? 'identity'))
   const declared = headers['content-length'] === undefined ? undefined : Number(headers['content-length'])
-  if (kind === 'form') return receiveForm(exchange, source, declared, watchdog)
+  if (kind === 'form') return receiveForm(exchange, source, declared, { memory, watchdog })
   const bounds = { size: limits.jsonBody, time: limits.clientBody, memory, watchdog }
   const take = (bytes: Buffer): Awaitable<RequestBody> => {
     exchange.held = bytes
@@ -58,9 +58,9 @@ function isPacked(kind: 'json' | 'form', encoding: string): boolean {
   throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding.slice(0, 50)} are not accepted; send them ${how}.`, { headers: [['accept-encoding', taken]] })
 }
 
-async function receiveForm(exchange: LiveExchange, source: BodySource, declared: number | undefined, watchdog: Watchdog): Promise<RequestBody> {
+async function receiveForm(exchange: LiveExchange, source: BodySource, declared: number | undefined, parts: ReceiveParts): Promise<RequestBody> {
   const { limits, request } = exchange
-  const bounds = { size: limits.multipartBody, time: limits.clientBody, watchdog, sound: request.operation.metering?.sound === true }
+  const bounds = { size: limits.multipartBody, time: limits.clientBody, ...parts, sound: request.operation.metering?.sound === true }
   const form = await readForm(source, String(request.headers['content-type'] ?? ''), declared, bounds)
   exchange.upload = form.upload
   return exchange.accept(RequestBody.form(form))

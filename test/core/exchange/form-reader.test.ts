@@ -6,6 +6,7 @@ import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import t from 'tap'
 import { BodyEdit, RequestBody } from '../../../core/bodies/body.ts'
+import { BodyMemory } from '../../../core/bodies/body-memory.ts'
 import { isPieces, lengthOf, uploadMemoryBytes } from '../../../core/bodies/upload.ts'
 import type { UpstreamBody } from '../../../core/bodies/upload.ts'
 import type { BodySink, BodySource } from '../../../core/clients/body-source.ts'
@@ -15,8 +16,12 @@ import { Watchdog } from '../../../core/watchdog/watchdog.ts'
 import { formOf } from '../../kit/form.ts'
 
 const watchdog = new Watchdog()
+const memory = new BodyMemory(128 * 1024 * 1024)
 
-/** Gives the chunks one by one, as long as they are wanted; each is overwritten after it was given, as a socket's buffer is. */
+/**
+ * Gives the chunks one by one, as long as they are wanted: where there is room for one, as a connection does, and else in memory
+ * that is overwritten afterwards, as a socket's buffer is.
+ */
 class Source implements BodySource {
   abandoned = false
   readonly #chunks: Buffer[]
@@ -55,6 +60,13 @@ class Source implements BodySource {
       const chunk = this.#chunks.shift()
       const sink = this.#sink
       if (chunk) {
+        const { room } = sink
+        if (room) {
+          const taken = chunk.copy(room)
+          if (taken < chunk.length) this.#chunks.unshift(chunk.subarray(taken))
+          sink.data(room.subarray(0, taken))
+          continue
+        }
         const shared = Buffer.from(chunk)
         sink.data(shared)
         shared.fill(0x21)
@@ -74,8 +86,8 @@ function cut(body: Buffer, size: number): Buffer[] {
   return chunks
 }
 
-async function read(body: Buffer, type: string, size = 65_536, bounds = {}): Promise<Form> {
-  return readForm(new Source(cut(body, size)), type, undefined, { size: 2 ** 30, time: 60_000, watchdog, ...bounds })
+async function read(body: Buffer, type: string, size = 65_536, bounds = {}, declared = false): Promise<Form> {
+  return readForm(new Source(cut(body, size)), type, declared ? body.length : undefined, { size: 2 ** 30, time: 60_000, memory, watchdog, ...bounds })
 }
 
 async function bytesOf(body: UpstreamBody): Promise<Buffer> {
@@ -114,43 +126,71 @@ t.test('fields and files are found, and the bytes are kept, however they are cut
   }
 })
 
-t.test('what is large is kept on disk without a name, and can be sent more than once', async (t) => {
-  const file = randomBytes(uploadMemoryBytes * 5)
+const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
+
+t.test('an upload is in memory as far as others leave room for it, else on disk without a name, and can be sent more than once', async (t) => {
+  const file = randomBytes(3_000_000)
   const { body, type } = formOf([{ name: 'file', value: file, filename: 'a.bin' }, { name: 'model', value: 'm' }])
+  const at = body.lastIndexOf('m\r\n--')
+  const wanted = digest(Buffer.concat([body.subarray(0, at), Buffer.from('another'), body.subarray(at + 1)]))
   const before = uploads().length
-  const form = await read(body, type)
-  const sent = new BodyEdit(RequestBody.form(form))
-  sent.set('model', 'another')
-  t.equal(uploads().length, before, 'nobody sees a file')
-  const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
-  const wanted = digest(Buffer.concat([body.subarray(0, body.lastIndexOf('m\r\n--')), Buffer.from('another'), body.subarray(body.lastIndexOf('m\r\n--') + 1)]))
-  for (let time = 0; time < 3; time++) t.equal(digest(await bytesOf(sent.render())), wanted)
-  const half = sent.render()
-  if (!isPieces(half)) {
-    const reader = half.open()
-    reader.once('data', () => form.upload.close())
-    await t.resolves(buffer(reader).catch(() => 'cut short'), 'closing while it is read hurts nobody')
+  for (const MiB of [128, 4, 0.25, 0]) {
+    for (const [declared, size] of [[true, 65_536], [true, 100_000], [false, 65_536], [false, 10_007]] as const) {
+      const own = new BodyMemory(MiB * 1024 * 1024)
+      const form = await read(body, type, size, { memory: own }, declared)
+      t.ok(own.used <= own.limit / 2 && own.used < body.length * 1.5, `${own.used} bytes of memory are taken`)
+      const sent = new BodyEdit(RequestBody.form(form))
+      sent.set('model', 'another')
+      t.equal(isPieces(sent.render()), MiB === 128, `${MiB} MiB of memory, ${declared ? 'declared' : 'not declared'}`)
+      t.equal(uploads().length, before, 'nobody sees a file')
+      for (let time = 0; time < 2; time++) t.equal(digest(await bytesOf(sent.render())), wanted)
+      const half = sent.render()
+      if (!isPieces(half)) {
+        const reader = half.open()
+        reader.once('data', () => form.upload.close())
+        await t.resolves(buffer(reader).catch(() => 'cut short'), 'closing while it is read hurts nobody')
+      }
+      form.upload.close()
+      form.upload.close()
+      t.equal(own.used, 0, 'all of it is given back, once')
+    }
+  }
+})
+
+t.test('of an upload that is too large for memory nothing lies there when that is known before, and else its beginning', async (t) => {
+  const { body, type } = formOf([{ name: 'file', value: Buffer.alloc(uploadMemoryBytes + 3_000_000, 'abc'), filename: 'a.bin' }])
+  for (const declared of [true, false]) {
+    const form = await read(body, type, 1_000_000, {}, declared)
+    t.ok(declared ? memory.used === 0 : memory.used <= uploadMemoryBytes && memory.used > uploadMemoryBytes - 2_000_000, `${memory.used}`)
+    t.equal(digest(await bytesOf(form.render(undefined))), digest(body))
+    form.upload.close()
+    t.equal(memory.used, 0)
   }
 })
 
 t.test('a body that is no form is refused with the reason, and leaves nothing behind', async (t) => {
   const { body, type } = formOf([{ name: 'model', value: 'm' }, { name: 'file', value: randomBytes(400_000), filename: 'f' }])
   const cases: [string, Buffer, string, string, RegExp, object?][] = [
-    ['cut in the midst of a file', body.subarray(0, 300_000), type, 'invalid_request', /Unexpected end of form/],
-    ['cut before the last delimiter', body.subarray(0, -12), type, 'invalid_request', /Unexpected end of form/],
-    ['nothing at all', Buffer.alloc(0), type, 'invalid_request', /Unexpected end of form/],
-    ['no delimiter', Buffer.from('model=m'), type, 'invalid_request', /Unexpected end of form/],
-    ['a broken part head', Buffer.from('--the-boundary\r\nContent-Disposition form-data\r\n\r\nx\r\n--the-boundary--\r\n'), type, 'invalid_request', /Malformed part header/],
+    ['cut in the midst of a file', body.subarray(0, 300_000), type, 'invalid_request', /ends before its last delimiter/],
+    ['cut before the last delimiter', body.subarray(0, -12), type, 'invalid_request', /ends before its last delimiter/],
+    ['nothing at all', Buffer.alloc(0), type, 'invalid_request', /ends before its last delimiter/],
+    ['no delimiter', Buffer.from('model=m'), type, 'invalid_request', /begin with its delimiter/],
+    ['a broken part head', Buffer.from('--the-boundary\r\nContent-Disposition form-data\r\n\r\nx\r\n--the-boundary--\r\n'), type, 'invalid_request', /head of a part is malformed/],
     ['no boundary', body, 'multipart/form-data', 'unsupported_media_type', /with a boundary/],
     ['larger than allowed', body, type, 'request_too_large', /larger than 1000 bytes/, { size: 1000 }],
     ['a field twice', formOf([{ name: 'model', value: 'a' }, { name: 'model', value: 'b' }]).body, type, 'invalid_field', /`model` stands in the form twice/],
+    ['a field and a file of one name', formOf([{ name: 'model', value: 'a' }, { name: 'model', value: 'b', filename: 'f' }]).body, type, 'invalid_field', /as a field and as a file/],
+    ['fields of 3 MiB together', formOf(['a', 'b', 'c', 'd'].map((name) => ({ name, value: Buffer.alloc(800_000, 'x') }))).body, type, 'invalid_request', /longer than 2 MiB together/],
     ['a field of 2 MiB', formOf([{ name: 'prompt', value: Buffer.alloc(2 ** 21, 'x') }]).body, type, 'invalid_request', /longer than 1 MiB/],
     ['a thousand fields', formOf(Array.from({ length: 1000 }, (_, index) => ({ name: `f${index}`, value: '' }))).body, type, 'invalid_request', /too many parts/]
   ]
-  for (const [what, bytes, kind, code, message, bounds] of cases) await t.rejects(async () => read(bytes, kind, 65_536, bounds), { code, message }, what)
-  await t.rejects(readForm(new Source(cut(body.subarray(0, 200_000), 65_536), true), type, undefined, { size: 2 ** 30, time: 60_000, watchdog }), { code: 'client_closed' })
-  await t.rejects(async () => readForm(new Source([]), type, 1001, { size: 1000, time: 1, watchdog }), { code: 'request_too_large' }, 'by what it announces')
+  for (const [what, bytes, kind, code, message, bounds] of cases) {
+    for (const declared of [false, true]) await t.rejects(async () => read(bytes, kind, 65_536, bounds, declared), { code, message }, what)
+  }
+  await t.rejects(readForm(new Source(cut(body.subarray(0, 200_000), 65_536), true), type, undefined, { size: 2 ** 30, time: 60_000, memory, watchdog }), { code: 'client_closed' })
+  await t.rejects(async () => readForm(new Source([]), type, 1001, { size: 1000, time: 1, memory, watchdog }), { code: 'request_too_large' }, 'by what it announces')
   t.same(uploads(), [])
+  t.equal(memory.used, 0)
 })
 
 t.test('any form reads back as its fields, and any damage is an error or a form', async () => {
@@ -158,17 +198,17 @@ t.test('any form reads back as its fields, and any damage is an error or a form'
     name: fc.stringMatching(/^[a-z]{1,8}$/), value: fc.oneof(fc.string(), fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes))), file: fc.boolean()
   })
   await fc.assert(
-    fc.asyncProperty(fc.uniqueArray(part, { selector: ({ name }) => name, maxLength: 8 }), fc.integer({ min: 1, max: 300 }), fc.nat(), fc.boolean(), async (parts, size, at, damage) => {
+    fc.asyncProperty(fc.uniqueArray(part, { selector: ({ name }) => name, maxLength: 8 }), fc.integer({ min: 1, max: 300 }), fc.nat(), fc.boolean(), fc.boolean(), async (parts, size, at, damage, declared) => {
       const { body, type } = formOf(parts.map(({ name, value, file }) => ({ name, value, ...(file && { filename: 'f' }) })), 'b0undary')
       if (damage) body[at % body.length]! ^= 1 << at % 8
       try {
-        const form = await read(body, type, size)
+        const form = await read(body, type, size, {}, declared)
         const whole = await bytesOf(new BodyEdit(RequestBody.form(form)).render())
         form.upload.close()
         if (!whole.equals(body)) return false
         return damage || parts.every(({ name, value, file }) => file || form.string(name) === Buffer.from(value).toString())
       } catch (error) {
-        return damage && (error as { code?: string }).code !== undefined
+        return damage && ['invalid_request', 'invalid_field'].includes((error as { code: string }).code)
       }
     }),
     { numRuns: 300 }
