@@ -2,7 +2,7 @@
 import type { AnswerEvent, EmitEvent } from './canonical/answer.ts'
 import { Assembler, tell } from './canonical/assemble.ts'
 import type { AnswerHead, Codec, RequestHead, StreamDecoder, StreamEncoder, Target, WriteEvent } from './canonical/codec.ts'
-import { checkCalls } from './canonical/conversation.ts'
+import { checkCalls, checkChoice } from './canonical/conversation.ts'
 import { Losses } from './canonical/losses.ts'
 import { Offer } from './canonical/offer.ts'
 import type { OfferRules } from './canonical/offer.ts'
@@ -50,6 +50,7 @@ export class Asked {
   for(upstream: Codec, target: Target, kept: ReadonlyMap<string, Keepsake> = new Map()): Translated {
     const losses = this.#losses.again()
     losses.settle(upstream.capabilities.takes)
+    checkChoice(this.#request, losses)
     const whole = kept.size > 0 ? restore(this.#request, kept, upstream.family) : this.#request
     const offer = new Offer(offerRules(upstream, target))
     const body = upstream.encodeRequest(offer.request(withLegalIds(whole, upstream.callIds)), target, losses)

@@ -148,6 +148,7 @@ function readThoughts(block: Members, type: 'thinking' | 'redacted_thinking'): R
 
 function seeHints(block: Members, losses: Losses): void {
   if (block.value('cache_control') !== undefined) losses.see('hint', block.at('cache_control'))
-  const citations = block.object['citations']
-  if (citations != null && !(Array.isArray(citations) && citations.length === 0)) losses.see('hint', block.at('citations'))
+  if (block.says('citations')) losses.see('hint', block.at('citations'))
+  // Who called is told by what was called.
+  block.ignore('caller')
 }

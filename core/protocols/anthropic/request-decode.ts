@@ -4,6 +4,7 @@ import type { Losses } from '../canonical/losses.ts'
 import { Members } from '../canonical/members.ts'
 import { readParameters } from '../canonical/parameters.ts'
 import { emptyRequest } from '../canonical/request.ts'
+import { madeStrict, nameless } from '../canonical/strict.ts'
 import type { ModelRequest, Tool, ToolChoice } from '../canonical/request.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import type { JsonObject } from '../object.ts'
@@ -35,7 +36,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   readOutput(fields.members('output_config'), request, losses)
   request.turns = [...readSystem(fields, losses), ...readMessages(fields, losses)]
 
-  for (const name of hints) if (fields.value(name) !== undefined) losses.see('hint', name)
+  for (const name of hints) if (fields.says(name)) losses.see('hint', name)
   for (const name of specials) if (fields.value(name) !== undefined) losses.see('special', name)
   for (const name of fields.rest()) losses.see('unknown', name)
   return request
@@ -50,9 +51,14 @@ function readTool(tool: Members, losses: Losses): Tool {
     return { name: tool.string('name') ?? type, description: undefined, parameters: undefined, strict: undefined, custom: false }
   }
   losses.see('tools')
+  const parameters = tool.json('input_schema')
+  const head = { name: tool.needString('name'), description: tool.string('description'), custom: false }
   const strict = tool.flag('strict')
-  if (strict) losses.see('tool_strict', tool.at('strict'))
-  return { name: tool.needString('name'), description: tool.string('description'), parameters: tool.json('input_schema'), strict, custom: false }
+  if (!strict) return { ...head, parameters, strict }
+  // Members may be optional here, and are not where others speak of strictness.
+  const all = parameters && madeStrict(parameters)
+  losses.see(all ? 'tool_strict' : 'hint', tool.at('strict'))
+  return { ...head, parameters: all ?? parameters, strict: all ? true : undefined }
 }
 
 function readChoice(choice: Members | undefined, losses: Losses): ToolChoice | undefined {
@@ -87,11 +93,11 @@ function readOutput(output: Members | undefined, request: ModelRequest, losses: 
   if (effort !== undefined && request.reasoning.effort === undefined) {
     request.reasoning.effort = effort
     losses.see('reasoning_effort')
-  }
+  // Elsewhere it says how much to think, which was turned off.
+  } else if (effort !== undefined) losses.see('hint', output!.at('effort'))
   const format = output?.members('format')
   if (!format) return
   if (format.string('type') !== 'json_schema') throw invalid(format.at('type'), 'json_schema')
   losses.see('json_schema')
-  // This protocol has neither a name for it nor a looser form.
-  request.format = { type: 'json_schema', name: 'output', description: undefined, schema: format.json('schema') ?? {}, strict: true }
+  request.format = nameless(format.json('schema') ?? {})
 }

@@ -59,7 +59,7 @@ function writeThinking(body: Body, request: ModelRequest, maxTokens: number, tra
     body['thinking'] = { type: 'enabled', budget_tokens: fitting, ...display }
     return true
   }
-  const effort = effortOf(reasoning, traits.maxOutputTokens)
+  const effort = effortOf(reasoning, request.maxOutputTokens ?? traits.maxOutputTokens)
   if (effort === 'none') {
     body['thinking'] = { type: 'disabled' }
     return false

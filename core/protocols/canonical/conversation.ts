@@ -1,5 +1,6 @@
 // What encoders need of a conversation: texts put together, turns of one role made one, calls paired with their results.
 import type { AssistantPart, MediaPart, ModelRequest, SystemTurn, TextPart, ToolResult, Turn } from './request.ts'
+import type { Losses } from './losses.ts'
 import { Untranslatable } from './untranslatable.ts'
 
 /** Texts that the client sent apart and the upstream takes as one, with blank lines between them. */
@@ -41,6 +42,13 @@ export function checkCalls({ turns }: ModelRequest, place: string): void {
     if (turn.role !== 'assistant') continue
     for (const part of turn.parts) if (part.type === 'tool_call') open.set(part.id, (open.get(part.id) ?? 0) + 1)
   }
+}
+
+/** Refuses a call that is demanded where there is nothing to call: every upstream does, unless it is not told. */
+export function checkChoice({ tools, toolChoice }: ModelRequest, losses: Losses): void {
+  if (tools.length > 0 || (toolChoice?.mode !== 'required' && toolChoice?.mode !== 'named')) return
+  const place = losses.placeOf('tool_choice')
+  throw new Untranslatable('invalid_field', `${place} demands a call, and the request has no tools.`, place)
 }
 
 function shown(id: string): string {

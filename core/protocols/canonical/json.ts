@@ -29,7 +29,12 @@ export function writeJson(value: unknown): string {
 
 /** `JSON.parse` and `JSON.rawJSON` of ECMAScript's proposal "JSON.parse source text access", which the types do not know yet. */
 type ParseWithSource = (text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown) => unknown
-const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }
+const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as { rawJSON(text: string): unknown; isRawJSON(value: unknown): value is { rawJSON: string } }
+
+/** A number that {@link parseJson} kept as it was written, as a double; any other value as it is. */
+export function plainNumber(value: unknown): unknown {
+  return isRawJson(value) ? Number(value.rawJSON) : value
+}
 
 /** An object in JSON text; undefined when it is none. Empty text is an empty object, as upstreams say it for calls without arguments. */
 export function parseObject(text: string): JsonObject | undefined {

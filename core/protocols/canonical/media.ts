@@ -16,13 +16,17 @@ export function readUrl(url: string, param: string): MediaSource {
   return readData(mimeType, url.slice(head.length), param)
 }
 
+/** Names that clients write, and of which not every provider knows what is meant. */
+const known: ReadonlyMap<string, string> = new Map([['image/jpg', 'image/jpeg'], ['image/pjpeg', 'image/jpeg'], ['application/x-pdf', 'application/pdf']])
+
 type DataSource = MediaSource & { kind: 'data' }
 
 /** Data given as base64. */
 export function readData(mimeType: string, data: string, param: string): DataSource {
   if (!/^[\w.+-]+\/[\w.+-]+$/.test(mimeType)) throw invalid(param, 'data with a media type, such as image/png')
   if (!base64.test(data)) throw invalid(param, 'base64')
-  return { kind: 'data', mimeType: mimeType.toLowerCase(), data }
+  const name = mimeType.toLowerCase()
+  return { kind: 'data', mimeType: known.get(name) ?? name, data }
 }
 
 export function writeDataUrl({ mimeType, data }: { mimeType: string; data: string }): string {

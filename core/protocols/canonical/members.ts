@@ -1,5 +1,6 @@
 // Reads the members of a JSON object that came from outside, checks their types, and knows which of them nobody asked for.
 import { asObject } from '../object.ts'
+import { plainNumber } from './json.ts'
 import type { JsonObject } from '../object.ts'
 import { invalid, Untranslatable } from './untranslatable.ts'
 
@@ -12,6 +13,8 @@ export class Members {
   /** Of the object in the request, empty for the whole of it. */
   readonly place: string
   readonly #read: string[] = []
+  /** Objects inside, by the member that holds them. */
+  readonly #inside = new Map<string, Members[]>()
   readonly #alias: Alias | undefined
 
   constructor(object: JsonObject, place = '', alias?: Alias) {
@@ -49,7 +52,7 @@ export class Members {
   }
 
   number(key: string): number | undefined {
-    const value = this.value(key)
+    const value = plainNumber(this.value(key))
     if (value === undefined || typeof value === 'number') return value
     throw invalid(this.at(key), 'a number')
   }
@@ -71,7 +74,7 @@ export class Members {
   members(key: string): Members | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
-    return new Members(asObject(value) ?? fail(this.at(key), 'an object'), this.at(key), this.#alias)
+    return this.#once(key, () => [new Members(asObject(value) ?? fail(this.at(key), 'an object'), this.at(key), this.#alias)])[0]
   }
 
   /** @throws Untranslatable when there is none, too */
@@ -89,10 +92,11 @@ export class Members {
 
   /** A list of objects; undefined when there is none. */
   list(key: string): Members[] | undefined {
-    return this.array(key)?.map((item, index) => {
+    const items = this.array(key)
+    return items && this.#once(key, () => items.map((item, index) => {
       const place = `${this.at(key)}[${index}]`
       return new Members(asObject(item) ?? fail(place, 'an object'), place, this.#alias)
-    })
+    }))
   }
 
   /** A list of anything. */
@@ -107,10 +111,36 @@ export class Members {
     return this.array(key)?.map((item, index) => (typeof item === 'string' ? item : fail(`${this.at(key)}[${index}]`, 'a string')))
   }
 
-  /** Members that are set and that nobody has read. */
-  rest(): string[] {
-    return Object.keys(this.object).filter((key) => this.object[key] != null && !this.#read.includes(key)).map((key) => this.at(key))
+  /** The member says something. An empty list asks for nothing. */
+  says(key: string): boolean {
+    return isSet(this.value(key))
   }
+
+  /** Members that mean nothing to any other protocol, and are not missed. */
+  ignore(...keys: readonly string[]): void {
+    this.#read.push(...keys)
+  }
+
+  /** Members that say something and that nobody has read, here alone. */
+  unread(): string[] {
+    return Object.keys(this.object).filter((key) => !this.#read.includes(key) && isSet(this.object[key])).map((key) => this.at(key))
+  }
+
+  /** Likewise, here and in all objects inside that have been read. */
+  rest(): string[] {
+    const inside = [...this.#inside.values()].flat()
+    return inside.length === 0 ? this.unread() : [...this.unread(), ...inside.flatMap((members) => members.rest())]
+  }
+
+  #once(key: string, make: () => Members[]): Members[] {
+    let found = this.#inside.get(key)
+    if (!found) this.#inside.set(key, (found = make()))
+    return found
+  }
+}
+
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0)
 }
 
 function fail(place: string, expected: string): never {

@@ -51,7 +51,7 @@ export class Offer {
     // Tools come first, so that they keep their names where those of earlier tools in the conversation are the same.
     const tools = request.tools.map((tool) => this.#tool(tool))
     const { toolChoice, format } = request
-    const made: ModelRequest = { ...request, tools, toolChoice: this.#choice(toolChoice), turns: request.turns.map((turn) => this.#turn(turn)) }
+    const made: ModelRequest = { ...request, tools, toolChoice: this.#choice(toolChoice, request.tools), turns: request.turns.map((turn) => this.#turn(turn)) }
     if (format?.type !== 'json_schema' || !this.#rules.schemaAsTool) return made
     const name = this.#names.toUpstream(answerTool, '')
     this.#answerTool = name
@@ -81,10 +81,11 @@ export class Offer {
     return this.#rules.customTools ? { ...tool, name } : { ...tool, name, custom: false, parameters: freeText }
   }
 
-  #choice(choice: ToolChoice | undefined): ToolChoice | undefined {
-    if (choice?.mode === 'named') return { mode: 'named', name: this.#names.toUpstream(choice.name) }
-    if (!choice?.allowed) return choice
-    return { mode: choice.mode, allowed: choice.allowed.map((name) => this.#names.toUpstream(name)) }
+  /** A choice says the name alone, of a tool in a group too. */
+  #choice(choice: ToolChoice | undefined, tools: readonly Tool[]): ToolChoice | undefined {
+    const nameOf = (name: string): string => this.#names.toUpstream(name, tools.find((tool) => tool.name === name)?.namespace)
+    if (choice?.mode === 'named') return { mode: 'named', name: nameOf(choice.name) }
+    return choice?.allowed ? { mode: choice.mode, allowed: choice.allowed.map(nameOf) } : choice
   }
 
   #turn(turn: Turn): Turn {

@@ -7,6 +7,8 @@ import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
 import { readSignature } from './signature.ts'
 
 export function readSystem(instruction: Members | undefined, losses: Losses): SystemTurn[] {
+  // Client libraries say that the user gives it.
+  instruction?.ignore('role')
   const parts = (instruction?.list('parts') ?? []).map((part): TextPart => ({ type: 'text', text: part.needString('text') }))
   if (parts.length === 0) return []
   losses.see('system')

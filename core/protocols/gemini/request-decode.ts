@@ -4,6 +4,7 @@ import type { Losses } from '../canonical/losses.ts'
 import type { Members } from '../canonical/members.ts'
 import { readParameters } from '../canonical/parameters.ts'
 import { emptyRequest } from '../canonical/request.ts'
+import { nameless } from '../canonical/strict.ts'
 import type { ModelRequest, Tool, ToolChoice } from '../canonical/request.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import type { JsonObject } from '../object.ts'
@@ -25,9 +26,9 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   request.reasoning.visible ??= false
   request.turns = [...readSystem(fields.members('systemInstruction'), losses), ...readContents(fields, losses)]
 
-  for (const name of hints) if (fields.value(name) !== undefined) losses.see('hint', name)
+  for (const name of hints) if (fields.says(name)) losses.see('hint', name)
   for (const name of specials) if (fields.value(name) !== undefined) losses.see('special', name)
-  for (const name of [...fields.rest(), ...(config?.rest() ?? [])]) losses.see('unknown', name)
+  for (const name of fields.rest()) losses.see('unknown', name)
   return request
 }
 
@@ -43,7 +44,7 @@ function readConfig(config: Members, request: ModelRequest, losses: Losses): voi
   readFormat(config, request, losses)
   readThinking(config.members('thinkingConfig'), request, losses)
   if (config.strings('responseModalities')?.some((modality) => modality.toUpperCase() !== 'TEXT')) losses.see('special', config.at('responseModalities'))
-  for (const name of configHints) if (config.value(name) !== undefined) losses.see('hint', config.at(name))
+  for (const name of configHints) if (config.says(name)) losses.see('hint', config.at(name))
 }
 
 function readFormat(config: Members, request: ModelRequest, losses: Losses): void {
@@ -53,8 +54,7 @@ function readFormat(config: Members, request: ModelRequest, losses: Losses): voi
   if (type === 'text/plain') return
   if (type !== 'application/json') return losses.see('special', config.at('responseMimeType'))
   losses.see(schema ? 'json_schema' : 'json_object')
-  // This protocol has neither a name for it nor a looser form.
-  request.format = schema ? { type: 'json_schema', name: 'output', description: undefined, schema, strict: true } : { type: 'json_object' }
+  request.format = schema ? nameless(schema) : { type: 'json_object' }
 }
 
 function readThinking(thinking: Members | undefined, { reasoning }: ModelRequest, losses: Losses): void {
@@ -82,7 +82,7 @@ function readTool(tool: Members, losses: Losses): Tool[] {
     for (const hint of ['response', 'responseJsonSchema', 'behavior']) if (declared.value(hint) !== undefined) losses.see('hint', declared.at(hint))
     return { name: declared.needString('name'), description: declared.string('description'), parameters, strict: undefined, custom: false }
   })
-  for (const name of tool.rest()) losses.see('server_tool', name)
+  for (const name of tool.unread()) losses.see('server_tool', name)
   return functions
 }
 

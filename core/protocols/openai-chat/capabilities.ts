@@ -15,7 +15,7 @@ export const capabilities: Capabilities = {
     image: 'messages.content.image_url', image_url: 'messages.content.image_url', image_detail: 'messages.content.image_url.detail',
     document: 'messages.content.file', text_document: 'messages.content.file', audio: 'messages.content.input_audio', stored_file: 'messages.content.file.file_id',
     tools: 'tools', tool_strict: 'tools.function.strict', custom_tool: 'tools.custom', custom_tool_grammar: 'tools.custom.format',
-    tool_choice: 'tool_choice', allowed_tools: 'tool_choice.allowed_tools', parallel_tool_calls: 'parallel_tool_calls',
+    tool_choice: 'tool_choice', allowed_tools: 'tool_choice.allowed_tools', parallel_tool_calls: 'parallel_tool_calls', tool_result_media: 'messages.content',
     image_replay: 'messages.images', refusal_replay: 'messages.refusal', reasoning_replay: 'messages.reasoning_content', reasoning_proof: 'messages.tool_calls.extra_content',
     json_object: 'response_format', json_schema: 'response_format', reasoning_effort: 'reasoning_effort',
     max_output_tokens: 'max_completion_tokens', temperature: 'temperature', top_p: 'top_p', top_k: 'top_k',

@@ -37,7 +37,7 @@ function readMessage(message: Members, turns: Turn[], calls: Calls, losses: Loss
       break
     }
     case 'tool': {
-      const result = readResult(message, turns, calls)
+      const result = readResult(message, turns, calls, losses)
       const last = turns.at(-1)
       if (last?.role === 'tool') last.results.push(result)
       else turns.push({ role: 'tool', results: [result] })
@@ -87,8 +87,10 @@ function readImage(part: Members, losses: Losses): MediaPart {
   const source = readUrl((image ?? part).needString(image ? 'url' : 'image_url'), image ? image.at('url') : part.at('image_url'))
   losses.see(source.kind === 'url' ? 'image_url' : 'image', part.place)
   const detail = image?.string('detail')
-  if (detail !== undefined) losses.see('image_detail', image!.at('detail'))
-  return { type: 'image', source, ...(detail !== undefined && { detail }) }
+  // Auto is what everybody has who says nothing.
+  if (detail === undefined || detail === 'auto') return { type: 'image', source }
+  losses.see('image_detail', image!.at('detail'))
+  return { type: 'image', source, detail }
 }
 
 function readFile(file: Members, losses: Losses): MediaPart {
@@ -125,6 +127,7 @@ function readAssistant(message: Members, losses: Losses): AssistantTurn {
   if (refusal) parts.push({ type: 'refusal', text: refusal })
   if (parts.some((part) => part.type === 'refusal')) losses.see('refusal_replay', message.place)
   for (const image of message.list('images') ?? []) {
+    image.ignore('type', 'index')
     losses.see('image_replay', image.place)
     parts.push(readImage(image, losses))
   }
@@ -136,6 +139,8 @@ function readAssistant(message: Members, losses: Losses): AssistantTurn {
 
 function readCall(call: Members, losses: Losses): ToolCall {
   const custom = call.string('type') === 'custom'
+  // Calls that were put together from a stream still have their number.
+  call.ignore('index')
   const inner = call.needMembers(custom ? 'custom' : 'function')
   const made: ToolCall = {
     type: 'tool_call', id: call.needString('id'), name: inner.needString('name'), custom,
@@ -155,11 +160,14 @@ function readArguments(inner: Members): string {
   return typeof given === 'object' ? JSON.stringify(given) : (inner.string('arguments') ?? '')
 }
 
-function readResult(message: Members, turns: readonly Turn[], calls: Calls): ToolResult {
+/** Vendors take pictures in results, and clients send them. */
+function readResult(message: Members, turns: readonly Turn[], calls: Calls, losses: Losses): ToolResult {
   const id = message.string('tool_call_id') ?? onlyOpenCall(turns)
   if (id === undefined) throw new Untranslatable('missing_field', `${message.at('tool_call_id')} is missing.`, message.at('tool_call_id'))
   const call = calls.get(id)
-  return { id, name: call?.name ?? '', custom: call?.custom ?? false, parts: readTexts(message), error: false }
+  const parts = readParts(message, losses)
+  if (parts.some(({ type }) => type !== 'text')) losses.see('tool_result_media', message.at('content'))
+  return { id, name: call?.name ?? '', custom: call?.custom ?? false, parts, error: false }
 }
 
 /** The call that a result without an id must belong to. */

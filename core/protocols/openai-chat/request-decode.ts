@@ -23,7 +23,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   request.format = readFormat(fields.members('response_format'), losses)
   request.turns = readMessages(fields, losses)
 
-  for (const name of hints) if (fields.value(name) !== undefined) losses.see('hint', name)
+  for (const name of hints) if (fields.says(name) && fields.value(name) !== false) losses.see('hint', name)
   for (const name of specials) if (fields.value(name) !== undefined) losses.see('special', name)
   if (fields.strings('modalities')?.some((modality) => modality !== 'text')) losses.see('special', 'modalities')
   for (const name of fields.rest()) losses.see('unknown', name)
@@ -100,7 +100,10 @@ function readToolChoice(fields: Members, losses: Losses): ToolChoice | undefined
   if (type !== 'allowed_tools') throw invalid(fields.at('tool_choice'), 'none, auto, required, or the choice of a tool')
   losses.see('allowed_tools')
   const allowed = choice.needMembers('allowed_tools')
-  const names = (allowed.list('tools') ?? []).map((tool) => (tool.members('function') ?? tool.members('custom') ?? tool).needString('name'))
+  const names = (allowed.list('tools') ?? []).map((tool) => {
+    tool.ignore('type')
+    return (tool.members('function') ?? tool.members('custom') ?? tool).needString('name')
+  })
   return { mode: allowed.string('mode') === 'required' ? 'required' : 'auto', allowed: names }
 }
 

@@ -13,7 +13,7 @@ const mostStops = 4
 
 export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Record<string, unknown> {
   if (request.stop.length > mostStops) throw losses.refusal('stop', `has more than ${mostStops} sequences, which the channel that serves this model cannot take`)
-  const effort = effortOf(request.reasoning, traits.maxOutputTokens)
+  const effort = effortOf(request.reasoning, request.maxOutputTokens ?? traits.maxOutputTokens)
   // Not every compatible upstream can be told that only some tools are allowed.
   const tools = offered(request)
   const body: Record<string, unknown> = { model, messages: writeMessages(request.turns, traits, losses) }

@@ -3,7 +3,7 @@ import type { Capabilities } from '../canonical/features.ts'
 
 /** Hints that only this protocol has. */
 export const hints = [
-  'max_tool_calls', 'truncation', 'prompt_cache_options', 'prompt_cache_retention', 'context_management', 'client_metadata', 'access_programs', 'image'
+  'max_tool_calls', 'prompt_cache_options', 'prompt_cache_retention', 'context_management', 'client_metadata', 'access_programs', 'image'
 ] as const
 
 /** What changes the answer and no other protocol can say. */
@@ -21,7 +21,7 @@ export const capabilities: Capabilities = {
     refusal_replay: 'input.content', reasoning_replay: 'input.summary', reasoning_proof: 'input.encrypted_content', json_object: 'text.format', json_schema: 'text.format',
     reasoning_effort: 'reasoning.effort', reasoning_visible: 'reasoning.summary', max_output_tokens: 'max_output_tokens', temperature: 'temperature', top_p: 'top_p',
     logprobs: 'top_logprobs', user: 'user', safety_identifier: 'safety_identifier', service_tier: 'service_tier', verbosity: 'text.verbosity',
-    prompt_cache_key: 'prompt_cache_key', stored_state: [...stored, 'input'].join(', '), hint: ['store', 'include', ...hints].join(', '), special: specials.join(', '), unknown: 'anything else'
+    prompt_cache_key: 'prompt_cache_key', stored_state: [...stored, 'input'].join(', '), hint: ['store', 'include', 'truncation', ...hints].join(', '), special: specials.join(', '), unknown: 'anything else'
   },
   takes: {
     system: 'carried', system_later: 'carried', message_name: 'dropped', image: 'carried', image_url: 'carried', image_detail: 'carried', document: 'carried',

@@ -39,6 +39,8 @@ class InputReader {
 
   read(item: Members): void {
     const type = item.string('type') ?? (item.value('role') === undefined ? 'item_reference' : 'message')
+    // Items of an answer have names and states, which mean something to their provider alone.
+    item.ignore('id', 'status')
     switch (type) {
       case 'message': return this.#message(item)
       case 'function_call': case 'custom_tool_call': return this.#call(item, type === 'custom_tool_call')
@@ -91,8 +93,8 @@ class InputReader {
       this.#ofNextCall = proof
       return
     }
-    const texts = (item.list('summary') ?? []).map((part) => part.string('text') ?? '')
-    const contents = (item.list('content') ?? []).map((part) => part.string('text') ?? '')
+    const texts = (item.list('summary') ?? []).map(thoughtOf)
+    const contents = (item.list('content') ?? []).map(thoughtOf)
     const text = (texts.length > 0 ? texts : contents).join('\n\n')
     if (text === '' && !proof) return
     const own = proof?.family === 'openai' && id !== undefined ? { ...proof, id } : proof
@@ -102,6 +104,7 @@ class InputReader {
   #result(item: Members): void {
     const id = item.needString('call_id')
     const call = this.#calls.get(id)
+    item.ignore('name', 'namespace')
     const output = item.value('output')
     const parts = typeof output === 'string' ? [{ type: 'text' as const, text: output }] : (item.list('output') ?? []).map((part) => readPart(part, this.#losses))
     if (parts.some((part) => part.type !== 'text')) this.#losses.see('tool_result_media', item.at('output'))
@@ -124,6 +127,11 @@ class InputReader {
   }
 }
 
+function thoughtOf(part: Members): string {
+  part.ignore('type')
+  return part.string('text') ?? ''
+}
+
 type ContentPart = TextPart | MediaPart | { type: 'refusal'; text: string }
 
 function readContent(item: Members, losses: Losses): ContentPart[] {
@@ -134,6 +142,7 @@ function readContent(item: Members, losses: Losses): ContentPart[] {
 
 function readPart(part: Members, losses: Losses): ContentPart {
   if (part.value('prompt_cache_breakpoint') !== undefined) losses.see('hint', part.at('prompt_cache_breakpoint'))
+  part.ignore('logprobs')
   const type = part.string('type')
   switch (type) {
     case 'input_text': case 'output_text': case 'text': return { type: 'text', text: part.needString('text') }

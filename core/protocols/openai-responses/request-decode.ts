@@ -34,7 +34,10 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
 
   for (const name of stored) if (fields.value(name) !== undefined) losses.see('stored_state', name)
   if (fields.flag('store')) losses.see('hint', 'store')
-  for (const name of hints) if (fields.value(name) !== undefined) losses.see('hint', name)
+  // What everybody has who says nothing.
+  if (fields.value('truncation') === 'disabled') fields.ignore('truncation')
+  else if (fields.says('truncation')) losses.see('hint', 'truncation')
+  for (const name of hints) if (fields.says(name)) losses.see('hint', name)
   for (const name of specials) if (fields.value(name) !== undefined && fields.value(name) !== false) losses.see('special', name)
   for (const name of fields.rest()) losses.see('unknown', name)
   return request
@@ -47,6 +50,8 @@ function readLogprobs(fields: Members, request: ModelRequest, losses: Losses): v
     request.logprobs = alternatives
     losses.see('logprobs')
   }
+  // Without being included they are not told.
+  else if (alternatives > 0) losses.see('hint', 'top_logprobs')
   if (included.some((name) => !granted.includes(name))) losses.see('hint', 'include')
 }
 
@@ -57,7 +62,6 @@ function readReasoning(wish: Members | undefined, { reasoning }: ModelRequest, l
     reasoning.visible = true
     losses.see('reasoning_visible')
   }
-  for (const name of wish.rest()) losses.see('hint', name)
 }
 
 function readChoice(fields: Members, losses: Losses): ToolChoice | undefined {
@@ -78,7 +82,10 @@ function readChoice(fields: Members, losses: Losses): ToolChoice | undefined {
     return undefined
   }
   losses.see('allowed_tools')
-  const allowed = (choice.list('tools') ?? []).map((tool) => tool.needString('name'))
+  const allowed = (choice.list('tools') ?? []).map((tool) => {
+    tool.ignore('type')
+    return tool.needString('name')
+  })
   return { mode: choice.string('mode') === 'required' ? 'required' : 'auto', allowed }
 }
 

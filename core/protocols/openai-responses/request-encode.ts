@@ -27,7 +27,7 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
     body['top_logprobs'] = request.logprobs
   }
   if (include.length > 0) body['include'] = include
-  add('reasoning', writeReasoning(request, traits.maxOutputTokens))
+  add('reasoning', writeReasoning(request, request.maxOutputTokens ?? traits.maxOutputTokens))
   add('text', writeText(request))
   if (request.tools.length > 0) {
     body['tools'] = request.tools.map(writeTool)

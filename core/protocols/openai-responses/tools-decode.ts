@@ -2,7 +2,7 @@
 import type { Losses } from '../canonical/losses.ts'
 import type { Members } from '../canonical/members.ts'
 import type { Tool } from '../canonical/request.ts'
-import { asObject, asObjects } from '../object.ts'
+import { isStrict } from '../canonical/strict.ts'
 
 /** What tools may carry beside what every protocol knows of them. */
 const toolHints = ['defer_loading', 'async', 'output_schema', 'allowed_callers']
@@ -34,7 +34,7 @@ function readTool(tool: Members, namespace: string | undefined, losses: Losses):
   const strict = tool.flag('strict')
   if (strict) losses.see('tool_strict', tool.at('strict'))
   // This protocol is strict where nothing is said and the schema allows it.
-  return [{ ...head, parameters, strict: strict ?? (parameters && isClosed(parameters) ? true : undefined), custom: false }]
+  return [{ ...head, parameters, strict: strict ?? (parameters && isStrict(parameters) ? true : undefined), custom: false }]
 }
 
 function readGrammar(tool: Members, losses: Losses): Pick<Tool, 'grammar'> {
@@ -42,17 +42,4 @@ function readGrammar(tool: Members, losses: Losses): Pick<Tool, 'grammar'> {
   if (format?.string('type') !== 'grammar') return {}
   losses.see('custom_tool_grammar', tool.at('format'))
   return { grammar: { syntax: format.needString('syntax'), definition: format.needString('definition') } }
-}
-
-/** Every object in the schema demands all of its members and allows no others: what strict calls require. */
-function isClosed(schema: unknown, depth = 0): boolean {
-  const fields = asObject(schema)
-  if (!fields || depth > 32) return depth <= 32
-  const properties = asObject(fields['properties'])
-  if (properties || fields['type'] === 'object') {
-    const required = Array.isArray(fields['required']) ? (fields['required'] as unknown[]) : []
-    if (fields['additionalProperties'] !== false || !Object.keys(properties ?? {}).every((name) => required.includes(name))) return false
-  }
-  const inner = [...Object.values(properties ?? {}), fields['items'], ...asObjects(fields['anyOf']), ...Object.values(asObject(fields['$defs']) ?? {})]
-  return inner.every((one) => isClosed(one, depth + 1))
 }
