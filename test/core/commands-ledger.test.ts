@@ -18,6 +18,8 @@ import { openStore } from '../../core/store/store.ts'
 import type { Store } from '../../core/store/store.ts'
 import type { Usage } from '../../core/money/usage.ts'
 import { plugins } from '../config/plugins.ts'
+import { sluice, sluiceEach } from '../kit/command.ts'
+import type { Ended } from '../kit/command.ts'
 import { gateway, testModel } from '../kit/gateway.ts'
 import { head, stall, events, until, Upstream } from '../kit/upstream.ts'
 import { giveBack, query, record, reserve, scope, settle, used } from './store/sample.ts'
@@ -25,24 +27,8 @@ import { giveBack, query, record, reserve, scope, settle, used } from './store/s
 const root = join(import.meta.dirname, '..', '..')
 const golden = join(root, 'test/golden/import')
 
-// Some forty processes: on a busy machine they take longer than a file is given.
+// Some twenty processes: on a busy machine they take longer than a file is given.
 t.setTimeout(240_000)
-
-interface Ended {
-  code: number | null
-  out: string
-  err: string
-}
-
-/** Runs the command to its end. */
-async function sluice(args: readonly string[], { cwd = root, env = {} }: { cwd?: string; env?: NodeJS.ProcessEnv } = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [join(root, 'core/main.ts'), ...args], { stdio: ['ignore', 'pipe', 'pipe'], cwd, env: { ...process.env, ...env } })
-  const ended: Ended = { code: null, out: '', err: '' }
-  child.stdout.on('data', (text: Buffer) => (ended.out += text.toString()))
-  child.stderr.on('data', (text: Buffer) => (ended.err += text.toString()))
-  ;[ended.code] = (await once(child, 'close')) as [number | null]
-  return ended
-}
 
 const folder = t.testdir()
 const honest = join(folder, 'honest.db')
@@ -99,17 +85,21 @@ const tampered: Record<string, { sql: string; rows: string[] }> = {
 }
 
 t.test('verify names each row that somebody tampered with, and exits with 1', async (t) => {
-  await Promise.all(Object.entries(tampered).map(async ([what, { sql, rows }], index) => {
+  const files = Object.values(tampered).map(({ sql }, index) => {
     const file = join(folder, `tampered-${index}.db`)
     cpSync(honest, file)
     const database = openDatabase(file, 'process')
     database.exec(`DROP TRIGGER journal_is_not_changed; DROP TRIGGER journal_is_not_cut; ${sql}`)
     database.close()
-    const { code, out } = await sluice(['ledger', 'verify', '--db', file])
+    return file
+  })
+  const results = await sluiceEach(files.map((file) => ['ledger', 'verify', '--db', file]))
+  for (const [index, [what, { rows }]] of Object.entries(tampered).entries()) {
+    const { code, out } = results[index]!
     t.equal(code, 1, what)
     for (const row of rows) t.ok(out.includes(`\n${row}`) || out.startsWith(row), `${what}: ${row} in ${out}`)
     t.match(out, /^BROKEN  I\d+ .* \(\d+ times, first \w+ .+\)$/m, what)
-  }))
+  }
   const { code, out } = await sluice(['ledger', 'verify', '--json', '--db', join(folder, 'tampered-1.db')])
   t.equal(code, 1)
   t.match(JSON.parse(out), { ok: false, breaches: [{ invariant: 'I10', row: 'journal 6', message: /follows row 4/ }] })
@@ -133,13 +123,11 @@ t.test('what is no store, or of another version, is said in a line', async (t) =
     [['ledger', 'export', '--db', honest, '--json', '--format', 'csv'], 2, /exclude each other/],
     [['ledger'], 2, /known are ledger verify, ledger balance, ledger export, ledger backup, ledger repair/]
   ]
-  await Promise.all(cases.map(async ([args, code, message]) => {
-    const ended = await sluice(args)
-    t.equal(ended.code, code, args.join(' '))
-    t.match(ended.err, message)
-    t.notMatch(ended.err, /\n {4}at /, 'no stack')
-    t.equal(ended.out, '')
-  }))
+  const results = await sluiceEach(cases.map(([args]) => args))
+  for (const [index, [args, code, message]] of cases.entries()) {
+    t.match(results[index], { code, out: /^$/, err: message }, args.join(' '))
+    t.notMatch(results[index]!.err, /\n {4}at /, 'no stack')
+  }
   t.notOk(existsSync(join(folder, 'none.db')), 'nothing is made')
 })
 
@@ -236,22 +224,20 @@ t.test('export writes every row of the journal, with amounts as text', async (t)
 })
 
 t.test('export takes a part: by time, and by scope', async (t) => {
-  const ids = async (...args: string[]): Promise<string[]> => {
-    const { code, out } = await sluice(['ledger', 'export', '--db', honest, ...args])
-    t.equal(code, 0)
-    return out.split('\n').filter((line) => line !== '').map((line) => (JSON.parse(line) as { request_id: string }).request_id)
-  }
   const at = new Date(today).toISOString()
-  const [before, after, other, none, header] = await Promise.all([
-    ids('--until', at), ids('--since', at, '--until', new Date(today + 1).toISOString(), '--scope', 'tenant:acme'), ids('--scope', 'tenant:other, "inc"', '--json'),
-    ids('--scope', 'tenant:nobody'), sluice(['ledger', 'export', '--db', honest, '--format', 'csv', '--scope', 'tenant:nobody'])
-  ])
+  const parts = [
+    ['--until', at], ['--since', at, '--until', new Date(today + 1).toISOString(), '--scope', 'tenant:acme'], ['--scope', 'tenant:other, "inc"', '--json'],
+    ['--scope', 'tenant:nobody'], ['--format', 'csv', '--scope', 'tenant:nobody']
+  ]
+  const results = await sluiceEach(parts.map((args) => ['ledger', 'export', '--db', honest, ...args])) as [Ended, Ended, Ended, Ended, Ended]
+  t.same(results.map(({ code }) => code), [0, 0, 0, 0, 0])
+  const [before, after, other, none] = results.slice(0, 4).map(({ out }) => out.split('\n').filter((line) => line !== '').map((line) => (JSON.parse(line) as { request_id: string }).request_id))
   t.same(before, ['r10'])
-  t.equal(after.length, 5)
-  t.equal(after[0], 'r20')
+  t.equal(after!.length, 5)
+  t.equal(after![0], 'r20')
   t.same(other, ['r30'])
   t.same(none, [])
-  t.match(header.out, /^seq,time,kind,[a-z_,]+,hash\r\n$/)
+  t.match(results[4].out, /^seq,time,kind,[a-z_,]+,hash\r\n$/)
 })
 
 t.test('a long journal comes whole and in order, and its reader may leave early', async (t) => {
@@ -285,7 +271,7 @@ t.test('all of it works beside a gateway that is running', async (t) => {
   const open = await running.openChat({ stream: true, max_tokens: 7 })
   await open.body('"content":"x"')
   const at = ['--config', running.file]
-  const [checked, balance, rows] = await Promise.all([sluice(['ledger', 'verify', ...at]), sluice(['ledger', 'balance', '--json', '--scope', 'key:test', ...at]), sluice(['ledger', 'export', ...at])])
+  const [checked, balance, rows] = await sluiceEach([['ledger', 'verify', ...at], ['ledger', 'balance', '--json', '--scope', 'key:test', ...at], ['ledger', 'export', ...at]]) as [Ended, Ended, Ended]
   t.equal(checked.code, 0, checked.out + checked.err)
   t.match(checked.out, /journal 1, reservation 1,/)
   const [total] = (JSON.parse(balance.out) as { data: Record<string, string>[] }).data
@@ -370,13 +356,11 @@ t.test('import names what is wrong with its input', async (t) => {
     [write('broken.json', '{"a": {'), /broken\.json is not in this format: .*JSON/],
     [write('empty.json', '{"a": {"mode": "chat"}}'), /has no model with a price: a has no price that can be taken over\n/]
   ]
-  await Promise.all(cases.map(async ([file, message]) => {
-    const { code, out, err } = await sluice(['import', 'litellm', file])
-    t.equal(code, 1, file)
-    t.equal(out, '')
-    t.match(err, message)
-    t.notMatch(err, /\n {4}at /, 'no stack')
-  }))
+  const results = await sluiceEach(cases.map(([file]) => ['import', 'litellm', file]))
+  for (const [index, [file, message]] of cases.entries()) {
+    t.match(results[index], { code: 1, out: /^$/, err: message }, file)
+    t.notMatch(results[index]!.err, /\n {4}at /, 'no stack')
+  }
   for (const text of ['[]', '5', 'null', '', '['.repeat(100_000) + ']'.repeat(100_000)]) t.throws(() => importPrices(text, () => true), text.slice(0, 9))
 })
 

@@ -1,5 +1,4 @@
 // The command as an operator meets it: processes with exit codes, standard output, standard error and signals.
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -14,6 +13,8 @@ import type { RequestRecord } from '../../core/store/requests.ts'
 import { makeCertificate } from '../kit/certificate.ts'
 import type { Certificate } from '../kit/certificate.ts'
 import { ask, connect } from '../kit/client.ts'
+import { sluice, sluiceEach } from '../kit/command.ts'
+import type { Ended } from '../kit/command.ts'
 import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
 import type { Overrides } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
@@ -24,24 +25,8 @@ const shipped = join(root, 'gateway.yaml')
 const chatPath = '/v1/chat/completions'
 const event = { id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant', content: 'x' }, finish_reason: null }] }
 
-// Some forty processes: on a busy machine they take longer than a file is given.
+// Some twenty processes: on a busy machine they take longer than a file is given.
 t.setTimeout(240_000)
-
-interface Ended {
-  code: number | null
-  out: string
-  err: string
-}
-
-/** Runs the command to its end. */
-async function sluice(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [join(root, 'core/main.ts'), ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
-  const ended: Ended = { code: null, out: '', err: '' }
-  child.stdout.on('data', (text: Buffer) => (ended.out += text.toString()))
-  child.stderr.on('data', (text: Buffer) => (ended.err += text.toString()))
-  ;[ended.code] = (await once(child, 'close')) as [number | null]
-  return ended
-}
 
 /** A port that is free now. */
 async function freePort(): Promise<number> {
@@ -89,7 +74,7 @@ t.test('help is on standard output, mistakes of the command line are on standard
     ['keys create --tenant acme --budget 5', 2, /^$/, /--budget is "5": it must be like 5\/day/],
     ['keys create --tenant acme --rps ten', 2, /^$/, /--rps is "ten"/]
   ]
-  const results = await Promise.all(cases.map(([line]) => sluice(line === '' ? [] : line.split(' '))))
+  const results = await sluiceEach(cases.map(([line]) => (line === '' ? [] : line.split(' '))))
   for (const [index, [line, code, out, err]] of cases.entries()) {
     t.match(results[index], { code, out, err }, line)
   }
@@ -105,11 +90,10 @@ t.test('check says every problem with its place, or sums up what is right', asyn
     .replace('rps: 10', 'rsp: 10')
     .replace('- quota: {}', '- qouta: {}'))
   const lineOf = (text: string): number => readFileSync(wrong, 'utf8').split('\n').findIndex((line) => line.includes(text)) + 1
-  const [plain, json, good, goodJson, unset] = await Promise.all([
-    sluice(['check', '--config', wrong]), sluice(['check', '--json', '--config', wrong]),
-    sluice(['check', '--config', right]), sluice(['check', '--config', right, '--json']),
-    sluice(['check', '--config', writeConfig(dirname(right), 'unset.yaml', `x-a: "\${SURELY_UNSET}"\n${readFileSync(right, 'utf8')}`)])
-  ])
+  const file = writeConfig(dirname(right), 'unset.yaml', `x-a: "\${SURELY_UNSET}"\n${readFileSync(right, 'utf8')}`)
+  const [plain, json, good, goodJson, unset] = await sluiceEach([
+    ['check', '--config', wrong], ['check', '--json', '--config', wrong], ['check', '--config', right], ['check', '--config', right, '--json'], ['check', '--config', file]
+  ]) as [Ended, Ended, Ended, Ended, Ended]
   t.match(plain, { code: 2, err: '' })
   const lines = plain.out.trimEnd().split('\n')
   t.equal(lines.length, 5)
@@ -263,10 +247,10 @@ t.test('keys are made, listed and revoked in the store while no gateway runs, an
   const live = await keys('create', '--tenant', 'acme', '--name', 'live', '--models', 'demo,gpt-*', '--rpm', '60', '--budget', '5/day', '--expires', '2100-01-01')
   t.match(live, { code: 0, out: /^sk-\w{43}\n$/, err: `live was made for acme in the gateway at ${running.adminUrl}. Its secret is not shown again.\n` })
   t.ok(await works(live.out))
-  const [listed, json, wrongToken, unknown, readOnly, misspelt, clash] = await Promise.all([
-    keys('list'), keys('list', '--json'), sluice(['keys', 'list', '--config', running.file], { TOKEN: 'another' }),
-    keys('revoke', 'lve'), keys('revoke', 'test'), keys('create', '--tenant', 'acmee'), keys('create', '--tenant', 'acme', '--name', 'live')
-  ])
+  const [listed, json, unknown, readOnly, misspelt, clash] = await sluiceEach([
+    ['list'], ['list', '--json'], ['revoke', 'lve'], ['revoke', 'test'], ['create', '--tenant', 'acmee'], ['create', '--tenant', 'acme', '--name', 'live']
+  ].map((args) => ['keys', ...args, '--config', running.file])) as [Ended, Ended, Ended, Ended, Ended, Ended]
+  const wrongToken = await sluice(['keys', 'list', '--config', running.file], { env: { TOKEN: 'another' } })
   t.match(listed, { code: 0, err: '', out: /^NAME +STATE +SOURCE +OWNER +MODELS +BUDGET +EXPIRES +SECRET\nlive +active +store +acme +demo,gpt-\* +5\/day +2100-01-01 +sk-\w{4}…\w{4}\ntest +active +file +acme +\* +- +- +-\n$/ })
   t.match(JSON.parse(json.out), { data: [{ name: 'live', limits: { rpm: 60 }, budget: { usd: '5', per: 'day' } }, { name: 'test' }] })
   t.match(wrongToken, { code: 1, err: /does not let this command in: This is not the admin token/ })

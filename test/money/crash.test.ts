@@ -9,7 +9,7 @@ import { launch } from './process.ts'
 import { ask, chance, configOf, folder, key, long, prices } from './rig.ts'
 import type { Asking, Seen } from './rig.ts'
 
-const kills = long ? 100 : 20
+const kills = long ? 100 : 8
 t.setTimeout(long ? 1_800_000 : 110_000)
 
 const random = chance(Number(process.env['SLUICE_SEED'] ?? 20261121))

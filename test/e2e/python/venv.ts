@@ -18,7 +18,7 @@ export function python(): string | undefined {
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && succeeds(interpreter, '--version')) return interpreter
   rmSync(folder, { recursive: true, force: true })
   run('python3', '-m', 'venv', folder)
-  run(interpreter, '-m', 'pip', 'install', '--quiet', '--requirement', requirements)
+  run(interpreter, '-m', 'pip', 'install', '--quiet', '--no-deps', '--no-compile', '--disable-pip-version-check', '--requirement', requirements)
   writeFileSync(stamp, wanted)
   return interpreter
 }
