@@ -22,5 +22,5 @@ export { translateEmbeddings, translatesEmbeddings } from '../protocols/embeddin
 export type { TranslatedEmbeddings } from '../protocols/embeddings.ts'
 export { planOf, translateRequest, unsealRequest } from '../protocols/request-bytes.ts'
 export type { RequestTask, TranslatedRequest } from '../protocols/request-bytes.ts'
-export { mayBeSealed, parseJson, StreamTranslation, translateAnswer, Untranslatable } from '../protocols/translation.ts'
+export { mayBeSealed, parseAnswer, StreamTranslation, translateAnswer, Untranslatable } from '../protocols/translation.ts'
 export type { AnswerHead, AnswerPlan, AnswerTranslation, Keepsake, UntranslatableCode } from '../protocols/translation.ts'

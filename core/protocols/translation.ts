@@ -15,7 +15,7 @@ import type { Payload, ShownError } from './protocol.ts'
 
 export { Untranslatable } from './canonical/untranslatable.ts'
 export type { UntranslatableCode } from './canonical/untranslatable.ts'
-export { parseJson } from './canonical/json.ts'
+export { parseAnswer } from './canonical/json.ts'
 export { mayBeSealed } from './canonical/proofs.ts'
 export type { AnswerHead, Codec, RequestHead, Target, WriteEvent } from './canonical/codec.ts'
 export type { Keepsake } from './canonical/proofs.ts'
@@ -28,7 +28,7 @@ export class Asked {
   readonly #losses: Losses
 
   /**
-   * `body`: of the client's request, parsed with `parseJson`.
+   * `body`: of the client's request, parsed with `canonical/json`.
    * @throws Untranslatable when it is not of the client's protocol
    */
   constructor(client: Codec, body: JsonObject, head: RequestHead) {
@@ -88,7 +88,7 @@ export interface AnswerTranslation {
 }
 
 /**
- * Translates a whole answer. `body`: parsed with `parseJson`.
+ * Translates a whole answer. `body`: parsed with `parseAnswer`.
  * @throws Untranslatable when it is no answer
  */
 export function translateAnswer(plan: AnswerPlan, body: unknown, head: AnswerHead): AnswerTranslation & { body: JsonObject } {

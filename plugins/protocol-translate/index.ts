@@ -1,5 +1,5 @@
 // Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs nothing.
-import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, parseJson, planOf, sharedKey, slot, StreamTranslation, translateAnswer, translatesEmbeddings, Untranslatable } from '../../core/contract/contract.ts'
+import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, parseAnswer, planOf, sharedKey, slot, StreamTranslation, translateAnswer, translatesEmbeddings, Untranslatable } from '../../core/contract/contract.ts'
 import type { AnswerHead, AnswerPlan, AnswerTranslation, Attempt, Awaitable, Exchange, Keepsake, Mapper, RequestTask, Slot, TranslatedRequest } from '../../core/contract/contract.ts'
 import { caller, dropped } from '../../core/contract/slots.ts'
 import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
@@ -127,7 +127,7 @@ function whole(exchange: Exchange, { plan, speaks }: Sent, head: AnswerHead, kee
     speaks,
     map(message, emit) {
       try {
-        const translated = translateAnswer(plan, parseJson(message.data.toString('utf8')), head)
+        const translated = translateAnswer(plan, parseAnswer(message.data.toString('utf8')), head)
         keep(exchange, translated)
         emit(new Message('json', Buffer.from(JSON.stringify(translated.body))))
       } catch (error) {

@@ -1,9 +1,10 @@
 // What becomes of a client's request in another protocol: member by member, what is refused by its name, and what is named as dropped.
 import t from 'tap'
+import { parseJson } from '../../core/protocols/canonical/json.ts'
 import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
 import { capabilityMatrix } from '../../core/protocols/matrix.ts'
-import { Asked, parseJson, Untranslatable } from '../../core/protocols/translation.ts'
+import { Asked, Untranslatable } from '../../core/protocols/translation.ts'
 import type { Traits } from '../../core/protocols/translation.ts'
 
 type Json = any

@@ -1,6 +1,7 @@
 // Reads a whole message of an upstream.
 import type { AnswerPart, Citation, ModelAnswer } from '../canonical/answer.ts'
 import { finishOf } from '../canonical/finish.ts'
+import { writeArguments } from '../canonical/json.ts'
 import type { Proof, ReasoningPart } from '../canonical/request.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { asObject, asObjects, asText } from '../object.ts'
@@ -27,7 +28,7 @@ function readBlock(block: JsonObject): AnswerPart[] {
       return [{ type: 'text', text: asText(block['text']), ...(citations.length > 0 && { citations }) }]
     }
     case 'thinking': case 'redacted_thinking': return [readThoughts(block)]
-    case 'tool_use': return [{ ...readCallHead(block), input: JSON.stringify(asObject(block['input']) ?? {}) }]
+    case 'tool_use': return [{ ...readCallHead(block), input: writeArguments(asObject(block['input']) ?? {}) }]
     default: return []
   }
 }

@@ -47,7 +47,7 @@ function readUser(message: Members, names: ReadonlyMap<string, string>, losses: 
   const parts: (TextPart | MediaPart)[] = []
   for (const block of message.list('content') ?? []) {
     if (block.string('type') === 'tool_result') results.push(readResult(block, names, losses))
-    else parts.push(...readBlock(block, losses))
+    else for (const part of readBlock(block, losses)) parts.push(part)
   }
   const turns: Turn[] = []
   if (results.length > 0) turns.push({ role: 'tool', results })
@@ -135,7 +135,7 @@ function readAssistant(message: Members, names: Map<string, string>, losses: Los
       parts.push(ofNextCall ? { ...call, proof: ofNextCall } : call)
       ofNextCall = undefined
     } else if (type?.includes('tool')) losses.see('server_tool', block.place)
-    else parts.push(...readBlock(block, losses))
+    else for (const part of readBlock(block, losses)) parts.push(part)
   }
   return parts
 }

@@ -28,7 +28,7 @@ export function writeConversation(request: ModelRequest, traits: Traits, losses:
     const role = turn.role === 'assistant' ? 'assistant' : 'user'
     const last = messages.at(-1)
     if (content.length === 0) continue
-    if (last?.role === role) last.content.push(...content)
+    if (last?.role === role) for (const block of content) last.content.push(block)
     else messages.push({ role, content })
   }
   if (messages[0]?.role !== 'user') throw invalid(losses.conversation, 'a conversation that the user begins, for the channel that serves this model')

@@ -14,7 +14,7 @@ export function chunksOf(answer: unknown): string[] {
   const { content, stop_reason, stop_sequence, stop_details, usage, ...head } = asObject(answer) ?? {}
   const events: Fields[] = [{ type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage } }]
   asObjects(content).forEach((block, index) => {
-    events.push(...blockEvents(block).map((event) => ({ ...event, index })))
+    for (const event of blockEvents(block)) events.push({ ...event, index })
   })
   const delta = { stop_reason: stop_reason ?? 'end_turn', stop_sequence: stop_sequence ?? null, ...(stop_details !== undefined && { stop_details }) }
   events.push({ type: 'message_delta', delta, usage: usage ?? { output_tokens: 0 } }, { type: 'message_stop' })

@@ -2,6 +2,7 @@
 import type { EmitEvent, Finish } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
 import { finishOf } from '../canonical/finish.ts'
+import { writeArguments } from '../canonical/json.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
@@ -22,10 +23,13 @@ interface Block {
   input: string
 }
 
+/** More blocks side by side than this are no answer. */
+const mostOpen = 10_000
+
 export class MessagesStreamDecoder implements StreamDecoder {
   readonly #parts = new Parts()
   /** Blocks that are open, by their index. */
-  readonly #blocks = new Map<unknown, Block>()
+  readonly #blocks = new Map<number, Block>()
   #started = false
   #stopped = false
   #called = false
@@ -81,21 +85,26 @@ export class MessagesStreamDecoder implements StreamDecoder {
   }
 
   #open(index: unknown, block: JsonObject, emit: EmitEvent): void {
-    if (this.#blocks.has(index)) throw badAnswer('The upstream began a block twice.')
+    const place = numberOf(index)
+    if (this.#blocks.has(place)) throw badAnswer('The upstream began a block twice.')
+    if (this.#blocks.size === mostOpen) throw badAnswer('The upstream sent an answer in too many parts.')
     const type = block['type']
     const made: Block = { part: undefined, proofKind: type === 'redacted_thinking' ? 'redacted' : 'signature', proof: '', input: '' }
-    this.#blocks.set(index, made)
+    this.#blocks.set(place, made)
     if (type === 'text') {
       made.part = this.#parts.open(0, { type }, emit)
       this.#parts.delta(made.part, asText(block['text']), emit)
     } else if (type === 'thinking' || type === 'redacted_thinking') {
       made.part = this.#parts.open(0, { type: 'reasoning' }, emit)
-      made.proof = asText(block[type === 'thinking' ? 'signature' : 'data'])
+      this.#prove(made, asText(block[type === 'thinking' ? 'signature' : 'data']))
       this.#parts.delta(made.part, asText(block['thinking']), emit)
     } else if (type === 'tool_use') {
       this.#called = true
       const input = asObject(block['input'])
-      if (input && Object.keys(input).length > 0) made.input = JSON.stringify(input)
+      if (input && Object.keys(input).length > 0) {
+        made.input = writeArguments(input)
+        this.#parts.keep(made.input.length)
+      }
       made.part = this.#parts.open(0, readCallHead(block), emit)
     }
   }
@@ -109,7 +118,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
       case 'input_json_delta': return this.#parts.delta(part, asText(delta['partial_json']), emit)
       // It comes once, and the later one holds.
       case 'signature_delta':
-        block.proof = asText(delta['signature'])
+        this.#prove(block, asText(delta['signature']))
         return
       case 'citations_delta': for (const citation of readCitation(asObject(delta['citation']) ?? {})) this.#parts.cite(part, citation, emit)
     }
@@ -117,8 +126,9 @@ export class MessagesStreamDecoder implements StreamDecoder {
 
   #close(index: unknown, emit: EmitEvent): void {
     const { part, proofKind, proof, input } = this.#block(index)
-    this.#blocks.delete(index)
+    this.#blocks.delete(numberOf(index))
     if (!part) return
+    this.#parts.keep(-proof.length - input.length)
     if (part.type === 'tool_call' && part.input === '') this.#parts.delta(part, input, emit)
     this.#parts.close(part, emit, readProof(proofKind, proof))
   }
@@ -130,9 +140,18 @@ export class MessagesStreamDecoder implements StreamDecoder {
     this.#explanation = readExplanation(delta)
   }
 
+  #prove(block: Block, proof: string): void {
+    this.#parts.keep(proof.length - block.proof.length)
+    block.proof = proof
+  }
+
   #block(index: unknown): Block {
-    const block = this.#blocks.get(index)
+    const block = this.#blocks.get(numberOf(index))
     if (!block) throw badAnswer('The upstream went on with a block that it had not begun.')
     return block
   }
+}
+
+function numberOf(index: unknown): number {
+  return typeof index === 'number' ? index : 0
 }

@@ -1,5 +1,5 @@
 // From the events of an answer to the whole of it, and back.
-import type { AnswerEvent, AnswerPart, EmitEvent, Finish, ModelAnswer, PartOpening } from './answer.ts'
+import type { AnswerEvent, AnswerPart, Candidate, EmitEvent, Finish, ModelAnswer, PartOpening } from './answer.ts'
 import type { ToolCall } from './request.ts'
 import { badAnswer } from './untranslatable.ts'
 
@@ -22,7 +22,7 @@ export class Assembler {
         const { part } = this.#parts[event.part]!
         if (part.type === 'tool_call') part.input += event.text
         else if ('text' in part) part.text += event.text
-        if (event.logprobs && (part.type === 'text' || part.type === 'refusal')) (part.logprobs ??= []).push(...event.logprobs)
+        if (part.type === 'text' || part.type === 'refusal') for (const token of event.logprobs ?? []) (part.logprobs ??= []).push(token)
         break
       }
       case 'cite': {
@@ -47,14 +47,23 @@ export class Assembler {
 
   /** Once all events were seen. @throws Untranslatable when a candidate has no end */
   result(): ModelAnswer {
-    const count = 1 + Math.max(0, ...this.#finishes.keys(), ...this.#parts.map(({ candidate }) => candidate))
-    const candidates = Array.from({ length: count }, (_, index) => {
-      const finish = this.#finishes.get(index)
-      if (!finish) throw badAnswer('The upstream ended its answer before it was complete.')
-      return { parts: this.#parts.filter(({ candidate }) => candidate === index).map(({ part }) => part), finish }
-    })
+    const candidates: Candidate[] = []
+    for (const [index, finish] of [...this.#finishes].sort(([a], [b]) => a - b)) {
+      if (index !== candidates.length) throw unfinished()
+      candidates.push({ parts: [], finish })
+    }
+    if (candidates.length === 0) throw unfinished()
+    for (const { candidate, part } of this.#parts) {
+      const found = candidates[candidate]
+      if (!found) throw unfinished()
+      found.parts.push(part)
+    }
     return { id: this.#id, candidates, usage: this.#usage }
   }
+}
+
+function unfinished(): Error {
+  return badAnswer('The upstream ended its answer before it was complete.')
 }
 
 function begin(opening: PartOpening): AnswerPart {

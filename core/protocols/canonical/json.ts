@@ -1,10 +1,13 @@
 // JSON as translation reads it: numbers keep their digits, whatever is done with them in between.
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
+import { badAnswer } from './untranslatable.ts'
 
 /** A number that may be more than a double can hold. */
 const longNumber = /[0-9.]{16}|[eE][+-]?[0-9]{3}/
 const safeDigits = 15
+/** Lists and objects inside each other: as many as a request may have. */
+const deepest = 512
 
 /**
  * Parses JSON text. Numbers that a double cannot hold become what `JSON.stringify` writes as they were written, so that an id of
@@ -40,8 +43,32 @@ export function plainNumber(value: unknown): unknown {
 export function parseObject(text: string): JsonObject | undefined {
   if (text.trim() === '') return {}
   try {
-    return asObject(parseJson(text))
+    const object = asObject(parseJson(text))
+    return object && !isDeep(object) ? object : undefined
   } catch {
     return undefined
   }
+}
+
+/** The arguments of a call as text, for upstreams that say them as an object. @throws Untranslatable */
+export function writeArguments(args: JsonObject): string {
+  if (isDeep(args)) throw badAnswer('The upstream called a tool with arguments that are nested too deep.')
+  return JSON.stringify(args)
+}
+
+/** An upstream's whole answer. @throws Untranslatable when it is no JSON, or none that can be read with all digits of its numbers */
+export function parseAnswer(text: string): unknown {
+  try {
+    return parseJson(text)
+  } catch {
+    throw badAnswer('The upstream sent an answer that is not JSON.')
+  }
+}
+
+/** Whether it is nested deeper than requests may be: whoever writes it again has a stack that ends. */
+function isDeep(value: unknown, depth = 0): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (depth === deepest) return true
+  for (const inner of Object.values(value)) if (isDeep(inner, depth + 1)) return true
+  return false
 }

@@ -12,7 +12,11 @@ export function readTokens(tokens: unknown): TokenLogprob[] | undefined {
 }
 
 function readToken({ token, logprob, bytes }: JsonObject): Alone {
-  return { token: asText(token), logprob: typeof logprob === 'number' ? logprob : 0, ...(bytes !== undefined && { bytes: bytes as number[] | null }) }
+  return { token: asText(token), logprob: typeof logprob === 'number' ? logprob : 0, ...(bytes !== undefined && { bytes: readBytes(bytes) }) }
+}
+
+function readBytes(bytes: unknown): number[] | null {
+  return Array.isArray(bytes) ? (bytes as unknown[]).filter((byte) => typeof byte === 'number') : null
 }
 
 export function writeTokens(tokens: readonly TokenLogprob[]): unknown[] {

@@ -2,6 +2,7 @@
 import type { Citation, EmitEvent, Finish, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
 import { Assembler } from '../canonical/assemble.ts'
 import { finishOf } from '../canonical/finish.ts'
+import { writeArguments } from '../canonical/json.ts'
 import { kindOf } from '../canonical/media.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
@@ -127,7 +128,7 @@ class CandidateReader {
       if (name === '') throw badAnswer('The upstream called a tool without a name.')
       this.calls++
       const opened = this.#open({ type: 'tool_call', id, name, custom: false, ...(proof && { proof }) }, emit)
-      this.#parts.delta(opened, JSON.stringify(asObject(call['args']) ?? {}), emit)
+      this.#parts.delta(opened, writeArguments(asObject(call['args']) ?? {}), emit)
       this.#close(emit)
     } else if (typeof text === 'string') {
       const kind = part['thought'] === true ? 'reasoning' : 'text'

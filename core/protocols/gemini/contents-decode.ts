@@ -84,7 +84,7 @@ function readUser(content: Members, turns: Turn[], losses: Losses): void {
     }
   }
   const last = turns.at(-1)
-  if (results.length > 0 && last?.role === 'tool') last.results.push(...results)
+  if (results.length > 0 && last?.role === 'tool') last.results = [...last.results, ...results]
   else if (results.length > 0) turns.push({ role: 'tool', results })
   if (parts.length > 0 || results.length === 0) turns.push({ role: 'user', parts })
 }

@@ -27,7 +27,7 @@ export function writeConversation(request: ModelRequest, traits: Traits, losses:
     const parts = turn.role === 'tool' ? writeResults(turn.results, calls) : turn.role === 'assistant' ? writeOwn(turn.parts, traits, losses) : turn.parts.flatMap((part) => writePart(part, traits, losses))
     if (turn.role === 'assistant') calls = turn.parts.filter((part) => part.type === 'tool_call')
     if (parts.length === 0) continue
-    if (role === last) contents.at(-1)!.parts.push(...parts)
+    if (role === last) for (const part of parts) contents.at(-1)!.parts.push(part)
     else contents.push({ role: role === 'assistant' ? 'model' : 'user', parts })
     last = role
   }

@@ -1,6 +1,7 @@
 // Reads a whole chat completion of an upstream.
 import type { AnswerPart, Candidate, Citation, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
 import { finishOf } from '../canonical/finish.ts'
+import { writeArguments } from '../canonical/json.ts'
 import { readTokens } from '../canonical/logprobs.ts'
 import { readUrl } from '../canonical/media.ts'
 import { unseal } from '../canonical/proofs.ts'
@@ -11,10 +12,14 @@ import type { JsonObject } from '../object.ts'
 import { readUsage } from '../usage/any.ts'
 import { readFinish } from './finish.ts'
 
+/** The vendor's own limit, https://platform.openai.com/docs/api-reference/chat */
+export const mostChoices = 128
+
 export function decodeAnswer(body: unknown, id: string): ModelAnswer {
   const fields = asObject(body)
   const choices = fields?.['choices']
   if (!fields || !Array.isArray(choices)) throw badAnswer('The upstream sent an answer without choices.')
+  if (choices.length > mostChoices) throw badAnswer('The upstream sent more choices than can be asked for.')
   const candidates: Candidate[] = []
   for (const item of choices as unknown[]) {
     const choice = asObject(item) ?? {}
@@ -48,7 +53,7 @@ function readMessage(message: JsonObject, callId: string): AnswerPart[] {
   const citations = readCitations(message['annotations'])
   if (text !== '' || citations) parts.push({ type: 'text', text, ...(citations && { citations }) })
   if (typeof message['refusal'] === 'string' && message['refusal'] !== '') parts.push({ type: 'refusal', text: message['refusal'] })
-  parts.push(...readImages(message['images']))
+  for (const image of readImages(message['images'])) parts.push(image)
   for (const call of asObjects(message['tool_calls'])) parts.push(readCall(call, `${callId}${parts.length}`))
   const legacy = asObject(message['function_call'])
   if (legacy) parts.push(readCall({ function: legacy }, `${callId}${parts.length}`))
@@ -78,7 +83,8 @@ function readCall(call: JsonObject, callId: string): ToolCall {
 
 /** Text as it is; an object, which some upstreams send, as its JSON. */
 export function readInput(input: unknown): string {
-  return typeof input === 'object' && input !== null ? JSON.stringify(input) : asText(input)
+  const object = asObject(input)
+  return object ? writeArguments(object) : asText(input)
 }
 
 /** A signature where Google's compatible interface has it. */

@@ -11,11 +11,10 @@ import type { JsonObject } from '../object.ts'
 import { openaiChat } from './protocol.ts'
 import type { Payload } from '../protocol.ts'
 import type { Usage } from '../../money/usage.ts'
-import { readCitations, readContent, readImages, readInput, readLogprobs, readProof, readReportedUsage, readThoughts } from './answer-decode.ts'
+import { mostChoices, readCitations, readContent, readImages, readInput, readLogprobs, readProof, readReportedUsage, readThoughts } from './answer-decode.ts'
 import { readFinish } from './finish.ts'
 
-/** The vendor's own limits, https://platform.openai.com/docs/api-reference/chat */
-const mostChoices = 128
+/** Likewise the vendor's own limit. */
 const mostCalls = 128
 
 export class ChatStreamDecoder implements StreamDecoder {
@@ -79,8 +78,8 @@ interface Call {
   part: OpenPart | undefined
   /** What came before it could open. */
   early: string
-  /** Its first delta, for what is said there alone. */
-  first: JsonObject
+  /** Its signature, which its first delta has. */
+  readonly proof: ReturnType<typeof readProof>
 }
 
 /** One of the answers. */
@@ -113,6 +112,7 @@ class Choice {
     if (reason == null || reason === '') return
     this.ended = true
     this.#finish = readFinish(reason, choice['stop_reason'])
+    this.#parts.keep(this.#finish.sequence?.length ?? 0)
   }
 
   /** Whatever is open has come to its end. */
@@ -163,14 +163,18 @@ class Choice {
       if (this.#calls.size === mostCalls) throw badAnswer('The upstream called too many tools.')
       // Whatever was called before and is whole does not go on: what is called next need not wait for it.
       for (const before of this.#calls.values()) if (before.part && parseWhole(before.part.input)) this.#parts.close(before.part, emit)
-      this.#calls.set(index, (call = { id: '', name: '', custom: custom !== undefined, part: undefined, early: '', first: delta }))
+      this.#calls.set(index, (call = { id: '', name: '', custom: custom !== undefined, part: undefined, early: '', proof: readProof(delta) }))
+      this.#parts.keep(call.proof.proof?.value.length ?? 0)
     }
     // Names and ids may be repeated, and may be repeated empty.
-    call.id ||= asText(delta['id'])
-    call.name ||= asText(inner['name'])
+    if (call.id === '') this.#parts.keep((call.id = asText(delta['id'])).length)
+    if (call.name === '') this.#parts.keep((call.name = asText(inner['name'])).length)
     const input = readInput(inner[custom ? 'input' : 'arguments'])
     if (call.name !== '' && (call.id !== '' || input !== '')) this.#open(call, index, emit)
-    if (!call.part) call.early += input
+    if (!call.part) {
+      call.early += input
+      this.#parts.keep(input.length)
+    }
     else if (this.#parts.isOpen(call.part)) this.#parts.delta(call.part, input, emit)
     else if (input.trim() !== '') throw badAnswer('The upstream went on with a call that was complete.')
     if (call.early.length > longestName) throw badAnswer('The upstream called a tool without a name.')
@@ -191,8 +195,9 @@ class Choice {
     this.#hush(emit)
     const { name, custom, early } = call
     const id = call.id || `${this.#callId}${index}`
-    call.part = this.#parts.open(this.#index, { type: 'tool_call', id, name, custom, ...readProof(call.first) }, emit)
+    call.part = this.#parts.open(this.#index, { type: 'tool_call', id, name, custom, ...call.proof }, emit)
     call.early = ''
+    this.#parts.keep(-early.length)
     this.#parts.delta(call.part, early, emit)
   }
 }

@@ -48,7 +48,7 @@ class InputReader {
       case 'reasoning': return this.#reasoning(item)
       case 'item_reference': return this.#losses.see('stored_state', item.place)
       case 'additional_tools':
-        this.#request.tools.push(...readTools(item, this.#losses))
+        this.#request.tools = [...this.#request.tools, ...readTools(item, this.#losses)]
         return
       default: throw this.#losses.refusalAt(type.endsWith('_call') || type.endsWith('_call_output') ? 'server_tool' : 'special', item.place)
     }
@@ -62,7 +62,7 @@ class InputReader {
       const last = turns.at(-1)
       // Thoughts and calls belong to the message that they stand beside; a second message is one of its own.
       const joins = last?.role === 'assistant' && (last.parts.some(({ type }) => type === 'tool_call') || last.parts.every(({ type }) => type === 'reasoning'))
-      if (joins) last.parts.push(...parts)
+      if (joins) last.parts = [...last.parts, ...parts]
       else turns.push({ role, parts })
     } else if (role === 'user') {
       turns.push({ role, parts: readContent(item, this.#losses).filter((part) => part.type === 'text' || 'source' in part) })

@@ -10,7 +10,9 @@ export function chunksOf(answer: unknown): string[] {
   const response = asObject(answer) ?? {}
   const begun = { ...response, status: 'in_progress', output: [], usage: null, incomplete_details: null }
   const events: Fields[] = [{ type: 'response.created', response: begun }, { type: 'response.in_progress', response: begun }]
-  asObjects(response['output']).forEach((item, output_index) => events.push(...itemEvents(item, output_index)))
+  asObjects(response['output']).forEach((item, output_index) => {
+    for (const event of itemEvents(item, output_index)) events.push(event)
+  })
   const status = response['status']
   const type = status === 'incomplete' || status === 'cancelled' ? 'incomplete' : status === 'failed' ? 'failed' : 'completed'
   events.push({ type: `response.${type}`, response })

@@ -18,7 +18,6 @@ const mostItems = 4096
 
 /** An output item that has begun. */
 interface Item {
-  type: unknown
   /** Its parts by their index; of thoughts and calls there is one. */
   readonly parts: Map<number, OpenPart>
   /** Of thoughts: which of their two forms is taken, and the part of it that is being told. */
@@ -111,9 +110,11 @@ export class ResponsesStreamDecoder implements StreamDecoder {
 
   #add(place: unknown, item: JsonObject, emit: EmitEvent): Item {
     if (this.#items.size > mostItems) throw badAnswer('The upstream sent an answer in too many parts.')
-    const made: Item = { type: item['type'], parts: new Map(), form: undefined, section: 0, done: false }
+    const made: Item = { parts: new Map(), form: undefined, section: 0, done: false }
+    const id = asText(item['id'])
+    this.#parts.keep(id.length)
     this.#items.set(numberOf(place), made)
-    if (asText(item['id']) !== '') this.#items.set(item['id'], made)
+    if (id !== '') this.#items.set(id, made)
     if (item['type'] === 'function_call' || item['type'] === 'custom_tool_call') {
       this.#calls++
       made.parts.set(0, this.#parts.open(0, readCallHead(item), emit))

@@ -21,6 +21,9 @@ interface Place {
   closed: boolean
 }
 
+/** What a token with its probability counts as among what is kept, in characters. */
+const tokenLength = 64
+
 export class ResponsesStreamEncoder implements StreamEncoder {
   readonly #head: AnswerHead
   #sequence = 0
@@ -99,9 +102,9 @@ export class ResponsesStreamEncoder implements StreamEncoder {
   #delta(place: Place | undefined, { text, logprobs }: AnswerEvent & { type: 'delta' }, write: WriteEvent): void {
     if (!place) return
     const { content } = place
-    this.#keep(text.length)
+    this.#keep(text.length + (logprobs?.length ?? 0) * tokenLength)
     content.text += text
-    if (logprobs) content.logprobs.push(...logprobs)
+    for (const token of logprobs ?? []) content.logprobs.push(token)
     this.#begin(place, write)
     const at = this.#at(place)
     switch (content.opening.type) {
