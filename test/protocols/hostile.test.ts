@@ -106,6 +106,7 @@ t.test('requests of as many parts as fit into them are brought over', async (t) 
     ['openai-chat', 'gemini', { messages: [user, { role: 'user', content: texts('text') }] }],
     ['openai-responses', 'openai-chat', { input: [user, ...call] }],
     ['openai-responses', 'openai-chat', { input: [user, { type: 'additional_tools', tools: list({ type: 'function', name: 'f' }) }] }],
+    ['openai-chat', 'anthropic', { messages: [user, { role: 'assistant', tool_calls: list({ id: 'a', type: 'function', function: { name: 'f', arguments: '' } }, 50_000) }, ...list({ role: 'tool', tool_call_id: 'a', content: 'x' }, 50_000), user] }],
     ['anthropic', 'openai-chat', { messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'content', content: texts('text') } }] }] }]
   ] as [CodecName, CodecName, Json][]) {
     t.doesNotThrow(() => new Asked(codecs[client], body, { model: 'm', streaming: false }).for(codecs[upstream], { model: 'up', traits: {} }), `${client} to ${upstream}`)

@@ -18,7 +18,7 @@ const nameless = 'call'
  * their calls; a result is of the first call of its id that has none yet. The same ids in the same order always become the same.
  */
 export function withLegalIds(request: ModelRequest, rule: IdRule): ModelRequest {
-  const taken = new Set<string>()
+  const taken = new Map<string, number>()
   /** Calls of the model's last turn that have no result yet, by what the client calls them. */
   let open = new Map<string, ToolCall[]>()
   const call = (part: ToolCall): ToolCall => {
@@ -44,7 +44,7 @@ export function withLegalIds(request: ModelRequest, rule: IdRule): ModelRequest 
 
 /** Calls of one answer with an id each, as some upstreams give several the same. */
 export function withOwnIds(emit: EmitEvent): EmitEvent {
-  const taken = new Set<string>()
+  const taken = new Map<string, number>()
   return (event) => {
     if (event.type !== 'open' || event.opening.type !== 'tool_call') return emit(event)
     const { opening } = event
@@ -55,12 +55,15 @@ export function withOwnIds(emit: EmitEvent): EmitEvent {
 
 const anything: IdRule = { longest: Infinity }
 
-function own(given: string, { illegal, longest }: IdRule, taken: Set<string>): string {
+/** `taken`: ids that there are, each with how often it was asked for, so that the next one is found at once. */
+function own(given: string, { illegal, longest }: IdRule, taken: Map<string, number>): string {
   const legal = (illegal ? given.replace(illegal, '_') : given) || nameless
   const base = legal.length <= longest ? legal : shortened(legal, `_${digest(given)}`, longest)
   let id = base
-  for (let more = 2; taken.has(id); more++) id = shortened(base, `_${more}`, longest)
-  taken.add(id)
+  let asked = taken.get(base) ?? 1
+  while (taken.has(id)) id = shortened(base, `_${++asked}`, longest)
+  taken.set(base, asked)
+  if (id !== base) taken.set(id, 1)
   return id
 }
 
