@@ -29,6 +29,11 @@ export function editedText(object: JsonObject, member: string, edit: (text: stri
   return editedMember(object, member, (value) => (typeof value === 'string' && value !== '' ? edit(value) : value))
 }
 
+/** A citation of a text that was changed: where in the text it belongs is not known any more, which zeros say. */
+export function withoutPlace(citation: JsonObject): JsonObject {
+  return ['start_index', 'end_index', 'index'].reduce((made, member) => editedMember(made, member, () => 0), citation)
+}
+
 /**
  * The object edited as the JSON text that it is.
  * @throws Uninspectable when what came of it is no JSON object

@@ -94,7 +94,7 @@ export interface EditedEvent {
 /**
  * The text of one answer, whole or event by event. One for each answer, as a block may go on over many events and be repeated as
  * a whole in the last one. All else in the payload stays as it is, but for what tells of the text that was changed (log
- * probabilities), which is left out. Throws Untranslatable when there is more text than may be kept, where the protocol repeats it.
+ * probabilities, places in it that are cited), which is left out. Throws Untranslatable when there is more text than may be kept, where the protocol repeats it.
  */
 export interface AnswerText {
   /** Shows the text of the next event, end markers included. Undefined when nothing is to be changed. */

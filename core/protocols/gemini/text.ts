@@ -41,6 +41,8 @@ function editedCalls(part: JsonObject, edit: Edit): JsonObject {
 interface Speech {
   open: TextBlock | undefined
   begun: number
+  /** Something else was said than the upstream did. */
+  changed: boolean
 }
 
 class CandidatesText implements AnswerText {
@@ -84,7 +86,7 @@ class CandidatesText implements AnswerText {
 
   #candidate(candidate: JsonObject, index: number, editor: TextEditor, ends: boolean): JsonObject {
     let speech = this.#candidates.get(index)
-    if (!speech) this.#candidates.set(index, (speech = { open: undefined, begun: 0 }))
+    if (!speech) this.#candidates.set(index, (speech = { open: undefined, begun: 0, changed: false }))
     const content = asObject(candidate['content'])
     const parts = Array.isArray(content?.['parts']) ? (content['parts'] as unknown[]) : []
     const saying = new Saying(speech, index, editor)
@@ -95,8 +97,10 @@ class CandidatesText implements AnswerText {
     }
     if (ends) saying.end()
     const { made } = saying
-    if (made.length === parts.length && made.every((part, at) => part === parts[at])) return candidate
-    return withoutChances({ ...candidate, content: { role: 'model', ...content, parts: made } })
+    const same = made.length === parts.length && made.every((part, at) => part === parts[at])
+    speech.changed ||= !same
+    if (!speech.changed) return candidate
+    return withoutChances(same ? candidate : { ...candidate, content: { role: 'model', ...content, parts: made } })
   }
 }
 
@@ -153,13 +157,19 @@ class Saying {
   }
 }
 
-/** Log probabilities hold the very words, and what supports them counts their bytes. */
+/** Log probabilities and what supports the words hold these very words, also of earlier chunks, and what is cited counts their bytes. */
 function withoutChances(candidate: JsonObject): JsonObject {
-  const { avgLogprobs: _average, logprobsResult: _result, ...rest } = candidate
-  return editedMember(rest, 'groundingMetadata', (value) => {
-    const { groundingSupports: _supports, ...metadata } = asObject(value) ?? {}
-    return metadata
+  const rest = without(candidate, ['avgLogprobs', 'logprobsResult'])
+  const grounded = editedMember(rest, 'groundingMetadata', (value) => without(asObject(value) ?? {}, ['groundingSupports']))
+  return editedMember(grounded, 'citationMetadata', (value) => {
+    const metadata = asObject(value) ?? {}
+    return ['citationSources', 'citations'].reduce((made, list) => editedMember(made, list, (cited) => editedList(cited, (source) => without(source, ['startIndex', 'endIndex']))), metadata)
   })
+}
+
+/** The object itself when it has none of them. */
+function without(object: JsonObject, members: readonly string[]): JsonObject {
+  return members.some((member) => member in object) ? Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member))) : object
 }
 
 /** Also of counting and embedding, which have the same contents in other places. */

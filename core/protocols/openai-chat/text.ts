@@ -1,6 +1,6 @@
 // Where text stands in chat completions: in the messages of a prompt, in whole answers and in the chunks of a stream.
 import { withMembers } from '../../bodies/splice.ts'
-import { editedList } from '../edits.ts'
+import { editedList, editedMember as editedIn, withoutPlace } from '../edits.ts'
 import { asObject } from '../object.ts'
 import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
 
@@ -97,6 +97,8 @@ interface ChoiceText {
   readonly open: Map<string, OpenBlock>
   /** By the name of the place, how many blocks it has had: one that comes again after another is another. */
   readonly begun: Map<string, number>
+  /** Something else was said than the upstream did. */
+  changed: boolean
 }
 
 class ChatAnswerText implements AnswerText {
@@ -133,7 +135,7 @@ class ChatAnswerText implements AnswerText {
         const block = { block: `${index}.${name}`, kind }
         return editor.text({ ...block, text }) + editor.end(block)
       })
-      return changed === message ? choice : withoutChances({ ...choice, message: changed })
+      return changed === message ? choice : withoutChances({ ...choice, message: withoutPlaces(changed) })
     })
     return made === choices ? undefined : withChoices(answer, made)
   }
@@ -148,18 +150,24 @@ class ChatAnswerText implements AnswerText {
       here.add(place.name)
       return editor.text({ ...this.#blockOf(index, place, over), text: place.text })
     })
-    if (choice['finish_reason'] != null) for (const name of this.#choices.get(index)?.open.keys() ?? []) over.add(name)
+    const ends = choice['finish_reason'] != null
+    // A call ends what was said before it, also where its arguments have not begun.
+    const calls = delta?.['tool_calls'] != null || delta?.['function_call'] != null
+    if (ends || calls) for (const [name, { block }] of this.#choices.get(index)?.open ?? []) if (ends || block.kind !== 'arguments') over.add(name)
     for (const name of over) {
       if (!here.has(name)) this.#end(index, name, editor, before)
       else changed = edited(changed!, (place) => (place.name === name ? place.text + this.#tail(index, name, editor) : place.text))
     }
-    return changed === delta ? choice : withoutChances({ ...choice, delta: changed })
+    const said = this.#choices.get(index)
+    if (said && changed !== delta) said.changed = true
+    const shown = said?.changed && changed ? withoutPlaces(changed) : changed
+    return shown === delta ? choice : changed === delta ? { ...choice, delta: shown } : withoutChances({ ...choice, delta: shown })
   }
 
   /** The block that a text belongs to. What a choice said before in another place is over, but for tools, which it may call side by side. */
   #blockOf(index: number, place: Place, over: Set<string>): TextBlock {
     let choice = this.#choices.get(index)
-    if (!choice) this.#choices.set(index, (choice = { open: new Map(), begun: new Map() }))
+    if (!choice) this.#choices.set(index, (choice = { open: new Map(), begun: new Map(), changed: false }))
     const known = choice.open.get(place.name)
     if (known) return known.block
     for (const [name, { block }] of choice.open) if (block.kind !== 'arguments') over.add(name)
@@ -188,6 +196,11 @@ class ChatAnswerText implements AnswerText {
 /** Log probabilities hold the very words. */
 function withoutChances(choice: Fields): Fields {
   return choice['logprobs'] == null ? choice : { ...choice, logprobs: null }
+}
+
+/** Citations of words that were changed. */
+function withoutPlaces(message: Fields): Fields {
+  return editedIn(message, 'annotations', (value) => editedList(value, (annotation) => editedIn(annotation, 'url_citation', (cited) => (asObject(cited) ? withoutPlace(asObject(cited)!) : cited))))
 }
 
 /** The payload with other choices; every other byte stays where the payload can be looked into. */

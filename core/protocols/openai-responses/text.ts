@@ -1,7 +1,7 @@
 // Where text stands in Responses: in the input of a prompt, in the items of a response, and in events that tell of them bit by bit and again as a whole.
 import { withMembers } from '../../bodies/splice.ts'
 import { mostKept } from '../canonical/codec.ts'
-import { editedList } from '../edits.ts'
+import { editedList, withoutPlace } from '../edits.ts'
 import { asObject } from '../object.ts'
 import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
 import { Uninspectable } from '../uninspectable.ts'
@@ -43,8 +43,10 @@ function editedItem(item: Fields, edit: Edit): Fields {
 function editedPart(part: Fields, name: string, thoughts: boolean, edit: Edit): Fields {
   let made = part
   for (const [member, kind] of partTexts) made = editedMember(made, member, { name, kind: thoughts ? 'reasoning' : kind }, edit)
-  // Log probabilities hold the very words.
-  return made === part || part['logprobs'] === undefined ? made : { ...made, logprobs: [] }
+  if (made === part) return part
+  // Log probabilities hold the very words, and citations count them.
+  const cited = editedList(part['annotations'], withoutPlace)
+  return { ...made, ...(part['logprobs'] !== undefined && { logprobs: [] }), ...(cited !== undefined && { annotations: cited }) }
 }
 
 function editedMember(fields: Fields, member: string, place: Omit<Place, 'text'>, edit: Edit): Fields {
@@ -114,11 +116,15 @@ class ResponseText implements AnswerText {
   #edited(body: Fields, editor: TextEditor, before: TextEvent[]): Fields {
     const type = String(body['type'] ?? '')
     const [, family, state] = /^response\.(.+)\.(delta|done)$/.exec(type) ?? []
-    const { item, part, response } = body
+    const { item, part, response, annotation } = body
     if (state === 'delta' && typeof body['delta'] === 'string' && family !== 'audio') return this.#delta(body, family!, editor)
     if (asObject(response)) return this.#response(body, editor, before)
     const index = numberOf(body['output_index'])
     const done = state === 'done'
+    if (asObject(annotation)) {
+      const told = this.#told.get(`${index}.content.${numberOf(body['content_index'])}`)
+      return told?.changed ? { ...body, annotation: withoutPlace(asObject(annotation)!) } : body
+    }
     if (asObject(item)) {
       const changed = editedItem(item as Fields, (place) => this.#repeated(`${index}.${place.name}`, place, done, editor, before))
       return changed === item ? body : { ...body, item: changed }
