@@ -1,7 +1,9 @@
 // Writes the chunks of a streamed answer for a client. Calls are written when they are whole, as their arguments are an object here.
 import type { AnswerEvent, Citation, Finish, PartOpening } from '../canonical/answer.ts'
+import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
 import { parseObject } from '../canonical/json.ts'
+import { badAnswer } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import type { ShownError } from '../protocol.ts'
@@ -30,6 +32,10 @@ export class GeminiStreamEncoder implements StreamEncoder {
   readonly #closing: string
   readonly #tail: string
   readonly #places = new Map<number, Place>()
+  /** Calls in the order in which they opened, each with its parts when it is whole: they are told in this order. */
+  readonly #calls = new Map<number, { candidate: number; parts: string[] } | undefined>()
+  /** Characters of those that are whole and wait for one before them. */
+  #waiting = 0
   readonly #endings = new Map<number, Ending>()
   #usage: Usage = noUsage
 
@@ -44,6 +50,7 @@ export class GeminiStreamEncoder implements StreamEncoder {
         const { candidate, part, opening } = event
         this.#places.set(part, { candidate, opening })
         this.#ending(candidate).refused ||= opening.type === 'refusal'
+        if (opening.type === 'tool_call') this.#calls.set(part, undefined)
         if (opening.type === 'media') for (const media of writeMedia(opening.media)) this.#part(candidate, JSON.stringify(media), write)
         return
       }
@@ -78,12 +85,27 @@ export class GeminiStreamEncoder implements StreamEncoder {
     this.#part(candidate, `{"text":${JSON.stringify(text)}${thought}}`, write, more)
   }
 
-  #close({ candidate, opening }: Place, { text: input, proof }: AnswerEvent & { type: 'close' }, write: WriteEvent): void {
+  #close({ candidate, opening }: Place, { part, text: input, proof }: AnswerEvent & { type: 'close' }, write: WriteEvent): void {
     if (opening.type === 'reasoning' && proof) this.#part(candidate, JSON.stringify({ ...writeThought(''), ...writeProof(proof) }), write)
     if (opening.type !== 'tool_call') return
     const call = { ...opening, input }
-    if (!parseObject(input)) this.#ending(candidate).broken.push(call)
-    else for (const part of writeCall(call, { reason: 'tool_calls' })) this.#part(candidate, JSON.stringify(part), write)
+    const isWhole = parseObject(input) !== undefined
+    if (!isWhole) this.#ending(candidate).broken.push(call)
+    const parts = isWhole ? writeCall(call, { reason: 'tool_calls' }).map((made) => JSON.stringify(made)) : []
+    this.#calls.set(part, { candidate, parts })
+    this.#waiting += lengthOf(parts)
+    if (this.#waiting > mostKept) throw badAnswer('The upstream sent calls too large to be put in order.')
+    this.#tellCalls(write)
+  }
+
+  /** All that are whole and have none before them that is not. */
+  #tellCalls(write: WriteEvent): void {
+    for (const [number, call] of this.#calls) {
+      if (!call) return
+      this.#calls.delete(number)
+      this.#waiting -= lengthOf(call.parts)
+      for (const part of call.parts) this.#part(call.candidate, part, write)
+    }
   }
 
   /** The last chunk has the end of every candidate, and the usage. */
@@ -105,4 +127,8 @@ export class GeminiStreamEncoder implements StreamEncoder {
     if (!ending) this.#endings.set(candidate, (ending = { finish: { reason: 'stop' }, refused: false, citations: [], broken: [] }))
     return ending
   }
+}
+
+function lengthOf(parts: readonly string[]): number {
+  return parts.reduce((sum, { length }) => sum + length, 0)
 }
