@@ -72,12 +72,12 @@ const grammars: Readonly<Record<CodecName, (t: Test, events: readonly Written[],
     t.match(events[0]!.data, { type: 'response.created', response: { status: 'in_progress' } }, way)
     const { response } = events.at(-1)!.data
     t.match(events.at(-1)!.data, { type: 'response.completed', response: { id: events[0]!.data.response.id, object: 'response', status: 'completed', usage: { total_tokens: Number } } }, way)
-    const items = new Map<number, { id: string; done: boolean; parts: Set<string> }>()
+    const items = new Map<number, { id: string; type: string; said: string; done: boolean; parts: Set<string> }>()
     for (const { data } of events) {
       const { type, output_index: place, item, item_id: id } = data
       if (type === 'response.output_item.added') {
         t.notOk(items.has(place), `${way}: a new place`)
-        items.set(place, { id: item.id, done: false, parts: new Set() })
+        items.set(place, { id: item.id, type: item.type, said: '', done: false, parts: new Set() })
       } else if (place !== undefined) {
         const known = items.get(place)!
         t.ok(known && !known.done && known.id === (id ?? item.id), `${way}: ${type} of an item that is open, by its id`)
@@ -85,8 +85,13 @@ const grammars: Readonly<Record<CodecName, (t: Test, events: readonly Written[],
         if (type.endsWith('part.added')) known.parts.add(part)
         else if (type.endsWith('part.done')) t.ok(known.parts.delete(part), way)
         else if (/(output_text|refusal|summary_text)\.(delta|done)$/.test(type)) t.ok(known.parts.has(part), `${way}: ${type} of a part that is open`)
+        if (type.endsWith('.delta')) {
+          known.said += data.delta
+          t.equal({ message: 'output_text', reasoning: 'reasoning_summary_text', function_call: 'function_call_arguments' }[known.type], type.split('.')[1], `${way}: ${type} of an item of its kind`)
+        }
         if (type === 'response.output_item.done') {
           known.done = true
+          t.equal(known.said, item.arguments ?? item.content?.map(({ text }: Json) => text).join('') ?? item.summary?.map(({ text }: Json) => text).join(''), `${way}: its deltas are all of it`)
           t.equal(known.parts.size, 0, `${way}: its parts are done`)
           t.same(item, response.output[place], `${way}: an item is in the end what it was when it was done`)
           if (item.type === 'reasoning') t.ok(Array.isArray(item.summary), way)
@@ -167,6 +172,21 @@ t.test('items of a response whose places collide are blocks of their own', async
   t.same(seen.flatMap(({ data }) => data.delta?.thinking ?? data.delta?.partial_json ?? data.delta?.text ?? []), ['Hm', '{"x":1}', 'Done.'])
 })
 
+t.test('items side by side at one place are told apart by their ids, and items without ids by their places', async (t) => {
+  const added = (output_index: number, id: string | undefined, name: string): Json => ({ type: 'response.output_item.added', output_index, item: { type: 'function_call', id, call_id: `call_${name}`, name, arguments: '' } })
+  const delta = (output_index: number, item_id: string | undefined, text: string): Json => ({ type: 'response.function_call_arguments.delta', output_index, item_id, delta: text })
+  const done = (output_index: number, id: string | undefined, name: string, args: string): Json => ({ type: 'response.output_item.done', output_index, item: { type: 'function_call', id, call_id: `call_${name}`, name, arguments: args, status: 'completed' } })
+  for (const [places, ids] of [[[0, 0], ['fc_1', 'fc_2']], [[0, 1], [undefined, undefined]]] as const) {
+    const events = raw([
+      { type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } }, added(places[0], ids[0], 'f'), added(places[1], ids[1], 'g'),
+      delta(places[0], ids[0], '{"x":'), delta(places[1], ids[1], '{"y":'), delta(places[0], ids[0], '1}'), delta(places[1], ids[1], '2}'),
+      done(places[0], ids[0], 'f', '{"x":1}'), done(places[1], ids[1], 'g', '{"y":2}'), { type: 'response.completed', response: { id: 'r', status: 'completed', output: [] } }
+    ])
+    const seen = streamed('gemini', 'openai-responses', events)
+    t.same(seen.flatMap(({ data }) => data.candidates[0].content.parts).flatMap(({ functionCall: made }: Json) => (made ? [[made.name, made.args]] : [])), [['f', { x: 1 }], ['g', { y: 2 }]])
+  }
+})
+
 t.test('a response may end with a marker of another protocol, and does not end with that alone', async (t) => {
   const begun = [
     { type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } }, { type: 'response.output_item.added', output_index: 0, item: { type: 'message', id: 'm', role: 'assistant', content: [] } },
@@ -192,6 +212,7 @@ t.test('what tools did that an upstream ran itself leaves the text whole', async
     grammars[client](t, seen, client)
     const texts = { 'openai-chat': (data: Json) => data.choices?.[0]?.delta.content, 'openai-responses': (data: Json) => (data.type === 'response.output_text.delta' ? data.delta : ''), gemini: (data: Json) => data.candidates[0].content.parts[0]?.text }
     t.equal(seen.map(({ data }) => texts[client](data) ?? '').join(''), 'Found it.', client)
+    t.match(JSON.stringify(seen), /"ur[il]":"https:\/\/a\.example","title":"A"/, `${client}: where it was found`)
   }
 })
 
@@ -215,6 +236,13 @@ t.test('whether arguments follow their schema is as it was asked, and never what
   const responses = (strict?: boolean | null): Json => ({ model: 'm', input: 'Hi', tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, ...(strict !== undefined && { strict }) }] })
   t.equal(sent('openai-responses', 'openai-chat', responses(false)).tools[0].function.strict, false)
   t.equal(sent('openai-responses', 'openai-chat', responses(true)).tools[0].function.strict, true)
+  // What Responses hold to the letter without being told: a schema that allows nothing else.
+  const closed = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false }
+  const implied = (parameters: Json): Json => sent('openai-responses', 'openai-chat', { model: 'm', input: 'Hi', tools: [{ type: 'function', name: 'f', parameters }] }).tools[0].function.strict
+  t.equal(implied(closed), true)
+  for (const open of [{ ...closed, additionalProperties: true }, { ...closed, required: [] }, { ...closed, properties: { a: { type: 'object' } } }]) t.equal(implied(open), undefined)
+  t.match(sent('openai-chat', 'anthropic', chat({ tools: [fn(true)] })).tools[0], { strict: true, input_schema: { additionalProperties: false } })
+  t.same(Object.keys(sent('openai-chat', 'anthropic', chat({ tools: [fn(false)] })).tools[0].input_schema), ['type', 'properties'])
 })
 
 t.test('whatever a tool answers is an object for Gemini, under the name of its function', async (t) => {
@@ -256,7 +284,33 @@ t.test('a limit that Messages demand is there when nobody gave one', async (t) =
 
 t.test('thoughts without what followed them are no trouble, and what is encrypted is never text', async (t) => {
   const input = [{ role: 'user', content: 'Hi' }, { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'Hm' }], encrypted_content: 'blob' }]
-  for (const upstream of ['openai-chat', 'anthropic', 'gemini'] as const) t.notMatch(JSON.stringify(sent('openai-responses', upstream, { model: 'm', input })), 'blob', upstream)
+  for (const upstream of ['openai-chat', 'anthropic', 'gemini'] as const) {
+    t.notMatch(JSON.stringify(sent('openai-responses', upstream, { model: 'm', input })), 'blob', upstream)
+    t.notMatch(JSON.stringify(sent('openai-responses', upstream, { model: 'm', input }, { replaysReasoning: true, prefill: true })), 'blob', `${upstream}, which takes thoughts back`)
+  }
+})
+
+t.test('what a model thinks is never told as what it says', async (t) => {
+  const answer: ModelAnswer = { id: 'u', usage: undefined, candidates: [{ parts: [{ type: 'reasoning', text: 'THOUGHT' }, { type: 'text', text: 'SAID' }], finish: { reason: 'stop' } }] }
+  const shown: Readonly<Record<CodecName, (body: Json) => string>> = {
+    'openai-chat': ({ choices: [{ message, delta }] }) => (message ?? delta).content ?? '',
+    'openai-responses': ({ output, type, delta }) => (type === 'response.output_text.delta' ? delta : output ? output.map(({ type: kind, content }: Json) => (kind === 'message' ? content[0].text : '')).join('') : ''),
+    anthropic: ({ content, delta }) => (content ? content.map(({ text }: Json) => text ?? '').join('') : (delta?.text ?? '')),
+    gemini: ({ candidates: [{ content }] }) => content.parts.map(({ text, thought }: Json) => (thought ? '' : text)).join('')
+  }
+  for (const upstream of names) {
+    for (const client of names) {
+      if (client === upstream) continue
+      const way = `${upstream} to ${client}`
+      const codec: Codec = codecs[upstream]
+      const seen = streamed(client, upstream, streamOf(codec, answer)).filter(({ data }) => data !== '[DONE]' && (client !== 'openai-chat' || data.choices.length > 0))
+      t.equal(seen.map(({ data }) => shown[client](data)).join(''), 'SAID', way)
+      t.match(JSON.stringify(seen), 'THOUGHT', `${way}: and it is told`)
+      const { body } = translateAnswer(planOf(client, upstream), JSON.parse(JSON.stringify(codec.encodeAnswer(answer, answerHead))), answerHead)
+      t.equal(shown[client](body), 'SAID', `${way}, whole`)
+      t.match(JSON.stringify(body), 'THOUGHT', `${way}, whole: and it is told`)
+    }
+  }
 })
 
 t.test('half of a character reaches no upstream of another protocol, and everything beside it does', async (t) => {
@@ -272,7 +326,7 @@ t.test('half of a character reaches no upstream of another protocol, and everyth
 
 t.test('an error of a whole answer that is none is the upstream\'s', async (t) => {
   for (const upstream of names) {
-    for (const body of [{}, { choices: [] }, { content: 1 }, { candidates: 'x' }, { output: null }, [], null, 'x', 7]) {
+    for (const body of [{}, { choices: [] }, { content: 1 }, { candidates: 'x' }, { output: null }, { status: 'completed' }, { status: 'completed', output: {} }, { stop_reason: 'end_turn' }, [], null, 'x', 7]) {
       const client = upstream === 'openai-chat' ? 'anthropic' : 'openai-chat'
       try {
         translateAnswer(planOf(client, upstream), body, answerHead)

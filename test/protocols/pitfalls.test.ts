@@ -89,7 +89,10 @@ t.test('a call that a chat upstream sends in one piece is one call for a client 
     [call(0, 'call_a', 'get', '{"q":1}'), chunk({}, 'tool_calls'), '[DONE]'],
     [call(0, 'call_a', 'get', '{"q"'), call(0, '', '', ':1}'), chunk({}, 'stop'), '[DONE]'],
     [call(0, 'call_a', 'get', ''), call(0, 'call_a', 'get', '{"q":1}'), chunk({ role: '' }, 'tool_calls')],
-    [call(0, 'call_a', 'get', { q: 1 }), chunk({}, 'tool_calls')]
+    [call(0, 'call_a', 'get', { q: 1 }), chunk({}, 'tool_calls')],
+    // Arguments before the name, and a name without an id that another delta brings beside a blank name.
+    [call(0, undefined, undefined, '{"q"'), call(0, 'call_a', 'get', ':1}'), chunk({}, 'tool_calls')],
+    [call(0, undefined, 'get', ''), call(0, 'call_a', '', '{"q":1}'), chunk({}, 'tool_calls')]
   ]) {
     const seen = whole('C⇒M', events)
     t.match(blocksOf(seen), [{ type: 'tool_use', id: 'call_a', name: 'get', input: {}, joined: '{"q":1}' }])
@@ -109,7 +112,10 @@ t.test('text and a call in one chunk both arrive, and blocks follow each other',
 t.test('calls that an upstream mixes are put in order for clients that take them one after the other', async (t) => {
   const mixed = [call(0, 'a', 'one', '{"x":'), call(1, 'b', 'two', '{"y":'), call(0, undefined, undefined, '1}'), call(1, undefined, undefined, '2}'), chunk({}, 'tool_calls')]
   t.match(blocksOf(whole('C⇒M', mixed)), [{ name: 'one', joined: '{"x":1}' }, { name: 'two', joined: '{"y":2}' }])
-  const parts = whole('C⇒G', mixed).flatMap((event) => event.candidates[0].content.parts).filter((part: Json) => part.functionCall)
+  const parts = whole('C⇒G', mixed).flatMap((event) => event.candidates[0].content.parts).filter((part: Json) => part.text !== '')
+  t.equal(parts.length, 2, 'nothing of the pieces is shown')
+  const later = [...mixed.slice(0, 2), call(1, undefined, undefined, '2}'), call(0, undefined, undefined, '1}'), chunk({}, 'tool_calls')]
+  for (const client of ['C⇒G', 'C⇒M', 'C⇒R']) t.ok(JSON.stringify(whole(client, later)).indexOf('"one"') < JSON.stringify(whole(client, later)).indexOf('"two"'), `${client}: in the order in which they began`)
   t.match(parts, [{ functionCall: { id: 'a', args: { x: 1 } } }, { functionCall: { id: 'b', args: { y: 2 } } }])
 })
 
@@ -151,7 +157,9 @@ t.test('a call that the limit cut off is never told as one that is whole', async
   t.notOk(chunks.some((event) => event.candidates[0].content.parts.some((part: Json) => part.functionCall)))
   t.equal(chunks.at(-1).candidates[0].finishReason, 'MAX_TOKENS')
   const { body } = translateAnswer(planOf('M→C'), { choices: [{ index: 0, message: { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function', function: { name: 'write', arguments: '{"path":"/a' } }] }, finish_reason: 'length' }] }, answerHead)
-  t.match(body, { content: [], stop_reason: 'max_tokens' })
+  t.same([body['content'], body['stop_reason']], [[], 'max_tokens'])
+  const { body: other } = translateAnswer(planOf('G→C'), { choices: [{ index: 0, message: { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function', function: { name: 'write', arguments: '{"path":"/a' } }] }, finish_reason: 'length' }] }, answerHead)
+  t.same((other as Json).candidates[0].content.parts, [])
 })
 
 t.test('what Responses say again when something is done is not told again', async (t) => {
@@ -197,6 +205,15 @@ t.test('an answer that was cut has no end in any pair', async (t) => {
   }
   t.throws(() => whole('C⇒M', [chunk({ content: 'He' }), { error: { message: 'overloaded', code: null } }]), { message: 'overloaded' })
   t.throws(() => whole('M⇒C', [start, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }]), { message: 'Overloaded' })
+  for (const event of [{ choices: [{ index: 0, delta: {}, finish_reason: 'error', error: { message: 'overloaded' } }] }, { choices: [{ index: 0, delta: {}, finish_reason: 'stop', error: { message: 'overloaded' } }] }]) {
+    t.throws(() => whole('C⇒M', [chunk({ content: 'He' }), event, chunk({}, 'stop')]), { message: 'overloaded' }, 'an error of a choice')
+  }
+  t.throws(() => whole('G⇒C', [gemini([{ text: 'He' }]), { error: { code: 503, message: 'overloaded', status: 'UNAVAILABLE' } }, gemini([], 'STOP')]), { message: 'overloaded' })
+  const created = { type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } }
+  const completed = { type: 'response.completed', response: { id: 'r', status: 'completed', output: [] } }
+  t.throws(() => whole('R⇒C', [created, { type: 'error', code: 'server_error', message: 'overloaded' }, completed]), { message: 'overloaded' })
+  t.throws(() => whole('R⇒M', [created, { type: 'response.failed', response: { status: 'failed', error: { code: 'server_error', message: 'overloaded' } } }, completed]), { message: 'overloaded' })
+  t.throws(() => whole('R⇒G', [created, { type: 'response.cancelled', response: { status: 'cancelled', output: [] } }]), { code: 'upstream_bad_response' })
   t.throws(() => whole('C⇒R', [chunk({ content: 'He' }), '[DONE]']), { code: 'upstream_bad_response' }, 'an end marker without a reason is no end')
 })
 
@@ -208,6 +225,9 @@ t.test('reasons to stop keep their meaning, and those that nobody knows are a st
     t.equal(finishOf(whole('G⇒C', [gemini([{ text: 'x' }], given)])), expected, given)
   }
   t.equal(reasonOf(whole('C⇒M', [chunk({ content: 'x' }, 'content_filter')])), 'refusal')
+  for (const [reason, expected] of [['content_filter', 'content_filter'], ['max_output_tokens', 'length'], [undefined, 'length']]) {
+    t.equal(finishOf(whole('R⇒C', [{ type: 'response.created', response: {} }, { type: 'response.incomplete', response: { status: 'incomplete', incomplete_details: { reason }, output: [] } }])), expected, String(reason))
+  }
   t.throws(() => whole('G⇒C', [gemini([], 'MALFORMED_FUNCTION_CALL')]), { code: 'upstream_bad_response' })
   t.equal(finishOf(whole('G⇒C', [{ promptFeedback: { blockReason: 'SAFETY' } }])), 'content_filter')
 })
@@ -238,6 +258,11 @@ t.test('signatures come back to the provider that made them, on the call that th
   const messages = translateAnswer(planOf('M→G'), { candidates: [{ content: { parts: [{ functionCall: { id: 'c1', name: 'get', args: {} }, thoughtSignature: 'U0lH' }] }, finishReason: 'STOP' }] }, answerHead).body as Json
   const replay = { ...simplest['M'], messages: [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: messages.content }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: '1' }] }] }
   t.same(signatures(sent('M→G', replay)), ['U0lH'], 'through a protocol without a place for it')
+  const events = whole('G⇒R', [gemini([{ functionCall: { id: 'c1', name: 'get', args: {} }, thoughtSignature: 'U0lH' }], 'STOP')])
+  const input = [{ role: 'user', content: 'Hi' }, ...events.at(-1).response.output, { type: 'function_call_output', call_id: 'c1', output: '1' }]
+  t.same(signatures(sent('R→G', { model: 'm', input })), ['U0lH'], 'and through another')
+  const streamedBlocks = blocksOf(whole('G⇒M', [gemini([{ functionCall: { id: 'c1', name: 'get', args: {} }, thoughtSignature: 'U0lH' }], 'STOP')]))
+  t.match(streamedBlocks, [{ type: 'thinking' }, { type: 'tool_use' }], 'a stream has it, too')
 })
 
 t.test('thoughts of Messages are kept for a chat client and stand before the call again', async (t) => {

@@ -130,6 +130,7 @@ t.test('a schema reaches Gemini without what it refuses', async (t) => {
   const { parameters } = tools[0].functionDeclarations[0]
   t.notMatch(JSON.stringify(parameters), /\$|additionalProperties|patternProperties|exclusive|oneOf|const/)
   t.match(parameters, { type: 'OBJECT', required: ['a'], properties: { a: { type: 'STRING', nullable: true }, b: { type: 'INTEGER', minimum: 4 }, c: { type: 'OBJECT', properties: { next: { type: 'OBJECT' } } }, e: { anyOf: [{ type: 'STRING' }, { type: 'NUMBER' }] }, f: { enum: ['x'] } } })
+  t.same(parameters.required, ['a'])
   t.same(dropped, ['tools.additionalProperties', 'tools.$ref', 'tools.patternProperties'])
 })
 
@@ -157,6 +158,9 @@ t.test('how much to think rises with what was asked, and never takes the whole a
   t.match(sent('C→M', chat({ reasoning_effort: 'high', max_tokens: 500 }), { thinking: 'budget' }), { thinking: undefined, max_tokens: 500, dropped: ['reasoning_effort'] })
   t.match(sent('C→M', chat({ reasoning_effort: 'high', temperature: 1 })), { thinking: { type: 'adaptive' }, output_config: { effort: 'high' }, dropped: ['temperature'] })
   t.match(sent('C→M', chat({ reasoning_effort: 'high', tools: [fn('f')], tool_choice: 'required' })), { thinking: undefined, output_config: { effort: 'high' } })
+  t.match(sent('C→M', chat({ reasoning_effort: 'high', max_tokens: 9000, tools: [fn('f')], tool_choice: 'required' }), { thinking: 'budget' }), { thinking: undefined, tool_choice: { type: 'any' }, dropped: ['reasoning_effort'] }, 'a model that has to call does not think before it')
+  const unproven = chat({ reasoning_effort: 'high', max_tokens: 9000 }, user('Hi'), called('a'), { role: 'tool', tool_call_id: 'a', content: '1' })
+  t.match(sent('C→M', unproven, { thinking: 'budget' }), { thinking: undefined, dropped: ['reasoning_effort'] }, 'calls whose thoughts nobody has are not gone on with by thinking')
   t.match(sent('C→M', chat({ reasoning_effort: 'none' })).thinking, { type: 'disabled' })
   t.match(sent('C→G', chat({ reasoning_effort: 'medium' })).generationConfig.thinkingConfig, { thinkingLevel: 'MEDIUM', includeThoughts: true })
   for (const pair of ['C→M', 'C→G']) t.same(refused(pair, chat({ reasoning_effort: 'enormous' })), { code: 'invalid_field', param: 'reasoning_effort' })
