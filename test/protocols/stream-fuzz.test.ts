@@ -3,12 +3,13 @@ import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
 import type { ModelAnswer } from '../../core/protocols/canonical/answer.ts'
 import { codecs } from '../../core/protocols/codecs.ts'
+import { parseObject } from '../../core/protocols/canonical/json.ts'
 import { emptyRequest } from '../../core/protocols/canonical/request.ts'
 import { Losses } from '../../core/protocols/canonical/losses.ts'
 import { Asked, StreamTranslation, Untranslatable } from '../../core/protocols/translation.ts'
 import type { Codec } from '../../core/protocols/translation.ts'
 import { chance } from '../kit/chance.ts'
-import { answerHead, streamOf } from '../kit/conversations.ts'
+import { answerHead, readStream, streamOf } from '../kit/conversations.ts'
 
 const cases = process.env['SLUICE_LONG'] === '1' ? 1_000_000 : 20_000
 const seed = Number(process.env['SLUICE_SEED'] ?? 20_261_122)
@@ -30,12 +31,33 @@ const plans = list.map((client) => list.map((upstream) => {
 
 type Event = readonly [data: string, name: string]
 
+/** Numbers where others stand: counts that are none, and places far away. */
+const numbers = ['-1', '1.5', '2147483648', '4294967296', '9007199254740993', '1e300', '-0', '"7"', 'null']
+/** Strings where others stand: halves of characters, nothing, marks, and names of members that objects have by birth. */
+const strings = ['"\\ud83d"', '"a\\udc00b"', '"\\u0000"', '""', '"\ufeff"', '"[DONE]"', '"__proto__"', '"constructor"', '"\\u2028"']
+const deep = `${'['.repeat(3000)}${']'.repeat(3000)}`
+
+/** JSON text with another value in one place. */
+function replaced(data: string, which: RegExp, by: string): string {
+  const found = [...data.matchAll(which)]
+  if (found.length === 0) return data
+  const { index, 0: text, 1: before = '' } = pick(found)
+  return `${data.slice(0, index)}${before}${by}${data.slice(index + text.length)}`
+}
+
 function mutated(events: readonly Event[], others: readonly Event[]): Event[] {
   let made = [...events]
   for (let times = 1 + below(3); times > 0; times--) {
     const place = below(made.length)
     const [data = '', name = ''] = made[place] ?? []
-    switch (below(8)) {
+    switch (below(14)) {
+      case 8: made[place] = [replaced(data, /([:[,])-?\d[\d.e+]*/g, pick(numbers)), name]; break
+      case 9: made[place] = [replaced(data, /([:[,])"(?:[^"\\]|\\.)*"(?!:)/g, pick(strings)), name]; break
+      case 10: made[place] = [replaced(data, /(:)(?:"(?:[^"\\]|\\.)*"|null|\d+|\{\}|\[\])/g, pick([deep, '[{}]', '{"a":1}'])), name]; break
+      // Everything again from here, and everything the other way round.
+      case 11: made = [...made, ...made.slice(place)]; break
+      case 12: made.reverse(); break
+      case 13: made = Array<readonly Event[]>(1 + below(40)).fill([[data, name]]).flatMap((again) => again).concat(made); break
       case 0: made = made.slice(0, place); break
       case 1: made.splice(place, 1); break
       case 2: made.splice(place, 0, [data, name]); break
@@ -55,6 +77,17 @@ function mutated(events: readonly Event[], others: readonly Event[]): Event[] {
   return made
 }
 
+/** The words and the calls of the first answer that a stream tells; those of a client that cannot read it are the reason. */
+function said(codec: Codec, events: readonly Message[]): string {
+  try {
+    const { parts } = readStream(codec, events).candidates[0]!
+    const text = parts.map((part) => (part.type === 'text' || part.type === 'refusal' ? part.text : '')).join('')
+    return JSON.stringify([text, parts.flatMap((part) => (part.type === 'tool_call' && parseObject(part.input) ? [[part.name, parseObject(part.input)]] : []))])
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
 t.test('whatever an upstream sends, a translator throws its own error alone, and ends cleanly only what the upstream ended', async (t) => {
   const wrong: string[] = []
   let whole = 0
@@ -64,7 +97,9 @@ t.test('whatever an upstream sends, a translator throws its own error alone, and
     if (client === upstream) client = (client + 1) % list.length
     const events = mutated(pick(streams[upstream]!), pick(streams[below(list.length)]!))
     let ended = false
+    const written: Message[] = []
     const translation = new StreamTranslation(plans[client]![upstream]!, answerHead, (data, name) => {
+      written.push(Message.event(data, name))
       ended ||= data === '[DONE]' || name === 'message_stop' || name === 'response.completed' || name === 'response.incomplete' || data.includes('"finishReason"')
     })
     try {
@@ -74,6 +109,8 @@ t.test('whatever an upstream sends, a translator throws its own error alone, and
       translation.end()
       if (!finished || !ended) wrong.push(`ended what was cut: ${JSON.stringify(events)}`)
       whole++
+      const [told, heard] = [said(list[upstream]!, events.map(([data, name]) => Message.event(data, name))), said(list[client]!, written)]
+      if (told !== heard) wrong.push(`${list[client]!.family} heard ${heard}, and was told ${told}: ${JSON.stringify(events)}`)
     } catch (error) {
       if (!(error instanceof Untranslatable)) wrong.push(`${(error as Error).stack}: ${JSON.stringify(events)}`)
       else translation.fail({ status: 502, type: 't', message: 'm', code: 'c', param: undefined })
