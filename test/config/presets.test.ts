@@ -34,6 +34,10 @@ t.test('what the entry says counts first, and a name that there is not is refuse
   t.equal(own.baseUrl.href, 'https://own.example/v1?x=1&y=3')
   t.same([...own.endpoints], ['chat'])
   t.same(own.traits, { maxTokensMember: 'max_tokens' })
+  t.equal(own.streamOptions, false)
+  const more = load(t, { preset: 'deepseek', traits: { developer_role: true }, usage: { stream_options: false } }).config!.channels.get('a')!
+  t.same(more.traits, { maxTokensMember: 'max_tokens', replaysReasoning: true, developerRole: true }, 'traits of the entry stand beside those of the preset')
+  t.equal(more.streamOptions, false)
   const [problem] = load(t, { preset: 'mistrall', protocol: 'openai', base_url: 'https://own.example/v1' }).problems!
   t.match(problem!.message, /mistral/)
   t.match(load(t, { protocol: 'openai', base_url: 'https://own.example/v1', path: 'x/' }).problems![0]!.message, /path/)
