@@ -15,7 +15,7 @@ import type { Payload, ShownError } from './protocol.ts'
 
 export { Untranslatable } from './canonical/untranslatable.ts'
 export type { UntranslatableCode } from './canonical/untranslatable.ts'
-export { parseAnswer } from './canonical/json.ts'
+export { parseAnswer, parseJson } from './canonical/json.ts'
 export { mayBeSealed } from './canonical/proofs.ts'
 export type { AnswerHead, Codec, RequestHead, Target, WriteEvent } from './canonical/codec.ts'
 export type { Keepsake } from './canonical/proofs.ts'
