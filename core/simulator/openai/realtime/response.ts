@@ -23,6 +23,8 @@ export interface Wanted {
   model: string
   directive: Directive
   prompt: string
+  /** What was called has answered, and nothing has been said since. */
+  toolResult: string | undefined
   heard: Heard
   calls: readonly WantedCall[]
   /** Of its output; undefined without a limit. */
@@ -47,12 +49,12 @@ export class Response {
 
   /** @throws Refusal when a directive asks for too much */
   constructor(wanted: Wanted) {
-    const { directive, model, prompt, heard, calls, maxTokens, id } = wanted
+    const { directive, model, prompt, toolResult, heard, calls, maxTokens, id } = wanted
     this.id = id
     this.wanted = wanted
     checkSize(directive, true, 1)
     this.#composition = compose({
-      model, directive, prompt, toolResult: undefined, promptTokens: heard.text + heard.audio + heard.image, maxTokens, stop: [], calls, json: undefined,
+      model, directive, prompt, toolResult, promptTokens: heard.text + heard.audio + heard.image, maxTokens, stop: [], calls, json: undefined,
       digest: hash('sha1', [model, prompt, heard.text, heard.audio].join('\0'))
     })
   }

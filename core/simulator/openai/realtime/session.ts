@@ -212,12 +212,15 @@ export class RealtimeSession implements Sleeper {
     const input = Array.isArray(given['input']) ? given['input'].map((one) => readItem(one, this.#nextId('item'), this.#format)) : undefined
     const items = input ?? [...this.#items.values()]
     const asked = items.findLast(({ role }) => role === 'user')
+    const last = items.at(-1)
+    const toolResult = last?.type === 'function_call_output' ? last.text : undefined
     const model = String(this.#settings['model'])
-    const { directive, prompt } = takeDirective(String(given['instructions'] ?? '') + (asked?.text ?? ''), model, 'item.content')
+    const { directive, prompt } = takeDirective(String(given['instructions'] ?? '') + (toolResult === undefined ? (asked?.text ?? '') : ''), model, 'item.content')
     const { tools, forced } = readSessionTools(settings)
     const limit = settings['max_output_tokens']
     const modalities = settings['output_modalities']
     const response = new Response({
+      toolResult,
       id: this.#nextId('resp'), model, directive, prompt, heard: heardOf(items, settings), calls: wantedCalls(tools, items.at(-1) === asked ? forced : [], directive),
       maxTokens: typeof limit === 'number' ? limit : undefined, aloud: !Array.isArray(modalities) || modalities.includes('audio'),
       conversation: apart ? null : 'conv', metadata: given['metadata'], nextId: (kind) => this.#nextId(kind)
