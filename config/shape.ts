@@ -162,7 +162,7 @@ const tasksShape = {
   description: 'Pictures and videos that are made after their request was answered.',
   default: {},
   properties: {
-    running: { type: 'integer', minimum: 1, maximum: 10_000, default: 16, description: 'Pictures that the gateway has made by upstreams which answer only when they are there, at one time.' },
+    running: { type: 'integer', minimum: 1, maximum: 10_000, default: 16, description: 'Pictures and responses that the gateway makes in the background by upstreams which answer only when they are there, at one time.' },
     waiting: { type: 'integer', minimum: 0, maximum: 100_000, default: 1000, description: 'Requests that may wait for their turn at that; more are refused with 503.' },
     open: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Tasks that have not ended, all tenants together; more are refused with 503.' },
     poll: {

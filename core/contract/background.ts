@@ -49,6 +49,8 @@ export interface NewWork {
   /** What clients know it by; default a new id that nobody can guess. */
   readonly id?: string | undefined
   readonly details: Readonly<Record<string, unknown>>
+  /** Milliseconds for which what comes of it is kept; absent: as long as the operator says of tasks. */
+  readonly keep?: number
 }
 
 /** Sees to it that work ends, and is settled once. */
@@ -66,6 +68,8 @@ export interface Background {
   refresh(work: Work): Promise<Work>
   /** What somebody else was answered when it asked the upstream how far it is. Resolves when what follows from it is on disk. */
   saw(work: Work, body: unknown): Promise<Work>
+  /** What an exchange that goes on without its client has answered, as it comes and from the beginning; undefined when there is none (any more). */
+  follow(work: Work): AsyncIterable<Buffer> | undefined
   /** Ends it, at the upstream too; what has ended stays as it is. Resolves when the end is on disk. */
   cancel(work: Work): Promise<Work>
   /** The address of a path of the gateway, as the client of the exchange reaches it. */

@@ -30,6 +30,8 @@ export interface StreamReply {
    * reads, and closed (`return`) when that leaves. For a client that wants a whole answer they are put together.
    */
   stream: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>
+  /** It follows something that has time limits of its own, and may be silent for as long as that. */
+  follows?: true
 }
 
 /** The head of an answer that was accepted (status 2xx). */

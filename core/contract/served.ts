@@ -21,11 +21,20 @@ export interface OperationContext {
 
 /** An exchange that goes on after its client was answered. What its upstream answers is kept as the result of the work. */
 export interface LoneWork {
+  /** Whether this request is to go on so; absent: each is. A stream of it is shown to its client for as long as that is there. */
+  when?(exchange: Exchange): boolean
   /** What is known of it when it begins. @throws GatewayError what the request is refused with */
-  begin(exchange: Exchange): Pick<NewWork, 'kind' | 'details'>
-  /** What its client is answered. */
+  begin(exchange: Exchange): Pick<NewWork, 'kind' | 'details' | 'id' | 'keep'>
+  /** Keeps what is to be there from the beginning; resolves, with what is the work's, when that is on disk. */
+  prepare?(exchange: Exchange, work: Work, context: OperationContext): Promise<KeptOfWork>
+  /** What its client is answered, unless it gets a stream. */
   accepted(exchange: Exchange, work: Work): WholeReply
+  /** Keeps what was answered, likewise; absent: as it is. */
+  keep?(exchange: Exchange, work: Work, answer: Buffer, context: OperationContext): Promise<KeptOfWork>
 }
+
+/** What work says of its result. */
+type KeptOfWork = Pick<Work, 'bytes' | 'details'>
 
 /** An operation as the engine runs it. */
 export interface ServedOperation extends Operation {
@@ -37,6 +46,8 @@ export interface ServedOperation extends Operation {
   narrow?(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void>
   /** Changes what is sent, before any plugin does. Runs for each attempt. */
   prepare?(exchange: Exchange, attempt: Attempt): void
+  /** Changes an accepted answer where it is first in the protocol of its client: before the plugins above see it. */
+  adopt?(exchange: Exchange): Stage | undefined
   /** The last to see an accepted answer, as its client does. */
   keep?(exchange: Exchange, context: OperationContext): Stage | undefined
   /** What the client is told of a failure that no other attempt follows. The attempt keeps the error as it was. */

@@ -105,7 +105,7 @@ export class Engine {
       const reply = asked instanceof Promise ? await asked : asked
       const { begins, goesOn } = exchange.request.operation
       if (begins && !reply && mayBegin(exchange)) this.#parts.background.admit()
-      if (goesOn && !reply) await this.#answerEarly(exchange, generation)
+      if (goesOn && !reply && (goesOn.when?.(exchange) ?? true)) await this.#answerEarly(exchange, generation)
       if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
       else ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))
       if (ending instanceof Relay) {
@@ -188,13 +188,16 @@ export class Engine {
   }
 
   /** Answers the client of an exchange that goes on without it; resolves when it is the exchange's turn. */
-  async #answerEarly(exchange: LiveExchange, { chain }: Generation): Promise<void> {
-    const { background } = this.#parts
+  async #answerEarly(exchange: LiveExchange, generation: Generation): Promise<void> {
+    const { background, watchdog } = this.#parts
     exchange.plugin = ''
-    const reply = await ownAnswer(exchange, await background.accept(exchange), chain, this.#parts)
-    exchange.set(answered, true)
-    if (!(reply instanceof Relay)) sendReply(exchange, reply)
-    await background.goOn(exchange)
+    const accepted = await background.accept(exchange, this.#contextOf(generation))
+    if (!exchange.streaming) {
+      const reply = await ownAnswer(exchange, accepted, generation.chain, this.#parts)
+      exchange.set(answered, true)
+      if (!(reply instanceof Relay)) sendReply(exchange, reply)
+    }
+    await background.goOn(exchange, watchdog)
   }
 
   /** The reply of the gateway itself; undefined when an upstream is to answer. */
@@ -362,6 +365,10 @@ function ignore(): void {}
 
 /** The answer, or what is left of it: the last thing the client sees of this exchange. */
 function send(exchange: LiveExchange, ending: Ending): void {
+  if (exchange.standIn?.tookOver) {
+    if (ending instanceof Relay && !ending.whole && !exchange.client.headSent) sendHead(exchange, ending.response!)
+    return exchange.standIn.finish(ending instanceof GatewayError ? ending : undefined)
+  }
   if (exchange.session) return exchange.session.release(ending instanceof GatewayError ? ending : undefined)
   if (ending instanceof GatewayError) return sendFailure(exchange, ending)
   if (ending instanceof Session) return

@@ -47,6 +47,10 @@ export interface StandIn {
   fail(error: GatewayError): void
   /** Resolves when the answer is kept; `last` is the end of it. */
   keep(last: Buffer): Promise<void>
+  /** It has the client's place already. */
+  readonly tookOver: boolean
+  /** All is settled: whoever follows the answer may see its end. */
+  finish(error: GatewayError | undefined): void
 }
 
 /** Made by the engine per request; plugins get it as {@link Exchange}. */

@@ -27,6 +27,9 @@ const ownChannel = {
   timeouts: { connect: 60_000, firstByte: 60_000, idle: 60_000, total: 600_000 }
 } as Channel
 
+/** Likewise, of one that follows something else. */
+const patientChannel: Channel = { ...ownChannel, timeouts: { connect: Infinity, firstByte: Infinity, idle: Infinity, total: Infinity } }
+
 /**
  * What is to be sent for the reply of the plugin that ran last, or of an operation's own handler: the reply as its stages leave
  * it, or a relay of its events when there is something to commit.
@@ -62,9 +65,9 @@ function messageOf(reply: WholeReply): { message: Message; headers: NonNullable<
   return { message: new Message(/^application\/([\w.-]+\+)?json\b/i.test(type.trim()) ? 'json' : 'bytes', bytes), headers }
 }
 
-async function replayed(exchange: LiveExchange, { headers = [], stream }: StreamReply, plugin: string, hooks: Chain['onResponse'], parts: AttemptParts): Promise<Relay> {
+async function replayed(exchange: LiveExchange, { headers = [], stream, follows }: StreamReply, plugin: string, hooks: Chain['onResponse'], parts: AttemptParts): Promise<Relay> {
   const protocol = protocols[exchange.request.operation.protocol]
-  const attempt = new Attempt(0, ownChannel, exchange.model, { protocol, method: 'GET', path: '/' }, exchange.body, protocol)
+  const attempt = new Attempt(0, follows ? patientChannel : ownChannel, exchange.model, { protocol, method: 'GET', path: '/' }, exchange.body, protocol)
   const relay = new Relay(attempt, {
     streaming: exchange.streaming,
     answers: undefined,

@@ -39,7 +39,7 @@ export function sendHead(exchange: LiveExchange, response: UpstreamResponse): vo
 }
 
 /** An error as a reply of its own, with what a client needs to know about trying again. */
-export function sendError(exchange: LiveExchange, error: GatewayError): void {
+export function sendError(exchange: LiveExchange, error: GatewayError, client = exchange.client): void {
   const headers = exchange.replyHeaders.copy().add('content-type', 'application/json')
   const { headers: more = [], retryAfterMs } = error.details
   for (const [name, value] of more) headers.add(name, value)
@@ -52,7 +52,7 @@ export function sendError(exchange: LiveExchange, error: GatewayError): void {
   if (!error.later && (error.status === 409 || error.status === 429 || costly)) headers.add('x-should-retry', 'false')
   const { protocol, framing } = exchange.request.operation
   const said = protocols[protocol].errorBody(shownError(error))
-  exchange.client.reply(error.status, headers, Buffer.from(JSON.stringify(framing ? framing().errorBody(said) : said)))
+  client.reply(error.status, headers, Buffer.from(JSON.stringify(framing ? framing().errorBody(said) : said)))
 }
 
 /** An error in mid-stream, as the client's protocol tells it. */

@@ -16,9 +16,14 @@ class Staging {
   readonly stages: PluginStage[] = []
   /** Of the messages at this place of the chain. */
   #protocol: Protocol
+  readonly #spoken: Protocol
+  /** What the operation does as soon as the client's protocol is spoken. */
+  #adopt: (() => Stage | undefined) | undefined
 
-  constructor(protocol: Protocol) {
+  constructor(protocol: Protocol, spoken: Protocol, adopt: (() => Stage | undefined) | undefined) {
     this.#protocol = protocol
+    this.#spoken = spoken
+    this.#adopt = adopt
   }
 
   add(plugin: string, stage: Stage): void {
@@ -27,6 +32,15 @@ class Staging {
       this.stages.push({ plugin, stage })
       if ('map' in stage) this.#protocol = stage.speaks ?? this.#protocol
     }
+    this.adopt()
+  }
+
+  /** Once, where the answer is in the client's protocol. */
+  adopt(): void {
+    if (this.#protocol !== this.#spoken) return
+    const stage = this.#adopt?.()
+    this.#adopt = undefined
+    if (stage) this.add('the core', stage)
   }
 }
 
@@ -34,7 +48,8 @@ class Staging {
 export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse'], response: UpstreamResponse, context?: OperationContext): Awaitable<PluginStage[]> {
   const { attempt } = response
   const { operation } = exchange.request
-  const staging = new Staging(attempt?.protocol ?? protocols[operation.protocol])
+  const spoken = protocols[operation.protocol]
+  const staging = new Staging(attempt?.protocol ?? spoken, spoken, attempt && operation.adopt && (() => operation.adopt!(exchange)))
   if (attempt) {
     const noted = context && operation.note?.(exchange, response, context)
     if (noted) staging.add('the core', noted)
@@ -42,6 +57,7 @@ export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse']
     if (name !== undefined && !response.frames && attempt.upstreamModel !== name) staging.add('the core', restoreModelName(name, attempt.protocol))
     const own = context && operation.reshape?.(exchange, context)
     if (own) staging.add('the core', own)
+    staging.adopt()
   }
   for (let i = 0; i < onResponse.length; i++) {
     const { plugin, call } = onResponse[i]!

@@ -86,7 +86,8 @@ export class Vault {
     await (this.#making = this.#making.then(ignore, ignore).then(() => this.#makeRoom(work.tenant, bytes - (work.bytes ?? 0))))
     await this.#works.keepResult(work, file)
     const now = Date.now()
-    const part: Work = { ...work, kind: partKind, status: 'succeeded', ended: now, expires: now + this.age, record: null }
+    const { bytes: _counted, ...rest } = work
+    const part: Work = { ...rest, kind: partKind, status: 'succeeded', ended: now, expires: now + (work.keep ?? this.age), record: null }
     await Promise.all(parts.map(([id, length]) => this.#works.put({ ...part, id, details: { in: work.id, length } })))
     return { bytes, details: { ...outline } }
   }

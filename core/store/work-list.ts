@@ -56,7 +56,6 @@ export class WorkList implements Works {
     const name = nameOf(work, work.id)
     const before = this.#open.get(name)
     if (before && !this.#shown.has(name)) this.#shown.set(name, before)
-    this.room.add(work.tenant, (work.bytes ?? 0) - (before?.bytes ?? 0))
     this.note(work)
     const json = JSON.stringify(work)
     const { draft } = this.#writer
@@ -73,6 +72,7 @@ export class WorkList implements Works {
 
   note(work: Work): void {
     const name = nameOf(work, work.id)
+    this.room.add(work.tenant, (work.bytes ?? 0) - (this.#open.get(name)?.bytes ?? 0))
     if (isOpen(work)) return void this.#open.set(name, work)
     this.#open.delete(name)
     this.#remember(name, work)
@@ -120,6 +120,10 @@ export class WorkList implements Works {
     await this.#writer.flushed()
     const { rows } = await this.#reader.ask({ kind: 'oldest', tenant, limit })
     return rows.map((json) => JSON.parse(json) as Work)
+  }
+
+  flushed(): Promise<boolean> {
+    return this.#writer.flushed()
   }
 
   async expired(limit: number): Promise<readonly Work[]> {

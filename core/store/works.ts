@@ -90,6 +90,8 @@ export interface Works {
   oldest(tenant: string, limit: number): Promise<readonly Work[]>
   /** The room that is taken; what is put counts at once. */
   readonly room: Pick<Room, 'of' | 'total' | 'largest'>
+  /** Resolves with true when the database has what was put or forgotten until now, and with false when that fails. */
+  flushed(): Promise<boolean>
   /** Some of what has expired. */
   expired(limit: number): Promise<readonly Work[]>
   /** Keeps what came of it, as a file: to be done before it is said to have succeeded. */

@@ -2,6 +2,7 @@
 import { goingOn, reservation } from '../../contract/slots.ts'
 import type { Background, NewWork, WorkKind } from '../../contract/background.ts'
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
+import type { OperationContext } from '../../contract/served.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
 import { GatewayError } from '../../errors.ts'
 import type { RequestRecord } from '../../store/requests.ts'
@@ -10,6 +11,7 @@ import { isOpen } from '../../store/works.ts'
 import type { Work, Works } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { Transport } from '../../transport/transport.ts'
+import type { Watchdog } from '../../watchdog/watchdog.ts'
 import type { LiveExchange } from '../exchange.ts'
 import type { GenerationSource } from '../generation.ts'
 import { newWork } from './beginning.ts'
@@ -111,14 +113,18 @@ export class BackgroundWork implements Background {
    * The exchange is to go on without its client: what the client is to be answered, when that is on disk.
    * @throws GatewayError `overloaded`, or what the request is refused with
    */
-  async accept(exchange: LiveExchange): Promise<WholeReply> {
+  async accept(exchange: LiveExchange, context: OperationContext): Promise<WholeReply> {
     this.admit()
-    return this.#runs.accept(exchange)
+    return this.#runs.accept(exchange, context)
   }
 
   /** The client has been answered: takes its place, and resolves when it is the exchange's turn. */
-  goOn(exchange: LiveExchange): Promise<void> {
-    return this.#runs.goOn(exchange)
+  goOn(exchange: LiveExchange, watchdog: Watchdog): Promise<void> {
+    return this.#runs.goOn(exchange, watchdog)
+  }
+
+  follow(work: Work): AsyncIterable<Buffer> | undefined {
+    return this.#runs.follow(work)
   }
 
   async refresh(work: Work): Promise<Work> {

@@ -52,7 +52,7 @@ export class Conclusions {
       progress: end.status === 'succeeded' ? 100 : latest.progress,
       updated: now,
       ended: now,
-      expires: Math.min(now + keep, end.expires ?? Infinity),
+      expires: Math.min(now + (latest.keep ?? keep), end.expires ?? Infinity),
       error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
       usage: settlement || end.status === 'succeeded' ? usage : null,
       details: { ...latest.details, ...end.details },

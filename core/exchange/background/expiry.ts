@@ -27,7 +27,11 @@ export class Expiry {
 
   async #look(): Promise<void> {
     try {
-      for (const work of await this.#works.expired(mostAtOnce)) await this.#works.forget(work)
+      for (let full = true; full; ) {
+        const expired = await this.#works.expired(mostAtOnce)
+        await Promise.all(expired.map((work) => this.#works.forget(work)))
+        full = expired.length === mostAtOnce && (await this.#works.flushed())
+      }
     } catch (error) {
       this.#log.warn('tasks that have expired could not be forgotten: it is tried again', { error: String(error) })
     }

@@ -1,16 +1,23 @@
 // An exchange that goes on after its client was answered: who stands in for the client, and how many go on at a time.
 import type { Client } from '../../clients/client.ts'
 import { GatewayError } from '../../errors.ts'
-import type { Work, Works } from '../../store/works.ts'
+import type { Work } from '../../store/works.ts'
+import type { Watchdog } from '../../watchdog/watchdog.ts'
 import { clientClosed } from '../attempts.ts'
-import type { LiveExchange } from '../exchange.ts'
+import type { LiveExchange, StandIn } from '../exchange.ts'
+import { errorEvent, sendError } from '../replies.ts'
+import { Recording, Showing } from './recording.ts'
 
 /** Of a result. */
 const resultBytes = 64 * 1024 * 1024
 
+/** Keeps what was answered; resolves when that is on disk. */
+type KeepAnswer = (answer: Buffer) => Promise<void>
+
 /** One of them. */
-export class Run {
+export class Run implements StandIn {
   readonly work: Work
+  readonly recording = new Recording()
   /** Takes the answer in the place of the client. */
   readonly client: Client
   /** Its work was called off. */
@@ -22,25 +29,28 @@ export class Run {
   /** Resolves when it is settled. */
   readonly over: Promise<void>
   readonly #exchange: LiveExchange
-  readonly #works: Works
-  readonly #chunks: Buffer[] = []
-  #length = 0
-  #answered = false
+  readonly #keep: KeepAnswer
+  readonly #finished: () => void
+  /** The end of the answer, which nobody may see before it is settled. */
+  #last: Buffer | undefined
   #end!: () => void
   readonly #pool: Pool
+  /** The client's own stream. */
+  #showing: Showing | undefined
 
-  constructor(exchange: LiveExchange, work: Work, works: Works, pool: Pool) {
+  constructor(exchange: LiveExchange, work: Work, keep: KeepAnswer, pool: Pool, finished: () => void) {
     this.#exchange = exchange
     this.#pool = pool
     this.work = work
-    this.#works = works
+    this.#keep = keep
+    this.#finished = finished
     this.over = new Promise((resolve) => (this.#end = resolve))
     this.client = this.#standIn()
   }
 
   /** Ends it, wherever it is, with an error. What has been answered to its end stays answered. */
   fail(error: GatewayError): void {
-    if (this.#answered) return
+    if (this.#last) return
     this.failure ??= error
     // Wherever it is on its way, nothing is begun for it any more.
     this.#exchange.gone = true
@@ -54,26 +64,53 @@ export class Run {
     this.fail(clientClosed())
   }
 
+  /** Stands in for the client from now on. One that asked for a stream is shown it for as long as it is there. */
+  takeOver(watchdog: Watchdog): void {
+    const exchange = this.#exchange
+    exchange.client.onGone = null
+    if (exchange.streaming) this.#showing = new Showing(exchange.client, this.recording, watchdog, exchange.limits.clientStall)
+    exchange.client = this.client
+  }
+
+  get tookOver(): boolean {
+    return this.#exchange.client === this.client
+  }
+
   /** Resolves when what was answered is kept as the result; `last` is the end of it. @throws GatewayError when it cannot be kept */
   async keep(last: Buffer): Promise<void> {
-    this.#answered = true
+    this.#last = last
     try {
-      await this.#works.keepResult(this.work, Buffer.concat([...this.#chunks, last]))
-    } catch (cause) {
-      throw new GatewayError('internal_error', 'The result could not be kept.', { cause })
+      await this.#keep(Buffer.concat([...this.recording.chunks, last]))
+    } catch (error) {
+      throw error instanceof GatewayError ? error : new GatewayError('internal_error', 'The result could not be kept.', { cause: error })
     }
   }
 
   /** It is settled. */
   settled(): void {
-    this.#chunks.length = 0
     this.#end()
   }
 
+  /** The end is shown to those who follow. */
+  finish(error: GatewayError | undefined): void {
+    const { recording } = this
+    if (!error) recording.push(this.#last!)
+    else {
+      const shown = this.cancelled ? new GatewayError('client_closed', 'It was called off.') : error
+      if (this.#showing && !this.#showing.client.headSent) {
+        const { client } = this.#showing
+        this.#showing.stop()
+        sendError(this.#exchange, shown, client)
+      }
+      recording.push(errorEvent(this.#exchange, shown))
+    }
+    recording.close()
+    this.#finished()
+  }
+
   #take(bytes: Buffer): void {
-    this.#length += bytes.length
-    if (this.#length > resultBytes) return this.fail(new GatewayError('upstream_bad_response', `The result is larger than ${resultBytes / 1024 / 1024} MiB.`))
-    this.#chunks.push(bytes)
+    if (this.recording.length + bytes.length > resultBytes) return this.fail(new GatewayError('upstream_bad_response', `The result is larger than ${resultBytes / 1024 / 1024} MiB.`))
+    this.recording.push(bytes)
   }
 
   /** Never leaves, and takes what comes. */
@@ -81,7 +118,10 @@ export class Run {
     let headSent = false
     return {
       reply: () => {},
-      head: () => void (headSent = true),
+      head: (status, headers) => {
+        headSent = true
+        this.#showing?.head(status, headers)
+      },
       write: (bytes) => {
         this.#take(bytes)
         return true

@@ -2,9 +2,11 @@
 import { reservation } from '../../contract/slots.ts'
 import type { Progress } from '../../contract/background.ts'
 import type { Outcome, WholeReply } from '../../contract/contract.ts'
+import type { OperationContext } from '../../contract/served.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Work, Works } from '../../store/works.ts'
+import type { Watchdog } from '../../watchdog/watchdog.ts'
 import { clientClosed } from '../attempts.ts'
 import type { LiveExchange } from '../exchange.ts'
 import { newWork } from './beginning.ts'
@@ -35,31 +37,41 @@ export class Runs {
    * The exchange is to go on without its client: what the client is to be answered, when that is on disk.
    * @throws GatewayError `overloaded`, or what the request is refused with
    */
-  async accept(exchange: LiveExchange): Promise<WholeReply> {
-    const { begin, accepted } = exchange.request.operation.goesOn!
+  async accept(exchange: LiveExchange, context: OperationContext): Promise<WholeReply> {
+    const { begin, prepare, accepted, keep } = exchange.request.operation.goesOn!
     const { waiting, deadline } = this.#settings()
     if (this.waiting >= waiting) throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, { retryAfterMs: 5000 })
     const work = newWork(exchange, { ...begin(exchange), status: 'queued', channel: null, upstreamId: null }, deadline)
-    const run = new Run(exchange, work, this.#works, this.#pool)
+    const run = new Run(exchange, work, async (answer) => {
+      const current = this.#works.current(work, work.id)!
+      if (!keep) return this.#works.keepResult(current, answer)
+      const kept = await keep(exchange, current, answer, context)
+      this.#works.note({ ...(this.#works.current(work, work.id) ?? current), ...kept })
+    }, this.#pool, () => void this.#runs.delete(work.requestId))
     exchange.standIn = run
     exchange.defer((outcome) => this.#ended(run, exchange, outcome))
     this.#runs.set(work.requestId, run)
     // A start ends what a crash leaves of it: such a hold is kept for nobody.
-    await Promise.all([this.#works.put(work), exchange.find(reservation)?.detach(exchange.receivedAt)])
+    const whole = prepare ? { ...work, ...(await prepare(exchange, work, context)) } : work
+    await Promise.all([this.#works.put(whole), exchange.find(reservation)?.detach(exchange.receivedAt)])
     if (exchange.gone) throw clientClosed()
-    return accepted(exchange, work)
+    return accepted(exchange, whole)
   }
 
   /** The client has been answered: takes its place, and resolves when it is the exchange's turn. */
-  async goOn(exchange: LiveExchange): Promise<void> {
+  async goOn(exchange: LiveExchange, watchdog: Watchdog): Promise<void> {
     const run = this.#runs.get(exchange.id)!
     const { work } = run
-    exchange.client.onGone = null
-    exchange.client = run.client
+    run.takeOver(watchdog)
     await this.#pool.enter(run, this.#settings().running)
     const current = this.#works.current(work, work.id)
     // Shown only: what could not be written changes nothing.
     if (current) void this.#works.put({ ...current, status: 'in_progress', updated: Date.now() }).catch(() => {})
+  }
+
+  /** What is answered, as it comes, from the beginning; undefined when no exchange goes on for it. */
+  follow(work: Work): AsyncIterable<Buffer> | undefined {
+    return this.#runs.get(work.requestId)?.recording.follow()
   }
 
   /** Calls its exchange off. Resolves with true when that is settled, and with false when none goes on for it. */
@@ -75,7 +87,8 @@ export class Runs {
     const { work } = run
     const error = run.failure ?? failure
     this.#pool.leave(run)
-    this.#runs.delete(work.requestId)
+    // Who follows it sees the end when all is settled.
+    if (!run.tookOver) this.#runs.delete(work.requestId)
     const usage = exchange.attempts.at(-1)?.usage?.usage
     const end: Progress =
       kind === 'completed' ? { status: 'succeeded', usage }

@@ -9,7 +9,8 @@ import { responding } from '../conversation.ts'
 import { response } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
 import { noteResponse } from './notes.ts'
-import { keepOwn, tellAll } from './own-state.ts'
+import { ownBackground } from './own-background.ts'
+import { adoptOwn, keepOwn, tellAll } from './own-state.ts'
 import { isRecalled, keepsFor, load, recall } from './recall.ts'
 import { flagOf, mayBeStored, referencesOf } from './references.ts'
 import type { Reference, References } from './references.ts'
@@ -34,10 +35,12 @@ export const responses: ServedOperation = {
   recall,
   narrow,
   prepare: tellAll,
+  adopt: adoptOwn,
   keep: keepOwn,
   note: noteResponse,
   begins: response,
-  mayBegin: ({ body }) => flagOf(body.fields, 'background'),
+  mayBegin: (exchange) => flagOf(exchange.body.fields, 'background') && !isRecalled(exchange),
+  goesOn: ownBackground,
   metering: { outputLimits: ['max_output_tokens'] },
   required: ['model'],
   parameters: {

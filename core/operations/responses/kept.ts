@@ -7,10 +7,9 @@ import { shownModel } from '../../contract/slots.ts'
 import type { OperationContext, ServedOperation } from '../../contract/served.ts'
 import { noteEnd } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
-import { findOwn, ownResponse, pageOf } from './own-state.ts'
-
-/** Of a body that is JSON as it is written. */
-const json = [['content-type', 'application/json']] as const
+import { shownOf, streamOf, wasInBackground } from './own-background.ts'
+import { findOwn, pageOf } from './own-state.ts'
+import { stateOf } from './recall.ts'
 
 /** What differs between them; `under` is added to the response's own path. */
 interface Own extends Partial<ServedOperation> {
@@ -54,9 +53,8 @@ export const readResponse = kept({
   method: 'GET',
   stream: { in: 'query', name: 'stream' },
   async handle(exchange, context) {
-    const own = await ownResponse(exchange, context)
-    if (own && exchange.streaming) throw new GatewayError('invalid_field', 'This response cannot be streamed: it was not made in the background.', { param: 'stream' })
-    return own && { status: 200, headers: json, body: own.response }
+    const own = await findOwn(exchange, context)
+    return own && (exchange.streaming ? streamOf(own, exchange.request.query, context) : shownOf(own, context))
   },
   parameters: {
     include,
@@ -73,8 +71,10 @@ export const cancelResponse = kept({
   method: 'POST',
   under: '/cancel',
   async handle(exchange, context) {
-    if (await findOwn(exchange, context)) throw new GatewayError('invalid_request', 'Only a response that is made in the background can be called off.')
-    return undefined
+    const own = await findOwn(exchange, context)
+    if (!own) return undefined
+    if (!wasInBackground(own)) throw new GatewayError('invalid_request', 'Only a response that is made in the background can be called off.')
+    return shownOf({ ...own, work: await context.background.cancel(own.work) }, context)
   }
 })
 
@@ -86,7 +86,7 @@ export const deleteResponse = kept({
   async handle(exchange, context) {
     const own = await findOwn(exchange, context)
     if (!own) return undefined
-    await context.services.vault.forget(own)
+    await context.services.vault.forget(own.work.ended === null ? { ...own, work: await context.background.cancel(own.work) } : own)
     return { status: 200, body: { id: idOf(exchange), object: 'response', deleted: true } }
   },
   async narrow(exchange, candidates, context) {
@@ -112,8 +112,8 @@ export const listInputItems = kept({
   method: 'GET',
   under: '/input_items',
   async handle(exchange, context) {
-    const own = await ownResponse(exchange, context)
-    return own && { status: 200, body: pageOf(own, new URLSearchParams(exchange.request.query)) }
+    const own = await findOwn(exchange, context)
+    return own && { status: 200, body: pageOf(await stateOf(own, context.services.vault), new URLSearchParams(exchange.request.query)) }
   },
   note: () => undefined,
   parameters: {

@@ -7,13 +7,14 @@ import type { JsonObject } from '../../protocols/object.ts'
 import type { Route } from '../../store/routes.ts'
 import { detailsOf, isUnderWay, responseOf } from './background.ts'
 import { idIn, routeOf, routesOf } from './holder.ts'
+import { isRecalled } from './recall.ts'
 import { flagOf, mayBeStored } from './references.ts'
 
 /** Looks on where the upstream may keep the response: it was asked in its own protocol and not told to keep nothing. */
 export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, context: OperationContext): Observer | undefined {
   const { fields } = exchange.body
   const inBackground = flagOf(fields, 'background')
-  if (!attempt || attempt.translated || !(mayBeStored(fields) || inBackground)) return undefined
+  if (!attempt || attempt.translated || isRecalled(exchange) || !(mayBeStored(fields) || inBackground)) return undefined
   const { services: { routes }, background } = context
   const { channel } = attempt
   let begun: NewWork | undefined

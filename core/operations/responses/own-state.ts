@@ -10,8 +10,9 @@ import { asObject } from '../../protocols/object.ts'
 import type { Kept, Outline } from '../../store/vault.ts'
 import { idIn, ownerOf } from './holder.ts'
 import { findItems } from './item-references.ts'
-import { afterwards, inputItemId, joined, recalled } from './recall.ts'
+import { afterwards, inputItemId, isOwnBackground, joined, recalled } from './recall.ts'
 import type { KeptState } from './recall.ts'
+import { flagOf, mayBeStored } from './references.ts'
 
 /** Output items of one response that may be referred to, of which the first count. */
 const mostItems = 1000
@@ -30,43 +31,59 @@ export function tellAll(exchange: Exchange, { body, translated }: Attempt): void
   if (known.previous !== undefined) body.set('previous_response_id', null)
   if (exchange.request.operation.metering === undefined || exchange.request.operation.name !== 'responses') return
   body.set('store', false)
+  if (flagOf(exchange.body.fields, 'background')) body.set('background', false)
   // Thoughts that an upstream does not keep have to come back from it to be told again.
   if (!translated && !exchange.body.fields.has('include')) body.set('include', ['reasoning.encrypted_content'])
+}
+
+/** Makes a response the gateway's own: with its id, and with what its upstream was not told. */
+export function adoptOwn(exchange: Exchange): Stage | undefined {
+  const known = exchange.find(recalled)
+  if (!known) return undefined
+  const { id, previous } = known
+  const changes = new Map([['previous_response_id', JSON.stringify(previous ?? null)]])
+  if (id !== undefined) changes.set('id', JSON.stringify(id)).set('store', String(mayBeStored(exchange.body.fields)))
+  if (isOwnBackground(exchange)) changes.set('background', 'true')
+  return {
+    map(message, emit) {
+      const told = responseIn(message)
+      if (!told) return emit(message)
+      const response = Buffer.concat(withMembers(told, changes))
+      emit(message.withData(message.kind === 'json' ? response : Buffer.concat(withMembers(message.lens!, new Map([['response', response.toString('utf8')]])))))
+    }
+  }
 }
 
 /** Keeps the response as its client sees it. */
 export function keepOwn(exchange: Exchange, { services: { vault } }: OperationContext): Stage | undefined {
   const known = exchange.find(recalled)
-  if (!known) return undefined
-  const { before, own, id } = known
-  const changes = new Map([['previous_response_id', JSON.stringify(known.previous ?? null)]])
-  if (id !== undefined) changes.set('store', 'true').set('id', JSON.stringify(id))
-  const keep = (response: string): void => {
-    if (id === undefined) return
-    const label = { ...ownerOf(exchange), id, model: exchange.model, requestId: exchange.id }
-    const state: KeptState = { before, own, response }
-    exchange.showAfter(async () => vault.keep(label, state, await outlineOf(state)))
-  }
+  if (known?.id === undefined) return undefined
+  const { before, own, id, answer } = known
   return {
-    map(message, emit) {
-      const whole = message.kind === 'json'
-      const lens = whole || (message.kind === 'event' && message.data.includes('"response"')) ? message.lens : undefined
-      const told = whole ? lens : lens?.type('response') === 'object' ? new Lens(lens.slice('response')!) : undefined
-      if (!lens || !told) return emit(message)
-      const response = Buffer.concat(withMembers(told, changes)).toString('utf8')
-      if (whole || isLast(message)) keep(response)
-      emit(message.withData(whole ? Buffer.from(response) : Buffer.concat(withMembers(lens, new Map([['response', response]])))))
+    takes: 'messages',
+    observe(message) {
+      const told = responseIn(message)
+      if (!told || (message.kind === 'event' && !isLast(message))) return
+      const response = told.bytes.toString('utf8')
+      answer.response = response
+      // What is made in the background is kept with the end of that.
+      if (isOwnBackground(exchange)) return
+      const state: KeptState = { before, own, response }
+      const label = { ...ownerOf(exchange), id, model: exchange.model, requestId: exchange.id }
+      exchange.showAfter(async () => vault.keep(label, state, await outlineOf(state)))
     }
   }
 }
 
-/** A response that the gateway keeps; undefined when it is not one of those. */
-export async function ownResponse(exchange: Exchange, context: OperationContext): Promise<KeptState | undefined> {
-  const kept = await findOwn(exchange, context)
-  return kept && ((await context.services.vault.read(kept)) as KeptState | undefined)
+/** The response in a whole answer, or in an event that has one. */
+function responseIn(message: Message): Lens | undefined {
+  if (message.kind === 'json') return message.lens
+  if (message.kind !== 'event' || !message.data.includes('"response"')) return undefined
+  const { lens } = message
+  return lens?.type('response') === 'object' ? new Lens(lens.slice('response')!) : undefined
 }
 
-/** Likewise, without reading it. */
+/** A response that the gateway keeps; undefined when it is not one of those. */
 export async function findOwn(exchange: Exchange, { catalogue, services: { vault } }: OperationContext): Promise<Kept | undefined> {
   return keepsAny(catalogue) ? vault.find(ownerOf(exchange), exchange.request.parameters['response_id']!) : undefined
 }
@@ -90,7 +107,7 @@ function isLast(message: Message): boolean {
 }
 
 /** What a request takes in that goes on with it. */
-async function outlineOf(state: KeptState): Promise<Outline> {
+export async function outlineOf(state: KeptState): Promise<Outline> {
   const lens = new Lens(Buffer.from(state.response))
   const length = Buffer.byteLength(afterwards(state))
   const counted = asObject(lens.json('usage'))?.['total_tokens']

@@ -18,6 +18,8 @@ export interface KeptState {
   readonly before: string
   readonly own: string
   readonly response: string
+  /** Of one that was made in the background and as a stream: its events, as they were sent. */
+  readonly events?: string | undefined
 }
 
 /** What a request goes on with. */
@@ -27,6 +29,8 @@ export interface Recalled extends Pick<KeptState, 'before' | 'own'> {
   readonly changed: boolean
   /** By which its response will be known; undefined when that is not to be kept. */
   readonly id: string | undefined
+  /** The response when it is there, as its client sees it. */
+  readonly answer: { response: string | undefined }
 }
 
 /** Filled when it has been read. */
@@ -34,6 +38,7 @@ export const recalled = slot('responses/recalled').of<Recalled>()
 
 /** Where it is kept. */
 interface Source {
+  readonly id: string | undefined
   readonly previous: Kept | undefined
   readonly items: References['items']
   /** The responses that have the items, by the item's id; the place in the input, of items that had no id there. */
@@ -64,6 +69,21 @@ export function isRecalled(exchange: Exchange): boolean {
   return exchange.find(source) !== undefined
 }
 
+/** Whether the gateway makes the response of the request in the background. */
+export function isOwnBackground(exchange: Exchange): boolean {
+  return isRecalled(exchange) && flagOf(exchange.body.fields, 'background')
+}
+
+/** By which its response will be known. */
+export function ownId(exchange: Exchange): string | undefined {
+  return exchange.find(source)?.id
+}
+
+/** The response that it goes on with. */
+export function previousOf(exchange: Exchange): string | undefined {
+  return exchange.find(source)?.previous?.work.id
+}
+
 /** The name of an item of an input that has none. */
 export function inputItemId(response: string, place: number): string {
   return `msg_${response.slice('resp_'.length)}_in_${place}`
@@ -74,16 +94,20 @@ export function inputItemId(response: string, place: number): string {
  * @throws GatewayError `response_not_found` when it keeps some of it
  */
 export function recall(exchange: Exchange, context: OperationContext): Awaitable<void> {
-  if (!keepsFor(exchange, context) || flagOf(exchange.body.fields, 'background')) return undefined
+  if (!keepsFor(exchange, context)) return undefined
   const references = referencesOf(exchange.body)
   return references instanceof Promise ? references.then((found) => lookUp(found, exchange, context)) : lookUp(references, exchange, context)
 }
 
 async function lookUp({ members, items }: References, exchange: Exchange, { services: { vault } }: OperationContext): Promise<void> {
   const owner = ownerOf(exchange)
+  const { fields } = exchange.body
   const [member] = members
   const previous = member?.param === 'previous_response_id' ? await vault.find(owner, member.id) : undefined
   if (member && !previous) return
+  if (previous && previous.work.status !== 'succeeded') {
+    throw new GatewayError('invalid_request', `The response that \`previous_response_id\` names is ${shownStatus(previous)}: only one that is complete can be gone on with.`, { param: 'previous_response_id' })
+  }
   if (members.length > 1) throw notFound()
   const wholes = new Map<string, Whole>()
   await Promise.all([...new Set(items.map(({ id }) => id))].map(async (id) => {
@@ -92,7 +116,8 @@ async function lookUp({ members, items }: References, exchange: Exchange, { serv
   }))
   if (!previous && items.length > 0 && wholes.size === 0) return
   if (!items.every(({ id }) => wholes.has(id))) throw notFound()
-  exchange.set(source, { previous, items, wholes })
+  const id = mayBeStored(fields) || flagOf(fields, 'background') ? `resp_${randomBytes(idBytes).toString('hex')}` : undefined
+  exchange.set(source, { id, previous, items, wholes })
   if (!previous && items.length === 0) return
   const referred = items.reduce((sum, { id }) => sum + wholes.get(id)!.length, 0)
   // More is refused when it is read.
@@ -104,7 +129,12 @@ async function wholeOf(id: string, owner: WorkOwner, vault: OperationContext['se
   const [, response, place] = inputItem.exec(id) ?? []
   const part = response === undefined ? await vault.findWhole(owner, id) : { id: `resp_${response}`, length: undefined }
   const kept = part && (await vault.find(owner, part.id))
-  return kept && { kept, length: part.length ?? kept.outline.length, place: place === undefined ? undefined : Number(place) }
+  return part && kept?.work.status === 'succeeded' ? { kept, length: part.length ?? kept.outline.length, place: place === undefined ? undefined : Number(place) } : undefined
+}
+
+/** How clients are told how far a response is. */
+export function shownStatus({ work: { status } }: Kept): string {
+  return status === 'succeeded' ? 'completed' : status === 'expired' ? 'failed' : status
 }
 
 /**
@@ -112,8 +142,8 @@ async function wholeOf(id: string, owner: WorkOwner, vault: OperationContext['se
  * @throws GatewayError `response_not_found` when it is gone; `request_too_large` when it is longer than may be kept; `overloaded`
  */
 export async function load(exchange: Exchange, { services: { vault }, memory }: OperationContext): Promise<void> {
-  const { previous, items, wholes } = exchange.find(source)!
-  const { lens, fields } = exchange.body
+  const { id, previous, items, wholes } = exchange.find(source)!
+  const { lens } = exchange.body
   const input = lens.slice('input') ?? Buffer.alloc(0)
   // As text, and as bytes on its way.
   const room = 2 * ((exchange.find(recalledInput)?.bytes ?? 0) + input.length)
@@ -121,20 +151,25 @@ export async function load(exchange: Exchange, { services: { vault }, memory }: 
   exchange.defer(() => memory.give(room))
   let before = ''
   if (previous) before = afterwards(await stateOf(previous, vault))
-  let own = input[0] === 0x22 ? `{"type":"message","role":"user","content":${input.toString('utf8')}}` : inner(input)
+  let own = ownInput(exchange)
   if (items.length > 0) {
     const texts = await readItems(wholes, vault)
     const pieces: (Buffer | string)[] = []
     let at = 0
-    for (const { id, from, to } of items) {
-      pieces.push(input.subarray(at, from), texts.get(id)!)
+    for (const { id: item, from, to } of items) {
+      pieces.push(input.subarray(at, from), texts.get(item)!)
       at = to
     }
     own = inner(Buffer.from([...pieces, input.subarray(at)].join('')))
   }
   if (before.length + own.length > vault.largest) throw tooLong(vault.largest)
-  const id = mayBeStored(fields) ? `resp_${randomBytes(idBytes).toString('hex')}` : undefined
-  exchange.set(recalled, { before, own, previous: previous?.work.id, changed: previous !== undefined || items.length > 0, id })
+  exchange.set(recalled, { before, own, previous: previous?.work.id, changed: previous !== undefined || items.length > 0, id, answer: { response: undefined } })
+}
+
+/** The items of a request as its client wrote them. */
+export function ownInput({ body: { lens } }: Exchange): string {
+  const input = lens.slice('input')
+  return input?.[0] === 0x22 ? `{"type":"message","role":"user","content":${input.toString('utf8')}}` : inner(input)
 }
 
 /** The items, by their id: each response is read once, the one that was referred to last first, as it knows those before it. */
@@ -159,7 +194,8 @@ async function readItems(wholes: Source['wholes'], vault: OperationContext['serv
   return texts
 }
 
-async function stateOf(kept: Kept, vault: OperationContext['services']['vault']): Promise<KeptState> {
+/** What is kept of a response. @throws GatewayError `response_not_found` when it is gone */
+export async function stateOf(kept: Kept, vault: OperationContext['services']['vault']): Promise<KeptState> {
   const state = (await vault.read(kept)) as KeptState | undefined
   if (!state) throw notFound()
   return state

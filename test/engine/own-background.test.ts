@@ -1,0 +1,185 @@
+// Responses that the gateway makes in the background by itself: begun, polled, followed, called off, lost in a crash, and settled once.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { startSimulator } from '../../core/simulator/simulator.ts'
+import type { Simulator } from '../../core/simulator/simulator.ts'
+import { verify } from '../../core/store/verify.ts'
+import type { ReceivedReply } from '../kit/client.ts'
+import { connect } from '../kit/client.ts'
+import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
+import type { TestGateway } from '../kit/gateway.ts'
+import { eventually } from '../kit/probe.ts'
+import { readEvents } from '../kit/sse.ts'
+
+t.setTimeout(60_000)
+
+const path = '/v1/responses'
+const price = { input: 1, output: 2 }
+const secret = 'a secret of the operator that nobody else knows'
+const foreign = 'sk-test-foreign-0000000000000'
+const kinds = ['responses', 'chat', 'anthropic', 'gemini'] as const
+
+/** A gateway in front of simulators of its own, with a store that outlives it. */
+async function open(t: Test, more: object = {}): Promise<{ upstream: Simulator; overrides: Record<string, unknown>; database: string }> {
+  const upstream = await startSimulator({ port: 0 })
+  t.teardown(() => upstream.close())
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const database = join(folder, 'sluice.db')
+  const channelOf = (kind: string): object => ({
+    protocol: kind === 'anthropic' || kind === 'gemini' ? kind : 'openai', base_url: new URL(kind === 'gemini' ? '/v1beta' : '/v1', upstream.url).href, private: true, credential: 'secret',
+    ...(kind === 'responses' || kind === 'chat' ? { endpoints: [kind] } : {}), models: { [`via-${kind}`]: 'demo' }
+  })
+  return {
+    upstream, database,
+    overrides: {
+      channels: Object.fromEntries(kinds.map((kind) => [kind, channelOf(kind)])),
+      models: Object.fromEntries(kinds.map((kind) => [`via-${kind}`, { price, state: 'gateway' }])),
+      tenants: { acme: {}, other: {} }, keys: [{ name: 'test', key: testKey, tenant: 'acme' }, { name: 'foreign', key: foreign, tenant: 'other' }],
+      state: { key: secret }, store: { sqlite: database }, ...more
+    }
+  }
+}
+
+const directive = (members: object): string => `Tell me. [[simulator ${JSON.stringify(members)}]]`
+const create = (local: TestGateway, members: object, more: object = {}): Promise<ReceivedReply> => local.ask({ path, body: { model: 'via-chat', input: directive(members), background: true, ...more } })
+const read = (local: TestGateway, id: string, rest = ''): Promise<ReceivedReply> => local.ask({ method: 'GET', path: `${path}/${id}${rest}` })
+const statusOf = async (local: TestGateway, id: string): Promise<string> => (await read(local, id)).json().status
+
+async function ended(local: TestGateway, id: string): Promise<any> {
+  await eventually(async () => !/queued|in_progress/.test(await statusOf(local, id)), 10_000)
+  return (await read(local, id)).json()
+}
+
+async function books({ admin }: TestGateway): Promise<{ posted: bigint; pending: bigint }> {
+  const { data } = (await admin('/admin/v1/balances')) as { data: Record<string, string>[] }
+  const total = data.find(({ scope, window }) => scope === 'tenant:acme' && window === 'total') ?? data.find(({ scope }) => scope === 'tenant:acme')
+  return { posted: BigInt(total?.['posted_nano'] ?? 0), pending: BigInt(total?.['pending_nano'] ?? 0) }
+}
+
+function costOf({ stats: { counted } }: Simulator): bigint {
+  return BigInt((counted.prompt ?? 0) * price.input + (counted.completion ?? 0) * price.output) * 1000n
+}
+
+t.test('by way of every channel: answered at once, read when it is there, gone on with, and charged once', async (t) => {
+  const { upstream, overrides, database } = await open(t)
+  const local = await gateway(t, overrides)
+  for (const kind of kinds) {
+    const reply = await create(local, { text: 'Done at last.', first_byte_ms: 100 }, { model: `via-${kind}`, instructions: 'Be brief.', metadata: { a: 'b' }, max_output_tokens: 100 })
+    const begun = reply.json()
+    t.match(begun, { id: /^resp_[0-9a-f]{48}$/, object: 'response', status: 'queued', background: true, store: true, model: `via-${kind}`, instructions: 'Be brief.', metadata: { a: 'b' }, output: [], error: null }, kind)
+    t.ok((await books(local)).pending > 0n, `${kind}: what it may cost is held`)
+    t.match((await read(local, begun.id)).json(), { id: begun.id, status: /queued|in_progress/, output: [], usage: null }, kind)
+    t.match((await local.ask({ path, body: { model: `via-${kind}`, input: 'x', previous_response_id: begun.id } })).json(), { error: { code: 'invalid_request', param: 'previous_response_id' } }, `${kind}: nothing goes on with it yet`)
+    const response = await ended(local, begun.id)
+    t.match(response, { id: begun.id, status: 'completed', background: true, store: true, output: [{ content: [{ text: 'Done at last.' }] }] }, kind)
+    t.match(await local.record(reply), { endpoint: 'responses', channel: kind, outcome: 'completed', status: 200, usage: { output: response.usage.output_tokens }, usage_source: 'upstream' }, kind)
+    const second = await create(local, { text: 'And then.' }, { model: `via-${kind}`, previous_response_id: begun.id })
+    const next = await ended(local, second.json().id)
+    t.match(next, { status: 'completed', previous_response_id: begun.id }, kind)
+    t.ok(next.usage.input_tokens > response.usage.input_tokens, `${kind}: the model saw the first turn`)
+    t.match((await read(local, begun.id, '?stream=true')).json(), { error: { param: 'stream' } }, `${kind}: it was no stream`)
+    t.match((await read(local, begun.id, '/input_items')).json().data, [{ role: 'user', content: /Tell me/ }], kind)
+    t.equal((await local.ask({ method: 'POST', path: `${path}/${begun.id}/cancel` })).json().status, 'completed', `${kind}: what has ended stays as it is`)
+    t.equal((await local.ask({ method: 'DELETE', path: `${path}/${begun.id}` })).status, 200)
+    t.equal((await read(local, begun.id)).status, 404)
+  }
+  const { posted, pending } = await books(local)
+  t.same([posted, pending], [costOf(upstream), 0n])
+  await local.gateway.close()
+  t.same(verify(database), [])
+})
+
+t.test('a stream is seen by its client, by whoever takes it up, from any event on, and again when it is over', async (t) => {
+  const { overrides } = await open(t)
+  const local = await gateway(t, overrides)
+  const whole = (reply: { body: Buffer | string }): any[] => readEvents(reply.body as never).map(({ data }) => JSON.parse(data))
+  for (const kind of kinds) {
+    const client = await connect(t, local.url)
+    client.send({ method: 'POST', path, headers: { authorization: `Bearer ${testKey}` }, body: { model: `via-${kind}`, input: directive({ text: 'One two three four five six seven eight.', gap_ms: 15 }), background: true, stream: true } })
+    await client.body('"delta"')
+    const id = /"id":"(resp_[0-9a-f]{48})"/.exec(Buffer.concat(client.reads.map(({ bytes }) => bytes)).toString())![1]!
+    t.equal(await statusOf(local, id), 'in_progress', kind)
+    client.reset()
+    const [all, some] = await Promise.all([read(local, id, '?stream=true'), read(local, id, '?stream=true&starting_after=2')])
+    const events = whole(all)
+    t.equal(events[0].type, 'response.created', kind)
+    t.match(events.at(-1), { type: 'response.completed', response: { id, background: true, output: [{ content: [{ text: /eight/ }] }] } }, kind)
+    t.same(events.map(({ sequence_number }) => sequence_number), events.map((_, index) => index), kind)
+    t.same(whole(some), events.slice(3), kind)
+    t.same(whole(await read(local, id, '?stream=true')), events, `${kind}: the same when it is over`)
+    t.same(whole(await read(local, id, '?stream=true&starting_after=4')), events.slice(5), kind)
+    for (const after of ['-1', 'x', '1.5', '999999', '9'.repeat(40)]) t.match((await read(local, id, `?stream=true&starting_after=${after}`)).json(), { error: { code: 'invalid_field', param: 'starting_after' } }, `${kind}: ${after}`)
+    t.match(await read(local, id), { status: 200 })
+    t.strictSame((await read(local, id)).json(), events.at(-1).response, kind)
+  }
+  const reply = await create(local, { text: 'Seen.' }, { stream: true })
+  t.match(whole(reply).at(-1), { type: 'response.completed' }, 'who stays sees all of it')
+  t.match(await local.record(reply), { streamed: true, outcome: 'completed', usage_source: 'upstream' })
+})
+
+t.test('what is called off or fails says so, charges what there was, and is nobody else\'s', async (t) => {
+  const { overrides, upstream, database } = await open(t)
+  const local = await gateway(t, overrides)
+  const called = (await create(local, { first_byte_ms: 20_000 })).json().id
+  const another = { authorization: `Bearer ${foreign}` }
+  const unknown = await local.ask({ method: 'GET', path: `${path}/resp_unknown`, headers: another })
+  for (const [method, rest] of [['GET', ''], ['GET', '?stream=true'], ['POST', '/cancel'], ['DELETE', ''], ['GET', '/input_items']] as const) {
+    const reply = await local.ask({ method, path: `${path}/${called}${rest}`, headers: another })
+    t.same([reply.status, reply.body.toString()], [404, unknown.body.toString()], `${method} ${rest}`)
+  }
+  await eventually(async () => (await statusOf(local, called)) === 'in_progress', 10_000)
+  t.match((await local.ask({ method: 'POST', path: `${path}/${called}/cancel` })).json(), { id: called, status: 'cancelled', output: [] })
+  t.equal((await local.ask({ method: 'POST', path: `${path}/${called}/cancel` })).json().status, 'cancelled', 'again')
+  t.equal((await books(local)).pending, 0n)
+
+  const failed = await ended(local, (await create(local, { status: 500, body: { error: { message: 'no' } } })).json().id)
+  t.match(failed, { status: 'failed', error: { code: 'server_error', message: /./ }, output: [], usage: null })
+  const streamed = await create(local, { status: 500, body: { error: { message: 'no' } } }, { stream: true })
+  t.ok(streamed.status >= 500, 'a stream that does not begin is an error')
+  t.match(streamed.json(), { error: { type: /./ } })
+  const broken = await create(local, { tokens: 20, cut: 'reset', after_events: 5 }, { stream: true })
+  t.notMatch(broken.body.toString(), 'response.completed')
+  const gone = (await create(local, { first_byte_ms: 20_000 })).json().id
+  t.equal((await local.ask({ method: 'DELETE', path: `${path}/${gone}` })).status, 200)
+  t.equal((await read(local, gone)).status, 404)
+  await eventually(async () => (await books(local)).pending === 0n)
+  t.ok((await books(local)).posted >= 0n && upstream.stats.counted !== undefined)
+  await local.gateway.close()
+  t.same(verify(database), [])
+})
+
+t.test('one that is not to be stored is there for a while, and a repeated request is one response', async (t) => {
+  const { overrides } = await open(t, { chain: [{ auth: {} }, { idempotency: {} }, { quota: {} }, { ratelimit: {} }, { route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }] })
+  const local = await gateway(t, overrides)
+  const shortly = (await create(local, { text: 'Short.' }, { store: false })).json()
+  t.match(shortly, { store: false, background: true })
+  t.match(await ended(local, shortly.id), { status: 'completed', store: false })
+  for (const more of [{ background: true }, { background: true, stream: true }, {}, { stream: true }]) {
+    const ask = (): Promise<ReceivedReply> => local.ask({ path, headers: { 'idempotency-key': `k-${JSON.stringify(more)}`, authorization: `Bearer ${testKey}` }, body: { model: 'via-chat', input: directive({ text: 'Once.' }), ...more } })
+    const idOf = (reply: ReceivedReply): string => /"id":\s*"(resp_[0-9a-f]{48})"/.exec(reply.body.toString())![1]!
+    const first = idOf(await ask())
+    await ended(local, first)
+    const again = await ask()
+    t.equal(again.headers['idempotency-replayed'], 'true', JSON.stringify(more))
+    t.equal(idOf(again), first, JSON.stringify(more))
+  }
+})
+
+t.test('killed in the middle: it has failed for its client, and nothing is held', async (t) => {
+  const { overrides, database } = await open(t)
+  const first = await spawnGateway(t, overrides)
+  const ids = await Promise.all([0, 1, 2].map(async () => (await create(first, { first_byte_ms: 60_000 })).json().id as string))
+  await eventually(async () => (await statusOf(first, ids[0]!)) === 'in_progress', 10_000)
+  first.process.kill('SIGKILL')
+  await first.exited
+  const second = await spawnGateway(t, overrides)
+  for (const id of ids) t.match(await ended(second, id), { id, status: 'failed', error: { code: 'server_error', message: /restarted/ } })
+  t.equal((await books(second)).pending, 0n)
+  second.process.kill('SIGTERM')
+  await second.exited
+  t.same(verify(database), [])
+})
