@@ -4,11 +4,9 @@ import type { Batch } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
 import { entryHash, entryWidth } from './journal.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
+import { blockSize } from './schema.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
 import { versionAfter } from './write-ahead.ts'
-
-/** Requests per block of the table request_block. */
-export const blockSize = 1024
 
 /** Where the writer stands, as stored in the table head. */
 export interface Head {

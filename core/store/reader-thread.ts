@@ -1,9 +1,8 @@
 // The reader thread: answers questions on a read-only connection, so that none of them delays a commit.
 import { parentPort, workerData } from 'node:worker_threads'
-import { blockSize } from './committer.ts'
 import { openForReading } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
-import { storedBalances } from './schema.ts'
+import { blockSize, storedBalances } from './schema.ts'
 import type { WorkQuery } from './works.ts'
 
 /** A checked query of the request log; conditions that are undefined do not limit. */

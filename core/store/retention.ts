@@ -1,6 +1,6 @@
 // Lets go of the oldest request records, a block at a time: those above an age, and those above a size.
-import { blockSize } from './committer.ts'
 import type { Committer } from './committer.ts'
+import { blockSize } from './schema.ts'
 
 /** How much is kept of what only grows. */
 export interface Bounds {

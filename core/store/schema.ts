@@ -2,6 +2,9 @@
 import { checksum } from './checksum.ts'
 import type { Database, Row, Value } from './sqlite.ts'
 
+/** Requests per block of the table request_block. */
+export const blockSize = 1024
+
 /** Applied in order, each once; a released migration is never edited. */
 const migrations: readonly string[] = [
   `
