@@ -9,15 +9,15 @@ export const backupLedger = defineCommand({
   operands: ['file'],
   options: { ...storeOptions, ...jsonOption },
   notes: `
-The copy has all that was acknowledged when the command began: the database, what only the commit log had, and the sealed journal in
-FILE.journal. \`sluice ledger verify --db FILE\` checks it. To bring it back, stop the gateway, put both in the place of the store's,
-and start: if files of the commit log are there, \`sluice ledger repair\` says what is in them and puts them aside. What was open when
+The copy has all that was acknowledged when the command began: the database, what only the commit log had, the sealed journal in
+FILE.journal, and in FILE.results what came of tasks that have ended, as pictures. \`sluice ledger verify --db FILE\` checks it. To bring
+it back, stop the gateway, put all of it in the place of the store's, and start: if files of the commit log are there, \`sluice ledger repair\` says what is in them and puts them aside. What was open when
 the copy was made is ended by estimate then.`,
   async run({ json, ...given }, [target]) {
     const file = await storeOf(given)
-    const { entries, batches, volumes } = await backUp(file, target!)
-    if (json) print(JSON.stringify({ file, backup: target, entries, batches, volumes }))
-    else print(`${target}: ${entries.toLocaleString('en-US')} entries of the journal, with ${batches === 1 ? '1 batch' : `${batches} batches`} of the commit log and ${volumes === 1 ? '1 sealed volume' : `${volumes} sealed volumes`}`)
+    const { entries, batches, volumes, results } = await backUp(file, target!)
+    if (json) print(JSON.stringify({ file, backup: target, entries, batches, volumes, results }))
+    else print(`${target}: ${entries.toLocaleString('en-US')} entries of the journal, with ${batches === 1 ? '1 batch' : `${batches} batches`} of the commit log and ${volumes === 1 ? '1 sealed volume' : `${volumes} sealed volumes`}, and ${results === 1 ? '1 result of a task' : `${results} results of tasks`}`)
     return exits.ok
   }
 })

@@ -1,4 +1,4 @@
-// A whole copy of a store: the database of one moment, what its commit log has beyond it, and the sealed journal.
+// A whole copy of a store: the database of one moment, what its commit log has beyond it, the sealed journal, and results of work.
 import { constants, copyFileSync, existsSync, fsyncSync, closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Committer, readHead } from './committer.ts'
@@ -7,12 +7,14 @@ import { DamagedStore } from './damage.ts'
 import { canonicalPath } from './lock.ts'
 import { replay } from './replay.ts'
 import { checkSchema } from './schema.ts'
+import { resultFile, resultsFolder } from './results.ts'
 import { syncDirectory } from './segment.ts'
 import { copyDatabase, openDatabase, openForReading, readRows } from './sqlite.ts'
 import type { Database } from './sqlite.ts'
 import { missingBatches, surveyBeside, surveyLog } from './survey.ts'
 import type { LogSurvey } from './survey.ts'
 import { volumeFolder } from './volume.ts'
+import { nameOf } from './work-list.ts'
 
 /** What a copy has. */
 export interface Backup {
@@ -21,20 +23,23 @@ export interface Backup {
   /** Batches that only the commit log had. */
   batches: number
   volumes: number
+  /** Files of what came of work, as pictures. */
+  results: number
 }
 
 /**
- * Copies a store, which a gateway may be using, to a file that there is not yet, and to the folder of its name with `.journal`.
- * Until it is whole it has the ending `.part`.
+ * Copies a store, which a gateway may be using, to a file that there is not yet, and to the folders of its name with `.journal`
+ * and `.results`. Until it is whole it has the ending `.part`. Results that are forgotten meanwhile are not in it.
  * @throws Error when the target exists, or the store is damaged or of another version
  */
 export async function backUp(given: string, target: string): Promise<Backup> {
   const file = canonicalPath(given)
-  const folder = volumeFolder(resolve(target))
-  for (const path of [target, folder]) if (existsSync(path)) throw new Error(`${path} is there already: give another name, or move it away`)
+  const folders = [volumeFolder, resultsFolder].map((of) => ({ from: of(file), part: of(`${resolve(target)}.part`), to: of(resolve(target)) }))
+  const [journal, results] = folders as [Folder, Folder]
+  for (const path of [target, journal.to, results.to]) if (existsSync(path)) throw new Error(`${path} is there already: give another name, or move it away`)
   const part = `${resolve(target)}.part`
   const clear = (): void => {
-    for (const ending of ['', '-wal', '-shm', '.log0', '.log1', '.journal']) rmSync(`${part}${ending}`, { recursive: true, force: true })
+    for (const ending of ['', '-wal', '-shm', '.log0', '.log1', '.journal', '.results']) rmSync(`${part}${ending}`, { recursive: true, force: true })
   }
   const database = openForReading(file)
   try {
@@ -48,13 +53,13 @@ export async function backUp(given: string, target: string): Promise<Backup> {
     await copyDatabase(database, part)
     database.exec('COMMIT')
     const copied = complete(part, log)
-    if (volumes.length > 0) {
-      copyVolumes(volumes, volumeFolder(file), volumeFolder(part))
-      renameSync(volumeFolder(part), folder)
-    }
+    if (volumes.length > 0) copyFiles(volumes, journal)
+    const kept = resultsIn(part).filter((name) => existsSync(join(results.from, name)))
+    const taken = kept.length > 0 ? copyFiles(kept, results, true) : 0
+    for (const { part: made, to } of folders) if (existsSync(made)) renameSync(made, to)
     renameSync(part, target)
     syncDirectory(dirname(part))
-    return { entries: copied.seq, batches: copied.batch - head.batch, volumes: volumes.length }
+    return { entries: copied.seq, batches: copied.batch - head.batch, volumes: volumes.length, results: taken }
   } finally {
     database.close()
     clear()
@@ -114,14 +119,43 @@ function complete(part: string, log: LogSurvey): Head {
   }
 }
 
-/** Volumes are never changed: they are there for as long as nobody takes them away. */
-function copyVolumes(names: readonly string[], from: string, to: string): void {
-  mkdirSync(to, { mode: 0o700 })
+/** Files that results of work may have, of all that has ended by what a database says. A result is there before its work is said to have ended. */
+function resultsIn(file: string): string[] {
+  const database = openForReading(file)
+  try {
+    return [...readRows(database, 'SELECT tenant, project, id FROM work WHERE open = 0')].map((row) => {
+      const { tenant, project, id } = row as { tenant: string; project: string; id: string }
+      return resultFile(nameOf({ tenant, project }, id))
+    })
+  } finally {
+    database.close()
+  }
+}
+
+/** Where files are, are put, and belong in the end. */
+interface Folder {
+  from: string
+  part: string
+  to: string
+}
+
+/** Such files are never changed. `mayGo`: somebody may take one away meanwhile. Returns how many were copied. */
+function copyFiles(names: readonly string[], { from, part }: Folder, mayGo = false): number {
+  let copied = 0
+  mkdirSync(part, { mode: 0o700 })
   for (const name of names) {
-    copyFileSync(join(from, name), join(to, name), constants.COPYFILE_FICLONE)
-    const fd = openSync(join(to, name), 'r')
+    const target = join(part, name)
+    try {
+      copyFileSync(join(from, name), target, constants.COPYFILE_FICLONE)
+    } catch (error) {
+      if (mayGo && (error as NodeJS.ErrnoException).code === 'ENOENT') continue
+      throw error
+    }
+    const fd = openSync(target, 'r')
     fsyncSync(fd)
     closeSync(fd)
+    copied++
   }
-  syncDirectory(to)
+  syncDirectory(part)
+  return copied
 }

@@ -11,7 +11,7 @@ export class Results {
   readonly #durability: Durability
 
   constructor(file: string, durability: Durability) {
-    this.#folder = `${file}.results`
+    this.#folder = resultsFolder(file)
     this.#durability = durability
   }
 
@@ -41,11 +41,23 @@ export class Results {
   }
 
   async drop(name: string): Promise<void> {
-    await rm(this.#path(name), { force: true })
+    const path = this.#path(name)
+    await rm(path, { force: true })
+    // Of one that a crash kept from becoming whole.
+    await rm(`${path}.part`, { force: true })
   }
 
-  /** Whatever a name is made of, its file is in the folder. */
   #path(name: string): string {
-    return join(this.#folder, hash('sha256', name))
+    return join(this.#folder, resultFile(name))
   }
+}
+
+/** Of the database in a file. */
+export function resultsFolder(file: string): string {
+  return `${file}.results`
+}
+
+/** Whatever a name is made of, its file is in the folder. */
+export function resultFile(name: string): string {
+  return hash('sha256', name)
 }

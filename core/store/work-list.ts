@@ -19,6 +19,8 @@ export class WorkList implements Works {
   readonly room: Room
   readonly #now: () => number
   readonly #open = new Map<string, Work>()
+  /** How many of these are whose. */
+  readonly #openOf = new Map<string, number>()
   /** In the place of what is on its way to the disk: what was there before. */
   readonly #shown = new Map<string, Work>()
   /** What has ended, the latest last. */
@@ -36,7 +38,7 @@ export class WorkList implements Works {
     this.#now = now
     for (const { json } of rows) {
       const work = JSON.parse(json as string) as Work
-      this.#open.set(nameOf(work, work.id), work)
+      this.#begun(nameOf(work, work.id), work)
     }
   }
 
@@ -46,6 +48,10 @@ export class WorkList implements Works {
 
   get running(): number {
     return this.#open.size
+  }
+
+  runningOf(tenant: string): number {
+    return this.#openOf.get(tenant) ?? 0
   }
 
   current(owner: WorkOwner, id: string): Work | undefined {
@@ -75,6 +81,8 @@ export class WorkList implements Works {
     this.room.add(work.tenant, (work.bytes ?? 0) - (this.#open.get(name)?.bytes ?? 0))
     if (isOpen(work)) return void this.#open.set(name, work)
     this.#open.delete(name)
+    if (isOpen(work)) return this.#begun(name, work)
+    this.#ended(name, work)
     this.#remember(name, work)
   }
 
@@ -105,7 +113,8 @@ export class WorkList implements Works {
 
   async forget(work: Work): Promise<void> {
     const name = nameOf(work, work.id)
-    for (const list of [this.#open, this.#shown, this.#recent]) list.delete(name)
+    this.#ended(name, work)
+    for (const list of [this.#shown, this.#recent]) list.delete(name)
     this.room.leave(name, work.tenant, work.bytes ?? 0)
     this.#behind = true
     const { draft } = this.#writer
@@ -139,6 +148,18 @@ export class WorkList implements Works {
     return this.#results.read(nameOf(work, work.id))
   }
 
+  #begun(name: string, work: Work): void {
+    if (!this.#open.has(name)) this.#openOf.set(work.tenant, this.runningOf(work.tenant) + 1)
+    this.#open.set(name, work)
+  }
+
+  #ended(name: string, { tenant }: Work): void {
+    if (!this.#open.delete(name)) return
+    const left = this.runningOf(tenant) - 1
+    if (left > 0) this.#openOf.set(tenant, left)
+    else this.#openOf.delete(tenant)
+  }
+
   #remember(name: string, work: Work): void {
     this.#recent.delete(name)
     this.#recent.set(name, work)
@@ -158,7 +179,7 @@ export class WorkList implements Works {
   }
 }
 
-/** No part of an owner's name has a line break. */
-function nameOf({ tenant, project }: WorkOwner, id: string): string {
+/** What work and its result are known by, of all owners: no part of an owner's name has a line break. */
+export function nameOf({ tenant, project }: WorkOwner, id: string): string {
   return `${tenant}\n${project}\n${id}`
 }

@@ -170,7 +170,7 @@ t.test('backup makes a copy that verify takes, and repair mends what does not st
   for (const ending of ['', '-wal', '.log0', '.log1']) cpSync(`${file}${ending}`, `${damaged}${ending}`)
   const copy = join(folder, 'copies/copy.db')
   const made = await sluice(['ledger', 'backup', copy, '--db', file])
-  t.match(made, { code: 0, out: /copy\.db: 3 entries of the journal, with [23] batches of the commit log and 0 sealed volumes\n/, err: '' })
+  t.match(made, { code: 0, out: /copy\.db: 3 entries of the journal, with [23] batches of the commit log and 0 sealed volumes, and 0 results of tasks\n/, err: '' })
   other.exec('ROLLBACK')
   other.close()
   await store.close()

@@ -9,6 +9,7 @@ import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
+import type { Work } from '../../../core/store/works.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, record, reserve, scope, settle } from './sample.ts'
 
@@ -122,6 +123,30 @@ t.test('sealed entries go along, and one that is missing is named', async (t) =>
   rmSync(join(`${file}.journal`, readdirSync(`${file}.journal`)[1]!))
   await t.rejects(backUp(file, join(folder, 'second.db')), { message: /no such file.*sluice\.db\.journal/ })
   t.same(readdirSync(folder).filter((name) => name.startsWith('second')), [], 'half a copy is none')
+})
+
+t.test('results of work that has ended go along, and nothing that only lies beside them', async (t) => {
+  const folder = t.testdir()
+  const file = join(folder, 'sluice.db')
+  const store = await openStore({ file, durability: 'process', now: () => noon })
+  const work = (id: string, status: Work['status']): Work => ({
+    tenant: 'acme', project: 'web', id, kind: 'picture', requestId: id, model: 'demo', channel: null, upstreamId: null, account: '', status, progress: 0, created: noon, updated: noon,
+    ended: noon, deadline: noon + 1000, expires: status === 'queued' ? null : noon + 1000, error: null, usage: null, details: {}, record: null
+  })
+  for (const [id, status] of [['ended', 'succeeded'], ['latest', 'succeeded'], ['open', 'queued'], ['without', 'failed']] as const) {
+    if (status !== 'failed') await store.works.keepResult(work(id, status), Buffer.from(`result of ${id}`))
+    await store.works.put(work(id, status))
+  }
+  const copy = join(folder, 'copy.db')
+  t.match(await backUp(file, copy), { results: 2 })
+  t.equal(statSync(`${copy}.results`).mode & 0o777, 0o700)
+  await store.close()
+  t.equal(readdirSync(`${copy}.results`).length, 2)
+  t.same(readdirSync(folder).filter((name) => name.includes('.part')), [])
+  await t.rejects(backUp(file, copy), { message: /is there already/ })
+  const again = await openStore({ file: copy, durability: 'process', now: () => noon })
+  for (const id of ['ended', 'latest']) t.equal(String(await again.works.result((await again.works.find({ tenant: 'acme', project: 'web' }, id))!)), `result of ${id}`)
+  await again.close()
 })
 
 t.test('nothing is written over, and a damaged store is not copied', async (t) => {
