@@ -163,8 +163,9 @@ const tasksShape = {
   default: {},
   properties: {
     running: { type: 'integer', minimum: 1, maximum: 10_000, default: 16, description: 'Pictures and responses that the gateway makes in the background by upstreams which answer only when they are there, at one time.' },
-    waiting: { type: 'integer', minimum: 0, maximum: 100_000, default: 1000, description: 'Requests that may wait for their turn at that; more are refused with 503.' },
+    waiting: { type: 'integer', minimum: 0, maximum: 100_000, default: 1000, description: 'Requests that may wait for their turn at that, which goes round by tenant; more are refused with 503, and with 429 one of a tenant of whose as many wait as there are places left.' },
     open: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Tasks that have not ended, all tenants together; more are refused with 503.' },
+    of_tenant: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 1000, description: 'Tasks of one tenant that have not ended; more are refused with 429.' },
     poll: {
       type: 'object',
       description: 'Pauses between two questions to an upstream how far a task is.',

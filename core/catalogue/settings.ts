@@ -36,8 +36,9 @@ export interface TaskSettings {
   /** Exchanges that go on without their client at one time, and how many may wait for that. */
   running: number
   waiting: number
-  /** All work that has not ended. */
+  /** All work that has not ended, and of one tenant's. */
   open: number
+  of_tenant: number
   /** Pauses between two questions to an upstream: the first, and the longest. */
   poll: { first: number; most: number }
   /** After which what has not ended is given up. */

@@ -55,8 +55,8 @@ export interface NewWork {
 
 /** Sees to it that work ends, and is settled once. */
 export interface Background {
-  /** @throws GatewayError `overloaded` when too much is under way for more to begin */
-  admit(): void
+  /** @throws GatewayError `overloaded` when too much is under way for more to begin, `rate_limit_concurrency` when too much of the caller's tenant is */
+  admit(exchange: Exchange): void
   /**
    * The request of an exchange has begun work at an upstream, which goes on after its answer. Once per exchange: its hold is kept until
    * the work ends, and so is its record. Both are on disk with the work before the client sees the end of its answer.

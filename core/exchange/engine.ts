@@ -104,7 +104,7 @@ export class Engine {
       const asked = this.#ask(exchange, generation, 0)
       const reply = asked instanceof Promise ? await asked : asked
       const { begins, goesOn } = exchange.request.operation
-      if (begins && !reply && mayBegin(exchange)) this.#parts.background.admit()
+      if (begins && !reply && mayBegin(exchange)) this.#parts.background.admit(exchange)
       if (goesOn && !reply && (goesOn.when?.(exchange) ?? true)) await this.#answerEarly(exchange, generation)
       if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
       else ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))

@@ -79,8 +79,6 @@ export class WorkList implements Works {
   note(work: Work): void {
     const name = nameOf(work, work.id)
     this.room.add(work.tenant, (work.bytes ?? 0) - (this.#open.get(name)?.bytes ?? 0))
-    if (isOpen(work)) return void this.#open.set(name, work)
-    this.#open.delete(name)
     if (isOpen(work)) return this.#begun(name, work)
     this.#ended(name, work)
     this.#remember(name, work)

@@ -72,6 +72,8 @@ export interface Works {
   open(): readonly Work[]
   /** How much has not ended. */
   readonly running: number
+  /** And of a tenant's. */
+  runningOf(tenant: string): number
   /** As it was put last, if it has not ended, whatever is on disk. */
   current(owner: WorkOwner, id: string): Work | undefined
   /**

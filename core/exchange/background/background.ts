@@ -1,5 +1,5 @@
 // Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on without the client.
-import { goingOn, reservation } from '../../contract/slots.ts'
+import { caller, goingOn, reservation } from '../../contract/slots.ts'
 import type { Background, NewWork, WorkKind } from '../../contract/background.ts'
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
@@ -75,10 +75,12 @@ export class BackgroundWork implements Background {
     return this.#runs.waiting
   }
 
-  admit(): void {
-    const { open } = this.#settings()
-    if (this.#works.running < open) return
-    throw new GatewayError('overloaded', `There are ${open} tasks under way, and no room for more. Try again later.`, { retryAfterMs: 5000 })
+  admit(exchange: Exchange): void {
+    const { open, of_tenant: ofTenant } = this.#settings()
+    if (this.#works.running >= open) throw new GatewayError('overloaded', `There are ${open} tasks under way, and no room for more. Try again later.`, { retryAfterMs: 5000 })
+    const { tenant = '' } = exchange.find(caller) ?? {}
+    if (this.#works.runningOf(tenant) < ofTenant) return
+    throw new GatewayError('rate_limit_concurrency', `Your tenant has ${ofTenant} tasks under way, which is as many as it may have. Wait for one to end, or cancel one.`, { retryAfterMs: 5000 })
   }
 
   begin(exchange: Exchange, begun: NewWork): Work {
@@ -114,7 +116,7 @@ export class BackgroundWork implements Background {
    * @throws GatewayError `overloaded`, or what the request is refused with
    */
   async accept(exchange: LiveExchange, context: OperationContext): Promise<WholeReply> {
-    this.admit()
+    this.admit(exchange)
     return this.#runs.accept(exchange, context)
   }
 

@@ -139,14 +139,17 @@ export class Run implements StandIn {
   }
 }
 
-/** Lets so many go on at a time, the others in the order in which they came. */
+/** Lets so many go on at a time. Of those that wait one tenant after the other has a turn, and each one's own in the order in which they came. */
 export class Pool {
-  readonly #waiting = new Map<Run, PromiseWithResolvers<void>>()
+  /** How many wait. */
+  waiting = 0
+  /** By tenant, the one whose turn is next first. */
+  readonly #queues = new Map<string, Map<Run, PromiseWithResolvers<void>>>()
   #running = 0
 
-  /** How many wait. */
-  get waiting(): number {
-    return this.#waiting.size
+  /** How many of a tenant's wait. */
+  waitingOf(tenant: string): number {
+    return this.#queues.get(tenant)?.size ?? 0
   }
 
   /** Resolves when it is its turn; {@link Pool.leave} gives the place back. `most`: how many go on at a time. */
@@ -158,25 +161,42 @@ export class Pool {
       return Promise.resolve()
     }
     const turn = Promise.withResolvers<void>()
-    this.#waiting.set(run, turn)
+    const { tenant } = run.work
+    const queue = this.#queues.get(tenant)
+    if (queue) queue.set(run, turn)
+    else this.#queues.set(tenant, new Map([[run, turn]]))
+    this.waiting++
     return turn.promise
   }
 
   /** It waits no more. */
   withdraw(run: Run, error: GatewayError): void {
-    const turn = this.#waiting.get(run)
-    this.#waiting.delete(run)
-    turn?.reject(error)
+    const turn = this.#queues.get(run.work.tenant)?.get(run)
+    if (!turn) return
+    this.#take(run)
+    turn.reject(error)
   }
 
   /** It is over: somebody else has its place, if it had one. */
   leave(run: Run): void {
     if (!run.placed) return
-    const [next] = this.#waiting
+    const [next] = this.#queues
     if (!next) return void this.#running--
-    const [heir, turn] = next
-    this.#waiting.delete(heir)
+    const [tenant, queue] = next
+    const [heir, turn] = queue.entries().next().value!
+    this.#take(heir)
+    // The others' turns come first now.
+    if (this.#queues.delete(tenant)) this.#queues.set(tenant, queue)
     heir.placed = true
     turn.resolve()
+  }
+
+  /** Out of its queue. */
+  #take(run: Run): void {
+    const { tenant } = run.work
+    const queue = this.#queues.get(tenant)!
+    queue.delete(run)
+    this.waiting--
+    if (queue.size === 0) this.#queues.delete(tenant)
   }
 }

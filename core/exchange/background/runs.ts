@@ -40,8 +40,11 @@ export class Runs {
   async accept(exchange: LiveExchange, context: OperationContext): Promise<WholeReply> {
     const { begin, prepare, accepted, keep } = exchange.request.operation.goesOn!
     const { waiting, deadline } = this.#settings()
-    if (this.waiting >= waiting) throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, { retryAfterMs: 5000 })
     const work = newWork(exchange, { ...begin(exchange), status: 'queued', channel: null, upstreamId: null }, deadline)
+    const left = waiting - this.waiting
+    if (left <= 0) throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, { retryAfterMs: 5000 })
+    // One tenant alone fills half of the places, and whoever comes then finds one.
+    if (this.#pool.waitingOf(work.tenant) >= left) throw new GatewayError('rate_limit_concurrency', 'Too many tasks of your tenant wait for their turn. Try again later.', { retryAfterMs: 5000 })
     const run = new Run(exchange, work, async (answer) => {
       const current = this.#works.current(work, work.id)!
       if (!keep) return this.#works.keepResult(current, answer)

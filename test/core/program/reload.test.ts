@@ -15,7 +15,7 @@ const settings: Settings = {
     onDisconnect: 'drain', disconnectDrain: { time: 1, bytes: 1, concurrent: 1 }, realtime: { origins: [], message: 1, idle: 1, duration: 1, ping: 1 }
   },
   state: { key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 },
-  tasks: { running: 1, waiting: 1, open: 1, poll: { first: 1, most: 1 }, deadline: 1, keep: 1, baseUrl: '' }
+  tasks: { running: 1, waiting: 1, open: 1, of_tenant: 100, poll: { first: 1, most: 1 }, deadline: 1, keep: 1, baseUrl: '' }
 }
 
 function config(hash: string, change: Partial<Settings> = {}): Config {

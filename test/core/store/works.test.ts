@@ -30,6 +30,7 @@ t.test('what is open is there after a start, in its order; what has ended is fou
   let now = noon
   const { works, ...second } = await open(file, () => now)
   t.same(works.open().map(({ id }) => id), ['one', 'two'])
+  t.same([works.running, works.runningOf('acme'), works.runningOf('rival')], [2, 2, 0])
   t.match(await works.find(owner, 'three'), { status: 'succeeded' })
   now = noon + 1000
   t.equal(await works.find(owner, 'three'), undefined)

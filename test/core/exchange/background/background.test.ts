@@ -4,10 +4,10 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { startSimulator } from '../../../../core/simulator/simulator.ts'
 import type { Simulator } from '../../../../core/simulator/simulator.ts'
-import { gateway } from '../../../kit/gateway.ts'
+import { gateway, testKey } from '../../../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../../../kit/gateway.ts'
 import { eventually, figures, settled } from '../../../kit/probe.ts'
-import { folder } from '../../../money/rig.ts'
+import { folder, secretOf } from '../../../money/rig.ts'
 
 t.setTimeout(60_000)
 
@@ -142,11 +142,11 @@ t.test('a repeated request with its Idempotency-Key is one task, of either kind'
 
 t.test('pictures wait for their turn, as many as may, and a stop ends those that are left', async (t) => {
   const store = { sqlite: join(folder(t), 'sluice.db'), durability: 'process' }
-  const { simulator, ...running } = await open(t, { store, tasks: { ...tasks, running: 1, waiting: 2 } })
+  const { simulator, ...running } = await open(t, { store, tasks: { ...tasks, running: 1, waiting: 3 } })
   const send = (directive: object): ReturnType<typeof running.ask> => running.ask({ path: pictures, body: { model: 'demo', size: '64x64', prompt: `A boat [[simulator ${JSON.stringify(directive)}]]` } })
   const [first, second, third] = [await send({ first_byte_ms: 60_000 }), await send({}), await send({})].map(({ json }) => (json() as any).id as string)
   t.equal((await figures(t, running)).get('sluice_tasks_waiting'), 2)
-  t.match((await send({})).json(), { error: { code: 'overloaded' } })
+  t.match((await send({})).json(), { error: { code: 'rate_limit_concurrency' } })
   t.match((await running.ask({ method: 'POST', path: `${pictures}/${second}/cancel` })).json(), { status: 'cancelled' }, 'what waits can be called off')
   t.match((await running.ask({ path: `${pictures}/${third}` })).json(), { status: 'queued' })
   t.match((await running.ask({ method: 'POST', path: `${pictures}/${first}/cancel` })).json(), { status: 'cancelled' })
@@ -160,4 +160,32 @@ t.test('pictures wait for their turn, as many as may, and a stop ends those that
   const next = await gateway(t, { tasks, models: { demo: { price: { second: 1, image: 2 } } }, ...channelsTo(simulator), store })
   t.match((await next.ask({ path: `${pictures}/${left.id}` })).json(), { status: 'failed', error: { code: 'draining' } })
   await settled(t, next)
+})
+
+t.test('a tenant that has begun as much as it may keeps no other from it, and turns go round', async (t) => {
+  const keys = [{ name: 'test', key: testKey, tenant: 'acme' }, { name: 'rival', key: secretOf('rival'), tenant: 'rival' }]
+  const running = await open(t, { tenants: { acme: {}, rival: {} }, keys, tasks: { ...tasks, running: 1, waiting: 5, open: 7, of_tenant: 4 } })
+  const send = (path: string, name: string, secret = testKey, directive: object = {}): ReturnType<typeof running.ask> =>
+    running.ask({ path, headers: { authorization: `Bearer ${secret}` }, body: { model: 'demo', size: '64x64', prompt: `A ${name} [[simulator ${JSON.stringify(directive)}]]` } })
+  const idOf = async (reply: ReturnType<typeof running.ask>): Promise<string> => ((await reply).json() as any).id
+  const slow = await idOf(send(pictures, 'first', testKey, { first_byte_ms: 60_000 }))
+  const waiting: string[] = []
+  for (const name of ['second', 'third', 'fourth']) waiting.push(await idOf(send(pictures, name, testKey, { first_byte_ms: 300 })))
+  const refused = await send(pictures, 'fifth')
+  t.equal(refused.status, 429)
+  t.match(refused.headers, { 'retry-after': '5' })
+  t.match(refused.json(), { error: { code: 'rate_limit_concurrency', message: /Your tenant has 4 tasks under way/ } })
+  t.equal((await send(video, 'film')).status, 429, 'of either kind')
+  const other = await idOf(send(pictures, 'rival', secretOf('rival')))
+  t.match(other, /^task_/, 'another tenant finds a place')
+  await running.ask({ method: 'POST', path: `${pictures}/${slow}/cancel` })
+  const headers = { authorization: `Bearer ${secretOf('rival')}` }
+  const statusOf = async (id: string, more = {}): Promise<string> => ((await running.ask({ path: `${pictures}/${id}`, ...more })).json() as any).status
+  await eventually(async () => (await statusOf(other, { headers })) === 'succeeded', 10_000)
+  t.match(await statusOf(waiting[2]!), /queued|in_progress/, 'and its turn comes before those of all others')
+  await eventually(async () => (await statusOf(waiting[2]!)) === 'succeeded', 10_000)
+  const film = await idOf(send(video, 'film'))
+  t.match(film, /^task_/, 'what has ended makes room')
+  await running.ask({ method: 'DELETE', path: `${video}/${film}` })
+  await settled(t, running)
 })
