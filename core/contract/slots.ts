@@ -1,7 +1,7 @@
 // Typed places on an exchange: what one plugin fills and others read.
 import type { Usage } from '../money/usage.ts'
 import type { Caller } from '../catalogue/caller.ts'
-import type { Reservation } from '../store/ledger.ts'
+import type { AttemptCost, Reservation } from '../store/ledger.ts'
 import type { RequestRecord } from '../store/requests.ts'
 
 /** A typed key. `index` is its place in the exchange's array, so a read costs an array load. */
@@ -66,6 +66,8 @@ export interface RecalledInput {
 export interface GoingOn {
   /** Takes the record of the exchange, which is written when the work has ended, with what it cost then. */
   keep(record: RequestRecord): void
+  /** Takes what attempts cost that failed before the work began: it goes into the journal with the end of its hold. */
+  add(costs: readonly AttemptCost[]): void
 }
 
 /** Filled by the core when the exchange has begun work that goes on after it: its hold is not to be ended, nor its record written. */

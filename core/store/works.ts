@@ -1,10 +1,14 @@
 // Work that goes on after its request was answered, and what came of it: what is kept of it, and whose it is. The interface.
 import type { Usage } from '../money/usage.ts'
+import type { AttemptCost } from './ledger.ts'
 import type { RequestRecord } from './requests.ts'
 import type { Room } from './room.ts'
 
 /** Where work is. All but the first two are its end. */
 export type WorkStatus = 'queued' | 'in_progress' | 'succeeded' | 'failed' | 'cancelled' | 'expired'
+
+/** An attempt's cost as JSON can have it: nano-dollars in digits. */
+export type KeptCost = Omit<AttemptCost, 'amount'> & { readonly amount: string }
 
 /** Whose it is: nobody else ever finds it. */
 export interface WorkOwner {
@@ -48,6 +52,8 @@ export interface Work extends WorkOwner {
   readonly details: Readonly<Record<string, unknown>>
   /** Of its request, to be written when it has ended. */
   readonly record: RequestRecord | null
+  /** Of attempts that failed before it began, likewise. */
+  readonly costs?: readonly KeptCost[] | null
   /** Milliseconds for which what came of it is kept; absent: as long as the operator says of tasks. */
   readonly keep?: number
 }

@@ -4,7 +4,7 @@ import type { Attempt } from '../../core/contract/contract.ts'
 import { caller, charge, goingOn, reservation as reserved, slot, usage } from '../../core/contract/slots.ts'
 import { heldInput, inputTokens } from '../estimate.ts'
 import { boundOf, termsAt, termsFor, termsOf, within } from './bound.ts'
-import { settle } from './settle.ts'
+import { failedCosts, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 import { billed, holdTurn, openBill } from './turns.ts'
 
@@ -79,7 +79,13 @@ export default definePlugin({
         exchange.set(reserved, reservation)
         exchange.set(heldInput, bound.input)
         exchange.showAfter(() => reservation.durable)
-        exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, hold, outcome)))
+        exchange.defer((outcome) => {
+          const later = exchange.find(goingOn)
+          if (!later) return settle(exchange, hold, outcome)
+          const costs = failedCosts(exchange, hold)
+          if (costs) later.add(costs)
+          return undefined
+        })
       },
 
       onAttempt(exchange, attempt) {

@@ -35,6 +35,11 @@ export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promis
   }
 }
 
+/** What the attempts before the last one cost, of an exchange whose end comes later; undefined when there are none. */
+export function failedCosts(exchange: Exchange, { price }: Hold): readonly AttemptCost[] | undefined {
+  return costsOf(exchange, exchange.attempts.filter((attempt) => attempt.dispatched).slice(0, -1), price)
+}
+
 /** What failed, as the error that it is to a client. */
 export function refuse(cause: unknown): never {
   throw new GatewayError('billing_unavailable', 'The answer could not be accounted for. Try again.', { retryAfterMs: 1000, cause })

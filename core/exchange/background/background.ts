@@ -8,7 +8,7 @@ import { GatewayError } from '../../errors.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
 import { isOpen } from '../../store/works.ts'
-import type { Work, Works } from '../../store/works.ts'
+import type { KeptCost, Work, Works } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { Transport } from '../../transport/transport.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
@@ -97,15 +97,19 @@ export class BackgroundWork implements Background {
   /** From now on the exchange leaves its hold and its record alone. What is returned keeps both for the work, while the exchange is being settled. */
   #takeOver(exchange: Exchange, work: Work): () => Promise<void> {
     let record: RequestRecord | undefined
+    let costs: readonly KeptCost[] | null = null
     exchange.set(goingOn, {
       keep: (kept) => {
         record = kept
+      },
+      add: (added) => {
+        costs = added.map((cost) => ({ ...cost, amount: String(cost.amount) }))
       }
     })
     return async () => {
       const detached = exchange.find(reservation)?.detach(work.deadline + grace)
       // When the plugins have been told, and the record is here: still in the same turn.
-      const put = Promise.resolve().then(() => this.#works.put({ ...work, record: record ?? null }))
+      const put = Promise.resolve().then(() => this.#works.put({ ...work, record: record ?? null, costs }))
       await Promise.all([detached, put])
       this.#poll.add(work)
     }

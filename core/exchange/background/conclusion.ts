@@ -43,7 +43,8 @@ export class Conclusions {
     if (!latest || isOpen(end)) return Promise.resolve()
     const hold = holds ? ledger.detached(latest.requestId) : undefined
     const settlement = hold && (end.status === 'succeeded' || end.usage) ? settlementOf(latest, end, hold) : undefined
-    const settled = hold && (settlement ? hold.settle(settlement) : hold.void())
+    const costs = latest.costs?.map((cost) => ({ ...cost, amount: BigInt(cost.amount) }))
+    const settled = hold && (settlement ? hold.settle({ ...settlement, ...(costs && { costs }) }) : hold.void(costs))
     const usage = settlement?.usage ?? end.usage ?? null
     const { record } = latest
     const ended = works.put({
@@ -56,7 +57,8 @@ export class Conclusions {
       error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
       usage: settlement || end.status === 'succeeded' ? usage : null,
       details: { ...latest.details, ...end.details },
-      record: null
+      record: null,
+      costs: null
     })
     if (record) {
       const final = finalOf(record, end, now - latest.created, hold, settlement)

@@ -7,7 +7,8 @@ import type { Simulator } from '../../../../core/simulator/simulator.ts'
 import { gateway, testKey } from '../../../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../../../kit/gateway.ts'
 import { eventually, figures, settled } from '../../../kit/probe.ts'
-import { folder, secretOf } from '../../../money/rig.ts'
+import { bytes, head, reset, Upstream } from '../../../kit/upstream.ts'
+import { folder, journal, secretOf } from '../../../money/rig.ts'
 
 t.setTimeout(60_000)
 
@@ -88,6 +89,29 @@ async function requestOf({ admin }: Pick<LocalGateway, 'admin'>, code: string): 
   const { data } = await admin('/admin/v1/requests?limit=100')
   return data.find(({ error_code }: any) => error_code === code).request_id
 }
+
+t.test('what a failed attempt cost before another began the work is in the journal with its end', async (t) => {
+  const broken = await Upstream.start(t)
+  const simulator = await startSimulator()
+  t.teardown(() => simulator.close())
+  const store = { sqlite: join(folder(t), 'sluice.db'), durability: 'process' }
+  const channel = (base_url: string, priority: number): object => ({ protocol: 'openai', base_url, private: true, models: { demo: 'demo' }, endpoints: ['videos'], priority })
+  const running = await gateway(t, { store, tasks, channels: { demo: undefined, first: channel(`${broken.url}`, 0), second: channel(`${simulator.url.origin}/v1`, 1) }, models: { demo: { price: { input: 1000, second: 1 } } } })
+  const see = async (id: string): Promise<any> => (await running.ask({ path: `${video}/${id}` })).json()
+  for (const [ending, amount] of [['succeeded', 4_000_000_000n], ['failed', 0n]] as const) {
+    broken.script(head(200, { 'content-type': 'application/json' }), bytes('{"id":'), reset())
+    const directive = { queue_ms: 0, work_ms: 20, ...(ending === 'failed' && { fail: { code: 'blocked' } }) }
+    const begun = await running.ask({ path: video, body: { model: 'demo', seconds: 4, prompt: `A boat [[simulator ${JSON.stringify(directive)}]]` } })
+    t.equal(begun.status, 202, begun.text)
+    const { id } = begun.json() as any
+    await eventually(async () => (await see(id)).status === ending, 10_000)
+    await settled(t, running)
+    const request = begun.headers['x-request-id']
+    await eventually(() => journal(store.sqlite).some(({ request_id: id, class: end }) => id === request && end === 'terminal'), 5000)
+    const entries = journal(store.sqlite).filter(({ request_id: id }) => id === request)
+    t.same(entries.map(({ kind, class: of, amount: cost }) => [kind, of, kind === 'cost' ? cost > 0n : cost]), [['cost', 'cost:1', true], [ending === 'failed' ? 'void' : 'settle', 'terminal', amount]])
+  }
+})
 
 t.test('what takes too long is given up, and told to stop', async (t) => {
   const { begin, over, simulator, ...running } = await open(t, { tasks: { ...tasks, deadline: '300ms' } })
