@@ -26,6 +26,8 @@ export class Attempt {
   protocol: Protocol
   /** What the body is written in by now: the client's protocol until the request is translated. Set by whoever replaces the body. */
   bodyProtocol: Protocol
+  /** What the client speaks. */
+  readonly asked: Protocol
   /** The client speaks another protocol than this upstream. */
   readonly translated: boolean
   method: 'GET' | 'POST' | 'DELETE'
@@ -58,6 +60,7 @@ export class Attempt {
     this.upstreamModel = upstreamModel
     this.protocol = protocol
     this.bodyProtocol = bodyProtocol
+    this.asked = bodyProtocol
     this.translated = protocol !== bodyProtocol
     this.method = method
     this.path = path

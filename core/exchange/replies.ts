@@ -64,8 +64,8 @@ export function errorEvent(exchange: LiveExchange, error: GatewayError): Buffer 
 
 /** An error as the protocols tell it. */
 export function shownError(error: GatewayError): ShownError {
-  const { shownCode, param } = error.details
-  return { status: error.status, type: error.type, message: error.message, code: shownCode ?? error.code, param }
+  const { shownCode, param, retryAfterMs } = error.details
+  return { status: error.status, type: error.type, message: error.message, code: shownCode ?? error.code, param, retryAfterMs }
 }
 
 function contentType(response: UpstreamResponse, fallback: string): string {

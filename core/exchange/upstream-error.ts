@@ -16,6 +16,9 @@ const ours = new Set([401, 402, 403, 407])
 /** Codes by which an upstream says that the request itself cannot be answered, by it or by another. */
 const clients = new Set(['context_length_exceeded', 'string_above_max_length', 'content_filter', 'content_policy_violation', 'invalid_prompt'])
 
+/** Kinds of errors by which upstreams refuse a request, with the statuses that they have where there is one. */
+const refusals: Readonly<Record<string, number>> = { invalid_request_error: 400, not_found_error: 404, request_too_large: 413 }
+
 /** An upstream's answer with a status other than 2xx; `body` is at most the first 64 KiB of it. */
 export function errorFromResponse(attempt: Attempt, status: number, headers: UpstreamHeaders, body: Buffer): GatewayError {
   if (status < 400) return new GatewayError('upstream_bad_response', 'The upstream answered with a redirect, which is never followed.')
@@ -39,18 +42,21 @@ export function errorFromBody(attempt: Attempt, message: Message): GatewayError 
   return errorOf(attempt, statusOf(said), said, 'The upstream reported an error.')
 }
 
-function errorOf({ channel }: Attempt, status: number, said: UpstreamError, otherwise: string, pause?: number): GatewayError {
+function errorOf({ channel, protocol, asked }: Attempt, status: number, said: UpstreamError, otherwise: string, asksFor = said.retryAfterMs): GatewayError {
+  const pause = asksFor === undefined ? undefined : Math.min(asksFor, longestPause)
   if (ours.has(status)) return new GatewayError('upstream_auth_failed', 'The upstream refused the credentials of this gateway.')
   const message = cleanText(said.message, channel)
   if (status === 429) {
     return new GatewayError('upstream_rate_limited', message || 'The upstream is rate limiting this gateway.', { retryAfterMs: pause ?? defaultPause })
   }
   if (isRefusal(status)) {
+    // Another vendor's words for kinds of errors mean nothing to the client, nor do members of a request that it never sent.
+    const own = protocol.family === asked.family
     return new GatewayError('upstream_rejected', message || `The upstream refused the request with status ${status}.`, {
       status,
-      type: cleanName(said.type, channel),
-      shownCode: cleanName(said.code, channel),
-      param: cleanName(said.param, channel)
+      type: own ? cleanName(said.type, channel) : undefined,
+      shownCode: own || clients.has(said.code ?? '') ? cleanName(said.code, channel) : undefined,
+      param: own ? cleanName(said.param, channel) : undefined
     })
   }
   return new GatewayError('upstream_bad_response', message || otherwise, {
@@ -72,7 +78,7 @@ function statusOf({ code = '', type = '' }: UpstreamError): number {
   const words = `${type} ${code}`.toLowerCase()
   if (/api.?key|authenticat|unauthorized|permission/.test(words)) return 401
   if (/rate.?limit|quota|too.many/.test(words)) return 429
-  return /overload|unavailable/.test(words) ? 503 : 502
+  return /overload|unavailable/.test(words) ? 503 : (refusals[type] ?? 502)
 }
 
 function parsed(body: Buffer): unknown {
@@ -88,13 +94,13 @@ function parsed(body: Buffer): unknown {
 
 /**
  * How long the upstream asks to be left alone, in milliseconds: RFC 9110 §10.2.3, and the millisecond form that OpenAI's clients
- * read. Never longer than is sensible; undefined when it does not say, or not so that it can be understood.
+ * read. Undefined when it does not say, or not so that it can be understood.
  */
 function pauseOf(headers: UpstreamHeaders): number | undefined {
   const exact = headers['retry-after-ms']
   const after = headers['retry-after']
   const ms = read(exact) ?? read(after, 1000) ?? dated(after)
-  return ms === undefined ? undefined : Math.min(ms, longestPause)
+  return ms
 }
 
 function read(value: UpstreamHeaders[string], unit = 1): number | undefined {

@@ -27,8 +27,20 @@ export function readError(body: unknown): UpstreamError {
   const failed = Array.isArray(choices) ? asObject(choices.find(isFailed)) : undefined
   const error = fields?.['error'] ?? failed?.['error'] ?? outer
   const inner = asObject(error)
-  return { message: said(error) ?? said(outer) ?? '', type: text(inner?.['type']), code: text(inner?.['code']), param: text(inner?.['param']) ?? placeOf(fields?.['detail']) }
+  const message = said(error) ?? said(outer) ?? ''
+  const code = isTooLong(message) ? tooLong : text(inner?.['code'])
+  return { message, type: text(inner?.['type']), code, param: text(inner?.['param']) ?? placeOf(fields?.['detail']) }
 }
+
+/** The code of a prompt that is longer than the model can take, by which clients know that they have to shorten it. */
+export const tooLong = 'context_length_exceeded'
+
+/** Not every vendor has a code for it. Limits of tokens a minute are told in other words. */
+function isTooLong(message: string): boolean {
+  return /prompt is too long|maximum context length|exceeds? (?:the |your )?(?:model's )?context (?:limit|window|length)|input token count .*exceeds the maximum/i.test(message.slice(0, longestRead))
+}
+
+const longestRead = 4096
 
 /** The member that a validation error is about: `{detail: [{loc: ["body", "top_k"], …}]}`. */
 function placeOf(detail: unknown): string | undefined {

@@ -25,6 +25,8 @@ export interface ShownError {
   message: string
   code: string
   param: string | undefined
+  /** When to try again, in milliseconds, for protocols that say it in the body too. */
+  retryAfterMs?: number | undefined
 }
 
 /**

@@ -41,6 +41,8 @@ export interface UpstreamError {
   type: string | undefined
   code: string | undefined
   param: string | undefined
+  /** How long to wait, in milliseconds, where it is said in the body. */
+  retryAfterMs?: number | undefined
 }
 
 /** Puts a stream together to the whole answer. */

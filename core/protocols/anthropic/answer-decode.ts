@@ -24,8 +24,9 @@ export function decodeAnswer(body: unknown): ModelAnswer {
 function readBlock(block: JsonObject): AnswerPart[] {
   switch (block['type']) {
     case 'text': {
-      const citations = asObjects(block['citations']).flatMap(readCitation)
-      return [{ type: 'text', text: asText(block['text']), ...(citations.length > 0 && { citations }) }]
+      const text = asText(block['text'])
+      const citations = asObjects(block['citations']).flatMap((citation) => readCitation(citation, text.length))
+      return [{ type: 'text', text, ...(citations.length > 0 && { citations }) }]
     }
     case 'thinking': case 'redacted_thinking': return [readThoughts(block)]
     case 'tool_use': return [{ ...readCallHead(block), input: writeArguments(asObject(block['input']) ?? {}) }]
@@ -48,8 +49,11 @@ export function readCallHead(block: JsonObject): { type: 'tool_call'; id: string
   return { type: 'tool_call', id, name, custom: false }
 }
 
-/** Others than those with an address mean something only beside the client's own documents. */
-export function readCitation(citation: JsonObject): Citation[] {
+/**
+ * Others than those with an address mean something only beside the client's own documents. `length`: of the block, all of which is what
+ * is cited for.
+ */
+export function readCitation(citation: JsonObject, length: number): Citation[] {
   const url = citation['url'] ?? citation['source']
-  return typeof url === 'string' && URL.canParse(url) ? [{ url, title: asText(citation['title']) }] : []
+  return typeof url === 'string' && URL.canParse(url) ? [{ url, title: asText(citation['title']), start: 0, end: length }] : []
 }

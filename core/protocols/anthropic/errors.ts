@@ -1,6 +1,6 @@
 // Errors in the words of Messages.
 import { asObject } from '../object.ts'
-import { readError as readAnyError } from '../errors.ts'
+import { readError as readAnyError, tooLong } from '../errors.ts'
 import type { ShownError, UpstreamError } from '../protocol.ts'
 
 /** https://platform.claude.com/docs/en/api/errors */
@@ -17,7 +17,7 @@ const unsupported = 'thread_unsupported_request'
 const ofThreads = new Set([unsupported, 'thread_not_found', 'thread_already_continued', 'thread_continue_in_flight'])
 
 export function errorBody({ status, type, message, code, param }: ShownError): unknown {
-  const error = { type: type === 'quota_error' ? 'billing_error' : typeOf(status), message }
+  const error = { type: type === 'quota_error' ? 'billing_error' : typeOf(status), message: code === tooLong ? asTooLong(message) : message }
   // Whoever wants a thread of a channel that knows none does without when it is told so.
   const detail = code === 'unsupported_parameter' && param === 'thread' ? unsupported : code
   if (!ofThreads.has(detail)) return { type: 'error', error }
@@ -31,6 +31,11 @@ export function readError(body: unknown): UpstreamError {
   const { error_code: code, unsupported: names } = details ?? {}
   if (typeof code !== 'string') return said
   return { ...said, code, param: Array.isArray(names) ? names.map(String).join(' ') : said.param }
+}
+
+/** Agents know by these words alone that they have to shorten the conversation. */
+function asTooLong(message: string): string {
+  return /prompt is too long/i.test(message) ? message : `prompt is too long: ${message}`
 }
 
 function typeOf(status: number): string {

@@ -1,8 +1,8 @@
 // Reads the events of an upstream's message.
-import type { EmitEvent, Finish } from '../canonical/answer.ts'
+import type { Citation, EmitEvent, Finish } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
 import { finishOf } from '../canonical/finish.ts'
-import { writeArguments } from '../canonical/json.ts'
+import { exactJson, writeArguments } from '../canonical/json.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
@@ -21,6 +21,9 @@ interface Block {
   proof: string
   /** Some upstreams send a call's input here, and no deltas. */
   input: string
+  /** Of a text: its characters so far, and what it is cited from, which is told when all of it is known. */
+  length: number
+  readonly citations: Citation[]
 }
 
 /** More blocks side by side than this are no answer. */
@@ -51,7 +54,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
       throw badAnswer('The upstream sent an event that is not of its protocol.')
     }
     switch (type) {
-      case 'content_block_start': return this.#open(body['index'], asObject(body['content_block']) ?? {}, emit)
+      case 'content_block_start': return this.#open(body['index'], asObject(asObject(exactJson(event))?.['content_block']) ?? {}, emit)
       case 'content_block_delta': return this.#delta(this.#block(body['index']), asObject(body['delta']) ?? {}, emit)
       case 'content_block_stop': return this.#close(body['index'], emit)
       case 'message_delta': return this.#end(body, asObject(body['delta']) ?? {})
@@ -89,10 +92,11 @@ export class MessagesStreamDecoder implements StreamDecoder {
     if (this.#blocks.has(place)) throw badAnswer('The upstream began a block twice.')
     if (this.#blocks.size === mostOpen) throw badAnswer('The upstream sent an answer in too many parts.')
     const type = block['type']
-    const made: Block = { part: undefined, proofKind: type === 'redacted_thinking' ? 'redacted' : 'signature', proof: '', input: '' }
+    const made: Block = { part: undefined, proofKind: type === 'redacted_thinking' ? 'redacted' : 'signature', proof: '', input: '', length: 0, citations: [] }
     this.#blocks.set(place, made)
     if (type === 'text') {
       made.part = this.#parts.open(0, { type }, emit)
+      made.length = asText(block['text']).length
       this.#parts.delta(made.part, asText(block['text']), emit)
     } else if (type === 'thinking' || type === 'redacted_thinking') {
       made.part = this.#parts.open(0, { type: 'reasoning' }, emit)
@@ -113,22 +117,32 @@ export class MessagesStreamDecoder implements StreamDecoder {
     const { part } = block
     if (!part) return
     switch (delta['type']) {
-      case 'text_delta': return this.#parts.delta(part, asText(delta['text']), emit)
+      case 'text_delta':
+        block.length += asText(delta['text']).length
+        return this.#parts.delta(part, asText(delta['text']), emit)
       case 'thinking_delta': return this.#parts.delta(part, asText(delta['thinking']), emit)
       case 'input_json_delta': return this.#parts.delta(part, asText(delta['partial_json']), emit)
       // It comes once, and the later one holds.
       case 'signature_delta':
         this.#prove(block, asText(delta['signature']))
         return
-      case 'citations_delta': for (const citation of readCitation(asObject(delta['citation']) ?? {})) this.#parts.cite(part, citation, emit)
+      case 'citations_delta':
+        for (const citation of readCitation(asObject(delta['citation']) ?? {}, 0)) {
+          this.#parts.keep(citation.url.length + citation.title.length)
+          block.citations.push(citation)
+        }
     }
   }
 
   #close(index: unknown, emit: EmitEvent): void {
-    const { part, proofKind, proof, input } = this.#block(index)
+    const { part, proofKind, proof, input, length, citations } = this.#block(index)
     this.#blocks.delete(numberOf(index))
     if (!part) return
     this.#parts.keep(-proof.length - input.length)
+    for (const citation of citations) {
+      this.#parts.keep(-citation.url.length - citation.title.length)
+      this.#parts.cite(part, { ...citation, end: length }, emit)
+    }
     if (part.type === 'tool_call' && part.input === '') this.#parts.delta(part, input, emit)
     this.#parts.close(part, emit, readProof(proofKind, proof))
   }

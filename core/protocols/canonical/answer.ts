@@ -50,6 +50,12 @@ export interface Citation {
   end?: number
 }
 
+/** The same citation in a text that begins so many characters earlier. */
+export function shifted(citation: Citation, by: number): Citation {
+  const { start, end } = citation
+  return by === 0 || start === undefined || end === undefined ? citation : { ...citation, start: start + by, end: end + by }
+}
+
 /**
  * Why an answer ended. `stop`: the model was done. `sequence`: it came to one of the client's stop sequences. `pause`: the provider wants
  * to be asked again with what there is. `content_filter`: it was refused, by the model or by its provider.

@@ -1,6 +1,7 @@
 // JSON as translation reads it: numbers keep their digits, whatever is done with them in between.
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
+import type { Payload } from '../protocol.ts'
 import { badAnswer } from './untranslatable.ts'
 
 /** A number that may be more than a double can hold. */
@@ -37,6 +38,13 @@ const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as { rawJSON(
 /** A number that {@link parseJson} kept as it was written, as a double; any other value as it is. */
 export function plainNumber(value: unknown): unknown {
   return isRawJson(value) ? Number(value.rawJSON) : value
+}
+
+/** The payload of an event as {@link parseJson} reads it, where the arguments of a call are an object in it. @throws Untranslatable */
+export function exactJson(event: Payload): unknown {
+  const value = event.json()
+  const text = value === undefined ? '' : event.data.toString('utf8')
+  return longNumber.test(text) ? parseAnswer(text) : value
 }
 
 /** An object in JSON text; undefined when it is none. Empty text is an empty object, as upstreams say it for calls without arguments. */

@@ -1,5 +1,10 @@
 // Errors in the words of Google's APIs.
-import type { ShownError } from '../protocol.ts'
+import { readError as readAnyError } from '../errors.ts'
+import { asObject, asObjects, asText } from '../object.ts'
+import type { ShownError, UpstreamError } from '../protocol.ts'
+
+/** https://github.com/googleapis/googleapis, google/rpc/error_details.proto */
+const retryInfo = 'type.googleapis.com/google.rpc.RetryInfo'
 
 /** https://ai.google.dev/gemini-api/docs/troubleshooting */
 const statuses: Readonly<Record<number, string>> = {
@@ -7,6 +12,19 @@ const statuses: Readonly<Record<number, string>> = {
   409: 'ABORTED', 429: 'RESOURCE_EXHAUSTED', 499: 'CANCELLED', 500: 'INTERNAL', 501: 'UNIMPLEMENTED', 502: 'UNAVAILABLE', 503: 'UNAVAILABLE', 504: 'DEADLINE_EXCEEDED', 529: 'UNAVAILABLE'
 }
 
-export function errorBody({ status, message }: ShownError): unknown {
-  return { error: { code: status, message, status: statuses[status] ?? (status >= 500 ? 'INTERNAL' : 'INVALID_ARGUMENT') } }
+export function errorBody({ status, message, retryAfterMs }: ShownError): unknown {
+  const kind = statuses[status] ?? (status >= 500 ? 'INTERNAL' : 'INVALID_ARGUMENT')
+  // Google's clients read here how long to wait, and no header.
+  const details = retryAfterMs === undefined ? {} : { details: [{ '@type': retryInfo, retryDelay: `${Math.ceil(retryAfterMs / 1000)}s` }] }
+  return { error: { code: status, message, status: kind, ...details } }
+}
+
+/** Google's errors have a number for a code, their kind in `status`, and how long to wait among the details. */
+export function readError(body: unknown): UpstreamError {
+  const said = readAnyError(body)
+  const outer = asObject(Array.isArray(body) ? (body[0] as unknown) : body)
+  const { status, details } = asObject(outer?.['error']) ?? {}
+  const delay = asObjects(details).find((detail) => detail['@type'] === retryInfo)?.['retryDelay']
+  const [, seconds] = /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(asText(delay)) ?? []
+  return { ...said, type: typeof status === 'string' ? status : said.type, ...(seconds !== undefined && { retryAfterMs: Math.ceil(Number(seconds) * 1000) }) }
 }

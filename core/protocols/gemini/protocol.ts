@@ -1,11 +1,10 @@
 // Gemini's generateContent, as clients speak it and as upstreams answer it.
 import { asObject, asObjects } from '../object.ts'
-import { readError as readAnyError } from '../errors.ts'
-import type { Fields, Payload, Protocol, UpstreamError } from '../protocol.ts'
+import type { Fields, Payload, Protocol } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { readGeminiUsage } from '../usage/gemini.ts'
-import { errorBody } from './errors.ts'
+import { errorBody, readError } from './errors.ts'
 import { ChunkCollector, chunksOf } from './shape.ts'
 import { geminiText } from './text.ts'
 import { GeminiWatch } from './watch.ts'
@@ -37,14 +36,6 @@ function candidatesOf(request: Fields): number {
   const config = asObject(request.json('generationConfig') ?? request.json('generation_config'))
   const count = config?.['candidateCount'] ?? config?.['candidate_count']
   return typeof count === 'number' ? count : 1
-}
-
-/** Google's errors have a number for a code, and their kind in `status`. */
-function readError(body: unknown): UpstreamError {
-  const said = readAnyError(body)
-  const outer = asObject(Array.isArray(body) ? (body[0] as unknown) : body)
-  const status = asObject(outer?.['error'])?.['status']
-  return { ...said, type: typeof status === 'string' ? status : said.type }
 }
 
 /** A list of chunks is one, too: what an upstream sends that was not asked for events. */

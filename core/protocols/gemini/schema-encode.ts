@@ -63,6 +63,8 @@ class SchemaWriter {
     const value = schema[key]
     if (key === 'type' || key === 'anyOf' || key === 'oneOf' || idle.includes(key)) return
     if (mixed && key !== 'description' && key !== 'title') return
+    // Its models know no others than those that are told.
+    if (key === 'additionalProperties' && value === false) return
     if (plain.includes(key)) made[key] = value
     else if (key === 'properties') {
       const properties = Object.entries(asObject(value) ?? {})

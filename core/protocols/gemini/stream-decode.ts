@@ -1,6 +1,7 @@
 // Reads the chunks of an upstream's streamed answer.
 import type { EmitEvent } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
+import { exactJson } from '../canonical/json.ts'
 import type { Payload } from '../protocol.ts'
 import { AnswerReader } from './answer-decode.ts'
 
@@ -12,7 +13,7 @@ export class GeminiStreamDecoder implements StreamDecoder {
   }
 
   push(event: Payload, emit: EmitEvent): void {
-    this.#reader.read(event.json(), emit)
+    this.#reader.read(event.data.includes('"functionCall"') ? exactJson(event) : event.json(), emit)
   }
 
   end(emit: EmitEvent): void {

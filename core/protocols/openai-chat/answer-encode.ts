@@ -1,4 +1,5 @@
 // Writes a whole chat completion for a client.
+import { shifted } from '../canonical/answer.ts'
 import type { AnswerPart, Candidate, Citation, ModelAnswer } from '../canonical/answer.ts'
 import type { AnswerHead } from '../canonical/codec.ts'
 import { spoken } from '../canonical/conversation.ts'
@@ -29,7 +30,7 @@ function writeMessage(parts: readonly AnswerPart[]): Record<string, unknown> {
   const refusal = spoken(parts, 'refusal')
   const thoughts = spoken(parts, 'reasoning')
   const calls = parts.filter((part) => part.type === 'tool_call')
-  const citations = parts.flatMap((part) => (part.type === 'text' ? (part.citations ?? []) : []))
+  const citations = citationsOf(parts)
   const images = parts.filter((part): part is MediaPart => part.type === 'image')
   return {
     role: 'assistant',
@@ -40,6 +41,17 @@ function writeMessage(parts: readonly AnswerPart[]): Record<string, unknown> {
     ...(images.length > 0 && { images: images.map(writeImage) }),
     ...(calls.length > 0 && { tool_calls: calls.map(writeCall) })
   }
+}
+
+/** In the whole of the text, which the parts are put together to. */
+function citationsOf(parts: readonly AnswerPart[]): Citation[] {
+  let before = 0
+  return parts.flatMap((part) => {
+    if (part.type !== 'text') return []
+    const made = (part.citations ?? []).map((citation) => shifted(citation, before))
+    before += part.text.length
+    return made
+  })
 }
 
 function writeCall({ id, name, custom, input, proof }: ToolCall): unknown {

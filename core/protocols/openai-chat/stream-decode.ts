@@ -1,4 +1,5 @@
 // Reads the chunks of an upstream's chat completion.
+import { shifted } from '../canonical/answer.ts'
 import type { EmitEvent, Finish } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
 import { finishOf } from '../canonical/finish.ts'
@@ -91,6 +92,9 @@ class Choice {
   #finish: Finish = { reason: 'stop' }
   /** What is being said, other than calls. */
   #spoken: OpenPart | undefined
+  /** Characters of text so far, and before the text that is being said. */
+  #text = 0
+  #before = 0
   readonly #calls = new Map<number, Call>()
 
   constructor(parts: Parts, index: number, callId: string) {
@@ -131,7 +135,8 @@ class Choice {
     const text = readContent(delta['content'])
     const logprobs = readLogprobs(choice['logprobs'])
     if (text !== '' || logprobs) this.#parts.delta(this.#speak('text', emit), text, emit, logprobs)
-    for (const citation of readCitations(delta['annotations']) ?? []) this.#parts.cite(this.#speak('text', emit), citation, emit)
+    this.#text += text.length
+    for (const citation of readCitations(delta['annotations']) ?? []) this.#parts.cite(this.#speak('text', emit), shifted(citation, -this.#before), emit)
     const refusal = asText(delta['refusal'])
     if (refusal !== '') this.#parts.delta(this.#speak('refusal', emit), refusal, emit)
     for (const media of readImages(delta['images'])) {
@@ -146,6 +151,7 @@ class Choice {
   #speak(type: 'text' | 'refusal' | 'reasoning', emit: EmitEvent): OpenPart {
     if (this.#spoken?.type === type) return this.#spoken
     this.#hush(emit)
+    if (type === 'text') this.#before = this.#text
     return (this.#spoken = this.#parts.open(this.#index, { type }, emit))
   }
 

@@ -1,4 +1,5 @@
 // Writes the chunks of a chat completion for a client.
+import { shifted } from '../canonical/answer.ts'
 import type { AnswerEvent, Finish, PartOpening } from '../canonical/answer.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
 import { writeTokens } from '../canonical/logprobs.ts'
@@ -17,6 +18,8 @@ interface Place {
   /** Of a call, counted from 0 in its choice. */
   index: number
   custom: boolean
+  /** Of a text: characters of the texts before it. */
+  before: number
 }
 
 export class ChatStreamEncoder implements StreamEncoder {
@@ -26,8 +29,8 @@ export class ChatStreamEncoder implements StreamEncoder {
   readonly #closing: string
   readonly #usageWanted: boolean
   readonly #places = new Map<number, Place>()
-  /** Of each choice that has begun: how many calls and pictures it has. */
-  readonly #counts = new Map<number, { calls: number; images: number }>()
+  /** Of each choice that has begun: how many calls and pictures it has, and characters of text. */
+  readonly #counts = new Map<number, { calls: number; images: number; text: number }>()
   readonly #finishes = new Map<number, Finish>()
   #usage: Usage = noUsage
 
@@ -44,10 +47,14 @@ export class ChatStreamEncoder implements StreamEncoder {
       case 'open': return this.#open(event.candidate, event.part, event.opening, write)
       case 'delta': {
         const place = this.#places.get(event.part)!
+        if (place.type === 'text') this.#counts.get(place.candidate)!.text += event.text.length
         const logprobs = event.logprobs && { content: writeTokens(event.logprobs), refusal: null }
         return this.#choice(place.candidate, deltaOf(place, event.text), write, logprobs)
       }
-      case 'cite': return this.#choice(this.#places.get(event.part)!.candidate, `{"annotations":[${JSON.stringify(writeCitation(event.citation))}]}`, write)
+      case 'cite': {
+        const { candidate, before } = this.#places.get(event.part)!
+        return this.#choice(candidate, `{"annotations":[${JSON.stringify(writeCitation(shifted(event.citation, before)))}]}`, write)
+      }
       case 'close': {
         const place = this.#places.get(event.part)!
         this.#places.delete(event.part)
@@ -77,7 +84,7 @@ export class ChatStreamEncoder implements StreamEncoder {
       if (opening.media.type === 'image') this.#choice(candidate, `{"images":[${JSON.stringify(writeImage(opening.media, counts.images++))}]}`, write)
     }
     const custom = type === 'tool_call' && opening.custom
-    const place: Place = { candidate, type, index: type === 'tool_call' ? counts.calls++ : 0, custom }
+    const place: Place = { candidate, type, index: type === 'tool_call' ? counts.calls++ : 0, custom, before: counts.text }
     this.#places.set(part, place)
     if (type !== 'tool_call') return
     const { id, name, proof } = opening
@@ -87,10 +94,10 @@ export class ChatStreamEncoder implements StreamEncoder {
   }
 
   /** A choice opens with its role; the content that goes with it is null when there is none to come. */
-  #begin(candidate: number, calling: boolean, write: WriteEvent): { calls: number; images: number } {
+  #begin(candidate: number, calling: boolean, write: WriteEvent): { calls: number; images: number; text: number } {
     let counts = this.#counts.get(candidate)
     if (!counts) {
-      this.#counts.set(candidate, (counts = { calls: 0, images: 0 }))
+      this.#counts.set(candidate, (counts = { calls: 0, images: 0, text: 0 }))
       this.#choice(candidate, `{"role":"assistant","content":${calling ? 'null' : '""'}}`, write)
     }
     return counts

@@ -1,17 +1,17 @@
 // Writes a whole response for a client.
-import type { Finish, ModelAnswer } from '../canonical/answer.ts'
+import type { AnswerPart, Finish, ModelAnswer } from '../canonical/answer.ts'
 import type { AnswerHead } from '../canonical/codec.ts'
 import type { Usage } from '../../money/usage.ts'
 import { noUsage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
 import { writeResponsesUsage } from '../usage/openai-tokens.ts'
 import { writeFinish } from './finish.ts'
-import { contentOf, isEmpty, itemId, signatureOf, statusOf, writeItem } from './items.ts'
-import type { Item } from './items.ts'
+import { contentOf, goOn, isEmpty, itemId, signatureOf, statusOf, writeItem } from './items.ts'
+import type { Content, Item } from './items.ts'
 
 export function encodeAnswer({ candidates, usage }: ModelAnswer, head: AnswerHead): Record<string, unknown> {
   const { parts, finish } = candidates[0]!
-  const contents = parts.map(contentOf).flatMap((content) => {
+  const contents = joined(parts).flatMap((content) => {
     const signature = signatureOf(content.opening)
     return signature ? [signature, content] : [content]
   }).filter((content) => !isEmpty(content))
@@ -19,6 +19,18 @@ export function encodeAnswer({ candidates, usage }: ModelAnswer, head: AnswerHea
     writeItem(content, itemId(content.opening, head.id, index), statusOf(content, index === contents.length - 1, finish))
   ))
   return writeResponse(head, { output, finish, usage: usage ?? noUsage })
+}
+
+/** Texts that follow each other are one. */
+function joined(parts: readonly AnswerPart[]): Content[] {
+  const contents: Content[] = []
+  for (const part of parts) {
+    const content = contentOf(part)
+    const last = contents.at(-1)
+    if (last?.opening.type === 'text' && content.opening.type === 'text') goOn(last, content)
+    else contents.push(content)
+  }
+  return contents
 }
 
 /** What a response came to; without it, it has just begun. */

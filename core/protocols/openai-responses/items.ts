@@ -1,4 +1,5 @@
 // The output items of a response, as its whole and its events have them.
+import { shifted } from '../canonical/answer.ts'
 import type { AnswerPart, Citation, Finish, PartOpening, TokenLogprob } from '../canonical/answer.ts'
 import { parseObject } from '../canonical/json.ts'
 import { writeTokens } from '../canonical/logprobs.ts'
@@ -24,10 +25,20 @@ export function contentOf(part: AnswerPart): Content {
   return {
     opening,
     text: part.type === 'tool_call' ? part.input : 'text' in part ? part.text : '',
-    citations: ('citations' in part && part.citations) || [],
-    logprobs: ('logprobs' in part && part.logprobs) || [],
+    citations: 'citations' in part ? [...(part.citations ?? [])] : [],
+    logprobs: 'logprobs' in part ? [...(part.logprobs ?? [])] : [],
     proof: 'proof' in part && part.type !== 'tool_call' ? part.proof : undefined
   }
+}
+
+/**
+ * A text goes on where the one before it ended: clients take the last message for the answer, and of its texts the last. Not where
+ * something was said in between.
+ */
+export function goOn(before: Content, more: Content): void {
+  before.citations.push(...more.citations.map((citation) => shifted(citation, before.text.length)))
+  before.logprobs.push(...more.logprobs)
+  before.text += more.text
 }
 
 /** Nothing that a client could see. */

@@ -20,6 +20,8 @@ const mostItems = 4096
 interface Item {
   /** Its parts by their index; of thoughts and calls there is one. */
   readonly parts: Map<number, OpenPart>
+  /** Of its texts by their index: how many sources were told. */
+  readonly cited: Map<number, number>
   /** Of thoughts: which of their two forms is taken, and the part of it that is being told. */
   form: 'summary' | 'content' | undefined
   section: number
@@ -96,12 +98,8 @@ export class ResponsesStreamDecoder implements StreamDecoder {
       case 'output_item.done': return this.#whole(place, asObject(body['item']) ?? {}, emit)
       case 'output_text.delta': return this.#say('text', body, asText(delta), emit, readTokens(body['logprobs']))
       case 'refusal.delta': return this.#say('refusal', body, asText(delta), emit)
-      case 'content_part.done': return this.#parts.close(this.#item(body).parts.get(numberOf(index)), emit)
-      case 'output_text.annotation.added': {
-        const part = this.#item(body).parts.get(numberOf(index))
-        if (part && this.#parts.isOpen(part)) for (const citation of readCitation(asObject(body['annotation']) ?? {})) this.#parts.cite(part, citation, emit)
-        return
-      }
+      case 'content_part.done': return this.#partDone(this.#item(body), numberOf(index), asObject(body['part']), emit)
+      case 'output_text.annotation.added': return this.#cite(this.#item(body), numberOf(index), [asObject(body['annotation']) ?? {}], emit)
       case 'reasoning_summary_text.delta': return this.#think('summary', numberOf(body['summary_index']), body, asText(delta), emit)
       case 'reasoning_text.delta': return this.#think('content', numberOf(index), body, asText(delta), emit)
       case 'function_call_arguments.delta': case 'custom_tool_call_input.delta': return this.#input(this.#item(body), asText(delta), emit)
@@ -110,7 +108,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
 
   #add(place: unknown, item: JsonObject, emit: EmitEvent): Item {
     if (this.#items.size > mostItems) throw badAnswer('The upstream sent an answer in too many parts.')
-    const made: Item = { parts: new Map(), form: undefined, section: 0, done: false }
+    const made: Item = { parts: new Map(), cited: new Map(), form: undefined, section: 0, done: false }
     const id = asText(item['id'])
     this.#parts.keep(id.length)
     this.#items.set(numberOf(place), made)
@@ -136,6 +134,19 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     if (!part) item.parts.set(index, (part = this.#parts.open(0, { type }, emit)))
     else checkType(part, type)
     this.#parts.delta(part, text, emit, logprobs)
+  }
+
+  #cite(item: Item, index: number, annotations: readonly JsonObject[], emit: EmitEvent): void {
+    const part = item.parts.get(index)
+    if (!part || !this.#parts.isOpen(part)) return
+    item.cited.set(index, (item.cited.get(index) ?? 0) + annotations.length)
+    for (const citation of annotations.flatMap(readCitation)) this.#parts.cite(part, citation, emit)
+  }
+
+  /** Some upstreams tell of sources when the text is whole, and not before. */
+  #partDone(item: Item, index: number, whole: JsonObject | undefined, emit: EmitEvent): void {
+    this.#cite(item, index, asObjects(whole?.['annotations']).slice(item.cited.get(index) ?? 0), emit)
+    this.#parts.close(item.parts.get(index), emit)
   }
 
   #think(form: 'summary' | 'content', section: number, body: JsonObject, text: string, emit: EmitEvent): void {
@@ -181,7 +192,8 @@ export class ResponsesStreamDecoder implements StreamDecoder {
         return
       }
       case 'message': {
-        for (const part of made.parts.values()) this.#parts.close(part, emit)
+        const contents = asObjects(item['content'])
+        for (const index of made.parts.keys()) this.#partDone(made, index, contents[index], emit)
         if (made.parts.size === 0) this.#tell(item, emit)
       }
     }

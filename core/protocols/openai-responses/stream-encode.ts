@@ -1,4 +1,5 @@
 // Writes the events of a response for a client. Its last event repeats the whole response, so everything is kept until then.
+import { shifted } from '../canonical/answer.ts'
 import type { AnswerEvent, Finish } from '../canonical/answer.ts'
 import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
@@ -19,6 +20,8 @@ interface Place {
   index: number | undefined
   id: string
   closed: boolean
+  /** Characters of texts before the present one, which are one with it. */
+  before: number
 }
 
 /** What a token with its probability counts as among what is kept, in characters. */
@@ -75,10 +78,18 @@ export class ResponsesStreamEncoder implements StreamEncoder {
 
   #open({ candidate, part, opening }: AnswerEvent & { type: 'open' }, write: WriteEvent): void {
     if (candidate !== 0) return
+    const last = this.#ended.at(-1)
+    // A text right after a text goes on with it.
+    if (opening.type === 'text' && last?.content.opening.type === 'text' && this.#places.size === 0) {
+      this.#ended.pop()
+      Object.assign(last, { closed: false, before: last.content.text.length })
+      this.#places.set(part, last)
+      return
+    }
     this.#closeEnded(undefined, write)
     const signature = signatureOf(opening)
-    if (signature) this.#close(this.#begin({ content: signature, index: undefined, id: '', closed: true }, write), undefined, write)
-    const place: Place = { content: { opening, text: '', citations: [], logprobs: [], proof: undefined }, index: undefined, id: '', closed: false }
+    if (signature) this.#close(this.#begin({ content: signature, index: undefined, id: '', closed: true, before: 0 }, write), undefined, write)
+    const place: Place = { content: { opening, text: '', citations: [], logprobs: [], proof: undefined }, index: undefined, id: '', closed: false, before: 0 }
     this.#places.set(part, place)
     if (opening.type === 'tool_call') this.#begin(place, write)
     if (opening.type === 'media') this.#keep(opening.media.source.kind === 'data' ? opening.media.source.data.length : 0)
@@ -116,8 +127,9 @@ export class ResponsesStreamEncoder implements StreamEncoder {
     }
   }
 
-  #cite(place: Place | undefined, { citation }: AnswerEvent & { type: 'cite' }, write: WriteEvent): void {
+  #cite(place: Place | undefined, { citation: given }: AnswerEvent & { type: 'cite' }, write: WriteEvent): void {
     if (!place) return
+    const citation = shifted(given, place.before)
     this.#begin(place, write)
     this.#keep(citation.url.length + citation.title.length)
     const index = place.content.citations.push(citation) - 1
