@@ -1,5 +1,5 @@
 // Writes the system prompt and the messages of a Messages request.
-import { isBlank, leadingSystem, mediaToUser } from '../canonical/conversation.ts'
+import { isBlank, jsonOnly, leadingSystem, mediaToUser } from '../canonical/conversation.ts'
 import { parseObject } from '../canonical/json.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readText } from '../canonical/media.ts'
@@ -13,9 +13,6 @@ interface Message {
   role: 'user' | 'assistant'
   content: Block[]
 }
-
-/** Said to the model where the protocol has no word for it. */
-const jsonOnly = 'Reply with a JSON object only, and no text around it.'
 
 /** The conversation, its turns alternating and the user's first, as the protocol wants it. */
 export function writeConversation(request: ModelRequest, traits: Traits, losses: Losses): { system: Block[]; messages: Message[] } {

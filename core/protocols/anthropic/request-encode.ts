@@ -45,7 +45,7 @@ function writeThinking(body: Body, request: ModelRequest, maxTokens: number, tra
   if (reasoning.effort !== undefined && !isEffort(reasoning.effort)) throw invalid(losses.placeOf('reasoning_effort'), 'none, minimal, low, medium, high, xhigh or max')
   // The vendor refuses to force a call on a model that thinks first.
   const forced = toolChoice?.mode === 'required' || toolChoice?.mode === 'named'
-  const display = reasoning.visible === undefined ? undefined : { display: reasoning.visible ? 'summarized' : 'omitted' }
+  const display = { display: reasoning.visible === false ? 'omitted' : 'summarized' }
   if (traits.thinking === 'budget') {
     const budget = budgetOf(reasoning, maxTokens)
     if (budget === 0) body['thinking'] = { type: 'disabled' }
@@ -56,7 +56,8 @@ function writeThinking(body: Body, request: ModelRequest, maxTokens: number, tra
       losses.drop('reasoning_budget')
       return false
     }
-    body['thinking'] = { type: 'enabled', budget_tokens: fitting, ...display }
+    // Models with a budget show their thoughts unless they are told not to, and not all of them can be told.
+    body['thinking'] = { type: 'enabled', budget_tokens: fitting, ...(reasoning.visible !== undefined && display) }
     return true
   }
   const effort = effortOf(reasoning, request.maxOutputTokens ?? traits.maxOutputTokens)
@@ -66,6 +67,7 @@ function writeThinking(body: Body, request: ModelRequest, maxTokens: number, tra
   }
   if (effort !== undefined) body['output_config'] = { effort: effort === 'minimal' ? 'low' : effort }
   if (forced || (effort === undefined && reasoning.visible !== true)) return false
+  // Newer models hide their thoughts unless they are asked for them.
   body['thinking'] = { type: 'adaptive', ...display }
   return true
 }

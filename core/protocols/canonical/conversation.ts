@@ -8,6 +8,20 @@ export function joinTexts(parts: readonly { type: string; text?: string }[]): st
   return parts.flatMap(({ type, text }) => (type === 'text' && text !== undefined && text !== '' ? [text] : [])).join('\n\n')
 }
 
+/** Said to the model where a protocol has no word for it. */
+export const jsonOnly = 'Reply with a JSON object only, and no text around it.'
+
+/** Turns in which the word JSON is said where an answer in it is asked for: OpenAI refuses to be asked otherwise. */
+export function sayingJson({ turns, format }: ModelRequest): readonly Turn[] {
+  if (format?.type !== 'json_object' || turns.some(saysJson)) return turns
+  return [{ role: 'system', parts: [{ type: 'text', text: jsonOnly }], developer: false }, ...turns]
+}
+
+function saysJson(turn: Turn): boolean {
+  const parts = turn.role === 'tool' ? turn.results.flatMap((result) => result.parts) : turn.parts
+  return parts.some((part) => part.type === 'text' && /json/i.test(part.text))
+}
+
 /** White space alone, also of widths that no blank has, which some upstreams refuse as empty. */
 export function isBlank(text: string): boolean {
   return !/[^\s\u200b-\u200d\u2060\ufeff]/.test(text)

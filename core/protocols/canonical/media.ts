@@ -44,6 +44,11 @@ export function readText(data: string): string {
   return Buffer.from(data, 'base64').toString('utf8')
 }
 
+/** A document of plain text as a text, below its name. */
+export function textOf({ data }: { data: string }, name: string | undefined): string {
+  return name === undefined ? readText(data) : `${name}\n${readText(data)}`
+}
+
 export function writeText(text: string): string {
   return Buffer.from(text, 'utf8').toString('base64')
 }

@@ -88,6 +88,7 @@ class CandidateReader {
   readonly #index: number
   readonly #callId: string
   #present: OpenPart | undefined
+  /** Something else than thoughts. */
   #said = false
 
   constructor(parts: Parts, index: number, callId: string) {
@@ -152,7 +153,7 @@ class CandidateReader {
   }
 
   #open(opening: Parameters<Parts['open']>[1], emit: EmitEvent): OpenPart {
-    this.#said = true
+    this.#said ||= opening.type !== 'reasoning'
     this.#close(emit)
     return (this.#present = this.#parts.open(this.#index, opening, emit))
   }

@@ -2,7 +2,7 @@
 import { isBlank, joinTexts, leadingSystem, mediaToUser } from '../canonical/conversation.ts'
 import { parseObject } from '../canonical/json.ts'
 import type { Losses } from '../canonical/losses.ts'
-import { readText } from '../canonical/media.ts'
+import { textOf } from '../canonical/media.ts'
 import type { AssistantPart, MediaPart, ModelRequest, Proof, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
@@ -46,7 +46,7 @@ function writePart(part: TextPart | MediaPart, traits: Traits, losses: Losses): 
 
 function writeMedia({ type, source, name }: MediaPart, traits: Traits, losses: Losses): Part {
   if (source.kind === 'data') {
-    if (source.mimeType.startsWith('text/')) return { text: readText(source.data) }
+    if (source.mimeType.startsWith('text/')) return { text: textOf(source, name) }
     return { inlineData: { mimeType: source.mimeType, data: source.data, ...(name !== undefined && { displayName: name }) } }
   }
   const { mimeType } = source

@@ -32,7 +32,7 @@ export const capabilities: Capabilities = {
     tool_choice: 'carried', allowed_tools: { adapted: 'only these are offered' }, parallel_tool_calls: 'carried',
     tool_result_media: { adapted: 'a user message after the results' }, tool_result_error: { adapted: 'the result begins with "Error: "' },
     image_replay: { adapted: 'a user message after it' }, refusal_replay: 'carried', reasoning_replay: { adapted: 'reasoning_content where the channel wants it, otherwise left out' }, reasoning_proof: 'dropped',
-    json_object: 'carried', json_schema: 'carried', reasoning_effort: 'carried', reasoning_budget: { adapted: 'in words, by its share of the longest answer' },
+    json_object: { adapted: 'with an instruction, where nobody says JSON' }, json_schema: 'carried', reasoning_effort: 'carried', reasoning_budget: { adapted: 'in words, by its share of the longest answer' },
     reasoning_visible: { adapted: 'thoughts are hidden by the gateway' }, max_output_tokens: 'carried', temperature: 'carried', top_p: 'carried', top_k: 'dropped',
     presence_penalty: 'carried', frequency_penalty: 'carried', seed: 'carried', stop: { adapted: 'up to four, more are refused' },
     candidates: 'carried', logprobs: 'carried', user: 'carried', safety_identifier: 'carried', metadata: 'dropped',

@@ -1,7 +1,7 @@
 // Writes the messages of a chat completion request.
 import { joinTexts, mediaToUser, resultText, spoken } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
-import { readText, writeDataUrl } from '../canonical/media.ts'
+import { textOf, writeDataUrl } from '../canonical/media.ts'
 import type { AssistantTurn, MediaPart, TextPart, Turn, UserPart } from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 
@@ -37,7 +37,7 @@ function writePart(part: TextPart | MediaPart, losses: Losses): { type: string; 
     if (format === undefined) throw losses.refusal('audio', 'has a format that the channel that serves this model cannot take')
     return [{ type: 'input_audio', input_audio: { data: source.data, format } }]
   }
-  if (source.mimeType.startsWith('text/')) return [{ type: 'text', text: readText(source.data) }]
+  if (source.mimeType.startsWith('text/')) return [{ type: 'text', text: textOf(source, name) }]
   return [{ type: 'file', file: { filename: name ?? 'document.pdf', file_data: writeDataUrl(source) } }]
 }
 

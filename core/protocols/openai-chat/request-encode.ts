@@ -1,5 +1,6 @@
 // Writes a chat completion request for an upstream.
 import type { Target } from '../canonical/codec.ts'
+import { sayingJson } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { writeParameters } from '../canonical/parameters.ts'
 import { effortOf } from '../canonical/reasoning.ts'
@@ -16,7 +17,7 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
   const effort = effortOf(request.reasoning, request.maxOutputTokens ?? traits.maxOutputTokens)
   // Not every compatible upstream can be told that only some tools are allowed.
   const tools = offered(request)
-  const body: Record<string, unknown> = { model, messages: writeMessages(request.turns, traits, losses) }
+  const body: Record<string, unknown> = { model, messages: writeMessages(sayingJson(request), traits, losses) }
   const add = (key: string, value: unknown): void => {
     if (value !== undefined) body[key] = value
   }

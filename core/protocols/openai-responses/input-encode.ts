@@ -1,7 +1,7 @@
 // Writes the input items of a Responses request.
 import { mediaToUser } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
-import { readText, writeDataUrl } from '../canonical/media.ts'
+import { textOf, writeDataUrl } from '../canonical/media.ts'
 import type { AssistantTurn, MediaPart, ReasoningPart, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
 
 type Item = Record<string, unknown>
@@ -31,7 +31,7 @@ function writePart(part: TextPart | MediaPart, losses: Losses): Item {
   if (type === 'image') return { type: 'input_image', image_url: url, detail: detail ?? 'auto' }
   const filename = name !== undefined && { filename: name }
   if (source.kind === 'url') return { type: 'input_file', file_url: url, ...filename }
-  if (source.mimeType.startsWith('text/')) return { type: 'input_text', text: readText(source.data) }
+  if (source.mimeType.startsWith('text/')) return { type: 'input_text', text: textOf(source, name) }
   return { type: 'input_file', filename: name ?? 'document.pdf', file_data: url }
 }
 

@@ -66,7 +66,7 @@ export function writeItem(content: Content, id: string, status: Status): Item {
   const begun = status === 'in_progress'
   switch (opening.type) {
     case 'text': case 'refusal': return { id, type: 'message', status, role: 'assistant', content: begun ? [] : [writeContentPart(content)] }
-    case 'reasoning': return { id, type: 'reasoning', summary: begun || text === '' ? [] : [writeSummary(text)], encrypted_content: content.proof ? seal('openai', content.proof) : null }
+    case 'reasoning': return { id, type: 'reasoning', summary: begun || text === '' ? [] : [writeSummary(text)], encrypted_content: begun ? null : seal('openai', content.proof) }
     case 'tool_call': {
       const { id: callId, name, namespace, custom } = opening
       const input = begun ? '' : custom ? text : argumentsOf(text)

@@ -1,5 +1,6 @@
 // Writes a Responses request for an upstream.
 import type { Target } from '../canonical/codec.ts'
+import { sayingJson } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { writeParameters } from '../canonical/parameters.ts'
 import { effortOf } from '../canonical/reasoning.ts'
@@ -14,7 +15,7 @@ type Body = Record<string, unknown>
 
 /** Nothing is stored at the provider: what has to come back comes back encrypted, with the client. */
 export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Body {
-  const body: Body = { model, input: writeInput(request.turns, losses), store: false }
+  const body: Body = { model, input: writeInput(sayingJson(request), losses), store: false }
   const add = (key: string, value: unknown): void => {
     if (value !== undefined) body[key] = value
   }
