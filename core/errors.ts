@@ -23,7 +23,7 @@ const upstream = (status: number): Row => ({ status, type: 'upstream_error', sou
 const unavailable: Row = { status: 503, type: 'upstream_error', source: 'gateway', later: true }
 
 /** Every code a client can meet, with its status and type. Codes are stable: clients and dashboards match on them. */
-export const errorTable = {
+const errorTable = {
   invalid_json: invalid(400),
   missing_field: invalid(400),
   invalid_field: invalid(400),
@@ -35,7 +35,6 @@ export const errorTable = {
   missing_api_key: unauthenticated,
   invalid_api_key: unauthenticated,
   expired_api_key: unauthenticated,
-  disabled_api_key: unauthenticated,
   conflicting_credentials: unauthenticated,
   endpoint_not_allowed: forbidden,
   origin_not_allowed: forbidden,
@@ -137,6 +136,11 @@ export class GatewayError extends Error {
     this.later = row.later ?? false
     this.details = details
   }
+}
+
+/** What requests are told that come while the gateway stops. */
+export function restarting(): GatewayError {
+  return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
 }
 
 /** One text for models that do not exist and models that the caller may not know of. */

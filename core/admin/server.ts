@@ -2,6 +2,7 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { bind } from '../clients/bind.ts'
 import { asGatewayError } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import { readJson } from './body.ts'
@@ -39,14 +40,9 @@ export class AdminServer {
    * @throws Error in the operator's words when the port cannot be had
    */
   static async start(parts: AdminParts): Promise<AdminServer> {
-    const { host, port } = parts.settings
     const server = createServer(bounds)
     server.maxConnections = mostConnections
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', (error) => reject(bindError(error, host, port)))
-      server.listen({ host, port }, resolve)
-    })
-    server.removeAllListeners('error')
+    await bind(server, parts.settings, 'admin')
     server.on('error', (error) => parts.log.error('the admin listener met an error', { error: error.message }))
     return new AdminServer(parts, server)
   }
@@ -95,15 +91,4 @@ export class AdminServer {
     if (retryAfterMs !== undefined) response.setHeader('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1000)))
     return { status, json: { error: { type, message, code: shownCode ?? code, param } } }
   }
-}
-
-function bindError(error: NodeJS.ErrnoException, host: string, port: number): Error {
-  const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
-  const remedies: Record<string, string> = {
-    EADDRINUSE: `${place} is in use by another process. Stop that process, or choose another admin.port.`,
-    EACCES: `${place} may not be bound by this user. Choose an admin.port above 1023, or grant the right to bind it.`,
-    EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another admin.host.`,
-    ENOTFOUND: `${host} is not known as an address or name. Choose another admin.host.`
-  }
-  return new Error(remedies[error.code ?? ''] ?? `${place} cannot be listened on: ${error.message}`, { cause: error })
 }

@@ -2,9 +2,10 @@
 import { createServer as createHttp2Server } from 'node:http2'
 import type { Http2Server } from 'node:http2'
 import { Server as NetServer } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
+import { bind } from './bind.ts'
 import { Inlet } from './inlet.ts'
 import type { Logger } from '../telling/log.ts'
 import { maxHeadBytes, maxHeaders } from './request-head.ts'
@@ -92,17 +93,10 @@ export class Listener {
    * @throws Error naming the address and the remedy
    */
   async listen(): Promise<Address> {
-    const { host, port, tls } = this.#options.listen
+    const { listen } = this.#options
+    const { tls } = listen
     if (tls) this.certify(tls)
-    await new Promise<void>((resolve, reject) => {
-      const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port))
-      this.#port.once('error', onError)
-      this.#port.listen({ host, port }, () => {
-        this.#port.off('error', onError)
-        resolve()
-      })
-    })
-    const bound = this.#port.address() as AddressInfo
+    const bound = await bind(this.#port, listen, 'listen')
     return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
   }
 
@@ -225,15 +219,4 @@ function beginsHttp2(bytes: Buffer): boolean | undefined {
 /** An IPv4 address also when it came through an IPv6 socket; empty when the connection is already gone. */
 function plainAddress(address: string | undefined): string {
   return address?.startsWith('::ffff:') ? address.slice(7) : (address ?? '')
-}
-
-function bindError(error: NodeJS.ErrnoException, host: string, port: number): Error {
-  const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
-  const remedies: Record<string, string> = {
-    EADDRINUSE: `${place} is in use by another process. Stop that process, or choose another listen.port.`,
-    EACCES: `${place} may not be bound by this user. Choose a listen.port above 1023, or grant the right to bind it.`,
-    EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another listen.host.`,
-    ENOTFOUND: `${host} is not known as an address or name. Choose another listen.host.`
-  }
-  return new Error(remedies[error.code ?? ''] ?? `${place} cannot be listened on: ${error.message}`, { cause: error })
 }

@@ -5,7 +5,7 @@ import { noBody } from './body-source.ts'
 import { Http2Body, Http2Client, Http2Connection } from './http2.ts'
 import type { Client, Incoming } from './client.ts'
 import { Cors } from './cors.ts'
-import { asGatewayError, GatewayError } from '../errors.ts'
+import { asGatewayError, GatewayError, restarting } from '../errors.ts'
 import { Http1Connection } from './http1/connection.ts'
 import type { Http1Front } from './http1/connection.ts'
 import { Listener } from './listener.ts'
@@ -222,8 +222,4 @@ export class Server implements Http1Front {
     this.#refusedRequests++
     return refusal
   }
-}
-
-function restarting(): GatewayError {
-  return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
 }

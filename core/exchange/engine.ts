@@ -5,7 +5,7 @@ import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Chain } from './chain.ts'
 import type { Incoming, SocketOffer } from '../clients/client.ts'
 import type { Awaitable, Outcome, Reply, WholeReply } from '../contract/contract.ts'
-import { asGatewayError, GatewayError } from '../errors.ts'
+import { asGatewayError, GatewayError, restarting } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
 import type { Generation, GenerationSource } from './generation.ts'
 import type { Logger } from '../telling/log.ts'
@@ -386,10 +386,6 @@ function sendFailure(exchange: LiveExchange, error: GatewayError): void {
   else if (!client.headSent) sendError(exchange, error)
   else if (exchange.streaming) client.end(errorEvent(exchange, error))
   else client.cut()
-}
-
-function restarting(): GatewayError {
-  return new GatewayError('draining', 'The gateway is being restarted. Try again.', { retryAfterMs: 1000 })
 }
 
 /** A chain of causes in one line, with the place of the innermost. */
