@@ -109,7 +109,7 @@ function complete(part: string, log: LogSurvey): Head {
   const database = openDatabase(part, 'power')
   try {
     const committer = new Committer(database)
-    replay(committer, part, log)
+    replay(committer, log)
     committer.alter((head) => void (head.open = false))
     // One file, also after somebody has read it.
     database.exec('PRAGMA journal_mode = DELETE')

@@ -1,7 +1,6 @@
 // A batch as the commit log holds it: one frame, whole or not there.
-import { deserialize } from 'node:v8'
 import { crc32 } from 'node:zlib'
-import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns, workColumns } from './batch.ts'
+import { answerColumns, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns, workColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Packer, Unpacker } from './packing.ts'
 
@@ -14,9 +13,8 @@ const head = { mark: 0, length: 4, history: 8, number: 16, payload: 24, head: 28
 export const headBytes = head.bytes
 const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 
-/** The first byte of a payload: rows of a {@link Packer}, or V8's serialization of the batch, as the first versions wrote it. */
+/** The first byte of a payload: rows of a {@link Packer}. */
 const packed = 1
-const serialized = 0xff
 
 /** An encoder's room, unless a batch needs more. */
 const roomBytes = 256 * 1024
@@ -78,11 +76,10 @@ export function readNumber(bytes: Buffer, at: number): number {
 }
 
 /**
- * The batch in the payload of a frame, of this version or an earlier one. `before`: a batch that was read before.
- * @throws Error when a newer version wrote it
+ * The batch in the payload of a frame. `before`: a batch that was read before.
+ * @throws Error when another version wrote it in another format
  */
 export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
-  if (payload[0] === serialized) return { ...emptyBatch(0, 0), ...(deserialize(payload) as Partial<Batch>) }
   if (payload[0] !== packed) throw new Error(`the commit log has format ${payload[0]}, which this program does not know: start the one that wrote it`)
   const rows = new Unpacker(payload.subarray(1))
   const [number, written, balanced] = rows.next(3) as [number, number, number]

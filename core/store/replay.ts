@@ -1,10 +1,8 @@
 // Brings a database up to the end of its commit log, at a start or of what a backup has copied.
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import type { Committer } from './committer.ts'
 import { readFrames } from './frame-reader.ts'
 import type { Frame } from './frame-reader.ts'
-import { readLegacyFrames } from './legacy-frames.ts'
-import { segmentPaths } from './segment.ts'
 import type { LogSurvey } from './survey.ts'
 
 /** Values in the rows of a transaction, about: it is bounded however long the database could not be written. */
@@ -28,25 +26,14 @@ export function applyFrames(committer: Committer, frames: Iterable<Frame>): numb
 }
 
 /** What an earlier process acknowledged and had not applied, as it was found. */
-export function replay(committer: Committer, file: string, { runs }: LogSurvey): void {
+export function replay(committer: Committer, { runs }: LogSurvey): void {
   const { history } = committer.head
-  if (history === '') return replayLegacy(committer, file)
   for (;;) {
     const { batch } = committer.head
     const run = runs.find(({ first, last }) => first <= batch + 1 && batch + 1 <= last)
     if (!run) return
     reading(run.path, (fd) => applyFrames(committer, readFrames(fd, history, batch, run.from)))
     if (committer.head.batch !== run.last) throw new Error(`${run.path} changed while it was read: it ended with batch ${run.last}, and now with ${committer.head.batch}`)
-  }
-}
-
-/** The segments took turns, so one of them goes on where the other ends. */
-function replayLegacy(committer: Committer, file: string): void {
-  for (let before = -1; before < committer.head.batch; ) {
-    before = committer.head.batch
-    for (const path of segmentPaths(file)) {
-      if (existsSync(path)) reading(path, (fd) => applyFrames(committer, readLegacyFrames(fd, committer.head.boot, committer.head.batch)))
-    }
   }
 }
 

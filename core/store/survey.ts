@@ -62,7 +62,7 @@ export function survey(file: string): Survey {
   try {
     if (!hasHead(database)) return { head: undefined, log: nothing, damage: orphans(file) }
     const head = readHead(database)
-    // The log of a version before histories; whatever it has is applied as that version would.
+    // It was not started to the end yet, and nothing was written to a log.
     if (head.history === '') return { head, log: nothing, damage: [] }
     const log = surveyLog(file, head.history, head.batch)
     const damage = checkHead(database, file, head)

@@ -164,7 +164,7 @@ function start(): Snapshot {
   migrate(database, options.file)
   committer = new Committer(database)
   relieve(committer)
-  replay(committer, options.file, found.log)
+  replay(committer, found.log)
   const log = { history: randomBytes(historyBytes).toString('hex'), boot: committer.head.boot + 1, base: baseOf(committer.head) }
   makeSegments(options.file, options.durability, log)
   committer.boot(missingMoves(committer), log.history, options.now)

@@ -2,16 +2,13 @@
 import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import fs, { closeSync, cpSync, existsSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import fs, { cpSync, existsSync, mkdtempSync, rmSync, truncateSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { serialize } from 'node:v8'
 import { Worker } from 'node:worker_threads'
-import { crc32 } from 'node:zlib'
 import t from 'tap'
-import { readFrames } from '../../../core/store/frame-reader.ts'
 import { baseOf, framesAt, makeSegments, segmentPaths } from '../../../core/store/segment.ts'
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
@@ -213,42 +210,6 @@ t.test('while another process holds the database, work goes on in the commit log
     t.match(query(path, 'SELECT sum(amount) AS spent, count(*) AS n FROM journal'), [{ spent: 20n, n: 3n }])
     t.match(query(path, 'SELECT count(*) AS n FROM request'), [{ n: 3n }])
   }
-})
-
-t.test('a commit log that an earlier version left, in V8’s serialization, is applied', async (t) => {
-  const file = join(t.testdir(), 'sluice.db')
-  const store = await openStore({ file, durability: 'process' })
-  const other = openDatabase(file, 'process')
-  other.exec('BEGIN IMMEDIATE')
-  for (let i = 0; i < 3; i++) await settle(store, reserve(store.ledger, [scope('key', 'laptop', 100n)], 9n), 4)
-  const copy = image(file)
-  other.exec('ROLLBACK')
-  other.close()
-  await store.close()
-  const history = (query(copy, 'SELECT hex(history) AS history FROM head')[0]!['history'] as string).toLowerCase()
-  const fd = openSync(`${copy}.log0`, 'r')
-  const frames = [...readFrames(fd, history, 0, framesAt)].map(({ batch }) => {
-    const payload = serialize(batch)
-    const head = Buffer.alloc(16)
-    head.writeUInt32BE(payload.length, 0)
-    head.writeUInt32BE(1, 8)
-    head.writeUInt32BE(batch.number, 12)
-    const frame = Buffer.concat([head, payload])
-    frame.writeUInt32BE(crc32(frame.subarray(8)), 4)
-    return frame
-  })
-  closeSync(fd)
-  t.ok(frames.length >= 3, `${frames.length} batches`)
-  writeFileSync(`${copy}.log0`, Buffer.concat(frames))
-  writeFileSync(`${copy}.log1`, '')
-  const old = openDatabase(copy, 'process')
-  // As a migration leaves it: no start of a version with histories has been here.
-  old.exec("DELETE FROM boot; UPDATE head SET history = x'', open = 0, writes = 0; PRAGMA user_version = 0")
-  old.close()
-  const opened = await openStore({ file: copy, durability: 'process' })
-  await opened.close()
-  t.same(verify(copy), [])
-  t.match(query(copy, 'SELECT count(*) AS n, sum(amount) AS spent FROM journal'), [{ n: 3n, spent: 12n }])
 })
 
 t.test('a commit log whose file somebody removes while the disk fails keeps what it has acknowledged', async (t) => {

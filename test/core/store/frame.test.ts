@@ -8,8 +8,6 @@ import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recor
 import type { Batch } from '../../../core/store/batch.ts'
 import { FrameEncoder, headBytes } from '../../../core/store/frame.ts'
 import { readFrames, scanFrames } from '../../../core/store/frame-reader.ts'
-import { readLegacyFrames } from '../../../core/store/legacy-frames.ts'
-import { Packer } from '../../../core/store/packing.ts'
 import type { Value } from '../../../core/store/sqlite.ts'
 
 const history = '0123456789abcdef'
@@ -53,25 +51,6 @@ t.test('batches of all sizes, one behind the other', async (t) => {
   const frames = batches.map((batch) => Buffer.from(encoder.encode(batch)))
   t.ok(frames.some(({ length }) => length > 1024 * 1024), `${frames.map(({ length }) => length).join(', ')} bytes`)
   t.same(read(file, frames), batches)
-})
-
-t.test('a frame of a version that knew fewer kinds of rows is read, and has none of them', async (t) => {
-  const packer = new Packer()
-  packer.rows([1, 1000, 0], 3)
-  const widths = [2, 4, 3, holdColumns.length, 3, 1, entryColumns.length, recordColumns.length, keyColumns.length]
-  for (const width of widths) packer.rows([], width)
-  const frame = Buffer.alloc(17 + packer.mostBytes)
-  frame[16] = 1
-  const whole = frame.subarray(0, packer.write(frame, 17))
-  whole.writeUInt32BE(whole.length - 16, 0)
-  whole.writeUInt32BE(7, 8)
-  whole.writeUInt32BE(1, 12)
-  whole.writeUInt32BE(crc32(whole.subarray(8)), 4)
-  const file = join(t.testdir(), 'log')
-  writeFileSync(file, whole)
-  const fd = openSync(file, 'r')
-  t.same([...readLegacyFrames(fd, 7, 0)].map(({ batch }) => batch), [emptyBatch(1, 1000)])
-  closeSync(fd)
 })
 
 t.test('a frame in a format of the future stops the reader, which says so', async (t) => {
