@@ -6,7 +6,7 @@ export const model = 'bench-model'
 export const upstreamModel = 'bench-wired'
 /** The client's key in the gateway's file; gateways without keys ignore it. */
 export const key = 'sk-bench-0000000000000000000000000000'
-export const path = '/v1/chat/completions'
+const path = '/v1/chat/completions'
 /** Where clients ask who speak Messages. */
 export const messagesPath = '/v1/messages'
 

@@ -17,7 +17,7 @@ interface Generated {
 }
 
 /** Everything generated, for these plugins. */
-export function generated(plugins: Plugins): readonly Generated[] {
+function generated(plugins: Plugins): readonly Generated[] {
   const reference = optionsTable([{ options: fileShape, required: fileRequired, prefix: '' }])
   const sections = [...plugins.values()].map(({ name, options, required }) => ({ prefix: `${name}.`, options, required }))
   const options = optionsTable(sections)

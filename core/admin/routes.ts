@@ -13,7 +13,7 @@ import { listRequests, requestFilters } from './requests.ts'
 import { listTenants } from './tenants.ts'
 
 /** Every route. */
-export const routes: readonly Route[] = [
+const routes: readonly Route[] = [
   { method: 'GET', path: '/healthz', handle: alive },
   { method: 'GET', path: '/livez', handle: alive },
   { method: 'GET', path: '/readyz', handle: ready },

@@ -5,7 +5,7 @@ import type { UpstreamForm } from '../contract/operation.ts'
 const chat: UpstreamForm = { protocol: 'openai-chat', endpoint: 'chat', method: 'POST', target: () => '/chat/completions' }
 
 /** https://platform.openai.com/docs/api-reference/responses */
-export const respond: UpstreamForm = { protocol: 'openai-responses', endpoint: 'responses', method: 'POST', target: () => '/responses' }
+const respond: UpstreamForm = { protocol: 'openai-responses', endpoint: 'responses', method: 'POST', target: () => '/responses' }
 
 /** https://platform.claude.com/docs/en/api/messages */
 const messages: UpstreamForm = { protocol: 'anthropic', endpoint: 'chat', method: 'POST', target: () => '/messages' }

@@ -23,7 +23,7 @@ export function openApi(operations: readonly ServedOperation[]): ServedOperation
 }
 
 /** The document of a table of operations. */
-export function documentOf(operations: readonly ServedOperation[]): unknown {
+function documentOf(operations: readonly ServedOperation[]): unknown {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const operation of operations) {
     for (const [index, template] of operation.paths.entries()) {

@@ -17,7 +17,7 @@ export function objectSchema(options: OptionSchemas, required: readonly string[]
 }
 
 /** The schema of one value, with its description, default and examples. A secret is `writeOnly`. */
-export function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknown } {
+function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknown } {
   const about = {
     description: option.description,
     ...('default' in option ? { default: option.default } : {}),

@@ -3,7 +3,7 @@ import { isBoolean, isObject, isString } from './fields.ts'
 import { Refusal } from './refusal.ts'
 
 /** Ways to break off an answer, see README. */
-export const cuts = ['reset', 'fin', 'stall', 'end', 'error'] as const
+const cuts = ['reset', 'fin', 'stall', 'end', 'error'] as const
 
 /** Line ends of a stream. */
 export const lineEnds = { lf: '\n', crlf: '\r\n', cr: '\r' } as const

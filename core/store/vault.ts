@@ -27,7 +27,7 @@ export interface Kept {
 }
 
 /** The kind of work that a value is, and that which leads from a part of one to the whole. */
-const keptKind = 'kept'
+export const keptKind = 'kept'
 const partKind = 'kept-part'
 const ivBytes = 12
 const tagBytes = 16

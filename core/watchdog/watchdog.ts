@@ -9,7 +9,7 @@ export interface Watched extends Member {
 }
 
 /** How exact time limits are. */
-export const watchIntervalMs = 50
+const watchIntervalMs = 50
 
 /** Holds everything that has a limit. Costs nothing while empty. */
 export class Watchdog {

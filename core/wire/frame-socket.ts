@@ -150,7 +150,7 @@ export class FrameSocket {
 }
 
 /** Whether a code may stand in a close frame (RFC 6455 §7.4). */
-export function isSendable(code: number): boolean {
+function isSendable(code: number): boolean {
   return (code >= 1000 && code <= 1014 && code !== 1004 && code !== noCode && code !== lostCode) || (code >= 3000 && code <= 4999)
 }
 

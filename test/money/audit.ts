@@ -19,7 +19,7 @@ export async function applied({ adminUrl }: Pick<Running, 'adminUrl'>): Promise<
 }
 
 /** The problems: an end that was seen and is not charged as the upstream counted, a byte that was seen and is in no book, two ends of one. */
-export function audit(seen: readonly Seen[], entries: readonly Entry[]): unknown[] {
+function audit(seen: readonly Seen[], entries: readonly Entry[]): unknown[] {
   const { ends, twice } = endings(entries)
   const problems: unknown[] = twice.map((id) => ({ id, problem: 'ended twice' }))
   for (const { id, plan, model, status, ended } of seen) {

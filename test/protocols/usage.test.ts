@@ -9,7 +9,7 @@ import { mergeAnthropicUsage, readAnthropicUsage } from '../../core/protocols/us
 import { readUsage } from '../../core/protocols/usage/any.ts'
 import { readSpeechUsage, readTranscriptionUsage } from '../../core/protocols/usage/audio.ts'
 import { readGeminiEmbeddingUsage, readGeminiUsage } from '../../core/protocols/usage/gemini.ts'
-import { countPictures, readImagesUsage } from '../../core/protocols/usage/images.ts'
+import { readImagesUsage } from '../../core/protocols/usage/images.ts'
 import { readChatUsage, readEmbeddingUsage } from '../../core/protocols/usage/openai-chat.ts'
 import { readRealtimeUsage, readResponsesUsage } from '../../core/protocols/usage/openai-tokens.ts'
 import { readRerankUsage } from '../../core/protocols/usage/rerank.ts'
@@ -74,13 +74,6 @@ const examples: Readonly<Record<string, { read: Reader; cases: readonly [string,
       ['details above output', { input_tokens: 50, output_tokens: 100, output_tokens_details: { text_tokens: 30, image_tokens: 71 } }, 'insane'],
       ['text above output', { input_tokens: 50, output_tokens: 100, output_tokens_details: { text_tokens: 130 } }, 'insane'],
       ['cached pictures', { input_tokens: 250, input_tokens_details: { text_tokens: 50, image_tokens: 200, cached_tokens: 60 }, output_tokens: 0 }, { cached_input: 60, image_input: 190 }]
-    ]
-  },
-  pictures: {
-    read: countPictures,
-    cases: [
-      ['counted', { created: 1, data: [{ url: 'a' }, { url: 'b' }] }, { image: 2 }],
-      ['no list', { created: 1 }, undefined]
     ]
   },
   speech: {

@@ -18,7 +18,7 @@ import { flagOf, mayBeStored } from './references.ts'
 const mostItems = 1000
 
 /** Whether the gateway keeps anything at all. */
-export function keepsAny({ models }: Catalogue): boolean {
+function keepsAny({ models }: Catalogue): boolean {
   for (const { state } of models.values()) if (state === 'gateway') return true
   return false
 }

@@ -55,7 +55,7 @@ function writeThoughts(thinking: string, proof: Proof | undefined): Block {
 }
 
 /** A call has no place for a signature here; a block of thoughts before it has, and comes back in the same place. */
-export function writeCallProof(proof: Proof | undefined): Block[] {
+function writeCallProof(proof: Proof | undefined): Block[] {
   return proof ? [writeThoughts('', proof)] : []
 }
 

@@ -34,7 +34,7 @@ export const anthropic: Protocol = {
 }
 
 /** Events are named by their type; clients pass over those that are not. */
-export function eventName(payload: string): string {
+function eventName(payload: string): string {
   return String(asObject(JSON.parse(payload))?.['type'] ?? '')
 }
 

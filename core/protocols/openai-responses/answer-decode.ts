@@ -57,7 +57,7 @@ export function readInput(item: JsonObject): string {
 }
 
 /** The summary, or the thoughts themselves where a model shows them. */
-export function readThoughts(item: JsonObject): ReasoningPart {
+function readThoughts(item: JsonObject): ReasoningPart {
   const summary = asObjects(item['summary'])
   const text = (summary.length > 0 ? summary : asObjects(item['content'])).map((part) => asText(part['text'])).join(betweenThoughts)
   const proof = readProof(item)

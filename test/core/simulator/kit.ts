@@ -39,7 +39,7 @@ export async function start(t: Test, options?: SimulatorOptions): Promise<Bench>
 }
 
 /** A form as it goes over the wire. */
-export async function encodeForm(parts: Parts): Promise<{ body: Buffer; contentType: string }> {
+async function encodeForm(parts: Parts): Promise<{ body: Buffer; contentType: string }> {
   const form = new FormData()
   for (const [name, value, filename] of parts) {
     if (typeof value === 'string') form.append(name, value)

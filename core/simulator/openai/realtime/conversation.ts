@@ -67,7 +67,7 @@ export function secondsOf(format: unknown, bytes: number): number {
 }
 
 /** Of so many seconds that are heard. */
-export function audioTokens(seconds: number): number {
+function audioTokens(seconds: number): number {
   return Math.ceil(seconds * tokensPerSecond)
 }
 

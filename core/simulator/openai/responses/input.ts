@@ -39,7 +39,7 @@ export function readInput(given: unknown, find: FindItem): Item[] {
 }
 
 /** @throws Refusal */
-export function readItem(item: unknown, path: string, find: FindItem): Item {
+function readItem(item: unknown, path: string, find: FindItem): Item {
   if (!isObject(item)) throw invalid(path, 'Expected an object.')
   const type = item['type'] ?? (item['role'] === undefined ? 'item_reference' : 'message')
   switch (type) {
