@@ -75,16 +75,12 @@ function showRepeated(raw: readonly string[], headers: Headers): void {
   }
 }
 
-/** The latest that was a path: most requests are for the same, and what is looked up by it is found sooner when it is one string. */
-let knownTarget = ''
-
 /**
  * The path and query of a target on this host.
  * @throws GatewayError `invalid_request`
  */
 export function originForm(target: string, host: string | undefined): string {
-  if (target === knownTarget) return knownTarget
-  if (targetPattern.test(target)) return (knownTarget = target)
+  if (targetPattern.test(target)) return target
   // Absolute-form, which a server must accept (RFC 9112 §3.2.2), as long as it names the same place twice.
   const [, authority, rest] = /^https?:\/\/([^/?]*)(.*)$/i.exec(target) ?? []
   const path = rest?.startsWith('/') ? rest : `/${rest}`
@@ -94,14 +90,7 @@ export function originForm(target: string, host: string | undefined): string {
   return path
 }
 
-/** The latest that was one: most requests are for the same. */
-let knownHost = ''
-
 /** One name or address that a request can be for. */
 export function isHost(host: string | string[] | undefined): host is string {
-  if (typeof host !== 'string') return false
-  if (host === knownHost) return host !== ''
-  if (!hostPattern.test(host)) return false
-  knownHost = host
-  return true
+  return typeof host === 'string' && hostPattern.test(host)
 }

@@ -2,7 +2,7 @@
 export { GatewayError, unknownModel } from '../errors.ts'
 export { formatDollars } from '../money/money.ts'
 export { costOf, rounded } from '../money/price.ts'
-export { noUsage, pricedClasses, promptClasses, renderUsage, sumOf } from '../money/usage.ts'
+export { noUsage, pricedClasses, promptClasses, sumOf } from '../money/usage.ts'
 export type { Attempt } from './attempt.ts'
 export { Candidates } from './candidates.ts'
 export type { Channel, Model } from '../catalogue/catalogue.ts'

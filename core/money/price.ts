@@ -51,9 +51,8 @@ const half = million / 2n
 export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   const rates = ratesOf(usage, price)
   let sum = 0n
-  for (const name in rates) {
-    const units = usage[name as PricedClass]
-    const rate = rates[name as PricedClass]
+  for (const [name, rate] of Object.entries(rates) as [PricedClass, Nano][]) {
+    const units = usage[name]
     if (units && rate) sum += BigInt(units) * rate
   }
   return rounded(sum)

@@ -1,5 +1,4 @@
 // One reservation: an amount held for one exchange, from its admission until it is settled or given back.
-import { renderUsage } from '../money/usage.ts'
 import type { Batch } from './batch.ts'
 import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
@@ -207,7 +206,7 @@ export class Hold implements Reservation {
     if (this.#rowId !== undefined) rowIds.give(this.#rowId)
     for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
       entries.push(
-        'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, renderUsage(usage), model, channel, price.version, source, time
+        'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, JSON.stringify(usage), model, channel, price.version, source, time
       )
     }
     const end = this.#settlement
@@ -215,7 +214,7 @@ export class Hold implements Reservation {
     else {
       const { amount, usage, channel, source } = end
       entries.push(
-        'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, renderUsage(usage), model, channel, price.version, source, time
+        'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, JSON.stringify(usage), model, channel, price.version, source, time
       )
     }
   }

@@ -1,6 +1,6 @@
 // Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
-import { digits, KnownNames, namePattern, spellings, trimmed } from '../wire/grammar.ts'
+import { digits, knownNames, namePattern, trimmed } from '../wire/grammar.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */
@@ -25,18 +25,10 @@ export interface AnswerHead {
 /** Some leave the space before an empty reason phrase out. */
 const statusPattern = /^HTTP\/1\.[01] [1-9]\d\d[ \r]/
 
-/** Holds nothing but what was sent, whatever its name; looked up faster than an `Object.create(null)`. */
-class Fields {
-  static {
-    Object.setPrototypeOf(this.prototype, null)
-    delete (this.prototype as { constructor?: unknown }).constructor
-  }
-}
-
 const common = ['cache-control', 'connection', 'content-encoding', 'content-length', 'content-type', 'date', 'keep-alive', 'retry-after', 'server',
   'set-cookie', 'transfer-encoding', 'vary', 'x-request-id']
-/** Neither checked nor changed. */
-const knownNames = new KnownNames(common.flatMap((lower) => spellings(lower).map((written) => ({ written, lower }))))
+/** Neither checked nor changed, which saves a microsecond a request. */
+const known = knownNames(common, (lower) => lower)
 
 /**
  * Reads status line and fields of `text`: latin1, all lines ended by CRLF, the last one empty, no control characters
@@ -58,13 +50,14 @@ export function readHead(text: string): AnswerHead {
  * @throws BadResponse
  */
 function readFields(text: string, from: number): UpstreamHeaders {
-  const headers: Record<string, string | string[] | undefined> = new Fields() as object as Record<string, string | string[] | undefined>
+  // Without a prototype: a header may have the name of any property.
+  const headers = Object.create(null) as Record<string, string | string[] | undefined>
   const last = text.length - 2
   for (let at = from; at < last; ) {
     const end = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
     if (colon === -1 || colon > end) throw new BadResponse('a header line has no colon')
-    const name = knownNames.find(text, at, colon)?.lower ?? nameOf(text.slice(at, colon))
+    const name = nameOf(text.slice(at, colon))
     const value = trimmed(text, colon + 1, end)
     const before = headers[name]
     if (before === undefined) headers[name] = value
@@ -76,6 +69,8 @@ function readFields(text: string, from: number): UpstreamHeaders {
 }
 
 function nameOf(written: string): string {
+  const name = known.get(written)
+  if (name !== undefined) return name
   // Also what begins with a space, which used to continue the line before.
   if (!namePattern.test(written)) throw new BadResponse('a header name is invalid')
   return written.toLowerCase()

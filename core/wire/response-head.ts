@@ -10,10 +10,6 @@ const own = new Set([
   'connection', 'content-length', 'date', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
 ])
 
-/** Header names seen before, with how their lines begin; nothing for the server's own. Code gives most of them; bounded, as plugins may make some up. */
-const beginnings = new Map<string, string>()
-const mostNames = 500
-
 /** Headers of an answer as the lines that are sent: each is checked once, when it is added. */
 export class HeaderLines {
   #text: string
@@ -44,12 +40,11 @@ export class HeaderLines {
    * @throws TypeError for a name or value that cannot be sent
    */
   add(name: string, value: string | number): this {
-    const beginning = beginnings.get(name) ?? beginningOf(name)
+    if (!namePattern.test(name)) throw new TypeError(`${JSON.stringify(name.slice(0, 100))} is not the name of a header`)
     if (typeof value !== 'number' && notInValue.test(value)) {
       throw new TypeError(`the value of the header ${name} cannot be sent: it holds a line break or another control character`)
     }
-    // The parts in the order that leaves the fewest to be gathered at the write.
-    if (beginning !== '') this.#text += beginning + (value + '\r\n')
+    if (!own.has(name.toLowerCase())) this.#text += `${name}: ${value}\r\n`
     return this
   }
 
@@ -67,24 +62,8 @@ export class HeaderLines {
   }
 }
 
-/** Checks a name that was not seen before. */
-function beginningOf(name: string): string {
-  if (!namePattern.test(name)) throw new TypeError(`${JSON.stringify(name.slice(0, 100))} is not the name of a header`)
-  const beginning = own.has(name.toLowerCase()) ? '' : `${name}: `
-  if (beginnings.size < mostNames) beginnings.set(name, beginning)
-  return beginning
-}
-
 /** RFC 9110 §15.5.22: the answer says what to upgrade to, which is one thing here. */
 const upgradeRequired = 426
-
-/** By status. */
-const statusLines: string[] = []
-let dateLine = ''
-/** The end of the head rendered last, with what it was made of: those of one second mostly end alike. */
-let lastDate = ''
-let lastFraming = ''
-let lastEnd = ''
 
 /**
  * The head of an HTTP/1.1 response up to and with its empty line, one byte a character. `framing` holds the headers that
@@ -93,30 +72,7 @@ let lastEnd = ''
  */
 export function renderHead(status: number, headers: HeaderLines, length: number | undefined, framing: string): string {
   if (status === upgradeRequired) framing = `${framing.replace('Connection: ', 'Connection: upgrade, ')}Upgrade: websocket\r\n`
-  const date = dateLine || dated()
-  if (date !== lastDate || framing !== lastFraming) {
-    lastDate = date
-    lastFraming = framing
-    // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
-    lastEnd = [date, framing, '\r\n'].join('')
-  }
-  const start = (statusLines[status] ?? statusLine(status)) + headers.text
-  return length === undefined ? start + lastEnd : start + 'Content-Length: ' + (length + '\r\n') + lastEnd
-}
-
-function statusLine(status: number): string {
   if (!Number.isInteger(status) || status < 200 || status > 999) throw new RangeError(`${status} is not the status of a response`)
-  return (statusLines[status] = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`)
-}
-
-/** The date, which holds until its second is over. */
-function dated(): string {
-  const now = new Date()
-  dateLine = `Date: ${now.toUTCString()}\r\n`
-  setTimeout(outdate, 1000 - now.getUTCMilliseconds()).unref()
-  return dateLine
-}
-
-function outdate(): void {
-  dateLine = ''
+  const sized = length === undefined ? '' : `Content-Length: ${length}\r\n`
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n${headers.text}${sized}Date: ${new Date().toUTCString()}\r\n${framing}\r\n`
 }

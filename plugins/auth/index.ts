@@ -4,7 +4,7 @@ import type { Exchange } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 import { presentedKey } from './credential.ts'
-import { Digests } from './digest.ts'
+import { digestOf } from './digest.ts'
 import { retirementHeaders } from './retirement.ts'
 
 export default definePlugin({
@@ -14,7 +14,6 @@ export default definePlugin({
   reads: 'head',
   provides: [caller],
   setup(_config, { catalogue }) {
-    const digests = new Digests()
     const retirements = new Map([...catalogue.models.values()].map((model) => [model.name, retirementHeaders(model)]))
 
     /** Unknown and invisible models are told apart nowhere: their names are nobody's business. */
@@ -29,11 +28,8 @@ export default definePlugin({
     }
 
     const findCaller = ({ request }: Exchange): Caller => {
-      const key = presentedKey(request)
-      const digest = digests.of(key)
-      const found = catalogue.findKey(digest)
+      const found = catalogue.findKey(digestOf(presentedKey(request)))
       if (!found) throw unknownKey()
-      digests.remember(key, digest)
       return found
     }
 

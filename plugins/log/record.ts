@@ -62,7 +62,7 @@ function attemptRecord({ channel, status, error, startedAt, firstByteAt, endedAt
 let second = 0
 let writtenSecond = '1970-01-01T00:00:00.'
 
-/** RFC 3339 with milliseconds. Only the first exchange of a second works its date out, which takes longest. */
+/** RFC 3339 with milliseconds. Only the first exchange of a second works its date out, which saves all others a microsecond. */
 function timestamp(ms: number): string {
   const part = ms % 1000
   if (ms - part !== second) {

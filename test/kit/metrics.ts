@@ -8,8 +8,7 @@ export class TestMetrics implements PluginMetrics {
   readonly values = new Map<string, number>()
 
   counter(definition: MetricDefinition): Counter {
-    const add = this.#adder(definition)
-    return { add, of: (labels) => ({ add: (by) => add(labels, by) }) }
+    return { add: this.#adder(definition) }
   }
 
   gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
@@ -19,8 +18,7 @@ export class TestMetrics implements PluginMetrics {
 
   histogram(definition: MetricDefinition): Histogram {
     const add = this.#adder(definition)
-    const observe = (labels: Labels, value: number): void => add(labels, Number.isFinite(value) ? 1 : NaN)
-    return { observe, of: (labels) => ({ observe: (value) => observe(labels, value) }) }
+    return { observe: (labels, value) => add(labels, Number.isFinite(value) ? 1 : NaN) }
   }
 
   value(name: string, labels: Labels = {}): number {

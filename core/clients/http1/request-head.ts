@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http'
 import { invalid, isHost, maxHeaders, noTunnel, originForm, singularNames } from '../request-head.ts'
 import type { Headers, RequestHead } from '../request-head.ts'
-import { digits, KnownNames, namePattern, spellings, trimmed } from '../../wire/grammar.ts'
+import { digits, knownNames, namePattern, trimmed } from '../../wire/grammar.ts'
 import { Malformed } from '../../wire/malformed.ts'
 
 /** A head that was accepted. */
@@ -28,7 +28,6 @@ const refused = 4
 
 /** A name of a field, and what becomes of a second one. */
 interface Name {
-  readonly written: string
   readonly lower: string
   readonly again: number
 }
@@ -45,17 +44,8 @@ const common = ['accept', 'accept-encoding', 'accept-language', 'connection', 'e
   'via', 'x-forwarded-for', 'x-request-id', 'x-stainless-arch', 'x-stainless-lang', 'x-stainless-os',
   'x-stainless-package-version', 'x-stainless-retry-count', 'x-stainless-runtime', 'x-stainless-runtime-version', 'x-stainless-timeout']
 
-/** Neither checked nor changed. */
-const knownNames = new KnownNames([...again.keys(), ...common].flatMap((lower) =>
-  spellings(lower).map((written): Name => ({ written, lower, again: again.get(lower) ?? joined }))))
-
-/** Fields by name, in no object's shadow: a header may have the name of any property. Objects without a prototype are read several times slower. */
-class Fields {
-  static {
-    Object.setPrototypeOf(this.prototype, null)
-    delete (this.prototype as { constructor?: unknown }).constructor
-  }
-}
+/** Neither checked nor changed, which saves three microseconds for the head of a client library. */
+const known = knownNames([...again.keys(), ...common], nameIn)
 
 const methods = new Set(METHODS)
 const versionPattern = /^HTTP\/\d\.\d$/
@@ -102,7 +92,8 @@ function versionOf(version: string): '1.1' | '1.0' {
 }
 
 function readFields(text: string, from: number): Headers {
-  const headers: Headers = new Fields() as unknown as Headers
+  // Without a prototype: a header may have the name of any property.
+  const headers = Object.create(null) as Headers
   const last = text.length - 2
   let lines = 0
   for (let at = from; at < last; ) {
@@ -110,7 +101,7 @@ function readFields(text: string, from: number): Headers {
     const end = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
     if (colon === -1 || colon > end) throw new Malformed('a header line has no colon')
-    const name = knownNames.find(text, at, colon) ?? nameOf(text.slice(at, colon))
+    const name = nameOf(text.slice(at, colon))
     const value = trimmed(text, colon + 1, end)
     const before = headers[name.lower]
     if (before !== undefined) headers[name.lower] = repeated(name, before, value)
@@ -121,10 +112,15 @@ function readFields(text: string, from: number): Headers {
 }
 
 function nameOf(written: string): Name {
+  const name = known.get(written)
+  if (name) return name
   // Also what begins with a space, which used to continue the line before.
   if (!namePattern.test(written)) throw new Malformed('a header name is invalid')
-  const lower = written.toLowerCase()
-  return { written, lower, again: again.get(lower) ?? joined }
+  return nameIn(written.toLowerCase())
+}
+
+function nameIn(lower: string): Name {
+  return { lower, again: again.get(lower) ?? joined }
 }
 
 function repeated(name: Name, before: string | string[], value: string): string | string[] {

@@ -95,29 +95,6 @@ t.test('a label that is not from a closed list cannot fill the memory', async (t
   t.equal(Object.keys(found).filter((series) => series.startsWith('sluice_leak_total')).length, 10_000)
   t.equal(found['sluice_metrics_series_dropped_total{metric="sluice_leak_total"}'], 500)
   t.equal(found['sluice_leak_total{user="user-1"}'], 2, 'those that are there go on counting')
-  const [there, tooMany] = [counter.of({ user: 'user-1' }), counter.of({ user: 'one-more' })]
-  for (const series of [there, tooMany, there, tooMany]) series.add()
-  const later = await samples(metrics)
-  t.equal(later['sluice_leak_total{user="user-1"}'], 4)
-  t.equal(later['sluice_metrics_series_dropped_total{metric="sluice_leak_total"}'], 502)
-})
-
-t.test('a series counts with its metric, and is there before it has counted', async (t) => {
-  const metrics = new Metrics()
-  const counter = metrics.counter({ name: 'requests_total', help: 'Requests.', labels: ['model'] })
-  const series = counter.of({ model: 'demo' })
-  t.equal((await samples(metrics))['sluice_requests_total{model="demo"}'], 0)
-  series.add()
-  counter.add({ model: 'demo' }, 2)
-  counter.of({ model: 'demo' }).add(4)
-  const seconds = metrics.histogram({ name: 'seconds', help: 'Seconds.', labels: ['model'], buckets: [1] })
-  seconds.of({ model: 'demo' }).observe(0.5)
-  seconds.observe({ model: 'demo' }, 2)
-  t.match(await samples(metrics), {
-    'sluice_requests_total{model="demo"}': 7, 'sluice_seconds_bucket{model="demo",le="1"}': 1, 'sluice_seconds_sum{model="demo"}': 2.5
-  })
-  t.throws(() => series.add(-1), /sluice_requests_total: a counter cannot grow by -1/)
-  t.throws(() => counter.of({ user: 'x' }), TypeError)
 })
 
 t.test('numbers that live elsewhere are read at each scrape', async (t) => {
