@@ -159,3 +159,9 @@ export function asGatewayError(error: unknown, plugin?: string): GatewayError {
   const cause = plugin === undefined ? error : new Error(`in the plugin ${plugin}`, { cause: error })
   return new GatewayError('internal_error', 'The gateway failed to handle this request. The error has been logged.', { cause })
 }
+
+/** A chain of causes in one line, with the place of the innermost. */
+export function reasons(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? (error.stack ?? String(error)) : `${error.message}: ${reasons(error.cause)}`
+}

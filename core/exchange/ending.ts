@@ -1,0 +1,62 @@
+// How an exchange ends: what came of it, as plugins and records see it, and the last that its client sees.
+import { clientClosed } from './attempts.ts'
+import type { Outcome, WholeReply } from '../contract/contract.ts'
+import { GatewayError, reasons } from '../errors.ts'
+import type { LiveExchange } from './exchange.ts'
+import { Relay } from './relay.ts'
+import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
+import { Session } from './session.ts'
+
+/** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
+export type Ending = WholeReply | Relay | Session | GatewayError
+
+/** How it ended, as plugins and records see it. */
+export function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
+  const { relay, session } = exchange
+  const error = ending instanceof GatewayError ? ending : ending instanceof Session ? ending.error : undefined
+  const leftEarly = exchange.gone || error?.code === 'client_closed' || error?.code === 'client_stalled'
+  const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 && !relay ? 'rejected' : 'failed'
+  const sent = session ? 101 : ending instanceof GatewayError || ending instanceof Relay || ending instanceof Session ? relay?.response?.status : ending.status
+  const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
+  if (error?.code === 'internal_error' || error?.code === 'answer_not_inspected') {
+    exchange.complain('an exchange failed inside the gateway', { error: reasons(error.cause) })
+  }
+  // A whole answer is settled in the turn in which it ended.
+  const now = ending instanceof Relay || ending instanceof Session ? ending.attempt.endedAt! : performance.now()
+  // What a complete answer still holds back goes out as soon as this outcome is settled.
+  const due = kind === 'completed' && relay ? relay.outlet.waiting : 0
+  const firstByteAt = relay?.outlet.firstByteAt ?? session?.attempt.firstByteAt ?? (due > 0 ? now : undefined)
+  return {
+    kind,
+    status,
+    error: error ?? (leftEarly ? clientClosed() : undefined),
+    bytes: (session?.bytes ?? relay?.outlet.bytes ?? 0) + due,
+    firstByteMs: firstByteAt === undefined ? undefined : firstByteAt - exchange.startedAt,
+    durationMs: now - exchange.startedAt
+  }
+}
+
+/** The answer, or what is left of it: the last thing the client sees of this exchange. */
+export function send(exchange: LiveExchange, ending: Ending): void {
+  if (exchange.standIn?.tookOver) {
+    if (ending instanceof Relay && !ending.whole && !exchange.client.headSent) sendHead(exchange, ending.response!)
+    return exchange.standIn.finish(ending instanceof GatewayError ? ending : undefined)
+  }
+  if (exchange.session) return exchange.session.release(ending instanceof GatewayError ? ending : undefined)
+  if (ending instanceof GatewayError) return sendFailure(exchange, ending)
+  if (ending instanceof Session) return
+  if (!(ending instanceof Relay)) return sendReply(exchange, ending)
+  if (ending.whole) return sendWhole(exchange, ending.response!, ending.release())
+  // A short stream may have ended before its head was due.
+  if (!exchange.client.headSent) sendHead(exchange, ending.response!)
+  exchange.client.end(ending.release())
+}
+
+/** An error in the client's protocol: a reply, or when the head is out the stream's error event and no end marker. */
+export function sendFailure(exchange: LiveExchange, error: GatewayError): void {
+  const { client } = exchange
+  if (exchange.gone || error.code === 'client_stalled') client.cut()
+  else if (!client.headSent) sendError(exchange, error)
+  else if (exchange.streaming) client.end(errorEvent(exchange, error))
+  else client.cut()
+}

@@ -1,0 +1,64 @@
+// The settlement of an exchange: every release runs and every plugin is told, once.
+import type { Chain } from './chain.ts'
+import type { Outcome } from '../contract/contract.ts'
+import { GatewayError, reasons } from '../errors.ts'
+import type { LiveExchange } from './exchange.ts'
+
+/** What a release has still to do. */
+interface Due {
+  plugin: string
+  promise: Promise<unknown>
+}
+
+/**
+ * Starts every release, newest first, and tells every plugin: once per exchange. The promise is of what the end waits for, if
+ * there is anything; it rejects with what a release threw on purpose, which is a GatewayError. Mistakes are logged.
+ */
+export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise<void> | undefined {
+  const dues: Due[] = []
+  for (let i = exchange.releases.length - 1; i >= 0; i--) {
+    const { plugin, call } = exchange.releases[i]!
+    exchange.plugin = plugin
+    try {
+      const promise = call(outcome)
+      if (promise instanceof Promise) dues.push({ plugin, promise: heeded(promise) })
+    } catch (error) {
+      dues.push({ plugin, promise: heeded(Promise.reject(error)) })
+    }
+  }
+  for (let i = 0; i < chain.onSettled.length; i++) {
+    const { plugin, call } = chain.onSettled[i]!
+    exchange.plugin = plugin
+    try {
+      call(exchange, outcome)
+    } catch (error) {
+      exchange.complain('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
+    }
+  }
+  const turns = exchange.session?.settled
+  if (turns) dues.push({ plugin: '', promise: heeded(turns) })
+  const awaited = outcome.kind === 'completed' ? exchange.awaited : []
+  return dues.length + awaited.length === 0 ? undefined : heeded(conclude(exchange, dues, awaited))
+}
+
+async function conclude(exchange: LiveExchange, dues: readonly Due[], awaited: readonly Promise<void>[]): Promise<void> {
+  let failure: GatewayError | undefined
+  for (const { plugin, promise } of dues) {
+    try {
+      await promise
+    } catch (error) {
+      if (error instanceof GatewayError) failure ??= error
+      else exchange.complain('a release failed', { plugin, error: reasons(error) })
+    }
+  }
+  if (failure) throw failure
+  for (const promise of awaited) await promise
+}
+
+/** The promise, whose rejection is looked at later. */
+function heeded<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(ignore)
+  return promise
+}
+
+function ignore(): void {}
