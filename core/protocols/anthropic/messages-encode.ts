@@ -9,7 +9,8 @@ import { invalid } from '../canonical/untranslatable.ts'
 
 type Block = Record<string, unknown>
 
-interface Message {
+/** One turn, as it is sent. */
+export interface Message {
   role: 'user' | 'assistant'
   content: Block[]
 }

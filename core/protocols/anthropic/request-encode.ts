@@ -8,6 +8,7 @@ import type { ModelRequest, Tool } from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import { writeConversation } from './messages-encode.ts'
+import type { Message } from './messages-encode.ts'
 import { closeSchema } from './schema.ts'
 
 /** Demanded by the protocol; what is sent when nobody said how long an answer may be. */
@@ -23,7 +24,7 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
   if (system.length > 0) body['system'] = system
   body['messages'] = messages
   if (request.streaming) body['stream'] = true
-  const thinks = writeThinking(body, request, maxTokens, traits, losses)
+  const thinks = writeThinking(body, request, { messages, maxTokens, traits }, losses)
   writeSampling(body, request, thinks, traits, losses)
   const stop = request.stop.filter((sequence) => !isBlank(sequence))
   if (stop.length < request.stop.length) losses.drop('stop')
@@ -39,8 +40,15 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
   return body
 }
 
+/** What decides how a model can be told to think. */
+interface Surroundings {
+  messages: readonly Message[]
+  maxTokens: number
+  traits: Traits
+}
+
 /** Returns whether the model is told to think. */
-function writeThinking(body: Body, request: ModelRequest, maxTokens: number, traits: Traits, losses: Losses): boolean {
+function writeThinking(body: Body, request: ModelRequest, { messages, maxTokens, traits }: Surroundings, losses: Losses): boolean {
   const { reasoning, toolChoice } = request
   if (reasoning.effort !== undefined && !isEffort(reasoning.effort)) throw invalid(losses.placeOf('reasoning_effort'), 'none, minimal, low, medium, high, xhigh or max')
   // The vendor refuses to force a call on a model that thinks first.
@@ -51,7 +59,7 @@ function writeThinking(body: Body, request: ModelRequest, maxTokens: number, tra
     if (budget === 0) body['thinking'] = { type: 'disabled' }
     if (budget === undefined || budget === 0) return false
     const fitting = Math.min(Math.max(budget, leastBudget), maxTokens - 1)
-    if (forced || fitting < leastBudget || !provesItsCalls(request)) {
+    if (forced || fitting < leastBudget || !provesItsCalls(messages)) {
       losses.drop('reasoning_effort')
       losses.drop('reasoning_budget')
       return false
@@ -72,11 +80,17 @@ function writeThinking(body: Body, request: ModelRequest, maxTokens: number, tra
   return true
 }
 
-/** With a budget, the model's own last turn has to begin with the thoughts that it had, once it called tools. */
-function provesItsCalls({ turns }: ModelRequest): boolean {
-  const lastUser = turns.findLastIndex((turn) => turn.role === 'user')
-  const own = turns.slice(lastUser + 1).filter((turn) => turn.role === 'assistant')
-  return own.every(({ parts }) => !parts.some((part) => part.type === 'tool_call') || parts.some((part) => part.type === 'reasoning' && part.proof?.family === 'anthropic'))
+/**
+ * With a budget, the model's own turns have to begin with the thoughts that it had, once it called tools: all of them after the last
+ * message of the user that brings no results.
+ */
+function provesItsCalls(messages: readonly Message[]): boolean {
+  const holds = ({ content }: Message, type: string): boolean => content.some((block) => block['type'] === type)
+  const lastUser = messages.findLastIndex((message) => message.role === 'user' && !holds(message, 'tool_result'))
+  return messages.slice(lastUser + 1).every((message) => {
+    const type = message.content[0]!['type']
+    return !holds(message, 'tool_use') || type === 'thinking' || type === 'redacted_thinking'
+  })
 }
 
 function writeSampling(body: Body, { temperature, topP, topK }: ModelRequest, thinks: boolean, { sampling = 'one' }: Traits, losses: Losses): void {
@@ -105,5 +119,5 @@ function writeTools(body: Body, request: ModelRequest): void {
 
 function writeTool({ name, description, parameters, strict }: Tool): Body {
   const schema = { type: 'object', ...(parameters ?? { properties: {} }) }
-  return { name, ...(description !== undefined && { description }), input_schema: strict ? closeSchema(schema) : schema, ...(strict && { strict }) }
+  return { name, ...(description && { description }), input_schema: strict ? closeSchema(schema) : schema, ...(strict && { strict }) }
 }
