@@ -22,6 +22,7 @@ export class LiveTurn implements Turn {
   readonly #awaited: Promise<void>[] = []
   readonly #followers: ((output: number) => void)[] = []
   readonly #releases: { plugin: string; call: Parameters<Turn['defer']>[0] }[] = []
+  #released = false
 
   constructor(exchange: LiveExchange, part: string, about: Pick<Turn, 'asked' | 'input' | 'maxOutput'>, event?: string) {
     this.#exchange = exchange
@@ -49,6 +50,8 @@ export class LiveTurn implements Turn {
 
   defer(call: Parameters<Turn['defer']>[0]): void {
     this.#releases.push({ plugin: this.#exchange.plugin, call })
+    // Its session ended while it was being admitted.
+    if (this.#released) void this.release()
   }
 
   /** What the first frame of it waits for; undefined when nothing. */
@@ -63,7 +66,8 @@ export class LiveTurn implements Turn {
   release(): Promise<void> | undefined {
     const exchange = this.#exchange
     const dues: Promise<void>[] = []
-    for (const { plugin, call } of this.#releases.reverse()) {
+    this.#released = true
+    for (const { plugin, call } of this.#releases.splice(0).reverse()) {
       exchange.plugin = plugin
       const told = (error: unknown): void => {
         if (error instanceof GatewayError) throw error

@@ -9,8 +9,9 @@ import type { LiveExchange } from './exchange.ts'
 import { cleanText } from './redact.ts'
 import { LiveTurn } from './turn.ts'
 
-/** Turns of one session that are open, asked for or begun. */
+/** Turns of one session that are open, asked for or begun; and so many an upstream may begin by itself beside them. */
 const mostOpen = 16
+const mostUnasked = 16
 /** Ids of turns that ended, so that one that is told of twice is charged once. */
 const mostRemembered = 64
 /** How often those who follow a turn hear of it, in tokens. */
@@ -39,6 +40,8 @@ export class Turns {
   #count = 0
   #latest: LiveTurn | undefined
   #cancelling = false
+  /** The session is over. */
+  #closed = false
 
   constructor(parts: TurnParts) {
     this.#parts = parts
@@ -52,6 +55,7 @@ export class Turns {
 
   /** A frame on its way to the upstream: what is sent there, if anything. */
   client(message: Message): Awaitable<Message | undefined> {
+    if (this.#closed) return undefined
     const { exchange, attempt, frames } = this.#parts
     const asked = this.#watch.client(message)
     switch (asked.kind) {
@@ -72,6 +76,8 @@ export class Turns {
 
   /** A frame that came from the upstream: what goes on to the client, when what it tells is on disk. */
   upstream(message: Message): Awaitable<Message | undefined> {
+    // What was waiting when the session ended begins nothing any more.
+    if (this.#closed) return undefined
     const { exchange, attempt, frames } = this.#parts
     const before = this.#watch.output
     const said = this.#watch.upstream(message)
@@ -106,6 +112,7 @@ export class Turns {
 
   /** Nothing more is heard of any turn: all are given back. What their ends wait for. */
   end(): Promise<unknown> | undefined {
+    this.#closed = true
     if (this.#latest) this.#latest.output += this.#watch.output
     const dues = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => turn.release() ?? [])
     this.#begun.clear()
@@ -117,7 +124,8 @@ export class Turns {
       return this.#refuse(new GatewayError('rate_limit_concurrency', `A session may have ${mostOpen} responses at the same time.`), event)
     }
     const turn = new LiveTurn(this.#parts.exchange, this.#part(), { asked: true, input: this.#watch.input, maxOutput }, event)
-    const sent = (): Message => {
+    const sent = (): Message | undefined => {
+      if (this.#closed) return void turn.release()
       this.#asked.push(turn)
       return message
     }
@@ -159,6 +167,10 @@ export class Turns {
   }
 
   #begin(id: string): Promise<unknown> | undefined {
+    // It is told of twice.
+    if (this.#begun.has(id)) return undefined
+    // One that used an id again began something new.
+    this.#over.delete(id)
     const turn = this.#asked.shift()
     if (turn) {
       this.#keep(id, turn)
@@ -176,6 +188,7 @@ export class Turns {
 
   /** Something that nobody asked for. `refused`: it is not to go on. */
   #unasked(begun: (turn: LiveTurn) => void, refused: () => void): Promise<unknown> | undefined {
+    if (this.open >= mostOpen + mostUnasked) throw new GatewayError('upstream_bad_response', 'The upstream began more responses than a session may have.')
     const turn = new LiveTurn(this.#parts.exchange, this.#part(), { asked: false, input: this.#watch.input, maxOutput: this.#watch.maxOutput })
     begun(turn)
     const stop = (error: unknown): void => {

@@ -49,7 +49,7 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     const check = (names: readonly InvariantName[], run: () => void): void => attempt(names, run, report)
     progress('file')
     check(['I17'], () => checkFile(database, report))
-    let sealed: Sealed = { last: 0, whole: false, payers: 0 }
+    let sealed: Sealed = { last: 0, whole: false, payers: 0, parts: new Map() }
     check(['I4', 'I5', 'I7', 'I10'], () => void (sealed = checkJournal(database, canonicalPath(file), head, accounts, report, progress)))
     check(['I9'], () => checkHolds(database, head, accounts, report, progress))
     check(['I1', 'I2', 'I6', 'I14'], () => checkBalances(database, head, sealed, accounts, report, progress))
@@ -76,6 +76,8 @@ interface Sealed {
   whole: boolean
   /** How many entries have a record and charge for it. */
   payers: number
+  /** What the parts of sessions were charged whose own end is not sealed, by request. */
+  parts: Map<Value, bigint>
 }
 
 /** I4, I5, I7 and I10, and of what is sealed I3 and I8. */
@@ -90,8 +92,8 @@ function checkJournal(database: Database, file: string, head: Head, accounts: Ac
     checkAmount(name, row, prices, report)
     post(name, row, head, accounts, report)
   }
-  const sealed: Sealed = { last: 0, whole: true, payers: 0 }
-  const records = recordsOf(database, head, report)
+  const sealed: Sealed = { last: 0, whole: true, payers: 0, parts: new Map() }
+  const records = recordsOf(database, head, sealed.parts, report)
   for (const row of readRows(database, 'SELECT * FROM volume ORDER BY first')) {
     const volume = volumeOf(row)
     const name = `volume ${volume.first}-${volume.last}`
@@ -145,7 +147,7 @@ function post(name: string, row: Row, head: Head, accounts: Accounts, report: Re
 }
 
 /** Compares a sealed row with the request record that belongs to it (I8), and with ends that were written since (I3). Says whether it charges for a record. */
-function recordsOf(database: Database, head: Head, report: Report): (name: string, row: Row) => boolean {
+function recordsOf(database: Database, head: Head, parts: Sealed['parts'], report: Report): (name: string, row: Row) => boolean {
   const oldest = database.prepare('SELECT min(time) AS time FROM request').get()!['time'] as number | null
   const find = database.prepare(`SELECT ${sound('json')} ->> 'cost_nano' AS cost FROM request WHERE request_id = ?`)
   const again = database.prepare('SELECT seq FROM journal WHERE request_id = ? AND part = ? AND class = ? AND seq > (SELECT max(last) FROM volume)')
@@ -154,14 +156,20 @@ function recordsOf(database: Database, head: Head, report: Report): (name: strin
     if (row['class'] !== 'terminal') return false
     const second = again.get(id, part, 'terminal')
     if (second) report('I3', `journal ${second['seq']}`, `ends ${id} again, which ended in row ${row['seq']}`)
-    if (part !== '') return false
+    const amount = (parts.get(id) ?? 0n) + (typeof row['amount'] === 'bigint' ? row['amount'] : 0n)
+    if (part !== '') {
+      // A session ends after all of its parts.
+      parts.set(id, amount)
+      return false
+    }
+    parts.delete(id)
     const record = find.get(id)
     if (!record) {
       const time = Number(row['ts_ms'])
       if (oldest !== null && time >= oldest && time > head.unrecorded) report('I8', name, `${id} has no request record`)
       return false
     }
-    if (record['cost'] !== String(row['amount'])) report('I8', `request ${id}`, `says ${record['cost']} where the journal says ${row['amount']}`)
+    if (record['cost'] !== String(amount)) report('I8', `request ${id}`, `says ${record['cost']} where the journal says ${amount}`)
     return record['cost'] !== '0'
   }
 }
@@ -237,13 +245,17 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
   const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest}) AND ts_ms > ${head.unrecorded}
     AND request_id NOT IN (SELECT request_id FROM request)`
   for (const row of readRows(database, unrecorded)) report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
-  const differing = `SELECT request.request_id, ${sound('json')} ->> 'cost_nano' AS cost, amount FROM request
-    LEFT JOIN journal ON journal.request_id = request.request_id AND part = '' AND class = 'terminal'
+  // A session costs what its parts cost.
+  const differing = `SELECT request.request_id AS id, ${sound('json')} ->> 'cost_nano' AS cost, ended.amount AS own,
+      (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal') AS amount
+    FROM request LEFT JOIN journal AS ended ON ended.request_id = request.request_id AND ended.part = '' AND ended.class = 'terminal'
     WHERE cost <> coalesce(CAST(amount AS TEXT), '0')`
   let without = 0
-  for (const row of readRows(database, differing)) {
-    if (row['amount'] === null && sealed.last > 0) without++
-    else report('I8', `request ${row['request_id']}`, `says ${row['cost']} where the journal ${row['amount'] === null ? 'has nothing' : `says ${row['amount']}`}`)
+  for (const { id, cost, own, amount } of readRows(database, differing)) {
+    const all = typeof amount === 'bigint' ? amount + (sealed.parts.get(id!) ?? 0n) : undefined
+    if (cost === String(all)) continue
+    if (own === null && sealed.last > 0) without++
+    else report('I8', `request ${id}`, `says ${cost} where the journal ${own === null ? 'has nothing' : `says ${all}`}`)
   }
   if (sealed.whole && without !== sealed.payers) report('I8', 'request', `${without} records whose entries are sealed say what they cost, and ${sealed.payers} of these entries charge for one`)
 }
