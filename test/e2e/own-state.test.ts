@@ -2,6 +2,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createOpenAI } from '@ai-sdk/openai'
+import { generateText, isStepCount, jsonSchema, tool } from 'ai'
 import OpenAI from 'openai'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -171,4 +173,22 @@ t.test('what was kept longest ago makes room: of its tenant, or of whoever keeps
   for (let i = 0; i < 12; i++) made.push((await later.responses.create({ model, input: 'x'.repeat(60_000) })).id)
   const after = await kept(later)
   t.ok(after >= 7 && after <= 17, `${after} are kept after a restart, which counts them all`)
+})
+
+t.test('the AI SDK refers to what it was told before, where it may', async (t) => {
+  const { local } = await open(t)
+  const act = tool({ description: 'The weather of a city.', inputSchema: jsonSchema<{ city: string }>({ type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }), execute: ({ city }) => `Sunny in ${city}.` })
+  for (const kind of kinds) {
+    const bodies: { input: { type?: string }[] }[] = []
+    const provider = createOpenAI({ baseURL: `${local.url}/v1`, apiKey: testKey, fetch: (url, init) => {
+      bodies.push(JSON.parse(String(init!.body)))
+      return fetch(url, init)
+    } })
+    const { text } = await generateText({
+      model: provider(`via-${kind}`), prompt: directive({ call: 'get_weather', arguments: { city: 'Bremen' }, reasoning: 'Which city?' }), tools: { get_weather: act }, stopWhen: isStepCount(5), maxRetries: 0,
+      maxOutputTokens: 4000, providerOptions: { openai: { forceReasoning: true, reasoningEffort: 'low', reasoningSummary: 'auto' } }
+    })
+    t.match(text, /The tool answered/, kind)
+    t.ok(bodies.at(-1)!.input.some(({ type }) => type === 'item_reference'), `${kind}: it referred to items`)
+  }
 })
