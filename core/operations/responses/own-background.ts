@@ -20,6 +20,8 @@ const repeated = [
 ] as const
 /** Milliseconds for which one is there that is not to be stored: https://platform.openai.com/docs/guides/background */
 const shortly = 600_000
+/** Bytes of events that are kept, for each byte that a conversation may have. */
+const mostEvents = 8
 const nothing = { length: 0, tokens: 0, parts: {} }
 
 /** Of a body that is JSON as it is written. */
@@ -43,7 +45,9 @@ export const ownBackground: LoneWork = {
   async keep(exchange, work, answer, { services: { vault } }) {
     const { before, own, answer: { response } } = exchange.find(recalled)!
     if (response === undefined) throw new GatewayError('upstream_bad_response', 'The upstream answered without a response.')
-    const state: KeptState = { before, own, response, events: exchange.streaming ? answer.toString('utf8') : undefined }
+    // A stream that is much longer than a conversation may be is not told again: its response is read.
+    const told = exchange.streaming && answer.length <= mostEvents * vault.largest
+    const state: KeptState = { before, own, response, events: told ? answer.toString('utf8') : undefined }
     const { bytes, details } = await vault.fill(work, state, await outlineOf(state))
     return { bytes, details: { ...details, background: true } }
   }
