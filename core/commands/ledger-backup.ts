@@ -6,7 +6,7 @@ import { print, storeOf, storeOptions } from './store-option.ts'
 export const backupLedger = defineCommand({
   name: 'ledger backup',
   summary: 'copies the store, whole and of one moment, while its gateway runs or not',
-  operands: ['file'],
+  operands: ['FILE'],
   options: { ...storeOptions, ...jsonOption },
   notes: `
 The copy has all that was acknowledged when the command began: the database, what only the commit log had, the sealed journal in
