@@ -1,7 +1,7 @@
 // The plugin contract: everything a plugin may see, give and take. Plugins import this file, slots and errors, no more of core.
 export { GatewayError, unknownModel } from '../errors.ts'
 export { formatDollars } from '../money/money.ts'
-export { costOf, rounded } from '../money/price.ts'
+export { costOf, inForce, rounded } from '../money/price.ts'
 export { noUsage, pricedClasses, promptClasses, sumOf } from '../money/usage.ts'
 export type { Attempt } from './attempt.ts'
 export { Candidates } from './candidates.ts'

@@ -41,6 +41,11 @@ export interface PricePeriod {
   price: Price
 }
 
+/** Of several prices of a model, or of what follows from them, the one in force at a time in Unix milliseconds; undefined before the first. */
+export function inForce<T extends { readonly from: number }>(periods: readonly T[], time: number): T | undefined {
+  return periods.findLast(({ from }) => from <= time)
+}
+
 /** A price with nothing in it: its charges are journalled like any other, with the amount 0. */
 export const freePrice: Price = { version: 'free', perMillion: {} }
 

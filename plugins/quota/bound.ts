@@ -66,11 +66,6 @@ export function termsFor({ fields }: RequestBody, terms: Terms): Terms {
   return terms.pictures.find((picture) => (picture.size ?? asked) === asked && (picture.quality ?? quality) === quality)?.terms ?? terms
 }
 
-/** The terms in force at a time; undefined before the first. */
-export function termsAt(terms: readonly Terms[], time: number): Terms | undefined {
-  return terms.findLast(({ from }) => from <= time)
-}
-
 /**
  * The bound of one request. `defaultOutput` stands in for a limit that the client did not give.
  * @throws GatewayError `invalid_field` when a limit in the body is none

@@ -1,9 +1,9 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
-import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import { definePlugin, GatewayError, inForce } from '../../core/contract/contract.ts'
 import type { Attempt } from '../../core/contract/contract.ts'
 import { caller, charge, goingOn, reservation as reserved, slot, usage } from '../../core/contract/slots.ts'
 import { heldInput, inputTokens } from '../estimate.ts'
-import { boundOf, termsAt, termsFor, termsOf, within } from './bound.ts'
+import { boundOf, termsFor, termsOf, within } from './bound.ts'
 import { failedCosts, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 import { billed, holdTurn, openBill } from './turns.ts'
@@ -51,7 +51,7 @@ export default definePlugin({
         const { metering } = exchange.request.operation
         if (!metering) return
         const { scopes } = exchange.get(caller)
-        const now = termsAt(terms.get(exchange.model) ?? [], exchange.receivedAt)
+        const now = inForce(terms.get(exchange.model) ?? [], exchange.receivedAt)
         if (!now) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it cannot be used.`)
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = metering.pictures ? termsFor(exchange.body, now) : now

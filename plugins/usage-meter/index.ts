@@ -1,5 +1,5 @@
 // Reads what an answer consumed out of the answer itself, or estimates it where the upstream does not say.
-import { definePlugin } from '../../core/contract/contract.ts'
+import { definePlugin, inForce } from '../../core/contract/contract.ts'
 import type { Channel, Exchange, Model } from '../../core/contract/contract.ts'
 import { goingOn, usage } from '../../core/contract/slots.ts'
 import { answers, estimatedInput, heldInput, outputLimit, soundOf } from '../estimate.ts'
@@ -102,7 +102,7 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
   const most = Math.min(model?.contextWindow ?? Infinity, exchange.find(heldInput) ?? Infinity)
   const limit = metering && metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
   const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * (metering ? answers(body, metering) : 1)
-  const sound = metering && model?.prices.findLast(({ from }) => from <= exchange.receivedAt)?.price.perMillion.second !== undefined ? soundOf(body, metering) : undefined
+  const sound = metering && model && inForce(model.prices, exchange.receivedAt)?.price.perMillion.second !== undefined ? soundOf(body, metering) : undefined
   return { input: (bytesPerToken) => estimatedInput(exchange, bytesPerToken, most), output, sound }
 }
 
