@@ -1,0 +1,122 @@
+// One answer on an HTTP/2 stream.
+import { constants } from 'node:http2'
+import type { ServerHttp2Stream } from 'node:http2'
+import { Answer } from '../answer.ts'
+import type { SocketOffer } from '../client.ts'
+import { addOrigin } from '../cors.ts'
+import { FrameSocket } from '../../wire/frame-socket.ts'
+import type { HeaderLines } from '../../wire/response-head.ts'
+import type { Http2Connection } from './connection.ts'
+
+/** How long a client may go on with a request that was answered before it had come. */
+const lingerMs = 2000
+/** What is thrown away of such a request. More is not taken, which holds the client back. */
+const lingerBytes = 64 * 1024 * 1024
+const nothing = Buffer.alloc(0)
+
+/** Made for a request. */
+export class Http2Client extends Answer {
+  readonly #connection: Http2Connection
+  readonly #stream: ServerHttp2Stream
+  readonly #isHead: boolean
+  #bodiless = false
+  #drains = false
+
+  constructor(connection: Http2Connection, stream: ServerHttp2Stream, isHead: boolean) {
+    super(connection)
+    this.#connection = connection
+    this.#stream = stream
+    this.#isHead = isHead
+    stream.once('close', () => this.lost())
+  }
+
+  reply(status: number, headers: HeaderLines, body: Buffer): void {
+    if (this.#closed) return
+    if (this.origin !== undefined) addOrigin(headers, this.origin)
+    const flat = headers.pairs()
+    if (status !== 204 && status !== 304) flat.push('content-length', String(body.length))
+    this.#respond(status, flat, body.length === 0)
+    if (!this.#bodiless) this.#stream.end(body)
+    this.#finish()
+  }
+
+  head(status: number, headers: HeaderLines): void {
+    if (this.#closed || this.headSent) return
+    if (this.origin !== undefined) addOrigin(headers, this.origin)
+    this.#respond(status, headers.pairs(), false)
+  }
+
+  write(bytes: Buffer): boolean {
+    if (this.#closed || this.#bodiless || bytes.length === 0) return true
+    const flowing = this.#stream.write(bytes)
+    if (!flowing && !this.#drains) {
+      this.#drains = true
+      this.#stream.on('drain', () => this.onDrain?.())
+    }
+    return flowing
+  }
+
+  end(bytes?: Buffer): void {
+    if (this.#closed) return
+    if (!this.#bodiless) this.#stream.end(bytes)
+    this.#finish()
+  }
+
+  /** Of a request that is a WebSocket handshake (RFC 8441 §5): what is then said goes to and fro on its stream. */
+  offer(subprotocols: readonly string[]): SocketOffer {
+    return {
+      subprotocols,
+      accept: (headers, subprotocol, maxMessage) => {
+        const stream = this.#stream
+        this.over = true
+        this.headSent = true
+        stream.once('close', () => this.#connection.ended())
+        const chosen = subprotocol === undefined ? [] : ['sec-websocket-protocol', subprotocol]
+        stream.respond([':status', '200', ...headers.pairs(), ...chosen])
+        return FrameSocket.accepted(stream, nothing, maxMessage)
+      }
+    }
+  }
+
+  cut(): void {
+    if (this.over) return
+    this.gone = true
+    this.release()
+    // Not close(), which first ends the stream: the client would get END_STREAM and see a complete answer.
+    this.#stream.destroy(new Error('the answer was cut'))
+  }
+
+  /** Also before the event that says so has come. */
+  get #closed(): boolean {
+    return this.over || this.#stream.closed || this.#stream.destroyed
+  }
+
+  #respond(status: number, headers: string[], empty: boolean): void {
+    const stream = this.#stream
+    const bodiless = empty || this.#isHead || status === 204 || status === 304
+    stream.respond([':status', String(status), ...headers], { endStream: bodiless })
+    this.headSent = true
+    this.#bodiless = bodiless
+  }
+
+  #finish(): void {
+    const stream = this.#stream
+    this.release()
+    if (stream.endAfterHeaders || stream.readableEnded) return
+    this.#linger()
+  }
+
+  /** The rest of the request is not wanted (RFC 9113 §8.1). Said at once, some clients take it for a failure and do not read the answer before it. */
+  #linger(): void {
+    const stream = this.#stream
+    let left = lingerBytes
+    // Before whoever gives the memory of the chunk back.
+    stream.prependListener('data', ({ length }: Buffer) => {
+      left -= length
+      if (left < 0) stream.pause()
+    })
+    stream.resume()
+    const timer = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), lingerMs)
+    stream.once('close', () => clearTimeout(timer))
+  }
+}

@@ -1,0 +1,100 @@
+// One HTTP/2 session of a client, through Node's core API: its compatible one costs twice as much.
+import { constants } from 'node:http2'
+import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
+import type { Front } from '../client.ts'
+
+/** Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit uploads. */
+const sessionWindow = 1024 * 1024
+/** How long a client may take to close its side of a connection that the server has closed. */
+const lingerMs = 2000
+
+/** What a session may do. */
+export interface Http2Limits {
+  /** Milliseconds without a request or an answer after which the session is closed. */
+  idle: number
+  /** New streams in a second. Those above are refused, which tells the client that nobody has looked at them. */
+  streamsPerSecond: number
+}
+
+/** One session. */
+export class Http2Connection {
+  readonly remoteAddress: string
+  readonly front: Front
+  readonly #session: ServerHttp2Session
+  readonly #socket: Socket
+  readonly #limits: Http2Limits
+  #running = 0
+  #idled = false
+  #second = 0
+  #opened = 0
+
+  /** `onStream` is called for every request. */
+  constructor(
+    session: ServerHttp2Session,
+    socket: Socket,
+    remoteAddress: string,
+    limits: Http2Limits,
+    front: Front,
+    onStream: (connection: Http2Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: string[]) => void
+  ) {
+    this.remoteAddress = remoteAddress
+    this.front = front
+    this.#session = session
+    this.#socket = socket
+    this.#limits = limits
+    session.setLocalWindowSize(sessionWindow)
+    session.on('stream', (stream, headers, _flags, raw) => {
+      // Streams break when their client leaves, whoever listens.
+      stream.on('error', () => {})
+      if (this.#admits()) onStream(this, stream, headers, raw)
+      else stream.close(constants.NGHTTP2_REFUSED_STREAM)
+    })
+    session.on('timeout', () => this.#idle())
+    session.setTimeout(limits.idle)
+    socket.once('finish', () => this.#linger())
+  }
+
+  /** Sends GOAWAY; answers under way are finished, then the connection is closed. */
+  drain(): void {
+    this.#session.close()
+  }
+
+  /** Closes the connection now, with an error for every answer under way. */
+  destroy(): void {
+    this.#session.destroy(new Error('the server is closed'), constants.NGHTTP2_INTERNAL_ERROR)
+  }
+
+  /** An answer begins. */
+  began(): void {
+    this.#running++
+    this.front.began()
+  }
+
+  /** An answer is over. */
+  ended(): void {
+    this.front.ended()
+    if (--this.#running > 0 || !this.#idled) return
+    // The session's timer ran out while an answer was silent, and only traffic would set it again.
+    this.#idled = false
+    this.#session.setTimeout(this.#limits.idle)
+  }
+
+  #admits(): boolean {
+    const second = Math.floor(performance.now() / 1000)
+    if (second !== this.#second) this.#opened = 0
+    this.#second = second
+    return ++this.#opened <= this.#limits.streamsPerSecond
+  }
+
+  #idle(): void {
+    this.#idled = true
+    if (this.#running > 0) return
+    this.#session.destroy()
+    this.#linger()
+  }
+
+  #linger(): void {
+    setTimeout(() => this.#socket.destroy(), lingerMs).unref()
+  }
+}
