@@ -4,7 +4,7 @@ import type { Outcome, WholeReply } from '../contract/contract.ts'
 import { GatewayError, reasons } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { Relay } from './relay.ts'
-import { errorEvent, sendError, sendHead, sendReply, sendWhole } from './replies.ts'
+import { errorEvent, sendError, sendHead, sendReply, sendWhole, statusFor } from './replies.ts'
 import { Session } from './session.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
@@ -17,7 +17,7 @@ export function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   const leftEarly = exchange.gone || error?.code === 'client_closed' || error?.code === 'client_stalled'
   const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 && !relay ? 'rejected' : 'failed'
   const sent = session ? 101 : ending instanceof GatewayError || ending instanceof Relay || ending instanceof Session ? relay?.response?.status : ending.status
-  const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error?.status ?? sent!)
+  const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error ? statusFor(exchange, error) : sent!)
   if (error?.code === 'internal_error' || error?.code === 'answer_not_inspected') {
     exchange.complain('an exchange failed inside the gateway', { error: reasons(error.cause) })
   }

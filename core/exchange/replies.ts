@@ -52,7 +52,12 @@ export function sendError(exchange: LiveExchange, error: GatewayError, client = 
   if (!error.later && (error.status === 409 || error.status === 429 || costly)) headers.add('x-should-retry', 'false')
   const { protocol, framing } = exchange.request.operation
   const said = protocols[protocol].errorBody(shownError(error))
-  client.reply(error.status, headers, Buffer.from(JSON.stringify(framing ? framing().errorBody(said) : said)))
+  client.reply(statusFor(exchange, error), headers, Buffer.from(JSON.stringify(framing ? framing().errorBody(said) : said)))
+}
+
+/** The status that the client's protocol has for an error. */
+export function statusFor({ request }: LiveExchange, { status }: GatewayError): number {
+  return protocols[request.operation.protocol].statuses?.[status] ?? status
 }
 
 /** An error in mid-stream, as the client's protocol tells it. */

@@ -176,6 +176,8 @@ export interface Protocol {
   chunksOf(answer: unknown): string[]
   /** For an upstream that streamed where a whole answer was asked for. */
   collect(): Collector
+  /** Statuses of its own for errors that others know by these; absent where there are none. */
+  readonly statuses?: Readonly<Record<number, number>>
   /** The body of an error reply. */
   errorBody(error: ShownError): unknown
   /** The event, framing included, that tells of an error in mid-stream. */

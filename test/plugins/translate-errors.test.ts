@@ -86,6 +86,16 @@ t.test('how long to wait is read from the body where it stands there, and is tol
   t.match((await ask(rig, 'gemini', 'anthropic')).body, { error: { code: 429, status: 'RESOURCE_EXHAUSTED', details: [{ '@type': /RetryInfo/, retryDelay: '3s' }] } })
 })
 
+t.test('who has too much to do says so by the status that each client knows', async (t) => {
+  const rig = await open(t)
+  for (const [client, status] of Object.entries({ chat: 503, responses: 503, messages: 529, gemini: 503 })) {
+    rig.upstreams.anthropic.json(said.anthropic(529, 'Overloaded', 'overloaded_error'), { status: 529 })
+    const reply = await ask(rig, client, 'anthropic')
+    t.equal(reply.status, status, client)
+    t.equal((await rig.local.record(reply)).status, status, `${client}, in the record`)
+  }
+})
+
 t.test('a stream that begins with the refusal of the request is refused, not tried elsewhere', async (t) => {
   const rig = await open(t)
   const refusal = (type: string): string => `event: error\ndata: ${JSON.stringify({ type: 'error', error: { type, message: 'no' } })}\n\n`

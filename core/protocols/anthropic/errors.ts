@@ -9,6 +9,9 @@ const types: Readonly<Record<number, string>> = {
   413: 'request_too_large', 429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error', 529: 'overloaded_error'
 }
 
+/** Clients tell an upstream with too much to do, which they ask again, from one that broke. */
+export const statuses = { 503: 529 } as const
+
 /**
  * What is wrong with a conversation that the upstream was to keep. Clients act on these codes: they send the whole conversation again
  * (@anthropic-ai/sdk 1.12, lib/internal/threads).

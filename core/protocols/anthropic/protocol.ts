@@ -4,7 +4,7 @@ import type { Payload, Protocol, ReportedUsage } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
-import { errorBody, readError } from './errors.ts'
+import { errorBody, readError, statuses } from './errors.ts'
 import { chunksOf, MessageCollector } from './shape.ts'
 import { messagesText } from './text.ts'
 import { MessagesWatch } from './watch.ts'
@@ -19,6 +19,7 @@ export const anthropic: Protocol = {
   eventName,
   chunksOf,
   collect: () => new MessageCollector(),
+  statuses,
   errorBody,
   errorEvent: (error) => `event: error\ndata: ${JSON.stringify(errorBody(error))}\n\n`,
   readError,
