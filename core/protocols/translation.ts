@@ -53,9 +53,15 @@ export class Asked {
     checkChoice(this.#request, losses)
     const whole = kept.size > 0 ? restore(this.#request, kept, upstream.family) : this.#request
     const offer = new Offer(offerRules(upstream, target))
-    const body = upstream.encodeRequest(offer.request(withLegalIds(whole, upstream.callIds)), target, losses)
+    const body = upstream.encodeRequest(withinLimit(offer.request(withLegalIds(whole, upstream.callIds)), target), target, losses)
     return { body, dropped: losses.dropped, answer: { client: this.#client, upstream, offer, hidesThoughts: this.#request.reasoning.visible === false } }
   }
+}
+
+/** No model answers more than it can, and most refuse to be asked for more: clients ask for what other models can. */
+function withinLimit(request: ModelRequest, { traits: { maxOutputTokens: most = Infinity } }: Target): ModelRequest {
+  const { maxOutputTokens: asked } = request
+  return asked === undefined || asked <= most ? request : { ...request, maxOutputTokens: most }
 }
 
 /** How tools are offered to an upstream. */

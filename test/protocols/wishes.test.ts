@@ -30,6 +30,14 @@ t.test('thoughts without a proof come back through a client of Responses, which 
   t.match(codecs['openai-responses'].withoutSealed!(again), { key: 'input', value: { length: 3 } }, 'and are not shown to the vendor')
 })
 
+t.test('nobody is asked for a longer answer than the model can give', async (t) => {
+  const limits: Readonly<Record<string, (body: Json) => unknown>> = { C: (body) => body.max_completion_tokens, R: (body) => body.max_output_tokens, M: (body) => body.max_tokens, G: (body) => body.generationConfig.maxOutputTokens }
+  for (const upstream of 'CRG') t.equal(limits[upstream]!(sent(`M→${upstream}`, { ...asking['M'], max_tokens: 32_000 }, { maxOutputTokens: 16_384 }).body), 16_384, upstream)
+  t.equal(limits['M']!(sent('C→M', { ...asking['C'], max_tokens: 32_000 }, { maxOutputTokens: 8192 }).body), 8192)
+  t.equal(limits['M']!(sent('C→M', { ...asking['C'], max_tokens: 32_000 }).body), 32_000, 'where it is not known, the client is believed')
+  t.match(sent('C→M', { ...asking['C'], max_tokens: 32_000, reasoning_effort: 'max' }, { maxOutputTokens: 8192, thinking: 'budget' }).body, { max_tokens: 8192, thinking: { budget_tokens: 7782 } })
+})
+
 t.test('a document of text keeps its name', async (t) => {
   const body = { ...asking['M'], messages: [{ role: 'user', content: [{ type: 'document', title: 'Rules', source: { type: 'text', media_type: 'text/plain', data: 'Be kind.' } }] }] }
   t.equal(sent('M→C', body).body.messages[0].content, 'Rules\nBe kind.')

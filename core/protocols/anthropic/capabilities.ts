@@ -32,7 +32,7 @@ export const capabilities: Capabilities = {
     reasoning_replay: { adapted: 'what this provider signed; otherwise left out' }, reasoning_proof: { adapted: 'what this provider signed; otherwise left out' },
     json_object: { adapted: 'an instruction' }, json_schema: { adapted: 'the schema is closed, limits become descriptions; or a tool' },
     reasoning_effort: { adapted: 'effort, or a budget by its share of the longest answer' }, reasoning_budget: { adapted: 'a budget, or effort by its share of the longest answer' },
-    reasoning_visible: 'carried', max_output_tokens: { adapted: 'without one, the longest answer of the model' },
+    reasoning_visible: 'carried', max_output_tokens: { adapted: 'the longest answer of the model without one, and at most' },
     temperature: { adapted: '1 at most; left out where the model thinks or does not take it' }, top_p: { adapted: 'left out beside a temperature, and where the model thinks' },
     top_k: { adapted: 'left out where the model thinks' }, presence_penalty: 'dropped', frequency_penalty: 'dropped', seed: 'dropped',
     stop: { adapted: 'sequences of white space are left out' }, candidates: 'refused', logprobs: 'refused', user: 'carried',

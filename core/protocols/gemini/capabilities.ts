@@ -37,7 +37,7 @@ export const capabilities: Capabilities = {
     reasoning_replay: { adapted: 'what this provider signed; otherwise left out' }, reasoning_proof: { adapted: 'what this provider signed; otherwise left out' },
     json_object: 'carried', json_schema: 'carried', reasoning_effort: { adapted: 'a level, or a budget by its share of the longest answer' },
     reasoning_budget: { adapted: 'a budget, or a level by its share of the longest answer' }, reasoning_visible: 'carried',
-    max_output_tokens: 'carried', temperature: 'carried', top_p: 'carried', top_k: 'carried', presence_penalty: 'carried', frequency_penalty: 'carried', seed: 'carried',
+    max_output_tokens: { adapted: 'what the model can give at most' }, temperature: 'carried', top_p: 'carried', top_k: 'carried', presence_penalty: 'carried', frequency_penalty: 'carried', seed: 'carried',
     stop: { adapted: 'up to five, more are refused' }, candidates: 'carried', logprobs: 'carried', user: 'dropped', safety_identifier: 'dropped', metadata: 'dropped',
     service_tier: 'dropped', verbosity: 'dropped', prompt_cache_key: 'dropped', stored_state: 'refused', hint: 'dropped', special: 'refused', unknown: 'dropped'
   },

@@ -33,7 +33,7 @@ export const capabilities: Capabilities = {
     tool_result_media: { adapted: 'a user message after the results' }, tool_result_error: { adapted: 'the result begins with "Error: "' },
     image_replay: { adapted: 'a user message after it' }, refusal_replay: 'carried', reasoning_replay: { adapted: 'reasoning_content where the channel wants it, otherwise left out' }, reasoning_proof: 'dropped',
     json_object: { adapted: 'with an instruction, where nobody says JSON' }, json_schema: 'carried', reasoning_effort: 'carried', reasoning_budget: { adapted: 'in words, by its share of the longest answer' },
-    reasoning_visible: { adapted: 'thoughts are hidden by the gateway' }, max_output_tokens: 'carried', temperature: 'carried', top_p: 'carried', top_k: 'dropped',
+    reasoning_visible: { adapted: 'thoughts are hidden by the gateway' }, max_output_tokens: { adapted: 'what the model can give at most' }, temperature: 'carried', top_p: 'carried', top_k: 'dropped',
     presence_penalty: 'carried', frequency_penalty: 'carried', seed: 'carried', stop: { adapted: 'up to four, more are refused' },
     candidates: 'carried', logprobs: 'carried', user: 'carried', safety_identifier: 'carried', metadata: 'dropped',
     service_tier: 'carried', verbosity: 'carried', prompt_cache_key: 'carried', stored_state: 'refused', hint: 'dropped', special: 'refused', unknown: 'dropped'

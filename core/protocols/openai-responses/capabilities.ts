@@ -31,7 +31,7 @@ export const capabilities: Capabilities = {
     tool_result_error: { adapted: 'the result begins with "Error: "' }, image_replay: { adapted: 'a user message after it' }, refusal_replay: { adapted: 'text' },
     reasoning_replay: { adapted: 'what this provider encrypted; otherwise left out' }, reasoning_proof: { adapted: 'what this provider encrypted; otherwise left out' },
     json_object: { adapted: 'with an instruction, where nobody says JSON' }, json_schema: 'carried', reasoning_effort: 'carried', reasoning_budget: { adapted: 'in words, by its share of the longest answer' },
-    reasoning_visible: 'carried', max_output_tokens: { adapted: '16 at least' }, temperature: 'carried', top_p: 'carried', top_k: 'dropped',
+    reasoning_visible: 'carried', max_output_tokens: { adapted: '16 at least, and at most what the model can give' }, temperature: 'carried', top_p: 'carried', top_k: 'dropped',
     presence_penalty: 'dropped', frequency_penalty: 'dropped', seed: 'dropped', stop: 'refused', candidates: 'refused', logprobs: 'carried',
     user: 'carried', safety_identifier: 'carried', metadata: 'carried', service_tier: 'carried', verbosity: 'carried', prompt_cache_key: 'carried',
     stored_state: 'refused', hint: 'dropped', special: 'refused', unknown: 'dropped'
