@@ -1,6 +1,7 @@
 // One exchange between a client of one protocol and an upstream of another.
 import type { AnswerEvent, EmitEvent } from './canonical/answer.ts'
 import { Assembler, tell } from './canonical/assemble.ts'
+import { wholeCharacters } from './canonical/characters.ts'
 import type { AnswerHead, Codec, RequestHead, StreamDecoder, StreamEncoder, Target, WriteEvent } from './canonical/codec.ts'
 import { checkCalls, checkChoice } from './canonical/conversation.ts'
 import { Losses } from './canonical/losses.ts'
@@ -153,10 +154,10 @@ class Path {
   constructor({ offer, hidesThoughts }: AnswerPlan, emit: EmitEvent) {
     const shown = hidesThoughts ? withoutThoughts(emit) : emit
     const back = offer.back(shown)
-    this.emit = withOwnIds((event) => {
+    this.emit = withOwnIds(wholeCharacters((event) => {
       this.#keeper.see(event)
       back(event)
-    })
+    }))
   }
 
   get kept(): ReadonlyMap<string, Keepsake> {

@@ -1,4 +1,4 @@
-// Where a text comes from, and where the text stands: addresses of sources, and texts that an upstream sends in several parts.
+// Texts that come in pieces: what their sources are for, what is one text for a client, and characters and numbers that stay whole.
 import t from 'tap'
 import { answered, streamed } from '../kit/pairs.ts'
 
@@ -75,6 +75,15 @@ t.test('events of a text that goes on are those of one text', async (t) => {
     'output_text.done', 'content_part.done', 'output_item.done', 'completed'
   ])
   t.match(events[8], { text: 'Intro. Claim.' })
+})
+
+t.test('a character that comes in two halves is told as one', async (t) => {
+  const delta = (more: Json, finish_reason: string | null = null): Json => ({ choices: [{ index: 0, delta: more, finish_reason }] })
+  const call = (args: string): Json => delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: args } }] })
+  const halves = [delta({ content: 'a\ud83d' }), delta({ content: '\ude00b\ud83d' }), call('{"x":"\ud83d'), call('\ude00"}'), delta({}, 'tool_calls')]
+  const { events } = streamed('C⇒M', halves)
+  const told = events.flatMap((event) => event.delta?.text ?? event.delta?.partial_json ?? [])
+  t.same(told, ['a', '😀b', '\ud83d', '{"x":"', '😀"}'], 'and half of one, with nothing to come, as it is')
 })
 
 t.test('arguments keep their digits in streams that tell them as an object', async (t) => {
