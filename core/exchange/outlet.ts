@@ -14,6 +14,8 @@ export class Outlet {
   waiting = 0
   /** Payload bytes written, all but the end of the answer, and when the first of them were (`performance.now()`). */
   bytes = 0
+  /** Events let through. */
+  events = 0
   firstByteAt: number | undefined
   committed = false
   /** What comes is the answer's end. */
@@ -70,6 +72,7 @@ export class Outlet {
 
   #write(message: Message): void {
     const { framing } = this
+    if (message.kind === 'event') this.events++
     if (!framing) this.#raw(message.bytes)
     else if (message.kind === 'event') this.#raw(Buffer.from(framing.event(message.data.toString('utf8'))))
   }
@@ -123,7 +126,9 @@ export class Outlet {
     this.#out = []
     this.waiting = 0
     // What was to begin the answer is gone with it.
-    if (this.bytes === 0) this.framing = this.#makeFraming?.()
+    if (this.bytes > 0) return
+    this.events = 0
+    this.framing = this.#makeFraming?.()
   }
 
   /** Tells the stages that no message follows, once; they may still emit. @throws GatewayError what one of them threw */

@@ -64,7 +64,7 @@ export function statusFor({ request }: LiveExchange, { status }: GatewayError): 
 export function errorEvent(exchange: LiveExchange, error: GatewayError): Buffer {
   const protocol = protocols[exchange.request.operation.protocol]
   const framing = exchange.relay?.outlet.framing
-  return Buffer.from(framing ? framing.event(JSON.stringify(protocol.errorBody(shownError(error)))) : protocol.errorEvent(shownError(error)))
+  return Buffer.from(framing ? framing.event(JSON.stringify(protocol.errorBody(shownError(error)))) : protocol.errorEvent(shownError(error), exchange.relay?.outlet.events ?? 0))
 }
 
 /** An error as the protocols tell it. */

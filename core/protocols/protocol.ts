@@ -180,8 +180,8 @@ export interface Protocol {
   readonly statuses?: Readonly<Record<number, number>>
   /** The body of an error reply. */
   errorBody(error: ShownError): unknown
-  /** The event, framing included, that tells of an error in mid-stream. */
-  errorEvent(error: ShownError): string
+  /** The event, framing included, that tells of an error in mid-stream. `before`: events that went before it, where they are numbered. */
+  errorEvent(error: ShownError, before: number): string
   /** Reads an upstream's error body or event; `body` is parsed JSON or text. */
   readError(body: unknown): UpstreamError
   /** A JSON body with status 200 is an answer in truth: neither an error nor something else. */

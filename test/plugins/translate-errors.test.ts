@@ -3,7 +3,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
-import { endOfBody, events, head, Upstream } from '../kit/upstream.ts'
+import { endOfBody, events, head, reset, Upstream } from '../kit/upstream.ts'
 
 type Json = any
 
@@ -94,6 +94,17 @@ t.test('who has too much to do says so by the status that each client knows', as
     t.equal(reply.status, status, client)
     t.equal((await rig.local.record(reply)).status, status, `${client}, in the record`)
   }
+})
+
+t.test('the number of an error event of Responses follows those of the events before it', async (t) => {
+  const rig = await open(t)
+  const delta = (content: string): Json => ({ choices: [{ index: 0, delta: { content }, finish_reason: null }] })
+  rig.upstreams.openai.script(head(200, { 'content-type': 'text/event-stream' }), events([delta('Hel'), delta('lo')]), reset())
+  const reply = await rig.local.ask(asking['responses']!('via-openai', true))
+  const numbers = [...reply.text.matchAll(/"sequence_number":(\d+)/g)].map(([, number]) => Number(number))
+  t.match(reply.text, /event: error/)
+  t.same(numbers, numbers.map((_, at) => at))
+  t.ok(numbers.length > 4)
 })
 
 t.test('a stream that begins with the refusal of the request is refused, not tried elsewhere', async (t) => {

@@ -25,7 +25,7 @@ export const openaiResponses: Protocol = {
   chunksOf,
   collect: () => new ResponseCollector(),
   errorBody,
-  errorEvent: (error) => `event: error\ndata: ${JSON.stringify(errorPayload(error, 0))}\n\n`,
+  errorEvent: (error, before) => `event: error\ndata: ${JSON.stringify(errorPayload(error, before))}\n\n`,
   readError,
   isAnswer,
   readUsage: (message) => readResponsesUsage(usageOf(message)),
