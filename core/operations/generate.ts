@@ -2,6 +2,7 @@
 import type { BodyEdit } from '../bodies/body.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { ListFraming } from '../protocols/gemini/shape.ts'
+import { namesOne, toAccount } from './account.ts'
 import { conversation, vectors } from './conversation.ts'
 
 function pathsOf(method: string): string[] {
@@ -19,6 +20,7 @@ export const generateContent: ServedOperation = {
   body: 'json',
   model: { in: 'path', name: 'model' },
   upstream: conversation,
+  narrow: toAccount(['cachedContent', 'cached_content'].map((param) => ({ param, code: 'invalid_field', refers: namesOne }))),
   metering: { outputLimits: ['generationConfig.maxOutputTokens'], count: 'generationConfig.candidateCount' },
   parsed: { generationConfig: 1024 * 1024, generation_config: 1024 * 1024 },
   required: ['contents'],

@@ -1,5 +1,6 @@
 // Anthropic's Messages, for its own clients.
 import type { ServedOperation } from '../contract/served.ts'
+import { namesOne, toAccount } from './account.ts'
 import { conversation } from './conversation.ts'
 
 /** https://platform.claude.com/docs/en/api/messages */
@@ -14,6 +15,11 @@ export const messages: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: conversation,
+  narrow: toAccount([
+    { param: 'container', code: 'invalid_field', refers: namesOne },
+    // A thread that is begun is gone on with, where no other account has it.
+    { param: 'thread', code: 'unsupported_parameter', refers: () => true }
+  ]),
   metering: { outputLimits: ['max_tokens'] },
   required: ['model', 'max_tokens', 'messages'],
   parameters: {
