@@ -1,5 +1,6 @@
 // One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
-import { Lens, LensError } from '../bodies/lens.ts'
+import { Lens, LensError, maxDepth } from '../bodies/lens.ts'
+import { isDeep } from '../protocols/object.ts'
 
 /**
  * `event`: one server-sent event with its blank line. `comment`: a block of a stream that carries no data.
@@ -42,12 +43,13 @@ export class Message {
     return this.#parsed
   }
 
-  /** The payload parsed as JSON, at most once and shared by all stages; undefined when it is not JSON. */
+  /** The payload parsed as JSON, at most once and shared by all stages; undefined when it is not JSON, or is nested deeper than `maxDepth`. */
   json(): unknown {
     if (!this.#parsed) {
       this.#parsed = true
       try {
-        this.#json = JSON.parse(this.data.toString('utf8'))
+        const value: unknown = JSON.parse(this.data.toString('utf8'))
+        this.#json = this.data.length > 2 * maxDepth && isDeep(value) ? undefined : value
       } catch {
         this.#json = undefined
       }

@@ -1,4 +1,5 @@
 // JSON objects, as everything that reads what was parsed has to tell them from the rest.
+import { maxDepth } from '../bodies/lens.ts'
 
 /** A JSON object. Whatever is in it came from outside. */
 export type JsonObject = Readonly<Record<string, unknown>>
@@ -19,4 +20,13 @@ export function asObjects(value: unknown): JsonObject[] {
 /** `value` when it is text, and otherwise empty text. */
 export function asText(value: unknown): string {
   return typeof value === 'string' ? value : ''
+}
+
+/** Whether it is nested deeper than requests may be: whoever walks through it, or writes it again, has a stack that ends. */
+export function isDeep(value: unknown, depth = 0): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (depth === maxDepth) return true
+  if (Array.isArray(value)) return value.some((inner) => isDeep(inner, depth + 1))
+  for (const key in value) if (isDeep((value as JsonObject)[key], depth + 1)) return true
+  return false
 }

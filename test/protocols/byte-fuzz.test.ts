@@ -91,6 +91,19 @@ function read(protocol: Protocol, chunks: readonly Buffer[]): Reading {
   return { whole, kept }
 }
 
+/** Nested deeper than any stack goes, as a value. */
+const deepest = `${'[{"text":'.repeat(8000)}"l"${'}]'.repeat(8000)}`
+/** Large, far, and less than nothing. */
+const numbers = ['-1', '1.5', '2147483648', '4294967296', '9007199254740993', '1e300', '"7"']
+
+/** JSON text with another value in one place. */
+function replaced(text: string, which: RegExp, by: string): string {
+  const found = [...text.matchAll(which)]
+  if (found.length === 0) return text
+  const { index, 0: old, 1: before = '' } = pick(found)
+  return `${text.slice(0, index)}${before}${by}${text.slice(index + old.length)}`
+}
+
 const bytesOf = (events: readonly Message[]): Buffer => Buffer.concat(events.map(({ bytes }) => bytes))
 
 /** The same bytes in pieces. */
@@ -106,7 +119,10 @@ function spoiled(events: readonly Message[], others: readonly Message[]): Buffer
   for (let times = below(3); times > 0; times--) {
     const place = below(made.length)
     const event = made[place]!
-    switch (below(5)) {
+    switch (below(8)) {
+      case 4: made[place] = Message.event(replaced(event.data.toString(), /(:)(?:"(?:[^"\\]|\\.)*"|null|\d+|\{\}|\[\])/g, pick([deepest, '[{}]', '{"a":1}', '"\\ud83d"', '"\\u0000"'])), event.event); break
+      case 5: made[place] = Message.event(replaced(event.data.toString(), /([:[,])-?\d[\d.e+]*/g, pick(numbers)), event.event); break
+      case 6: made.push(...made.slice(place)); break
       case 0: made.splice(place, 1); break
       case 1: made.splice(place, 0, event); break
       case 2: made.splice(place, 0, pick(others)); break

@@ -61,7 +61,7 @@ t.test('arguments that are nested without end are an error of the upstream, and 
   for (const upstream of names) {
     for (const client of others(upstream)) {
       const way = `${upstream} to ${client}`
-      const deepest = calling[upstream](nested(512))
+      const deepest = calling[upstream](nested(500))
       t.match(whole(client, upstream, deepest.whole), /\[\[\[/, `${way}: as deep as requests may be`)
       t.match(stream(client, upstream, deepest.events), /\[\[\[/, way)
       for (const inner of ['1', '12345678901234567890']) {

@@ -1,6 +1,6 @@
 // A message in its two shapes, whole and as a stream of events, and the way from either to the other.
 import { parseJson } from '../canonical/json.ts'
-import { asObject, asObjects, asText } from '../object.ts'
+import { asObject, asObjects, asText, isDeep } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Collector } from '../protocol.ts'
 
@@ -75,7 +75,9 @@ export class MessageCollector implements Collector {
     for (const [index, block] of this.#blocks) {
       const input = this.#inputs.get(index)
       try {
-        content.push(input === undefined ? block : { ...block, input: parseJson(input) })
+        const value = input === undefined ? undefined : parseJson(input)
+        if (isDeep(value)) return undefined
+        content.push(value === undefined ? block : { ...block, input: value })
       } catch {
         // A call that was cut off is none: its arguments are not known.
         if (!cut) return undefined

@@ -1,5 +1,5 @@
 // JSON as translation reads it: numbers keep their digits, whatever is done with them in between.
-import { asObject } from '../object.ts'
+import { asObject, isDeep } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Payload } from '../protocol.ts'
 import { badAnswer } from './untranslatable.ts'
@@ -7,8 +7,6 @@ import { badAnswer } from './untranslatable.ts'
 /** A number that may be more than a double can hold. */
 const longNumber = /[0-9.]{16}|[eE][+-]?[0-9]{3}/
 const safeDigits = 15
-/** Lists and objects inside each other: as many as a request may have. */
-const deepest = 512
 
 /**
  * Parses JSON text. Numbers that a double cannot hold become what `JSON.stringify` writes as they were written, so that an id of
@@ -71,12 +69,4 @@ export function parseAnswer(text: string): unknown {
   } catch {
     throw badAnswer('The upstream sent an answer that is not JSON.')
   }
-}
-
-/** Whether it is nested deeper than requests may be: whoever writes it again has a stack that ends. */
-function isDeep(value: unknown, depth = 0): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  if (depth === deepest) return true
-  for (const inner of Object.values(value)) if (isDeep(inner, depth + 1)) return true
-  return false
 }
