@@ -3,6 +3,7 @@ import t from 'tap'
 import { Message } from '../../core/contract/message.ts'
 import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
+import { protocols } from '../../core/protocols/index.ts'
 import type { Payload } from '../../core/protocols/protocol.ts'
 import { translateRequest } from '../../core/protocols/request-bytes.ts'
 import { Asked, parseAnswer, StreamTranslation, translateAnswer } from '../../core/protocols/translation.ts'
@@ -180,6 +181,16 @@ t.test('whatever an upstream makes us remember comes to an end', async (t) => {
   t.throws(() => {
     for (let count = 0; count < 1000; count++) translation.push(parsed(tokens))
   }, { code: 'upstream_bad_response' }, 'probabilities that a response repeats')
+})
+
+t.test('what is passed on has no more answers than can be asked for either', async (t) => {
+  for (const [name, of] of [['openai-chat', (index: number) => chat({ content: 'x' }, index)], ['gemini', (index: number) => ({ candidates: [{ index, content: { parts: [{ text: 'x' }] } }] })]] as const) {
+    const watch = protocols[name].watch(new Message('json', Buffer.from('{}')).lens!)
+    const see = (index: number): string => watch.see(Message.event(JSON.stringify(of(index))))
+    const kinds = Array.from({ length: 200 }, (_, index) => see(index))
+    t.same([kinds.indexOf('invalid'), kinds.lastIndexOf('content')], [128, 127], name)
+    t.equal(see(0), 'content', `${name}: those that there are go on`)
+  }
 })
 
 t.test('what was brought to the client is not remembered: of calls one after the other there may be any number', async (t) => {

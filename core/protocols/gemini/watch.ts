@@ -2,6 +2,9 @@
 import { asObject, asObjects } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
+/** More answers than this to one request are none. */
+const mostCandidates = 128
+
 /** Every chunk may be the last, and tells of usage: all are looked into. */
 export class GeminiWatch implements StreamWatch {
   readonly #asked: number
@@ -20,6 +23,7 @@ export class GeminiWatch implements StreamWatch {
     if (chunk['error'] != null) return 'error'
     if (asObject(chunk['promptFeedback'])?.['blockReason'] != null) this.#blocked = this.#content = true
     for (const { index = 0, content, finishReason } of asObjects(chunk['candidates'])) {
+      if (this.#candidates.size === mostCandidates && !this.#candidates.has(index)) return 'invalid'
       const finished = finishReason != null && finishReason !== 'FINISH_REASON_UNSPECIFIED'
       this.#candidates.set(index, finished || this.#candidates.get(index) === true)
       this.#content ||= finished || asObjects(asObject(content)?.['parts']).some((part) => part['text'] !== '')

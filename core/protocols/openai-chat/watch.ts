@@ -8,6 +8,9 @@ import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 /** Longest event whose likeness is kept: a copy for each stream. */
 const likenessBytes = 4 * 1024
 
+/** Choices of one answer; https://platform.openai.com/docs/api-reference/chat has it as the limit of `n`. */
+const mostChoices = 128
+
 /** Looks into the first events, and then into those that are not like the others. */
 export class ChatWatch implements StreamWatch {
   /** The choices that asked for, and those of them that have come: whether each has its finish reason. */
@@ -67,6 +70,7 @@ export class ChatWatch implements StreamWatch {
     let plain = false
     for (const item of Array.isArray(choices) ? (choices as unknown[]) : []) {
       const { index = 0, delta, text, finish_reason: finish } = (asObject(item) ?? {}) as JsonObject
+      if (this.#choices.size === mostChoices && !this.#choices.has(index)) return 'invalid'
       const finished = isFinish(finish, delta)
       this.#choices.set(index, finished || this.#choices.get(index) === true)
       this.#content ||= finished || hasContent(delta) || (typeof text === 'string' && text !== '')

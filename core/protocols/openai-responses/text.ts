@@ -76,8 +76,10 @@ interface Told {
   edited: string
   changed: boolean
   ended: boolean
-  /** The latest event that told a part of it; undefined when none has. */
+  /** How more of it is told, as an event that told a part of it has it; undefined when none has. */
   delta: Fields | undefined
+  /** Of the latest such event. */
+  number: unknown
 }
 
 class ResponseText implements AnswerText {
@@ -144,7 +146,8 @@ class ResponseText implements AnswerText {
     if (text === '') return body
     const { name, kind } = placeOf(body, family)
     const told = this.#tell(name, kind)
-    told.delta = body
+    told.delta ??= shellOf(body)
+    told.number = body['sequence_number']
     const changed = this.#add(told, text, editor.text({ ...told.block, text }))
     return changed === text ? body : { ...body, delta: changed, ...(body['logprobs'] !== undefined && { logprobs: [] }) }
   }
@@ -175,7 +178,7 @@ class ResponseText implements AnswerText {
 
   #tell(name: string, kind: TextKind): Told {
     let told = this.#told.get(name)
-    if (!told) this.#told.set(name, (told = { block: { block: name, kind }, edited: '', changed: false, ended: false, delta: undefined }))
+    if (!told) this.#told.set(name, (told = { block: { block: name, kind }, edited: '', changed: false, ended: false, delta: undefined, number: undefined }))
     return told
   }
 
@@ -195,9 +198,8 @@ class ResponseText implements AnswerText {
     if (tail === '') return
     this.#add(told, '', tail)
     if (before && told.delta) {
-      const { type, sequence_number: number, logprobs } = told.delta
-      const event = { ...told.delta, sequence_number: numberOf(number) + 1 + this.#added + before.length, delta: tail, ...(logprobs !== undefined && { logprobs: [] }) }
-      before.push({ event: String(type), data: JSON.stringify(event) })
+      const event = { ...told.delta, sequence_number: numberOf(told.number) + 1 + this.#added + before.length, delta: tail }
+      before.push({ event: String(told.delta['type']), data: JSON.stringify(event) })
     }
   }
 
@@ -208,6 +210,15 @@ class ResponseText implements AnswerText {
     if (typeof number === 'number' && this.#added + before > 0) changes['sequence_number'] = number + this.#added + before
     return withChanges(event, changes)
   }
+}
+
+/** Longest id or the like that is kept of an event. */
+const longestWord = 1024
+
+/** An event without what it tells: kinds, ids and places. */
+function shellOf(body: Fields): Fields {
+  const kept = Object.entries(body).filter(([, value]) => typeof value !== 'object' && (typeof value !== 'string' || value.length <= longestWord))
+  return { ...Object.fromEntries(kept), ...(body['logprobs'] !== undefined && { logprobs: [] }) }
 }
 
 function placeOf(body: Fields, family: string): { name: string; kind: TextKind } {
