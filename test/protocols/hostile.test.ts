@@ -193,6 +193,24 @@ t.test('what is passed on has no more answers than can be asked for either', asy
   }
 })
 
+t.test('holes in lists are nothing, whoever puts a stream together or takes an answer apart', async (t) => {
+  const whole: Readonly<Record<CodecName, Json>> = {
+    'openai-chat': { choices: [null, 7, { index: 0, message: { content: 'x', tool_calls: [null, 'f', { id: 'a', function: { name: 'f', arguments: '{}' } }] }, finish_reason: 'stop' }] },
+    'openai-responses': { status: 'completed', output: [null, 7, { type: 'message', content: [null, { type: 'output_text', text: 'x', annotations: [null] }] }] },
+    anthropic: { content: [null, 7, { type: 'text', text: 'x', citations: [null] }], stop_reason: 'end_turn' },
+    gemini: { candidates: [null, 7, { content: { parts: [null, 7, { text: 'x' }] }, finishReason: 'STOP' }] }
+  }
+  for (const name of names) {
+    const chunks = protocols[name].chunksOf(whole[name])
+    const collector = protocols[name].collect()
+    for (const payload of chunks) collector.add(JSON.parse(payload))
+    t.match(JSON.stringify(collector.result()), '"x"', name)
+  }
+  const collector = protocols['openai-chat'].collect()
+  for (const choices of [[null, { index: 0, delta: { tool_calls: [null, { index: 0, id: 'a', function: { name: 'f' } }] } }], [{ index: 0, delta: { tool_calls: ['x', { index: 0, function: { arguments: '{}' } }] } }]]) collector.add({ choices })
+  t.match(collector.result(), { choices: [{ message: { tool_calls: [{ id: 'a', function: { name: 'f', arguments: '{}' } }] } }] })
+})
+
 t.test('what was brought to the client is not remembered: of calls one after the other there may be any number', async (t) => {
   for (const [upstream, before, more] of [
     ['openai-chat', [], (count: number) => chat(toolCall(count, { id: `${count}` }, { arguments: `{"a":"${piece}"}` }))],

@@ -1,5 +1,5 @@
 // A chat completion in its two shapes, whole and as a stream of chunks, and the way from either to the other.
-import { asObject } from '../object.ts'
+import { asObject, asObjects } from '../object.ts'
 import type { Collector } from '../protocol.ts'
 
 type Fields = Record<string, unknown>
@@ -9,11 +9,11 @@ export function chunksOf(completion: unknown): string[] {
   const { choices, usage, object: _object, ...head } = asObject(completion) as Fields
   const chunk = (rest: Fields): string => JSON.stringify({ ...head, object: 'chat.completion.chunk', ...rest })
   const chunks: string[] = []
-  for (const choice of (Array.isArray(choices) ? choices : []) as Fields[]) {
+  for (const choice of asObjects(choices)) {
     const { index = 0, message, finish_reason = null, logprobs = null } = choice
     const { role: _role, tool_calls: calls, ...rest } = (asObject(message) ?? {}) as Fields
     const delta: Fields = { ...rest }
-    if (Array.isArray(calls)) delta['tool_calls'] = (calls as Fields[]).map((call, place) => ({ index: place, ...call }))
+    if (Array.isArray(calls)) delta['tool_calls'] = asObjects(calls).map((call, place) => ({ index: place, ...call }))
     chunks.push(chunk({ choices: [{ index, delta: { role: 'assistant', content: '' }, finish_reason: null }] }))
     chunks.push(chunk({ choices: [{ index, delta, finish_reason: null, logprobs }] }))
     chunks.push(chunk({ choices: [{ index, delta: {}, finish_reason }] }))
@@ -48,7 +48,7 @@ export class CompletionCollector implements Collector {
       if (finish != null) choice.finish = finish
       if (logprobs != null) choice.logprobs = merged(choice.logprobs, logprobs)
       for (const [key, value] of Object.entries(asObject(delta) ?? {})) {
-        if (key === 'tool_calls' && Array.isArray(value)) addCalls(choice.calls, value as Fields[])
+        if (key === 'tool_calls' && Array.isArray(value)) addCalls(choice.calls, asObjects(value))
         else if (key !== 'role' && value != null) choice.message[key] = merged(choice.message[key], value)
       }
     }
