@@ -140,6 +140,7 @@ const answers: Readonly<Record<string, ModelAnswer>> = {
     }]
   },
   'text alone': { id: 'u', usage: { input: 1, cached_input: 0, cache_write: 0, output: 1, reasoning: 0 }, candidates: [{ parts: [{ type: 'text', text: 'Hello' }], finish: { reason: 'stop' } }] },
+  'a call without arguments': { id: 'u', usage: { input: 1, cached_input: 0, cache_write: 0, output: 1, reasoning: 0 }, candidates: [{ parts: [{ type: 'tool_call', id: 'a', name: 'f', custom: false, input: '' }], finish: { reason: 'tool_calls' } }] },
   'nothing at all': { id: 'u', usage: { input: 1, cached_input: 0, cache_write: 0, output: 0, reasoning: 0 }, candidates: [{ parts: [], finish: { reason: 'stop' } }] }
 }
 
@@ -176,6 +177,7 @@ t.test('items side by side at one place are told apart by their ids, and items w
   const added = (output_index: number, id: string | undefined, name: string): Json => ({ type: 'response.output_item.added', output_index, item: { type: 'function_call', id, call_id: `call_${name}`, name, arguments: '' } })
   const delta = (output_index: number, item_id: string | undefined, text: string): Json => ({ type: 'response.function_call_arguments.delta', output_index, item_id, delta: text })
   const done = (output_index: number, id: string | undefined, name: string, args: string): Json => ({ type: 'response.output_item.done', output_index, item: { type: 'function_call', id, call_id: `call_${name}`, name, arguments: args, status: 'completed' } })
+  const callsIn = (seen: Written[]): Json => seen.flatMap(({ data }) => data.candidates[0].content.parts).flatMap(({ functionCall: made }: Json) => (made ? [[made.name, made.args]] : []))
   for (const [places, ids] of [[[0, 0], ['fc_1', 'fc_2']], [[0, 1], [undefined, undefined]]] as const) {
     const events = raw([
       { type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } }, added(places[0], ids[0], 'f'), added(places[1], ids[1], 'g'),
@@ -183,8 +185,11 @@ t.test('items side by side at one place are told apart by their ids, and items w
       done(places[0], ids[0], 'f', '{"x":1}'), done(places[1], ids[1], 'g', '{"y":2}'), { type: 'response.completed', response: { id: 'r', status: 'completed', output: [] } }
     ])
     const seen = streamed('gemini', 'openai-responses', events)
-    t.same(seen.flatMap(({ data }) => data.candidates[0].content.parts).flatMap(({ functionCall: made }: Json) => (made ? [[made.name, made.args]] : [])), [['f', { x: 1 }], ['g', { y: 2 }]])
+    t.same(callsIn(seen), [['f', { x: 1 }], ['g', { y: 2 }]])
   }
+  const oneAfterTheOther = ['f', 'g'].flatMap((name) => [added(0, undefined, name), delta(0, undefined, `{"of":"${name}"}`), done(0, undefined, name, `{"of":"${name}"}`)])
+  const after = streamed('gemini', 'openai-responses', raw([{ type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } }, ...oneAfterTheOther, { type: 'response.completed', response: { id: 'r', status: 'completed', output: [] } }]))
+  t.same(callsIn(after), [['f', { of: 'f' }], ['g', { of: 'g' }]])
 })
 
 t.test('a response may end with a marker of another protocol, and does not end with that alone', async (t) => {

@@ -92,7 +92,8 @@ t.test('a call that a chat upstream sends in one piece is one call for a client 
     [call(0, 'call_a', 'get', { q: 1 }), chunk({}, 'tool_calls')],
     // Arguments before the name, and a name without an id that another delta brings beside a blank name.
     [call(0, undefined, undefined, '{"q"'), call(0, 'call_a', 'get', ':1}'), chunk({}, 'tool_calls')],
-    [call(0, undefined, 'get', ''), call(0, 'call_a', '', '{"q":1}'), chunk({}, 'tool_calls')]
+    [call(0, undefined, 'get', ''), call(0, 'call_a', '', '{"q":1}'), chunk({}, 'tool_calls')],
+    [call(0, 'call_a', undefined, ''), call(0, '', 'get', '{"q":1}'), chunk({}, 'tool_calls')]
   ]) {
     const seen = whole('C⇒M', events)
     t.match(blocksOf(seen), [{ type: 'tool_use', id: 'call_a', name: 'get', input: {}, joined: '{"q":1}' }])
@@ -261,6 +262,8 @@ t.test('signatures come back to the provider that made them, on the call that th
   const events = whole('G⇒R', [gemini([{ functionCall: { id: 'c1', name: 'get', args: {} }, thoughtSignature: 'U0lH' }], 'STOP')])
   const input = [{ role: 'user', content: 'Hi' }, ...events.at(-1).response.output, { type: 'function_call_output', call_id: 'c1', output: '1' }]
   t.same(signatures(sent('R→G', { model: 'm', input })), ['U0lH'], 'and through another')
+  const chunks = whole('G⇒C', [gemini([{ functionCall: { id: 'c1', name: 'get', args: {} }, thoughtSignature: 'U0lH' }], 'STOP')])
+  t.same(deltasOf(chunks).flatMap(({ tool_calls: calls = [] }) => calls.flatMap((made: Json) => made.extra_content ?? [])), [{ google: { thought_signature: 'U0lH' } }], 'and a stream of chat')
   const streamedBlocks = blocksOf(whole('G⇒M', [gemini([{ functionCall: { id: 'c1', name: 'get', args: {} }, thoughtSignature: 'U0lH' }], 'STOP')]))
   t.match(streamedBlocks, [{ type: 'thinking' }, { type: 'tool_use' }], 'a stream has it, too')
 })
