@@ -84,19 +84,19 @@ function translated(plan: AnswerPlan | undefined, events: readonly Message[]): M
   return out
 }
 
-/** What a client has in the end: words, calls, and the words that are cited where somebody says which. */
+/** What a client has in the end: words, calls, and what is cited. Of a text that was changed, that is all of it, as Messages cite, or nobody knows which words. */
 function heard({ candidates }: ModelAnswer): unknown {
   return candidates[0]!.parts.flatMap((part) => {
     if (part.type === 'tool_call') return [[part.name, part.input]]
     if (!('text' in part)) return []
     const cited = ('citations' in part && part.citations) || []
-    return [[part.type, part.text], ...cited.map(({ url, start = 0, end = 0 }) => [url, part.type === 'text' ? part.text.slice(start, end) : ''])]
+    return [[part.type, part.text], ...cited.map(({ url, start = 0, end = 0 }) => [url, start === 0 && (end === 0 || end === part.text.length)])]
   })
 }
 
 /** Gemini tells where things are from at the end, where a call stands behind the text, and nobody takes it for the text's. */
 const expected = (cites: boolean): unknown => [
-  ['reasoning', 'I am [mail] so'], ['text', 'Write to [mail] or to [mail] [mail]'], ...(cites ? [['https://a.example', '']] : []), ['send', '{"to":"me@a.b"}']
+  ['reasoning', 'I am [mail] so'], ['text', 'Write to [mail] or to [mail] [mail]'], ...(cites ? [['https://a.example', true]] : []), ['send', '{"to":"me@a.b"}']
 ]
 
 for (const upstream of names) {
@@ -117,7 +117,6 @@ for (const upstream of names) {
         t.strictSame(heard(to.decodeAnswer(whole, answerHead.id)), expected(cites), `${client}, ${way}, whole`)
         const all = [...streamed.map(({ data }) => data.toString()), JSON.stringify(whole)].join('\n')
         t.notMatch(all, /you@|mail@end/, `${client}, ${way}: in no member of any event`)
-        t.equal(all.match(/"(start|end)_index":[1-9]/), null, `${client}, ${way}: nothing is said of places that have moved`)
       }
     }
   })
