@@ -179,6 +179,20 @@ t.test('what Responses say again when something is done is not told again', asyn
   t.match(blocksOf(whole('R⇒M', events)), [{ id: 'call_9', joined: '{"a":1}' }])
 })
 
+t.test('what Responses say at the end alone is told all the same, and nothing of it twice', async (t) => {
+  const item = { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'Hi', annotations: [] }] }
+  const made = { type: 'function_call', id: 'fc_1', call_id: 'call_9', name: 'get', arguments: '{"a":1}', status: 'completed' }
+  const delta = (output_index: number, item_id: string): Json => ({ type: 'response.output_text.delta', output_index, item_id, content_index: 0, delta: 'Hi' })
+  const stream = (output: Json[], ...events: Json[]): Json[] => [{ type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } }, ...events, { type: 'response.completed', response: { id: 'r', status: 'completed', output } }]
+  const begun = (output_index: number, id: string): Json => ({ type: 'response.output_item.added', output_index, item: { ...item, id, content: [] } })
+  const said = (events: Json[]): Json => [deltasOf(events).map(({ content }) => content ?? '').join(''), callsOf(events).map(({ name, arguments: args }) => [name, args]), finishOf(events)]
+  const all = ['Hi', [['get', '{"a":1}']], 'tool_calls']
+  t.same(said(whole('R⇒C', stream([item, made]))), all, 'nothing was streamed')
+  t.same(said(whole('R⇒C', stream([item, made], begun(0, 'msg_1'), delta(0, 'msg_1')))), all, 'a call was not')
+  t.same(said(whole('R⇒C', stream([item], begun(0, 'msg_other'), delta(0, 'msg_other')))), ['Hi', [], 'stop'], 'the id is another at the end')
+  t.same(said(whole('R⇒C', stream([item, { ...item, id: 'msg_2' }], begun(0, 'a'), delta(0, 'a'), begun(0, 'b'), delta(0, 'b')))), ['HiHi', [], 'stop'], 'all places and all ids are wrong')
+})
+
 t.test('an answer that was cut has no end in any pair', async (t) => {
   const begun: Readonly<Record<string, Json[]>> = {
     C: [chunk({ role: 'assistant', content: '' }), chunk({ content: 'He' })],

@@ -36,6 +36,8 @@ export class ResponsesStreamDecoder implements StreamDecoder {
   #started = false
   #finish: Finish | undefined
   #calls = 0
+  /** Items that have begun. */
+  #added = 0
   #usage: Usage | undefined
 
   push(event: Payload, emit: EmitEvent): void {
@@ -83,8 +85,11 @@ export class ResponsesStreamDecoder implements StreamDecoder {
   #stop(response: JsonObject, emit: EmitEvent): void {
     this.#start({ response }, emit)
     const finish = readFinish(response)
-    // An upstream that streams nothing but its end says it all there.
-    if (this.#items.size === 0) asObjects(response['output']).forEach((item, index) => this.#whole(index, item, emit))
+    // An upstream that streams nothing but its end says it all there, and others leave out what comes in one piece.
+    const output = asObjects(response['output'])
+    if (output.length > this.#added) output.forEach((item, index) => {
+      if (!this.#items.has(item['id']) && !this.#items.has(index)) this.#whole(index, item, emit)
+    })
     this.#usage = readUsage(response)
     this.#finish = finish
   }
@@ -110,6 +115,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     if (this.#items.size > mostItems) throw badAnswer('The upstream sent an answer in too many parts.')
     const made: Item = { parts: new Map(), cited: new Map(), form: undefined, section: 0, done: false }
     const id = asText(item['id'])
+    this.#added++
     this.#parts.keep(id.length)
     this.#items.set(numberOf(place), made)
     if (id !== '') this.#items.set(id, made)
