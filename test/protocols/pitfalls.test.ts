@@ -115,7 +115,7 @@ t.test('calls that an upstream mixes are put in order for clients that take them
   t.match(blocksOf(whole('C⇒M', mixed)), [{ name: 'one', joined: '{"x":1}' }, { name: 'two', joined: '{"y":2}' }])
   const parts = whole('C⇒G', mixed).flatMap((event) => event.candidates[0].content.parts).filter((part: Json) => part.text !== '')
   t.equal(parts.length, 2, 'nothing of the pieces is shown')
-  const later = [...mixed.slice(0, 2), call(1, undefined, undefined, '2}'), call(0, undefined, undefined, '1}'), chunk({}, 'tool_calls')]
+  const later = [call(1, undefined, undefined, '{"y":'), call(0, 'a', 'one', '{"x":'), call(1, 'b', 'two', '2}'), call(0, undefined, undefined, '1}'), chunk({}, 'tool_calls')]
   for (const client of ['C⇒G', 'C⇒M', 'C⇒R']) t.ok(JSON.stringify(whole(client, later)).indexOf('"one"') < JSON.stringify(whole(client, later)).indexOf('"two"'), `${client}: in the order in which they began`)
   t.match(parts, [{ functionCall: { id: 'a', args: { x: 1 } } }, { functionCall: { id: 'b', args: { y: 2 } } }])
 })
@@ -161,6 +161,17 @@ t.test('a call that the limit cut off is never told as one that is whole', async
   t.same([body['content'], body['stop_reason']], [[], 'max_tokens'])
   const { body: other } = translateAnswer(planOf('G→C'), { choices: [{ index: 0, message: { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function', function: { name: 'write', arguments: '{"path":"/a' } }] }, finish_reason: 'length' }] }, answerHead)
   t.same((other as Json).candidates[0].content.parts, [])
+})
+
+t.test('arguments that are no JSON, of a call that nothing cut off, are an error where arguments are an object', async (t) => {
+  for (const broken of ['{bad', '[1]', '"x"', '7', '{"a":1}}']) {
+    const message = { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: broken } }] }
+    for (const client of 'MG') {
+      t.throws(() => whole(`C⇒${client}`, [call(0, 'a', 'f', broken), chunk({}, 'tool_calls')]), { code: 'upstream_bad_response' }, `${broken} to ${client}, streamed`)
+      t.throws(() => translateAnswer(planOf(`${client}→C`), { choices: [{ index: 0, message, finish_reason: 'tool_calls' }] }, answerHead), { code: 'upstream_bad_response' }, `${broken} to ${client}, whole`)
+    }
+    t.equal(whole('C⇒R', [call(0, 'a', 'f', broken), chunk({}, 'tool_calls')]).at(-1).response.output[0].arguments, broken, 'text stays text')
+  }
 })
 
 t.test('what Responses say again when something is done is not told again', async (t) => {
