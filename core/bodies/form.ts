@@ -23,9 +23,6 @@ export interface FormFile {
   seconds: number | undefined
 }
 
-/** Stands for a delimiter. */
-const partEnd = Buffer.from('\r\n--\r\n')
-
 /** What was found in an upload. */
 export class Form implements Fields {
   readonly upload: Upload
@@ -93,23 +90,29 @@ export class Form implements Fields {
     }
   }
 
-  /** All of it but its boundary, which says nothing, in pieces: a form that is sent again with another one is the same. */
+  /**
+   * All of it but its boundary, which says nothing, in pieces: a form that is sent again with another one is the same. In its place
+   * is where it stands, so that no text stands for one.
+   */
   async *content(): AsyncGenerator<Buffer> {
     const { upload } = this
     const delimiter = Buffer.from(`--${this.#boundary}`)
     const body = upload.compose([{ from: 0, to: upload.length }])
     let rest: Buffer = Buffer.alloc(0)
+    let length = 0
     for await (const bytes of isPieces(body) ? body : (body.open() as AsyncIterable<Buffer>)) {
       const text = Buffer.concat([rest, bytes])
       let from = 0
       for (let at = text.indexOf(delimiter); at !== -1; at = text.indexOf(delimiter, from)) {
         yield text.subarray(from, at)
-        yield partEnd
+        length += at - from
+        yield Buffer.from(`\r\n--${length}\r\n`)
         from = at + delimiter.length
       }
       // What is left may end with the beginning of one.
       const to = Math.max(from, text.length - delimiter.length + 1)
       yield text.subarray(from, to)
+      length += to - from
       rest = text.subarray(to)
     }
     yield rest

@@ -14,6 +14,7 @@ import type { Form } from '../../../core/bodies/form.ts'
 import { readForm } from '../../../core/exchange/form-reader.ts'
 import { Watchdog } from '../../../core/watchdog/watchdog.ts'
 import { formOf } from '../../kit/form.ts'
+import type { FormPart } from '../../kit/form.ts'
 
 const watchdog = new Watchdog()
 const memory = new BodyMemory(128 * 1024 * 1024)
@@ -166,6 +167,26 @@ t.test('of an upload that is too large for memory nothing lies there when that i
     form.upload.close()
     t.equal(memory.used, 0)
   }
+})
+
+t.test('two forms have the same content when they differ in their boundary alone, wherever they lie', async (t) => {
+  const contentOf = async (parts: FormPart[], boundary: string, own = memory): Promise<string> => {
+    const { body, type } = formOf(parts, boundary)
+    const form = await read(body, type, 1000, { memory: own }, true)
+    const pieces: Buffer[] = []
+    for await (const piece of form.content()) pieces.push(piece)
+    form.upload.close()
+    return digest(Buffer.concat(pieces))
+  }
+  const file = { name: 'file', value: Buffer.alloc(200_000, 'abc'), filename: 'a' }
+  const model = { name: 'model', value: 'm' }
+  const wanted = await contentOf([file, model], 'one')
+  t.equal(await contentOf([file, model], 'another-boundary'), wanted)
+  t.equal(await contentOf([file, model], 'third', new BodyMemory(0)), wanted)
+  t.not(await contentOf([model, file], 'one'), wanted)
+  const hidden = (mark: string): string => `x\r\n${mark}\r\nContent-Disposition: form-data; name="n"\r\n\r\n2`
+  const two = await contentOf([{ name: 'prompt', value: 'x' }, { name: 'n', value: '2' }], 'one')
+  for (const place of ['', ...Array(100).keys()]) t.not(await contentOf([{ name: 'prompt', value: hidden(`\r\n--${place}\r\n`) }], 'one'), two)
 })
 
 t.test('a body that is no form is refused with the reason, and leaves nothing behind', async (t) => {
