@@ -1,5 +1,5 @@
 // Says of a deprecated model when it goes and what follows it, in the headers made for that.
-import type { Model } from '../../core/contract/contract.ts'
+import type { Model } from './catalogue.ts'
 
 /** Pairs of name and value; empty for a model that is not deprecated. */
 export function retirementHeaders({ deprecated }: Model): readonly (readonly [string, string])[] {

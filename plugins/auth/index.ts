@@ -1,11 +1,10 @@
 // Who is asking, and may they: the caller of a key, its endpoints, its models.
-import { definePlugin, GatewayError, unknownModel } from '../../core/contract/contract.ts'
+import { definePlugin, GatewayError, retirementHeaders, unknownModel } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 import { presentedKey } from './credential.ts'
 import { digestOf } from './digest.ts'
-import { retirementHeaders } from './retirement.ts'
 
 export default definePlugin({
   name: 'auth',

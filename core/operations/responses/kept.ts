@@ -9,6 +9,7 @@ import { noteEnd } from './background.ts'
 import { keepHolder, notFound, ownerOf } from './holder.ts'
 import { shownOf, streamOf, wasInBackground } from './own-background.ts'
 import { findOwn, pageOf } from './own-state.ts'
+import { tellOfModel } from '../retired.ts'
 import { stateOf } from './recall.ts'
 
 /** What differs between them; `under` is added to the response's own path. */
@@ -128,6 +129,7 @@ async function toHolder(exchange: Exchange, candidates: Candidates, { catalogue,
   const route = await services.routes.find(ownerOf(exchange), idOf(exchange))
   if (route?.kind !== 'response') throw notFound()
   exchange.set(shownModel, route.model)
+  tellOfModel(exchange, route.model, { catalogue })
   keepHolder(candidates, [route], catalogue)
 }
 

@@ -13,6 +13,7 @@ import { findItems } from './item-references.ts'
 import { afterwards, inputItemId, isOwnBackground, joined, recalled } from './recall.ts'
 import type { KeptState } from './recall.ts'
 import { flagOf, mayBeStored } from './references.ts'
+import { tellOfModel } from '../retired.ts'
 
 /** Output items of one response that may be referred to, of which the first count. */
 const mostItems = 1000
@@ -85,7 +86,9 @@ function responseIn(message: Message): Lens | undefined {
 
 /** A response that the gateway keeps; undefined when it is not one of those. */
 export async function findOwn(exchange: Exchange, { catalogue, services: { vault } }: OperationContext): Promise<Kept | undefined> {
-  return keepsAny(catalogue) ? vault.find(ownerOf(exchange), exchange.request.parameters['response_id']!) : undefined
+  const found = keepsAny(catalogue) ? await vault.find(ownerOf(exchange), exchange.request.parameters['response_id']!) : undefined
+  if (found) tellOfModel(exchange, found.work.model, { catalogue })
+  return found
 }
 
 /** A page of what a kept response was the answer to. */

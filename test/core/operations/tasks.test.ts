@@ -163,3 +163,30 @@ t.test('what a request may not do, a task may not either', async (t) => {
   t.match(await refused({ seconds: 12 }), [202, undefined])
   t.same(await refused({}), [429, 'quota_key_exceeded'], 'the first holds what is left, and what is asked for without a length holds twelve seconds')
 })
+
+t.test('every reply about what a deprecated model makes says when it goes', async (t) => {
+  const retiring = { deprecation: '@1767225600', sunset: 'Fri, 01 Jan 2027 00:00:00 GMT', link: '</v1/models/next>; rel="successor-version"' }
+  const model = { price, deprecated: { since: '2026-01-01', sunset: '2027-01-01', replacement: 'next' } }
+  const running = await open(t, { models: { demo: model }, channels: { demo: { protocol: 'simulator', endpoints: ['responses', 'images', 'videos'], models: { demo: 'demo' } } } })
+  const told = async (parts: Parameters<typeof running.ask>[0], status: number): Promise<any> => {
+    const reply = await running.ask(parts)
+    t.match(reply, { status, headers: retiring }, `${parts.method ?? 'GET'} ${parts.path}`)
+    return reply.headers['content-type']?.startsWith('application/json') ? reply.json() : undefined
+  }
+  const slow = await told({ path: video, body: { model: 'demo', prompt: prompt({ work_ms: 60_000 }), seconds: 1 } }, 202)
+  await told({ path: `${video}/${slow.id}` }, 200)
+  await told({ path: `${video}/${slow.id}/content` }, 409)
+  await told({ method: 'POST', path: `/v1/videos/${slow.id}/cancel` }, 200)
+  await told({ method: 'DELETE', path: `/v1/videos/${slow.id}` }, 200)
+  const { id } = await told({ path: video, body: { model: 'demo', prompt: prompt(), seconds: 1 } }, 202)
+  await untilOver(running, `${video}/${id}`)
+  await told({ path: `/v1/videos/${id}/content` }, 200)
+  const drawn = await told({ path: pictures, body: { model: 'demo', prompt: 'A boat', size: '64x64' } }, 202)
+  await untilOver(running, `${pictures}/${drawn.id}`)
+  await told({ path: `${pictures}/${drawn.id}` }, 200)
+  const response = await told({ path: '/v1/responses', body: { model: 'demo', input: 'Hello' } }, 200)
+  await told({ path: `/v1/responses/${response.id}` }, 200)
+  await told({ path: `/v1/responses/${response.id}/input_items` }, 200)
+  await told({ method: 'DELETE', path: `/v1/responses/${response.id}` }, 200)
+  t.notOk('deprecation' in (await running.ask({ path: `${video}/${slow.id}` })).headers, 'what is not there says nothing')
+})
