@@ -5,7 +5,7 @@ import { Spill } from './spill.ts'
 
 /** Uploads up to this size stay in memory, if others leave room for them; of one of unknown size as much. */
 export const uploadMemoryBytes = 16 * 1024 * 1024
-/** Memory is taken by pieces of this size, or of what is still to come; by the smaller ones when nobody knows how much does. */
+/** Memory is taken by pieces of about as much as has come, between these: who sends little and waits holds little. */
 const blockBytes = 1024 * 1024
 const smallBlockBytes = 64 * 1024
 /** As much is worth being read to where it belongs. */
@@ -119,7 +119,7 @@ export class Upload {
     this.#filled = 0
     if (!this.#spill) {
       const declared = this.#declared
-      const wanted = declared === undefined ? Math.min(blockBytes, Math.max(smallBlockBytes, this.length)) : Math.min(blockBytes, declared - this.length)
+      const wanted = Math.min(blockBytes, Math.max(smallBlockBytes, this.length), declared === undefined ? Infinity : declared - this.length)
       if (Math.max(declared ?? 0, this.length + wanted) <= uploadMemoryBytes && this.#memory.takeSpare(wanted)) {
         const block = this.#memory.lend(wanted)
         this.#lent.push(block)

@@ -26,12 +26,12 @@ const memory = new BodyMemory(128 * 1024 * 1024)
 class Source implements BodySource {
   abandoned = false
   readonly #chunks: Buffer[]
-  readonly #lost: boolean
+  readonly #lost: boolean | 'never'
   #sink: BodySink | undefined
   #paused = false
   #giving = false
 
-  constructor(chunks: Buffer[], lost = false) {
+  constructor(chunks: Buffer[], lost: boolean | 'never' = false) {
     this.#chunks = chunks
     this.#lost = lost
   }
@@ -48,6 +48,16 @@ class Source implements BodySource {
   resume(): void {
     this.#paused = false
     if (!this.#giving) setImmediate(() => this.#give())
+  }
+
+  /** More comes. */
+  push(bytes: Buffer): void {
+    this.#chunks.push(bytes)
+    this.#give()
+  }
+
+  lose(): void {
+    this.#sink?.lost()
   }
 
   abandon(): void {
@@ -71,7 +81,8 @@ class Source implements BodySource {
         const shared = Buffer.from(chunk)
         sink.data(shared)
         shared.fill(0x21)
-      } else {
+      } else if (this.#lost === 'never') break
+      else {
         this.#sink = undefined
         if (this.#lost) sink.lost()
         else sink.end()
@@ -155,6 +166,20 @@ t.test('an upload is in memory as far as others leave room for it, else on disk 
       form.upload.close()
       t.equal(own.used, 0, 'all of it is given back, once')
     }
+  }
+})
+
+t.test('who sends the beginning of an upload and waits holds about as much memory', async (t) => {
+  const { body, type } = formOf([{ name: 'file', value: Buffer.alloc(8_000_000), filename: 'a.bin' }])
+  for (const sent of [1, 1000, 100_000, 1_000_000]) {
+    const own = new BodyMemory(64 * 1024 * 1024)
+    const source = new Source([], 'never')
+    const reading = readForm(source, type, body.length, { size: 2 ** 30, time: 60_000, memory: own, watchdog })
+    source.push(body.subarray(0, sent))
+    t.ok(own.used <= 2 * sent + 128 * 1024, `${own.used} bytes for ${sent}`)
+    source.lose()
+    await t.rejects(reading, { code: 'client_closed' })
+    t.equal(own.used, 0)
   }
 })
 
