@@ -16,6 +16,8 @@ import { Watchdog } from '../../../core/watchdog/watchdog.ts'
 import { formOf } from '../../kit/form.ts'
 import type { FormPart } from '../../kit/form.ts'
 
+// Others on the machine have uploads too.
+process.env['TMPDIR'] = t.testdir()
 const watchdog = new Watchdog()
 const memory = new BodyMemory(128 * 1024 * 1024)
 
