@@ -131,6 +131,9 @@ function positionOf(lines: LineCounter, offset: number): Position {
 /** Errors after which the parser knows where it is; what it says after any other is noise. */
 const contained = new Set(['TAG_RESOLVE_FAILED', 'BAD_COLLECTION_TYPE', 'BAD_DQ_ESCAPE', 'BAD_SCALAR_START'])
 
+/** What the parser's own words leave open. */
+const remedies: Partial<Record<YAMLError['code'], string>> = { BAD_SCALAR_START: ': put the text in quotes', MISSING_CHAR: ': check quotes, commas and colons here and in the line above' }
+
 /** The parser's messages may quote the text, which may be a secret that is not in quotes. */
 function syntaxWords({ code, message, pos: [at] }: YAMLError, text: string): string {
   if (text.startsWith('${', at - 1)) return 'put ${…} in quotes: braces end a plain text inside of { } and [ ]'
@@ -140,7 +143,12 @@ function syntaxWords({ code, message, pos: [at] }: YAMLError, text: string): str
     case 'BAD_DQ_ESCAPE': return 'no such escape: put a text with backslashes in single quotes'
     case 'MULTIPLE_DOCS': return 'a second document begins here: the file must be one'
     case 'BAD_DIRECTIVE': return 'directives (%) are not understood'
-    default: return message.replace(/: .*$/s, '').replace(/^[A-Z]/, (first) => first.toLowerCase())
+    case 'TAB_AS_INDENT': return 'tabs are not allowed as indentation: use spaces'
+    case 'BLOCK_AS_IMPLICIT_KEY': return 'a text and a map cannot be one value: check the indentation, and put a text with a colon and a space in it in quotes'
+    case 'BLOCK_IN_FLOW': return 'inside of { } and [ ] a comma must stand between two entries'
+    case 'MULTILINE_IMPLICIT_KEY': return 'a key must stand on one line, with a colon and a space behind it'
+    case 'BAD_INDENT': return message.startsWith('Flow') ? 'a { or [ above is not closed, or what stands in it is not indented' : 'what belongs to one map or list must begin in one column: check the indentation'
+    default: return `${message.replace(/: .*$/s, '').replace(/^[A-Z]/, (first) => first.toLowerCase())}${remedies[code] ?? ''}`
   }
 }
 
