@@ -167,6 +167,12 @@ t.test('one that is not to be stored is there for a while, and a repeated reques
     t.equal(again.headers['idempotency-replayed'], 'true', JSON.stringify(more))
     t.equal(idOf(again), first, JSON.stringify(more))
   }
+  const before = (await local.ask({ path, body: { model: 'via-chat', input: directive({ text: 'Once.' }) } })).json().id
+  const after = (): Promise<ReceivedReply> => local.ask({ path, headers: { 'idempotency-key': 'after', authorization: `Bearer ${testKey}` }, body: { model: 'via-chat', input: 'Go on.', previous_response_id: before } })
+  const { id } = (await after()).json()
+  await local.ask({ method: 'DELETE', path: `${path}/${before}` })
+  t.equal((await after()).json().id, id, 'what was answered is given again, whatever became of what it went on with')
+  t.match((await local.ask({ path, body: { model: 'via-chat', input: 'Go on.', previous_response_id: before } })).json(), { error: { code: 'response_not_found' } })
 })
 
 t.test('killed in the middle: it has failed for its client, and nothing is held', async (t) => {

@@ -52,6 +52,8 @@ interface Whole {
 }
 
 const source = slot('responses/source').of<Source>()
+/** Why it cannot be gone on with. Whoever repeats a request may be given what was answered before, and does not hear of it. */
+const refusal = slot('responses/refusal').of<GatewayError>()
 
 /** Responses that are read for the items of one request: the last one usually has all of them. */
 const mostRead = 16
@@ -64,8 +66,13 @@ export function keepsFor({ model }: Exchange, { catalogue }: OperationContext): 
   return catalogue.models.get(model)?.state === 'gateway'
 }
 
-/** Whether the gateway answers for all that the request refers to. */
+/**
+ * Whether the gateway answers for all that the request refers to.
+ * @throws GatewayError what {@link recall} has found to be wrong with it
+ */
 export function isRecalled(exchange: Exchange): boolean {
+  const error = exchange.find(refusal)
+  if (error) throw error
   return exchange.find(source) !== undefined
 }
 
@@ -89,17 +96,17 @@ export function inputItemId(response: string, place: number): string {
   return `msg_${response.slice('resp_'.length)}_in_${place}`
 }
 
-/**
- * Finds what a request goes on with, and how much that is. What the gateway does not keep is left to an upstream.
- * @throws GatewayError `response_not_found` when it keeps some of it
- */
+/** Finds what a request goes on with, and how much that is. What the gateway does not keep is left to an upstream. */
 export function recall(exchange: Exchange, context: OperationContext): Awaitable<void> {
   if (!keepsFor(exchange, context)) return undefined
-  const references = referencesOf(exchange.body)
-  return references instanceof Promise ? references.then((found) => lookUp(found, exchange, context)) : lookUp(references, exchange, context)
+  return lookUp(exchange, context).catch((error: unknown) => {
+    if (!(error instanceof GatewayError) || error.status >= 500) throw error
+    exchange.set(refusal, error)
+  })
 }
 
-async function lookUp({ members, items }: References, exchange: Exchange, { services: { vault } }: OperationContext): Promise<void> {
+async function lookUp(exchange: Exchange, { services: { vault } }: OperationContext): Promise<void> {
+  const { members, items } = await referencesOf(exchange.body)
   const owner = ownerOf(exchange)
   const { fields } = exchange.body
   const [member] = members
