@@ -277,3 +277,28 @@ t.test('a client that saw an id can use it, also when the gateway was killed the
   running = await spawnGateway(t, overrides)
   for (const id of ids) t.equal((await running.ask({ method: 'GET', path: `${path}/${id}` })).status, 200)
 })
+
+t.test('whatever an upstream calls a response, it is asked for that and for nothing else', async (t) => {
+  const upstream = await Upstream.start(t)
+  const local = await gateway(t, { channels: { a: { endpoints: ['responses'] } } }, { upstreams: { a: upstream } })
+  const answer = (id: string): object => ({ id, object: 'response', status: 'completed', model: 'test-model', output: [], usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } })
+  for (const id of ['resp/../../files', 'a b', 'r%2Fx', 'é…', 'a?b=c#d', 'input_items', '"x"', '...']) {
+    upstream.json(answer(id))
+    t.equal((await local.ask({ path, body: { model: 'test-model', input: 'Hi' } })).json().id, id)
+    for (const [method, rest] of [['GET', ''], ['GET', '/input_items'], ['POST', '/cancel'], ['DELETE', '']] as const) {
+      upstream.json(answer(id))
+      t.equal((await local.ask({ method, path: `${path}/${encodeURIComponent(id)}${rest}` })).status, 200, id)
+      t.match(upstream.requests.at(-1), { method, target: `/v1/responses/${encodeURIComponent(id)}${rest}` })
+    }
+  }
+  const { length } = upstream.requests
+  for (const id of ['resp%2F..%2F..%2Ffiles', '..', '%2e%2e', '.', '%2F', '%', '%ff', 'a%00b', 'x'.repeat(3000)]) {
+    const reply = await local.ask({ method: 'GET', path: `${path}/${id}` })
+    t.ok(reply.status === 404 || reply.status === 400, `${id.slice(0, 30)}: ${reply.status}`)
+  }
+  t.equal(upstream.requests.length, length, 'nobody is asked for what is unknown')
+  for (const id of ['..', '.', '']) {
+    upstream.json(answer(id))
+    t.equal((await local.ask({ path, body: { model: 'test-model', input: 'Hi' } })).status, 502, 'what would be another place is no id')
+  }
+})

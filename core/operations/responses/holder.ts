@@ -58,7 +58,7 @@ export function routeOf(exchange: Exchange, channel: Channel, id: string, kind: 
   return { ...ownerOf(exchange), id, kind, channel: channel.name, account: accountOf(channel), model }
 }
 
-/** What something is called by its upstream; undefined when that is no id. */
+/** What something is called by its upstream; undefined when that is no id, or would be another place in a path. */
 export function idIn({ id }: { readonly id?: unknown }): string | undefined {
-  return typeof id === 'string' && id !== '' && id.length <= longestId ? id : undefined
+  return typeof id === 'string' && !/^\.{0,2}$/.test(id) && id.length <= longestId ? id : undefined
 }
