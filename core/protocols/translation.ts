@@ -12,7 +12,7 @@ import type { Keepsake } from './canonical/proofs.ts'
 import type { ModelRequest } from './canonical/request.ts'
 import { withLegalIds, withOwnIds } from './canonical/tool-ids.ts'
 import type { JsonObject } from './object.ts'
-import type { Payload, ShownError } from './protocol.ts'
+import type { Payload } from './protocol.ts'
 
 export { Untranslatable } from './canonical/untranslatable.ts'
 export type { UntranslatableCode } from './canonical/untranslatable.ts'
@@ -105,19 +105,15 @@ export function translateAnswer(plan: AnswerPlan, body: unknown, head: AnswerHea
   return { body: plan.client.encodeAnswer(assembler.result(), head), kept: path.kept }
 }
 
-/** Translates one streamed answer. After a throw only {@link fail} may be called. */
+/** Translates one streamed answer. Nothing may be called after a throw. */
 export class StreamTranslation implements AnswerTranslation {
   readonly #decoder: StreamDecoder
-  readonly #encoder: StreamEncoder
   readonly #path: Path
-  readonly #write: WriteEvent
 
   /** `write` is called with the client's events, during the calls below. */
   constructor(plan: AnswerPlan, head: AnswerHead, write: WriteEvent) {
     this.#decoder = plan.upstream.decodeStream(head.id)
-    const encoder = plan.client.encodeStream(head)
-    this.#encoder = encoder
-    this.#write = write
+    const encoder: StreamEncoder = plan.client.encodeStream(head)
     this.#path = new Path(plan, (event) => encoder.push(event, write))
   }
 
@@ -138,11 +134,6 @@ export class StreamTranslation implements AnswerTranslation {
   /** The upstream has said all that makes a whole answer. */
   finished(): boolean {
     return this.#decoder.finished()
-  }
-
-  /** Ends the client's stream with an error. */
-  fail(error: ShownError): void {
-    this.#encoder.fail(error, this.#write)
   }
 }
 

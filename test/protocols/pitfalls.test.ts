@@ -215,7 +215,6 @@ t.test('an answer that was cut has no end in any pair', async (t) => {
     ]
   }
   const ends = /DONE|"finish_reason":"|message_stop|stop_reason":"|finishReason|response\.(completed|incomplete)/
-  const said: Readonly<Record<string, RegExp>> = { C: /^\{"error":\{"message":"gone"/, M: /^\{"type":"error","error":\{"type":"api_error","message":"gone"/, G: /^\{"error":\{"code":502,"message":"gone","status":"UNAVAILABLE"/, R: /^\{"type":"error","sequence_number":\d+,"code":"c","message":"gone"/ }
   for (const [upstream, events] of Object.entries(begun)) {
     for (const client of 'CMGR') {
       if (client === upstream) continue
@@ -224,8 +223,6 @@ t.test('an answer that was cut has no end in any pair', async (t) => {
       for (const event of events) translation.push(Message.event(JSON.stringify(event), event.type))
       t.notOk(translation.finished())
       t.throws(() => translation.end(), { code: 'upstream_bad_response' }, `${upstream}⇒${client}`)
-      translation.fail({ status: 502, type: 'upstream_error', message: 'gone', code: 'c', param: undefined })
-      t.match(written.at(-1), said[client])
       t.notMatch(written.join('\n'), ends, `${upstream}⇒${client}`)
     }
   }

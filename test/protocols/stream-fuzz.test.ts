@@ -113,7 +113,6 @@ t.test('whatever an upstream sends, a translator throws its own error alone, and
       if (told !== heard) wrong.push(`${list[client]!.family} heard ${heard}, and was told ${told}: ${JSON.stringify(events)}`)
     } catch (error) {
       if (!(error instanceof Untranslatable)) wrong.push(`${(error as Error).stack}: ${JSON.stringify(events)}`)
-      else translation.fail({ status: 502, type: 't', message: 'm', code: 'c', param: undefined })
     }
   }
   t.same(wrong, [], `seed ${seed}`)

@@ -8,10 +8,8 @@ import type { Proof } from '../canonical/request.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
-import type { ShownError } from '../protocol.ts'
 import { writeAnthropicUsage } from '../usage/anthropic.ts'
 import { brokenCall, writeCitation, writeHead } from './answer-encode.ts'
-import { errorBody } from './errors.ts'
 import { writeFinish } from './finish.ts'
 
 /** A part on its way to be a block. */
@@ -75,10 +73,6 @@ export class MessagesStreamEncoder implements StreamEncoder {
         return
       case 'end': return this.#end(write)
     }
-  }
-
-  fail(error: ShownError, write: WriteEvent): void {
-    write(JSON.stringify(errorBody(error)), 'error')
   }
 
   #start(write: WriteEvent): void {

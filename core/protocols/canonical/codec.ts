@@ -1,6 +1,6 @@
 // What a protocol gives to translation: a reader and a writer for each of requests, whole answers and streams.
 import type { JsonObject } from '../object.ts'
-import type { Payload, ShownError } from '../protocol.ts'
+import type { Payload } from '../protocol.ts'
 import type { AnswerEvent, EmitEvent, ModelAnswer } from './answer.ts'
 import type { Capabilities } from './features.ts'
 import type { Losses } from './losses.ts'
@@ -54,8 +54,6 @@ export interface StreamDecoder {
 /** Writes a client's stream. Throws Untranslatable when an answer is more than may be kept, where its protocol wants it kept. */
 export interface StreamEncoder {
   push(event: AnswerEvent, write: WriteEvent): void
-  /** Ends the stream with an error in the protocol's own form, instead of its end. Nothing is pushed after that. */
-  fail(error: ShownError, write: WriteEvent): void
 }
 
 /** All that translation knows of a protocol. */

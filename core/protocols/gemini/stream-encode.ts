@@ -6,10 +6,8 @@ import { parseObject } from '../canonical/json.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
-import type { ShownError } from '../protocol.ts'
 import { writeGeminiUsage } from '../usage/gemini.ts'
 import { writeCall, writeGrounding, writeLogprobs, writeMedia, writeProof, writeTail, writeThought } from './answer-encode.ts'
-import { errorBody } from './errors.ts'
 import { writeFinish } from './finish.ts'
 
 /** A part that is open. */
@@ -72,10 +70,6 @@ export class GeminiStreamEncoder implements StreamEncoder {
       case 'end': return this.#end(write)
       default:
     }
-  }
-
-  fail(error: ShownError, write: WriteEvent): void {
-    write(JSON.stringify(errorBody(error)), '')
   }
 
   #delta({ candidate, opening }: Place, { text, logprobs }: AnswerEvent & { type: 'delta' }, write: WriteEvent): void {

@@ -5,8 +5,6 @@ import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.t
 import { writeTokens } from '../canonical/logprobs.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
-import { openaiChat } from './protocol.ts'
-import type { ShownError } from '../protocol.ts'
 import { writeChatUsage } from '../usage/openai-chat.ts'
 import { writeCitation, writeImage, writeProof } from './answer-encode.ts'
 import { writeFinish } from './finish.ts'
@@ -71,10 +69,6 @@ export class ChatStreamEncoder implements StreamEncoder {
       case 'end': return this.#end(write)
       default:
     }
-  }
-
-  fail(error: ShownError, write: WriteEvent): void {
-    write(JSON.stringify(openaiChat.errorBody(error)), '')
   }
 
   #open(candidate: number, part: number, opening: PartOpening, write: WriteEvent): void {

@@ -7,9 +7,7 @@ import { writeTokens } from '../canonical/logprobs.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
-import type { ShownError } from '../protocol.ts'
 import { writeResponse } from './answer-encode.ts'
-import { errorPayload } from './errors.ts'
 import { argumentsOf, isEmpty, itemId, signatureOf, statusOf, writeCitation, writeContentPart, writeItem, writeSummary } from './items.ts'
 import type { Content, Item } from './items.ts'
 
@@ -70,10 +68,6 @@ export class ResponsesStreamEncoder implements StreamEncoder {
         return
       case 'end': return this.#end(write)
     }
-  }
-
-  fail(error: ShownError, write: WriteEvent): void {
-    write(JSON.stringify(errorPayload(error, this.#sequence++)), 'error')
   }
 
   #open({ candidate, part, opening }: AnswerEvent & { type: 'open' }, write: WriteEvent): void {
