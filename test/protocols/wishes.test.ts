@@ -38,6 +38,14 @@ t.test('nobody is asked for a longer answer than the model can give', async (t) 
   t.match(sent('C→M', { ...asking['C'], max_tokens: 32_000, reasoning_effort: 'max' }, { maxOutputTokens: 8192, thinking: 'budget' }).body, { max_tokens: 8192, thinking: { budget_tokens: 7782 } })
 })
 
+t.test('a document has a name by which OpenAI knows what is in it', async (t) => {
+  const named = (title?: string): Json => ({ ...asking['M'], messages: [{ role: 'user', content: [{ type: 'document', title, source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=' } }] }] })
+  for (const [title, filename] of [['Our rules', 'Our rules.pdf'], ['rules.pdf', 'rules.pdf'], [undefined, 'document.pdf']] as const) {
+    t.equal(sent('M→C', named(title)).body.messages[0].content[0].file.filename, filename)
+    t.equal(sent('M→R', named(title)).body.input[0].content[0].filename, filename)
+  }
+})
+
 t.test('a document of text keeps its name', async (t) => {
   const body = { ...asking['M'], messages: [{ role: 'user', content: [{ type: 'document', title: 'Rules', source: { type: 'text', media_type: 'text/plain', data: 'Be kind.' } }] }] }
   t.equal(sent('M→C', body).body.messages[0].content, 'Rules\nBe kind.')

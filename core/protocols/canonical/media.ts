@@ -49,6 +49,11 @@ export function textOf({ data }: { data: string }, name: string | undefined): st
   return name === undefined ? readText(data) : `${name}\n${readText(data)}`
 }
 
+/** A file's name by which OpenAI knows what is in it: titles of documents have no ending. */
+export function fileName(name = 'document', mimeType: string): string {
+  return /\.\w{1,8}$/.test(name) ? name : `${name}.${mimeType.split('/')[1]}`
+}
+
 export function writeText(text: string): string {
   return Buffer.from(text, 'utf8').toString('base64')
 }

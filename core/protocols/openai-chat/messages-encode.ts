@@ -1,7 +1,7 @@
 // Writes the messages of a chat completion request.
 import { joinTexts, mediaToUser, resultText, spoken } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
-import { textOf, writeDataUrl } from '../canonical/media.ts'
+import { fileName, textOf, writeDataUrl } from '../canonical/media.ts'
 import type { AssistantTurn, MediaPart, TextPart, Turn, UserPart } from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 
@@ -38,7 +38,7 @@ function writePart(part: TextPart | MediaPart, losses: Losses): { type: string; 
     return [{ type: 'input_audio', input_audio: { data: source.data, format } }]
   }
   if (source.mimeType.startsWith('text/')) return [{ type: 'text', text: textOf(source, name) }]
-  return [{ type: 'file', file: { filename: name ?? 'document.pdf', file_data: writeDataUrl(source) } }]
+  return [{ type: 'file', file: { filename: fileName(name, source.mimeType), file_data: writeDataUrl(source) } }]
 }
 
 const formats: ReadonlyMap<string, string> = new Map([

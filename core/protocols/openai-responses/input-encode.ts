@@ -1,7 +1,7 @@
 // Writes the input items of a Responses request.
 import { mediaToUser } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
-import { textOf, writeDataUrl } from '../canonical/media.ts'
+import { fileName, textOf, writeDataUrl } from '../canonical/media.ts'
 import type { AssistantTurn, MediaPart, ReasoningPart, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
 
 type Item = Record<string, unknown>
@@ -32,7 +32,7 @@ function writePart(part: TextPart | MediaPart, losses: Losses): Item {
   const filename = name !== undefined && { filename: name }
   if (source.kind === 'url') return { type: 'input_file', file_url: url, ...filename }
   if (source.mimeType.startsWith('text/')) return { type: 'input_text', text: textOf(source, name) }
-  return { type: 'input_file', filename: name ?? 'document.pdf', file_data: url }
+  return { type: 'input_file', filename: fileName(name, source.mimeType), file_data: url }
 }
 
 /** Messages go without ids, as those of an earlier answer are the provider's to look up. */
