@@ -86,16 +86,23 @@ export class WorkList implements Works {
 
   async find(owner: WorkOwner, id: string): Promise<Work | undefined> {
     const name = nameOf(owner, id)
-    let work = this.#shown.get(name) ?? this.#open.get(name) ?? this.#recent.get(name)
+    const known = this.#shown.get(name) ?? this.#open.get(name) ?? this.#recent.get(name)
+    // What has expired takes as long to be missed as what never was.
+    let work = known && !this.#isOver(known) ? known : undefined
     if (!work) {
       await this.#caughtUp()
       const { tenant, project } = owner
       const { rows: [json] } = await this.#reader.ask({ kind: 'work', tenant, project, id })
       if (json === undefined) return undefined
       work = JSON.parse(json) as Work
+      if (this.#isOver(work)) return undefined
       if (!isOpen(work)) this.#remember(name, work)
     }
-    return work.expires !== null && work.expires <= this.#now() ? undefined : work
+    return work
+  }
+
+  #isOver({ expires }: Work): boolean {
+    return expires !== null && expires <= this.#now()
   }
 
   async list(query: WorkQuery): Promise<{ page: readonly Work[]; more: boolean }> {
