@@ -13,6 +13,8 @@ type Controller = Dispatcher.DispatchController
 
 /** Who carries a call. Told once how it ended, before the call is. */
 export interface Bearer {
+  /** Its connection goes on when the call is given up, and may still have to send what was handed over: that must not lie where others put theirs then. */
+  readonly shared: boolean
   /** The request is about to go out; perhaps more than once, when undici sends it again. */
   started?(): void
   /** The answer is whole, as far as undici knows; given back is what speaks against it. */
@@ -136,7 +138,7 @@ export class UndiciCall implements Dispatcher.DispatchHandler {
 
   /** One buffer when it is small, which undici can send again by itself where it is safe to. */
   #bodyOf(body: UpstreamBody): Buffer | Iterable<Buffer> | Readable {
-    if (isPieces(body)) return lengthOf(body) <= oneWriteBytes ? Buffer.concat(body) : slices(body)
+    if (isPieces(body)) return lengthOf(body) <= oneWriteBytes ? Buffer.concat(body) : slices(body, this.#bearer.shared)
     this.#source = body.open()
     this.#source.on('error', (cause) => this.#lost(new SinkFailed('the body could not be read', { cause })))
     return this.#source
@@ -149,8 +151,13 @@ export class UndiciCall implements Dispatcher.DispatchHandler {
  */
 const sliceBytes = 32 * 1024
 
-function* slices(body: readonly Buffer[]): Generator<Buffer> {
-  for (const piece of body) for (let at = 0; at < piece.length; at += sliceBytes) yield piece.subarray(at, at + sliceBytes)
+function* slices(body: readonly Buffer[], copied: boolean): Generator<Buffer> {
+  for (const piece of body) {
+    for (let at = 0; at < piece.length; at += sliceBytes) {
+      const slice = piece.subarray(at, at + sliceBytes)
+      yield copied ? Buffer.from(slice) : slice
+    }
+  }
 }
 
 const unwanted = new Error('nobody wants the answer')

@@ -19,6 +19,7 @@ const options = {
 
 /** Carries one call at a time. */
 export class UndiciConnection implements Carrier, Bearer {
+  readonly shared = false
   readonly #keeper: Keeper
   readonly #client: UndiciClient
   #dial: Dial | undefined

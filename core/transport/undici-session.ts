@@ -90,6 +90,7 @@ function watchOver(socket: Socket): void {
 
 /** One call on a session. */
 class SessionStream implements Carrier, Bearer, StreamOwner {
+  readonly shared = true
   readonly #sessions: Sessions
   #call: UndiciCall | undefined
   #timer: NodeJS.Timeout | undefined
