@@ -6,6 +6,7 @@ import { joined } from './outlet.ts'
 import type { Outlet } from './outlet.ts'
 import type { UpstreamHeaders } from '../transport/transport.ts'
 import type { Collector, StreamWatch } from '../protocols/index.ts'
+import { withCleanErrors } from './told-errors.ts'
 import { EventFramer, EventTooLarge, maxEventBytes } from './sse.ts'
 import { errorFromBody, errorFromEvent, errorFromResponse } from './upstream-error.ts'
 
@@ -115,8 +116,9 @@ export class EventIntake implements Intake {
     if (this.#framer.begun) this.#host.heard()
   }
 
-  event(event: Message): void {
+  event(seen: Message): void {
     const { outlet, attempt } = this.#host
+    let event = seen
     if (this.#failed) return
     if (event.kind === 'comment') {
       if (outlet.committed && !this.#marked) outlet.comment(event.bytes)
@@ -135,6 +137,7 @@ export class EventIntake implements Intake {
     if (kind === 'end') {
       if (!this.#watch.finished) return this.#fail(this.#incomplete())
       this.#marked = true
+      event = cleaned(attempt, event)
     }
     this.begun ||= kind === 'content'
     if (this.#collector) return this.#collect(event)
@@ -220,7 +223,7 @@ export class BodyIntake implements Intake {
     if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(message.json()))
     const { outlet } = this.#host
     outlet.whole = true
-    outlet.pass(message)
+    outlet.pass(cleaned(attempt, message))
     this.#host.complete()
   }
 
@@ -257,6 +260,11 @@ export class BytesIntake implements Intake {
     if (!this.#host.isOpen && !this.#host.mayBeEmpty) return this.#host.fail(bad('The upstream sent an empty answer.'))
     this.#host.complete()
   }
+}
+
+/** What is an answer may tell that it failed. */
+function cleaned({ protocol: { errorPlaces }, channel }: Attempt, message: Message): Message {
+  return errorPlaces ? withCleanErrors(message, errorPlaces, channel) : message
 }
 
 /** What a plugin has to look at and cannot is not passed on. */

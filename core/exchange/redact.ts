@@ -32,6 +32,11 @@ export function cleanName(name: string | undefined, channel: Channel): string | 
   return redacted(name, channel) === name ? name : undefined
 }
 
+/** Whether there is nothing in it that has to be taken out. */
+export function isClean(text: string, channel: Channel): boolean {
+  return redacted(text, channel) === text
+}
+
 function redacted(text: string, channel: Channel): string {
   let secrets = known.get(channel)
   if (!secrets) known.set(channel, (secrets = secretsOf(channel)))

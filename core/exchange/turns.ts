@@ -6,7 +6,7 @@ import { asGatewayError, GatewayError } from '../errors.ts'
 import type { FrameProtocol, ReportedUsage } from '../protocols/index.ts'
 import type { Chain } from './chain.ts'
 import type { LiveExchange } from './exchange.ts'
-import { cleanText } from './redact.ts'
+import { withCleanErrors } from './told-errors.ts'
 import { LiveTurn } from './turn.ts'
 
 /** Turns of one session that are open, asked for or begun; and so many an upstream may begin by itself beside them. */
@@ -87,13 +87,13 @@ export class Turns {
         return after(this.#begin(said.id), message)
       }
       case 'ended':
-        return after(this.#end(said.id, said.usage, before), message)
+        return after(this.#end(said.id, said.usage, before), this.#clean(message))
       case 'heard':
         return after(this.#hear(said.id, said.usage), message)
-      case 'error': {
-        const clean = frames.withText(message, (text) => cleanText(text, attempt.channel))
-        return after(this.#giveUp(said.event), clean ? message.withData(clean) : message)
-      }
+      case 'error':
+        return after(this.#giveUp(said.event), this.#clean(message))
+      case 'failed':
+        return this.#clean(message)
       case 'session':
         return renamed(message, frames, exchange.requestedModel, attempt.upstreamModel)
       default: {
@@ -117,6 +117,11 @@ export class Turns {
     const dues = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => turn.release() ?? [])
     this.#begun.clear()
     return dues.length === 0 ? undefined : Promise.all(dues)
+  }
+
+  #clean(message: Message): Message {
+    const { attempt: { protocol, channel } } = this.#parts
+    return withCleanErrors(message, protocol.errorPlaces ?? [], channel)
   }
 
   #ask(message: Message, event: string | undefined, maxOutput: number | undefined): Awaitable<Message | undefined> {

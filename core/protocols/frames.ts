@@ -13,7 +13,7 @@ export type ClientFrame =
 
 /**
  * What a frame of an upstream tells. `began` and `ended`: of a response. `heard`: something else that is charged by itself, such as
- * the transcript of what was said. `error`: an event of the client (`event`, when it is named) had no effect. `session`: shows the settings,
+ * the transcript of what was said. `error`: an event of the client (`event`, when it is named) had no effect. `failed`: something else went wrong. `session`: shows the settings,
  * the model among them.
  */
 export type UpstreamFrame =
@@ -21,7 +21,7 @@ export type UpstreamFrame =
   | { readonly kind: 'began'; readonly id: string }
   | { readonly kind: 'ended' | 'heard'; readonly id: string; readonly usage: ReportedUsage }
   | { readonly kind: 'error'; readonly event: string | undefined }
-  | { readonly kind: 'session' }
+  | { readonly kind: 'session' | 'failed' }
 
 /** Follows the frames of one session, as they are exchanged with the upstream. */
 export interface FrameWatch {
@@ -40,8 +40,6 @@ export interface FrameProtocol {
   watch(): FrameWatch
   /** The payload of the frame with another name for the model of the session; undefined when there is none in it. */
   withModel(frame: Payload, model: string): Buffer | undefined
-  /** The payload of an upstream's error with another text; undefined when it stays as it is. */
-  withText(frame: Payload, clean: (text: string) => string): Buffer | undefined
   /** Tells a client of an error. `event`: its own that was refused, when it has a name. */
   error(error: ShownError, event?: string): string
   /** Gives a session these settings, which are JSON. */

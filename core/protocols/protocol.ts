@@ -205,6 +205,8 @@ export interface Protocol {
   answerBytes(body: unknown): number
   /** Where answers and events name the model: a member, or one inside of a member. Absent: `model`. */
   readonly modelPlaces?: readonly (readonly [string] | readonly [string, string])[]
+  /** Where an answer that counts as one, or its last event, tells of a failure: the members that lead to it. Absent: nowhere. */
+  readonly errorPlaces?: readonly (readonly string[])[]
   /** Absent where there are no sessions. */
   readonly frames?: FrameProtocol
   /** Absent where it is not known yet: then a plugin that has to see the text lets no answer pass. */

@@ -6,6 +6,7 @@ import type { Work, Works } from '../../store/works.ts'
 import type { Transport } from '../../transport/transport.ts'
 import type { GenerationSource } from '../generation.ts'
 import type { Conclusions } from './conclusion.ts'
+import { cleanName, cleanText } from '../redact.ts'
 import { Questions } from './question.ts'
 import type { ChannelAnswer } from './question.ts'
 import { Rounds } from './rounds.ts'
@@ -57,7 +58,7 @@ export class Poll {
 
   /** What an upstream said of its work, with status 2xx. Resolves when what follows from it is on disk. */
   async saw(work: Work, body: unknown): Promise<void> {
-    await this.#apply(work, this.#parts.kinds.get(work.kind)?.read(body, work))
+    await this.#apply(work, this.#read(work, body))
   }
 
   /** Tells its upstream something, whatever comes of it. */
@@ -72,13 +73,25 @@ export class Poll {
     const answer = kind && (await this.#question(work, kind.ask(work)))
     if (this.#closed) return
     const found = answer && answer.status >= 200 && answer.status < 300
-    await this.#apply(work, found ? kind.read(answer.body, work) : undefined)
+    await this.#apply(work, found ? this.#read(work, answer.body) : undefined)
     const misses = this.#rounds.missed(work, answer?.status === 404)
     if (misses >= mostMisses) await conclusions.end(work, { status: 'failed', error: { code: 'task_lost', message: 'The upstream does not know the task any more.' } })
     else if (Date.now() >= work.deadline) {
       await this.tell(work, 'cancel')
       await conclusions.end(work, { status: 'expired' })
     }
+  }
+
+  /** What its upstream says, without what clients must not see. */
+  #read(work: Work, body: unknown): Progress | undefined {
+    const { generations, kinds } = this.#parts
+    const progress = kinds.get(work.kind)?.read(body, work)
+    if (!progress?.error) return progress
+    const channel = channelTo(work.account, work.channel ?? '', generations.current.config.channels)
+    const { code, message } = progress.error
+    // Whose secrets they are is not known any more of a channel that is gone.
+    const error = channel && { code: cleanName(code, channel) ?? 'task_failed', message: cleanText(message, channel) }
+    return { ...progress, error }
   }
 
   async #apply(work: Work, progress: Progress | undefined): Promise<void> {

@@ -34,6 +34,7 @@ export const openaiResponses: Protocol = {
   withoutUsage: () => undefined,
   answerBytes,
   modelPlaces: [['model'], ['response', 'model']],
+  errorPlaces: [['error'], ['response', 'error']],
   text: responsesText
 }
 

@@ -87,7 +87,7 @@ export class RealtimeWatch implements FrameWatch {
         return { kind: 'error', event: typeof event === 'string' ? event : undefined }
       }
       default:
-        return other
+        return type.endsWith('.failed') ? { kind: 'failed' } : other
     }
   }
 

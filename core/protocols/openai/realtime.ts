@@ -12,7 +12,6 @@ import { RealtimeWatch } from './realtime-watch.ts'
 const frames: FrameProtocol = {
   watch: () => new RealtimeWatch(),
   withModel,
-  withText: (frame, clean) => withInner(frame, 'error', 'message', clean),
   error: ({ type, message, code, param }, event) => {
     // Clients tell errors apart by the event that they sent; a name for this one is demanded by some.
     const error = { type, code, message, param: param ?? null, event_id: event ?? null }
@@ -28,22 +27,17 @@ export const openaiRealtime: Protocol = {
     isAnswer: () => false,
     readUsage: (message) => readRealtimeUsage(asObject(asObject(message.json())?.['response'])?.['usage'])
   }),
+  errorPlaces: [['error'], ['message'], ['response', 'status_details', 'error']],
   // The earlier form of the interface, which some upstreams still have.
   passedHeaders: ['openai-beta'],
   frames
 }
 
 function withModel(frame: Payload, model: string): Buffer | undefined {
-  return withInner(frame, 'session', 'model', () => model)
-}
-
-/** The payload with another text in a member of a member, which must be there and be text. */
-function withInner({ lens }: Payload, outer: string, name: string, change: (text: string) => string): Buffer | undefined {
-  const inner = lens && innerLens(lens, outer)
-  const text = inner?.string(name)
-  if (text === undefined) return undefined
-  const made = change(text)
-  if (made === text) return undefined
-  const changed = Buffer.concat(withMembers(inner!, new Map([[name, JSON.stringify(made)]])))
-  return Buffer.concat(withMembers(lens!, new Map([[outer, changed.toString('utf8')]])))
+  const { lens } = frame
+  const session = lens && innerLens(lens, 'session')
+  const name = session?.string('model')
+  if (name === undefined || name === model) return undefined
+  const changed = Buffer.concat(withMembers(session!, new Map([['model', JSON.stringify(model)]])))
+  return Buffer.concat(withMembers(lens!, new Map([['session', changed.toString('utf8')]])))
 }

@@ -37,6 +37,9 @@ const words: Readonly<Record<string, VideoState['status']>> = {
   cancelled: 'cancelled', canceled: 'cancelled'
 }
 
+/** `1280x720`, `720p`, `16:9`. */
+const sizes = /^[\w:*]{1,16}$/
+
 /** Longest texts of an upstream that are kept. */
 const longestCode = 64
 const longestMessage = 500
@@ -53,7 +56,7 @@ export function readVideo(body: unknown): VideoState | undefined {
     status: words[video['status'].toLowerCase()] ?? 'in_progress',
     progress: countOf(video['progress']),
     seconds: countOf(usage?.['seconds']) ?? countOf(video['seconds']) ?? countOf(video['duration']),
-    size: asText(video['size']) || undefined,
+    size: sizes.test(asText(video['size'])) ? asText(video['size']) : undefined,
     error: error && { code: asText(error['code']).slice(0, longestCode) || 'task_failed', message: asText(error['message']).slice(0, longestMessage) || 'The task failed.' },
     expires: countOf(video['expires_at']) === undefined ? undefined : countOf(video['expires_at'])! * 1000
   }
