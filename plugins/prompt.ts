@@ -9,8 +9,11 @@ const members = [
   'messages', 'tools', 'functions', 'response_format', 'input', 'instructions', 'system', 'prompt', 'suffix', 'contents', 'systemInstruction',
   'system_instruction', 'documents', 'query'
 ] as const
-/** Keys of strings that are, or lead to, a picture, a sound or a file. A text part has none of them. */
+/** Keys of strings that are, or lead to, a picture, a sound or a file, unless they are seen to be text: tools have members of these names, too. */
 const mediaKeys: ReadonlySet<string> = new Set(['url', 'data', 'file_data', 'file_id', 'file_url', 'image_url', 'file_uri', 'fileUri', 'b64_json'])
+/** The key of pictures that a model has made, and of what any tool may answer: of so many bytes without a sign of text it is a picture. */
+const resultKey = 'result'
+const resultBytes = 1024
 /** Keys of strings that are the same in every request. */
 const silentKeys: ReadonlySet<string> = new Set(['type', 'role', 'detail', 'format', 'media_type', 'mime_type', 'mimeType'])
 
@@ -76,10 +79,24 @@ function read(value: Buffer, prompt: Prompt, exactly: boolean): void {
       at = next + 1
       continue
     }
-    if (mediaKeys.has(key)) prompt.media++
+    if (isMedia(key, value, from, end)) prompt.media++
     else if (!silentKeys.has(key)) prompt.text += exactly ? said(value, from, end) : end - from
     key = ''
   }
+}
+
+function isMedia(key: string, value: Buffer, from: number, end: number): boolean {
+  return (mediaKeys.has(key) || (key === resultKey && end - from >= resultBytes)) && !isText(value, from, end)
+}
+
+/** Whether it has something that neither base64 nor an address has near its beginning: a space, a quote, a letter beyond ASCII. */
+function isText(bytes: Buffer, from: number, end: number): boolean {
+  for (let at = from, near = Math.min(end, from + nearBytes); at < near; at++) {
+    const byte = bytes[at]!
+    if (byte === 0x20 || byte >= 0x80 || (byte === backslash && bytes[at + 1] === quote)) return true
+    if (byte === backslash) at++
+  }
+  return false
 }
 
 function isNumeric(byte: number): boolean {

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { RequestBody } from '../../core/bodies/body.ts'
+import { textBytes } from '../../core/protocols/text-bytes.ts'
 import { promptOf } from '../../plugins/prompt.ts'
 import { endOfBody, events, head, stall, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatEvents, Workbench } from '../kit/workbench.ts'
@@ -76,6 +77,35 @@ t.test('the text of any prompt is found as it is said, however it is spelled', a
     const said = Buffer.byteLength(texts.join(''))
     return media === pictures && Math.abs(bytes - said) <= said / 10 + texts.length
   }), { numRuns: 500 })
+})
+
+t.test('what a member is called does not make its text a picture, nor a picture text', async (t) => {
+  const text = 'Der Wald ist still, und der Weg ist weit. '.repeat(500)
+  const csv = 'name;year\nÅsa;1987\n'.repeat(500)
+  const drawn = 'iVBORw0KGgo'.repeat(5000)
+  const said: Record<string, object> = {
+    'a document of text': { messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'text', media_type: 'text/plain', data: text } }] }] },
+    'what a tool is told': { messages: [{ role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'write', input: { data: text } }] }] },
+    'what a tool answers': { contents: [{ role: 'user', parts: [{ functionResponse: { name: 'read', response: { data: text, url: csv } } }] }] },
+    'lines without a space': { messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'text', data: csv } }] }] },
+    'JSON': { contents: [{ role: 'user', parts: [{ functionResponse: { name: 'read', response: { data: JSON.stringify(Array(500).fill({ a: 1 })) } } }] }] }
+  }
+  for (const [what, body] of Object.entries(said)) {
+    const { text: bytes, media } = promptOf(RequestBody.json(Buffer.from(JSON.stringify({ model: 'm', ...body }))), true)
+    t.ok(bytes > 4000 && media === 0, `${what}: ${bytes} bytes, ${media} pieces`)
+  }
+  const shown: Record<string, object> = {
+    'a picture that was made': { input: [{ type: 'image_generation_call', id: 'ig_1', status: 'completed', result: drawn }] },
+    'a PDF in lines': { messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'base64', data: drawn.replace(/.{76}/g, '$&\n') } }] }] },
+    'an address': { messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'url', url: 'https://example.com/a.png?x={1}' } }] }] }
+  }
+  for (const [what, body] of Object.entries(shown)) {
+    const { text: bytes, media } = promptOf(RequestBody.json(Buffer.from(JSON.stringify({ model: 'm', ...body }))), true)
+    t.ok(bytes < 100 && media === 1, `${what}: ${bytes} bytes, ${media} pieces`)
+  }
+  t.equal(textBytes([{ type: 'message', content: [{ type: 'output_text', text: 'Here it is.' }] }, { type: 'image_generation_call', result: drawn }]), 11, 'nor in an answer')
+  t.equal(textBytes({ result: text }), Buffer.byteLength(text))
+  t.match(promptOf(RequestBody.json(Buffer.from('{"model":"m","contents":[{"parts":[{"functionResponse":{"response":{"result":"ok"}}}]}]}')), true), { text: 2, media: 0 })
 })
 
 t.test('no shape of a body takes long', async (t) => {
