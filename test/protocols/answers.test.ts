@@ -1,6 +1,7 @@
 // What is said of an answer by looking into it is what would be said of it parsed.
 import fc from 'fast-check'
 import t from 'tap'
+import { maxDepth, maxKeyBytes } from '../../core/bodies/lens.ts'
 import { Message } from '../../core/contract/message.ts'
 import { protocols } from '../../core/protocols/index.ts'
 
@@ -21,17 +22,23 @@ const members = fc.array(fc.oneof(
   fc.tuple(fc.constant('error'), fc.constantFrom<unknown>(null, null, {}, 'broken', false)),
   fc.tuple(fc.constant('x_groq'), fc.record({ usage }, { requiredKeys: [] })),
   fc.tuple(fc.constantFrom('id', 'model'), fc.string()),
-  fc.tuple(fc.constant('deep'), fc.constant('DEEP'))
+  fc.tuple(fc.constant('deep'), fc.constant('DEEP')),
+  // Longer than a lens reads.
+  fc.tuple(fc.constant('x'.repeat(maxKeyBytes + 1)), fc.constant(null))
 ), { maxLength: 6 })
 const payload = fc.tuple(members, fc.constantFrom('', ' ', '\n\t'), fc.constantFrom('', '', '', '', '', '', ',', ']', '{}')).map(([members, space, damage]) => {
   const pairs = members.map(([key, value]) => `"${key.replace(/^"/, '\\"')}"${space}:${space}${JSON.stringify(value)}`)
-  // Deeper than a lens looks.
-  return `${space}{${pairs.join(`,${space}`)}${damage}}${space}`.replace('"DEEP"', `${'['.repeat(600)}${']'.repeat(600)}`)
+  return `${space}{${pairs.join(`,${space}`)}${damage}}${space}`.replace('"DEEP"', `${deeper}${']'.repeat(deeper.length)}`)
 })
+
+/** Deeper than anything of an upstream is taken for a message. */
+const deeper = '['.repeat(maxDepth + 1)
 
 function parsed(text: string): Record<string, unknown> | undefined {
   try {
     const value = JSON.parse(text) as unknown
+    // Of two members of a name the last one counts.
+    if (JSON.stringify(value).includes(deeper)) return undefined
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : undefined
   } catch {
     return undefined
