@@ -10,6 +10,12 @@ import { withCleanErrors } from './told-errors.ts'
 import { EventFramer, EventTooLarge, maxEventBytes } from './sse.ts'
 import { errorFromBody, errorFromEvent, errorFromResponse } from './upstream-error.ts'
 
+const brace = 0x7b
+const lineOfJson = Buffer.from('\n{')
+
+/** Ends the streams of some, whatever protocol they speak. */
+const done = Buffer.from('[DONE]')
+
 /** Of an upstream's error body. */
 const errorBodyBytes = 64 * 1024
 /** A JSON answer up to this size is one message; a larger one is relayed in runs of bytes, unless a stage cannot see those. */
@@ -120,12 +126,14 @@ export class EventIntake implements Intake {
     const { outlet, attempt } = this.#host
     let event = seen
     if (this.#failed) return
+    const stray = strayJson(event.bytes)
+    if (stray) return this.#marked ? undefined : this.#fail(errorFromEvent(attempt, Message.event(stray), this.#host.isOpen))
     if (event.kind === 'comment') {
       if (outlet.committed && !this.#marked) outlet.comment(event.bytes)
       return
     }
     // An event whose data line is empty says nothing, and clients that parse every event fail on it.
-    if (event.data.length === 0) return
+    if (event.data.length === 0 || (event.data.length === done.length && this.#isOver(event))) return
     this.#host.heard()
     if (this.#marked) return outlet.show(event)
     const kind = this.#watch.see(event)
@@ -145,6 +153,12 @@ export class EventIntake implements Intake {
     if (!this.#host.isOpen) for (const payload of this.#watch.missing(event)) outlet.pass(Message.event(payload))
     outlet.pass(event)
     if (kind === 'content') this.#host.open()
+  }
+
+  /** An end marker that says nothing any more: a second one, or one that the protocol does not have. */
+  #isOver({ data }: Message): boolean {
+    const { protocol } = this.#host.attempt
+    return data.equals(done) && (this.#marked || (protocol.endEvent === undefined && this.#watch.finished))
   }
 
   end(): void {
@@ -260,6 +274,13 @@ export class BytesIntake implements Intake {
     if (!this.#host.isOpen && !this.#host.mayBeEmpty) return this.#host.fail(bad('The upstream sent an empty answer.'))
     this.#host.complete()
   }
+}
+
+/** Line of JSON without the name of a field, by which some servers tell of an error in mid-stream; nearly all events have no second line to look at. */
+function strayJson(bytes: Buffer): string | undefined {
+  const from = bytes[0] === brace ? 0 : bytes.indexOf(lineOfJson) + 1
+  if (from === 0 && bytes[0] !== brace) return undefined
+  return bytes.toString('utf8', from).split(/[\r\n]/, 1)[0]
 }
 
 /** What is an answer may tell that it failed. */

@@ -52,6 +52,8 @@ const odd: Readonly<Record<string, (dialect: Dialect, streaming: boolean) => Ste
   'a mark at the front': ({ events, whole }, streaming) => (streaming ? body(sse, `\ufeff${events.join('')}`) : body(json, whole)),
   'carriage returns alone': ({ events, whole }, streaming) => (streaming ? body(sse, events.join('').replaceAll('\n', '\r')) : body(json, whole)),
   'no space, comments and other fields': ({ events, whole }, streaming) => (streaming ? body(sse, `: hello\n\n${events.map((event) => `id: 7\nretry: 1\nother: x\n${event.replaceAll('data: ', 'data:')}: ping\n\n`).join('')}`) : body(json, ` \n${whole}\n`)),
+  'an end marker too many': ({ whole, events }, streaming) => (streaming ? body(sse, `${events.join('')}data: [DONE]\n\ndata: [DONE]\n\n`) : body(json, whole)),
+  'an end marker too many, in the other shape': ({ whole, events }, streaming) => (streaming ? body(json, whole) : body(sse, `${events.join('')}data: [DONE]\n\ndata: [DONE]\n\n`)),
   'trailers': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json }), chunk(streaming ? events.join('') : whole), bytes('0\r\nx-checksum: 1\r\n\r\n')],
   'an end of the connection': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json, connection: 'close' }), bytes(streaming ? events.join('') : whole), fin()]
 }
@@ -68,6 +70,16 @@ const broken: Readonly<Record<string, (dialect: Dialect, streaming: boolean, oth
   'half of it': ({ whole, events }, streaming) => (streaming ? body(sse, events.slice(0, -Math.ceil(events.length / 2)).join('')) : body(json, whole.slice(0, whole.length / 2))),
   'half of it, and a reset': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json }), chunk(streaming ? events.slice(0, -Math.ceil(events.length / 2)).join('') : whole.slice(0, whole.length / 2)), reset()],
   'an error in its midst': ({ whole, events, error }, streaming) => (streaming ? body(sse, `${events.slice(0, -Math.ceil(events.length / 2)).join('')}data: ${error}\n\n${events.slice(-1).join('')}`) : body(json, `${whole.slice(0, -1)},"error":{"message":${JSON.stringify(said)}}}`)),
+  ...Object.fromEntries(Object.entries({
+    'an error as an object': `data: {"object":"error","message":"${said}","code":500}\n\n`,
+    'an error in details': `data: {"detail":"${said}"}\n\n`,
+    'an error by its name': `event: error\ndata: ${said}\n\n`,
+    'an error without a field': `{"error":{"message":"${said}"}}\n\n`,
+    'an error that runs into an event': `{"error":{"message":"${said}"}}`
+  }).map(([what, error]): [string, (typeof broken)[string]] => [`${what}, in its midst`, ({ events }) => {
+    const half = events.length >> 1
+    return body(sse, `${events.slice(0, half).join('')}${error}${events.slice(half).join('')}`)
+  }])),
   'no bytes that anybody wrote': (_dialect, streaming) => body(streaming ? sse : json, Buffer.from([0, 0, 0xff, 0xfe, 0x0a, 0x0a, 0, 0])),
   'compressed, and nothing says so': ({ whole, events }, streaming) => body(streaming ? sse : json, gzipSync(streaming ? events.join('') : whole)),
   'called compressed, and not': ({ whole, events }, streaming) => body(streaming ? sse : json, streaming ? events.join('') : whole, { 'content-encoding': 'gzip' }),

@@ -39,6 +39,10 @@ const errors: Readonly<Record<string, unknown>> = {
   'as a type': { type: 'error', error: { type: 'overloaded_error', message: words } },
   'in an array': line(JSON.stringify([{ error: { message: words, status: 'UNAVAILABLE' } }])),
   'as details': { detail: [{ msg: words }] },
+  'as a line without a field': `${JSON.stringify({ error: { message: words } })}\n\n`,
+  'as a line before an event': `${JSON.stringify({ error: { message: words } })}\n${line(JSON.stringify({ ...base, choices: [choice({})] }))}`,
+  'as a line behind an event': `data: ${JSON.stringify({ ...base, choices: [choice({})] })}\n${JSON.stringify({ message: words })}\n\n`,
+  'as a line that runs into an event': `${JSON.stringify({ error: { message: words } })}${line(JSON.stringify({ ...base, choices: [choice({})] }))}`,
   'as a list': { success: false, errors: [{ code: 1000, message: words }] }
 }
 

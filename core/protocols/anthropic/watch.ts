@@ -1,5 +1,6 @@
 // Follows a stream of a message's events: what each means, and whether the answer is whole.
 import { Likeness } from '../likeness.ts'
+import { isError } from '../errors.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
@@ -40,7 +41,7 @@ export class MessagesWatch implements StreamWatch {
 
   #look(event: Payload, body: JsonObject): EventKind {
     const type = asText(body['type']) || event.event
-    if (type === 'error' || body['error'] != null) return 'error'
+    if (type === 'error' || body['error'] != null || (type === '' && isError(body))) return 'error'
     if (type === 'message_start') {
       if (this.#started) return 'invalid'
       this.#started = true

@@ -1,4 +1,5 @@
 // Follows a stream of an answer's chunks: what each means, and whether the answer is whole.
+import { isError } from '../errors.ts'
 import { asObject, asObjects } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
@@ -20,7 +21,7 @@ export class GeminiWatch implements StreamWatch {
   see(event: Payload): EventKind {
     const chunk = asObject(event.json())
     if (!chunk) return 'invalid'
-    if (chunk['error'] != null) return 'error'
+    if (event.event === 'error' || chunk['error'] != null || (chunk['candidates'] === undefined && isError(chunk))) return 'error'
     if (asObject(chunk['promptFeedback'])?.['blockReason'] != null) this.#blocked = this.#content = true
     for (const { index = 0, content, finishReason } of asObjects(chunk['candidates'])) {
       if (this.#candidates.size === mostCandidates && !this.#candidates.has(index)) return 'invalid'

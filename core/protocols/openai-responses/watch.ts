@@ -1,4 +1,5 @@
 // Follows a stream of a response's events: what each means, and whether the answer is whole.
+import { isError } from '../errors.ts'
 import { asObject, asText } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
@@ -19,7 +20,7 @@ export class ResponsesWatch implements StreamWatch {
     const body = asObject(event.json())
     const type = asText(body?.['type']) || event.event
     if (!body) return this.#ended ? 'content' : 'invalid'
-    if (type === 'error' || (!type.startsWith('response.') && body['error'] != null)) return 'error'
+    if (type === 'error' || (type === '' && isError(body)) || (!type.startsWith('response.') && body['error'] != null)) return 'error'
     if (terminal.has(type)) return this.#end()
     // Before anything was said, another upstream may do better; after it, the client is told as the upstream tells it.
     if (type === 'response.failed') return this.#content ? this.#end() : 'error'
