@@ -43,11 +43,13 @@ const sse = 'text/event-stream'
 const json = 'application/json'
 const body = (type: string, content: string | Buffer, more: Record<string, string> = {}): Step[] => [head(200, { 'content-type': type, ...more }), ...(content.length > 0 ? [chunk(content)] : []), endOfBody()]
 
+const pieces = (all: Buffer, size: number): Buffer[] => Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.subarray(at * size, (at + 1) * size))
+
 /** What is whole, in whatever dress. */
 const odd: Readonly<Record<string, (dialect: Dialect, streaming: boolean) => Step[]>> = {
   'as it should be': ({ whole, events }, streaming) => (streaming ? body(sse, events.join('')) : body(json, whole)),
   'the other shape': ({ whole, events }, streaming) => (streaming ? body(json, whole) : body(`${sse}; charset=utf-8`, events.join(''))),
-  'a byte at a time': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json }), ...[...Buffer.from(streaming ? events.join('') : whole)].map((byte) => chunk(Buffer.from([byte]))), endOfBody()],
+  'a few bytes at a time': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json }), ...pieces(Buffer.from(streaming ? events.join('') : whole), 11).map((piece) => chunk(piece)), endOfBody()],
   'compressed all the same': ({ whole, events }, streaming) => body(streaming ? sse : json, gzipSync(streaming ? events.join('') : whole), { 'content-encoding': 'gzip' }),
   'a mark at the front': ({ events, whole }, streaming) => (streaming ? body(sse, `\ufeff${events.join('')}`) : body(json, whole)),
   'carriage returns alone': ({ events, whole }, streaming) => (streaming ? body(sse, events.join('').replaceAll('\n', '\r')) : body(json, whole)),
