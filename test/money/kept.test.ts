@@ -78,7 +78,8 @@ async function call(url: string, method: string, body?: object): Promise<{ statu
 /** Begins a response; undefined when its client was told of none. */
 async function begin(url: string): Promise<Known | undefined> {
   const model = random(2) === 0 ? 'native' : 'own'
-  const stream = random(3) === 0
+  // A stream of an upstream's own is known as work only when it has ended, or its client has left: see the README.
+  const stream = model === 'own' && random(3) === 0
   const time = random(300)
   const members = model === 'native' ? { queue_ms: time / 4, work_ms: time, tokens: 5 + random(30) } : stream ? { tokens: 5 + random(30), gap_ms: 1 + random(10) } : { first_byte_ms: time, tokens: 5 + random(30) }
   const reply = await call(`${url}${path}`, 'POST', { model, input: directive(members), background: true, stream })
