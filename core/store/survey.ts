@@ -62,8 +62,8 @@ export function survey(file: string): Survey {
   try {
     if (!hasHead(database)) return { head: undefined, log: nothing, damage: orphans(file) }
     const head = readHead(database)
-    // It was not started to the end yet, and nothing was written to a log.
-    if (head.history === '') return { head, log: nothing, damage: [] }
+    // It was not started to the end yet, and nothing can have been written to a log.
+    if (head.history === '') return { head, log: nothing, damage: checkUnbegun(file) }
     const log = surveyLog(file, head.history, head.batch)
     const damage = checkHead(database, file, head)
     for (const query of readAtStart) database.prepare(query).all()
@@ -86,7 +86,7 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
       const head = readHead(database)
       const own = checkPages(database, file, head)
       database.exec('COMMIT')
-      if (head.history === '') return { batches: 0, damage: own }
+      if (head.history === '') return { batches: 0, damage: [...own, ...checkUnbegun(file)] }
       // Frames that are known to be written are looked for once more. Those that are not in the database even then cannot have been written over.
       const before = surveyLog(file, head.history, head.batch)
       const log = { ...surveyLog(file, head.history, head.batch), reach: before.reach, witness: before.witness }
@@ -223,6 +223,15 @@ function checkSegments(database: Database, file: string, head: Head, log: LogSur
     damage.push({ file: one, text: `and ${two} ${log.reach === 0 ? 'have no batch' : `end with batch ${log.reach}`}, and the database has batch ${head.batch}: they are older` })
   }
   return damage
+}
+
+/** A database that no start has begun has no batches in its log: else its write-ahead log has lost what that start did. */
+function checkUnbegun(file: string): Damage[] {
+  return segmentPaths(file).flatMap((path): Damage[] => {
+    const segment = withSegment(path, readSegmentHead)
+    if (!segment || surveyLog(file, segment.history, 0).reach === 0) return []
+    return [{ file: path, text: `has batches of start ${segment.boot}, of which ${file} knows nothing: the end of its write-ahead log is missing, or the database is older` }]
+  })
 }
 
 /** Made by a start that began where the database ends, and did not get as far as to begin there. */

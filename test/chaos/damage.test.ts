@@ -234,6 +234,20 @@ t.test('a start that refuses says what is wrong before it has written anything',
   await t.rejects(openStore({ file: mixed, durability: 'process' }), { message: /sluice\.db has pages of different moments: transaction 1 by its first page/ })
 })
 
+t.test('wherever the write-ahead log of a young store is cut off', async (t) => {
+  const image = images.get('first batches, all applied')!
+  const size = statSync(join(image.folder, 'sluice.db-wal')).size
+  const frame = 16_384 + 24
+  const frames = Math.floor((size - 32) / frame)
+  const cuts = Array.from({ length: frames }, (_, at) => 32 + at * frame + 100).slice(long ? 0 : -12)
+  let refused = 0
+  for (const cut of cuts) {
+    const outcome = await trial(image, `cut at ${cut} of ${size}`, (folder) => edit((bytes) => bytes.subarray(0, cut))(join(folder, 'sluice.db-wal'), ''))
+    if (outcome?.refused !== undefined) refused++
+  }
+  t.ok(refused > 0, `${refused} of ${cuts.length} refused to start`)
+})
+
 function copyOf(image: Image, name: string): string {
   const folder = join(home, name)
   cpSync(image.folder, folder, { recursive: true })
