@@ -193,6 +193,15 @@ t.test('what is passed on has no more answers than can be asked for either', asy
   }
 })
 
+t.test('half of a character in the id of a thought is no mistake of ours', async (t) => {
+  const item = { type: 'reasoning', id: 'rs_\ud83d', summary: [{ type: 'summary_text', text: 'Hm' }], encrypted_content: 'blob' }
+  const response = { status: 'completed', output: [item] }
+  for (const client of ['anthropic', 'gemini'] as const) {
+    t.match(JSON.stringify(translateAnswer(planOf(client, 'openai-responses'), response, answerHead).body), 'Hm', client)
+    t.match(stream(client, 'openai-responses', [JSON.stringify(created), JSON.stringify({ type: 'response.output_item.done', output_index: 0, item }), JSON.stringify({ type: 'response.completed', response })]), 'Hm', client)
+  }
+})
+
 t.test('holes in lists are nothing, whoever puts a stream together or takes an answer apart', async (t) => {
   const whole: Readonly<Record<CodecName, Json>> = {
     'openai-chat': { choices: [null, 7, { index: 0, message: { content: 'x', tool_calls: [null, 'f', { id: 'a', function: { name: 'f', arguments: '{}' } }] }, finish_reason: 'stop' }] },

@@ -9,7 +9,7 @@ const mark = 'sluice1.'
 export function seal(family: Family, proof: Proof | undefined): string {
   if (!proof) return mark
   if (proof.family === family) return proof.value
-  const id = encodeURIComponent(proof.id ?? '').replaceAll('.', '%2E')
+  const id = encodeURIComponent((proof.id ?? '').toWellFormed()).replaceAll('.', '%2E')
   return `${mark}${proof.family}.${proof.kind}.${id}.${proof.value}`
 }
 
