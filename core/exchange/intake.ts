@@ -18,9 +18,9 @@ const done = Buffer.from('[DONE]')
 
 /** Of an upstream's error body. */
 const errorBodyBytes = 64 * 1024
-/** A JSON answer up to this size is one message; a larger one is relayed in runs of bytes, unless a stage cannot see those. */
+/** A JSON answer up to this size is one message; a larger one is relayed in runs of bytes, unless a stage cannot see those, or it may tell of a failure. */
 const wholeBodyBytes = 256 * 1024
-/** The largest JSON answer that is held for such a stage: what is larger is refused. */
+/** The largest JSON answer that is held then: what is larger is refused. */
 const inspectedBytes = 8 * 1024 * 1024
 
 /** Milliseconds that an upstream may take after the protocol's end marker to close, after the answer's end to mark it, and for the body of an error. */
@@ -217,7 +217,8 @@ export class BodyIntake implements Intake {
     this.#length += chunk.length
     if (this.#length <= wholeBodyBytes) return
     if (this.#host.streaming) return this.#host.fail(bad('The upstream was asked for a stream and sent a large body.'))
-    const { blind } = outlet
+    // What tells of a failure is cleaned, wherever in the answer it stands.
+    const blind = outlet.blind ?? (this.#host.attempt.protocol.errorPlaces && 'the core')
     if (blind !== undefined) {
       if (this.#length > inspectedBytes) this.#host.fail(uninspected(blind, `larger than ${inspectedBytes} bytes`))
       return

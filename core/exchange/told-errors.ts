@@ -1,6 +1,8 @@
 // Cleans what an upstream tells of its own failure inside of what is an answer all the same, and passed on as it came.
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Message } from '../contract/message.ts'
+import { Lens, LensError } from '../bodies/lens.ts'
+import { withMembers } from '../bodies/splice.ts'
 import { asObject } from '../protocols/object.ts'
 import type { JsonObject } from '../protocols/object.ts'
 import { cleanName, cleanText, isClean } from './redact.ts'
@@ -8,15 +10,29 @@ import { cleanName, cleanText, isClean } from './redact.ts'
 /** Objects and lists inside each other, of an error; what is deeper goes. */
 const deepest = 8
 
+/** Bytes of an error of which anything is told. */
+const longest = 64 * 1024
+const tooLong = 'The upstream told of its failure at too great a length.'
+const quote = 0x22
+
 /** Where errors may stand: the names of the members that lead to one. */
 type Places = readonly (readonly string[])[]
 
 /**
  * The message without secrets of the channel in the errors at these places; the same message when it has none, so that nearly all pass byte for
- * byte. Looks into the payload only when it was parsed before, or has a member that leads to an error.
+ * byte. Parses nothing but these errors, unless the payload was parsed before or has members twice.
  */
 export function withCleanErrors(message: Message, places: Places, channel: Channel): Message {
-  if (!message.parsed && message.lens && !places.some(([first]) => message.lens!.has(first!) && message.lens!.type(first!) !== 'null')) return message
+  const { parsed, lens } = message
+  if (!parsed && lens) {
+    try {
+      const changed = cleanMembers(lens, places, channel)
+      return changed ? message.withData(changed) : message
+    } catch (error) {
+      // What has a member twice further down is parsed.
+      if (!(error instanceof LensError)) throw error
+    }
+  }
   const body = asObject(message.json())
   const errors = body && places.filter((place) => at(body, place) != null)
   if (errors?.length === 0) return message
@@ -25,6 +41,32 @@ export function withCleanErrors(message: Message, places: Places, channel: Chann
   const json = JSON.stringify(errors.reduce((made, place) => cleanAt(made, place, channel), body))
   // A member that stands there twice is in the bytes, and not in what was parsed.
   return json === JSON.stringify(body) && isClean(text, channel) ? message : message.withData(Buffer.from(json))
+}
+
+/** The object with clean errors, of which nothing else is parsed; undefined when they are clean. @throws LensError for one that cannot be looked into */
+function cleanMembers(lens: Lens, places: Places, channel: Channel): Buffer | undefined {
+  const changes = new Map<string, string>()
+  for (const name of new Set(places.map(([first]) => first!))) {
+    const type = lens.type(name)
+    if (type === undefined || type === 'null') continue
+    const value = lens.slice(name)!
+    const inner = places.flatMap(([first, ...rest]) => (first === name ? [rest] : []))
+    const json = inner.some((rest) => rest.length === 0)
+      ? cleanValue(value, channel)
+      : type === 'object' ? cleanMembers(new Lens(value), inner, channel)?.toString('utf8') : undefined
+    if (json !== undefined) changes.set(name, json)
+  }
+  return changes.size > 0 ? Buffer.concat(withMembers(lens, changes)) : undefined
+}
+
+/** An error as clean JSON; undefined when it is clean as it stands. */
+function cleanValue(bytes: Buffer, channel: Channel): string | undefined {
+  if (bytes.length > longest) return JSON.stringify(bytes[0] === quote ? tooLong : { message: tooLong })
+  const text = bytes.toString('utf8')
+  const value: unknown = JSON.parse(text)
+  const json = JSON.stringify(cleaned(value, 'message', channel, 0))
+  // A member that stands there twice is in the bytes, and not in what was parsed.
+  return json === JSON.stringify(value) && isClean(text, channel) ? undefined : json
 }
 
 function at(body: JsonObject, place: readonly string[]): unknown {

@@ -143,6 +143,12 @@ t.test('not in a response that tells by itself that it has failed', async (t) =>
     t.match(streamed.text, /"type":"response.failed".*"status":"failed"/s)
     t.notMatch(streamed.text, part, 'as a stream')
   }
+  // As it is not kept, nothing has to look into it; it is larger than what is held anyway.
+  vendor.script(...json(200, JSON.stringify({ ...heard(failure()), output: [{ type: 'message', id: 'msg_1', content: [{ type: 'output_text', text: 'a'.repeat(400_000) }] }] })))
+  const large = await post({ store: false })
+  t.match(large.json(), { status: 'failed', error: { message: /^No: / } })
+  t.notMatch(large.text, part, 'as a large whole')
+
   const plain = `{"id":"resp_2", "object":"response","status":"failed","output":[],"error":{"code":"server_error","message":"It broke."}}`
   vendor.script(...json(200, plain))
   t.equal((await post({})).text, plain, 'any other stays as it is')
