@@ -1,5 +1,7 @@
 // One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
 import { Lens, LensError, maxDepth } from '../bodies/lens.ts'
+import { Scanning } from '../bodies/json/scan.ts'
+import { inTurns } from '../bodies/turns.ts'
 import { isDeep } from '../protocols/object.ts'
 
 /**
@@ -61,6 +63,24 @@ export class Message {
   get lens(): Lens | undefined {
     if (this.#lens === undefined) this.#lens = lensOf(this.data)
     return this.#lens ?? undefined
+  }
+
+  /** Finds the members of a large payload in several turns of the event loop, before {@link lens} is asked for; undefined when that was done at once. */
+  lookInto(): Promise<void> | undefined {
+    const { data } = this
+    try {
+      const found = inTurns(new Scanning(data))
+      if (found instanceof Promise) return found.then((scan) => void (this.#lens = new Lens(data, scan)), (error: unknown) => this.#unseen(error))
+      this.#lens = new Lens(data, found)
+    } catch (error) {
+      this.#unseen(error)
+    }
+    return undefined
+  }
+
+  #unseen(error: unknown): void {
+    if (!(error instanceof LensError)) throw error
+    this.#lens = null
   }
 
   /** The same message with another payload: framing, name and neighbouring lines stay as they came. */

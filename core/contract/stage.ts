@@ -31,6 +31,12 @@ export interface Mapper {
   /** What it emits is of this protocol, and what it takes of another. */
   readonly speaks?: Protocol
   map(message: Message, emit: Emit): void
+  /**
+   * Of an answer that is one message: asked before `map`, which is not called when this gives a promise of what goes on in the message's place, made
+   * beside the event loop because it takes long. `end` waits for it, and drops it where it comes with `complete` false. Not asked for a
+   * message that a stage before kept until the end.
+   */
+  mapBeside?(message: Message): Promise<Message> | undefined
   /** What it emits comes before the end marker of a stream, which the stage has seen by then as the last message. */
   end?(complete: boolean, emit: Emit): void
 }
@@ -52,7 +58,7 @@ export interface TextStage {
 }
 
 /**
- * Synchronous, called in order, once for each message. `end` runs exactly once after the last message, also when the answer was
+ * Synchronous but for {@link Mapper.mapBeside}, called in order, once for each message. `end` runs exactly once after the last message, also when the answer was
  * cut (`complete` false) or the client left. What a stage throws fails its exchange: a GatewayError with that, anything else
  * with `internal_error`, logged with the plugin's name.
  */

@@ -20,6 +20,8 @@ const done = Buffer.from('[DONE]')
 const errorBodyBytes = 64 * 1024
 /** A JSON answer up to this size is one message; a larger one is relayed in runs of bytes, unless a stage cannot see those, or it may tell of a failure. */
 const wholeBodyBytes = 256 * 1024
+/** A JSON answer up to this size is looked into at once. */
+const scannedBytes = 64 * 1024
 /** The largest JSON answer that is held then: what is larger is refused. */
 const inspectedBytes = 8 * 1024 * 1024
 
@@ -41,6 +43,8 @@ export interface IntakeHost {
   readonly mayBeEmpty: boolean
   /** The answer arrived to its end. */
   complete(): void
+  /** Likewise, and it goes on with `onward` when that resolves: nothing more is read. What either throws fails it. */
+  goOnAfter(work: Promise<void>, onward: () => void): void
   fail(error: GatewayError): void
 }
 
@@ -170,9 +174,9 @@ export class EventIntake implements Intake {
     if (this.#collector) {
       const whole = new Message('json', Buffer.from(JSON.stringify(this.#collector.result()) ?? ''))
       if (!attempt.protocol.isAnswer(whole)) return this.#fail(bad('The upstream sent a stream that makes no answer.'))
-      outlet.whole = true
-      outlet.pass(whole)
-    } else if (!this.#marked) {
+      return passWhole(this.#host, whole)
+    }
+    if (!this.#marked) {
       const { endEvent } = attempt.protocol
       outlet.close(endEvent === undefined ? undefined : Message.event(endEvent))
     }
@@ -232,14 +236,17 @@ export class BodyIntake implements Intake {
   end(): void {
     if (this.#inRuns) return this.#host.complete()
     const message = new Message('json', joined(this.#chunks))
+    const looked = this.#length > scannedBytes ? message.lookInto() : undefined
+    if (looked) this.#host.goOnAfter(looked, () => this.#take(message))
+    else this.#take(message)
+  }
+
+  #take(message: Message): void {
     const { attempt } = this.#host
     const { protocol } = attempt
     if (!protocol.isAnswer(message)) return this.#host.fail(errorFromBody(attempt, message))
     if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(message.json()))
-    const { outlet } = this.#host
-    outlet.whole = true
-    outlet.pass(cleaned(attempt, message))
-    this.#host.complete()
+    passWhole(this.#host, cleaned(attempt, message))
   }
 
   #asEvents(payloads: readonly string[]): void {
@@ -275,6 +282,15 @@ export class BytesIntake implements Intake {
     if (!this.#host.isOpen && !this.#host.mayBeEmpty) return this.#host.fail(bad('The upstream sent an empty answer.'))
     this.#host.complete()
   }
+}
+
+function passWhole(host: IntakeHost, message: Message): void {
+  const { outlet } = host
+  outlet.whole = true
+  outlet.pass(message)
+  const { settled } = outlet
+  if (settled) host.goOnAfter(settled, () => host.complete())
+  else host.complete()
 }
 
 /** Line of JSON without the name of a field, by which some servers tell of an error in mid-stream; nearly all events have no second line to look at. */

@@ -55,6 +55,11 @@ export class Outlet {
     this.#stages.pass(message)
   }
 
+  /** Until a whole answer that was passed has come through; undefined when it has. Rejects with what a stage threw. */
+  get settled(): Promise<void> | undefined {
+    return this.#stages.settled
+  }
+
   /** Shows a message to the stages; what they emit is dropped, as the answer has ended for the client. */
   show(message: Message): void {
     const kept = this.#out

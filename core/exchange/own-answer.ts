@@ -48,6 +48,8 @@ export async function ownAnswer(exchange: LiveExchange, reply: Reply, chain: Cha
   if (message.kind === 'bytes' && outlet.blind !== undefined) throw uninspected(outlet.blind, 'of a kind that is no message')
   outlet.whole = message.kind === 'json'
   outlet.pass(message)
+  const { settled } = outlet
+  if (settled) await settled
   outlet.end(true)
   return { status: reply.status, headers, body: outlet.release() }
 }

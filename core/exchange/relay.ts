@@ -60,6 +60,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** What came while an `onResponse` hook was awaited; undefined when none is. */
   #early: Buffer[] | undefined
   #ended = false
+  /** The answer is there, and still looked into, or a stage makes something of it. */
+  #settling = false
   #heardAt: number
   /** When nothing of the answer that matters was missing any more. */
   #wholeAt: number | undefined
@@ -184,8 +186,17 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     if (!this.over) this.#conclude(undefined)
   }
 
+  goOnAfter(work: Promise<void>, onward: () => void): void {
+    this.#settling = true
+    this.#call?.abort()
+    this.#decoder?.destroy()
+    work.then(() => {
+      if (!this.over) onward()
+    }).catch((error: unknown) => this.fail(error))
+  }
+
   check(now: number): void {
-    const trail = this.#intake?.trail
+    const trail = this.#settling ? undefined : this.#intake?.trail
     // What a client that reads slowly keeps from being read may be a postscript, unless the answer's end has been.
     if (trail !== undefined && (this.#pausedAt === undefined || this.outlet.holding)) {
       this.#wholeAt ??= now
@@ -207,7 +218,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     if (isOpen && this.#pausedAt !== undefined) {
       return now - this.#pausedAt > clientStall ? new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`) : undefined
     }
-    if (this.#intake instanceof BodyIntake) return undefined
+    if (this.#settling || this.#intake instanceof BodyIntake) return undefined
     if (isOpen || this.#intake?.begun) {
       return now - this.#heardAt > idle ? new GatewayError('upstream_timeout_idle', `The upstream sent nothing for ${idle} ms.`) : undefined
     }
@@ -245,7 +256,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   }
 
   #take(chunk: Buffer): void {
-    if (this.over) return
+    if (this.over || this.#settling) return
     try {
       this.#intake!.data(chunk)
       if (!this.outlet.flush()) this.#pause()
@@ -259,7 +270,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   }
 
   #takeEnd(): void {
-    if (this.over) return
+    if (this.over || this.#settling) return
     try {
       this.#intake!.end()
     } catch (error) {

@@ -15,6 +15,9 @@ export class Stages {
   readonly #out: Emit
   /** By the stage that what is emitted goes to; only for those that decide what goes on, which few do. */
   readonly #emits: Emit[] = []
+  /** What is made beside the loop of a whole answer. */
+  #made: Promise<void> | undefined
+  #over = false
 
   /** In the order in which messages pass them; `out` gets what they let through. */
   constructor(stages: readonly PluginStage[], out: Emit) {
@@ -31,11 +34,21 @@ export class Stages {
     this.#from(message, 0)
   }
 
+  /** Until what was passed has gone through all stages; undefined when it has. Rejects with what one of them threw. */
+  get settled(): Promise<void> | undefined {
+    return this.#made && this.#settle()
+  }
+
+  async #settle(): Promise<void> {
+    while (this.#made) await this.#made
+  }
+
   /**
    * Tells every stage that no message follows. Each is shown `last` before, the end of a stream; what stands in its place is
    * returned, as what the ends of stages emit comes before. All are told, then the first error is thrown.
    */
   end(complete: boolean, last: Message | undefined): readonly Message[] {
+    this.#over = true
     let whole = complete
     let failure: unknown
     let ending = last && complete ? [last] : []
@@ -71,12 +84,28 @@ export class Stages {
     try {
       for (; i < this.#stages.length; i++) {
         const { stage } = this.#stages[i]!
-        if ('map' in stage) return stage.map(message, this.#emitTo(i + 1))
+        if ('map' in stage) {
+          const made = message.kind === 'json' && !this.#over ? stage.mapBeside?.(message) : undefined
+          return made ? this.#wait(made, i) : stage.map(message, this.#emitTo(i + 1))
+        }
         stage.observe(message)
       }
     } catch (error) {
       throw asGatewayError(error, this.#stages[i]!.plugin)
     }
     this.#out(message)
+  }
+
+  #wait(made: Promise<Message>, index: number): void {
+    this.#made = made.then(
+      (message) => {
+        this.#made = undefined
+        if (!this.#over) this.#from(message, index + 1)
+      },
+      (error: unknown) => {
+        this.#made = undefined
+        throw asGatewayError(error, this.#stages[index]!.plugin)
+      }
+    )
   }
 }

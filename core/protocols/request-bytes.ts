@@ -1,6 +1,6 @@
-// A request on its way from one protocol to another as bytes, with nothing but plain data around: it can be done in any thread.
-import type { RequestHead, Target } from './canonical/codec.ts'
-import { parseJson, writeJson } from './canonical/json.ts'
+// A request on its way from one protocol to another as bytes, and its answer on the way back, with nothing but plain data around: it can be done in any thread.
+import type { AnswerHead, RequestHead, Target } from './canonical/codec.ts'
+import { parseAnswer, parseJson, writeJson } from './canonical/json.ts'
 import { Offer } from './canonical/offer.ts'
 import type { OfferedTools } from './canonical/offer.ts'
 import type { Keepsake } from './canonical/proofs.ts'
@@ -8,8 +8,8 @@ import { codecs } from './codecs.ts'
 import type { CodecName } from './codecs.ts'
 import { asObject } from './object.ts'
 import type { JsonObject } from './object.ts'
-import { Asked, offerRules } from './translation.ts'
-import type { AnswerPlan } from './translation.ts'
+import { Asked, offerRules, translateAnswer } from './translation.ts'
+import type { AnswerPlan, AnswerTranslation } from './translation.ts'
 
 /** What is to be done with a request beside its bytes. Plain data. */
 export interface RequestTask {
@@ -19,18 +19,27 @@ export interface RequestTask {
   readonly target: Target
 }
 
-/** A request for an upstream, and by what its answer is understood. Plain data. */
-export interface TranslatedRequest {
-  readonly body: Uint8Array
-  /** Members of the client's request that were left out. */
-  readonly dropped: readonly string[]
+/** By what the answer to a request is understood. Plain data. */
+export interface AnswerTask {
   readonly client: CodecName
   readonly upstream: CodecName
   readonly target: Target
   readonly offered: OfferedTools
   readonly hidesThoughts: boolean
+}
+
+/** A request for an upstream, and by what its answer is understood. Plain data. */
+export interface TranslatedRequest extends AnswerTask {
+  readonly body: Uint8Array
+  /** Members of the client's request that were left out. */
+  readonly dropped: readonly string[]
   /** What answers repeat of the client's request. */
   readonly repeated: JsonObject
+}
+
+/** A whole answer for the client. Plain data. */
+export interface TranslatedAnswer extends AnswerTranslation {
+  readonly body: Uint8Array
 }
 
 /** Of what answers repeat, in characters of JSON: of a larger request they repeat only what is short. */
@@ -64,8 +73,17 @@ export function translateRequest(
 }
 
 /** By what answers to a request are understood. */
-export function planOf({ client, upstream, target, offered, hidesThoughts }: TranslatedRequest): AnswerPlan {
+export function planOf({ client, upstream, target, offered, hidesThoughts }: AnswerTask): AnswerPlan {
   return { client: codecs[client], upstream: codecs[upstream], offer: new Offer(offerRules(codecs[upstream], target), offered), hidesThoughts }
+}
+
+/**
+ * A whole answer of the upstream, for the client.
+ * @throws Untranslatable when it is none
+ */
+export function translateWhole(bytes: Buffer, task: AnswerTask, head: AnswerHead): TranslatedAnswer {
+  const { body, kept } = translateAnswer(planOf(task), parseAnswer(bytes.toString('utf8')), head)
+  return { body: Buffer.from(JSON.stringify(body)), kept }
 }
 
 /**

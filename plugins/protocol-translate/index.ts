@@ -1,6 +1,6 @@
 // Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs nothing.
-import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, parseAnswer, planOf, sharedKey, slot, StreamTranslation, translateAnswer, translatesEmbeddings, Untranslatable } from '../../core/contract/contract.ts'
-import type { AnswerHead, AnswerPlan, AnswerTranslation, Attempt, Awaitable, Exchange, Keepsake, Mapper, RequestTask, Slot, TranslatedRequest } from '../../core/contract/contract.ts'
+import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, planOf, sharedKey, slot, StreamTranslation, translatesEmbeddings, translateWhole, Untranslatable } from '../../core/contract/contract.ts'
+import type { AnswerHead, AnswerTask, AnswerTranslation, Attempt, Awaitable, Exchange, Keepsake, Mapper, RequestTask, Slot, TranslatedAnswer, TranslatedRequest } from '../../core/contract/contract.ts'
 import { caller, dropped } from '../../core/contract/slots.ts'
 import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
 import { Keepsakes } from './keepsakes.ts'
@@ -13,7 +13,7 @@ const unsaid = dropped as Slot<Map<object, readonly string[]>>
 const sent = slot('protocol-translate/sent').of<Map<Attempt, Sent>>()
 
 interface Sent {
-  plan: AnswerPlan
+  task: AnswerTask
   speaks: Attempt['protocol']
   /** What the answer repeats of the request, with what plugins above have changed in it. */
   repeated: Readonly<Record<string, unknown>>
@@ -65,12 +65,12 @@ export default definePlugin({
         }
       }
       const put = (translated: TranslatedRequest): void => {
-        const { body, repeated } = translated
-        lose(exchange, attempt, translated.dropped)
+        const { body, dropped: left, repeated, ...answer } = translated
+        lose(exchange, attempt, left)
         attempt.body.replace(Buffer.from(body.buffer, body.byteOffset, body.byteLength))
         attempt.bodyProtocol = attempt.protocol
         if (!exchange.find(sent)) exchange.set(sent, new Map())
-        exchange.find(sent)!.set(attempt, { plan: planOf(translated), speaks, repeated })
+        exchange.find(sent)!.set(attempt, { task: answer, speaks, repeated })
       }
       // As far as it has been changed by now: a text that was masked stays masked.
       const translated = translator.translate(attempt.body.render() as readonly Buffer[], task, find)
@@ -99,7 +99,7 @@ export default definePlugin({
         const translated = exchange.find(sent)?.get(attempt)
         if (!translated) return embeddingsBack(exchange, attempt, shown)
         const head = headOf(exchange, translated.repeated)
-        return streaming ? streamed(exchange, translated, head, keep) : whole(exchange, translated, head, keep)
+        return streaming ? streamed(exchange, translated, head, keep) : whole(exchange, translated, head, keep, translator)
       }
     }
   }
@@ -122,24 +122,35 @@ function unsealed(translator: Translator, { protocol, body }: Attempt): Awaitabl
 
 type Keep = (exchange: Exchange, translation: AnswerTranslation) => void
 
-function whole(exchange: Exchange, { plan, speaks }: Sent, head: AnswerHead, keep: Keep): Mapper {
+function whole(exchange: Exchange, { task, speaks }: Sent, head: AnswerHead, keep: Keep, translator: Translator): Mapper {
+  let left: AbortController | undefined
+  const made = (translated: TranslatedAnswer): Message => {
+    keep(exchange, translated)
+    const { body } = translated
+    return new Message('json', Buffer.from(body.buffer, body.byteOffset, body.byteLength))
+  }
   return {
     speaks,
-    map(message, emit) {
+    mapBeside({ data }) {
+      left = new AbortController()
+      return translator.answerBeside(data, task, head, left.signal)?.then(made, (error: unknown) => Promise.reject(shown(error) as Error))
+    },
+    map({ data }, emit) {
       try {
-        const translated = translateAnswer(plan, parseAnswer(message.data.toString('utf8')), head)
-        keep(exchange, translated)
-        emit(new Message('json', Buffer.from(JSON.stringify(translated.body))))
+        emit(made(translateWhole(data, task, head)))
       } catch (error) {
         throw shown(error)
       }
+    },
+    end(complete) {
+      if (!complete) left?.abort()
     }
   }
 }
 
-function streamed(exchange: Exchange, { plan, speaks }: Sent, head: AnswerHead, keep: Keep): Mapper {
+function streamed(exchange: Exchange, { task, speaks }: Sent, head: AnswerHead, keep: Keep): Mapper {
   let out: (message: Message) => void = () => {}
-  const translation = new StreamTranslation(plan, head, (data, name) => out(Message.event(data, name)))
+  const translation = new StreamTranslation(planOf(task), head, (data, name) => out(Message.event(data, name)))
   return {
     speaks,
     map(message, emit) {

@@ -1,17 +1,18 @@
-// The thread that translates large requests, one after the other: what takes long there holds up no stream.
+// The thread that translates large requests and answers, one after the other: what takes long there holds up no stream.
 import { parentPort } from 'node:worker_threads'
-import { translateRequest, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
-import type { CodecName, Keepsake, RequestTask, TranslatedRequest, UntranslatableCode } from '../../core/contract/contract.ts'
+import { translateRequest, translateWhole, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
+import type { AnswerHead, AnswerTask, CodecName, Keepsake, RequestTask, TranslatedAnswer, TranslatedRequest, UntranslatableCode } from '../../core/contract/contract.ts'
 
 /** What the thread is asked. The bytes are its own. */
 export type Question = { bytes: Uint8Array } & (
   | { kind: 'translate'; task: RequestTask; kept: ReadonlyMap<string, Keepsake> | undefined }
   | { kind: 'unseal'; protocol: CodecName }
+  | { kind: 'answer'; task: AnswerTask; head: AnswerHead }
 )
 
 /** What it answers: the result, or why there is none. */
 export type Answer =
-  | { result: TranslatedRequest | readonly string[] | { key: string; json: string } | undefined }
+  | { result: TranslatedRequest | TranslatedAnswer | readonly string[] | { key: string; json: string } | undefined }
   | { refusal: { code: UntranslatableCode; message: string; param: string | undefined } }
   | { fault: string }
 
@@ -25,6 +26,7 @@ function answerTo(question: Question): Answer {
   const bytes = Buffer.from(question.bytes.buffer, question.bytes.byteOffset, question.bytes.byteLength)
   try {
     if (question.kind === 'unseal') return { result: unsealRequest(bytes, question.protocol) }
+    if (question.kind === 'answer') return { result: owned(translateWhole(bytes, question.task, question.head)) }
     const { task, kept } = question
     return { result: owned(translateRequest(bytes, task, () => kept)) }
   } catch (error) {
@@ -34,7 +36,7 @@ function answerTo(question: Question): Answer {
 }
 
 /** With bytes in memory of their own, which can be handed over. */
-function owned(result: TranslatedRequest | readonly string[]): TranslatedRequest | readonly string[] {
+function owned<T extends TranslatedRequest | TranslatedAnswer | readonly string[]>(result: T): T {
   if (!('body' in result) || result.body.byteLength === result.body.buffer.byteLength) return result
   return { ...result, body: new Uint8Array(result.body) }
 }

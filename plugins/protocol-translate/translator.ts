@@ -1,17 +1,19 @@
-// Translates requests: small ones at once, large ones in a thread beside the loop, in the order in which they come.
+// Translates requests and whole answers: small ones at once, large ones in a thread beside the loop, in the order in which they come.
 import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { GatewayError, translateRequest, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
-import type { Awaitable, CodecName, Keepsake, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
+import type { AnswerHead, AnswerTask, Awaitable, CodecName, Keepsake, RequestTask, TranslatedAnswer, TranslatedRequest } from '../../core/contract/contract.ts'
 import type { Answer, Question } from './thread.ts'
 
-/** Bytes of a request up to which it is translated at once: some milliseconds, whatever it is made of. */
+/** Bytes up to which it is translated at once: some milliseconds, whatever it is made of. */
 const smallBytes = 128 * 1024
-/** Milliseconds that the thread may take for one request: a body of the largest size takes a few seconds. */
+/** Milliseconds that the thread may take for one of them: a body of the largest size takes a few seconds. */
 const longest = 30_000
 const memoryMiB = 2048
 /** Bytes that are copied in one turn of the loop. */
 const copiedBytes = 4 * 1024 * 1024
+/** Bytes of answers that may wait for the thread. Requests are bounded where they are read. */
+const mostWaiting = 256 * 1024 * 1024
 
 /** What was kept under ids of calls. */
 type Find = (calls: readonly string[]) => ReadonlyMap<string, Keepsake>
@@ -20,12 +22,15 @@ type Pieces = readonly Uint8Array[]
 
 interface Waiting {
   pieces: Pieces
+  answer: boolean
   ask(bytes: Uint8Array): Question
+  /** Why there is none, when the thread is lost over it. */
+  lost(): GatewayError
   resolve(result: unknown): void
   reject(error: Error): void
 }
 
-/** One for all generations; the thread begins with the first large request. */
+/** One for all generations; the thread begins with the first that is large. */
 export class Translator {
   readonly #patience: number
   readonly #queue: Waiting[] = []
@@ -33,7 +38,7 @@ export class Translator {
   #thread: Worker | undefined
   #timer: NodeJS.Timeout | undefined
 
-  /** `patience`: milliseconds for one request. */
+  /** `patience`: milliseconds for one of them. */
   constructor(patience = longest) {
     this.#patience = patience
   }
@@ -51,6 +56,35 @@ export class Translator {
     return bytes ? unsealRequest(bytes, protocol) : this.#beside(pieces, (own) => ({ kind: 'unseal', bytes: own, protocol }))
   }
 
+  /**
+   * A whole answer, when it is large: undefined for one that can be translated at once. One that nobody wants any more does not wait.
+   * Rejects with Untranslatable; GatewayError `upstream_bad_response` for an answer that the thread cannot cope with, `overloaded`
+   * when too much waits.
+   */
+  answerBeside(bytes: Buffer, task: AnswerTask, head: AnswerHead, left: AbortSignal): Promise<TranslatedAnswer> | undefined {
+    if (bytes.length <= smallBytes) return undefined
+    const waiting = this.#queue.reduce((sum, { answer, pieces }) => (answer ? sum + sizeOf(pieces) : sum), 0)
+    if (waiting + bytes.length > mostWaiting) return Promise.reject(new GatewayError('overloaded', 'Too many large answers are being translated at the moment.'))
+    return new Promise((resolve, reject) => {
+      const one: Waiting = {
+        pieces: [bytes],
+        answer: true,
+        ask: (own) => ({ kind: 'answer', bytes: own, task, head }),
+        lost: () => new GatewayError('upstream_bad_response', 'The answer of the upstream is too involved to be brought into the protocol of the request.'),
+        resolve: resolve as Waiting['resolve'],
+        reject
+      }
+      left.addEventListener('abort', () => {
+        const at = this.#queue.indexOf(one)
+        if (at === -1) return
+        this.#queue.splice(at, 1)
+        reject(new GatewayError('client_closed', 'The client left.'))
+      }, { once: true })
+      this.#queue.push(one)
+      this.#next()
+    })
+  }
+
   close(): void {
     clearTimeout(this.#timer)
     void this.#thread?.terminate()
@@ -65,7 +99,7 @@ export class Translator {
 
   #beside<T>(pieces: Pieces, ask: Waiting['ask']): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ pieces, ask, resolve: resolve as Waiting['resolve'], reject })
+      this.#queue.push({ pieces, answer: false, ask, lost: tooInvolved, resolve: resolve as Waiting['resolve'], reject })
       this.#next()
     })
   }
@@ -87,7 +121,7 @@ export class Translator {
     const file = new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
     const thread = new Worker(file, { name: 'translation', resourceLimits: { maxOldGenerationSizeMb: memoryMiB } })
     thread.on('message', (answer: Answer) => this.#answered(answer))
-    // It ran out of memory: the next request has another thread.
+    // It ran out of memory: the next one has another thread.
     thread.on('error', () => {})
     thread.on('exit', () => this.#lost(thread))
     return thread
@@ -112,9 +146,14 @@ export class Translator {
 
   #lost(thread: Worker): void {
     if (this.#thread === thread) this.#thread = undefined
-    this.#over()?.reject(new GatewayError('invalid_request', 'The request is too involved to be brought into the protocol of the channel that serves this model. Send less at a time.'))
+    const over = this.#over()
+    over?.reject(over.lost())
     this.#next()
   }
+}
+
+function tooInvolved(): GatewayError {
+  return new GatewayError('invalid_request', 'The request is too involved to be brought into the protocol of the channel that serves this model. Send less at a time.')
 }
 
 /** One copy of all pieces, made in several turns of the loop: new memory is slow to write to. */

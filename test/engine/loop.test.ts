@@ -1,4 +1,4 @@
-// No request holds the event loop for long, whatever it is made of: everybody else's streams go on meanwhile.
+// No request holds the event loop for long, and no whole answer that is translated, whatever it is made of: everybody else's streams go on meanwhile.
 import t from 'tap'
 import type { Test } from 'tap'
 import { connect } from '../kit/client.ts'
@@ -135,6 +135,43 @@ t.test('nor does one that is translated, or of which something is parsed', async
     const body = make()
     await running.held()
     t.equal(await send(t, running.url, body, false, target), expected, name)
+    const { cpu, longest } = await running.held()
+    t.ok(cpu < most, `${name}: at most ${cpu.toFixed(1)} ms of CPU in a turn (${longest.toFixed(1)} ms in real time)`)
+  }
+})
+
+/** An answer of a message's protocol of about 7 MiB, most of it in one place. */
+const answered = (unit: string, before: string, after: string): Buffer => {
+  const count = Math.floor((7 * MiB) / unit.length)
+  return Buffer.concat([Buffer.from(`{"id":"msg_1","type":"message","role":"assistant","model":"demo",${before}`), Buffer.alloc(count * unit.length, unit), Buffer.from(after)])
+}
+const ending = '"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}'
+const hello = '"content":[{"type":"text","text":"Hello"}]'
+
+/** Whole answers that are brought into another protocol. */
+const large: Record<string, () => Buffer> = {
+  'lists': () => answered('[],', `${hello},${ending.slice(0, -1)},"x":[`, '0]}'),
+  'texts': () => answered('{"type":"text","text":"a"},', '"content":[', `{"type":"text","text":"a"}],${ending}`),
+  'arguments of a tool': () => answered('[],', '"content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":[', `0]}}],${ending}`),
+  'a long text': () => answered('a', '"content":[{"type":"text","text":"', `"}],${ending}`)
+}
+
+t.test('nor does a whole answer that is translated', async (t) => {
+  t.setTimeout(300_000)
+  const upstream = await Upstream.start(t)
+  let answer: Buffer = Buffer.alloc(0)
+  upstream.always(({ socket }) => {
+    upstream.requests.length = 0
+    socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${answer.length}\r\n\r\n`)
+    socket.write(answer)
+  })
+  const channel = { protocol: 'anthropic', base_url: upstream.url.href, private: true, models: { [testModel]: testModel } }
+  const running = await watchedGateway(t, { channels: { first: channel }, models: { [testModel]: { price: { input: 1, output: 1 } } } })
+  const body = Buffer.from(`${start},"messages":[{"role":"user","content":"a"}]}`)
+  for (const [name, make] of Object.entries(large)) {
+    answer = make()
+    await running.held()
+    t.equal(await send(t, running.url, body, false), 200, name)
     const { cpu, longest } = await running.held()
     t.ok(cpu < most, `${name}: at most ${cpu.toFixed(1)} ms of CPU in a turn (${longest.toFixed(1)} ms in real time)`)
   }

@@ -1,7 +1,7 @@
-// Requests that are too large to be translated at once: the same comes of them, in the order in which they came, whatever becomes of the thread.
+// Requests and answers that are too large to be translated at once: the same comes of them, in the order in which they came, whatever becomes of the thread.
 import t from 'tap'
-import { GatewayError, Untranslatable } from '../../core/contract/contract.ts'
-import type { Keepsake, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
+import { GatewayError, translateRequest, translateWhole, Untranslatable } from '../../core/contract/contract.ts'
+import type { AnswerHead, AnswerTask, Keepsake, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
 import { Translator } from '../../plugins/protocol-translate/translator.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { channelTo, Workbench } from '../kit/workbench.ts'
@@ -60,6 +60,63 @@ t.test('a request that takes too long is refused, and the next has another threa
     t.ok(error instanceof GatewayError)
     t.match(error, { code: 'invalid_request', message: /too involved/ })
   }
+})
+
+const asked = translateRequest(Buffer.from('{"model":"demo","messages":[{"role":"user","content":"Hi"}]}'), task, () => new Map()) as TranslatedRequest
+const terms: AnswerTask = { client: asked.client, upstream: asked.upstream, target: asked.target, offered: asked.offered, hidesThoughts: asked.hidesThoughts }
+const answerHead: AnswerHead = { id: 'one', created: 1, model: 'demo', request: {}, usage: false }
+const message = (text: string): object => ({
+  id: 'msg_1', type: 'message', role: 'assistant', model: 'demo', stop_reason: 'tool_use', usage: { input_tokens: 1, output_tokens: 1 },
+  content: [{ type: 'thinking', thinking: 'hm', signature: 'proof' }, { type: 'text', text }, { type: 'tool_use', id: 'toolu_1', name: 'f', input: { a: 1 } }]
+})
+const whole = (text: string): Buffer => Buffer.from(JSON.stringify(message(text)))
+const here = (): AbortSignal => new AbortController().signal
+
+t.test('a large answer becomes what a small one becomes, with what is kept of it', async (t) => {
+  const translator = new Translator()
+  t.teardown(() => translator.close())
+  t.equal(translator.answerBeside(whole('hi'), terms, answerHead, here()), undefined, 'a small one at once')
+  const small = translateWhole(whole('hi'), terms, answerHead)
+  const large = await translator.answerBeside(whole(filler), terms, answerHead, here())!
+  t.equal(Buffer.from(large.body).toString().replace(filler, 'hi'), Buffer.from(small.body).toString())
+  t.strictSame([...large.kept], [...small.kept])
+  t.equal(large.kept.size, 1)
+  const wrong = await translator.answerBeside(Buffer.from(`{"content":"${filler}"`), terms, answerHead, here())!.catch((reason: unknown) => reason)
+  t.ok(wrong instanceof Untranslatable)
+  t.match(wrong, { code: 'upstream_bad_response' })
+})
+
+t.test('an answer that takes too long is the upstream\'s, one that nobody wants does not wait, and not all may', async (t) => {
+  const slow = new Translator(1)
+  t.teardown(() => slow.close())
+  const lost = await slow.answerBeside(whole(filler.repeat(20)), terms, answerHead, here())!.catch((reason: unknown) => reason)
+  t.ok(lost instanceof GatewayError)
+  t.match(lost, { code: 'upstream_bad_response', message: /too involved/ })
+
+  const translator = new Translator()
+  t.teardown(() => translator.close())
+  const left = new AbortController()
+  const first = translator.answerBeside(whole(filler), terms, answerHead, here())!
+  const second = translator.answerBeside(whole(filler), terms, answerHead, left.signal)!.catch((reason: unknown) => reason)
+  const third = translator.answerBeside(whole(filler), terms, answerHead, here())!
+  left.abort()
+  t.match(await second, { code: 'client_closed' })
+  const tooMuch = translator.answerBeside(Buffer.alloc(256 * 1024 * 1024), terms, answerHead, here())!.catch((reason: unknown) => reason)
+  t.match(await tooMuch, { code: 'overloaded' })
+  t.ok((await first).body.length > filler.length && (await third).body.length > filler.length, 'the others are answered')
+})
+
+t.test('a large answer end to end, from another channel after one that is none', async (t) => {
+  const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
+  const channels = { first: channelTo(first, { protocol: 'anthropic' }), second: channelTo(second, { protocol: 'anthropic', priority: 1 }) }
+  const bench = await Workbench.open(t, { channels })
+  first.json({ ...message(filler), content: [{ type: 'tool_use', id: 'toolu_1', input: { a: filler } }] })
+  second.json(message(filler))
+  const answer = await bench.send({ body: { messages: [{ role: 'user', content: 'Hi' }] } })
+  t.equal(answer.status, 200)
+  t.equal(JSON.parse(answer.body).choices[0].message.content, filler)
+  t.equal(first.requests.length, 1, 'the other channel was asked when the first one\'s could not be understood')
+  t.same(bench.ledger.open, [])
 })
 
 t.test('end to end, with another channel that gets it again', async (t) => {

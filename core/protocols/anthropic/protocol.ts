@@ -4,6 +4,7 @@ import type { Payload, Protocol, ReportedUsage } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
+import { isUnparsedBody, memberOf } from '../whole-body.ts'
 import { errorBody, readError, statuses } from './errors.ts'
 import { chunksOf, MessageCollector } from './shape.ts'
 import { messagesText } from './text.ts'
@@ -46,6 +47,7 @@ function isAnswer({ lens }: Payload): boolean {
 /** Where usage stands: at the top of a message and of its delta, and in the message of its start. */
 function usageOf(message: Payload): unknown {
   if (message.plain || !message.data.includes('"usage"')) return undefined
+  if (isUnparsedBody(message)) return memberOf(message, 'usage')
   const body = asObject(message.json())
   return body?.['usage'] ?? asObject(body?.['message'])?.['usage']
 }

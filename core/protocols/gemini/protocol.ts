@@ -4,6 +4,7 @@ import type { Fields, Payload, Protocol } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { readGeminiUsage } from '../usage/gemini.ts'
+import { isUnparsedBody, memberOf } from '../whole-body.ts'
 import { errorBody, readError } from './errors.ts'
 import { ChunkCollector, chunksOf } from './shape.ts'
 import { geminiText } from './text.ts'
@@ -53,6 +54,7 @@ function isSet(lens: NonNullable<Payload['lens']>, key: string): boolean {
 /** Of a chunk or an answer, or of the last chunk of a list. */
 function usageOf(message: Payload): unknown {
   if (!message.data.includes('"usageMetadata"')) return undefined
+  if (isUnparsedBody(message)) return memberOf(message, 'usageMetadata')
   const body = message.json()
   return asObject(Array.isArray(body) ? (body as unknown[]).findLast((chunk) => asObject(chunk)?.['usageMetadata'] != null) : body)?.['usageMetadata']
 }

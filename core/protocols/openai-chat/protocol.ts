@@ -13,6 +13,7 @@ import type { Fields, Payload, Protocol, ReportedUsage } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { readUsage as readReportedUsage } from '../usage/any.ts'
+import { memberOf } from '../whole-body.ts'
 
 const openBrace = 0x7b
 
@@ -42,6 +43,9 @@ function answersOf(request: Fields): number {
   const n = request.has('n') ? request.json('n') : 1
   return typeof n === 'number' ? n : 1
 }
+
+/** Of a whole body that is parsed for its usage alone. */
+const parsedBytes = 128 * 1024
 
 const usageKey = Buffer.from('"usage"')
 const messageKey = Buffer.from('"message"')
@@ -81,8 +85,10 @@ function readUsage(message: Payload): ReportedUsage {
   if (!message.parsed) {
     // A whole body has been looked into already.
     if (message.kind === 'event' && !holdsObject(message.data, usageKey)) return undefined
-    const usage = readReportedUsage(message.lens?.json('usage'))
+    const usage = readReportedUsage(memberOf(message, 'usage') ?? asObject(memberOf(message, 'x_groq'))?.['usage'])
     if (usage !== undefined) return usage
+    // Those who report inside a choice do so in small answers: to look for it there takes as long as parsing all of it.
+    if (message.kind === 'json' && message.data.length > parsedBytes) return undefined
   }
   const body = asObject(message.json())
   if (!body) return undefined

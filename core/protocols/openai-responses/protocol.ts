@@ -6,6 +6,7 @@ import type { Payload, Protocol, UpstreamError } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { readResponsesUsage } from '../usage/openai-tokens.ts'
+import { isUnparsedBody, memberOf } from '../whole-body.ts'
 import { errorPayload } from './errors.ts'
 import { chunksOf, ResponseCollector } from './shape.ts'
 import { responsesText } from './text.ts'
@@ -62,6 +63,7 @@ function isAnswer({ lens }: Payload): boolean {
 /** Of a response, or of the one that the last event of a stream has. */
 function usageOf(message: Payload): unknown {
   if (message.plain || !message.data.includes('"usage"')) return undefined
+  if (isUnparsedBody(message)) return memberOf(message, 'usage')
   const body = asObject(message.json())
   return (asObject(body?.['response']) ?? body)?.['usage']
 }
