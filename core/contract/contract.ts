@@ -12,6 +12,7 @@ export type { AttemptFailure, Hooks, Reply, StreamReply, UpstreamResponse, Whole
 export { Message } from './message.ts'
 export { contractOf, contractVersion, definePlugin, sharedKey } from './plugin.ts'
 export type { Plugin, PluginCache, PluginContext, PluginDefinition, SharedKey } from './plugin.ts'
+export { recordOf } from './record.ts'
 export { caller, charge, slot, usage } from './slots.ts'
 export type { AnySlot, Charge, MeteredUsage, Slot } from './slots.ts'
 export type { Turn } from './turn.ts'

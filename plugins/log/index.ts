@@ -1,10 +1,9 @@
 // Writes down every exchange when it is over: a record to the store, a line to the sink, numbers to the metrics.
-import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
+import { definePlugin, recordOf, sharedKey } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import { charge, goingOn, slot } from '../../core/contract/slots.ts'
 import { Excerpt, redactor } from './bodies.ts'
 import { meter } from './metrics.ts'
-import { recordOf } from './record.ts'
 import { Sink, writeTo } from './sink.ts'
 import { textOf } from './text.ts'
 

@@ -1,13 +1,14 @@
 // One exchange as a record: built from named fields, so that nothing gets in that was not meant to.
-import { formatDollars } from '../../core/contract/contract.ts'
-import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
-import { caller, charge, dropped, usage } from '../../core/contract/slots.ts'
-import type { AttemptRecord, RequestRecord } from '../../core/store/requests.ts'
+import { formatDollars } from '../money/money.ts'
+import type { AttemptRecord, RequestRecord } from '../store/requests.ts'
+import type { Attempt } from './attempt.ts'
+import type { Exchange, Outcome } from './exchange.ts'
+import { caller, charge, dropped, usage } from './slots.ts'
 
 /** Longest label and longest model name kept; both come from the client. */
 const longestName = 128
 
-/** The record of an exchange that is over, however far it came. */
+/** The record of an exchange, however far it came; of one that is still under way, what would be known if it ended now. */
 export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const { operation, headers } = exchange.request
   const who = exchange.find(caller)
