@@ -53,6 +53,17 @@ export interface NewWork {
   readonly keep?: number
 }
 
+/** Work whose exchange is still under way and may see its end. A release of the exchange calls one of the two; when the exchange has begun something else since, neither does anything. */
+export interface AttendedWork {
+  readonly work: Work
+  /** Resolves when the work and its hold are on disk: a start after a crash asks the upstream. */
+  readonly kept: Promise<void>
+  /** The end has been seen: the exchange settles its hold and writes its record by itself. Resolves when that the work has ended is on disk, in one batch with them. */
+  end(progress: Progress): Promise<void>
+  /** The end has not been seen: from now on the upstream is asked, and the hold and the record are kept until it has ended. */
+  handOver(): Promise<void>
+}
+
 /** Sees to it that work ends, and is settled once. */
 export interface Background {
   /** @throws GatewayError `overloaded` when too much is under way for more to begin, `rate_limit_concurrency` when too much of the caller's tenant is */
@@ -62,11 +73,11 @@ export interface Background {
    * the work ends, and so is its record. Both are on disk with the work before the client sees the end of its answer.
    */
   begin(exchange: Exchange, work: NewWork): Work
-  /** Likewise, by a release of the exchange: its client is not there any more to see the end. Resolves when that is on disk. */
-  handOver(exchange: Exchange, work: NewWork): Promise<void>
+  /** Likewise, of an exchange that may see the end of the work in its answer: until the exchange is over, nobody else ends it. Once per attempt. */
+  attend(exchange: Exchange, work: NewWork): AttendedWork
   /** Asks the upstream, unless it has just been asked, and waits a while for what it says. Everybody who asks at one time shares the question. */
   refresh(work: Work): Promise<Work>
-  /** What somebody else was answered when it asked the upstream how far it is. Resolves when what follows from it is on disk. */
+  /** What somebody else was answered when it asked the upstream how far it is; of work that is attended, its exchange sees the end by itself. Resolves when what follows from it is on disk. */
   saw(work: Work, body: unknown): Promise<Work>
   /** What an exchange that goes on without its client has answered, as it comes and from the beginning; undefined when there is none (any more). */
   follow(work: Work): AsyncIterable<Buffer> | undefined

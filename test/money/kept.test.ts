@@ -78,10 +78,9 @@ async function call(url: string, method: string, body?: object): Promise<{ statu
 /** Begins a response; undefined when its client was told of none. */
 async function begin(url: string): Promise<Known | undefined> {
   const model = random(2) === 0 ? 'native' : 'own'
-  // A stream of an upstream's own is known as work only when it has ended, or its client has left: see the README.
-  const stream = model === 'own' && random(3) === 0
+  const stream = random(3) === 0
   const time = random(300)
-  const members = model === 'native' ? { queue_ms: time / 4, work_ms: time, tokens: 5 + random(30) } : stream ? { tokens: 5 + random(30), gap_ms: 1 + random(10) } : { first_byte_ms: time, tokens: 5 + random(30) }
+  const members = model === 'native' && !stream ? { queue_ms: time / 4, work_ms: time, tokens: 5 + random(30) } : stream ? { tokens: 5 + random(30), gap_ms: 1 + random(10) } : { first_byte_ms: time, tokens: 5 + random(30) }
   const reply = await call(`${url}${path}`, 'POST', { model, input: directive(members), background: true, stream })
   const id = reply?.status === 200 ? /"id":\s*"(resp_\w+)"/.exec(reply.text)?.[1] : undefined
   return id === undefined ? undefined : { id, request: reply!.request, model, cancelled: false }

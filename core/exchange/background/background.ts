@@ -1,6 +1,7 @@
 // Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on without the client.
+import { recordOf } from '../../contract/record.ts'
 import { caller, goingOn, reservation } from '../../contract/slots.ts'
-import type { Background, NewWork, WorkKind } from '../../contract/background.ts'
+import type { AttendedWork, Background, NewWork, WorkKind } from '../../contract/background.ts'
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
@@ -90,8 +91,23 @@ export class BackgroundWork implements Background {
     return work
   }
 
-  handOver(exchange: Exchange, begun: NewWork): Promise<void> {
-    return this.#takeOver(exchange, newWork(exchange, begun, this.#settings().deadline))()
+  attend(exchange: Exchange, begun: NewWork): AttendedWork {
+    const work = newWork(exchange, begun, this.#settings().deadline)
+    this.#conclusions.attend(work)
+    // Whoever goes on after a crash has no other record than this one.
+    const record = recordOf(exchange, { kind: 'completed', status: 200, error: undefined, bytes: 0, firstByteMs: undefined, durationMs: 0 })
+    const detached = exchange.find(reservation)?.detach(work.deadline + grace)
+    const kept = Promise.all([detached, this.#works.put({ ...work, record })]).then(() => {})
+    return {
+      work,
+      kept,
+      end: async (progress) => {
+        if (this.#conclusions.leave(work)) await this.#conclusions.end(work, progress, false)
+      },
+      handOver: async () => {
+        if (this.#conclusions.leave(work)) await this.#takeOver(exchange, work)()
+      }
+    }
   }
 
   /** From now on the exchange leaves its hold and its record alone. What is returned keeps both for the work, while the exchange is being settled. */

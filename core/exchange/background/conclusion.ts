@@ -24,6 +24,8 @@ export class Conclusions {
   readonly #services: Services
   readonly #generations: GenerationSource
   readonly #log: Logger
+  /** Work whose exchange is still under way, by the id of the request. */
+  readonly #attended = new Map<string, Work>()
 
   constructor(services: Services, generations: GenerationSource, log: Logger) {
     this.#services = services
@@ -31,16 +33,29 @@ export class Conclusions {
     this.#log = log
   }
 
+  /** From now on the exchange that has begun it ends it, and nobody else. What the exchange had begun before, in an attempt that failed, ends with it. */
+  attend(work: Work): void {
+    const { requestId } = work
+    const before = this.#attended.get(requestId)
+    this.#attended.set(requestId, work)
+    if (before && before.id !== work.id) void this.end(before, { status: 'failed' }, false).catch(() => {})
+  }
+
+  /** The exchange sees no more of it. False when it has begun something else since. */
+  leave(work: Work): boolean {
+    return this.#attended.get(work.requestId) === work && this.#attended.delete(work.requestId)
+  }
+
   /**
    * Ends work, unless it has ended: of many who see the end one ends it. Resolves when that is on disk. `end` is no state that
-   * goes on. `holds`: whether its hold ends with it, which that of an exchange that is being settled does by itself.
+   * goes on. `holds`: whether its hold and its record end with it, which those of an exchange that is being settled do by themselves.
    */
   end(work: Work, end: Progress, holds = true): Promise<void> {
     const { ledger, works, requests } = this.#services
     const { keep } = this.#generations.current.config.settings.tasks
     const now = Date.now()
     const latest = works.current(work, work.id)
-    if (!latest || isOpen(end)) return Promise.resolve()
+    if (!latest || isOpen(end) || (holds && this.#attended.has(latest.requestId))) return Promise.resolve()
     const hold = holds ? ledger.detached(latest.requestId) : undefined
     const settlement = hold && (end.status === 'succeeded' || end.usage) ? settlementOf(latest, end, hold) : undefined
     const costs = latest.costs?.map((cost) => ({ ...cost, amount: BigInt(cost.amount) }))
@@ -60,7 +75,7 @@ export class Conclusions {
       record: null,
       costs: null
     })
-    if (record) {
+    if (record && holds) {
       const final = finalOf(record, end, now - latest.created, hold, settlement)
       requests.append(final)
       this.#tellPlugins(final)

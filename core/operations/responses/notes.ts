@@ -1,14 +1,18 @@
 // Notes where a response is kept, while its answer passes: before the client can know its id.
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange, Message, Observer, UpstreamResponse } from '../../contract/contract.ts'
-import type { NewWork } from '../../contract/background.ts'
+import type { NewWork, Progress } from '../../contract/background.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import type { JsonObject } from '../../protocols/object.ts'
 import type { Route } from '../../store/routes.ts'
-import { detailsOf, isUnderWay, responseOf } from './background.ts'
+import { isOpen } from '../../store/works.ts'
+import { detailsOf, isUnderWay, response, responseOf } from './background.ts'
 import { idIn, routeOf, routesOf } from './holder.ts'
 import { isRecalled } from './recall.ts'
 import { flagOf, mayBeStored } from './references.ts'
+
+/** Of a response that nobody can ask for, or whose end has no state. */
+const unseen: Progress = { status: 'failed' }
 
 /** Looks on where the upstream may keep the response: it was asked in its own protocol and not told to keep nothing. */
 export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, context: OperationContext): Observer | undefined {
@@ -17,23 +21,34 @@ export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, 
   if (!attempt || attempt.translated || isRecalled(exchange) || !(mayBeStored(fields) || inBackground)) return undefined
   const { services: { routes }, background } = context
   const { channel } = attempt
-  let begun: NewWork | undefined
+  /** In the background: what the response was at its end. */
+  let last: JsonObject | undefined
   let known = false
   let told = false
 
-  const first = (response: JsonObject, ended: boolean): Route => {
+  /** In a stream its end may be seen, or the response goes on without it. */
+  const attend = (begun: NewWork): void => {
+    const attended = background.attend(exchange, begun)
+    exchange.showAfter(() => attended.kept)
+    exchange.defer(({ kind, bytes }) => {
+      const seen = last && (response.read(last, attended.work) ?? unseen)
+      if (seen && !isOpen(seen)) return attended.end(seen)
+      // Whoever was shown nothing does not know of it.
+      return exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0) ? attended.handOver() : attended.end(unseen)
+    })
+  }
+
+  const first = (made: JsonObject, ended: boolean): Route => {
     // What has been shown cannot be held back any more; at its end it still is.
     if (told && !ended) throw new GatewayError('upstream_bad_response', 'The upstream began to answer before it said what the response is.')
-    const id = idIn(response)
+    const id = idIn(made)
     if (id === undefined) throw new GatewayError('upstream_bad_response', 'The upstream made a response without an id.')
     known = true
     if (inBackground && !ended) {
-      const status = response['status'] === 'queued' ? 'queued' : 'in_progress'
-      begun = { kind: 'response', id, upstreamId: id, status, channel, details: detailsOf(exchange) }
-      if (exchange.streaming) {
-        // Its end is seen in this stream, or the response goes on without it.
-        exchange.defer(({ kind, bytes }) => (begun && exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0) ? background.handOver(exchange, begun) : undefined))
-      } else background.begin(exchange, begun)
+      const status = made['status'] === 'queued' ? 'queued' : 'in_progress'
+      const begun: NewWork = { kind: 'response', id, upstreamId: id, status, channel, details: detailsOf(exchange) }
+      if (exchange.streaming) attend(begun)
+      else background.begin(exchange, begun)
     }
     return routeOf(exchange, channel, id, 'response', exchange.model)
   }
@@ -41,17 +56,17 @@ export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, 
   return {
     takes: 'messages',
     observe(message) {
-      const response = responseOf(message)
-      if (!response) {
+      const made = responseOf(message)
+      if (!made) {
         told ||= message.kind === 'event'
         return
       }
-      const ended = message.kind === 'json' ? !isUnderWay(response) : isLast(message)
-      const kept = response['store'] !== false || response['background'] === true
-      const noted = known ? [] : [first(response, ended)]
+      const ended = message.kind === 'json' ? !isUnderWay(made) : isLast(message)
+      const kept = made['store'] !== false || made['background'] === true
+      const noted = known ? [] : [first(made, ended)]
       if (ended) {
-        begun = undefined
-        noted.push(...routesOf(exchange, channel, response, exchange.model))
+        if (inBackground) last = made
+        noted.push(...routesOf(exchange, channel, made, exchange.model))
       }
       if (kept && noted.length > 0) exchange.showAfter(() => routes.keep(noted))
     }
