@@ -1,6 +1,5 @@
 // The tables, as numbered migrations. Money is in nano-dollars, times in Unix milliseconds.
-import { checksum } from './checksum.ts'
-import type { Database, Row, Value } from './sqlite.ts'
+import type { Database, Row } from './sqlite.ts'
 
 /** Requests per block of the table request_block. */
 export const blockSize = 1024
@@ -31,7 +30,8 @@ const migrations: readonly string[] = [
     UNIQUE (request_id, part, class)
   ) STRICT;
   CREATE TRIGGER journal_is_not_changed BEFORE UPDATE ON journal BEGIN SELECT RAISE(ABORT, 'the journal is only appended to'); END;
-  CREATE TRIGGER journal_is_not_cut BEFORE DELETE ON journal BEGIN SELECT RAISE(ABORT, 'the journal is only appended to'); END;
+  CREATE TRIGGER journal_is_not_cut BEFORE DELETE ON journal WHEN OLD.seq > coalesce((SELECT last FROM volume ORDER BY first DESC LIMIT 1), 0)
+    BEGIN SELECT RAISE(ABORT, 'the journal is only appended to'); END;
 
   -- Open holds, with all that ending one after a crash takes. The row goes when the hold ends: the journal tells the rest.
   CREATE TABLE reservation (
@@ -82,7 +82,8 @@ const migrations: readonly string[] = [
     budget_per TEXT,
     expires INTEGER,
     created INTEGER NOT NULL,
-    revoked INTEGER
+    revoked INTEGER,
+    crc INTEGER NOT NULL           -- of all columns that no hash covers, see checksum.ts: what was changed by hand shows
   ) STRICT, WITHOUT ROWID;
 
   -- The request log. seq is the order of writing; written never decreases with it.
@@ -94,7 +95,8 @@ const migrations: readonly string[] = [
     model TEXT,
     time INTEGER NOT NULL,
     written INTEGER NOT NULL,
-    json TEXT NOT NULL
+    json TEXT NOT NULL,
+    crc INTEGER NOT NULL
   ) STRICT;
 
   -- Which tenants, keys and models occur in a block of 1024 requests (seq / 1024); written when the block is full.
@@ -105,43 +107,6 @@ const migrations: readonly string[] = [
     PRIMARY KEY (block, field, value)
   ) STRICT, WITHOUT ROWID;
 
-  CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload TEXT NOT NULL) STRICT;
-
-  CREATE TABLE route (
-    id TEXT NOT NULL,
-    tenant TEXT NOT NULL,
-    project TEXT NOT NULL,         -- '' for none
-    channel TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    expires INTEGER NOT NULL,
-    PRIMARY KEY (tenant, project, id)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX route_expires ON route (expires);
-
-  -- Where the writer stands: a batch is known to be committed by its number, and the journal's last row by its hash.
-  CREATE TABLE head (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    boot_id INTEGER NOT NULL,
-    batch INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    hash BLOB NOT NULL,
-    balanced_batch INTEGER NOT NULL,
-    balanced_seq INTEGER NOT NULL  -- the last journal row that the balances include
-  ) STRICT;
-  INSERT INTO head VALUES (1, 0, 0, 0, zeroblob(32), 0, 0);
-  `,
-  `
-  -- Checksums of what no hash covers, see checksum.ts, and how many rows there are: what was changed or taken away by hand
-  -- shows. Records that were there before have none.
-  ALTER TABLE request ADD COLUMN crc INTEGER;
-  ALTER TABLE key ADD COLUMN crc INTEGER;
-  ALTER TABLE head ADD COLUMN requests INTEGER NOT NULL DEFAULT 0;
-  ALTER TABLE head ADD COLUMN keys INTEGER NOT NULL DEFAULT 0;
-  ALTER TABLE head ADD COLUMN crc INTEGER;
-  UPDATE key SET crc = checksum(name, sha256, hint, tenant, project, member, models, endpoints, limits, budget_limit, budget_per, expires, created, revoked);
-  UPDATE head SET requests = (SELECT count(*) FROM request), keys = (SELECT count(*) FROM key);
-  `,
-  `
   -- What a full block of the request log takes, about, when the last of its records was written, and the latest time of one.
   CREATE TABLE request_extent (
     block INTEGER PRIMARY KEY,
@@ -149,12 +114,7 @@ const migrations: readonly string[] = [
     written INTEGER NOT NULL,
     time INTEGER NOT NULL
   ) STRICT;
-  INSERT INTO request_extent SELECT seq / 1024, sum(length(json) + 150), max(written), max(time) FROM request
-    WHERE seq / 1024 < (SELECT max(seq) / 1024 FROM request) GROUP BY 1;
-  -- Requests that arrived up to then may have no record any more.
-  ALTER TABLE head ADD COLUMN unrecorded INTEGER NOT NULL DEFAULT 0;
-  `,
-  `
+
   -- The journal's oldest rows, sealed in files, see volume.ts. They follow each other without a gap, from row 1 on.
   CREATE TABLE volume (
     first INTEGER PRIMARY KEY,
@@ -168,11 +128,7 @@ const migrations: readonly string[] = [
     newest INTEGER NOT NULL,
     sealed INTEGER NOT NULL
   ) STRICT;
-  DROP TRIGGER journal_is_not_cut;
-  CREATE TRIGGER journal_is_not_cut BEFORE DELETE ON journal WHEN OLD.seq > coalesce((SELECT last FROM volume ORDER BY first DESC LIMIT 1), 0)
-    BEGIN SELECT RAISE(ABORT, 'the journal is only appended to'); END;
-  `,
-  `
+
   -- Answers that are given again to whoever repeats a request, see answers.ts.
   CREATE TABLE answer (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -186,10 +142,10 @@ const migrations: readonly string[] = [
     body BLOB                      -- null: it was too large
   ) STRICT;
   CREATE INDEX answer_time ON answer (time, bytes);
-  `,
-  `
-  -- Where things are kept that clients know by an id and an upstream has. Nothing wrote the table that stood here.
-  DROP TABLE route;
+
+  CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload TEXT NOT NULL) STRICT;
+
+  -- Where things are kept that clients know by an id and an upstream has.
   CREATE TABLE route (
     tenant TEXT NOT NULL,
     project TEXT NOT NULL,         -- '' for none
@@ -202,19 +158,14 @@ const migrations: readonly string[] = [
     PRIMARY KEY (tenant, project, id)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX route_expires ON route (expires);
-  `,
-  `
+
   -- Each start begins a history, with a random name that the commit log has too: the log of another one is never taken for its own.
   CREATE TABLE boot (
     boot_id INTEGER PRIMARY KEY,
     history BLOB NOT NULL UNIQUE,
     began INTEGER NOT NULL
   ) STRICT;
-  ALTER TABLE head ADD COLUMN history BLOB NOT NULL DEFAULT x'';
-  ALTER TABLE head ADD COLUMN open INTEGER NOT NULL DEFAULT 0;    -- 1: the commit log may have more, both its files must be there
-  ALTER TABLE head ADD COLUMN writes INTEGER NOT NULL DEFAULT 0;  -- transactions; page 1 has the same number, see write-ahead.ts
-  `,
-  `
+
   -- Work that goes on after its request was answered, and what came of it until it expires. Results are files, see results.ts.
   CREATE TABLE work (
     tenant TEXT NOT NULL,
@@ -225,16 +176,33 @@ const migrations: readonly string[] = [
     created INTEGER NOT NULL,
     expires INTEGER,               -- null while it is open
     json TEXT NOT NULL,
+    bytes INTEGER GENERATED ALWAYS AS (json ->> '$.bytes') VIRTUAL, -- how much room a result takes, where somebody counts it
     PRIMARY KEY (tenant, project, id)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX work_open ON work (created) WHERE open = 1;
   CREATE INDEX work_listed ON work (tenant, project, kind, created, id);
   CREATE INDEX work_expires ON work (expires) WHERE expires IS NOT NULL;
-  `,
-  `
-  -- How much room a result takes, where somebody counts it: of each tenant there is so much, and the oldest go.
-  ALTER TABLE work ADD COLUMN bytes INTEGER GENERATED ALWAYS AS (json ->> '$.bytes') VIRTUAL;
+  -- Of each tenant there is so much, and the oldest go.
   CREATE INDEX work_room ON work (tenant, open, created, bytes) WHERE bytes IS NOT NULL;
+
+  -- Where the writer stands: a batch is known to be committed by its number, and the journal's last row by its hash.
+  CREATE TABLE head (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    boot_id INTEGER NOT NULL,
+    batch INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    balanced_batch INTEGER NOT NULL,
+    balanced_seq INTEGER NOT NULL, -- the last journal row that the balances include
+    requests INTEGER NOT NULL,     -- how many rows there are, as of the next
+    keys INTEGER NOT NULL,
+    unrecorded INTEGER NOT NULL,   -- requests that arrived up to then may have no record any more
+    history BLOB NOT NULL,
+    open INTEGER NOT NULL,         -- 1: the commit log may have more, both its files must be there
+    writes INTEGER NOT NULL,       -- transactions; page 1 has the same number, see write-ahead.ts
+    crc INTEGER
+  ) STRICT;
+  INSERT INTO head VALUES (1, 0, 0, 0, zeroblob(32), 0, 0, 0, 0, 0, x'', 0, 0, NULL);
   `
 ]
 
@@ -243,7 +211,6 @@ const migrations: readonly string[] = [
  * @throws Error when a newer version of the program wrote it
  */
 export function migrate(database: Database, file: string): void {
-  database.function('checksum', { varargs: true, useBigIntArguments: true }, (...values) => checksum(values as Value[]))
   database.exec('BEGIN IMMEDIATE')
   try {
     database.exec('CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied INTEGER NOT NULL) STRICT')

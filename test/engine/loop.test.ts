@@ -34,6 +34,9 @@ function members(before: string, after: string): Buffer {
   return Buffer.concat([Buffer.from(before), bytes, Buffer.from(after)])
 }
 
+/** With a byte that is no UTF-8 as the last of the text. */
+const endingBadly = (body: Buffer): Buffer => body.fill(0xff, body.length - 3, body.length - 2)
+
 /** By what they are made of, with the status of their answers. */
 const shapes: Record<string, [() => Buffer, status: number]> = {
   'members': [() => members(start, '}'), 400],
@@ -46,7 +49,7 @@ const shapes: Record<string, [() => Buffer, status: number]> = {
   'escapes between letters': [() => string('a\\ra'), 200],
   'letters beyond ASCII': [() => string('é'), 200],
   'a list that does not end': [() => filled('0,', `${start},"x":[`, '0'), 400],
-  'no UTF-8 at its end': [() => filled('é', `${start},"x":"`, '\xff"}'.replace('\xff', '\u00ff')).fill(0xff, size - 4, size - 3), 400],
+  'no UTF-8 at its end': [() => endingBadly(filled('é', `${start},"x":"`, 'a"}')), 400],
   'the digits of a limit': [() => filled('1', `${start},"max_tokens":`, '}'), 400],
   'the name of a model': [() => filled('a', '{"model":"', '"}'), 400],
   'a key': [() => filled('a', `${start},"`, '":1}'), 400],
