@@ -17,6 +17,6 @@ export const title = 'B1 sound: 10 MB of speech out, 4 connections; every byte i
 
 /** Runs it. Nothing is buffered on the way, as players begin with the first bytes. */
 export async function run(rig: Rig): Promise<Report> {
-  await using gateways = await start(starters(rig, true))
+  await using gateways = await start(starters(rig, true, { endpoints: ['audio'] }))
   return cpuReport('b1', title, speech, await contest(rig, 'b1', speech, gateways.list))
 }

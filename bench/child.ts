@@ -35,7 +35,7 @@ export class Child {
     this.#process.stderr!.on('data', (text: Buffer) => { this.#stderr = (this.#stderr + text).slice(-2000) })
   }
 
-  /** Starts one of the bench's own entries and waits for the first message, what {@link serve} was given. */
+  /** Starts one of the bench's own entries, or a file by its whole path, and waits for the first message, what {@link serve} was given. */
   static async start<Ready>(
     entry: string, args: readonly string[], place: Place, flags: readonly string[] = [],
   ): Promise<{ child: Child; ready: Ready }> {

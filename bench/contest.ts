@@ -17,6 +17,8 @@ export interface Rig {
   /** Seconds of one measured window, and of load before it. */
   seconds: number
   warm: number
+  /** Other checkouts of Sluice that are measured in the same rounds. */
+  against: readonly string[]
   /** Fewer streams, for a look rather than a figure. */
   quick: boolean
   /** Units a second that upstream and load manage without a gateway, measured once a run. */

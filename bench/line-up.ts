@@ -3,7 +3,7 @@ import { Child } from './child.ts'
 import type { Rig } from './contest.ts'
 import type { Contestant } from './contestant.ts'
 import { nginx, startNginx } from './nginx.ts'
-import { startSluice } from './sluice.ts'
+import { others, startSluice } from './sluice.ts'
 import type { Variant } from './sluice.ts'
 
 /** Gateways that run until the scenario is left. */
@@ -11,12 +11,13 @@ export interface LineUp extends AsyncDisposable {
   list: Contestant[]
 }
 
-/** One function for each gateway: nginx when there is one, the bare relay, Sluice. The first is the yardstick. */
+/** One function for each gateway: nginx when there is one, the bare relay, Sluice, and Sluice of other checkouts. The first is the yardstick. */
 export function starters(rig: Rig, streaming: boolean, variant: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
   return [
     ...nginx ? [() => startNginx(rig.upstream.port, rig.directory, streaming)] : [],
     () => startBare(rig),
     () => startSluice(rig, variant),
+    ...others(rig, variant),
   ]
 }
 

@@ -1,5 +1,5 @@
 // `npm run bench`: starts upstream and load, runs the scenarios asked for, prints the tables and keeps them in the README.
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Child, killAll, pinSelf } from './child.ts'
@@ -29,6 +29,8 @@ ${Object.values(scenarios).map(({ title }) => `  ${title}`).join('\n')}
   --quick         one short round each, under two minutes together; the README stays as it is
   --rounds N      rounds (3); every figure is their median
   --seconds N     length of one measured window (4)
+  --against DIR   also measure another checkout of Sluice, in the same rounds; \`npm ci\` was run there, and the README stays as it
+                  is; not with l1, l2, p1, x1; may be given again
   --no-write      leave bench/README.md as it is
   --profile       also say where Sluice spent its time; costs some, so the README stays as it is
 `
@@ -43,6 +45,8 @@ async function main(): Promise<number> {
   const names = positionals.length > 0 ? positionals : Object.keys(scenarios)
   const unknown = names.find((name) => !scenarios[name])
   if (unknown !== undefined) throw new UsageError(`there is no scenario "${unknown}"`)
+  const missing = values.against.find((checkout) => !existsSync(join(checkout, 'bench/gateway.ts')))
+  if (missing !== undefined) throw new UsageError(`--against ${missing}: there is no checkout of Sluice`)
   if (process.platform !== 'linux') throw new UsageError('CPU and memory are read from /proc: run this on Linux')
   const rounds = values.quick ? 1 : positive('--rounds', values.rounds)
   const seconds = values.quick ? 1 : positive('--seconds', values.seconds)
@@ -67,11 +71,12 @@ async function main(): Promise<number> {
     directory, rounds, seconds, progress,
     warm: values.quick ? 0.4 : 1,
     quick: values.quick,
+    against: values.against,
     ceilings: new Map(),
     profile: undefined,
   }
   const where = environment(rounds, seconds)
-  const write = !(values.quick || values['no-write'] || values.profile)
+  const write = !(values.quick || values['no-write'] || values.profile || values.against.length > 0)
   let code = 0
   for (const name of names) {
     const profile = values.profile ? join(cache, 'profiles', name) : undefined
@@ -96,6 +101,7 @@ function parse() {
         quick: { type: 'boolean', default: false },
         rounds: { type: 'string', default: '3' },
         seconds: { type: 'string', default: '4' },
+        against: { type: 'string', multiple: true, default: [] as string[] },
         'no-write': { type: 'boolean', default: false },
         profile: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },

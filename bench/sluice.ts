@@ -1,7 +1,7 @@
 // Sluice as operators run it: every plugin, a key with limits and budgets, the ledger and the request log on disk.
 import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { openStore } from '../core/store/store.ts'
 import { Child } from './child.ts'
 import type { Rig } from './contest.ts'
@@ -19,9 +19,14 @@ export interface Variant {
   storedKeys: number
   /** The upstream's own name of the model, which the gateway then has to write into every body. */
   upstreamModel: string
+  /** What the channel serves. */
+  endpoints: readonly string[]
+  /** Where its code is: this checkout or another, with its packages installed. */
+  checkout: string
 }
 
-const usual: Variant = { name: 'Sluice', without: [], extraPlugins: 0, storedKeys: 0, upstreamModel: model }
+const here = new URL('..', import.meta.url).pathname
+const usual: Variant = { name: 'Sluice', without: [], extraPlugins: 0, storedKeys: 0, upstreamModel: model, endpoints: ['chat'], checkout: here }
 
 /** Tenants that the stored keys are spread over. */
 const tenants = 100
@@ -39,7 +44,7 @@ export async function startSluice(rig: Rig, differences: Partial<Variant> = {}):
   const flags = ['--expose-gc', ...rig.profile ? ['--cpu-prof', `--cpu-prof-dir=${rig.profile}`] : []]
   // Profiles tell time that passed, so there the threads must not take turns on one CPU.
   const place = rig.profile ? 'anywhere' : 'gateway'
-  const { child, ready } = await Child.start<{ port: number }>('gateway.ts', [file, String(variant.extraPlugins)], place, flags)
+  const { child, ready } = await Child.start<{ port: number }>(join(variant.checkout, 'bench/gateway.ts'), [file, String(variant.extraPlugins)], place, flags)
   return {
     name: variant.name,
     pid: child.pid,
@@ -47,6 +52,11 @@ export async function startSluice(rig: Rig, differences: Partial<Variant> = {}):
     collect: async () => (await child.ask<{ heap: number }>({})).heap,
     stop: () => child.stop(10_000),
   }
+}
+
+/** The same gateway from each of the other checkouts that this run is against. */
+export function others(rig: Rig, differences: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
+  return rig.against.map((checkout) => () => startSluice(rig, { ...differences, name: `Sluice of ${basename(resolve(checkout))}`, checkout: resolve(checkout) }))
 }
 
 /** Makes the keys through the store's own interface, before the gateway has the file. */
@@ -77,7 +87,7 @@ async function storeKeys(file: string, count: number): Promise<void> {
   await store.close()
 }
 
-function configuration(upstream: number, log: string, { without, extraPlugins, storedKeys, upstreamModel }: Variant): string {
+function configuration(upstream: number, log: string, { without, extraPlugins, storedKeys, upstreamModel, endpoints }: Variant): string {
   const budget = `{ usd: ${dollars}, per: month }`
   const names = ['acme', ...storedKeys > 0 ? Array.from({ length: tenants }, (_, number) => `acme-${number}`) : []]
   const chain = ['auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter', 'log'].filter((plugin) => !without.includes(plugin))
@@ -90,7 +100,7 @@ channels:
     protocol: openai
     base_url: http://127.0.0.1:${upstream}/v1
     credential: upstream-secret
-    endpoints: [chat, audio, realtime]
+    endpoints: [${endpoints.join(', ')}]
     private: true
     models: { ${model}: ${upstreamModel} }
     timeouts: { idle: 10m, first_byte: 10m, total: 1h }

@@ -7,7 +7,7 @@ import { nginx, startNginx } from './nginx.ts'
 import { residentOf } from './proc.ts'
 import type { Report } from './report.ts'
 import type { SessionJob, SessionsSeen } from './sessions-load.ts'
-import { startSluice } from './sluice.ts'
+import { others, startSluice } from './sluice.ts'
 import { show, slope, spread } from './spread.ts'
 
 const sessions = 100
@@ -32,7 +32,10 @@ export async function run(rig: Rig): Promise<Report> {
   const own: Rig = { ...rig, upstream: { child: upstream.child, port: upstream.ready.port }, load: load.child }
   const samples = new Map<string, Sample[]>()
   const problems: string[] = []
-  const starters = [...(nginx ? [() => startNginx(own.upstream.port, own.directory, true)] : []), () => startSluice(own)]
+  const variant = { endpoints: ['realtime'] }
+  const starters = [
+    ...(nginx ? [() => startNginx(own.upstream.port, own.directory, true)] : []), () => startSluice(own, variant), ...others(own, variant)
+  ]
   for (let round = 1; round <= rig.rounds; round++) {
     for (const start of starters) {
       const contestant = await start()
