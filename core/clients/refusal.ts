@@ -1,7 +1,7 @@
 // Answers the server gives by itself, to requests that never become an exchange.
-import { randomUUIDv7 } from 'node:crypto'
 import type { Client } from './client.ts'
 import type { GatewayError } from '../errors.ts'
+import { exchangeId } from '../wire/exchange-id.ts'
 import { HeaderLines, renderHead } from '../wire/response-head.ts'
 
 /** Refuses a request through its client. */
@@ -21,7 +21,7 @@ function bodyOf({ type, message, code }: GatewayError): Buffer {
 }
 
 function headersOf({ details }: GatewayError): HeaderLines {
-  const headers = HeaderLines.identified(randomUUIDv7()).add('content-type', 'application/json')
+  const headers = HeaderLines.identified(exchangeId(Date.now())).add('content-type', 'application/json')
   const { headers: more = [], retryAfterMs } = details
   for (const [name, value] of more) headers.add(name, value)
   if (retryAfterMs !== undefined) {

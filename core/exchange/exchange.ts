@@ -1,5 +1,4 @@
 // The state of one exchange: what plugins see of it, and what only the engine may touch.
-import { randomUUIDv7 } from 'node:crypto'
 import { Attempt, promptOf } from '../contract/attempt.ts'
 import { BodyEdit } from '../bodies/body.ts'
 import type { RequestBody } from '../bodies/body.ts'
@@ -12,6 +11,7 @@ import { formFor } from '../contract/operation.ts'
 import type { Place } from '../contract/operation.ts'
 import type { ServedRequest } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
+import { exchangeId } from '../wire/exchange-id.ts'
 import type { LogFields, Logger } from '../telling/log.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Relay } from './relay.ts'
@@ -56,7 +56,7 @@ export interface StandIn {
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
 export class LiveExchange implements Exchange<AnySlot> {
   readonly receivedAt = Date.now()
-  readonly id = randomUUIDv7()
+  readonly id = exchangeId(this.receivedAt)
   readonly startedAt = performance.now()
   /** The plugin whose hook is running, or ran last: for its log lines and releases. */
   plugin = ''

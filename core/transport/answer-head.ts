@@ -1,6 +1,7 @@
 // Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
 import { digits, knownNames, namePattern, trimmed } from '../wire/grammar.ts'
+import { headerFields } from '../wire/header-fields.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
 /** Providers close idle connections after about a minute; ours go first. */
@@ -50,8 +51,7 @@ export function readHead(text: string): AnswerHead {
  * @throws BadResponse
  */
 function readFields(text: string, from: number): UpstreamHeaders {
-  // Without a prototype: a header may have the name of any property.
-  const headers = Object.create(null) as Record<string, string | string[] | undefined>
+  const headers = headerFields<string | string[] | undefined>()
   const last = text.length - 2
   for (let at = from; at < last; ) {
     const end = text.indexOf('\r', at)

@@ -16,6 +16,8 @@ const framing: ReadonlySet<string> = new Set(['connection', 'content-length', 'e
 export class ChannelHead {
   readonly #channel: Channel
   readonly #fields: string
+  /** Of the request that was sent last, all but the length, and the same until its digits: the next one is mostly like it, which saves a microsecond. */
+  #last: { method: string; path: string; headers: readonly string[]; start: string; sized: string } | undefined
 
   /** @throws GatewayError when a header of the channel cannot be sent */
   constructor(channel: Channel) {
@@ -32,9 +34,14 @@ export class ChannelHead {
    * @throws GatewayError when its path or a header cannot be sent
    */
   render({ method, path, headers, body }: UpstreamRequest): string {
-    const length = lengthOf(body)
-    const sized = method === 'POST' || length > 0 ? `content-length: ${length}\r\n` : ''
-    return `${method} ${targetOf(this.#channel, path)}${this.#fields}${fields(headers)}${sized}\r\n`
+    let last = this.#last
+    if (last?.path !== path || last.headers !== headers || last.method !== method) {
+      const target = targetOf(this.#channel, path)
+      // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
+      const parts = [method, ' ', target, this.#fields, fields(headers)]
+      last = this.#last = { method, path, headers, start: parts.join(''), sized: [...parts, 'content-length: '].join('') }
+    }
+    return method === 'POST' || lengthOf(body) > 0 ? last.sized + (lengthOf(body) + '\r\n\r\n') : `${last.start}\r\n`
   }
 }
 

@@ -4,7 +4,7 @@ import type { Exchange } from '../../core/contract/contract.ts'
 import { caller } from '../../core/contract/slots.ts'
 import type { Caller } from '../../core/catalogue/caller.ts'
 import { presentedKey } from './credential.ts'
-import { digestOf } from './digest.ts'
+import { Digests } from './digest.ts'
 
 export default definePlugin({
   name: 'auth',
@@ -26,9 +26,13 @@ export default definePlugin({
       for (const [header, value] of asked?.length ? asked : own) exchange.setHeader(header, value)
     }
 
+    const digests = new Digests()
     const findCaller = ({ request }: Exchange): Caller => {
-      const found = catalogue.findKey(digestOf(presentedKey(request)))
+      const key = presentedKey(request)
+      const digest = digests.of(key)
+      const found = catalogue.findKey(digest)
       if (!found) throw unknownKey()
+      digests.remember(key, digest)
       return found
     }
 

@@ -3,6 +3,7 @@ import { METHODS } from 'node:http'
 import { invalid, isHost, maxHeaders, noTunnel, originForm, singularNames } from '../request-head.ts'
 import type { Headers, RequestHead } from '../request-head.ts'
 import { digits, knownNames, namePattern, trimmed } from '../../wire/grammar.ts'
+import { headerFields } from '../../wire/header-fields.ts'
 import { Malformed } from '../../wire/malformed.ts'
 
 /** A head that was accepted. */
@@ -92,8 +93,7 @@ function versionOf(version: string): '1.1' | '1.0' {
 }
 
 function readFields(text: string, from: number): Headers {
-  // Without a prototype: a header may have the name of any property.
-  const headers = Object.create(null) as Headers
+  const headers: Headers = headerFields()
   const last = text.length - 2
   let lines = 0
   for (let at = from; at < last; ) {
