@@ -103,12 +103,14 @@ export function secondsAsked({ fields }: RequestBody, { seconds }: Metering): nu
 }
 
 function wholeNumber({ fields, lens }: RequestBody, field: string, most: number): number | undefined {
-  const [outer, inner] = field.split('.', 2)
-  if (!fields.has(outer!)) return undefined
-  const value = inner === undefined ? fields.number(outer!) : memberOf(fields, outer!, inner)
+  const dot = field.indexOf('.')
+  const outer = dot === -1 ? field : field.slice(0, dot)
+  if (!fields.has(outer)) return undefined
+  const inner = dot === -1 ? undefined : field.slice(dot + 1)
+  const value = inner === undefined ? fields.number(outer) : memberOf(fields, outer, inner)
   if (value !== undefined && Number.isInteger(value) && value >= 1 && value <= most) return value
   if (inner !== undefined && value === undefined) return undefined
-  const written = lens.slice(outer!)!.toString('utf8', 0, 40)
+  const written = lens.slice(outer)!.toString('utf8', 0, 40)
   if (written === 'null') return undefined
   throw new GatewayError('invalid_field', `The field \`${field}\` must be a whole number from 1 to ${most}, not ${written}.`, { param: field })
 }

@@ -226,7 +226,7 @@ export class LiveExchange implements Exchange<AnySlot> {
 
   /** What the first byte waits for, now that it is due. */
   get awaited(): readonly Promise<void>[] {
-    for (let late = this.#lateAwaited.shift(); late; late = this.#lateAwaited.shift()) this.#keep(begun(late))
+    while (this.#lateAwaited.length > 0) this.#keep(begun(this.#lateAwaited.shift()!))
     return this.#awaited
   }
 

@@ -27,7 +27,8 @@ export function checkMembers({ fields, lens, form }: RequestBody, operation: Ope
   if (oddKeys.length > 0) refuseLookalikes(oddKeys, (name) => known.has(name) || isNamed(operation, name))
   if (form !== undefined) return
   if (lens.has('stream_options')) checkStreamOptions(lens)
-  for (const [name, most] of Object.entries(operation.parsed ?? {})) {
+  for (const name in operation.parsed) {
+    const most = operation.parsed[name]!
     if (lens.size(name) <= most || lens.type(name) === 'string') continue
     throw invalid(name, `must not be larger than ${most / MiB} MiB`)
   }

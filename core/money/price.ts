@@ -56,9 +56,9 @@ const half = million / 2n
 export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   const rates = ratesOf(usage, price)
   let sum = 0n
-  for (const [name, rate] of Object.entries(rates) as [PricedClass, Nano][]) {
+  for (const name of pricedClasses) {
     const units = usage[name]
-    if (units && rate) sum += BigInt(units) * rate
+    if (units) sum += BigInt(units) * (rates[name] ?? 0n)
   }
   return rounded(sum)
 }

@@ -3,6 +3,7 @@ import type { Batch } from './batch.ts'
 import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
 import type { Price } from '../money/price.ts'
+import { renderUsage } from '../money/usage.ts'
 import type { Purse } from './purse.ts'
 import type { RowIds } from './row-ids.ts'
 
@@ -206,7 +207,7 @@ export class Hold implements Reservation {
     if (this.#rowId !== undefined) rowIds.give(this.#rowId)
     for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
       entries.push(
-        'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, JSON.stringify(usage), model, channel, price.version, source, time
+        'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, renderUsage(usage), model, channel, price.version, source, time
       )
     }
     const end = this.#settlement
@@ -214,7 +215,7 @@ export class Hold implements Reservation {
     else {
       const { amount, usage, channel, source } = end
       entries.push(
-        'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, JSON.stringify(usage), model, channel, price.version, source, time
+        'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, renderUsage(usage), model, channel, price.version, source, time
       )
     }
   }
