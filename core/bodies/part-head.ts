@@ -12,6 +12,8 @@ export interface PartHead {
 }
 
 const mostLines = 32
+/** Bytes of a name. What describes a form is JSON with these for keys, which may be three times as long. */
+const longestName = 256
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 const line = new RegExp(`^(${token}):[\\t ]*([\\t\\x20-\\x7e\\x80-\\xff]*)$`)
 const parameter = new RegExp(`[\\t ]*;[\\t ]*(${token})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${token}))[\\t ]*`, 'y')
@@ -30,6 +32,7 @@ export function readPartHead(text: string): PartHead {
   const parameters = readParameters(disposition, /^form-data/i)
   const name = parameters.get('name') ?? ''
   if (name === '' || name.includes('\\')) throw new FormError('a part of it has no name, or one with a backslash')
+  if (name.length > longestName) throw new FormError(`the name of a part is longer than ${longestName} bytes`)
   const filename = parameters.get('filename')
   const essence = mediaType.exec(type)?.[0].toLowerCase() ?? 'text/plain'
   if (filename === undefined) checkField(name, parameters, type, essence)

@@ -106,6 +106,7 @@ for (const [path, { fields, file }] of Object.entries(endpoints)) {
       ['10,000 small fields', formOf([model, ...Array.from({ length: 10_000 }, (_, index) => ({ name: `f${index}`, value: 'x' }))]).body, mark, 400, 'invalid_request'],
       ['a thousand files', formOf([model, ...Array.from({ length: 1000 }, () => upload(Buffer.from('x')))]).body, mark, 400, 'invalid_request'],
       ['a head of 100 KB', raw(`Content-Disposition: form-data; name="x"\r\nX-Long: ${'x'.repeat(100_000)}`), mark, 400, 'invalid_request'],
+      ['a name of 2000 bytes', formOf([model, ...fields, upload(large), { name: 'x'.repeat(2000), value: 'x' }]).body, mark, 400, 'invalid_request'],
       ['the model twice', formOf([model, ...fields, upload(large), model]).body, mark, 400, 'invalid_field'],
       ['the model as a field and as a file', formOf([model, ...fields, upload(large), upload(Buffer.from('other'), { name: 'model' })]).body, mark, 400, 'invalid_field'],
       ['the model as a file alone', formOf([...fields, upload(large), upload(Buffer.from('demo'), { name: 'model' })]).body, mark, 400, 'missing_field'],

@@ -113,6 +113,7 @@ t.test('heads that two readers read differently are refused with the reason', (t
     ['Content-Disposition: form-data', /no name/],
     ['Content-Disposition: form-data; name=""', /no name/],
     ['Content-Disposition: form-data; name="mod\\el"', /backslash/],
+    [`Content-Disposition: form-data; name="${'a'.repeat(257)}"`, /name of a part is longer than 256 bytes/],
     ['Content-Disposition: form-data; name="a"; name="model"', /malformed/],
     ['Content-Disposition: form-data; name="a"; NAME="model"', /malformed/],
     ['Content-Disposition: form-data; name*=UTF-8\'\'model', /malformed/],
