@@ -1,5 +1,5 @@
 // How many tokens a request may take, told from its body's size and its limits without parsing or counting it.
-import { GatewayError } from '../core/contract/contract.ts'
+import { GatewayError, numberOrDigits } from '../core/contract/contract.ts'
 import type { Exchange } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 import type { Fields } from '../core/bodies/fields.ts'
@@ -91,8 +91,8 @@ export function answers(body: RequestBody, { count }: Metering): number {
 export function secondsAsked({ fields }: RequestBody, { seconds }: Metering): number {
   let asked: number | undefined
   for (const member of seconds?.members ?? []) {
-    if (!fields.has(member) || fields.json(member) === null) continue
-    const value = fields.number(member) ?? (fields.size(member) < 16 ? Number(fields.string(member) || NaN) : NaN)
+    const value = numberOrDigits(fields, member)
+    if (value === undefined) continue
     if (!Number.isInteger(value) || value < 1 || value > mostSeconds) {
       throw new GatewayError('invalid_field', `The field \`${member}\` must be a whole number of seconds from 1 to ${mostSeconds}.`, { param: member })
     }

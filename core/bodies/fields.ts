@@ -16,3 +16,15 @@ export interface Fields {
   /** Keys with other characters than small letters, digits, `_`, `-` and `.`: for whoever wants to know what else a key could be taken for. */
   readonly oddKeys: readonly string[]
 }
+
+/** Bytes of a number that somebody means, or of its digits in quotes. */
+const longestNumber = 24
+
+/** What a client may write as a number or as its digits: undefined when it is absent or null, not a number (`NaN`) when it is anything else. */
+export function numberOrDigits(fields: Fields, key: string): number | undefined {
+  if (!fields.has(key)) return undefined
+  // Nothing is made of a list, however long it is.
+  const given = fields.size(key) > longestNumber ? NaN : fields.json(key)
+  if (given === null) return undefined
+  return typeof given === 'number' ? given : typeof given === 'string' && given.trim() !== '' ? Number(given) : NaN
+}

@@ -74,6 +74,9 @@ function own(method: string, summary: string, more: Partial<ServedOperation>): S
 /** https://ai.google.dev/api/tokens */
 export const geminiCountTokens = own('countTokens', 'Counts the tokens of a conversation before it is sent, where the upstream can.', {})
 
+/** Bytes of a batch, in which each request names the model. */
+const parsed = { requests: 4 * 1024 * 1024 }
+
 /** Its name stands in the path, and once more in the body, and in each request of a batch. */
 function rename(body: BodyEdit, model: string): void {
   const { fields } = body.original
@@ -87,7 +90,8 @@ export const embedContent = own('embedContent', 'Makes the vector of a text, in 
   endpoint: 'embeddings',
   protocol: 'gemini-embed',
   upstream: { ...vectors, gemini: { ...vectors.gemini, target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent`, rename } },
-  metering: { outputLimits: [] }
+  metering: { outputLimits: [] },
+  parsed
 })
 
 /** https://ai.google.dev/api/embeddings */
@@ -96,5 +100,5 @@ export const batchEmbedContents = own('batchEmbedContents', 'Makes the vectors o
   protocol: 'gemini-embed',
   upstream: { ...vectors, gemini: { ...vectors.gemini, rename } },
   metering: { outputLimits: [] },
-  parsed: { requests: 4 * 1024 * 1024 }
+  parsed
 })

@@ -121,6 +121,9 @@ const involved: Record<string, [target: string, make: () => Buffer, status: numb
   'signatures of ours': ['/v1/messages', () => filled('[],', `${start},"max_tokens":5,"messages":[{"role":"user","content":"a"}],"metadata":{"user_id":"sluice1."},"x":[`, '0]}'), 200],
   'settings of an answer': [`/v1beta/models/${testModel}:generateContent`, () => filled('[],', '{"contents":[{"parts":[{"text":"a"}]}],"generationConfig":{"x":[', '0]}}'), 400],
   'items of an input': ['/v1/responses', () => filled('{},', `${start},"input":[`, '{}]}'), 400],
+  'seconds of a video': ['/v1/videos', () => filled('[],', `${start},"prompt":"a","seconds":[`, '0]}'), 400],
+  'the duration of a video': ['/v1/video/generations', () => filled('[],', `${start},"prompt":"a","duration":[`, '0]}'), 400],
+  'a batch that is none': ['/v1beta/models/vectors:embedContent', () => filled('[],', '{"content":{"parts":[{"text":"a"}]},"requests":[', '0]}'), 400],
   'many prompts': ['/v1/completions', () => filled('"",', `${start},"prompt":[`, '""]}'), 400]
 }
 
@@ -133,7 +136,9 @@ t.test('nor does one that is translated, or of which something is parsed', async
     socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${answer.length}\r\n\r\n${answer}`)
   })
   const channel = { protocol: 'anthropic', base_url: upstream.url.href, private: true, models: { [testModel]: testModel } }
-  const running = await watchedGateway(t, { limits: { body_memory: '1GiB' }, channels: { first: channel }, models: { [testModel]: { price: { input: 1, output: 1 } } } })
+  const renaming = { protocol: 'gemini', base_url: upstream.url.href, private: true, models: { vectors: 'other' } }
+  const price = { input: 1, output: 1, second: 1 }
+  const running = await watchedGateway(t, { limits: { body_memory: '1GiB' }, channels: { first: channel, second: renaming }, models: { [testModel]: { price }, vectors: { price } } })
   for (const [name, [target, make, expected]] of Object.entries(involved)) {
     const body = make()
     await running.held()

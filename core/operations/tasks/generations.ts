@@ -1,5 +1,6 @@
 // Videos as tasks of our own: begun, read, called off, deleted, and their files.
 import type { BodyEdit } from '../../bodies/body.ts'
+import { numberOrDigits } from '../../bodies/fields.ts'
 import type { ParameterSchema, UpstreamForm } from '../../contract/operation.ts'
 import type { ServedOperation } from '../../contract/served.ts'
 import { begun, video, videoForm, videoMetering } from './video.ts'
@@ -96,9 +97,8 @@ export const videoTaskContent: ServedOperation = { ...contentOf, name: 'videos.g
 
 function adapt(body: BodyEdit): void {
   const { fields } = body.original
-  const [seconds, duration] = [fields.json('seconds'), fields.json('duration')]
-  if (typeof seconds === 'number') body.set('seconds', String(seconds))
-  else if (seconds == null && duration != null) body.set('seconds', String(duration))
+  const seconds = numberOrDigits(fields, 'seconds') ?? numberOrDigits(fields, 'duration')
+  if (seconds !== undefined && !Number.isNaN(seconds)) body.set('seconds', String(seconds))
   const [width, height] = [fields.number('width'), fields.number('height')]
   if (!fields.has('size') && width !== undefined && height !== undefined) body.set('size', `${width}x${height}`)
 }

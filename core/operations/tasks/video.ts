@@ -1,4 +1,5 @@
 // What a video is while it is made: how its upstream is asked, and how the answer to its request becomes a task.
+import { numberOrDigits } from '../../bodies/fields.ts'
 import type { WorkKind } from '../../contract/background.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange, Stage } from '../../contract/contract.ts'
@@ -50,7 +51,7 @@ export function begun(exchange: Exchange, { background }: OperationContext, show
       const state = readVideo(message.json())
       if (!state) throw new GatewayError('upstream_bad_response', 'The upstream did not say which task it has begun.')
       const { fields } = exchange.body
-      const seconds = ['seconds', 'duration'].map((name) => Number(fields.json(name) ?? NaN)).find((value) => !Number.isNaN(value))
+      const seconds = ['seconds', 'duration'].map((name) => numberOrDigits(fields, name)).find((value) => value !== undefined && !Number.isNaN(value))
       const prompt = fields.size('prompt') <= longestPrompt ? fields.string('prompt') : undefined
       const size = state.size ?? sizeOf(exchange)
       const details = { ...(prompt !== undefined && { prompt }), ...definedSeconds(state.seconds ?? seconds), ...(size !== undefined && { size }) }
