@@ -1,14 +1,20 @@
 // The main thread's side of the writer thread: hands it what the commit log has gathered, and outlasts its failures.
-import { once } from 'node:events'
-import type { Worker } from 'node:worker_threads'
 import type { CommitLog, Handed } from './commit-log.ts'
-import { startThread } from './thread.ts'
+import { Thread } from './thread.ts'
 import type { Volume } from './volume.ts'
 import type { Snapshot, WriterMessage, WriterOptions, WriterRequest } from './writer-thread.ts'
 
 /** Milliseconds until the next try after a failure: the first, and the longest. */
 const firstRetry = 50
 const lastRetry = 1000
+
+/** The thread that writes one store. */
+export type WriterThread = Thread<WriterRequest, WriterMessage>
+
+/** Begins one, which the process waits for. */
+export function writerThread(options: WriterOptions): WriterThread {
+  return new Thread('writer-thread', options, true)
+}
 
 /** Told what came of a segment. */
 export interface ApplierHost {
@@ -29,7 +35,7 @@ export class Applier {
   readonly #options: WriterOptions
   readonly #log: CommitLog
   readonly #host: ApplierHost
-  #thread: Worker | undefined
+  #thread: WriterThread | undefined
   #handed: Handed | undefined
   #waiting: { batch: number; tell: () => void }[] = []
   #retry: NodeJS.Timeout | undefined
@@ -37,7 +43,7 @@ export class Applier {
   #closed = false
 
   /** `thread` has said that it is open. */
-  constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, log: CommitLog, host: ApplierHost) {
+  constructor(thread: WriterThread, options: WriterOptions, snapshot: Snapshot, log: CommitLog, host: ApplierHost) {
     this.#options = { ...options, history: snapshot.log.history }
     this.#log = log
     this.#host = host
@@ -73,33 +79,25 @@ export class Applier {
   async close(whole: boolean): Promise<void> {
     this.#closed = true
     clearTimeout(this.#retry)
-    if (!this.#thread) return
-    const gone = once(this.#thread, 'exit')
-    this.#ask(whole ? 'end' : 'close')
-    await gone
+    if (whole) this.#thread?.ask('seal')
+    await this.#thread?.end()
   }
 
   #send(): void {
-    this.#thread ??= this.#listen(startThread('writer-thread', this.#options))
-    this.#ask(this.#handed!)
+    this.#thread ??= this.#listen(writerThread(this.#options))
+    this.#thread.ask(this.#handed!)
   }
 
-  #ask(request: WriterRequest): void {
-    this.#thread!.postMessage(request)
-  }
-
-  #listen(thread: Worker): Worker {
+  #listen(thread: WriterThread): WriterThread {
     this.#thread = thread
-    thread.on('message', (message: WriterMessage) => {
+    thread.on('message', (message) => {
       if (message.kind === 'applied') this.#applied(message.seconds)
       else if (message.kind === 'failed') this.#failed(message.error)
       else if (message.kind === 'upkeep') this.#host.upkeep(message.error)
       else if (message.kind === 'sealed') this.#host.sealed(message.volume)
       else if (message.kind === 'relieved') this.#host.relieved()
     })
-    let reason = 'the writer thread ended'
-    thread.on('error', (error) => void (reason = String(error)))
-    thread.on('exit', () => {
+    thread.on('over', (reason) => {
       this.#thread = undefined
       if (this.#handed && !this.#retry && !this.#closed) this.#failed(reason)
     })

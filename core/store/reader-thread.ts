@@ -1,8 +1,9 @@
 // The reader thread: answers questions on a read-only connection, so that none of them delays a commit.
-import { parentPort, workerData } from 'node:worker_threads'
 import { openForReading } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
 import { blockSize, storedBalances } from './schema.ts'
+import { serve } from './service.ts'
+import type { Service } from './service.ts'
 import type { WorkQuery } from './works.ts'
 
 /** A checked query of the request log; conditions that are undefined do not limit. */
@@ -54,23 +55,49 @@ export type ReaderReply =
   | { kind: 'oldest'; rows: string[] }
   | { kind: 'error'; error: string }
 
-const port = parentPort!
-let database: Database | undefined
+/** A question and its reply, which have a number in common. */
+export interface Asked {
+  id: number
+  question: ReaderQuestion
+}
 
-port.on('message', ({ id, question }: { id: number; question: ReaderQuestion }) => port.postMessage({ id, reply: answer(question) }))
+export interface Answered {
+  id: number
+  reply: ReaderReply
+}
 
-function answer(question: ReaderQuestion): ReaderReply {
-  try {
-    database ??= openForReading(workerData as string)
-    if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
-    if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
-    if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
-    if (question.kind === 'balances') return { kind: 'balances', rows: storedBalances(database, question.from) }
-    return { kind: question.kind, rows: works(database, question).map(({ json }) => json as string) }
-  } catch (error) {
-    database?.close()
-    database = undefined
-    return { kind: 'error', error: String(error) }
+/** The reader of one database, which is opened with the first question, and anew after an error. */
+class StoreReader implements Service<Asked> {
+  readonly #file: string
+  readonly #say: (answered: Answered) => void
+  #database: Database | undefined
+
+  constructor(file: string, say: (answered: Answered) => void) {
+    this.#file = file
+    this.#say = say
+  }
+
+  ask({ id, question }: Asked): void {
+    this.#say({ id, reply: this.#answer(question) })
+  }
+
+  end(): void {
+    this.#database?.close()
+    this.#database = undefined
+  }
+
+  #answer(question: ReaderQuestion): ReaderReply {
+    try {
+      const database = (this.#database ??= openForReading(this.#file))
+      if (question.kind === 'requests') return { kind: 'requests', ...list(database, question.query) }
+      if (question.kind === 'route') return { kind: 'route', row: routeOf(database, question) }
+      if (question.kind === 'answer') return { kind: 'answer', answer: answerOf(database, question) }
+      if (question.kind === 'balances') return { kind: 'balances', rows: storedBalances(database, question.from) }
+      return { kind: question.kind, rows: works(database, question).map(({ json }) => json as string) }
+    } catch (error) {
+      this.end()
+      return { kind: 'error', error: String(error) }
+    }
   }
 }
 
@@ -165,3 +192,5 @@ function firstWritten(database: Database, time: number, last: number): number {
   }
   return low
 }
+
+serve((file: string, say: (answered: Answered) => void) => new StoreReader(file, say))

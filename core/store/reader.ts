@@ -1,13 +1,12 @@
 // The main thread's side of the reader thread: questions that are answered from the database, beside its writer.
-import type { Worker } from 'node:worker_threads'
-import type { ReaderQuestion, ReaderReply } from './reader-thread.ts'
-import { startThread } from './thread.ts'
+import type { Answered, Asked, ReaderQuestion, ReaderReply } from './reader-thread.ts'
+import { Thread } from './thread.ts'
 
 /** Asks what is in one database; the thread starts with the first question, and anew when it died. */
 export class Reader {
   readonly #file: string
   readonly #waiting = new Map<number, PromiseWithResolvers<ReaderReply>>()
-  #thread: Worker | undefined
+  #thread: Thread<Asked, Answered> | undefined
   #last = 0
 
   constructor(file: string) {
@@ -20,26 +19,25 @@ export class Reader {
     const id = ++this.#last
     const waiting = Promise.withResolvers<ReaderReply>()
     this.#waiting.set(id, waiting)
-    this.#thread.postMessage({ id, question })
+    this.#thread.ask({ id, question })
     const reply = await waiting.promise
     if (reply.kind === 'error') throw new Error(`${this.#file} could not be read: ${reply.error}`)
     return reply as Extract<ReaderReply, { kind: Kind }>
   }
 
+  /** Does not wait for what is being looked for. */
   async close(): Promise<void> {
-    await this.#thread?.terminate()
+    if (this.#waiting.size > 0) await this.#thread?.terminate()
+    else await this.#thread?.end()
   }
 
-  #start(): Worker {
-    const thread = startThread('reader-thread', this.#file)
-    thread.unref()
-    thread.on('message', ({ id, reply }: { id: number; reply: ReaderReply }) => {
+  #start(): Thread<Asked, Answered> {
+    const thread = new Thread<Asked, Answered>('reader-thread', this.#file, false)
+    thread.on('message', ({ id, reply }) => {
       this.#waiting.get(id)?.resolve(reply)
       this.#waiting.delete(id)
     })
-    let reason = 'the reader thread ended'
-    thread.on('error', (error) => void (reason = String(error)))
-    thread.on('exit', () => {
+    thread.on('over', (reason) => {
       this.#thread = undefined
       for (const waiting of this.#waiting.values()) waiting.reject(new Error(reason))
       this.#waiting.clear()

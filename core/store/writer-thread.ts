@@ -1,7 +1,6 @@
 // The writer thread: owns the one connection that writes. Applies the commit log to the database, a segment per message.
 import { randomBytes } from 'node:crypto'
 import { ftruncateSync, writeSync } from 'node:fs'
-import { parentPort, workerData } from 'node:worker_threads'
 import type { Handed } from './commit-log.ts'
 import { Committer, readHead } from './committer.ts'
 import { DamagedStore } from './damage.ts'
@@ -11,6 +10,8 @@ import { applyFrames, replay } from './replay.ts'
 import { migrate, storedBalances } from './schema.ts'
 import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
+import { serve } from './service.ts'
+import type { Service } from './service.ts'
 import { isUnreadable, openDatabase, openForReading } from './sqlite.ts'
 import type { Database, Durability, Value } from './sqlite.ts'
 import { giveSpare, isFull } from './spare.ts'
@@ -55,8 +56,8 @@ export interface Snapshot {
   room: Record<string, Value>[]
 }
 
-/** What the thread is asked: to apply a segment, or to close the database and end; `end` when nothing is left in the log. */
-export type WriterRequest = Handed | 'close' | 'end'
+/** What the thread is asked: to apply a segment, or, when nothing is left in the log and the store closes, to say so in the database. */
+export type WriterRequest = Handed | 'seal'
 
 /** What the thread says. */
 export type WriterMessage =
@@ -73,125 +74,184 @@ export type WriterMessage =
 /** A segment that grew beyond this gives its room back. */
 const keptBytes = 16 * 1024 * 1024
 
-const port = parentPort!
-const options = workerData as WriterOptions
-let history = options.history
-let committer: Committer | undefined
-/** The disk had no room when it was written last. */
-let full = false
-/** Sees to it that the database does not grow for ever, as long as the connection is sound. */
-const upkeep = options.keeping && new Upkeep(options.keeping, options.file, options.now, {
-  failed(error) {
-    fail(error)
-    say({ kind: 'upkeep', error: String(error) })
-  },
-  healed: () => say({ kind: 'upkeep', error: undefined }),
-  sealed: (volume) => say({ kind: 'sealed', volume }),
-  relieved: () => say({ kind: 'relieved' })
-})
+/** The writer of one store. */
+class StoreWriter implements Service<WriterRequest> {
+  readonly #options: WriterOptions
+  readonly #say: (message: WriterMessage) => void
+  #history: string | undefined
+  #committer: Committer | undefined
+  /** The disk had no room when it was written last. */
+  #full = false
+  /** Sees to it that the database does not grow for ever, as long as the connection is sound. */
+  readonly #upkeep: Upkeep | undefined
 
-port.on('message', (request: WriterRequest) => {
-  if (request === 'close' || request === 'end') {
-    if (request === 'end') seal()
-    abandon()
-    port.close()
-    return
-  }
-  const began = performance.now()
-  try {
-    committer ??= reopen()
-    if (relieve(committer)) say({ kind: 'relieved' })
-    applySegment(committer, request.fd)
-    if (committer.head.batch < request.last) {
-      throw new Error(`${request.path} is damaged: it ends with batch ${committer.head.batch} instead of ${request.last}`)
+  /** Opens the database and says what came of that, unless it goes on with a history. */
+  constructor(options: WriterOptions, say: (message: WriterMessage) => void) {
+    this.#options = options
+    this.#say = say
+    this.#history = options.history
+    this.#upkeep = options.keeping && new Upkeep(options.keeping, options.file, options.now, {
+      failed: (error) => {
+        this.#fail(error)
+        say({ kind: 'upkeep', error: String(error) })
+      },
+      healed: () => say({ kind: 'upkeep', error: undefined }),
+      sealed: (volume) => say({ kind: 'sealed', volume }),
+      relieved: () => say({ kind: 'relieved' })
+    })
+    if (options.history !== undefined) return
+    try {
+      say({ kind: 'open', snapshot: this.#open() })
+      this.#upkeep?.begin(this.#committer!)
+    } catch (error) {
+      this.end()
+      say({ kind: 'failed', error: error instanceof Error ? error.message : String(error) })
     }
-    say({ kind: 'applied', seconds: (performance.now() - began) / 1000 })
-    upkeep?.begin(committer)
-  } catch (error) {
-    fail(error)
-    say({ kind: 'failed', error: String(error) })
   }
-})
 
-try {
-  if (history === undefined) {
-    say({ kind: 'open', snapshot: open() })
-    upkeep?.begin(committer!)
-  }
-} catch (error) {
-  abandon()
-  say({ kind: 'failed', error: error instanceof Error ? error.message : String(error) })
-}
-
-function say(message: WriterMessage): void {
-  port.postMessage(message)
-}
-
-/** A start on a full disk is tried once more, with the room that was kept for it. */
-function open(): Snapshot {
-  try {
-    return start()
-  } catch (error) {
-    if (isUnreadable(error)) {
-      leave()
-      throw new DamagedStore(options.file, [{ file: options.file, text: `is damaged: ${(error as Error).message}` }])
+  ask(request: WriterRequest): void {
+    if (request === 'seal') return this.#seal()
+    const began = performance.now()
+    try {
+      const committer = (this.#committer ??= this.#reopen())
+      if (this.#relieve(committer)) this.#say({ kind: 'relieved' })
+      applySegment(committer, request.fd)
+      if (committer.head.batch < request.last) {
+        throw new Error(`${request.path} is damaged: it ends with batch ${committer.head.batch} instead of ${request.last}`)
+      }
+      this.#say({ kind: 'applied', seconds: (performance.now() - began) / 1000 })
+      this.#upkeep?.begin(committer)
+    } catch (error) {
+      this.#fail(error)
+      this.#say({ kind: 'failed', error: String(error) })
     }
-    if (!isFull(error)) throw error
-    fail(error)
-    return start()
   }
-}
 
-/** The connection is not to be used any more; a full disk gets the room that was kept for it. */
-function fail(error: unknown): void {
-  abandon()
-  if (!isFull(error)) return
-  full = true
-  giveSpare(options.file)
-}
-
-/** After a full disk the oldest records make room in the database, which goes on in it. */
-function relieve(committer: Committer): boolean {
-  const relieved = full && upkeep?.relieve(committer) === true
-  full = false
-  return relieved
-}
-
-function start(): Snapshot {
-  const found = survey(options.file)
-  if (found.damage.length > 0) throw new DamagedStore(options.file, found.damage)
-  const database = openDatabase(options.file, options.durability)
-  migrate(database, options.file)
-  committer = new Committer(database)
-  relieve(committer)
-  replay(committer, found.log)
-  const log = { history: randomBytes(historyBytes).toString('hex'), boot: committer.head.boot + 1, base: baseOf(committer.head) }
-  makeSegments(options.file, options.durability, log)
-  committer.boot(missingMoves(committer), log.history, options.now)
-  history = log.history
-  const all = (sql: string, ...values: Value[]): Record<string, Value>[] => {
-    const statement = database.prepare(sql)
-    statement.setReadBigInts(true)
-    return statement.all(...values) as Record<string, Value>[]
+  /** Closes the database. */
+  end(): void {
+    try {
+      this.#committer?.database.close()
+    } catch {
+      // The connection is being given up; a disk that fails may fail its closing too.
+    }
+    this.#committer = undefined
+    this.#upkeep?.stop()
   }
-  const [newest] = all('SELECT written FROM request ORDER BY seq DESC LIMIT 1')
-  const written = Math.max(options.now, Number(newest?.['written'] ?? 0))
-  const recovered = recover(committer, written, options.now)
-  const detached = all('SELECT * FROM reservation ORDER BY id')
-  const since = horizon(detached.reduce((oldest, row) => Math.min(oldest, Number(row['ts_ms'])), options.now))
-  return {
-    log,
-    batch: committer.head.batch,
-    written,
-    recovered,
-    lastHold: Number(all('SELECT coalesce(max(id), 0) AS id FROM reservation')[0]!['id']),
-    since,
-    balances: storedBalances(database, windowOf('month', since)),
-    prices: all('SELECT * FROM price'),
-    keys: all('SELECT * FROM key ORDER BY created, name'),
-    detached,
-    works: all('SELECT json FROM work WHERE open = 1 ORDER BY created'),
-    room: all('SELECT tenant, sum(bytes) AS bytes FROM work WHERE bytes IS NOT NULL GROUP BY tenant')
+
+  /** A start on a full disk is tried once more, with the room that was kept for it. */
+  #open(): Snapshot {
+    try {
+      return this.#start()
+    } catch (error) {
+      if (isUnreadable(error)) {
+        this.#leave()
+        throw new DamagedStore(this.#options.file, [{ file: this.#options.file, text: `is damaged: ${(error as Error).message}` }])
+      }
+      if (!isFull(error)) throw error
+      this.#fail(error)
+      return this.#start()
+    }
+  }
+
+  /** The connection is not to be used any more; a full disk gets the room that was kept for it. */
+  #fail(error: unknown): void {
+    this.end()
+    if (!isFull(error)) return
+    this.#full = true
+    giveSpare(this.#options.file)
+  }
+
+  /** After a full disk the oldest records make room in the database, which goes on in it. */
+  #relieve(committer: Committer): boolean {
+    const relieved = this.#full && this.#upkeep?.relieve(committer) === true
+    this.#full = false
+    return relieved
+  }
+
+  #start(): Snapshot {
+    const { file, durability, now } = this.#options
+    const found = survey(file)
+    if (found.damage.length > 0) throw new DamagedStore(file, found.damage)
+    const database = openDatabase(file, durability)
+    migrate(database, file)
+    const committer = (this.#committer = new Committer(database))
+    this.#relieve(committer)
+    replay(committer, found.log)
+    const log = { history: randomBytes(historyBytes).toString('hex'), boot: committer.head.boot + 1, base: baseOf(committer.head) }
+    makeSegments(file, durability, log)
+    committer.boot(missingMoves(committer), log.history, now)
+    this.#history = log.history
+    const all = (sql: string, ...values: Value[]): Record<string, Value>[] => {
+      const statement = database.prepare(sql)
+      statement.setReadBigInts(true)
+      return statement.all(...values) as Record<string, Value>[]
+    }
+    const [newest] = all('SELECT written FROM request ORDER BY seq DESC LIMIT 1')
+    const written = Math.max(now, Number(newest?.['written'] ?? 0))
+    const recovered = recover(committer, written, now)
+    const detached = all('SELECT * FROM reservation ORDER BY id')
+    const since = horizon(detached.reduce((oldest, row) => Math.min(oldest, Number(row['ts_ms'])), now))
+    return {
+      log,
+      batch: committer.head.batch,
+      written,
+      recovered,
+      lastHold: Number(all('SELECT coalesce(max(id), 0) AS id FROM reservation')[0]!['id']),
+      since,
+      balances: storedBalances(database, windowOf('month', since)),
+      prices: all('SELECT * FROM price'),
+      keys: all('SELECT * FROM key ORDER BY created, name'),
+      detached,
+      works: all('SELECT json FROM work WHERE open = 1 ORDER BY created'),
+      room: all('SELECT tenant, sum(bytes) AS bytes FROM work WHERE bytes IS NOT NULL GROUP BY tenant')
+    }
+  }
+
+  /** The next start needs no log. A disk that does not take this loses nothing: the log says the same. */
+  #seal(): void {
+    try {
+      this.#committer?.alter((head) => void (head.open = false))
+    } catch {
+      this.end()
+    }
+  }
+
+  /**
+   * A fresh connection after a failure. What the failed one wrote may look stored and not be: a sync that failed is not
+   * repeated by the kernel. So everything is written and synced anew, by a whole checkpoint, before it is believed.
+   */
+  #reopen(): Committer {
+    const database = openDatabase(this.#options.file, this.#options.durability)
+    try {
+      const checkpoint = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()!
+      if (checkpoint['busy'] !== 0) throw new Error('the write-ahead log is in use by a reader: it is checked when the reader is done')
+      this.#verifyHead(database)
+      return new Committer(database)
+    } catch (error) {
+      database.close()
+      throw error
+    }
+  }
+
+  /** The journal must end as the head says, in this history. */
+  #verifyHead(database: Database): void {
+    const { file } = this.#options
+    const head = readHead(database)
+    if (head.history !== this.#history) throw new Error(`${file} was written by another process: history ${head.history} of start ${head.boot} instead of ${this.#history}`)
+    const damage = checkLastEntry(database, head)
+    if (damage !== undefined) throw new Error(`${file} ${damage}`)
+  }
+
+  /** The last connection that is closed moves the write-ahead log into the database, and a damaged one would take it along: one that only reads is last. */
+  #leave(): void {
+    const last = openForReading(this.#options.file)
+    try {
+      last.prepare('SELECT count(*) FROM sqlite_schema').get()
+    } catch {
+      // It need not be able to read.
+    }
+    this.end()
+    last.close()
   }
 }
 
@@ -205,58 +265,4 @@ function applySegment(committer: Committer, fd: number): void {
   ftruncateSync(fd, framesAt)
 }
 
-/** The next start needs no log. A disk that does not take this loses nothing: the log says the same. */
-function seal(): void {
-  try {
-    committer?.alter((head) => void (head.open = false))
-  } catch {
-    abandon()
-  }
-}
-
-/**
- * A fresh connection after a failure. What the failed one wrote may look stored and not be: a sync that failed is not
- * repeated by the kernel. So everything is written and synced anew, by a whole checkpoint, before it is believed.
- */
-function reopen(): Committer {
-  const database = openDatabase(options.file, options.durability)
-  try {
-    const checkpoint = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()!
-    if (checkpoint['busy'] !== 0) throw new Error('the write-ahead log is in use by a reader: it is checked when the reader is done')
-    verifyHead(database)
-    return new Committer(database)
-  } catch (error) {
-    database.close()
-    throw error
-  }
-}
-
-/** The journal must end as the head says, in this history. */
-function verifyHead(database: Database): void {
-  const head = readHead(database)
-  if (head.history !== history) throw new Error(`${options.file} was written by another process: history ${head.history} of start ${head.boot} instead of ${history}`)
-  const damage = checkLastEntry(database, head)
-  if (damage !== undefined) throw new Error(`${options.file} ${damage}`)
-}
-
-/** The last connection that is closed moves the write-ahead log into the database, and a damaged one would take it along: one that only reads is last. */
-function leave(): void {
-  const last = openForReading(options.file)
-  try {
-    last.prepare('SELECT count(*) FROM sqlite_schema').get()
-  } catch {
-    // It need not be able to read.
-  }
-  abandon()
-  last.close()
-}
-
-function abandon(): void {
-  try {
-    committer?.database.close()
-  } catch {
-    // The connection is being given up; a disk that fails may fail its closing too.
-  }
-  committer = undefined
-  upkeep?.stop()
-}
+serve((options: WriterOptions, say: (message: WriterMessage) => void) => new StoreWriter(options, say))

@@ -1,8 +1,7 @@
 // Makes operations durable: gathers them into batches, has one on its way to the commit log at a time, and outlasts disk failures.
-import { once } from 'node:events'
-import type { Worker } from 'node:worker_threads'
 import { GatewayError } from '../errors.ts'
-import { Applier } from './applier.ts'
+import { Applier, writerThread } from './applier.ts'
+import type { WriterThread } from './applier.ts'
 import type { Batch } from './batch.ts'
 import { CommitLog } from './commit-log.ts'
 import { Draft } from './draft.ts'
@@ -10,9 +9,8 @@ import { FrameEncoder } from './frame.ts'
 import type { Hold } from './hold.ts'
 import { RowIds } from './row-ids.ts'
 import { giveSpare, isFull } from './spare.ts'
-import { startThread } from './thread.ts'
 import type { Trouble, Troubles } from './troubles.ts'
-import type { Snapshot, WriterMessage, WriterOptions } from './writer-thread.ts'
+import type { Snapshot, WriterOptions } from './writer-thread.ts'
 
 /** What operators see of a store. Counters only grow. */
 export interface StoreHealth {
@@ -115,7 +113,7 @@ export class Writer {
   #closing = false
   #closed = false
 
-  private constructor(thread: Worker, options: WriterOptions, snapshot: Snapshot, troubles: Troubles, now: () => number) {
+  private constructor(thread: WriterThread, options: WriterOptions, snapshot: Snapshot, troubles: Troubles, now: () => number) {
     this.#troubles = troubles
     this.#file = options.file
     this.#now = now
@@ -157,8 +155,8 @@ export class Writer {
    */
   static async open(store: Pick<WriterOptions, 'file' | 'durability' | 'keeping'>, troubles: Troubles, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
     const options: WriterOptions = { ...store, now: now(), history: undefined }
-    const thread = startThread('writer-thread', options)
-    const [message] = (await once(thread, 'message')) as [WriterMessage]
+    const thread = writerThread(options)
+    const message = await thread.next()
     if (message.kind === 'open') {
       try {
         return { writer: new Writer(thread, options, message.snapshot, troubles, now), snapshot: message.snapshot }

@@ -281,6 +281,7 @@ t.test('a writer thread that dies is replaced, and what it had under way is appl
   }
   t.teardown(() => void (Worker.prototype.postMessage = postMessage))
   const store = await openStore({ file, durability: 'power' })
+  threads.clear()
   const scopes = [scope('key', 'laptop')]
   for (let round = 0; round < 2; round++) {
     const settled: Promise<void>[] = []
