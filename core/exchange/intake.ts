@@ -1,4 +1,5 @@
 // Makes messages of an upstream's body: one intake for streams, one for whole bodies, one for errors.
+import { Following, LensError } from '../bodies/json/scan.ts'
 import type { Attempt } from '../contract/attempt.ts'
 import { GatewayError } from '../errors.ts'
 import { Message } from '../contract/message.ts'
@@ -209,6 +210,8 @@ export class BodyIntake implements Intake {
   #chunks: Buffer[] = []
   #length = 0
   #inRuns = false
+  /** In runs, of what begins as an object: nobody else looks whether it has come to its end. */
+  #object: Following | undefined
 
   constructor(host: IntakeHost) {
     this.#host = host
@@ -216,7 +219,7 @@ export class BodyIntake implements Intake {
 
   data(chunk: Buffer): void {
     const { outlet } = this.#host
-    if (this.#inRuns) return outlet.pass(new Message('bytes', chunk))
+    if (this.#inRuns) return this.#run(chunk)
     this.#chunks.push(chunk)
     this.#length += chunk.length
     if (this.#length <= wholeBodyBytes) return
@@ -228,13 +231,23 @@ export class BodyIntake implements Intake {
       return
     }
     this.#inRuns = outlet.keepsLast = true
-    for (const run of this.#chunks) outlet.pass(new Message('bytes', run))
+    if (this.#chunks[0]!.toString('latin1', 0, 64).trimStart().startsWith('{')) this.#object = new Following()
+    for (const run of this.#chunks) this.#run(run)
     this.#chunks = []
     this.#host.open()
   }
 
+  #run(chunk: Buffer): void {
+    follow(() => this.#object?.push(chunk), () => bad('The upstream sent a body that is no JSON.'))
+    this.#host.outlet.pass(new Message('bytes', chunk))
+  }
+
   end(): void {
-    if (this.#inRuns) return this.#host.complete()
+    if (this.#inRuns) {
+      // How the connection ended does not say it: to some upstreams, and to all that break, an end is an end.
+      follow(() => this.#object?.end(), () => new GatewayError('upstream_stream_interrupted', 'The upstream ended its answer before it was complete.'))
+      return this.#host.complete()
+    }
     const message = new Message('json', joined(this.#chunks))
     const looked = this.#length > scannedBytes ? message.lookInto() : undefined
     if (looked) this.#host.goOnAfter(looked, () => this.#take(message))
@@ -281,6 +294,15 @@ export class BytesIntake implements Intake {
     // There is no sound, picture or file without bytes; a text may be empty.
     if (!this.#host.isOpen && !this.#host.mayBeEmpty) return this.#host.fail(bad('The upstream sent an empty answer.'))
     this.#host.complete()
+  }
+}
+
+/** Throws an error of ours in the place of what a text is refused with. */
+function follow(step: () => void, refusal: () => GatewayError): void {
+  try {
+    step()
+  } catch (error) {
+    throw error instanceof LensError ? refusal() : error
   }
 }
 

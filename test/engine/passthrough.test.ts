@@ -3,7 +3,8 @@ import t from 'tap'
 import { ask } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import { checkChatStream } from '../kit/sse.ts'
-import { bytes, endOfBody, events, head, Upstream } from '../kit/upstream.ts'
+import { bytes, chunk, endOfBody, events, fin, head, Upstream } from '../kit/upstream.ts'
+import type { Step } from '../kit/upstream.ts'
 import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 
 const path = '/v1/chat/completions'
@@ -151,6 +152,23 @@ t.test('an answer too large to be held passes in runs, and its usage is read fro
   const cut = await ask(t, url, { path, headers, body: { model: testModel, messages: [] } })
   t.notOk(cut.complete, 'a cut body does not look whole')
   t.match(await record(cut), { outcome: 'failed', error_code: 'upstream_stream_interrupted', usage_source: 'partial' })
+
+  const ends: Record<string, [Record<string, string>, Step[]]> = {
+    'ends with its connection': [{ connection: 'close' }, [bytes(body.slice(0, 2_000_000)), fin()]],
+    'comes to the end of its chunks': [{}, [chunk(body.slice(0, 2_000_000)), endOfBody()]],
+    'ends behind a member': [{}, [chunk(body.slice(0, body.indexOf(',"usage"'))), endOfBody()]]
+  }
+  for (const [how, [more, steps]] of Object.entries(ends)) {
+    upstream.script(head(200, { 'content-type': 'application/json', ...more }), ...steps)
+    const half = await ask(t, url, { path, headers, body: { model: testModel, messages: [] } })
+    t.notOk(half.complete, `half of an answer that ${how} does not look whole`)
+    t.match(await record(half), { outcome: 'failed', error_code: 'upstream_stream_interrupted', usage_source: 'partial' })
+  }
+  upstream.script(head(200, { 'content-type': 'application/json', connection: 'close' }), bytes(body), fin())
+  t.ok((await ask(t, url, { path, headers, body: { model: testModel, messages: [] } })).text === body, 'a whole one does')
+  upstream.script(head(200, { 'content-type': 'application/json' }), chunk(body.replace('"index":0', '"index":zero')), endOfBody())
+  const odd = await ask(t, url, { path, headers, body: { model: testModel, messages: [] } })
+  t.match(odd, { status: 502, complete: true }, 'what is no JSON is no answer, however long')
 })
 
 t.test('an upstream that leaves the role out is completed, and nothing else of it is touched', async (t) => {

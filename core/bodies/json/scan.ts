@@ -111,9 +111,8 @@ export class Scanning {
   #oddKeys: string[] | undefined
   /** How far it has come. */
   #at = 0
-  /** The module's state and its stack, while another scan has it. */
-  #globals: number[] | undefined
-  #stack: Uint8Array | undefined
+  /** While another scan has the module. */
+  #kept: State | undefined
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes
@@ -125,7 +124,7 @@ export class Scanning {
    * @throws LensError as {@link scan}
    */
   advance(until: number): Scan | undefined {
-    if (current !== this.#number && this.#at > 0) this.#restore()
+    if (current !== this.#number && this.#kept) putBack(this.#kept)
     current = this.#number
     for (;;) {
       let verdict = this.#next()
@@ -136,7 +135,7 @@ export class Scanning {
       }
       if (verdict === status.done) return { members: this.#members, oddKeys: this.#oddKeys ?? none, start: results[1]!, isAscii: results[2] === 1 }
       if (verdict !== status.more) fail(this.#bytes, reasons[results[3]!]!, results[4]!)
-      if (until !== Infinity && performance.now() >= until) return this.#keep()
+      if (until !== Infinity && performance.now() >= until) return void (this.#kept = state())
     }
   }
 
@@ -170,17 +169,51 @@ export class Scanning {
       if (odd) (this.#oddKeys ??= []).push(key)
     }
   }
+}
 
-  #keep(): undefined {
-    this.#globals = globals.map((global) => global.value)
-    this.#stack = memory.slice(stack, stack + scanner.depth.value)
+/** Follows a JSON object that comes in pieces of which none is kept: it says of it that it is none, or that its end is missing. */
+export class Following {
+  readonly #number = ++scans
+  #kept: State | undefined
+
+  /** Looks at the bytes during the call only. @throws LensError when no JSON object goes on like that; none may follow then */
+  push(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; at += stretch) this.#advance(bytes.subarray(at, at + stretch), 0)
   }
 
-  #restore(): void {
-    for (let i = 0; i < globals.length; i++) globals[i]!.value = this.#globals![i]!
-    memory.set(this.#stack!, stack)
+  /** No more bytes come. @throws LensError when the object has not come to its end */
+  end(): void {
+    this.#advance(nothing, 1)
+  }
+
+  #advance(bytes: Buffer, last: number): void {
+    const kept = this.#kept
+    if (current !== this.#number && kept) putBack(kept)
+    current = this.#number
+    memory.set(bytes, input)
+    let verdict = kept ? scanner.proceed(input, bytes.length, last) : scanner.begin(input, bytes.length, last)
+    while (verdict === status.full) verdict = scanner.resume(last)
+    if (verdict !== status.done && verdict !== status.more) throw new LensError(`${reasons[results[3]!]!} (byte ${results[4]!})`)
+    this.#kept = state()
   }
 }
+
+/** What the module knows of a scan. */
+interface State {
+  globals: readonly number[]
+  stack: Uint8Array
+}
+
+function state(): State {
+  return { globals: globals.map((global) => global.value), stack: memory.slice(stack, stack + scanner.depth.value) }
+}
+
+function putBack(kept: State): void {
+  for (let i = 0; i < globals.length; i++) globals[i]!.value = kept.globals[i]!
+  memory.set(kept.stack, stack)
+}
+
+const nothing = Buffer.alloc(0)
 
 const none: readonly string[] = []
 

@@ -3,7 +3,7 @@ import { isAscii, isUtf8 } from 'node:buffer'
 import fc from 'fast-check'
 import t from 'tap'
 import { RequestBody } from '../../../../core/bodies/body.ts'
-import { LensError, maxDepth, maxKeyBytes, maxMembers, scan, scannable, Scanning } from '../../../../core/bodies/json/scan.ts'
+import { Following, LensError, maxDepth, maxKeyBytes, maxMembers, scan, scannable, Scanning } from '../../../../core/bodies/json/scan.ts'
 
 /** Bytes that go to the module at once. */
 const stretch = 64 * 1024
@@ -234,6 +234,39 @@ t.test('several scans may take turns, wherever each has stopped', async () => {
     }
     for (const { bytes, says } of scans) if (says !== said(bytes)) throw new Error(`${says} instead of ${said(bytes)}`)
   }), { numRuns: runs / 10 })
+})
+
+t.test('a text that is followed in pieces ends where a scan of it says, also among others', async () => {
+  const followed = (bytes: Buffer, cuts: readonly number[]): boolean => {
+    const [one, other] = [new Following(), new Following()]
+    try {
+      let at = 0
+      for (const cut of [...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]) {
+        one.push(bytes.subarray(at, cut))
+        other.push(Buffer.from(at === 0 ? '{"a":[[' : '[],{},'))
+        at = cut
+      }
+      one.end()
+      return true
+    } catch (error) {
+      if (error instanceof LensError) return false
+      throw error
+    }
+  }
+  fc.assert(fc.property(bytesOf, fc.nat({ max: 3 }), fc.array(fc.nat()), (bytes, missing, cuts) => {
+    const text = bytes.subarray(0, Math.max(0, bytes.length - missing))
+    const whole = (() => {
+      try {
+        // Whatever stands there twice.
+        return typeof JSON.parse(text.toString('latin1')) === 'object' && text.toString('latin1').trimStart().startsWith('{')
+      } catch {
+        return false
+      }
+    })()
+    if (followed(text, cuts) !== whole) throw new Error(`followed: ${!whole}, parsed: ${whole}: ${text.toString('latin1')}`)
+  }), { numRuns: runs })
+  const large = Buffer.from(JSON.stringify({ data: Array(50_000).fill([0.125, 'a\\"']), ...Object.fromEntries(Array.from({ length: 3000 }, (_, key) => [`k${key}`, key])) }))
+  if (!followed(large, [70_000, 200_001, 200_002]) || followed(large.subarray(0, -1), [100])) throw new Error('a large one')
 })
 
 t.test('any of the members is found to be given twice', async (t) => {
