@@ -66,12 +66,13 @@ export interface RecalledInput {
 export interface GoingOn {
   /** Takes the record of the exchange, which is written when the work has ended, with what it cost then. */
   keep(record: RequestRecord): void
-  /** Takes what attempts cost that failed before the work began: it goes into the journal with the end of its hold. */
-  add(costs: readonly AttemptCost[]): void
 }
 
 /** Filled by the core when the exchange has begun work that goes on after it: its hold is not to be ended, nor its record written. */
 export const goingOn = slot('going-on').of<GoingOn>()
+
+/** What attempts before the present one have cost, for work that goes on: it goes into the journal with the end of its hold. Filled by `quota` when there is a second attempt. */
+export const spent = slot('spent').of<readonly AttemptCost[]>()
 
 /** Filled by the core when the client has had its answer, and the exchange goes on without it: nobody sees what is answered from then on. */
 export const answered = slot('answered').of<true>()

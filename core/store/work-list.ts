@@ -19,6 +19,8 @@ export class WorkList implements Works {
   readonly room: Room
   readonly #now: () => number
   readonly #open = new Map<string, Work>()
+  /** The same, of those at an upstream, by account and name there. */
+  readonly #places = new Map<string, Work>()
   /** How many of these are whose. */
   readonly #openOf = new Map<string, number>()
   /** In the place of what is on its way to the disk: what was there before. */
@@ -56,6 +58,10 @@ export class WorkList implements Works {
 
   current(owner: WorkOwner, id: string): Work | undefined {
     return this.#open.get(nameOf(owner, id))
+  }
+
+  at(account: string, upstreamId: string): Work | undefined {
+    return this.#places.get(placeOf(account, upstreamId))
   }
 
   async put(work: Work): Promise<void> {
@@ -155,11 +161,19 @@ export class WorkList implements Works {
 
   #begun(name: string, work: Work): void {
     if (!this.#open.has(name)) this.#openOf.set(work.tenant, this.runningOf(work.tenant) + 1)
+    this.#leave(this.#open.get(name))
     this.#open.set(name, work)
+    if (work.upstreamId !== null) this.#places.set(placeOf(work.account, work.upstreamId), work)
   }
 
-  #ended(name: string, { tenant }: Work): void {
+  #leave(work: Work | undefined): void {
+    if (work && work.upstreamId !== null) this.#places.delete(placeOf(work.account, work.upstreamId))
+  }
+
+  #ended(name: string, work: Work): void {
+    this.#leave(this.#open.get(name))
     if (!this.#open.delete(name)) return
+    const { tenant } = work
     const left = this.runningOf(tenant) - 1
     if (left > 0) this.#openOf.set(tenant, left)
     else this.#openOf.delete(tenant)
@@ -182,6 +196,11 @@ export class WorkList implements Works {
     })
     return this.#caught
   }
+}
+
+/** A fingerprint has no line break. */
+function placeOf(account: string, upstreamId: string): string {
+  return `${account}\n${upstreamId}`
 }
 
 /** What work and its result are known by, of all owners: no part of an owner's name has a line break. */

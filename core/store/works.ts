@@ -10,6 +10,15 @@ export type WorkStatus = 'queued' | 'in_progress' | 'succeeded' | 'failed' | 'ca
 /** An attempt's cost as JSON can have it: nano-dollars in digits. */
 export type KeptCost = Omit<AttemptCost, 'amount'> & { readonly amount: string }
 
+/** An end of work that somebody has seen who does not end it. */
+export interface SeenEnd {
+  readonly status: WorkStatus
+  /** What the upstream counted. */
+  readonly usage?: Readonly<Usage> | undefined
+  readonly source?: 'upstream' | 'estimated' | undefined
+  readonly error?: { readonly code: string; readonly message: string } | undefined
+}
+
 /** Whose it is: nobody else ever finds it. */
 export interface WorkOwner {
   readonly tenant: string
@@ -54,6 +63,10 @@ export interface Work extends WorkOwner {
   readonly record: RequestRecord | null
   /** Of attempts that failed before it began, likewise. */
   readonly costs?: readonly KeptCost[] | null
+  /** Its end, seen while the exchange that began it was under way, which has to end it; a start after a crash does in its place. */
+  readonly seen?: SeenEnd
+  /** What its client was shown of it, as far as that can be counted: charged where its upstream never says what it was. */
+  readonly delivered?: Readonly<Usage> | undefined
   /** Milliseconds for which what came of it is kept; absent: as long as the operator says of tasks. */
   readonly keep?: number
 }
@@ -82,6 +95,8 @@ export interface Works {
   runningOf(tenant: string): number
   /** As it was put last, if it has not ended, whatever is on disk. */
   current(owner: WorkOwner, id: string): Work | undefined
+  /** Likewise, by what it is called at an account of an upstream, whoever's it is. */
+  at(account: string, upstreamId: string): Work | undefined
   /**
    * Puts it in the place of what has its id; resolves when it is on disk, and is in one batch with what else is queued in the same
    * turn of the loop. {@link Works.find} finds what was there before until then.

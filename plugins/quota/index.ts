@@ -1,10 +1,10 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
 import { definePlugin, GatewayError, inForce } from '../../core/contract/contract.ts'
 import type { Attempt } from '../../core/contract/contract.ts'
-import { caller, charge, goingOn, reservation as reserved, slot, usage } from '../../core/contract/slots.ts'
+import { caller, charge, goingOn, reservation as reserved, slot, spent, usage } from '../../core/contract/slots.ts'
 import { heldInput, inputTokens } from '../estimate.ts'
 import { boundOf, termsFor, termsOf, within } from './bound.ts'
-import { failedCosts, settle } from './settle.ts'
+import { costsBefore, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 import { billed, holdTurn, openBill } from './turns.ts'
 
@@ -79,17 +79,14 @@ export default definePlugin({
         exchange.set(reserved, reservation)
         exchange.set(heldInput, bound.input)
         exchange.showAfter(() => reservation.durable)
-        exchange.defer((outcome) => {
-          const later = exchange.find(goingOn)
-          if (!later) return settle(exchange, hold, outcome)
-          const costs = failedCosts(exchange, hold)
-          if (costs) later.add(costs)
-          return undefined
-        })
+        exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, hold, outcome)))
       },
 
       onAttempt(exchange, attempt) {
-        exchange.find(held)?.reservation.dispatched(attempt.channel.name)
+        const hold = exchange.find(held)
+        hold?.reservation.dispatched(attempt.channel.name)
+        const costs = hold && attempt.number > 1 ? costsBefore(exchange, attempt, hold) : undefined
+        if (costs) exchange.set(spent, costs)
         const most = exchange.find(clamped)
         if (most !== undefined) limitOutput(attempt, exchange.request.operation.metering!.outputLimits, most)
       },

@@ -7,10 +7,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { verify } from '../../core/store/verify.ts'
+import type { ReceivedReply } from '../kit/client.ts'
 import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
 import type { TestGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
-import { folder, rows } from '../money/rig.ts'
+import { bytes, head, reset, Upstream } from '../kit/upstream.ts'
+import { folder, journal, rows } from '../money/rig.ts'
 
 t.setTimeout(60_000)
 
@@ -29,6 +31,12 @@ class Maker {
   fails = false
   /** How often it was asked how far a response is. */
   asked = 0
+  /** It says what it has counted of what was called off. */
+  counts = true
+  /** Given to the next response as its id. */
+  again: string | undefined
+  /** Only what is under way can be called off, and only some know how. */
+  callsOff = true
   #made = 0
   readonly #states = new Map<string, State>()
   readonly #listeners = new Map<string, ServerResponse[]>()
@@ -38,9 +46,10 @@ class Maker {
   }
 
   static async start(t: Test): Promise<Maker> {
-    const server = createServer((request, response) => {
-      request.resume()
-      maker.#answer(request.url!, response)
+    const server = createServer(async (request, response) => {
+      let body = ''
+      for await (const piece of request) body += String(piece)
+      maker.#answer(request.method!, request.url!, body, response)
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
     t.teardown(() => {
@@ -51,14 +60,21 @@ class Maker {
     return maker
   }
 
-  #answer(url: string, response: ServerResponse): void {
-    const [, id = `resp_${++this.#made}`, rest = ''] = /responses\/(\w+)(.*)$/.exec(url) ?? []
+  #answer(method: string, url: string, body: string, response: ServerResponse): void {
+    const [, id = this.again ?? `resp_${++this.#made}`, rest = ''] = /responses\/(\w+)(.*)$/.exec(url) ?? []
     const made = url.endsWith('/responses')
+    const tell = (status: number, body: unknown): void => void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     if (made) this.#states.set(id, this.#state(id, 'in_progress'))
+    if (!this.#states.has(id) || (rest === '/cancel' && !this.callsOff)) return tell(404, { error: { message: 'Not found.' } })
     if (rest === '/cancel') this.end(id, 'cancelled')
-    if (!made && !rest.includes('stream=true')) {
+    if (method === 'DELETE') {
+      this.#states.delete(id)
+      tell(200, { id, object: 'response', deleted: true })
+      return this.cut(id)
+    }
+    if (!(made ? body : rest).includes(made ? '"stream":true' : 'stream=true')) {
       this.asked++
-      return void response.setHeader('content-type', 'application/json').end(JSON.stringify(this.#states.get(id)))
+      return tell(200, this.#states.get(id))
     }
     response.setHeader('content-type', 'text/event-stream')
     response.write(framed({ type: 'response.created', response: this.#state(id, 'in_progress') }))
@@ -73,13 +89,17 @@ class Maker {
 
   /** It has ended, as whoever asks is told. */
   end(id: string, status = 'completed'): void {
-    this.#states.set(id, this.#state(id, status, { usage }))
+    this.#states.set(id, this.#state(id, status, { usage: this.counts ? usage : null }))
   }
 
   /** Tells those who listen of the end; the one who made it is the first. */
   tell(id: string, ...which: number[]): void {
     const response = this.#states.get(id)!
     for (const at of which) this.#listeners.get(id)![at]!.end(framed({ type: `response.${response.status}`, response }))
+  }
+
+  forget(id: string): void {
+    this.#states.delete(id)
   }
 
   cut(id: string): void {
@@ -234,6 +254,62 @@ t.test('whatever becomes of a stream in the background, it is charged once for w
   sound(t, database, Object.keys(ways).length)
 })
 
+t.test('what was told of a stream that is deleted or called off is charged once: as its upstream counted it, or as far as it was seen', async (t) => {
+  const maker = await Maker.start(t)
+  const database = join(folder(t), 'books.db')
+  const local = await gateway(t, overrides(database, { demo: maker.channel }))
+  const remove = async ({ id }: Listening): Promise<void> => {
+    t.equal((await local.ask({ method: 'DELETE', path: `${path}/${id}` })).status, 200)
+    t.equal((await local.ask({ method: 'GET', path: `${path}/${id}` })).status, 404)
+  }
+  const cancel = async ({ id }: Listening): Promise<void> => {
+    t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
+    maker.cut(id)
+  }
+  const ways: [string, (stream: Listening) => Promise<void>, { counts?: boolean; callsOff?: boolean }, object][] = [
+    ['deleted, and counted', remove, {}, { outcome: 'aborted', cost_nano: String(cost), usage: { input: 30, output: 21 }, usage_source: 'upstream' }],
+    ['called off, and counted', cancel, {}, { outcome: 'aborted', cost_nano: String(cost), usage_source: 'upstream' }],
+    ['deleted, and not counted', remove, { counts: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }],
+    ['deleted where nothing can be called off', remove, { callsOff: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }],
+    ['called off, and not counted', cancel, { counts: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }]
+  ]
+  let charged = 0n
+  for (const [way, end, { counts = true, callsOff = true }, expected] of ways) {
+    const stream = await listen(local)
+    Object.assign(maker, { counts, callsOff })
+    await end(stream)
+    await stream.rest
+    const posted = await settled(local)
+    const record = await local.record(stream.request)
+    t.match(record, { streamed: true, ...expected }, way)
+    t.equal(posted - charged, BigInt(record.cost_nano), way)
+    t.ok(posted > charged, `${way}: not for nothing`)
+    charged = posted
+  }
+  await local.gateway.close()
+  sound(t, database, ways.length)
+})
+
+t.test('what was seen of a stream\'s end is known after a kill, also when its upstream knows nothing of it any more', async (t) => {
+  const maker = await Maker.start(t)
+  const database = join(folder(t), 'books.db')
+  const config = overrides(database, { demo: maker.channel })
+  let running = await spawnGateway(t, config)
+  const stream = await listen(running)
+  maker.end(stream.id)
+  t.equal((await running.ask({ method: 'GET', path: `${path}/${stream.id}` })).json().status, 'completed')
+  maker.forget(stream.id)
+  running.process.kill('SIGKILL')
+  await running.exited
+  await stream.rest
+  running = await spawnGateway(t, config)
+  t.equal(await settled(running), cost)
+  t.match(await running.record(stream.request), { outcome: 'completed', cost_nano: String(cost), usage_source: 'upstream' })
+  running.process.kill('SIGTERM')
+  await running.exited
+  sound(t, database, 1)
+})
+
 t.test('of a response that failed before it was shown, nothing stays open when another one is made', async (t) => {
   const [first, second] = [await Maker.start(t), await Maker.start(t)]
   const database = join(folder(t), 'books.db')
@@ -248,6 +324,58 @@ t.test('of a response that failed before it was shown, nothing stays open when a
   second.fails = true
   t.match(await (await listen(local)).rest, 'error', 'none can make it')
   t.equal(await settled(local), cost)
+  await local.gateway.close()
+  t.same(rows(database, 'SELECT id FROM work WHERE open = 1'), [])
+  t.same(verify(database), [])
+})
+
+t.test('what attempts cost that failed before a stream was shown is in the journal after a kill', async (t) => {
+  const [broken, maker] = [await Upstream.start(t), await Maker.start(t)]
+  const database = join(folder(t), 'books.db')
+  const config = overrides(database, { demo: { ...maker.channel, base_url: `${broken.url}` }, second: { ...maker.channel, priority: 1 } })
+  broken.script(head(200, { 'content-type': 'text/event-stream' }), bytes('event: response.created\n'), reset())
+  let running = await spawnGateway(t, config)
+  const stream = await listen(running)
+  running.process.kill('SIGKILL')
+  await running.exited
+  await stream.rest
+  maker.end(stream.id)
+  running = await spawnGateway(t, config)
+  t.equal(await settled(running), cost)
+  running.process.kill('SIGTERM')
+  await running.exited
+  const entries = journal(database)
+  t.match(entries.map(({ kind, class: of, channel }) => [kind, of, channel]), [['cost', 'cost:1', 'demo'], ['settle', 'terminal', 'second']])
+  t.ok(entries[0]!.amount > 0n)
+  sound(t, database, 1)
+})
+
+t.test('an upstream that gives a name again which is under way is believed neither by who has it nor by anybody else', async (t) => {
+  const [maker, other] = [await Maker.start(t), await Maker.start(t)]
+  const database = join(folder(t), 'books.db')
+  const foreign = 'sk-test-foreign-0000000000000'
+  const local = await gateway(t, overrides(database, { demo: maker.channel, second: { ...other.channel, models: { other: 'demo' } } }, {
+    chain: [{ auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0, eject_after: 1000 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }],
+    models: { demo: { price: { input: 1, output: 2 } }, other: { price: { input: 1, output: 2 } } },
+    tenants: { acme: {}, rival: {} }, keys: [{ name: 'test', key: testKey, tenant: 'acme' }, { name: 'foreign', key: foreign, tenant: 'rival' }]
+  }))
+  const stream = await listen(local)
+  const ask = (key: string, body: object): Promise<ReceivedReply> => local.ask({ path, headers: { authorization: `Bearer ${key}` }, body: { model: 'demo', input: 'Hi', ...body } })
+  for (const [who, key, model] of [['its owner', testKey, 'demo'], ['its owner, at another account', testKey, 'other'], ['another tenant', foreign, 'demo']] as const) {
+    for (const more of [{ background: true, stream: true }, { background: true }, { stream: true }, {}]) {
+      for (const one of [maker, other]) one.again = stream.id
+      t.match((await ask(key, { model, ...more })).json(), { error: { code: 'upstream_bad_response' } }, `${who}: ${JSON.stringify(more)}`)
+    }
+  }
+  t.equal((await local.ask({ method: 'GET', path: `${path}/${stream.id}`, headers: { authorization: `Bearer ${foreign}` } })).status, 404)
+  t.ok((await books(local)).pending > 0n, 'the first is still held for')
+  maker.end(stream.id)
+  maker.tell(stream.id, 0)
+  t.match(await stream.rest, 'response.completed')
+  t.equal(await settled(local), cost, 'and is all that is charged')
+  other.again = stream.id
+  other.end(stream.id)
+  t.equal((await ask(foreign, { model: 'other' })).status, 200, 'what has ended is in nobody\'s way')
   await local.gateway.close()
   t.same(rows(database, 'SELECT id FROM work WHERE open = 1'), [])
   t.same(verify(database), [])

@@ -209,7 +209,7 @@ const noKeys: KeyStore = { all: () => [], find: () => undefined, create: () => P
 const gone = Promise.resolve()
 /** Work is for tests of the whole gateway. */
 const noWorks: Works = {
-  running: 0, runningOf: () => 0, open: () => [], current: () => undefined, put: () => gone, note: () => {}, find: () => Promise.resolve(undefined), list: () => Promise.resolve({ page: [], more: false }),
+  running: 0, runningOf: () => 0, open: () => [], current: () => undefined, at: () => undefined, put: () => gone, note: () => {}, find: () => Promise.resolve(undefined), list: () => Promise.resolve({ page: [], more: false }),
   forget: () => gone, oldest: () => Promise.resolve([]), flushed: () => Promise.resolve(true), room: new Room([]), expired: () => Promise.resolve([]), keepResult: () => gone, result: () => Promise.resolve(undefined)
 }
 

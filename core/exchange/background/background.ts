@@ -1,11 +1,14 @@
 // Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on without the client.
+import { accountOf } from '../../catalogue/account.ts'
+import type { Channel } from '../../catalogue/catalogue.ts'
 import { recordOf } from '../../contract/record.ts'
-import { caller, goingOn, reservation } from '../../contract/slots.ts'
-import type { AttendedWork, Background, NewWork, WorkKind } from '../../contract/background.ts'
+import { caller, goingOn, reservation, spent } from '../../contract/slots.ts'
+import type { AttendedWork, Background, NewWork, Progress, WorkKind } from '../../contract/background.ts'
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
 import { GatewayError } from '../../errors.ts'
+import type { Usage } from '../../money/usage.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
 import { isOpen } from '../../store/works.ts'
@@ -25,6 +28,9 @@ import { Runs } from './runs.ts'
 const grace = 86_400_000
 /** What may stand in an address. */
 const hostName = /^[\w.:[\]-]{1,255}$/
+
+/** What became of what went on in a process that is gone. */
+const interrupted: Progress = { status: 'failed', error: { code: 'task_interrupted', message: 'The gateway was restarted while it was at work.' } }
 
 /** What it works with. */
 export interface BackgroundParts {
@@ -58,9 +64,10 @@ export class BackgroundWork implements Background {
   /** Takes up what was open when the last process ended. What went on in that process has ended with it. Once. */
   start(): void {
     for (const work of this.#works.open()) {
-      if (work.channel !== null) this.#poll.add(work)
+      const end = work.channel === null ? interrupted : work.seen
+      if (!end) this.#poll.add(work)
       // What cannot be written now is found open by the next start.
-      else this.#conclusions.end(work, { status: 'failed', error: { code: 'task_interrupted', message: 'The gateway was restarted while it was at work.' } }).catch(() => {})
+      else this.#conclusions.end(work, end).catch(() => {})
     }
     this.#expiry.start()
   }
@@ -85,49 +92,66 @@ export class BackgroundWork implements Background {
   }
 
   begin(exchange: Exchange, begun: NewWork): Work {
-    const work = newWork(exchange, begun, this.#settings().deadline)
+    const work = this.#new(exchange, begun)
+    // Its name is taken from now on, also while it is not on disk.
+    this.#works.note(work)
     const keep = this.#takeOver(exchange, work)
     exchange.defer(keep)
     return work
   }
 
   attend(exchange: Exchange, begun: NewWork): AttendedWork {
-    const work = newWork(exchange, begun, this.#settings().deadline)
+    const work = this.#new(exchange, begun)
     this.#conclusions.attend(work)
     // Whoever goes on after a crash has no other record than this one.
     const record = recordOf(exchange, { kind: 'completed', status: 200, error: undefined, bytes: 0, firstByteMs: undefined, durationMs: 0 })
     const detached = exchange.find(reservation)?.detach(work.deadline + grace)
-    const kept = Promise.all([detached, this.#works.put({ ...work, record })]).then(() => {})
+    const kept = Promise.all([detached, this.#works.put({ ...work, record, costs: costsOf(exchange) })]).then(() => {})
     return {
       work,
       kept,
       end: async (progress) => {
         if (this.#conclusions.leave(work)) await this.#conclusions.end(work, progress, false)
       },
-      handOver: async () => {
-        if (this.#conclusions.leave(work)) await this.#takeOver(exchange, work)()
+      handOver: async (delivered) => {
+        if (this.#conclusions.leave(work)) await this.#takeOver(exchange, work, delivered)()
       }
     }
   }
 
+  checkNew(exchange: Exchange, channel: Channel, upstreamId: string): void {
+    const { tenant = '', project = '' } = exchange.find(caller) ?? {}
+    // Two accounts may give one name, by which its owner could only ask for one of them.
+    for (const other of [this.#works.at(accountOf(channel), upstreamId), this.#works.current({ tenant, project }, upstreamId)]) {
+      // What an attempt that failed has begun under this name is its own exchange's.
+      if (other && other.requestId !== exchange.id) throw new GatewayError('upstream_bad_response', 'The upstream gave a name that it has given to something else which is under way.')
+    }
+  }
+
+  #new(exchange: Exchange, begun: NewWork): Work {
+    if (begun.channel && begun.upstreamId !== null) this.checkNew(exchange, begun.channel, begun.upstreamId)
+    return newWork(exchange, begun, this.#settings().deadline)
+  }
+
   /** From now on the exchange leaves its hold and its record alone. What is returned keeps both for the work, while the exchange is being settled. */
-  #takeOver(exchange: Exchange, work: Work): () => Promise<void> {
+  #takeOver(exchange: Exchange, work: Work, delivered?: Readonly<Usage>): () => Promise<void> {
     let record: RequestRecord | undefined
-    let costs: readonly KeptCost[] | null = null
     exchange.set(goingOn, {
       keep: (kept) => {
         record = kept
-      },
-      add: (added) => {
-        costs = added.map((cost) => ({ ...cost, amount: String(cost.amount) }))
       }
     })
     return async () => {
       const detached = exchange.find(reservation)?.detach(work.deadline + grace)
       // When the plugins have been told, and the record is here: still in the same turn.
-      const put = Promise.resolve().then(() => this.#works.put({ ...work, record: record ?? null, costs }))
+      const put = Promise.resolve().then(() => {
+        const latest = this.#works.current(work, work.id) ?? work
+        return this.#works.put({ ...latest, record: record ?? null, costs: costsOf(exchange), delivered })
+      })
       await Promise.all([detached, put])
-      this.#poll.add(work)
+      const seen = this.#works.current(work, work.id)?.seen
+      if (seen) await this.#conclusions.end(work, seen)
+      else this.#poll.add(work)
     }
   }
 
@@ -175,6 +199,11 @@ export class BackgroundWork implements Background {
     await this.#works.forget(ended)
   }
 
+  async stop(work: Work): Promise<void> {
+    const latest = await this.refresh(work)
+    if (isOpen(latest)) await this.#poll.stop(latest)
+  }
+
   address({ request: { headers } }: Exchange, path: string): string {
     const { listen, tasks } = this.#generations.current.config.settings
     if (tasks.baseUrl !== '') return `${tasks.baseUrl}${path}`
@@ -189,4 +218,9 @@ export class BackgroundWork implements Background {
   async #latest(work: Work): Promise<Work> {
     return (await this.#works.find(work, work.id)) ?? work
   }
+}
+
+/** What attempts before the present one have cost, as it is kept with the work. */
+function costsOf(exchange: Exchange): readonly KeptCost[] | null {
+  return exchange.find(spent)?.map((cost) => ({ ...cost, amount: String(cost.amount) })) ?? null
 }

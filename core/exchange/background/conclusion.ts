@@ -1,5 +1,6 @@
 // The end of work: its hold is settled or given back, its record is written, and what came of it can be seen; all of it once, and in one batch.
 import type { Progress } from '../../contract/background.ts'
+import type { MeteredUsage } from '../../contract/slots.ts'
 import { formatDollars } from '../../money/money.ts'
 import { costOf } from '../../money/price.ts'
 import type { Price } from '../../money/price.ts'
@@ -48,16 +49,20 @@ export class Conclusions {
 
   /**
    * Ends work, unless it has ended: of many who see the end one ends it. Resolves when that is on disk. `end` is no state that
-   * goes on. `holds`: whether its hold and its record end with it, which those of an exchange that is being settled do by themselves.
+   * goes on. `holds`: whether its hold and its record end with it, which those of an exchange that is being settled do by themselves. While that
+   * is under way the end is noted for it.
    */
   end(work: Work, end: Progress, holds = true): Promise<void> {
     const { ledger, works, requests } = this.#services
     const { keep } = this.#generations.current.config.settings.tasks
     const now = Date.now()
     const latest = works.current(work, work.id)
-    if (!latest || isOpen(end) || (holds && this.#attended.has(latest.requestId))) return Promise.resolve()
+    if (!latest || isOpen(end)) return Promise.resolve()
+    if (holds && this.#attended.has(latest.requestId)) return this.#note(latest, end)
     const hold = holds ? ledger.detached(latest.requestId) : undefined
-    const settlement = hold && (end.status === 'succeeded' || end.usage) ? settlementOf(latest, end, hold) : undefined
+    const consumed = end.usage ?? latest.delivered
+    const source = end.usage ? (end.source ?? 'upstream') : consumed ? 'partial' : 'upstream'
+    const settlement = hold && (end.status === 'succeeded' || consumed) ? settlementOf(latest, { usage: consumed ?? noUsage, source }, hold) : undefined
     const costs = latest.costs?.map((cost) => ({ ...cost, amount: BigInt(cost.amount) }))
     const settled = hold && (settlement ? hold.settle({ ...settlement, ...(costs && { costs }) }) : hold.void(costs))
     const usage = settlement?.usage ?? end.usage ?? null
@@ -83,6 +88,13 @@ export class Conclusions {
     return Promise.all([settled, ended]).then(() => {})
   }
 
+  /** Somebody else is to end it, and may not see its end. What does not say what was counted says less. */
+  #note(latest: Work, end: Progress): Promise<void> {
+    if (latest.seen && (latest.seen.usage || !end.usage)) return Promise.resolve()
+    const { status, usage, source, error } = end
+    return this.#services.works.put({ ...latest, seen: { status, usage, source, error } })
+  }
+
   #tellPlugins(record: RequestRecord): void {
     const generation = this.#generations.enter()
     try {
@@ -100,7 +112,7 @@ export class Conclusions {
 }
 
 /** The charge: what the upstream counted, at the price of the hold. */
-function settlementOf({ channel }: Work, { usage = noUsage, source = 'upstream' }: Progress, { price }: Reservation): Settlement {
+function settlementOf({ channel }: Work, { usage, source }: MeteredUsage, { price }: Reservation): Settlement {
   const units = withCall(usage, price)
   const amount = costOf(units, price)
   if (amount <= incredible) return { usage: units, amount, source, channel: channel ?? '' }

@@ -61,10 +61,18 @@ export class Poll {
     await this.#apply(work, this.#read(work, body))
   }
 
-  /** Tells its upstream something, whatever comes of it. */
+  /** Tells its upstream something, whatever comes of it, and takes down what it says to that, if it says anything. */
   async tell(work: Work, what: 'cancel' | 'forget'): Promise<void> {
-    const question = this.#parts.kinds.get(work.kind)?.[what]?.(work)
-    if (question && work.channel !== null) await this.#question(work, question)
+    const kind = this.#parts.kinds.get(work.kind)
+    const question = kind?.[what]?.(work)
+    if (!question || work.channel === null) return
+    const answer = await this.#question(work, question)
+    if (what === 'cancel' && kind!.cancelTells && isFound(answer)) await this.saw(work, answer.body)
+  }
+
+  /** Has its upstream stop. Resolves when what that says is taken down, or when it takes too long; never rejects. */
+  stop(work: Work): Promise<void> {
+    return within(patience, this.tell(work, 'cancel'))
   }
 
   async #ask(work: Work): Promise<void> {
@@ -72,8 +80,7 @@ export class Poll {
     const kind = kinds.get(work.kind)
     const answer = kind && (await this.#question(work, kind.ask(work)))
     if (this.#closed) return
-    const found = answer && answer.status >= 200 && answer.status < 300
-    await this.#apply(work, found ? this.#read(work, answer.body) : undefined)
+    if (isFound(answer)) await this.saw(work, answer.body)
     const misses = this.#rounds.missed(work, answer?.status === 404)
     if (misses >= mostMisses) await conclusions.end(work, { status: 'failed', error: { code: 'task_lost', message: 'The upstream does not know the task any more.' } })
     else if (Date.now() >= work.deadline) {
@@ -118,6 +125,10 @@ export class Poll {
       generation.leave()
     }
   }
+}
+
+function isFound(answer: ChannelAnswer | undefined): answer is ChannelAnswer {
+  return answer !== undefined && answer.status >= 200 && answer.status < 300
 }
 
 /** Waits for a promise, but not for longer; rejections are its owner's. */

@@ -48,7 +48,8 @@ export class Rounds {
   /** Somebody wants to know: asks unless that was done just now. Resolves when what was said has been taken down. */
   ask(work: Work): Promise<void> {
     const round = this.#rounds.get(work.requestId)
-    if (!round) return Promise.resolve()
+    // Nobody asks by himself about what its exchange is still hearing of.
+    if (!round) return this.#latest(work)
     if (round.asking) return round.asking
     return performance.now() - round.askedAt < this.#pauses().first ? Promise.resolve() : this.#go(work, round)
   }
@@ -84,8 +85,7 @@ export class Rounds {
     this.#asking++
     round.askedAt = performance.now()
     clearTimeout(round.timer)
-    const latest = this.#works.current(work, work.id)
-    const asking = (latest ? this.#ask(latest) : Promise.resolve()).catch(ignore).finally(() => {
+    const asking = this.#latest(work).catch(ignore).finally(() => {
       this.#asking--
       round.asking = undefined
       if (this.#closed) return
@@ -94,6 +94,11 @@ export class Rounds {
     })
     round.asking = asking
     return asking
+  }
+
+  #latest(work: Work): Promise<void> {
+    const latest = this.#works.current(work, work.id)
+    return latest ? this.#ask(latest) : Promise.resolve()
   }
 }
 

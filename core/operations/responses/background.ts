@@ -21,6 +21,7 @@ export const response: WorkKind = {
   largestAnswer,
   ask: (work) => ({ method: 'GET', path: pathOf(work) }),
   cancel: (work) => ({ method: 'POST', path: `${pathOf(work)}/cancel` }),
+  cancelTells: true,
   read: progressOf
 }
 

@@ -92,9 +92,9 @@ export const deleteResponse = kept({
   },
   async narrow(exchange, candidates, context) {
     await toHolder(exchange, candidates, context)
-    // What has ended is settled before nobody can say any more what it came to.
+    // What it came to is asked before nobody can say it any more.
     const work = context.services.works.current(ownerOf(exchange), idOf(exchange))
-    if (work) await context.background.refresh(work)
+    if (work) await context.background.stop(work)
   },
   note: (exchange, _response, { services, background }): Observer => ({
     observe() {

@@ -34,7 +34,7 @@ export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, 
       const seen = last && (response.read(last, attended.work) ?? unseen)
       if (seen && !isOpen(seen)) return attended.end(seen)
       // Whoever was shown nothing does not know of it.
-      return exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0) ? attended.handOver() : attended.end(unseen)
+      return exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0) ? attended.handOver(bytes > 0 ? attempt.usage?.usage : undefined) : attended.end(unseen)
     })
   }
 
@@ -43,6 +43,7 @@ export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, 
     if (told && !ended) throw new GatewayError('upstream_bad_response', 'The upstream began to answer before it said what the response is.')
     const id = idIn(made)
     if (id === undefined) throw new GatewayError('upstream_bad_response', 'The upstream made a response without an id.')
+    background.checkNew(exchange, channel, id)
     known = true
     if (inBackground && !ended) {
       const status = made['status'] === 'queued' ? 'queued' : 'in_progress'
