@@ -2,7 +2,6 @@
 import { GatewayError, numberOrDigits } from '../core/contract/contract.ts'
 import type { Exchange } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
-import type { Fields } from '../core/bodies/fields.ts'
 import type { Metering } from '../core/contract/operation.ts'
 import { recalledInput, slot } from '../core/contract/slots.ts'
 import { mediaTokens, promptOf } from './prompt.ts'
@@ -15,8 +14,6 @@ const mostAnswers = 128
 const mostSeconds = 3600
 /** A body that is too small for pictures is not looked into before it is sent. */
 const smallBytes = 16 * 1024
-/** Bytes of a member with settings. */
-const longestSettings = 16 * 1024
 
 /** Input tokens that are held for a request: no estimate of what it took is larger. Filled by `quota`. */
 export const heldInput = slot('quota/held-input').of<number>()
@@ -107,7 +104,7 @@ function wholeNumber({ fields, lens }: RequestBody, field: string, most: number)
   const outer = dot === -1 ? field : field.slice(0, dot)
   if (!fields.has(outer)) return undefined
   const inner = dot === -1 ? undefined : field.slice(dot + 1)
-  const value = inner === undefined ? fields.number(outer) : memberOf(fields, outer, inner)
+  const value = inner === undefined ? fields.number(outer) : memberOf(lens, outer, inner)
   if (value !== undefined && Number.isInteger(value) && value >= 1 && value <= most) return value
   if (inner !== undefined && value === undefined) return undefined
   const written = lens.slice(outer)!.toString('utf8', 0, 40)
@@ -115,9 +112,14 @@ function wholeNumber({ fields, lens }: RequestBody, field: string, most: number)
   throw new GatewayError('invalid_field', `The field \`${field}\` must be a whole number from 1 to ${most}, not ${written}.`, { param: field })
 }
 
-/** A number inside a member, `generationConfig.maxOutputTokens`; members that are longer than any settings are not read. */
-function memberOf(fields: Fields, outer: string, inner: string): number | undefined {
-  if (fields.size(outer) > longestSettings) return undefined
-  const value = (fields.json(outer) as Record<string, unknown> | null)?.[inner]
-  return typeof value === 'number' ? value : undefined
+/**
+ * A number inside a member, `generationConfig.maxOutputTokens`: nothing else of it is read, however large its schemas are.
+ * @throws GatewayError `invalid_field` for a member that two could read differently
+ */
+function memberOf(lens: RequestBody['lens'], outer: string, inner: string): number | undefined {
+  try {
+    return lens.inside(outer)?.number(inner)
+  } catch (error) {
+    throw new GatewayError('invalid_field', `The field \`${outer}\` cannot be read: ${(error as Error).message}.`, { param: outer })
+  }
 }

@@ -58,6 +58,11 @@ export class Lens {
     return member && typeOf(this.bytes[member.valueStart]!)
   }
 
+  /** What is inside of a value that is an object; undefined when it is absent or of another type. @throws LensError as the constructor */
+  inside(key: string): Lens | undefined {
+    return this.type(key) === 'object' ? new Lens(this.slice(key)!) : undefined
+  }
+
   /** The value parsed; undefined when absent. */
   json(key: string): unknown {
     const member = this.members.get(key)

@@ -1,6 +1,6 @@
 // Puts the public model name back into answers of an upstream that knows the model by another name.
 import type { Stage } from '../contract/contract.ts'
-import { Lens } from '../bodies/lens.ts'
+import type { Lens } from '../bodies/lens.ts'
 import type { Message } from '../contract/message.ts'
 import { withMembers } from '../bodies/splice.ts'
 import type { Protocol } from '../protocols/index.ts'
@@ -21,9 +21,9 @@ export function restoreModelName(name: string, { modelPlaces = usual }: Protocol
     for (const [outer, inner] of modelPlaces) {
       if (inner === undefined) {
         if (lens.has(outer)) made.set(outer, text)
-      } else if (lens.type(outer) === 'object') {
-        const within = new Lens(lens.slice(outer)!)
-        if (within.has(inner)) made.set(outer, Buffer.concat(withMembers(within, new Map([[inner, text]]))).toString('utf8'))
+      } else {
+        const within = lens.inside(outer)
+        if (within?.has(inner)) made.set(outer, Buffer.concat(withMembers(within, new Map([[inner, text]]))).toString('utf8'))
       }
     }
     return made

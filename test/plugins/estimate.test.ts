@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { RequestBody } from '../../core/bodies/body.ts'
 import { textBytes } from '../../core/protocols/text-bytes.ts'
+import { answers, outputLimit } from '../../plugins/estimate.ts'
 import { promptOf } from '../../plugins/prompt.ts'
 import { endOfBody, events, head, stall, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatEvents, Workbench } from '../kit/workbench.ts'
@@ -120,4 +121,15 @@ t.test('no shape of a body takes long', async (t) => {
     const { user } = process.cpuUsage(began)
     t.ok(user < 50_000, `${what}: ${user / 1000} ms`)
   }
+})
+
+t.test('limits that stand inside of a member hold, however large its schemas are', async (t) => {
+  const metering = { outputLimits: ['generationConfig.maxOutputTokens'], count: 'generationConfig.candidateCount' }
+  const limits = (settings: string): unknown => {
+    const body = RequestBody.json(Buffer.from(`{"generationConfig":${settings}}`))
+    return [outputLimit(body, metering), answers(body, metering)]
+  }
+  t.same(limits(JSON.stringify({ responseSchema: { description: 'x'.repeat(100_000) }, maxOutputTokens: 50_000, candidateCount: 2 })), [50_000, 2])
+  for (const none of ['{}', 'null', '[]', '"x"', '{"maxOutputTokens":null}']) t.same(limits(none), [undefined, 1], none)
+  for (const wrong of ['{"maxOutputTokens":5,"maxOutputTokens":50000}', '{"maxOutputTokens":0}', '{"candidateCount":1.5}']) t.throws(() => limits(wrong), { code: 'invalid_field' }, wrong)
 })

@@ -80,8 +80,7 @@ export function keepOwn(exchange: Exchange, { services: { vault } }: OperationCo
 function responseIn(message: Message): Lens | undefined {
   if (message.kind === 'json') return message.lens
   if (message.kind !== 'event' || !message.data.includes('"response"')) return undefined
-  const { lens } = message
-  return lens?.type('response') === 'object' ? new Lens(lens.slice('response')!) : undefined
+  return message.lens?.inside('response')
 }
 
 /** A response that the gateway keeps; undefined when it is not one of those. */
