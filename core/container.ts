@@ -219,6 +219,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       reload: (reason) => reloader.reload(reason),
       close({ drain = false } = {}) {
         draining = true
+        engine.refuse()
         if (closed && !drain) {
           void server.drain(0)
           engine.stop()

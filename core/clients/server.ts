@@ -7,7 +7,7 @@ import { Http2Client } from './http2/client.ts'
 import { Http2Connection } from './http2/connection.ts'
 import type { Client, Incoming } from './client.ts'
 import { Cors } from './cors.ts'
-import { asGatewayError, restarting } from '../errors.ts'
+import { asGatewayError } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
 import { Http1Connection } from './http1/connection.ts'
 import type { Http1Front } from './http1/connection.ts'
@@ -113,7 +113,7 @@ export class Server implements Http1Front {
 
   /**
    * Stops in good order: accepts nothing more, closes idle connections, and lets answers under way finish. Requests that
-   * still come on open connections are refused with `draining`. After `timeoutMs`, `onDrainTimeout` is called, and a
+   * still come on open connections are handed on, for whoever handles them to refuse. After `timeoutMs`, `onDrainTimeout` is called, and a
    * second later whatever is still open is closed. `cut` answers had not finished by themselves. Called once more with 0
    * it waits no longer.
    */
@@ -201,7 +201,6 @@ export class Server implements Http1Front {
   serve(incoming: Incoming): void {
     try {
       if (this.#cors?.answers(incoming)) return
-      if (this.draining) throw restarting()
       this.#options.handle(incoming)
     } catch (error) {
       this.#refuse(incoming.client, error)

@@ -9,7 +9,7 @@ import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
 import { checkChatStream } from '../kit/sse.ts'
-import { bytes, eventBytes, head, pause, stall, Upstream } from '../kit/upstream.ts'
+import { bytes, endOfBody, eventBytes, events, head, pause, stall, until, Upstream } from '../kit/upstream.ts'
 import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 
 const path = '/v1/chat/completions'
@@ -279,4 +279,23 @@ t.test('a header of a plugin that cannot be sent is a fault of the gateway: the 
   t.match([reply.status, reply.headers['x-name']], [200, 'bob'])
   await settled(t, running, upstream)
   t.strictSame(rejections, [])
+})
+
+t.test('what comes behind an answer while the gateway stops is refused in its own protocol', async (t) => {
+  const upstream = await Upstream.start(t)
+  const { openChat, gateway: running } = await gateway(t, {}, { upstreams: { up: upstream } })
+  let goOn!: () => void
+  const signal = new Promise<void>((resolve) => (goOn = resolve))
+  const [opening, word, ...rest] = chatEvents(3)
+  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([opening, word]), until(signal), events([...rest, 'data: [DONE]\n\n']), endOfBody())
+  const client = await openChat({ stream: true })
+  await client.body('word0')
+  client.send({ path: '/v1/messages', headers: { 'x-api-key': testKey }, body: { model: testModel, max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] } })
+  const closed = running.close({ drain: true })
+  goOn()
+  checkChatStream((await client.reply()).body)
+  const behind = await client.reply(1)
+  t.match([behind.status, behind.json()], [529, { type: 'error', error: { type: 'overloaded_error' } }])
+  t.match(behind.headers, { 'retry-after': '1', connection: 'close' })
+  t.same(await closed, { cut: 0 })
 })
