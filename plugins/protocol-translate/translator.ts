@@ -34,7 +34,10 @@ interface Waiting {
 export class Translator {
   readonly #patience: number
   readonly #queue: Waiting[] = []
+  /** Whose turn it is, while the bytes are copied and then with the thread. */
   #busy: Waiting | undefined
+  /** The one that the thread has been asked for. */
+  #asked: Waiting | undefined
   #thread: Worker | undefined
   #timer: NodeJS.Timeout | undefined
 
@@ -108,29 +111,42 @@ export class Translator {
     const next = this.#busy ? undefined : this.#queue.shift()
     if (!next) return
     this.#busy = next
-    void copied(next.pieces).then((bytes) => {
+    void this.#ask(next)
+  }
+
+  /** Never rejects. */
+  async #ask(next: Waiting): Promise<void> {
+    try {
+      const bytes = await copied(next.pieces)
       const thread = (this.#thread ??= this.#begin())
-      thread.ref()
       thread.postMessage(next.ask(bytes), [bytes.buffer])
-      this.#timer = setTimeout(() => void thread.terminate(), this.#patience)
-    })
+      thread.ref()
+      this.#asked = next
+      this.#timer = setTimeout(() => this.#giveUp(thread), this.#patience)
+    } catch (cause) {
+      this.#busy = undefined
+      next.reject(cause as Error)
+      this.#next()
+    }
   }
 
   #begin(): Worker {
     // Source and compiled files stand in the same places, with other endings.
     const file = new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
     const thread = new Worker(file, { name: 'translation', resourceLimits: { maxOldGenerationSizeMb: memoryMiB } })
-    thread.on('message', (answer: Answer) => this.#answered(answer))
+    // What one says that was given up belongs to nobody who asks now.
+    thread.on('message', (answer: Answer) => void (thread === this.#thread && this.#answered(answer)))
     // It ran out of memory: the next one has another thread.
     thread.on('error', () => {})
     thread.on('exit', () => this.#lost(thread))
     return thread
   }
 
+  /** Whoever the thread had been asked by has its answer, or gets none. */
   #over(): Waiting | undefined {
-    const over = this.#busy
+    const over = this.#asked
     clearTimeout(this.#timer)
-    this.#busy = undefined
+    this.#asked = this.#busy = undefined
     return over
   }
 
@@ -144,8 +160,16 @@ export class Translator {
     this.#next()
   }
 
+  #giveUp(thread: Worker): void {
+    this.#lost(thread)
+    void thread.terminate()
+  }
+
   #lost(thread: Worker): void {
-    if (this.#thread === thread) this.#thread = undefined
+    if (thread !== this.#thread) return
+    this.#thread = undefined
+    // What is only being copied for it is asked of the next one.
+    if (!this.#asked) return
     const over = this.#over()
     over?.reject(over.lost())
     this.#next()

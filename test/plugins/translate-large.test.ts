@@ -1,4 +1,5 @@
 // Requests and answers that are too large to be translated at once: the same comes of them, in the order in which they came, whatever becomes of the thread.
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { GatewayError, translateRequest, translateWhole, Untranslatable } from '../../core/contract/contract.ts'
 import type { AnswerHead, AnswerTask, Keepsake, RequestTask, TranslatedRequest } from '../../core/contract/contract.ts'
@@ -50,6 +51,37 @@ t.test('refusals come out of the thread as they are, and one request does not en
   const unsealed = await translator.unseal(bytes({ messages: [{ role: 'assistant', content: [{ type: 'thinking', thinking: filler, signature: 'sluice1.openai.encrypted.rs_1.abc' }] }] }), 'anthropic')
   t.equal(unsealed?.key, 'messages')
   t.notMatch(unsealed?.json, 'sluice1')
+})
+
+t.test('an answer that comes as its thread is given up is nobody else\'s', async (t) => {
+  const patience = 1500
+  const translator = new Translator(patience)
+  t.teardown(() => translator.close())
+  const large = filler.repeat(100)
+  const ask = async (mark: string, text: string): Promise<string> => {
+    const { body } = await translator.translate(bytes(request(`${mark} ${text}`)), task, () => new Map())
+    return /first|second|third/.exec(Buffer.from(body).toString('latin1', 0, 1000))![0]
+  }
+  // The thread is there.
+  await ask('first', filler).catch(() => {})
+  const asked = Promise.allSettled([ask('first', large), ask('second', large), ask('third', large)])
+  await sleep(100)
+  await turn()
+  // Meanwhile the thread has answered, and time is up before that is seen.
+  const until = performance.now() + patience
+  while (performance.now() < until);
+  for (const [index, one] of (await asked).entries()) {
+    if (one.status === 'fulfilled') t.equal(one.value, ['first', 'second', 'third'][index])
+    else t.equal(index, 0, 'nobody is given up but who was with the thread')
+  }
+})
+
+t.test('a question that cannot be asked is answered with that, and the next one is asked', async (t) => {
+  const translator = new Translator()
+  t.teardown(() => translator.close())
+  const wrong = { ...task, head: { ...task.head, model: (() => {}) as unknown as string } }
+  await t.rejects(Promise.resolve(translator.translate(bytes(request(filler)), wrong, () => new Map())), { name: 'DataCloneError' })
+  t.ok((await translator.translate(bytes(request(filler)), task, () => new Map())).body.length > filler.length)
 })
 
 t.test('a request that takes too long is refused, and the next has another thread', async (t) => {
