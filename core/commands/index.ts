@@ -54,12 +54,14 @@ function commandOf(words: readonly string[]): Command {
   throw new UsageError(second === undefined ? `${first} is half a command: known are ${group.join(', ')}` : `there is no command "${first} ${second}"${suggestion(`${first} ${second}`, group)}`)
 }
 
+/** Words that are no commands of their own. */
+const asides: readonly string[] = ['help', 'version']
 /** Words that a command line may begin with. */
-const listed = [...new Set(commands.map(({ name }) => name.split(' ')[0]!)), 'help', 'version']
+const listed = [...new Set(commands.map(({ name }) => name.split(' ')[0]!)), ...asides]
 
 /** Of one command, of all that begin with a word, or of the program. */
 function helpOn(words: readonly string[]): string {
-  if (words.length === 0) return programHelp(commands)
+  if (words.length === 0 || asides.includes(words[0]!)) return programHelp(commands)
   const group = commands.filter(({ name }) => name.startsWith(`${words.join(' ')} `))
   return group.length > 0 ? group.map(commandHelp).join('\n\n') : commandHelp(commandOf(words))
 }

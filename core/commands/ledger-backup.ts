@@ -11,8 +11,8 @@ export const backupLedger = defineCommand({
   notes: `
 The copy has all that was acknowledged when the command began: the database, what only the commit log had, the sealed journal in
 FILE.journal, and in FILE.results what came of tasks that have ended, as pictures. \`sluice ledger verify --db FILE\` checks it. To bring
-it back, stop the gateway, put all of it in the place of the store's, and start: if files of the commit log are there, \`sluice ledger repair\` says what is in them and puts them aside. What was open when
-the copy was made is ended by estimate then.`,
+it back, stop the gateway, put all of it in the place of the store's, and start: if files of the commit log are there,
+\`sluice ledger repair\` says what is in them and puts them aside. What was open when the copy was made is ended by estimate then.`,
   async run({ json, ...given }, [target]) {
     const file = await storeOf(given)
     const { entries, batches, volumes, results } = await backUp(file, target!)

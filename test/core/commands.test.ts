@@ -59,6 +59,7 @@ async function recordsOf(t: Test, file: string): Promise<RequestRecord[]> {
 
 t.test('help is on standard output, mistakes of the command line are on standard error with exit code 2', async (t) => {
   const cases: [string, number, RegExp, RegExp][] = [
+    ['help version', 0, /sluice version .*Exit codes/s, /^$/],
     ['help', 0, /sluice keys revoke NAME .*Exit codes\n {2}0 .*\n {2}1 .*\n {2}2 .*/s, /^$/],
     ['start --help', 0, /--config FILE .*default gateway\.yaml.*SIGHUP/s, /^$/],
     ['help keys', 0, /sluice keys create \[options\].*sluice keys list.*sluice keys revoke NAME/s, /^$/],
