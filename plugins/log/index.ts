@@ -45,7 +45,7 @@ export default definePlugin({
     // Shared, so that two generations never write into each other's lines.
     const lines = sink === 'none'
       ? undefined
-      : share(sharedKey<Sink>(sink), () => new Sink(writeTo(sink), buffer, (lost) => dropped.add({}, lost)))
+      : share(sharedKey<Sink>(sink), () => new Sink(writeTo(sink), (lost) => dropped.add({}, lost)))
     const text = redactor(body_limit, [...catalogue.channels.values()].map(({ credential }) => credential))
 
     const bodiesOf = (exchange: Exchange): object => ({
@@ -73,12 +73,12 @@ export default definePlugin({
         services.requests.append(record, json, exchange.receivedAt)
         count(record, exchange.find(charge)?.amount ?? 0n)
         if (!lines) return
-        lines.line(bodies && record.model !== null ? JSON.stringify({ ...record, ...bodiesOf(exchange) }) : json)
+        lines.line(bodies && record.model !== null ? JSON.stringify({ ...record, ...bodiesOf(exchange) }) : json, buffer)
       },
 
       onConcluded(record) {
         count(record, BigInt(record.cost_nano))
-        lines?.line(textOf(record))
+        lines?.line(textOf(record), buffer)
       },
 
       dispose: () => lines?.flush()

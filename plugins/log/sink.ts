@@ -54,7 +54,6 @@ class Batch {
 /** A queue of lines in front of a destination, bounded in bytes: above it lines are dropped and counted. */
 export class Sink {
   readonly #write: Write
-  readonly #limit: number
   readonly #dropped: (lines: number) => void
   /** Oldest first; the last one takes what comes. */
   #batches: Batch[] = []
@@ -64,15 +63,14 @@ export class Sink {
   #timer: NodeJS.Timeout | undefined
   #idle: (() => void)[] = []
 
-  constructor(write: Write, limit: number, dropped: (lines: number) => void) {
+  constructor(write: Write, dropped: (lines: number) => void) {
     this.#write = write
-    this.#limit = limit
     this.#dropped = dropped
   }
 
-  /** Queues one line, given without its line break. */
-  line(text: string): void {
-    if (this.#queued + text.length >= this.#limit) return this.#dropped(1)
+  /** Queues one line, given without its line break; drops it when more than `limit` bytes would wait. Each generation has a limit of its own. */
+  line(text: string, limit: number): void {
+    if (this.#queued + text.length >= limit) return this.#dropped(1)
     this.#queued += this.#batches.at(-1)?.add(text) ?? this.#begin(text).add(text)!
     if (this.#writing) return
     if (this.#batches.length > 1) this.#next()

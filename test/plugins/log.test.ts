@@ -13,7 +13,7 @@ import { Sink } from '../../plugins/log/sink.ts'
 import type { Write } from '../../plugins/log/sink.ts'
 import { textOf } from '../../plugins/log/text.ts'
 import { pluginContract } from '../kit/contract.ts'
-import { bytes, endOfBody, events, head, Upstream } from '../kit/upstream.ts'
+import { bytes, chunk, endOfBody, events, head, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, key, Workbench } from '../kit/workbench.ts'
 import type { Sections } from '../kit/workbench.ts'
 
@@ -227,6 +227,17 @@ t.test('a file that is rotated away is followed', async (t) => {
   t.equal(readFileSync(file, 'utf8').trimEnd().split('\n').length, 1)
 })
 
+t.test('a reload changes how many lines may wait, in front of the sink that is there', async (t) => {
+  const { bench, upstream, file, lines } = await open(t, { buffer: '1KiB' })
+  upstream.always(head(200, { 'content-type': 'application/json' }), chunk(JSON.stringify(chatAnswer())), endOfBody())
+  for (let i = 0; i < 5; i++) await bench.send()
+  const dropped = bench.metrics.value('log_dropped_total')
+  t.ok(dropped > 0, `${dropped} lines had no room`)
+  await bench.reload({ channels: { a: channelTo(upstream) }, chain: ['auth', 'quota', 'ratelimit', { route: { repeats: 0 } }, 'usage-meter', { log: { sink: file, buffer: '1MiB' } }] })
+  for (let i = 0; i < 20; i++) await bench.send()
+  t.equal((await lines()).length, 25 - dropped, 'and then all have')
+})
+
 t.test('a sink that cannot be written is a problem of the configuration', async (t) => {
   await t.rejects(open(t, { sink: join(t.testdirName, 'no', 'such', 'folder.log') }), /log: the sink .*folder\.log cannot be written.*ENOENT/)
 })
@@ -239,9 +250,9 @@ t.test('the queue in front of a sink', async (t) => {
       most = Math.max(most, bytes.length)
       written.push(bytes.toString())
       setImmediate(done)
-    }, 10_000_000, () => t.fail('dropped'))
+    }, () => t.fail('dropped'))
     const lines = Array.from({ length: 20_000 }, (_, i) => `${i} ${'é'.repeat(i % 50)}`)
-    for (const line of lines) sink.line(line)
+    for (const line of lines) sink.line(line, 10_000_000)
     await sink.flush()
     t.equal(written.join(''), `${lines.join('\n')}\n`)
     t.ok(written.length < 20 && most < 600_000, `${written.length} writes, the largest ${most} bytes`)
@@ -255,10 +266,10 @@ t.test('the queue in front of a sink', async (t) => {
       taken.push(bytes.toString())
       free = done
     }
-    const sink = new Sink(write, 100_000, (lines) => (dropped += lines))
+    const sink = new Sink(write, (lines) => (dropped += lines))
     const line = 'x'.repeat(99)
     const start = performance.now()
-    for (let i = 0; i < 50_000; i++) sink.line(line)
+    for (let i = 0; i < 50_000; i++) sink.line(line, 100_000)
     t.ok(performance.now() - start < 500)
     t.equal(dropped, 49_000)
     const flushed = sink.flush()
@@ -269,7 +280,7 @@ t.test('the queue in front of a sink', async (t) => {
     }
     await flushed
     t.equal(taken.join('').split('\n').length - 1, 1000)
-    sink.line('again')
+    sink.line('again', 100_000)
     const last = sink.flush()
     free!(new Error('disk full'))
     await last
@@ -277,8 +288,8 @@ t.test('the queue in front of a sink', async (t) => {
   })
 
   t.test('an end does not wait for a stuck sink longer than a second', async (t) => {
-    const sink = new Sink(() => {}, 1000, () => {})
-    sink.line('x')
+    const sink = new Sink(() => {}, () => {})
+    sink.line('x', 1000)
     const start = performance.now()
     await sink.flush()
     const waited = performance.now() - start
@@ -291,12 +302,12 @@ t.test('a reader of stdout that stops, and one that goes away, do not hold up th
   const source = `
     import { Sink, writeTo } from ${JSON.stringify(new URL('../../plugins/log/sink.ts', import.meta.url).href)}
     let dropped = 0
-    const sink = new Sink(writeTo('stdout'), 300000, (lines) => (dropped += lines))
+    const sink = new Sink(writeTo('stdout'), (lines) => (dropped += lines))
     let longest = 0, last = performance.now(), turns = 0
     setInterval(() => {
       longest = Math.max(longest, performance.now() - last)
       last = performance.now()
-      for (let i = 0; i < 100; i++) sink.line('y'.repeat(500))
+      for (let i = 0; i < 100; i++) sink.line('y'.repeat(500), 300000)
       if (++turns === 60) { process.send({ longest, dropped }); process.exit() }
     }, 5)`
   for (const leave of [false, true]) {
