@@ -32,6 +32,8 @@ export interface SocketUpstream {
 export interface SocketUpstreamOptions {
   /** With a connection on which nothing is said but what the test writes. */
   raw?: boolean
+  /** Said besides in the answer to a handshake, by a raw one. */
+  lines?: readonly string[]
   /** Not at all. */
   silent?: boolean
   /** Under TLS. */
@@ -39,7 +41,7 @@ export interface SocketUpstreamOptions {
 }
 
 /** Starts one on a free port; it is closed with all sessions when the test is over. */
-export async function socketUpstream(t: Test, { raw = false, silent = false, certificate }: SocketUpstreamOptions = {}): Promise<SocketUpstream> {
+export async function socketUpstream(t: Test, { raw = false, lines = [], silent = false, certificate }: SocketUpstreamOptions = {}): Promise<SocketUpstream> {
   const peers: Peer[] = []
   const waiting: (() => void)[] = []
   const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
@@ -54,7 +56,7 @@ export async function socketUpstream(t: Test, { raw = false, silent = false, cer
     if (upstream.refuse !== undefined) return void stream.end(upstream.refuse)
     if (!raw) return sockets.handleUpgrade(request, stream, head, (socket) => add({ request, stream: stream as Socket, socket: socket.on('error', () => {}) }))
     const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
-    stream.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`)
+    stream.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n${lines.map((line) => `${line}\r\n`).join('')}\r\n`)
     add({ request, stream: stream as Socket, socket: undefined })
   })
   server.listen(0, '127.0.0.1')
