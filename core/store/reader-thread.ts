@@ -30,6 +30,8 @@ export type ReaderQuestion =
   | { kind: 'works'; query: WorkQuery; now: number }
   | { kind: 'expired'; before: number; limit: number }
   | { kind: 'oldest'; tenant: string; limit: number }
+  /** Names of all work, of all owners, as results are called by. `after`: the last one that is known, or nothing. */
+  | { kind: 'names'; after: string; limit: number }
   /** A kept answer. `since`: Unix milliseconds; what was kept before is too old. */
   | { kind: 'answer'; id: Uint8Array; since: number }
   | { kind: 'route'; tenant: string; project: string; id: string; now: number }
@@ -53,6 +55,7 @@ export type ReaderReply =
   | { kind: 'works'; rows: string[] }
   | { kind: 'expired'; rows: string[] }
   | { kind: 'oldest'; rows: string[] }
+  | { kind: 'names'; rows: string[] }
   | { kind: 'error'; error: string }
 
 /** A question and its reply, which have a number in common. */
@@ -123,11 +126,16 @@ function routeOf(database: Database, { tenant, project, id, now }: Extract<Reade
   return database.prepare(`SELECT ${columns} FROM route WHERE tenant = ? AND project = ? AND id = ? AND expires > ?`).get(tenant, project, id, now) as Row | undefined
 }
 
-function works(database: Database, question: Extract<ReaderQuestion, { kind: 'work' | 'works' | 'expired' | 'oldest' }>): Row[] {
+function works(database: Database, question: Extract<ReaderQuestion, { kind: 'work' | 'works' | 'expired' | 'oldest' | 'names' }>): Row[] {
   const all = (sql: string, ...values: Value[]): Row[] => database.prepare(sql).all(...values) as Row[]
   const one = 'FROM work WHERE tenant = ? AND project = ? AND id = ?'
   if (question.kind === 'work') return all(`SELECT json ${one}`, question.tenant, question.project, question.id)
   if (question.kind === 'expired') return all('SELECT json FROM work WHERE expires <= ? ORDER BY expires LIMIT ?', question.before, question.limit)
+  if (question.kind === 'names') {
+    const [tenant = '', project = '', ...id] = question.after.split('\n')
+    const name = 'tenant || char(10) || project || char(10) || id'
+    return all(`SELECT ${name} AS json FROM work WHERE (tenant, project, id) > (?, ?, ?) ORDER BY tenant, project, id LIMIT ?`, tenant, project, id.join('\n'), question.limit)
+  }
   if (question.kind === 'oldest') {
     return all('SELECT json FROM work WHERE tenant = ? AND open = 0 AND bytes IS NOT NULL ORDER BY created LIMIT ?', question.tenant, question.limit)
   }

@@ -1,6 +1,6 @@
 // Results of work, a file each, beside the database: too large for its rows.
 import { hash } from 'node:crypto'
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncDirectory } from './segment.ts'
 import type { Durability } from './sqlite.ts'
@@ -38,6 +38,21 @@ export class Results {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
       throw error
     }
+  }
+
+  /** The names of all files that are there, whole or not. */
+  async files(): Promise<readonly string[]> {
+    try {
+      return await readdir(this.#folder)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw error
+    }
+  }
+
+  /** Removes one of {@link Results.files}. */
+  async remove(file: string): Promise<void> {
+    await rm(join(this.#folder, file), { force: true })
   }
 
   async drop(name: string): Promise<void> {

@@ -71,10 +71,13 @@ export async function openStore({ file, durability, keeping, routeAge = usualRou
   const owner = own(given)
   const path = owner.file
   const troubles = new Troubles(log, path)
-  const { writer, snapshot } = await Writer.open({ file: path, durability, keeping }, troubles, now).catch((error: unknown) => {
+  const refused = (error: unknown): never => {
     owner.release()
     throw explain(error, path)
-  })
+  }
+  const results = new Results(path, durability)
+  const found = await results.files().catch(refused)
+  const { writer, snapshot } = await Writer.open({ file: path, durability, keeping }, troubles, now).catch(refused)
   owner.hold()
   const reader = new Reader(path)
   const ledger = new Book(writer, snapshot, reader, troubles, now)
@@ -89,7 +92,7 @@ export async function openStore({ file, durability, keeping, routeAge = usualRou
     answers,
     routes: new RouteBook(writer, reader, routeAge, now),
     keys: new KeyRing(writer, snapshot.keys, now),
-    works: new WorkList(writer, reader, new Results(path, durability), snapshot.works, new Room(snapshot.room), now),
+    works: new WorkList(writer, reader, results, found, snapshot.works, new Room(snapshot.room), now),
     async flush() {
       await writer.flushed()
     },

@@ -1,6 +1,7 @@
 // Work on this store: what is open in memory, all of it on disk by the writer, what has ended read back when it is asked for.
 import { workValues } from './batch.ts'
 import type { Reader } from './reader.ts'
+import { resultFile } from './results.ts'
 import type { Results } from './results.ts'
 import type { Room } from './room.ts'
 import type { Row } from './sqlite.ts'
@@ -8,6 +9,8 @@ import { isOpen } from './works.ts'
 import type { Work, WorkOwner, WorkQuery, Works } from './works.ts'
 import type { Writer } from './writer.ts'
 
+/** Names of work that are read at a time. */
+const namesAtOnce = 1000
 /** Of what has ended, so much stays in memory: it is asked for most. */
 const mostRecent = 1000
 
@@ -16,6 +19,8 @@ export class WorkList implements Works {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #results: Results
+  /** Files of results at the start, until they have been looked through. */
+  #found: readonly string[]
   readonly room: Room
   readonly #now: () => number
   readonly #open = new Map<string, Work>()
@@ -31,11 +36,12 @@ export class WorkList implements Works {
   #behind = false
   #caught: Promise<unknown> = Promise.resolve()
 
-  /** `rows` of the table work that have not ended. */
-  constructor(writer: Writer, reader: Reader, results: Results, rows: readonly Row[], room: Room, now: () => number) {
+  /** `found`: the files of results at the start. `rows` of the table work that have not ended. */
+  constructor(writer: Writer, reader: Reader, results: Results, found: readonly string[], rows: readonly Row[], room: Room, now: () => number) {
     this.#writer = writer
     this.#reader = reader
     this.#results = results
+    this.#found = found
     this.room = room
     this.#now = now
     for (const { json } of rows) {
@@ -149,6 +155,19 @@ export class WorkList implements Works {
   async expired(limit: number): Promise<readonly Work[]> {
     const { rows } = await this.#reader.ask({ kind: 'expired', before: this.#now(), limit })
     return rows.map((json) => JSON.parse(json) as Work)
+  }
+
+  async sweep(): Promise<number> {
+    const left = new Set(this.#found)
+    this.#found = []
+    for (let after = '', full = left.size > 0; full; ) {
+      const { rows } = await this.#reader.ask({ kind: 'names', after, limit: namesAtOnce })
+      for (const name of rows) left.delete(resultFile(name))
+      after = rows.at(-1) ?? ''
+      full = rows.length === namesAtOnce
+    }
+    for (const file of left) await this.#results.remove(file)
+    return left.size
   }
 
   keepResult(work: Work, bytes: Buffer): Promise<void> {

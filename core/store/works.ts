@@ -117,6 +117,8 @@ export interface Works {
   flushed(): Promise<boolean>
   /** Some of what has expired. */
   expired(limit: number): Promise<readonly Work[]>
+  /** Removes the results that were there at the start and are of no work: of a process that was killed between the two. Resolves with how many. */
+  sweep(): Promise<number>
   /** Keeps what came of it, as a file: to be done before it is said to have succeeded. */
   keepResult(work: Work, bytes: Buffer): Promise<void>
   result(work: Work): Promise<Buffer | undefined>

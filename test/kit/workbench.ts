@@ -210,7 +210,7 @@ const gone = Promise.resolve()
 /** Work is for tests of the whole gateway. */
 const noWorks: Works = {
   running: 0, runningOf: () => 0, open: () => [], current: () => undefined, at: () => undefined, put: () => gone, note: () => {}, find: () => Promise.resolve(undefined), list: () => Promise.resolve({ page: [], more: false }),
-  forget: () => gone, oldest: () => Promise.resolve([]), flushed: () => Promise.resolve(true), room: new Room([]), expired: () => Promise.resolve([]), keepResult: () => gone, result: () => Promise.resolve(undefined)
+  forget: () => gone, oldest: () => Promise.resolve([]), flushed: () => Promise.resolve(true), room: new Room([]), expired: () => Promise.resolve([]), sweep: () => Promise.resolve(0), keepResult: () => gone, result: () => Promise.resolve(undefined)
 }
 
 /** The chain of gateway.yaml as it comes, without lines on stdout, and with each channel tried once, so that a failure is seen. */

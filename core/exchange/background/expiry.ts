@@ -1,4 +1,4 @@
-// Forgets work that has ended and that nobody may ask for any more.
+// Forgets work that has ended and that nobody may ask for any more, and what a crash has left of results.
 import type { Works } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 
@@ -18,6 +18,10 @@ export class Expiry {
   }
 
   start(): void {
+    this.#works.sweep().then(
+      (files) => files > 0 && this.#log.info('results of what was not done when the last process was killed were removed', { files }),
+      (error: unknown) => this.#log.warn('what a crash has left of results could not be removed: the next start tries again', { error: String(error) })
+    )
     this.#timer = setInterval(() => void this.#look(), pauseMs).unref()
   }
 

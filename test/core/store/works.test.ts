@@ -1,4 +1,5 @@
 // Work that goes on after its request, as the store keeps it: seen when it is on disk, found by its owner alone, and gone when it is forgotten.
+import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { openStore } from '../../../core/store/store.ts'
@@ -50,6 +51,30 @@ t.test('a state is seen when it is on disk, and acted upon at once', async (t) =
   await put
   t.match(await works.find(owner, 'one'), { status: 'succeeded' })
   await store.close()
+})
+
+t.test('what a process left of results between their file and their row is gone after the next start, and nothing else', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  const first = await open(file)
+  const kept = Array.from({ length: 1200 }, (_, i) => work(`k${i}`, { ...done, expires: noon + 9e9 }))
+  await Promise.all(kept.slice(0, 3).map((one) => first.works.keepResult(one, Buffer.from(one.id))))
+  await Promise.all(kept.map((one) => first.works.put(one)))
+  const odd = work('two\nlines', { tenant: 'zoo', project: '', ...done })
+  await first.works.keepResult(odd, Buffer.from('odd'))
+  await first.works.put(odd)
+  await first.works.keepResult(work('open'), Buffer.from('open'))
+  await first.works.put(work('open'))
+  await first.works.keepResult(work('lost'), Buffer.from('sealed'))
+  writeFileSync(join(`${file}.results`, 'half.part'), 'half')
+  await first.close()
+  const { works, ...second } = await open(file)
+  await works.keepResult(work('later'), Buffer.from('later'))
+  t.equal(await works.sweep(), 2)
+  t.equal(readdirSync(`${file}.results`).length, 6)
+  for (const one of [...kept.slice(0, 3), odd, work('open'), work('later')]) t.ok(await works.result(one), one.id)
+  t.equal(await works.result(work('lost')), undefined)
+  t.equal(await works.sweep(), 0, 'once')
+  await second.close()
 })
 
 t.test('of more than memory keeps none is lost, and what was forgotten does not come back', async (t) => {
