@@ -31,6 +31,8 @@ export interface LoneWork {
   accepted(exchange: Exchange, work: Work): WholeReply
   /** Keeps what was answered, likewise; absent: as it is. */
   keep?(exchange: Exchange, work: Work, answer: Buffer, context: OperationContext): Promise<KeptOfWork>
+  /** How a stream of it ends that was called off, behind what has been `told` of it, in whole events; absent: as one that failed. */
+  calledOff?(exchange: Exchange, told: readonly Buffer[]): Buffer
 }
 
 /** What work says of its result. */

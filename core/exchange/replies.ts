@@ -29,7 +29,7 @@ export function sendWhole(exchange: LiveExchange, response: UpstreamResponse, bo
 }
 
 /** The head of an answer that follows in pieces. */
-export function sendHead(exchange: LiveExchange, response: UpstreamResponse): void {
+export function sendHead(exchange: LiveExchange, response: Pick<UpstreamResponse, 'status' | 'headers' | 'streaming'>): void {
   const { streaming } = response
   const framed = exchange.relay?.outlet.framing?.contentType
   const headers = exchange.replyHeaders.copy().add('content-type', framed ?? contentType(response, streaming ? 'text/event-stream; charset=utf-8' : 'application/json'))
@@ -73,7 +73,7 @@ export function shownError(error: GatewayError): ShownError {
   return { status: error.status, type: error.type, message: error.message, code: shownCode ?? error.code, param, retryAfterMs }
 }
 
-function contentType(response: UpstreamResponse, fallback: string): string {
+function contentType(response: Pick<UpstreamResponse, 'headers'>, fallback: string): string {
   const sent = response.headers['content-type']
   return typeof sent === 'string' ? sent : fallback
 }

@@ -8,6 +8,7 @@ import OpenAI from 'openai'
 import t from 'tap'
 import type { Test } from 'tap'
 import { completion } from '../faults/vendor.ts'
+import { openaiMajors } from './clients/openai.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { chunk, endOfBody, head, Upstream } from '../kit/upstream.ts'
@@ -190,5 +191,25 @@ t.test('the AI SDK refers to what it was told before, where it may', async (t) =
     })
     t.match(text, /The tool answered/, kind)
     t.ok(bodies.at(-1)!.input.some(({ type }) => type === 'item_reference'), `${kind}: it referred to items`)
+  }
+})
+
+t.test('a stream that is called off ends as the SDKs expect: with the response, and no error', async (t) => {
+  const { local, client } = await open(t)
+  for (const kind of kinds) {
+    for (const OpenAIClient of Object.values(openaiMajors)) {
+      const stream = new OpenAIClient({ baseURL: `${local.url}/v1`, apiKey: testKey, maxRetries: 0 }).responses.stream({ model: `via-${kind}`, input: directive({ tokens: 2000, gap_ms: 10 }), background: true })
+      let id = ''
+      for await (const event of stream) {
+        if (event.type === 'response.created') id = event.response.id
+        else if (event.type === 'response.output_text.delta' && id !== '') {
+          await client.responses.cancel(id)
+          id = ''
+        }
+      }
+      const final = await stream.finalResponse()
+      t.match(final, { status: 'cancelled', output: [] }, kind)
+      t.match(await client.responses.retrieve(final.id), { status: 'cancelled' })
+    }
   }
 })

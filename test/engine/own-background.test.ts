@@ -1,5 +1,5 @@
 // Responses that the gateway makes in the background by itself: begun, polled, followed, called off, lost in a crash, and settled once.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -13,6 +13,7 @@ import { gateway, spawnGateway, testKey } from '../kit/gateway.ts'
 import type { TestGateway } from '../kit/gateway.ts'
 import { eventually } from '../kit/probe.ts'
 import { readEvents } from '../kit/sse.ts'
+import { rows } from '../money/rig.ts'
 
 t.setTimeout(60_000)
 
@@ -121,6 +122,82 @@ t.test('a stream is seen by its client, by whoever takes it up, from any event o
   t.match(await local.record(reply), { streamed: true, outcome: 'completed', usage_source: 'upstream' })
 })
 
+t.test('a stream that is called off ends with the state of its response, wherever it was, for all who follow it', async (t) => {
+  const { overrides, database } = await open(t, { tasks: { running: 1 } })
+  const local = await gateway(t, overrides)
+  const all = (reply: { body: Buffer | string }): any[] => readEvents(reply.body as never).map(({ data }) => JSON.parse(data))
+  const begin = async (kind: string, members: object): Promise<{ id: string; whole: Promise<any[]>; request: { headers: Record<string, string> } }> => {
+    const reply = await fetch(`${local.url}${path}`, {
+      method: 'POST', headers: { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: `via-${kind}`, input: directive(members), background: true, stream: true })
+    })
+    const reader = reply.body!.getReader()
+    let text = ''
+    const go = async (until: (text: string) => boolean): Promise<void> => {
+      for (let done = false; !done && !until(text); ) {
+        const piece = await reader.read()
+        done = piece.done
+        text += Buffer.from(piece.value ?? []).toString()
+      }
+    }
+    await go((text) => text.includes('delta"'))
+    return { id: /"id":"(resp_[0-9a-f]{48})"/.exec(text)![1]!, whole: go(() => false).then(() => all({ body: text })), request: { headers: { 'x-request-id': reply.headers.get('x-request-id')! } } }
+  }
+  for (const kind of kinds) {
+    const { id, whole, request } = await begin(kind, { tokens: 500, gap_ms: 20 })
+    const followed = read(local, id, '?stream=true')
+    t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled', kind)
+    const events = await whole
+    t.match(events.at(-1), { type: 'response.incomplete', response: { id, status: 'cancelled', output: [], error: null, incomplete_details: null, background: true } }, kind)
+    t.same(events.map(({ sequence_number }) => sequence_number), events.map((_, index) => index), kind)
+    t.strictSame(events.at(-1).response, (await read(local, id)).json(), `${kind}: as it is read`)
+    t.same(all(await followed), events, `${kind}: who took it up is told the same`)
+    t.match(await local.record(request), { outcome: 'aborted' }, kind)
+  }
+  const first = await begin('chat', { tokens: 500, gap_ms: 20 })
+  const waiting = fetch(`${local.url}${path}`, {
+    method: 'POST', headers: { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'via-chat', input: 'Hi', background: true, stream: true })
+  })
+  const others = (): string[] => rows(database, 'SELECT id FROM work WHERE open = 1').map(({ id }) => id as string).filter((id) => id !== first.id)
+  await eventually(() => others().length === 1, 5000)
+  t.equal((await local.ask({ method: 'POST', path: `${path}/${others()[0]}/cancel` })).json().status, 'cancelled')
+  const told = await waiting
+  t.match([told.status, told.headers.get('content-type')], [200, /^text\/event-stream/])
+  const events = all({ body: await told.text() })
+  t.match(events, [{ type: 'response.created', response: { status: 'queued' } }, { type: 'response.incomplete', sequence_number: 1, response: { status: 'cancelled' } }], 'one that waits for its turn')
+  t.equal(events.length, 2)
+  await local.ask({ method: 'DELETE', path: `${path}/${first.id}` })
+  t.match((await first.whole).at(-1), { type: 'response.incomplete', response: { status: 'cancelled' } }, 'one that is deleted')
+  await eventually(async () => (await books(local)).pending === 0n)
+})
+
+t.test('what a response was the answer to comes in pages, and a page that there is not is an error', async (t) => {
+  const { overrides } = await open(t)
+  const local = await gateway(t, overrides)
+  const input = Array.from({ length: 7 }, (_, n) => ({ role: 'user', content: `Word ${n}`, ...(n === 3 && { id: 'msg_mine' }) }))
+  const { id } = (await local.ask({ path, body: { model: 'via-chat', input } })).json()
+  const page = async (query: string): Promise<any> => (await read(local, id, `/input_items${query}`)).json()
+  for (const [order, due] of [['asc', input], ['desc', [...input].reverse()]] as const) {
+    const seen: any[] = []
+    for (let after = ''; ; after = `&after=${seen.at(-1).id}`) {
+      const { data, has_more, first_id, last_id } = await page(`?limit=2&order=${order}${after}`)
+      t.same([first_id, last_id], [data[0].id, data.at(-1).id])
+      seen.push(...data)
+      if (!has_more) break
+    }
+    t.match(seen, due, order)
+    t.equal(seen.length, 7, order)
+  }
+  t.same((await page('')).data, (await page('?limit=100&order=desc&limit=1')).data, 'of two the first counts')
+  t.match(await page('?after=msg_mine&order=asc'), { data: [{ content: 'Word 4' }, {}, {}], has_more: false })
+  const last = (await page('?order=desc&limit=100')).data.at(-1).id
+  t.same(await page(`?after=${last}`), { object: 'list', data: [], first_id: null, last_id: null, has_more: false })
+  const odd: [string, string][] = [
+    ...['0', '-1', '101', '1.5', '1e1', '0x10', '', '%20', 'x', '9'.repeat(400)].map((limit): [string, string] => [`limit=${limit}`, 'limit']), ...['', 'up', 'ASC', 'asc,desc'].map((order): [string, string] => [`order=${order}`, 'order']),
+    ...['', 'msg_unknown', `${last}x`, '../..', id, 'null'].map((after): [string, string] => [`after=${after}`, 'after'])
+  ]
+  for (const [query, param] of odd) t.match(await page(`?${query}`), { error: { code: 'invalid_field', param } }, query.slice(0, 40))
+})
+
 t.test('what is called off or fails says so, charges what there was, and is nobody else\'s', async (t) => {
   const { overrides, upstream, database } = await open(t)
   const local = await gateway(t, overrides)
@@ -182,9 +259,16 @@ t.test('killed in the middle: it has failed for its client, and nothing is held'
   await eventually(async () => (await statusOf(first, ids[0]!)) === 'in_progress', 10_000)
   first.process.kill('SIGKILL')
   await first.exited
+  // As it is when a kill comes between the sealed file and its row.
+  const results = `${database}.results`
+  const [sealed] = readdirSync(results)
+  const left = ['0'.repeat(64), `${'1'.repeat(64)}.part`]
+  for (const name of left) copyFileSync(join(results, sealed!), join(results, name))
   const second = await spawnGateway(t, overrides)
   for (const id of ids) t.match(await ended(second, id), { id, status: 'failed', error: { code: 'server_error', message: /restarted/ } })
   t.equal((await books(second)).pending, 0n)
+  await eventually(() => !readdirSync(results).some((name) => left.includes(name)))
+  t.equal(readdirSync(results).length, ids.length, 'nothing else went')
   second.process.kill('SIGTERM')
   await second.exited
   t.same(verify(database), [])

@@ -5,7 +5,7 @@ import type { Work } from '../../store/works.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
 import { clientClosed } from '../attempts.ts'
 import type { LiveExchange, StandIn } from '../exchange.ts'
-import { errorEvent, sendError } from '../replies.ts'
+import { errorEvent, sendError, sendHead } from '../replies.ts'
 import { Recording, Showing } from './recording.ts'
 
 /** Of a result. */
@@ -95,17 +95,26 @@ export class Run implements StandIn {
   finish(error: GatewayError | undefined): void {
     const { recording } = this
     if (!error) recording.push(this.#last!)
-    else {
-      const shown = this.cancelled ? new GatewayError('client_closed', 'It was called off.') : error
-      if (this.#showing && !this.#showing.client.headSent) {
-        const { client } = this.#showing
-        this.#showing.stop()
-        sendError(this.#exchange, shown, client)
-      }
-      recording.push(errorEvent(this.#exchange, shown))
-    }
+    else recording.push(this.#farewell(error))
     recording.close()
     this.#finished()
+  }
+
+  /** The end of what was not done, of which the client may not have seen even the beginning. */
+  #farewell(error: GatewayError): Buffer {
+    const exchange = this.#exchange
+    const showing = this.#showing?.client.headSent ? undefined : this.#showing
+    const { calledOff } = exchange.request.operation.goesOn!
+    if (this.cancelled && exchange.streaming && calledOff) {
+      if (showing) sendHead(exchange, { status: 200, headers: {}, streaming: true })
+      return calledOff(exchange, this.recording.chunks)
+    }
+    const shown = this.cancelled ? new GatewayError('client_closed', 'It was called off.') : error
+    if (showing) {
+      showing.stop()
+      sendError(exchange, shown, showing.client)
+    }
+    return errorEvent(exchange, shown)
   }
 
   #take(bytes: Buffer): void {

@@ -50,6 +50,17 @@ export const ownBackground: LoneWork = {
     const state: KeptState = { before, own, response, events: told ? answer.toString('utf8') : undefined }
     const { bytes, details } = await vault.fill(work, state, await outlineOf(state))
     return { bytes, details: { ...details, background: true } }
+  },
+  // There is no event of its own for this: clients take the state from the last response that they are told.
+  calledOff(exchange, told) {
+    const begun = new Lens(Buffer.from(exchange.find(beginning)!))
+    const event = (type: string, number: number, status: string): string => {
+      const response = Buffer.concat(withMembers(begun, new Map([['status', JSON.stringify(status)]]))).toString('utf8')
+      return `event: ${type}\ndata: {"type":"${type}","sequence_number":${number},"response":${response}}\n\n`
+    }
+    const last = lastNumber(told)
+    const opening = last === undefined ? event('response.created', 0, 'queued') : ''
+    return Buffer.from(`${opening}${event('response.incomplete', (last ?? 0) + 1, 'cancelled')}`)
   }
 }
 
@@ -105,6 +116,15 @@ async function* behind(stream: Iterable<Buffer> | AsyncIterable<Buffer>, after: 
     rest = blocks.pop()!
     for (const block of blocks) if (numberOf(block) > after) yield Buffer.from(`${block}\n\n`)
   }
+}
+
+/** The number of the last event that was told. */
+function lastNumber(told: readonly Buffer[]): number | undefined {
+  for (let at = told.length - 1; at >= 0; at--) {
+    const numbers = told[at]!.toString('utf8').split('\n\n').map(numberOf).filter(Number.isFinite)
+    if (numbers.length > 0) return numbers.at(-1)
+  }
+  return undefined
 }
 
 function numberOf(block: string): number {

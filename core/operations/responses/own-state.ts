@@ -92,14 +92,18 @@ export async function findOwn(exchange: Exchange, { catalogue, services: { vault
 
 /** A page of what a kept response was the answer to. */
 export function pageOf({ own, response }: KeptState, query: URLSearchParams): unknown {
-  const limit = Number(query.get('limit') ?? 20)
+  const asked = query.get('limit') ?? '20'
+  const limit = /^\d{1,3}$/.test(asked) ? Number(asked) : NaN
   const order = query.get('order') ?? 'desc'
-  if (!Number.isInteger(limit) || limit < 1 || limit > 100) throw new GatewayError('invalid_field', 'The parameter `limit` must be a whole number from 1 to 100.', { param: 'limit' })
+  if (!(limit >= 1 && limit <= 100)) throw new GatewayError('invalid_field', 'The parameter `limit` must be a whole number from 1 to 100.', { param: 'limit' })
   if (order !== 'asc' && order !== 'desc') throw new GatewayError('invalid_field', 'The parameter `order` must be `asc` or `desc`.', { param: 'order' })
   const { id } = JSON.parse(response) as { id: string }
   const items = (JSON.parse(`[${own}]`) as unknown[]).map((item, at) => ({ type: 'message', id: inputItemId(id, at), ...asObject(item) }))
   if (order === 'desc') items.reverse()
-  const first = query.get('after') === null ? 0 : items.findIndex((item) => item.id === query.get('after')) + 1
+  const after = query.get('after')
+  const first = after === null ? 0 : items.findIndex((item) => item.id === after) + 1
+  // With the first page again clients would go round for ever.
+  if (after !== null && first === 0) throw new GatewayError('invalid_field', 'The parameter `after` must be the id of an item of this response.', { param: 'after' })
   const data = items.slice(first, first + limit)
   return { object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: first + limit < items.length }
 }
