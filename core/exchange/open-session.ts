@@ -6,6 +6,8 @@ import { clientClosed, tryChannels } from './attempts.ts'
 import type { AttemptParts, AttemptSetting } from './attempts.ts'
 import type { LiveExchange } from './exchange.ts'
 import { Session } from './session.ts'
+import { dismiss } from './stages.ts'
+import type { PluginStage } from './stages.ts'
 import { stagesOf } from './staging.ts'
 import { errorFromResponse } from './upstream-error.ts'
 import { socketHeadersOf } from './upstream-head.ts'
@@ -33,8 +35,9 @@ export async function openSession(exchange: LiveExchange, offer: SocketOffer, se
       throw errorFromResponse(attempt, answer.status, answer.headers, answer.body)
     }
     attempt.status = 101
+    let stages: readonly PluginStage[] = []
     try {
-      const stages = await stagesOf(exchange, chain.onResponse, { attempt, status: 101, headers: {}, streaming: true, frames: true })
+      stages = await stagesOf(exchange, chain.onResponse, { attempt, status: 101, headers: {}, streaming: true, frames: true })
       const session = new Session({ exchange, attempt, upstream: answer, stages, onTurn: chain.onTurn, watchdog: parts.watchdog, mayGoOn: () => mayGoOn(exchange) })
       await Promise.all(exchange.awaited)
       if (exchange.gone) throw clientClosed()
@@ -44,6 +47,7 @@ export async function openSession(exchange: LiveExchange, offer: SocketOffer, se
       return session
     } catch (error) {
       answer.destroy()
+      dismiss(stages)
       throw error
     }
   })

@@ -13,6 +13,7 @@ import { Outlet } from './outlet.ts'
 import { protocols } from '../protocols/index.ts'
 import { Relay } from './relay.ts'
 import { bytesOf } from './replies.ts'
+import { dismiss } from './stages.ts'
 import { stagesOf } from './staging.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
 
@@ -45,11 +46,16 @@ export async function ownAnswer(exchange: LiveExchange, reply: Reply, chain: Cha
   const { message, headers } = messageOf(reply)
   const outlet = new Outlet(exchange.client)
   outlet.use(stages)
-  if (message.kind === 'bytes' && outlet.blind !== undefined) throw uninspected(outlet.blind, 'of a kind that is no message')
   outlet.whole = message.kind === 'json'
-  outlet.pass(message)
-  const { settled } = outlet
-  if (settled) await settled
+  try {
+    if (message.kind === 'bytes' && outlet.blind !== undefined) throw uninspected(outlet.blind, 'of a kind that is no message')
+    outlet.pass(message)
+    const { settled } = outlet
+    if (settled) await settled
+  } catch (error) {
+    dismiss(stages)
+    throw error
+  }
   outlet.end(true)
   return { status: reply.status, headers, body: outlet.release() }
 }

@@ -8,6 +8,7 @@ import { asGatewayError, GatewayError } from '../errors.ts'
 import { BodyIntake, BytesIntake, ErrorIntake, EventIntake } from './intake.ts'
 import type { Intake, IntakeHost } from './intake.ts'
 import { Outlet } from './outlet.ts'
+import { dismiss } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
@@ -244,6 +245,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#call?.pause()
     stages.then(
       (made) => {
+        if (this.over) return dismiss(made)
         this.outlet.use(made)
         const early = this.#early!
         this.#early = undefined

@@ -9,6 +9,15 @@ export interface PluginStage {
   readonly stage: Observer | Mapper
 }
 
+/** Tells stages of their end of which there is no answer after all. Why not is known already, whatever they throw. */
+export function dismiss(stages: readonly PluginStage[]): void {
+  try {
+    new Stages(stages, () => {}).end(false, undefined)
+  } catch {
+    // All of them have been told.
+  }
+}
+
 /** The stages of one answer. What a stage throws is thrown on, as an error that names its plugin. */
 export class Stages {
   readonly #stages: readonly PluginStage[]

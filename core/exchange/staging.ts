@@ -2,12 +2,14 @@
 import type { Chain } from './chain.ts'
 import type { Awaitable, Stage, UpstreamResponse } from '../contract/contract.ts'
 import { asGatewayError } from '../errors.ts'
+import type { GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { restoreModelName } from './model-name.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Protocol } from '../protocols/index.ts'
 import type { OperationContext } from '../contract/served.ts'
 import { shownModel } from '../contract/slots.ts'
+import { dismiss } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 import { textStage } from './text-stage.ts'
 
@@ -33,6 +35,12 @@ class Staging {
       if ('map' in stage) this.#protocol = stage.speaks ?? this.#protocol
     }
     this.adopt()
+  }
+
+  /** What a plugin has thrown instead of a stage: those that are there are told that nothing comes. */
+  failed(error: unknown, plugin: string): GatewayError {
+    dismiss(this.stages)
+    return asGatewayError(error, plugin)
   }
 
   /** Once, where the answer is in the client's protocol. */
@@ -67,7 +75,7 @@ export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse']
       if (stage instanceof Promise) return restOfStages(exchange, onResponse, response, staging, i, stage, context)
       if (stage) staging.add(plugin, stage)
     } catch (error) {
-      throw asGatewayError(error, plugin)
+      throw staging.failed(error, plugin)
     }
   }
   return finished(staging, exchange, response, context)
@@ -89,7 +97,7 @@ async function restOfStages(
       const stage = await (i === from ? pending : call(exchange, response))
       if (stage) staging.add(plugin, stage)
     } catch (error) {
-      throw asGatewayError(error, plugin)
+      throw staging.failed(error, plugin)
     }
   }
   return finished(staging, exchange, response, context)

@@ -104,6 +104,41 @@ t.test('a whole answer that a stage keeps to its end is sent then; none or two o
   }
 })
 
+t.test('a stage is told of its end once, also when it came too late or another one did not come', async (t) => {
+  const upstream = await Upstream.start(t)
+  const ends: string[] = []
+  const observer = (name: string): Stage => ({ observe: () => {}, end: (complete: boolean) => void ends.push(`${name} ${complete}`) })
+  let come = (): void => {}
+  let asked = (): void => {}
+  const lower = staged('lower', () => observer('lower'))
+  const late = plugin('late', () => ({ onResponse: () => (asked(), new Promise<Stage>((resolve) => (come = () => resolve(observer('late'))))) }))
+  const broken = plugin('broken', () => ({ onResponse: () => { throw new GatewayError('content_blocked', 'No.') } }))
+  const refusing = plugin('refusing', () => ({ onResponse: () => Promise.reject(new GatewayError('content_blocked', 'No.')) }))
+  const bench = await Workbench.open(t, sections(upstream, ['late', 'lower']), { more: [lower, late, broken, refusing] })
+  upstream.sse(chatEvents())
+  const waits = new Promise<void>((resolve) => (asked = resolve))
+  const { client, answer } = bench.start({ body: { stream: true } })
+  await waits
+  client.leave()
+  t.match((await answer).outcome, { kind: 'aborted' })
+  come()
+  await eventually(() => ends.length > 0)
+  t.same(ends.sort(), ['late false', 'lower false'])
+  for (const name of ['broken', 'refusing']) {
+    ends.length = 0
+    await bench.reload(sections(upstream, [name, 'lower']))
+    upstream.sse(chatEvents())
+    t.equal((await bench.send({ body: { stream: true } })).status, 403)
+    t.same(ends, ['lower false'], name)
+  }
+  ends.length = 0
+  const blind = staged('blind', () => ({ ...observer('blind'), takes: 'messages' }))
+  const sound = plugin('sound', () => ({ onRequest: () => ({ status: 200, headers: [['content-type', 'audio/wav']], body: Buffer.from('RIFF') }) }))
+  const own = await Workbench.open(t, sections(upstream, ['blind', 'sound']), { more: [blind, sound] })
+  t.equal((await own.send()).status, 502)
+  t.same(ends, ['blind false'], 'of an answer of our own')
+})
+
 t.test('what a stage cannot see is refused, unless it says that it takes runs of bytes', async (t) => {
   const upstream = await Upstream.start(t)
   const kinds: string[] = []
