@@ -8,6 +8,8 @@ export type { Payload, ReportedUsage, ShownError } from './payload.ts'
 /** The top level of a request body, read without parsing the rest. */
 export interface Fields {
   has(key: string): boolean
+  /** Bytes of the value as it is written; 0 when absent. */
+  size(key: string): number
   flag(key: string): boolean | undefined
   string(key: string): string | undefined
   json(key: string): unknown

@@ -1,6 +1,7 @@
 // OpenAI chat completions, as clients speak it and as compatible upstreams answer it.
 import type { Lens } from '../../bodies/lens.ts'
 import { withoutMember } from '../../bodies/splice.ts'
+import { countOf } from '../count.ts'
 import { isFailed, readError } from '../errors.ts'
 import { errorBody } from './errors.ts'
 import { chunksOf, CompletionCollector } from './shape.ts'
@@ -23,7 +24,7 @@ export const openaiChat: Protocol = {
   passedHeaders: [],
   ownHeaders: {},
   endEvent: '[DONE]',
-  watch: (request) => new ChatWatch(answersOf(request)),
+  watch: (request) => new ChatWatch(countOf(request, 'n')),
   chunksOf,
   collect: () => new CompletionCollector(),
   errorBody,
@@ -36,12 +37,6 @@ export const openaiChat: Protocol = {
   withoutUsage,
   answerBytes,
   text: chatText
-}
-
-/** How many choices were asked for. */
-function answersOf(request: Fields): number {
-  const n = request.has('n') ? request.json('n') : 1
-  return typeof n === 'number' ? n : 1
 }
 
 /** Of a whole body that is parsed for its usage alone. */

@@ -1,4 +1,5 @@
 // Completions of a text: the older interface, whose choices have a text in the place of a message.
+import { countOf } from '../count.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
@@ -22,8 +23,7 @@ export const openaiCompletions: Protocol = {
 function answersOf(request: Fields): number {
   const prompt = request.json('prompt')
   const several = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt.length : 1
-  const n = Number(request.json('n') ?? 1)
-  return several * (Number.isSafeInteger(n) && n > 0 ? n : 1)
+  return several * countOf(request, 'n')
 }
 
 /** Its choices open without a role. */

@@ -1,8 +1,9 @@
 // Pictures: made, edited, varied; whole, or as a stream of partial ones.
+import { countOf } from '../count.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { asObject } from '../object.ts'
 import { plainText } from '../plain-text.ts'
-import type { Collector, Fields, Payload, Protocol, Tally } from '../protocol.ts'
+import type { Collector, Payload, Protocol, Tally } from '../protocol.ts'
 import { readImagesUsage } from '../usage/images.ts'
 import { TypedWatch } from './typed-stream.ts'
 import { hasList, withoutStream } from '../whole.ts'
@@ -18,16 +19,10 @@ export const openaiImages: Protocol = {
     readUsageFromTail: (tail) => usageInTail(tail),
     text: plainText({ prompt: ['prompt'] })
   }),
-  watch: (request) => new TypedWatch(completed, picturesOf(request)),
+  watch: (request) => new TypedWatch(completed, countOf(request, 'n')),
   chunksOf: eventsOf,
   collect: () => new PictureCollector(),
   tally: () => new PictureTally()
-}
-
-/** How many pictures are asked for. */
-function picturesOf(request: Fields): number {
-  const n = Number(request.json('n') ?? 1)
-  return Number.isSafeInteger(n) && n > 0 ? n : 1
 }
 
 function usageInTail(tail: string): ReturnType<Protocol['readUsageFromTail']> {
