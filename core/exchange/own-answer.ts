@@ -15,6 +15,7 @@ import { Relay } from './relay.ts'
 import { bytesOf } from './replies.ts'
 import { dismiss } from './stages.ts'
 import { stagesOf } from './staging.ts'
+import { isJson } from '../wire/media-type.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
 
 /** Bytes handed on at one time, of a stream that is there as a whole. */
@@ -70,7 +71,7 @@ function messageOf(reply: WholeReply): { message: Message; headers: NonNullable<
   const bytes = bytesOf(body)
   if (!bytes) return { message: new Message('json', Buffer.from(JSON.stringify(body))), headers: [...headers, ['content-type', 'application/json']] }
   const type = String(headersOf(reply)['content-type'] ?? '')
-  return { message: new Message(/^application\/([\w.-]+\+)?json\b/i.test(type.trim()) ? 'json' : 'bytes', bytes), headers }
+  return { message: new Message(isJson(type) ? 'json' : 'bytes', bytes), headers }
 }
 
 async function replayed(exchange: LiveExchange, { headers = [], stream, follows }: StreamReply, plugin: string, hooks: Chain['onResponse'], parts: AttemptParts): Promise<Relay> {

@@ -6,6 +6,7 @@ import type { Awaitable } from '../contract/contract.ts'
 import type { BodyKind } from '../contract/operation.ts'
 import { GatewayError } from '../errors.ts'
 import type { Watchdog } from '../watchdog/watchdog.ts'
+import { isJson } from '../wire/media-type.ts'
 import { readBody } from './body-reader.ts'
 import type { BodyBounds, TakeBody } from './body-reader.ts'
 import type { LiveExchange } from './exchange.ts'
@@ -76,9 +77,3 @@ function kindOf(body: BodyKind, header: string | string[] | undefined): 'json' |
 }
 
 const taken = { json: 'application/json', form: 'multipart/form-data', either: 'application/json or multipart/form-data' } as const
-
-/** Whether a media type is JSON, whatever its parameters. */
-function isJson(type: string): boolean {
-  const essence = type.split(';', 1)[0]!.trim().toLowerCase()
-  return essence === 'application/json' || essence.endsWith('+json')
-}

@@ -11,6 +11,7 @@ import { Outlet } from './outlet.ts'
 import { dismiss } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
+import { isJson } from '../wire/media-type.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
 /** What may wait before the first byte goes out: openings of an answer, and what comes while the reservation is written. */
@@ -317,11 +318,6 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.open()
     this.#finish?.()
   }
-}
-
-/** Whether a media type is JSON, whatever its parameters. */
-function isJson(type: string): boolean {
-  return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type.trim())
 }
 
 /** Whether a media type is that of events. One that is empty says nothing. */

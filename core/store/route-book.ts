@@ -2,9 +2,10 @@
 import { GatewayError } from '../errors.ts'
 import { routeColumns } from './batch.ts'
 import type { Reader } from './reader.ts'
-import type { Route, RouteOwner, Routes } from './routes.ts'
+import type { Route, Routes } from './routes.ts'
 import type { Value } from './sqlite.ts'
 import type { Writer } from './writer.ts'
+import type { Owner } from './owner.ts'
 
 /** What the database does not know yet: a route, or that it is gone (null). */
 interface Waiting {
@@ -31,7 +32,7 @@ export class RouteBook implements Routes {
     this.#now = now
   }
 
-  async find({ tenant, project }: RouteOwner, id: string): Promise<Route | undefined> {
+  async find({ tenant, project }: Owner, id: string): Promise<Route | undefined> {
     this.#forget()
     const waiting = this.#waiting.get(nameOf(tenant, project, id))
     if (waiting) return waiting.route ?? undefined
@@ -51,7 +52,7 @@ export class RouteBook implements Routes {
     })))
   }
 
-  remove({ tenant, project }: RouteOwner, id: string): Promise<void> {
+  remove({ tenant, project }: Owner, id: string): Promise<void> {
     return this.#write([{ name: nameOf(tenant, project, id), route: null, values: [tenant, project, id, null, null, null, null, null] }])
   }
 

@@ -1,14 +1,8 @@
 // Where things are kept that clients know by an id and an upstream has: the interface.
-
-/** Whose something is; nobody else finds it. */
-export interface RouteOwner {
-  readonly tenant: string
-  /** Empty for none. */
-  readonly project: string
-}
+import type { Owner } from './owner.ts'
 
 /** What leads from an id to the upstream that knows it. */
-export interface Route extends RouteOwner {
+export interface Route extends Owner {
   /** As the upstream gave it. */
   readonly id: string
   /** What it is the id of. */
@@ -26,12 +20,12 @@ export interface Routes {
    * Undefined when there is none, it is another's, or it is too old.
    * @throws GatewayError `billing_unavailable` when the store cannot be read
    */
-  find(owner: RouteOwner, id: string): Promise<Route | undefined>
+  find(owner: Owner, id: string): Promise<Route | undefined>
   /**
    * Resolves when they are on disk; found from then on, and in one batch with what else is queued in the same turn of the loop.
    * Rejects with `billing_unavailable` when the disk has failed for some seconds.
    */
   keep(routes: readonly Route[]): Promise<void>
   /** Resolves when it is gone from the disk. */
-  remove(owner: RouteOwner, id: string): Promise<void>
+  remove(owner: Owner, id: string): Promise<void>
 }

@@ -2,10 +2,11 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { StateSettings } from '../catalogue/settings.ts'
 import { GatewayError } from '../errors.ts'
-import type { Work, WorkOwner, Works } from './works.ts'
+import type { Work, Works } from './works.ts'
+import type { Owner } from './owner.ts'
 
 /** What is known beside the value, which nobody can read without the key. */
-export interface Label extends WorkOwner {
+export interface Label extends Owner {
   readonly id: string
   readonly model: string
   readonly requestId: string
@@ -114,13 +115,13 @@ export class Vault {
   }
 
   /** What is known of a value; undefined when there is none, it is another's, or too old. */
-  async find(owner: WorkOwner, id: string): Promise<Kept | undefined> {
+  async find(owner: Owner, id: string): Promise<Kept | undefined> {
     const work = await this.#works.find(owner, id)
     return work?.kind === keptKind ? { work, outline: outlineOf(work) } : undefined
   }
 
   /** The value that something is a part of, with the bytes of that. */
-  async findWhole(owner: WorkOwner, part: string): Promise<{ id: string; length: number } | undefined> {
+  async findWhole(owner: Owner, part: string): Promise<{ id: string; length: number } | undefined> {
     const work = await this.#works.find(owner, part)
     if (work?.kind !== partKind) return undefined
     const { in: id, length } = work.details as { in: string; length: number }
@@ -169,6 +170,6 @@ function outlineOf({ details }: Work): Outline {
 }
 
 /** A value that was moved to another owner or id cannot be read there. */
-function nameOf({ tenant, project }: WorkOwner, id: string): Buffer {
+function nameOf({ tenant, project }: Owner, id: string): Buffer {
   return Buffer.from(`${tenant}\n${project}\n${id}`)
 }

@@ -6,8 +6,9 @@ import type { Results } from './results.ts'
 import type { Room } from './room.ts'
 import type { Row } from './sqlite.ts'
 import { isOpen } from './works.ts'
-import type { Work, WorkOwner, WorkQuery, Works } from './works.ts'
+import type { Work, WorkQuery, Works } from './works.ts'
 import type { Writer } from './writer.ts'
+import type { Owner } from './owner.ts'
 
 /** Names of work that are read at a time. */
 const namesAtOnce = 1000
@@ -62,7 +63,7 @@ export class WorkList implements Works {
     return this.#openOf.get(tenant) ?? 0
   }
 
-  current(owner: WorkOwner, id: string): Work | undefined {
+  current(owner: Owner, id: string): Work | undefined {
     return this.#open.get(nameOf(owner, id))
   }
 
@@ -96,7 +97,7 @@ export class WorkList implements Works {
     this.#remember(name, work)
   }
 
-  async find(owner: WorkOwner, id: string): Promise<Work | undefined> {
+  async find(owner: Owner, id: string): Promise<Work | undefined> {
     const name = nameOf(owner, id)
     const known = this.#shown.get(name) ?? this.#open.get(name) ?? this.#recent.get(name)
     // What has expired takes as long to be missed as what never was.
@@ -223,6 +224,6 @@ function placeOf(account: string, upstreamId: string): string {
 }
 
 /** What work and its result are known by, of all owners: no part of an owner's name has a line break. */
-export function nameOf({ tenant, project }: WorkOwner, id: string): string {
+export function nameOf({ tenant, project }: Owner, id: string): string {
   return `${tenant}\n${project}\n${id}`
 }

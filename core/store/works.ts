@@ -3,6 +3,7 @@ import type { Usage } from '../money/usage.ts'
 import type { AttemptCost } from './ledger.ts'
 import type { RequestRecord } from './requests.ts'
 import type { Room } from './room.ts'
+import type { Owner } from './owner.ts'
 
 /** Where work is. All but the first two are its end. */
 export type WorkStatus = 'queued' | 'in_progress' | 'succeeded' | 'failed' | 'cancelled' | 'expired'
@@ -19,15 +20,8 @@ export interface SeenEnd {
   readonly error?: { readonly code: string; readonly message: string } | undefined
 }
 
-/** Whose it is: nobody else ever finds it. */
-export interface WorkOwner {
-  readonly tenant: string
-  /** Empty for none. */
-  readonly project: string
-}
-
 /** One piece of work. Never changed: a newer one takes its place. Times are Unix milliseconds. */
-export interface Work extends WorkOwner {
+export interface Work extends Owner {
   /** What clients know it by; found together with its owner only. */
   readonly id: string
   /** Of its result, where the room that it takes is counted. */
@@ -72,7 +66,7 @@ export interface Work extends WorkOwner {
 }
 
 /** Which of an owner's work is listed. */
-export interface WorkQuery extends WorkOwner {
+export interface WorkQuery extends Owner {
   readonly kind: string
   /** The id that the page follows. */
   readonly after: string | undefined
@@ -94,7 +88,7 @@ export interface Works {
   /** And of a tenant's. */
   runningOf(tenant: string): number
   /** As it was put last, if it has not ended, whatever is on disk. */
-  current(owner: WorkOwner, id: string): Work | undefined
+  current(owner: Owner, id: string): Work | undefined
   /** Likewise, by what it is called at an account of an upstream, whoever's it is. */
   at(account: string, upstreamId: string): Work | undefined
   /**
@@ -105,7 +99,7 @@ export interface Works {
   /** Puts it without writing it down: progress, which no start needs. */
   note(work: Work): void
   /** What the owner may see of it; undefined when there is none, it is another's, or it has expired. */
-  find(owner: WorkOwner, id: string): Promise<Work | undefined>
+  find(owner: Owner, id: string): Promise<Work | undefined>
   list(query: WorkQuery): Promise<{ page: readonly Work[]; more: boolean }>
   /** Resolves when it is gone from the disk, with its result. */
   forget(work: Work): Promise<void>

@@ -1,5 +1,6 @@
 // Routes without a disk, for tests of what operations keep.
-import type { Route, RouteOwner, Routes } from '../../core/store/routes.ts'
+import type { Route, Routes } from '../../core/store/routes.ts'
+import type { Owner } from '../../core/store/owner.ts'
 
 /** All that was kept and not removed. */
 export class TestRoutes implements Routes {
@@ -7,7 +8,7 @@ export class TestRoutes implements Routes {
   /** What the durability of a route waits for. */
   disk: Promise<void> = Promise.resolve()
 
-  find({ tenant, project }: RouteOwner, id: string): Promise<Route | undefined> {
+  find({ tenant, project }: Owner, id: string): Promise<Route | undefined> {
     return Promise.resolve(this.all.get(`${tenant}/${project}/${id}`))
   }
 
@@ -16,7 +17,7 @@ export class TestRoutes implements Routes {
     return this.disk
   }
 
-  remove({ tenant, project }: RouteOwner, id: string): Promise<void> {
+  remove({ tenant, project }: Owner, id: string): Promise<void> {
     this.all.delete(`${tenant}/${project}/${id}`)
     return this.disk
   }

@@ -8,7 +8,8 @@ import type { JsonObject } from '../../protocols/object.ts'
 import { textBytes } from '../../protocols/text-bytes.ts'
 import { readResponsesUsage } from '../../protocols/usage/openai-tokens.ts'
 import type { Work } from '../../store/works.ts'
-import { ownerOf, routesOf } from './holder.ts'
+import { ownerOf } from '../owner.ts'
+import { routesOf } from './holder.ts'
 
 /** A response may be long, or hold pictures. */
 const largestAnswer = 8 * 1024 * 1024
@@ -29,6 +30,9 @@ export const response: WorkKind = {
 export function isUnderWay(response: JsonObject): boolean {
   return response['status'] === 'queued' || response['status'] === 'in_progress'
 }
+
+/** Events that carry a response as it begins; all others that carry it end it. */
+export const openings: ReadonlySet<string> = new Set(['response.created', 'response.queued', 'response.in_progress'])
 
 /** What an event or a whole answer says a response is; undefined where it says nothing of it. */
 export function responseOf(message: Message): JsonObject | undefined {

@@ -4,9 +4,9 @@ import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
 import type { Candidates } from '../../contract/candidates.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange } from '../../contract/contract.ts'
-import { caller } from '../../contract/slots.ts'
 import type { JsonObject } from '../../protocols/object.ts'
-import type { Route, RouteOwner } from '../../store/routes.ts'
+import type { Route } from '../../store/routes.ts'
+import { ownerOf } from '../owner.ts'
 
 /** Ids that are longer, or more items in one response, are no upstream's. */
 const longestId = 512
@@ -15,12 +15,6 @@ const mostItems = 1000
 /** One answer for what is unknown, another's, deleted and too old. */
 export function notFound(): GatewayError {
   return new GatewayError('response_not_found', 'Response not found')
-}
-
-/** Whose is what an exchange makes, and what it may find. */
-export function ownerOf(exchange: Exchange): RouteOwner {
-  const who = exchange.find(caller)
-  return { tenant: who?.tenant ?? '', project: who?.project ?? '' }
 }
 
 /**

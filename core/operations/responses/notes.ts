@@ -6,7 +6,7 @@ import type { OperationContext } from '../../contract/served.ts'
 import type { JsonObject } from '../../protocols/object.ts'
 import type { Route } from '../../store/routes.ts'
 import { isOpen } from '../../store/works.ts'
-import { detailsOf, isUnderWay, response, responseOf } from './background.ts'
+import { detailsOf, isUnderWay, openings, response, responseOf } from './background.ts'
 import { idIn, routeOf, routesOf } from './holder.ts'
 import { isRecalled } from './recall.ts'
 import { flagOf, mayBeStored } from './references.ts'
@@ -74,8 +74,7 @@ export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, 
   }
 }
 
-/** Of events that carry the response, all but the first ones end it. */
 function isLast(message: Message): boolean {
   const { type = message.event } = message.json() as { type?: unknown }
-  return !['response.created', 'response.queued', 'response.in_progress'].includes(String(type))
+  return !openings.has(String(type))
 }

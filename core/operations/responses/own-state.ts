@@ -8,7 +8,9 @@ import type { Exchange, Message, Stage } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import { asObject } from '../../protocols/object.ts'
 import type { Kept, Outline } from '../../store/vault.ts'
-import { idIn, ownerOf } from './holder.ts'
+import { ownerOf } from '../owner.ts'
+import { openings } from './background.ts'
+import { idIn } from './holder.ts'
 import { findItems } from './item-references.ts'
 import { afterwards, inputItemId, isOwnBackground, joined, recalled } from './recall.ts'
 import type { KeptState } from './recall.ts'
@@ -109,7 +111,7 @@ export function pageOf({ own, response }: KeptState, query: URLSearchParams): un
 }
 
 function isLast(message: Message): boolean {
-  return !['response.created', 'response.queued', 'response.in_progress'].includes(message.lens?.string('type') ?? message.event)
+  return !openings.has(message.lens?.string('type') ?? message.event)
 }
 
 /** What a request takes in that goes on with it. */

@@ -5,9 +5,10 @@ import { GatewayError } from '../../contract/contract.ts'
 import type { Awaitable, Exchange } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import { recalledInput, slot } from '../../contract/slots.ts'
+import type { Owner } from '../../store/owner.ts'
 import type { Kept } from '../../store/vault.ts'
-import type { WorkOwner } from '../../store/works.ts'
-import { notFound, ownerOf } from './holder.ts'
+import { ownerOf } from '../owner.ts'
+import { notFound } from './holder.ts'
 import { findItems } from './item-references.ts'
 import { flagOf, mayBeStored, referencesOf } from './references.ts'
 import type { References } from './references.ts'
@@ -132,7 +133,7 @@ async function lookUp(exchange: Exchange, { services: { vault } }: OperationCont
   exchange.set(recalledInput, { bytes: within((previous?.outline.length ?? 0) + referred), tokens: within((previous?.outline.tokens ?? 0) + Math.ceil(referred / 3)) })
 }
 
-async function wholeOf(id: string, owner: WorkOwner, vault: OperationContext['services']['vault']): Promise<Whole | undefined> {
+async function wholeOf(id: string, owner: Owner, vault: OperationContext['services']['vault']): Promise<Whole | undefined> {
   const [, response, place] = inputItem.exec(id) ?? []
   const part = response === undefined ? await vault.findWhole(owner, id) : { id: `resp_${response}`, length: undefined }
   const kept = part && (await vault.find(owner, part.id))

@@ -2,18 +2,12 @@
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
-import { caller } from '../../contract/slots.ts'
-import type { Work, WorkOwner } from '../../store/works.ts'
+import type { Work } from '../../store/works.ts'
+import { ownerOf } from '../owner.ts'
 import { tellOfModel } from '../retired.ts'
 
 /** Longer than any that was given out. */
 const longestId = 64
-
-/** Whose tasks the caller has: those of its project. */
-export function ownerOf(exchange: Exchange): WorkOwner {
-  const { tenant = '', project = '' } = exchange.find(caller) ?? {}
-  return { tenant, project }
-}
 
 /**
  * The task in the path. Unknown, foreign, deleted and expired ones, and those of another kind, are all the same.
