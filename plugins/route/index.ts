@@ -1,18 +1,15 @@
 // Which channel serves a request, and which one next when that fails.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
-import type { Attempt, AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
-import { slot } from '../../core/contract/slots.ts'
+import type { AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
 import { soonest } from './again.ts'
 import { HealthBoard } from './board.ts'
 import { RetryBudget } from './budget.ts'
 import { choose } from './choose.ts'
+import { Judge } from './judge.ts'
 
 export type { HealthBoard } from './board.ts'
 export type { ChannelHealth } from './health.ts'
-
-/** How many attempts of the exchange the health of their channels has heard of. */
-const judged = slot('route/judged').of<{ count: number }>()
 
 const health = sharedKey<HealthBoard>('health')
 const retryBudgets = sharedKey<Map<string, RetryBudget>>('retry budgets')
@@ -66,46 +63,12 @@ export default definePlugin({
     const states = board.enter(catalogue.channels.values())
     const budgets = share(retryBudgets, () => new Map())
     const allowance = { ratio: retry_ratio, perSecond: retry_per_second }
-    const tries = metrics.counter({ name: 'attempts_total', help: 'Attempts at channels, by how they ended.', labels: ['channel', 'code'] })
-    const ejections = metrics.counter({ name: 'channel_ejections_total', help: 'Times a channel was left out for its failures.', labels: ['channel'] })
+    const judge = new Judge(states, eject_after, { log, metrics })
 
     const budgetOf = (model: string): RetryBudget => {
       let budget = budgets.get(model)
       if (!budget) budgets.set(model, (budget = new RetryBudget()))
       return budget
-    }
-
-    /** Tells the channel's health of an attempt that is over. */
-    const judge = ({ channel, error, startedAt, endedAt, status }: Attempt): void => {
-      const state = states.get(channel)!
-      // What failed takes a channel out from now on, and what is under way is told from what comes then.
-      const now = error || endedAt === undefined ? performance.now() : endedAt
-      tries.add({ channel: channel.name, code: error?.code ?? 'ok' })
-      let out = false
-      if (error?.code === 'upstream_auth_failed') {
-        out = state.refused(now, startedAt)
-        log.error('a channel refused our credential', {
-          channel: channel.name,
-          status,
-          hint: `check channels.${channel.name}.credential in gateway.yaml; a reload with a new one puts the channel back at once`
-        })
-      } else if (error?.code === 'upstream_rate_limited') state.cool(now, error.details.retryAfterMs)
-      // What the client sent was wrong, and a working channel said so.
-      else if (error?.code === 'upstream_rejected' || (!error && status !== undefined)) state.succeeded(now, startedAt)
-      else if (error?.source === 'upstream') {
-        out = state.failed(now, startedAt, eject_after)
-        if (!out && error.details.retryAfterMs !== undefined) state.cool(now, error.details.retryAfterMs)
-      } else state.undecided(now, startedAt)
-      if (!out) return
-      ejections.add({ channel: channel.name })
-      log.warn('a channel is left out', { channel: channel.name, ms: Math.round(state.until - now), code: error?.code })
-    }
-
-    /** Tells of attempts not told of yet: each once, as soon as it is known to be over. */
-    const judgeFailures = (exchange: Exchange, failures: readonly AttemptFailure[]): void => {
-      let done = exchange.find(judged)
-      if (!done) exchange.set(judged, (done = { count: 0 }))
-      while (done.count < failures.length) judge(failures[done.count++]!.attempt)
     }
 
     /** The one channel that is left, once it may be asked again; undefined when none may, or nobody waits for it any more. */
@@ -125,7 +88,7 @@ export default definePlugin({
         const now = performance.now()
         const last = failures.at(-1)
         if (last) {
-          judgeFailures(exchange, failures)
+          judge.failed(exchange, failures)
           if (!last.error.retryable || failures.length >= attempts || exchange.signal.aborted) return undefined
         }
         if (!last) budgetOf(name).request(now)
@@ -144,10 +107,7 @@ export default definePlugin({
         if (!state.healthy) state.answered(performance.now(), startedAt)
       },
 
-      onSettled(exchange) {
-        const { attempts } = exchange
-        for (let i = exchange.find(judged)?.count ?? 0; i < attempts.length; i++) judge(attempts[i]!)
-      },
+      onSettled: (exchange) => judge.settled(exchange),
 
       dispose() {
         board.leave(states)
