@@ -17,7 +17,7 @@ export function observeProgram(parts: { metrics: Metrics; server: Server; engine
   figure('refused_requests_total', 'Requests refused before an exchange began: malformed or ambiguous.', () => server.figures.refusedRequests)
   figure('exchanges_running', 'Exchanges that have begun and not been settled.', () => engine.running)
   figure('tasks_open', 'Tasks that have not ended.', () => store.works.running)
-  figure('tasks_waiting', 'Of these, pictures that wait for their turn.', () => background.waiting)
+  figure('tasks_waiting', 'Of these, those that the gateway itself is at work on and that wait for their turn.', () => background.waiting)
   figure('upstream_connections', 'Open connections to upstreams.', () => transport.connections)
   figure('store_healthy', '1 while the store takes new work.', () => Number(store.health().healthy))
   figure('store_commits_total', 'Writes to the commit log.', () => store.health().commits)
