@@ -15,6 +15,13 @@ const patience = process.env['SLUICE_LONG'] === undefined ? 300_000 : 7_200_000
 /** Seconds that a test may take unless it says otherwise. */
 const limit = '120'
 
+/** For all processes of a file, unless it gives them an environment of their own. */
+const env = {
+  ...process.env,
+  TAP_TIMEOUT: limit,
+  NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=${new URL('resolve.ts', import.meta.url).href}`
+}
+
 /** How long each file took when it ran last, in milliseconds: those that take longest begin first. */
 const timesFile = join(root, '.cache/test-times.json')
 
@@ -47,7 +54,7 @@ interface Result {
 function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { ms: number }> {
   return new Promise((resolve) => {
     const began = performance.now()
-    const child = spawn(process.execPath, [join(root, file)], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, TAP_TIMEOUT: limit } })
+    const child = spawn(process.execPath, [join(root, file)], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env })
     running.add(child)
     const lines: string[] = []
     for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on('line', (line) => lines.push(line))
