@@ -17,8 +17,14 @@ export function python(): string | undefined {
   const wanted = readFileSync(requirements, 'utf8')
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && succeeds(interpreter, '--version')) return interpreter
   rmSync(folder, { recursive: true, force: true })
-  run('python3', '-m', 'venv', folder)
-  run(interpreter, '-m', 'pip', 'install', '--quiet', '--no-deps', '--no-compile', '--disable-pip-version-check', '--requirement', requirements)
+  run('python3', '-m', 'venv', '--without-pip', folder)
+  // A pip that the machine has need not be unpacked once more, which takes half as long as all of the libraries.
+  let pip: [string, ...string[]] = ['python3', '-m', 'pip', '--python', interpreter]
+  if (!succeeds(...pip, '--version')) {
+    run(interpreter, '-m', 'ensurepip')
+    pip = [interpreter, '-m', 'pip']
+  }
+  run(...pip, 'install', '--quiet', '--no-deps', '--no-compile', '--disable-pip-version-check', '--requirement', requirements)
   writeFileSync(stamp, wanted)
   return interpreter
 }
