@@ -1,4 +1,5 @@
 // Every exchange ends once: one record with the right outcome, nothing held, nothing open, whoever cut it and where.
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import type { RequestRecord } from '../../core/store/requests.ts'
@@ -227,9 +228,9 @@ t.test('an answer that breaks while its first byte is held back is given by anot
   const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
   const hold = definePlugin({
     name: 'hold',
-    summary: 'Holds the first byte back for a while.',
+    summary: 'Holds the first byte back until its upstream is gone.',
     options: {},
-    setup: () => ({ onRequest: (exchange) => exchange.showAfter(() => new Promise((resolve) => setTimeout(resolve, 300))) })
+    setup: () => ({ onRequest: (exchange) => exchange.showAfter(() => first.request().then(({ connection }) => connection.closed).then(() => sleep(100))) })
   })
   const chain = [{ auth: {} }, { hold: {} }, { quota: {} }, { route: { repeats: 0 } }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
   const running = await gateway(t, { chain }, { upstreams: { first, second }, plugins: new Map([...plugins, ['hold', hold]]) })
