@@ -29,8 +29,9 @@ export class WorkList implements Works {
   readonly #places = new Map<string, Work>()
   /** How many of these are whose. */
   readonly #openOf = new Map<string, number>()
-  /** In the place of what is on its way to the disk: what was there before. */
+  /** In the place of what is on its way to the disk: what was there before; and what was put last of it. */
   readonly #shown = new Map<string, Work>()
+  readonly #going = new Map<string, Work>()
   /** What has ended, the latest last. */
   readonly #recent = new Map<string, Work>()
   /** What is not in memory any more may be otherwise in the database. */
@@ -75,6 +76,7 @@ export class WorkList implements Works {
     const name = nameOf(work, work.id)
     const before = this.#open.get(name)
     if (before && !this.#shown.has(name)) this.#shown.set(name, before)
+    this.#going.set(name, work)
     this.note(work)
     const json = JSON.stringify(work)
     const { draft } = this.#writer
@@ -85,7 +87,7 @@ export class WorkList implements Works {
       await draft.durable
     } finally {
       // A disk that has failed for long has it in the end; nobody is kept from it for ever.
-      if ((this.#open.get(name) ?? this.#recent.get(name)) === work) this.#shown.delete(name)
+      if (this.#going.get(name) === work) for (const list of [this.#shown, this.#going]) list.delete(name)
     }
   }
 
@@ -132,7 +134,7 @@ export class WorkList implements Works {
   async forget(work: Work): Promise<void> {
     const name = nameOf(work, work.id)
     this.#ended(name, work)
-    for (const list of [this.#shown, this.#recent]) list.delete(name)
+    for (const list of [this.#shown, this.#going, this.#recent]) list.delete(name)
     this.room.leave(name, work.tenant, work.bytes ?? 0)
     this.#behind = true
     const { draft } = this.#writer

@@ -53,6 +53,22 @@ t.test('a state is seen when it is on disk, and acted upon at once', async (t) =
   await store.close()
 })
 
+t.test('progress that is noted while a state is on its way does not hide it', async (t) => {
+  const store = await open(join(t.testdir(), 'sluice.db'))
+  const { works } = store
+  await works.put(work('one'))
+  const put = works.put(work('one', { status: 'in_progress' }))
+  works.note(work('one', { status: 'in_progress', progress: 10 }))
+  t.match(await works.find(owner, 'one'), { status: 'queued' }, 'not before it is on disk')
+  await put
+  t.match(await works.find(owner, 'one'), { status: 'in_progress', progress: 10 })
+  const puts = [works.put(work('one', { status: 'in_progress', progress: 20 })), works.put(work('one', done))]
+  await puts[0]
+  await puts[1]
+  t.match(await works.find(owner, 'one'), { status: 'succeeded' })
+  await store.close()
+})
+
 t.test('what a process left of results between their file and their row is gone after the next start, and nothing else', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const first = await open(file)
