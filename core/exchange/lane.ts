@@ -24,6 +24,7 @@ export class Lane {
   readonly #waiting: Message[] = []
   #busy = false
   #full = false
+  #unheard = false
   #paused = false
 
   constructor(parts: LaneParts) {
@@ -52,6 +53,12 @@ export class Lane {
     this.#hold()
   }
 
+  /** Whether the source does not take what it is answered to what it sends. */
+  set unheard(unheard: boolean) {
+    this.#unheard = unheard
+    this.#hold()
+  }
+
   #wait(passed: Promise<Message | undefined>): void {
     this.#busy = true
     this.#hold()
@@ -64,7 +71,7 @@ export class Lane {
   }
 
   #hold(): void {
-    const held = this.#busy || this.#full
+    const held = this.#busy || this.#full || this.#unheard
     if (held === this.#paused) return
     this.#paused = held
     if (held) this.#parts.source.pause()

@@ -106,7 +106,10 @@ export class Session implements OpenSession, Watched {
     const settings = this.#parts.exchange.find(caller)?.secret?.settings
     if (settings !== undefined) this.#up.put(Message.frame(this.#frames.configure(settings), 'client'))
     upstream.take(this.#taker((message) => this.#down.put(message), 'upstream', () => (this.#up.full = false)))
-    client.take(this.#taker((message) => this.#stages.pass(message), 'client', () => (this.#down.full = false)))
+    client.take(this.#taker((message) => this.#stages.pass(message), 'client', () => {
+      this.#down.full = false
+      this.#up.unheard = false
+    }))
   }
 
   /** Resolves when it is {@link over}. For the one who waits for it. */
@@ -189,12 +192,14 @@ export class Session implements OpenSession, Watched {
     if (this.#drainUntil !== undefined && this.#turns.open === 0) this.#left()
   }
 
-  #toClient({ data, binary }: Message): void {
+  /** False: the client takes no more for now. */
+  #toClient({ data, binary }: Message): boolean {
     this.bytes += data.length
     this.attempt.firstByteAt ??= performance.now()
-    if (this.#client!.send(data, binary)) return
+    if (this.#client!.send(data, binary)) return true
     this.#down.full = true
     this.#stalled ??= { side: 'client', since: performance.now() }
+    return false
   }
 
   #toUpstream({ data, binary }: Message): void {
@@ -207,7 +212,8 @@ export class Session implements OpenSession, Watched {
     if (this.over || this.#drainUntil !== undefined) return
     const { log } = this.#parts.exchange
     if (error.code === 'internal_error') log.error('a plugin failed in a session', { error: String(error.cause) })
-    this.#toClient(Message.frame(this.#frames.error(shownError(error), event), 'upstream'))
+    // Whoever sends what is refused, and does not read that, would fill the memory with it.
+    if (!this.#toClient(Message.frame(this.#frames.error(shownError(error), event), 'upstream'))) this.#up.unheard = true
   }
 
   #ping(now: number): void {

@@ -12,7 +12,7 @@ import type { LocalGateway } from '../kit/gateway.ts'
 import { eventually, settled } from '../kit/probe.ts'
 import { openRealtime } from '../kit/realtime.ts'
 import type { RealtimeClient } from '../kit/realtime.ts'
-import { sessionsAt, socketUpstream } from '../kit/socket-upstream.ts'
+import { frameBytes, sessionsAt, socketUpstream } from '../kit/socket-upstream.ts'
 import type { SocketUpstream } from '../kit/socket-upstream.ts'
 
 const usage = (input: number, output: number): object => ({ total_tokens: input + output, input_tokens: input, output_tokens: output, input_token_details: { text_tokens: input }, output_token_details: { text_tokens: output } })
@@ -145,6 +145,30 @@ t.test('whatever ends a session in the middle of a response, the response has on
       t.same(verify(session.database), [], 'the book is in order')
     })
   }
+})
+
+t.test('a client that sends what is refused, and reads nothing, is not read from', async (t) => {
+  const upstream = await socketUpstream(t)
+  const running = await gateway(t, { ...sessionsAt(upstream), limits: { client_stall: '60s' } })
+  const socket = dial(Number(new URL(running.url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  t.teardown(() => socket.destroy())
+  socket.write(`GET /v1/realtime?model=demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${testKey}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`)
+  await once(socket, 'readable')
+  socket.read()
+  const refused = frameBytes('{"type":"session.update","session":{"model":"x"}}', { opcode: 1, masked: true })
+  const { socket: heard } = await upstream.peer()
+  let came = false
+  heard!.on('message', () => void (came = true))
+  // Their errors are more than the kernel keeps.
+  socket.write(Buffer.alloc(refused.length * 30_000, refused))
+  socket.write(frameBytes('{"type":"conversation.item.create"}', { opcode: 1, masked: true }))
+  await new Promise((resolve) => setTimeout(resolve, 2000))
+  t.notOk(came, 'what stands behind is not read')
+  socket.resume()
+  await eventually(() => came, 10_000)
+  socket.destroy()
+  await settled(t, running)
 })
 
 t.test('handshakes that stop half-way hold nothing for long', async (t) => {
