@@ -71,8 +71,11 @@ export interface GoingOn {
 /** Filled by the core when the exchange has begun work that goes on after it: its hold is not to be ended, nor its record written. */
 export const goingOn = slot('going-on').of<GoingOn>()
 
-/** What attempts before the present one have cost, for work that goes on: it goes into the journal with the end of its hold. Filled by `quota` when there is a second attempt. */
-export const spent = slot('spent').of<readonly AttemptCost[]>()
+/**
+ * Says what the attempts before the present one have cost, undefined when there were none, for work that goes on: it goes into the journal with the end
+ * of its hold. Filled by `quota`.
+ */
+export const spent = slot('spent').of<() => readonly AttemptCost[] | undefined>()
 
 /** Filled by the core when the client has had its answer, and the exchange goes on without it: nobody sees what is answered from then on. */
 export const answered = slot('answered').of<true>()

@@ -4,7 +4,7 @@ import type { Attempt } from '../../core/contract/contract.ts'
 import { caller, charge, goingOn, reservation as reserved, slot, spent, usage } from '../../core/contract/slots.ts'
 import { heldInput, inputTokens } from '../estimate.ts'
 import { boundOf, termsFor, termsOf, within } from './bound.ts'
-import { costsBefore, settle } from './settle.ts'
+import { failedCosts, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 import { billed, holdTurn, openBill } from './turns.ts'
 
@@ -78,15 +78,13 @@ export default definePlugin({
         exchange.set(held, hold)
         exchange.set(reserved, reservation)
         exchange.set(heldInput, bound.input)
+        exchange.set(spent, () => failedCosts(exchange, hold))
         exchange.showAfter(() => reservation.durable)
         exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, hold, outcome)))
       },
 
       onAttempt(exchange, attempt) {
-        const hold = exchange.find(held)
-        hold?.reservation.dispatched(attempt.channel.name)
-        const costs = hold && attempt.number > 1 ? costsBefore(exchange, attempt, hold) : undefined
-        if (costs) exchange.set(spent, costs)
+        exchange.find(held)?.reservation.dispatched(attempt.channel.name)
         const most = exchange.find(clamped)
         if (most !== undefined) limitOutput(attempt, exchange.request.operation.metering!.outputLimits, most)
       },

@@ -35,9 +35,9 @@ export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promis
   }
 }
 
-/** What the attempts before another one have cost; undefined when there are none. */
-export function costsBefore(exchange: Exchange, next: Attempt, { price }: Hold): readonly AttemptCost[] | undefined {
-  return costsOf(exchange, exchange.attempts.filter((attempt) => attempt.dispatched && attempt !== next), price)
+/** What the attempts before the last one that was sent have cost; undefined when there are none. */
+export function failedCosts(exchange: Exchange, { price }: Hold): readonly AttemptCost[] | undefined {
+  return costsOf(exchange, exchange.attempts.filter((attempt) => attempt.dispatched).slice(0, -1), price)
 }
 
 /** What failed, as the error that it is to a client. */

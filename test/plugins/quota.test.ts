@@ -275,6 +275,20 @@ t.test('a client that leaves in mid-stream pays for what the upstream counted wh
   t.same(bench.ledger.open, [])
 })
 
+t.test('one that is answered by its third channel is charged once, with two rows beside', async (t) => {
+  const upstream = await Upstream.start(t)
+  const names = ['a', 'b', 'c']
+  const channels = Object.fromEntries(names.map((name, priority) => [name, channelTo(upstream, { priority })]))
+  const bench = await Workbench.open(t, { channels, chain: chain({}) })
+  for (const body of [{}, { stream: true }]) {
+    for (let i = 0; i < 2; i++) upstream.json(failing, { status: 500 })
+    if ('stream' in body) upstream.sse(chatEvents())
+    else upstream.json(chatAnswer(100, 7))
+    t.equal((await bench.send({ body })).status, 200)
+    t.match(bench.ledger.rows.at(-1), { settled: { channel: 'c', costs: [{ attempt: 1, channel: 'a' }, { attempt: 2, channel: 'b' }] } })
+  }
+})
+
 t.test('a failed attempt is a row beside the charge of the one that answered', async (t) => {
   const first = await Upstream.start(t)
   const second = await Upstream.start(t)

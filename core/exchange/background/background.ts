@@ -222,5 +222,5 @@ export class BackgroundWork implements Background {
 
 /** What attempts before the present one have cost, as it is kept with the work. */
 function costsOf(exchange: Exchange): readonly KeptCost[] | null {
-  return exchange.find(spent)?.map((cost) => ({ ...cost, amount: String(cost.amount) })) ?? null
+  return exchange.find(spent)?.()?.map((cost) => ({ ...cost, amount: String(cost.amount) })) ?? null
 }
