@@ -62,7 +62,8 @@ export interface Exchange<Needs extends AnySlot = never> {
   /** Fills a slot. Written once; a second write throws. */
   set<T>(slot: Slot<T>, value: T): void
   /**
-   * A header for the reply, whatever the reply turns out to be: success, error or stream.
+   * A header for the reply, whatever the reply turns out to be: success, error or stream. One that is set once an attempt has begun
+   * is gone when another follows.
    * @throws TypeError for a name or value that cannot be sent, such as a line break
    */
   setHeader(name: string, value: string | number): void

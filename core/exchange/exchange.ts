@@ -97,6 +97,8 @@ export class LiveExchange implements Exchange<AnySlot> {
   #model = ''
   #requestedModel = ''
   #streaming = false
+  /** How long the headers were before the first attempt. */
+  #ownHeaders = 0
 
   /** `read` is called at most once. */
   constructor(request: ServedRequest, client: Client, limits: Limits, onModel: Chain['onModel'], read: Read, log: Logger) {
@@ -253,6 +255,9 @@ export class LiveExchange implements Exchange<AnySlot> {
   /** The next try, numbered, with the upstream's own name for the model; `without` a member that plugins may add. */
   attempt(channel: Channel, without?: string): Attempt {
     const { operation, parameters, query } = this.request
+    // What was said of the answer of an attempt that failed is not true of another's.
+    if (this.attempts.length === 0) this.#ownHeaders = this.replyHeaders.length
+    else this.replyHeaders.forgetFrom(this.#ownHeaders)
     const form = formFor(operation, channel)
     if (!form) throw new GatewayError('protocol_mismatch', `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
     const model = channel.models.get(this.#model) ?? this.#model

@@ -52,6 +52,16 @@ export class HeaderLines {
     return this
   }
 
+  /** How much has been added: a place to {@link forgetFrom}. */
+  get length(): number {
+    return this.#text.length
+  }
+
+  /** Takes out what was added since the lines were so long. */
+  forgetFrom(length: number): void {
+    if (length < this.#text.length) this.#text = this.#text.slice(0, length)
+  }
+
   /** The same lines, to be added to for themselves. */
   copy(): HeaderLines {
     return new HeaderLines(this.#text)

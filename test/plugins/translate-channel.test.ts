@@ -1,7 +1,7 @@
 // What a channel says of its models, what could not be said to them, and the table of what becomes of what.
 import t from 'tap'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
-import { Upstream } from '../kit/upstream.ts'
+import { head, reset, Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
 
 const message = { method: 'POST', path: '/v1/messages', headers: { 'x-api-key': testKey, authorization: '' } } as const
@@ -31,6 +31,23 @@ t.test('the record names what the channel was not told', async (t) => {
   t.same((await local.record(reply)).dropped, ['top_k'])
   const whole = await local.chat()
   t.notOk('dropped' in (await local.record(whole)))
+})
+
+t.test('what a channel was not told is no matter of the one that answers in its place', async (t) => {
+  const [first, second, third] = [await Upstream.start(t), await Upstream.start(t), await Upstream.start(t)]
+  const local = await gateway(t, { channels: { c: { protocol: 'anthropic' } } }, { upstreams: { a: first, b: second, c: third } })
+  for (const upstream of [first, second]) upstream.script(head(200, { 'content-type': 'text/event-stream' }), reset())
+  const event = (value: { type: string }): string => `event: ${value.type}\ndata: ${JSON.stringify(value)}\n\n`
+  const made = { id: 'msg_1', type: 'message', role: 'assistant', model: 'demo', content: [], stop_reason: null, usage: { input_tokens: 1, output_tokens: 1 } }
+  third.sse([
+    { type: 'message_start', message: made }, { type: 'content_block_start', index: 0, content_block: { type: 'text', text: 'Hello' } }, { type: 'content_block_stop', index: 0 },
+    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }, { type: 'message_stop' }
+  ].map(event), { done: false })
+  const reply = await local.ask({ ...message, body: { ...asked, stream: true } })
+  t.match([reply.status, reply.complete], [200, true])
+  t.match((await local.record(reply)).attempts, [{ channel: 'a' }, { channel: 'b' }, { channel: 'c' }])
+  t.equal(reply.headers['x-sluice-dropped'], undefined)
+  t.ok(reply.headers['x-request-id'], 'while what is true of all attempts stays')
 })
 
 t.test('GET /admin/v1/capabilities', async (t) => {

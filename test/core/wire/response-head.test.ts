@@ -35,3 +35,13 @@ t.test('the pairs are what was added, and a copy is added to for itself', (t) =>
   t.same(lines.pairs(), ['x-request-id', 'one', 'request-id', 'one', 'X-A', 'b: c', 'X-Empty', ''])
   t.end()
 })
+
+t.test('what was added since may be taken out again', (t) => {
+  const lines = HeaderLines.of('a', '1')
+  const { length } = lines
+  lines.add('b', '2').forgetFrom(length)
+  t.equal(lines.text, 'a: 1\r\n')
+  lines.forgetFrom(length + 100)
+  t.equal(lines.add('c', '3').text, 'a: 1\r\nc: 3\r\n')
+  t.end()
+})
