@@ -28,14 +28,15 @@ const event = { id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, 
 // Some twenty processes: on a busy machine they take longer than a file is given.
 t.setTimeout(240_000)
 
-/** A port that is free now. */
+/** A port that is free now, of those that no system gives to who asks for any: other tests do not take it meanwhile. */
 async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+  for (;;) {
+    const server = createServer().listen(20_000 + Math.floor(Math.random() * 12_000), '127.0.0.1')
+    const free = await once(server, 'listening').then(() => true, () => false)
+    const { port } = (server.address() ?? {}) as Partial<AddressInfo>
+    server.close()
+    if (free) return port!
+  }
 }
 
 /** A configuration that starts as it is, in a folder of the test. */

@@ -8,6 +8,9 @@ import type { WatchedGateway } from '../kit/loop.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
 
+// Of all tests together; the bodies alone take half a minute.
+t.setTimeout(600_000)
+
 const long = process.env['SLUICE_LONG'] !== undefined
 const MiB = 1024 * 1024
 /** As large as a body may be, or enough of it to see what all of it would take. */

@@ -225,7 +225,7 @@ t.test('silence ends in an error, at each of its places', async (t) => {
   t.match(await slow(sse, events([opening]), stall()), { status: 504, code: 'upstream_timeout_first_byte' })
   const idle = await slow(sse, events([opening, delta('Hm')]), stall())
   t.match(idle, { status: 200, code: 'upstream_timeout_idle' })
-  t.ok(idle.took > 290 && idle.took < 800, `${idle.took} ms`)
+  t.ok(idle.took > 290, `${idle.took} ms`)
   const trickle = Array.from({ length: 30 }, (_, i) => [events([delta(`${i}`)]), pause(50)]).flat()
   t.match(await slow(sse, events([opening]), ...trickle, stall()), { status: 200, code: 'upstream_timeout_total' })
   await eventually(() => vendor.open === 0)

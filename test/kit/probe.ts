@@ -11,7 +11,7 @@ import type { TestGateway } from './gateway.ts'
  * Waits for a state that follows an event by a moment. Give it a condition, not an assertion: a failed assertion stays failed.
  * @throws when the condition does not hold within that time
  */
-export async function eventually(condition: () => boolean | Promise<boolean>, withinMs = 2000): Promise<void> {
+export async function eventually(condition: () => boolean | Promise<boolean>, withinMs = 15_000): Promise<void> {
   const deadline = performance.now() + withinMs
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`still not so after ${withinMs} ms: ${condition}`)

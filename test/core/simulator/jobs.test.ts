@@ -88,18 +88,18 @@ t.test('a job fails, is cancelled, expires or is never begun, and then nothing i
   t.match(failed, { url: null, usage: null, completed_at: Number, error: { code: 'content_policy', message: String } })
 
   for (const [method, more] of [['DELETE', ''], ['POST', '/cancel']] as const) {
-    const path = await begin({ queue_ms: 0, work_ms: 50 })
+    const path = await begin({ queue_ms: 0, work_ms: 400 })
     t.match(await json(path + more, undefined, { method }), { status: 'cancelled', url: null, error: null })
-    await sleep(70)
+    await sleep(420)
     t.match(await json(path), { status: 'cancelled' }, 'it stays that')
   }
-  const video = await json('/v1/videos', { prompt: tell({ queue_ms: 20, work_ms: 20 }) })
+  const video = await json('/v1/videos', { prompt: tell({ queue_ms: 200, work_ms: 200 }) })
   await json(`/v1/videos/${video.id}`, undefined, { method: 'DELETE' })
   const path = await begin({ ...quick, work_ms: 10_000, expire_ms: 10 })
   await eventually(async () => (await send(path)).status === 404)
   t.equal((await send('/v1/videos', { prompt: tell({ status: 429 }) })).status, 429)
   t.same((await json('/v1/videos')).data.map(({ error }: any) => error.code), ['cancelled', 'cancelled', 'content_policy'], 'tasks are videos too; the refused one is none')
-  await sleep(50)
+  await sleep(420)
   t.same(stats.counted, {})
 })
 

@@ -407,7 +407,7 @@ t.test('the wheel wakes everybody once and not before their time', async (t) => 
       return new Promise<number>((resolve) => wheel.arm({ wake: () => resolve(performance.now() - due) }, due))
     })
   )
-  for (const [i, late] of woken.entries()) t.ok(late >= 0 && late < 200, `${waits[i]} ms came ${late} ms late`)
+  for (const [i, late] of woken.entries()) t.ok(late >= 0 && late < 500, `${waits[i]} ms came ${late} ms late`)
 })
 
 t.test('it writes no faster than it is read, and hears when the client leaves', async (t) => {

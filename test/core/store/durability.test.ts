@@ -257,7 +257,7 @@ t.test('a start that is killed before its history begins is followed by one that
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
   await store.flush()
   // Until the other segment has been told.
-  await sleep(60)
+  await sleep(250)
   const copy = image(file)
   await store.close()
   const row = query(copy, 'SELECT lower(hex(history)) AS history, boot_id AS boot, batch, seq, lower(hex(hash)) AS hash FROM head')[0]!
