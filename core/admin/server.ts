@@ -1,10 +1,10 @@
 // The operator's listener: health, metrics and the admin API, on a port of their own that no client needs to reach.
-import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { bind } from '../clients/bind.ts'
 import { asGatewayError } from '../errors.ts'
 import type { GatewayError } from '../errors.ts'
+import { createServer } from '../wire/http.ts'
 import { readJson } from './body.ts'
 import type { AdminParts, Answer } from './contract.ts'
 import { guardFor } from './guard.ts'

@@ -1,6 +1,6 @@
 // The head of a response: nothing in it can be taken for another header or another response.
-import { STATUS_CODES } from 'node:http'
 import { namePattern } from './grammar.ts'
+import { STATUS_CODES } from './http.ts'
 
 /** RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte cannot be sent. */
 const notInValue = /[^\t\x20-\x7e\x80-\xff]/

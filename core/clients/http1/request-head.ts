@@ -1,9 +1,9 @@
 // Reads the head of an HTTP/1.x request and decides where its body ends (RFC 9112, sections 3 and 6).
-import { METHODS } from 'node:http'
 import { invalid, isHost, maxHeaders, noTunnel, originForm, singularNames } from '../request-head.ts'
 import type { Headers, RequestHead } from '../request-head.ts'
 import { digits, knownNames, namePattern, trimmed } from '../../wire/grammar.ts'
 import { headerFields } from '../../wire/header-fields.ts'
+import { METHODS } from '../../wire/http.ts'
 import { Malformed } from '../../wire/malformed.ts'
 
 /** A head that was accepted. */
