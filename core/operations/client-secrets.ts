@@ -59,8 +59,10 @@ function readSession({ body: { fields } }: Exchange): { model: string; settings:
 }
 
 function readSeconds({ body: { fields } }: Exchange): number {
-  if (!fields.has('expires_after') || fields.size('expires_after') > largestSettings) return usual
-  const { seconds = usual } = (fields.json('expires_after') ?? {}) as { seconds?: unknown }
+  if (!fields.has('expires_after')) return usual
+  const given = fields.size('expires_after') > largestSettings ? undefined : (fields.json('expires_after') ?? {})
+  if (typeof given !== 'object' || Array.isArray(given)) throw invalid('expires_after', 'must be an object with `seconds`')
+  const { seconds = usual } = given as { seconds?: unknown }
   if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= shortest && seconds <= longest) return seconds
   throw invalid('expires_after.seconds', `must be a whole number from ${shortest} to ${longest}`)
 }

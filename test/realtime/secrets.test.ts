@@ -50,6 +50,7 @@ t.test('it is good for nothing else', async (t) => {
   for (const [body, status, code] of [
     [{ session: { model: 'unknown' } }, 404, 'model_not_found'], [{ session: { model: 'costly' } }, 404, 'model_not_found'], [{}, 400, 'invalid_field'], [{ session: {} }, 400, 'invalid_field'],
     [{ session: { model: 'demo' }, expires_after: { seconds: 5 } }, 400, 'invalid_field'], [{ session: { model: 'demo' }, expires_after: { seconds: 7201 } }, 400, 'invalid_field'],
+    ...[30, '30', [], [30], true, { seconds: '30' }, { seconds: 10.5 }, { seconds: null }, { seconds: 30, more: 'x'.repeat(17_000) }].map((expires_after) => [{ session: { model: 'demo' }, expires_after }, 400, 'invalid_field'] as const),
     [{ session: { model: 'demo' }, budget: 'much' }, 400, 'invalid_field'], [{ session: { model: 'demo' }, budget: -1 }, 400, 'invalid_field'],
     [{ session: { model: 'demo', instructions: 'x'.repeat(17_000) } }, 400, 'invalid_field']
   ] as const) {
