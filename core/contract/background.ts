@@ -60,7 +60,7 @@ export interface AttendedWork {
   readonly work: Work
   /** Resolves when the work and its hold are on disk: a start after a crash asks the upstream. */
   readonly kept: Promise<void>
-  /** The end has been seen: the exchange settles its hold and writes its record by itself. Resolves when that the work has ended is on disk, in one batch with them. */
+  /** The end has been seen: the exchange settles its hold and writes its record by itself, unless others were told what it came to and this does not say it. Resolves when that the work has ended is on disk, in one batch with them. */
   end(progress: Progress): Promise<void>
   /**
    * The exchange has not seen the end: it is what others have seen of it, or from now on the upstream is asked, and the hold and the record are kept until it

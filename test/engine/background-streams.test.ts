@@ -266,11 +266,19 @@ t.test('what was told of a stream that is deleted or called off is charged once:
     t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
     maker.cut(id)
   }
+  const told = async ({ id, rest }: Listening): Promise<void> => {
+    t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
+    maker.counts = false
+    maker.end(id, 'cancelled')
+    maker.tell(id, 0)
+    t.match(await rest, /"status":"cancelled".*"usage":null/)
+  }
   const ways: [string, (stream: Listening) => Promise<void>, { counts?: boolean; callsOff?: boolean }, object][] = [
     ['deleted, and counted', remove, {}, { outcome: 'aborted', cost_nano: String(cost), usage: { input: 30, output: 21 }, usage_source: 'upstream' }],
     ['called off, and counted', cancel, {}, { outcome: 'aborted', cost_nano: String(cost), usage_source: 'upstream' }],
     ['deleted, and not counted', remove, { counts: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }],
     ['deleted where nothing can be called off', remove, { callsOff: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }],
+    ['called off, and counted for who did, but not in its stream', told, {}, { outcome: 'aborted', cost_nano: String(cost), usage_source: 'upstream' }],
     ['called off, and not counted', cancel, { counts: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }]
   ]
   let charged = 0n

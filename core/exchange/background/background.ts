@@ -111,7 +111,11 @@ export class BackgroundWork implements Background {
       work,
       kept,
       end: async (progress) => {
-        if (this.#conclusions.leave(work)) await this.#conclusions.end(work, progress, false)
+        if (!this.#conclusions.leave(work)) return
+        const counted = this.#works.current(work, work.id)?.seen?.usage
+        // What others were told that the upstream had counted is more than its stream says.
+        if (counted && !(progress.usage && progress.source === 'upstream')) await this.#takeOver(exchange, work)()
+        else await this.#conclusions.end(work, progress, false)
       },
       handOver: async (delivered) => {
         if (this.#conclusions.leave(work)) await this.#takeOver(exchange, work, delivered)()
