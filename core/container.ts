@@ -155,91 +155,137 @@ async function prepare(
   }
 }
 
+/** What was started, closed in the reverse of its order. */
+class Stops {
+  readonly #log: Logger
+  readonly #closes: (() => Promise<unknown>)[] = []
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  add(close: () => Promise<unknown>): void {
+    this.#closes.push(close)
+  }
+
+  /** Never rejects: what fails is logged, and the rest is closed. */
+  async run(): Promise<void> {
+    for (const close of this.#closes.splice(0).reverse()) {
+      await close().catch((error: unknown) => this.#log.error('a service could not be stopped', { error: String(error) }))
+    }
+  }
+}
+
+/** What a running gateway is looked at and stopped by. */
+interface RunningParts {
+  reader: ConfigReader
+  generations: Generations
+  reloader: Reloader
+  engine: Engine
+  server: Server
+  stops: Stops
+}
+
+class RunningGateway implements Gateway {
+  readonly url: string
+  readonly adminUrl: string | undefined
+  readonly #parts: RunningParts
+  #closed: Promise<{ cut: number }> | undefined
+
+  constructor(url: string, adminUrl: string | undefined, parts: RunningParts) {
+    this.url = url
+    this.adminUrl = adminUrl
+    this.#parts = parts
+  }
+
+  get config(): Config {
+    return this.#parts.generations.current.config
+  }
+
+  get files(): ReadonlyMap<string, string> {
+    return this.#parts.reader.files
+  }
+
+  reload(reason: string): Promise<ReloadResult> {
+    return this.#parts.reloader.reload(reason)
+  }
+
+  close({ drain = false } = {}): Promise<{ cut: number }> {
+    const { engine, server } = this.#parts
+    engine.refuse()
+    if (this.#closed && !drain) {
+      void server.drain(0)
+      engine.stop()
+    }
+    return (this.#closed ??= this.#close(drain))
+  }
+
+  async #close(drain: boolean): Promise<{ cut: number }> {
+    const { engine, server, stops } = this.#parts
+    const patience = drain ? this.config.settings.limits.drainTimeout : 0
+    // What goes on without a client has as long as those that have one.
+    const late = setTimeout(() => engine.stop(), patience)
+    const result = await server.drain(patience)
+    if (!drain) engine.stop()
+    await engine.idle()
+    clearTimeout(late)
+    await stops.run()
+    return result
+  }
+}
+
 /**
  * Starts a gateway: configuration, store with its recovery, chain, and last the listeners.
  * @throws ConfigError when the file cannot be used; Error when the store or an address cannot be had
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { config: file, env = process.env, plugins = shippedPlugins, operations = shippedOperations, log = createLogger() } = options
-  const reader = new ConfigReader({ file, env, plugins })
-  const stops: (() => Promise<unknown>)[] = [() => reader.close()]
-  const stop = async (): Promise<void> => {
-    for (const close of stops.reverse()) await close().catch((error: unknown) => log.error('a service could not be stopped', { error: String(error) }))
-  }
+  const stops = new Stops(log)
   try {
-    const first = await reader.read()
-    const { sqlite, durability, requests, journal, answers, routes } = first.settings.store
-    const store = await openStore({ file: sqlite, durability, keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }, routeAge: routes.age, log })
-    stops.push(() => store.close())
-    const { give, get } = wire(log, first.settings, store, operations)
-    const shared = new Shared(log)
-    const transport = get(tokens.transport)
-    stops.push(() => transport.close())
-    const parts = { services: get(tokens.services), metrics: get(tokens.metrics), log, shared, transport }
-    const generations = new Generations(await prepare(first, reader.plugins, parts))
-    give(tokens.generations, generations)
-    stops.push(() => generations.close())
-
-    const reloader = new Reloader({
-      current: () => generations.current.config,
-      read: () => reader.read(),
-      async apply(next) {
-        const { listen } = next.settings
-        const prepared = await prepare(next, reader.plugins, parts)
-        if (listen.tls) server.certify(listen.tls)
-        generations.replace(prepared)
-      },
-      log,
-      metrics: parts.metrics
-    })
-    const engine = get(tokens.engine)
-    const background = get(tokens.background)
-    background.start()
-    stops.push(async () => background.close())
-    const server = get(tokens.server)
-    const { host, port, protocol } = await server.listen()
-    stops.push(() => server.close())
-    observeProgram({ metrics: parts.metrics, server, engine, background, transport, store })
-    let draining = false
-    const admin =
-      first.settings.admin &&
-      (await AdminServer.start({ settings: first.settings.admin, store, metrics: parts.metrics, generations, shared, reloader, log, draining: () => draining }))
-    if (admin) stops.push(() => admin.close())
-
-    let closed: Promise<{ cut: number }> | undefined
-    return {
-      url: `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`,
-      adminUrl: admin?.url,
-      get config() {
-        return generations.current.config
-      },
-      get files() {
-        return reader.files
-      },
-      reload: (reason) => reloader.reload(reason),
-      close({ drain = false } = {}) {
-        draining = true
-        engine.refuse()
-        if (closed && !drain) {
-          void server.drain(0)
-          engine.stop()
-        }
-        closed ??= (async () => {
-          const patience = drain ? generations.current.config.settings.limits.drainTimeout : 0
-          // What goes on without a client has as long as those that have one.
-          const late = setTimeout(() => engine.stop(), patience)
-          const result = await server.drain(patience)
-          if (!drain) engine.stop()
-          await engine.idle()
-          clearTimeout(late)
-          await stop()
-          return result
-        })()
-        return closed
-      }
-    }
+    return await start(new ConfigReader({ file, env, plugins }), operations, stops, log)
   } catch (error) {
-    await stop()
+    await stops.run()
     throw error
   }
+}
+
+async function start(reader: ConfigReader, operations: readonly ServedOperation[], stops: Stops, log: Logger): Promise<Gateway> {
+  stops.add(() => reader.close())
+  const first = await reader.read()
+  const { sqlite, durability, requests, journal, answers, routes } = first.settings.store
+  const store = await openStore({ file: sqlite, durability, keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }, routeAge: routes.age, log })
+  stops.add(() => store.close())
+  const { give, get } = wire(log, first.settings, store, operations)
+  const transport = get(tokens.transport)
+  stops.add(() => transport.close())
+  const shared = new Shared(log)
+  const metrics = get(tokens.metrics)
+  const parts = { services: get(tokens.services), metrics, log, shared, transport }
+  const generations = new Generations(await prepare(first, reader.plugins, parts))
+  give(tokens.generations, generations)
+  stops.add(() => generations.close())
+
+  const [engine, background, server] = [get(tokens.engine), get(tokens.background), get(tokens.server)]
+  const reloader = new Reloader({
+    current: () => generations.current.config,
+    read: () => reader.read(),
+    async apply(next) {
+      const { listen } = next.settings
+      const prepared = await prepare(next, reader.plugins, parts)
+      if (listen.tls) server.certify(listen.tls)
+      generations.replace(prepared)
+    },
+    log,
+    metrics
+  })
+  background.start()
+  stops.add(async () => background.close())
+  const { host, port, protocol } = await server.listen()
+  stops.add(() => server.close())
+  observeProgram({ metrics, server, engine, background, transport, store })
+  const settings = first.settings.admin
+  const admin = settings && (await AdminServer.start({ settings, store, metrics, generations, shared, reloader, log, draining: () => engine.refusing }))
+  if (admin) stops.add(() => admin.close())
+  const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
+  return new RunningGateway(url, admin?.url, { reader, generations, reloader, engine, server, stops })
 }

@@ -55,6 +55,11 @@ export class Engine {
     return this.#running.size
   }
 
+  /** The gateway is stopping. */
+  get refusing(): boolean {
+    return this.#refusing
+  }
+
   /** From now on new requests are refused with `draining`. */
   refuse(): void {
     this.#refusing = true
