@@ -18,7 +18,7 @@ export type Reply = WholeReply | StreamReply
 export interface WholeReply {
   status: number
   headers?: readonly (readonly [string, string])[]
-  /** A string or bytes go out as they are; anything else as JSON. */
+  /** A string or bytes go out as they are; anything else as JSON, of the type that the headers say or else `application/json`. */
   body: unknown
 }
 

@@ -12,7 +12,7 @@ import { Message } from '../contract/message.ts'
 import { Outlet } from './outlet.ts'
 import { protocols } from '../protocols/index.ts'
 import { Relay } from './relay.ts'
-import { bytesOf } from './replies.ts'
+import { bytesOf, typeIn } from './replies.ts'
 import { dismiss } from './stages.ts'
 import { stagesOf } from './staging.ts'
 import { isJson } from '../wire/media-type.ts'
@@ -66,12 +66,12 @@ function headersOf({ headers = [] }: WholeReply): UpstreamResponse['headers'] {
 }
 
 /** A reply that is JSON by its type, or has no bytes of its own, is one message. */
-function messageOf(reply: WholeReply): { message: Message; headers: NonNullable<WholeReply['headers']> } {
-  const { headers = [], body } = reply
+function messageOf({ headers = [], body }: WholeReply): { message: Message; headers: NonNullable<WholeReply['headers']> } {
   const bytes = bytesOf(body)
-  if (!bytes) return { message: new Message('json', Buffer.from(JSON.stringify(body))), headers: [...headers, ['content-type', 'application/json']] }
-  const type = String(headersOf(reply)['content-type'] ?? '')
-  return { message: new Message(isJson(type) ? 'json' : 'bytes', bytes), headers }
+  const type = typeIn(headers)
+  if (bytes) return { message: new Message(isJson(type ?? '') ? 'json' : 'bytes', bytes), headers }
+  const message = new Message('json', Buffer.from(JSON.stringify(body)))
+  return { message, headers: type === undefined ? [...headers, ['content-type', 'application/json']] : headers }
 }
 
 async function replayed(exchange: LiveExchange, { headers = [], stream, follows }: StreamReply, plugin: string, hooks: Chain['onResponse'], parts: AttemptParts): Promise<Relay> {
@@ -87,9 +87,8 @@ async function replayed(exchange: LiveExchange, { headers = [], stream, follows 
     accept: (response) => stagesOf(exchange, hooks, { ...response, attempt: undefined })
   })
   exchange.relay = relay
-  const isType = (name: string): boolean => name.toLowerCase() === 'content-type'
-  for (const [name, value] of headers) if (!isType(name)) exchange.setHeader(name, value)
-  const source = new Source(stream, headers.find(([name]) => isType(name))?.[1] ?? 'text/event-stream; charset=utf-8', relay)
+  for (const [name, value] of headers) if (name.toLowerCase() !== 'content-type') exchange.setHeader(name, value)
+  const source = new Source(stream, typeIn(headers) ?? 'text/event-stream; charset=utf-8', relay)
   relay.call = source
   source.start(plugin)
   await relay.opened

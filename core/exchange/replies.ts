@@ -11,9 +11,14 @@ export function sendReply(exchange: LiveExchange, { status, headers = [], body }
   // A plugin may have made it of the request body, whose memory is used again while this is on its way to a slow client.
   const bytes = given && given.buffer === exchange.held?.buffer ? Buffer.from(given) : (given ?? Buffer.from(JSON.stringify(body)))
   const lines = exchange.replyHeaders.copy()
-  if (!given) lines.add('content-type', 'application/json')
+  if (!given && typeIn(headers) === undefined) lines.add('content-type', 'application/json')
   for (const [name, value] of headers) lines.add(name, value)
   exchange.client.reply(status, lines, bytes)
+}
+
+/** The media type among the headers of a reply, however its name is written. */
+export function typeIn(headers: NonNullable<WholeReply['headers']>): string | undefined {
+  return headers.find(([name]) => name.toLowerCase() === 'content-type')?.[1]
 }
 
 /** A body that goes out as it is: text, or bytes in whatever view of them; undefined for anything else. */

@@ -335,6 +335,20 @@ t.test('a reply of bytes goes out as these bytes, whatever kind of view they are
   t.match([answer.body, answer.headers['content-type']], ['{"a":[1]}', 'application/json'])
 })
 
+t.test('a reply has one type: that which it says, or JSON', async (t) => {
+  let headers: [string, string][] = []
+  const replier = plugin('replier', () => ({ onRequest: () => ({ status: 200, headers, body: { a: 1 } }) }))
+  const looking = staged('looking', () => ({ observe: () => {} }))
+  for (const chain of [['replier'], ['looking', 'replier']]) {
+    const running = await gateway(t, { chain: [...chain, { route: {} }] }, { plugins: new Map([...plugins, ...[replier, looking].map((one): [string, Plugin] => [one.name, one])]) })
+    for (const [given, type] of [[[], 'application/json'], [[['Content-Type', 'application/problem+json']], 'application/problem+json']] as [[string, string][], string][]) {
+      headers = given
+      const { head, text } = await running.chat()
+      t.same([Array.from(head.raw.matchAll(/^content-type: (.*)$/gim), ([, value]) => value), text], [[type], '{"a":1}'], chain.join())
+    }
+  }
+})
+
 t.test('the headers of a request are those that were sent, and nothing else', async (t) => {
   const teller = plugin('teller', () => ({
     onRequest({ request: { headers } }) {
