@@ -1,5 +1,5 @@
 // What an exchange is charged in the end, and what its failed attempts cost.
-import { costOf, GatewayError, noUsage } from '../../core/contract/contract.ts'
+import { costOf, GatewayError, incredible, noUsage, withCall } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
 import { charge } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
@@ -7,9 +7,6 @@ import type { Price } from '../../core/money/price.ts'
 import type { AttemptCost, Reservation } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
 import { estimatedInput, heldInput } from '../estimate.ts'
-
-/** A million dollars: counts that make one exchange dearer than this are a broken upstream's, and would lock every budget. */
-export const incredible = 10n ** 15n
 
 /** A reservation with the price it was made at; no reload changes it. */
 export interface Hold {
@@ -80,14 +77,13 @@ function costsOf(exchange: Exchange, attempts: readonly Attempt[], price: Price)
   })
 }
 
-/** The price applied. A call is a unit of its own where the price has one for it. */
+/** The price applied. */
 function priced(exchange: Exchange, { usage, source }: MeteredUsage, price: Price): Priced {
-  const call = price.perMillion.request === undefined ? undefined : { request: 1 }
-  const units = call ? { ...usage, ...call } : usage
+  const units = withCall(usage, price)
   const amount = costOf(units, price)
   if (amount <= incredible) return { usage: units, amount, source }
   exchange.log.error('an upstream reported a usage that cannot be true: the prompt is charged instead', { usage })
-  const prompt = { ...promptOf(exchange), ...call }
+  const prompt = withCall(promptOf(exchange), price)
   return { usage: prompt, amount: costOf(prompt, price), source: 'estimated' }
 }
 

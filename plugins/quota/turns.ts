@@ -1,5 +1,5 @@
 // What a session is charged: each of its turns for itself, out of the same budgets.
-import { costOf, formatDollars, GatewayError, noUsage, sumOf } from '../../core/contract/contract.ts'
+import { costOf, formatDollars, GatewayError, incredible, noUsage, sumOf, withCall } from '../../core/contract/contract.ts'
 import type { Exchange, Turn } from '../../core/contract/contract.ts'
 import { caller, charge, slot } from '../../core/contract/slots.ts'
 import type { Charge } from '../../core/contract/slots.ts'
@@ -7,7 +7,7 @@ import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledge
 import type { Usage } from '../../core/money/usage.ts'
 import { turnBound } from './bound.ts'
 import type { Terms } from './bound.ts'
-import { incredible, refuse } from './settle.ts'
+import { refuse } from './settle.ts'
 
 /** A session's turns so far. */
 export interface Bill {
@@ -99,13 +99,12 @@ function settleTurn(exchange: Exchange, bill: Bill, turn: Turn, reservation: Res
   const { usage: metered } = turn
   try {
     if (!metered) return reservation.void().catch(refuse)
-    const call = price.perMillion.request === undefined ? undefined : { request: 1 }
-    let usage = { ...metered.usage, ...call }
+    let usage = withCall(metered.usage, price)
     let { source } = metered
     let amount = costOf(usage, price)
     if (amount > incredible) {
       exchange.log.error('an upstream reported a usage that cannot be true: the prompt is charged instead', { usage })
-      usage = { ...noUsage, input: turn.input.typical, ...call }
+      usage = withCall({ ...noUsage, input: turn.input.typical }, price)
       source = 'estimated'
       amount = costOf(usage, price)
     }

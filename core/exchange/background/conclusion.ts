@@ -2,10 +2,8 @@
 import type { Progress } from '../../contract/background.ts'
 import type { MeteredUsage } from '../../contract/slots.ts'
 import { formatDollars } from '../../money/money.ts'
-import { costOf } from '../../money/price.ts'
-import type { Price } from '../../money/price.ts'
+import { costOf, incredible, withCall } from '../../money/price.ts'
 import { noUsage } from '../../money/usage.ts'
-import type { Usage } from '../../money/usage.ts'
 import type { Reservation, Settlement } from '../../store/ledger.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
@@ -13,9 +11,6 @@ import { isOpen } from '../../store/works.ts'
 import type { Work } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { GenerationSource } from '../generation.ts'
-
-/** Nano-dollars, a million dollars: counts that make work dearer than this are a broken upstream's. */
-const incredible = 10n ** 15n
 
 /** What a record says of work that did not succeed, as one of a closed list. */
 const codes = { failed: 'task_failed', cancelled: 'task_cancelled', expired: 'task_expired' } as const
@@ -118,11 +113,6 @@ function settlementOf({ channel }: Work, { usage, source }: MeteredUsage, { pric
   if (amount <= incredible) return { usage: units, amount, source, channel: channel ?? '' }
   const call = withCall(noUsage, price)
   return { usage: call, amount: costOf(call, price), source: 'estimated', channel: channel ?? '' }
-}
-
-/** A call is a unit of its own where the price has one for it. */
-function withCall(usage: Readonly<Usage>, { perMillion }: Price): Usage {
-  return perMillion.request === undefined ? { ...usage } : { ...usage, request: 1 }
 }
 
 function finalOf(record: RequestRecord, { status }: Progress, durationMs: number, hold: Reservation | undefined, settlement: Settlement | undefined): RequestRecord {
