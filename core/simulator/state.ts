@@ -37,7 +37,7 @@ export class State {
     const timer = setTimeout(() => {
       this.#timers.delete(timer)
       call()
-    }, ms)
+    }, Math.max(ms, 1))
     this.#timers.add(timer.unref())
   }
 

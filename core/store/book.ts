@@ -2,6 +2,7 @@
 import type { Scope } from '../catalogue/caller.ts'
 import { parsePrice, renderPrice } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
+import { noUsage } from '../money/usage.ts'
 import type { Batch } from './batch.ts'
 import { Cell } from './cell.ts'
 import { Hold } from './hold.ts'
@@ -188,7 +189,9 @@ export class Book implements Ledger, HoldKeeper {
       requestId, part, scopes: [], amount: row['amount'] as bigint, model: text('model'), price: this.price(text('price_version'))!,
       estimate: { input: count('input_units'), maxOutput: count('max_out') }, time
     }
-    const stored = { rowId: count('id'), channel: row['channel'] as string | null, lease: count('lease_until') }
+    const delivered = Math.min(count('delivered_units'), count('max_out'))
+    const recovered = delivered > 0 ? { ...noUsage, input: count('input_units'), output: delivered } : undefined
+    const stored = { rowId: count('id'), channel: row['channel'] as string | null, lease: count('lease_until'), recovered }
     this.#live.set(nameOf(requestId, part), new Hold(request, new Purse(scopes, time, cells, [], this.#moved), stored, this))
   }
 

@@ -3,6 +3,7 @@ import type { Batch } from './batch.ts'
 import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
 import type { Price } from '../money/price.ts'
+import type { Usage } from '../money/usage.ts'
 import { renderUsage } from '../money/usage.ts'
 import type { Purse } from './purse.ts'
 import type { RowIds } from './row-ids.ts'
@@ -32,11 +33,13 @@ export interface Stored {
   rowId: number
   channel: string | null
   lease: number
+  recovered: Readonly<Usage> | undefined
 }
 
 /** Made by the book only. */
 export class Hold implements Reservation {
   readonly purse: Purse
+  readonly recovered: Readonly<Usage> | undefined
   readonly #book: HoldKeeper
   readonly #request: ReserveRequest
   /** When it began, or somewhat sooner. */
@@ -68,6 +71,7 @@ export class Hold implements Reservation {
       this.#rowId = place.rowId
       this.#channel = place.channel
       this.#lease = place.lease
+      this.recovered = place.recovered
       this.#durable = Promise.resolve()
     }
   }

@@ -57,6 +57,11 @@ export interface Reservation {
   /** That it was made at, and is to be settled at: no reload changes it. */
   readonly price: Price
   /**
+   * Of a hold that was detached before this start: what a client was shown until then, as any other hold is ended with after a crash. Undefined when
+   * that was nothing, and in the process that made it.
+   */
+  readonly recovered?: Readonly<Usage> | undefined
+  /**
    * Resolves when the hold is on disk, or its end is; the client's first byte waits for it, the dispatch does not. Asking
    * for it sends the hold to the disk at once; otherwise it goes with others, within some milliseconds. Rejects with
    * `billing_unavailable` when the disk has failed for some seconds; the hold stays and is to be ended as any other.

@@ -98,6 +98,11 @@ class Maker {
     for (const at of which) this.#listeners.get(id)![at]!.end(framed({ type: `response.${response.status}`, response }))
   }
 
+  /** Tells of so many more words. */
+  say(id: string, words: number): void {
+    for (let n = 0; n < words; n++) this.#listeners.get(id)![0]!.write(framed({ type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'word ' }))
+  }
+
   forget(id: string): void {
     this.#states.delete(id)
   }
@@ -313,6 +318,28 @@ t.test('what was seen of a stream\'s end is known after a kill, also when its up
   running = await spawnGateway(t, config)
   t.equal(await settled(running), cost)
   t.match(await running.record(stream.request), { outcome: 'completed', cost_nano: String(cost), usage_source: 'upstream' })
+  running.process.kill('SIGTERM')
+  await running.exited
+  sound(t, database, 1)
+})
+
+t.test('what was shown of a stream before a kill is charged where its upstream says nothing of it afterwards', async (t) => {
+  const maker = await Maker.start(t)
+  const database = join(folder(t), 'books.db')
+  const config = overrides(database, { demo: maker.channel })
+  let running = await spawnGateway(t, config)
+  const stream = await listen(running)
+  maker.say(stream.id, 199)
+  await eventually(() => rows(database, 'SELECT id FROM reservation WHERE delivered_units >= 192').length === 1, 10_000)
+  running.process.kill('SIGKILL')
+  await running.exited
+  await stream.rest
+  running = await spawnGateway(t, config)
+  maker.counts = false
+  t.equal((await running.ask({ method: 'DELETE', path: `${path}/${stream.id}` })).status, 200)
+  const posted = await settled(running)
+  const record = await running.record(stream.request)
+  t.match(record, { outcome: 'aborted', usage: { output: 192 }, usage_source: 'recovered', cost_nano: String(posted) })
   running.process.kill('SIGTERM')
   await running.exited
   sound(t, database, 1)

@@ -1,9 +1,9 @@
 // The end of work: its hold is settled or given back, its record is written, and what came of it can be seen; all of it once, and in one batch.
 import type { Progress } from '../../contract/background.ts'
-import type { MeteredUsage } from '../../contract/slots.ts'
 import { formatDollars } from '../../money/money.ts'
 import { costOf, incredible, withCall } from '../../money/price.ts'
 import { noUsage } from '../../money/usage.ts'
+import type { Usage } from '../../money/usage.ts'
 import type { Reservation, Settlement } from '../../store/ledger.ts'
 import type { RequestRecord } from '../../store/requests.ts'
 import type { Services } from '../../store/services.ts'
@@ -55,9 +55,8 @@ export class Conclusions {
     if (!latest || isOpen(end)) return Promise.resolve()
     if (holds && this.#attended.has(latest.requestId)) return this.#note(latest, end)
     const hold = holds ? ledger.detached(latest.requestId) : undefined
-    const consumed = end.usage ?? latest.delivered
-    const source = end.usage ? (end.source ?? 'upstream') : consumed ? 'partial' : 'upstream'
-    const settlement = hold && (end.status === 'succeeded' || consumed) ? settlementOf(latest, { usage: consumed ?? noUsage, source }, hold) : undefined
+    const consumed = consumedOf(end, latest, hold)
+    const settlement = hold && (end.status === 'succeeded' || consumed) ? settlementOf(latest, consumed ?? { usage: noUsage, source: 'upstream' }, hold) : undefined
     const costs = latest.costs?.map((cost) => ({ ...cost, amount: BigInt(cost.amount) }))
     const settled = hold && (settlement ? hold.settle({ ...settlement, ...(costs && { costs }) }) : hold.void(costs))
     const usage = settlement?.usage ?? end.usage ?? null
@@ -106,8 +105,21 @@ export class Conclusions {
   }
 }
 
+/** What is charged for. */
+interface Consumed {
+  readonly usage: Readonly<Usage>
+  readonly source: Settlement['source']
+}
+
+/** What the upstream counted; of a stream of which it says nothing, what its client was shown, as far as the process knew that has begun it. */
+function consumedOf({ usage, source = 'upstream' }: Progress, { delivered }: Work, hold: Reservation | undefined): Consumed | undefined {
+  if (usage) return { usage, source }
+  if (delivered) return { usage: delivered, source: 'partial' }
+  return hold?.recovered && { usage: hold.recovered, source: 'recovered' }
+}
+
 /** The charge: what the upstream counted, at the price of the hold. */
-function settlementOf({ channel }: Work, { usage, source }: MeteredUsage, { price }: Reservation): Settlement {
+function settlementOf({ channel }: Work, { usage, source }: Consumed, { price }: Reservation): Settlement {
   const units = withCall(usage, price)
   const amount = costOf(units, price)
   if (amount <= incredible) return { usage: units, amount, source, channel: channel ?? '' }
