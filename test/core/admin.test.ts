@@ -171,7 +171,7 @@ t.test('readiness turns while the disk takes no commits, keys are refused then, 
   fs.write = ((...call: unknown[]) => process.nextTick(call.at(-1) as (error: Error) => void, new Error('ENOSPC: no space left on device, write'))) as typeof write
   syncBuiltinESMExports()
   const waiting = local.chat()
-  await eventually(async () => (await admin('GET', '/readyz')).status === 503)
+  await eventually(async () => (await admin('GET', '/readyz')).status === 503, 8000)
   const ready = await admin('GET', '/readyz')
   t.match(ready.json(), { status: 'unavailable', reasons: [/^store: the commit log cannot be written: new requests are refused; the disk is full, since 20/] })
   t.notMatch(ready.text, 'sluice.db', 'which anybody may read, so it has no paths')
@@ -179,7 +179,7 @@ t.test('readiness turns while the disk takes no commits, keys are refused then, 
   t.match(refusal(refused), { status: '503', code: 'billing_unavailable' })
   t.equal(refused.headers['retry-after'], '1')
   mend()
-  await eventually(async () => (await admin('GET', '/readyz')).status === 200)
+  await eventually(async () => (await admin('GET', '/readyz')).status === 200, 8000)
   await waiting
   t.equal((await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })).status, 201)
 })
@@ -191,13 +191,13 @@ t.test('a database that another process holds shows in readiness, and turns nobo
   const other = openDatabase(file, 'process')
   other.exec('BEGIN IMMEDIATE')
   t.equal((await local.chat()).status, 200)
-  await eventually(async () => (await admin('GET', '/readyz')).json().status === 'degraded')
+  await eventually(async () => (await admin('GET', '/readyz')).json().status === 'degraded', 8000)
   const ready = await admin('GET', '/readyz')
   t.equal(ready.status, 200)
   t.match(ready.json(), { reasons: [/^store: the database cannot be written: what is charged is kept in the commit log; another process holds the database, since 20/] })
   t.equal((await local.chat()).status, 200)
   other.close()
-  await eventually(async () => (await admin('GET', '/readyz')).json().status === 'ok')
+  await eventually(async () => (await admin('GET', '/readyz')).json().status === 'ok', 8000)
 })
 
 t.test('the request log is listed newest first, filtered by every field and walked page by page', async (t) => {

@@ -147,7 +147,7 @@ async function books({ admin }: TestGateway): Promise<{ posted: bigint; pending:
 }
 
 async function settled(local: TestGateway): Promise<bigint> {
-  await eventually(async () => (await books(local)).pending === 0n)
+  await eventually(async () => (await books(local)).pending === 0n, 10_000)
   return (await books(local)).posted
 }
 
@@ -174,7 +174,7 @@ t.test('a gateway that is killed in mid-stream asks for the end, and settles wha
   const { asked } = maker
   running = await spawnGateway(t, config)
   t.ok((await books(running)).pending > 0n, 'what they may cost is held')
-  await eventually(() => maker.asked > asked)
+  await eventually(() => maker.asked > asked, 10_000)
   for (const { id, end } of streams) maker.end(id, end)
   t.equal(await settled(running), 3n * cost)
   for (const { request, end, outcome } of streams) {

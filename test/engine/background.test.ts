@@ -54,7 +54,7 @@ function costOf({ stats: { counted } }: Simulator): bigint {
 }
 
 async function settled(local: TestGateway): Promise<{ posted: bigint; pending: bigint }> {
-  await eventually(async () => (await books(local)).pending === 0n)
+  await eventually(async () => (await books(local)).pending === 0n, 10_000)
   return books(local)
 }
 
@@ -210,7 +210,7 @@ t.test('a gateway that was killed meanwhile finds the response again, and settle
   const before = asked
   running = await spawnGateway(t, { ...overrides, channels })
   t.ok((await books(running)).pending > 0n, 'its hold is there')
-  await eventually(() => asked > before)
+  await eventually(() => asked > before, 10_000)
   const polls = Promise.all(Array.from({ length: 50 }, async () => {
     while (/queued/.test((await read(running, 'resp_1')).json().status));
   }))

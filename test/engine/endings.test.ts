@@ -26,7 +26,7 @@ async function settled(t: Test, { admin, adminUrl }: LocalGateway, upstream: Ups
     const text = await (await fetch(`${adminUrl}/metrics`)).text()
     return [...text.matchAll(new RegExp(`^sluice_${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))].reduce((sum, [, value]) => sum + Number(value), 0)
   }
-  await eventually(async () => (await figure('exchanges_running')) === 0)
+  await eventually(async () => (await figure('exchanges_running')) === 0, 5000)
   const { data } = await admin('/admin/v1/balances')
   for (const { scope, pending_nano: pending } of data) t.equal(pending, '0', `nothing is held for ${scope}`)
   t.strictSame(rejections, [], 'no rejection went unhandled')

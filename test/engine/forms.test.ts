@@ -54,7 +54,7 @@ function openUploads(): string[] {
 }
 
 async function nothingLeft(t: Test, running: LocalGateway): Promise<void> {
-  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0)
+  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 10_000)
   if (process.platform === 'linux') await eventually(() => openUploads().length === 0)
   // Whatever was taken for uploads has come back: one that needs half of all there is finds it.
   const { body, type } = formOf([model, { name: 'file', value: Buffer.alloc(400_000), filename: 'f.wav' }])
@@ -154,7 +154,7 @@ for (const [path, { fields, file }] of Object.entries(endpoints)) {
     }
     t.equal(simulator.stats.uploads.length, asked, 'none of them reached the upstream')
     await nothingLeft(t, running)
-    await eventually(async () => (await figures(t, running)).get('sluice_tasks_open') === 0)
+    await eventually(async () => (await figures(t, running)).get('sluice_tasks_open') === 0, 10_000)
     await settled(t, running)
   })
 
@@ -181,7 +181,7 @@ for (const [path, { fields, file }] of Object.entries(endpoints)) {
     waiting.write(head(body.length, 'expect: 100-continue\r\n'))
     await eventually(() => Buffer.concat(waiting.reads.map(({ bytes }) => bytes)).toString() === 'HTTP/1.1 100 Continue\r\n\r\n')
     waiting.write(body)
-    await eventually(() => waiting.replies.some((reply) => reply.status === 200))
+    await eventually(() => waiting.replies.some((reply) => reply.status === 200), 10_000)
     const refused = await connect(t, running.url)
     refused.write(head(body.length, 'expect: 100-continue\r\n').replace(authorization, 'Bearer sk-wrong'))
     t.equal((await refused.reply()).status, 401, 'and not asked when it is refused')
@@ -194,7 +194,7 @@ for (const [path, { fields, file }] of Object.entries(endpoints)) {
     short.write(head(body.length - 30)).write(body)
     t.equal((await short.reply(0)).status, 400, 'a length that is too short is a form without its end')
     await nothingLeft(t, running)
-    await eventually(async () => (await figures(t, running)).get('sluice_tasks_open') === 0)
+    await eventually(async () => (await figures(t, running)).get('sluice_tasks_open') === 0, 10_000)
     await settled(t, running)
   })
 }

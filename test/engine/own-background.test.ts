@@ -51,7 +51,7 @@ const read = (local: TestGateway, id: string, rest = ''): Promise<ReceivedReply>
 const statusOf = async (local: TestGateway, id: string): Promise<string> => (await read(local, id)).json().status
 
 async function ended(local: TestGateway, id: string): Promise<any> {
-  await eventually(async () => !/queued|in_progress/.test(await statusOf(local, id)))
+  await eventually(async () => !/queued|in_progress/.test(await statusOf(local, id)), 10_000)
   return (await read(local, id)).json()
 }
 
@@ -158,7 +158,7 @@ t.test('a stream that is called off ends with the state of its response, whereve
     method: 'POST', headers: { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'via-chat', input: 'Hi', background: true, stream: true })
   })
   const others = (): string[] => rows(database, 'SELECT id FROM work WHERE open = 1').map(({ id }) => id as string).filter((id) => id !== first.id)
-  await eventually(() => others().length === 1)
+  await eventually(() => others().length === 1, 5000)
   t.equal((await local.ask({ method: 'POST', path: `${path}/${others()[0]}/cancel` })).json().status, 'cancelled')
   const told = await waiting
   t.match([told.status, told.headers.get('content-type')], [200, /^text\/event-stream/])
@@ -208,7 +208,7 @@ t.test('what is called off or fails says so, charges what there was, and is nobo
     const reply = await local.ask({ method, path: `${path}/${called}${rest}`, headers: another })
     t.same([reply.status, reply.body.toString()], [404, unknown.body.toString()], `${method} ${rest}`)
   }
-  await eventually(async () => (await statusOf(local, called)) === 'in_progress')
+  await eventually(async () => (await statusOf(local, called)) === 'in_progress', 10_000)
   t.match((await local.ask({ method: 'POST', path: `${path}/${called}/cancel` })).json(), { id: called, status: 'cancelled', output: [] })
   t.equal((await local.ask({ method: 'POST', path: `${path}/${called}/cancel` })).json().status, 'cancelled', 'again')
   t.equal((await books(local)).pending, 0n)
@@ -256,7 +256,7 @@ t.test('killed in the middle: it has failed for its client, and nothing is held'
   const { overrides, database } = await open(t)
   const first = await spawnGateway(t, overrides)
   const ids = await Promise.all([0, 1, 2].map(async () => (await create(first, { first_byte_ms: 60_000 })).json().id as string))
-  await eventually(async () => (await statusOf(first, ids[0]!)) === 'in_progress')
+  await eventually(async () => (await statusOf(first, ids[0]!)) === 'in_progress', 10_000)
   first.process.kill('SIGKILL')
   await first.exited
   // As it is when a kill comes between the sealed file and its row.

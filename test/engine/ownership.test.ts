@@ -74,7 +74,7 @@ t.test('nobody learns from an answer, or from how long it takes, whether an id i
   for (const [kind, { make: [target, body], at }] of Object.entries(kinds)) {
     const deleted = await make(first, foreign, target, body)
     ids[kind] = { another: await make(first, testKey, target, body), expired: await make(first, foreign, target, body), deleted }
-    await eventually(async () => !/"(queued|in_progress)"/.test((await ask(first.url, foreign, 'GET', `${at}/${ids[kind]!['expired']}`)).text))
+    await eventually(async () => !/"(queued|in_progress)"/.test((await ask(first.url, foreign, 'GET', `${at}/${ids[kind]!['expired']}`)).text), 10_000)
     t.equal((await ask(first.url, foreign, 'DELETE', `${at}/${deleted}`)).status, 200, kind)
   }
   await first.gateway.close()

@@ -134,7 +134,7 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
     t.equal((await bench.send()).status, 200)
     await bench.close()
     // What lasts longer was left behind.
-    await eventually(() => handles().length <= before, 2000)
+    await eventually(() => handles().length <= before, 1000)
     t.pass('no timer and no file is left')
   })
 }

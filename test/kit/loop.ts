@@ -28,7 +28,7 @@ export async function watchedGateway(t: Test, overrides: Overrides = {}, setup: 
         // It is not written yet, or not all of it.
       }
       return answer !== undefined
-    })
+    }, 10_000)
     return answer!
   }
   await held()

@@ -9,7 +9,7 @@ import type { Entry, Seen } from './rig.ts'
 
 /** Waits until nothing runs, and the database has all that ran. */
 export async function quiet(t: Test, running: Pick<Running, 'adminUrl'>): Promise<void> {
-  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0)
+  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 10_000)
   await applied(running)
 }
 

@@ -101,7 +101,7 @@ class Ordeal {
   async losePower(killAt?: number): Promise<void> {
     if (killAt !== undefined) {
       this.disk.set({ killAt })
-      await eventually(() => !this.running.alive)
+      await eventually(() => !this.running.alive, 10_000)
     }
     this.#over = true
     await this.running.end('SIGKILL')
@@ -135,7 +135,7 @@ t.test('while the disk fails nothing new is admitted, and when it is mended ever
     await ordeal.answers(20)
     t.ok(await ordeal.ready(), `${what}: not yet`)
     disk.set(trouble)
-    await eventually(async () => !(await ordeal.ready()))
+    await eventually(async () => !(await ordeal.ready()), 5000)
     for (let more = 0; more < 3; more++) t.match(await ordeal.ask(), { status: 503, code: 'billing_unavailable' }, `${what}: every billable request is refused`)
     const listed = await fetch(`${ordeal.running.url}/v1/models`, { headers: { authorization: `Bearer ${secretOf('one')}` } })
     t.equal(listed.status, 200, `${what}: what costs nothing is served`)
@@ -144,7 +144,7 @@ t.test('while the disk fails nothing new is admitted, and when it is mended ever
     t.ok(ordeal.running.alive, `${what}: it lives`)
     disk.set()
     const mendedAt = performance.now()
-    await eventually(async () => (await ordeal.ask()).ended && (await ordeal.ready()))
+    await eventually(async () => (await ordeal.ask()).ended && (await ordeal.ready()), 5000)
     healed.push(Math.round(performance.now() - mendedAt))
   }
   const { failed } = disk.calls
@@ -165,7 +165,7 @@ if (long) t.test('a gateway that is stopped while the disk fails ends all the sa
   await ordeal.start()
   await ordeal.answers(50)
   ordeal.disk.set({ syncs: 'EIO' })
-  await eventually(async () => !(await ordeal.ready()))
+  await eventually(async () => !(await ordeal.ready()), 5000)
   await ordeal.calm()
   const began = performance.now()
   await ordeal.running.end('SIGTERM')
@@ -190,7 +190,7 @@ t.test('a disk that fails now and then, or once and then claims success, loses n
     for (let lie = 0; lie < 4; lie++) {
       const before = disk.calls.failed
       disk.set({ syncs: 'EIO', times: 1 })
-      await eventually(() => disk.calls.failed > before)
+      await eventually(() => disk.calls.failed > before, 5000)
       await ordeal.answers(15)
     }
     t.ok(ordeal.running.alive, 'it lives')

@@ -202,7 +202,7 @@ t.test('a drain lets streams end that can, cuts the others, and settles all of t
   })
   await eventually(() => upstream.count === 40)
   open.resolve()
-  await eventually(async () => journal(file).length >= 20)
+  await eventually(async () => journal(file).length >= 20, 5000)
   await running.gateway.close({ drain: true })
   const seen = await Promise.all(started)
   const { ends, twice } = endings(journal(file))

@@ -200,7 +200,7 @@ t.test(`${kills} kills over responses in the background and realtime sessions lo
     return shown.size === known.length
   }, 60_000)
   await applied(last)
-  await eventually(() => rows(file, 'SELECT id FROM work WHERE open = 1').length === 0)
+  await eventually(() => rows(file, 'SELECT id FROM work WHERE open = 1').length === 0, 10_000)
   await last.end('SIGTERM')
   t.comment(check(t, file, simulators, known, shown, talks))
 })

@@ -216,7 +216,7 @@ t.test(`${leaving} streams whose clients leave keep no slot`, async (t) => {
     }
   })
   t.equal(upstream.seen.size, leaving, `${tried} tries`)
-  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0)
+  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 10_000)
   const { admitted, refused } = await burst(bench, 'test', slots + 5)
   t.same([admitted.length, refused.length], [slots, 5], 'all slots are free')
   await settled(t, running)
@@ -245,7 +245,7 @@ t.test('streams that are reset on HTTP/2 connections keep no slot either', async
       await closed
     }
   })
-  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0)
+  await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === 0, 10_000)
   const { admitted, refused } = await burst(bench, 'test', slots + 5)
   t.same([admitted.length, refused.length], [slots, 5], 'all slots are free')
   await settled(t, running)

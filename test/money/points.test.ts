@@ -110,7 +110,7 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
     })
     await stopped
     // A book that stands still may be locked for those who read it.
-    await eventually(reached ? () => reached(place) : () => journal(file).some(({ class: kind }, at) => kind === 'terminal' && at >= ended))
+    await eventually(reached ? () => reached(place) : () => journal(file).some(({ class: kind }, at) => kind === 'terminal' && at >= ended), 5000)
     await running.end('SIGKILL')
     const seen = await seeing
     disk?.set()
@@ -163,7 +163,7 @@ t.test('a recovery that is killed, and the one after it, come to the same books 
   const counted = (sql: string, count: number): boolean => rows(file, sql).length === count
   await eventually(() => (
     counted('SELECT id FROM reservation', 48) && counted('SELECT id FROM reservation WHERE delivered_units > 100', 12) && counted('SELECT seq FROM journal', 12)
-  ))
+  ), 10_000)
   await first.end('SIGKILL')
   await Promise.all(open)
 

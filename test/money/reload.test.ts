@@ -37,19 +37,19 @@ t.test(`a price that changes ${reloads} times under load is never mixed with ano
       // The answer comes when prices have changed again: the admission was long before.
       const plan = { id: `c${sent++}`, units, words: 1 + random(10), gap: random(3) }
       const asked = ask(running.url, plan, { stream: random(2) === 0 })
-      await eventually(() => upstream.seen.has(plan.id))
+      await eventually(() => upstream.seen.has(plan.id), 10_000)
       const to = round
       seen.push({ one: await asked, units, from, to })
     }
   }
   const load = Promise.all(Array.from({ length: 12 }, lane))
-  await eventually(() => seen.length >= 30)
+  await eventually(() => seen.length >= 30, 10_000)
   for (round = 1; round <= reloads; round++) {
     writeFileSync(running.file, text(round))
     t.match(await running.gateway.reload('prices'), { ok: true })
     applied = round
     const target = seen.length + 30
-    await eventually(() => seen.length >= target)
+    await eventually(() => seen.length >= target, 10_000)
   }
   over = true
   await load

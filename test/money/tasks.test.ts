@@ -169,7 +169,7 @@ t.test(`${kills} kills over tasks of both kinds lose no charge and double none`,
     return seen.size === tasks.length
   }, 30_000)
   await applied(last)
-  await eventually(() => rows(file, 'SELECT id FROM work WHERE open = 1').length === 0)
+  await eventually(() => rows(file, 'SELECT id FROM work WHERE open = 1').length === 0, 10_000)
   await last.end('SIGTERM')
 
   const entries = checkTasks(t, file, tasks, seen)

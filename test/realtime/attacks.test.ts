@@ -140,7 +140,7 @@ t.test('whatever ends a session in the middle of a response, the response has on
       await client.event('response.output_text.delta', 5)
       await end(session)
       await client.closed
-      if (name !== 'the gateway drains') await eventually(async () => ((await running.admin('/admin/v1/balances')).data as any[]).every(({ pending_nano: pending }) => pending === '0'))
+      if (name !== 'the gateway drains') await eventually(async () => ((await running.admin('/admin/v1/balances')).data as any[]).every(({ pending_nano: pending }) => pending === '0'), 10_000)
       await running.gateway.close()
       t.same(verify(session.database), [], 'the book is in order')
     })
@@ -166,7 +166,7 @@ t.test('a client that sends what is refused, and reads nothing, is not read from
   await new Promise((resolve) => setTimeout(resolve, 2000))
   t.notOk(came, 'what stands behind is not read')
   socket.resume()
-  await eventually(() => came)
+  await eventually(() => came, 10_000)
   socket.destroy()
   await settled(t, running)
 })

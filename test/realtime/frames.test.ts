@@ -165,7 +165,7 @@ t.test('what may be said is, in whatever pieces it comes: the longest control fr
     await new Promise(setImmediate)
   }
   client.send(...range(1, 10).map((n) => frameBytes(`${n}`, { opcode: 9, ...masked })), ...range(1, 4000).map((n) => frameBytes('', { opcode: n === 1 ? 2 : 0, fin: n === 4000, ...masked })))
-  await eventually(() => got.length === 2 * texts.length + 2)
+  await eventually(() => got.length === 2 * texts.length + 2, 5000)
   t.same(got, [...texts.flatMap((text) => [text, text]), 'slow word', ''])
   await eventually(() => client.frames().filter(({ opcode }) => opcode === 10).length === 11)
   t.same(client.frames().filter(({ opcode }) => opcode === 10).map(({ payload }) => String(payload)), ['p'.repeat(125), ...range(1, 10).map(String)], 'each ping has its answer')

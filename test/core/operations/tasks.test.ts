@@ -30,7 +30,7 @@ async function untilOver({ ask }: LocalGateway, path: string): Promise<any> {
   await eventually(async () => {
     body = (await ask({ path })).json()
     return !['queued', 'in_progress'].includes(body.status)
-  })
+  }, 10_000)
   return body
 }
 
@@ -119,7 +119,7 @@ t.test('a task is found by its project alone: foreign, unknown, deleted and expi
   const picture = ((await running.ask({ path: pictures, body: { model: 'demo', prompt: 'A boat [[simulator {"first_byte_ms": 600000}]]' } })).json() as any).id as string
   await running.ask({ method: 'DELETE', path: `${video}/${deleted}` })
   await untilOver(running, `${video}/${expired}`)
-  await eventually(async () => (await running.ask({ path: `${video}/${expired}` })).status === 404)
+  await eventually(async () => (await running.ask({ path: `${video}/${expired}` })).status === 404, 10_000)
 
   const calls = (path: string, id: string): [string, string][] => [
     ['GET', `${path}/${id}`], ['POST', `${path}/${id}/cancel`], ['DELETE', `${path}/${id}`], ...(path === pictures ? [] : [['GET', `${path}/${id}/content`] as [string, string]])

@@ -114,7 +114,7 @@ t.test('sealed entries go along, and one that is missing is named', async (t) =>
   const store = await openStore({ file, durability: 'process', keeping, now: () => noon })
   await Promise.all(Array.from({ length: 1000 }, () => charge(store, new Set())))
   await store.flush()
-  await eventually(() => query(file, 'SELECT count(*) AS n FROM journal')[0]!['n'] === 400n)
+  await eventually(() => query(file, 'SELECT count(*) AS n FROM journal')[0]!['n'] === 400n, 10_000)
   const copy = join(folder, 'copy.db')
   t.match(await backUp(file, copy), { entries: 1000, volumes: 3 })
   await store.close()

@@ -84,7 +84,7 @@ t.test('what is too old is not found, and goes', async (t) => {
   await store.routes.keep([route('young')])
   await store.close()
   const later = await open(file, () => now)
-  await eventually(() => query(file, 'SELECT id FROM route').length === 1)
+  await eventually(() => query(file, 'SELECT id FROM route').length === 1, 10_000)
   t.match(await later.routes.find(owner, 'young'), route('young'))
   await later.close()
   t.same(verify(file), [])

@@ -34,11 +34,11 @@ t.test('a database that another process holds is said once, with the file and wh
   const other = openDatabase(file, 'process')
   other.exec('BEGIN IMMEDIATE')
   await settle(store, reserve(store.ledger, scopes, 9n), 4)
-  await eventually(() => store.health().failures >= 2)
+  await eventually(() => store.health().failures >= 2, 10_000)
   t.match(store.health(), { healthy: true, troubles: [{ ailment: 'database', refuses: false, cause: 'another process holds the database' }] })
   other.exec('ROLLBACK')
   other.close()
-  await eventually(() => store.health().troubles.length === 0)
+  await eventually(() => store.health().troubles.length === 0, 10_000)
   t.same(said(lines), ['warn the database cannot be written: what is charged is kept in the commit log', 'info the database is written again'])
   t.match(lines, [{ store: file, cause: 'another process holds the database', remedy: /fuser/, error: /locked/ }, { store: file, seconds: Number }])
   await store.close()
@@ -90,13 +90,13 @@ t.test('a commit log that cannot be written is said once, however often it is tr
   let code: string | undefined = 'ENOSPC'
   failWrites(t, () => code)
   const settled = settle(store, reserve(store.ledger, scopes, 9n), 4)
-  await eventually(() => store.health().failures >= 4)
+  await eventually(() => store.health().failures >= 4, 10_000)
   t.match(store.health(), { healthy: false, troubles: [{ ailment: 'log', refuses: true, cause: 'the disk is full' }] })
   store.requests.append(record())
   store.requests.append(record())
   code = undefined
   await settled.catch(() => {})
-  await eventually(() => store.health().healthy)
+  await eventually(() => store.health().healthy, 5000)
   store.requests.append(record())
   t.same(said(lines), [
     'error the commit log cannot be written: new requests are refused', 'warn request records are not kept, as the disk is too slow or fails',
@@ -117,6 +117,6 @@ t.test('a disk that fails every other write does not flood the log', async (t) =
 })
 
 async function eventuallyReserved(store: Store): Promise<ReturnType<typeof reserve>> {
-  await eventually(() => store.health().healthy)
+  await eventually(() => store.health().healthy, 5000)
   return reserve(store.ledger, scopes, 9n)
 }

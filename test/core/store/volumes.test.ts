@@ -40,7 +40,7 @@ async function roll(t: Test): Promise<string> {
   const file = join(t.testdir(), 'sluice.db')
   const store = await openStore({ file, durability: 'process', keeping: rolled, now: () => noon })
   await serve(store, 1000)
-  await eventually(() => entriesIn(file) === 400)
+  await eventually(() => entriesIn(file) === 400, 10_000)
   await store.close()
   return file
 }
@@ -60,7 +60,7 @@ t.test('the oldest entries of the journal are sealed in files, which the check o
   t.equal(before.length, 400)
   t.same(volumes(file), [], 'below the size nothing is sealed')
   await serve(store, 600)
-  await eventually(() => entriesIn(file) === 400)
+  await eventually(() => entriesIn(file) === 400, 10_000)
   t.same(breaches(file), [], 'beside the gateway')
   t.equal(volumes(file).length, 3)
   t.same(exported().slice(0, 400), before, 'every column, and every hash, is what it was')
@@ -88,7 +88,7 @@ t.test('entries are sealed for their age', async (t) => {
   now = noon
   const again = await openStore({ file, durability: 'process', keeping, now: () => now })
   await serve(again, 100, now)
-  await eventually(() => entriesIn(file) === 200)
+  await eventually(() => entriesIn(file) === 200, 10_000)
   await again.close()
   t.same(breaches(file), [])
 })
@@ -151,7 +151,7 @@ t.test('killed in the midst of it, or with damaged entries, nothing is sealed wr
   const lines: string[] = []
   const log = createLogger({ write: (line) => lines.push(line) })
   const damaged = await openStore({ file, durability: 'process', keeping: rolled, now: () => noon, log })
-  await eventually(() => damaged.health().troubles.length > 0)
+  await eventually(() => damaged.health().troubles.length > 0, 10_000)
   t.match(damaged.health(), { healthy: true, troubles: [{ ailment: 'upkeep', cause: 'it is damaged', error: /row 300 of the journal is damaged, and not put away/ }] })
   await settle(damaged, reserve(damaged.ledger, scopes, 9n), 4)
   await damaged.close()

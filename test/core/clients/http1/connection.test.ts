@@ -65,7 +65,7 @@ t.test('who reads no answers gets no more of them, and is cut', async (t) => {
   await eventually(() => answered === (answered = served) && served > 0)
   t.ok(served < 500, `${served} answers`)
   t.ok(heldBytes() - before < 4 * MiB)
-  await eventually(() => server.figures.connections.http1 === 0)
+  await eventually(() => server.figures.connections.http1 === 0, 10_000)
   t.ok(served < 500, `${served} answers in the end`)
   socket.destroy()
 })
@@ -95,7 +95,7 @@ t.test('a body that nobody wants yet is not read', async (t) => {
   t.ok(heldBytes() - before - socket.writableLength < 2 * MiB, `${heldBytes() - before}`)
   let length = 0
   body.receive({ data: (chunk) => void (length += chunk.length), end: () => t.fail(), lost: () => {} })
-  await eventually(() => length === socket.bytesWritten - 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n'.length)
+  await eventually(() => length === socket.bytesWritten - 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n'.length, 5000)
   client.reply(200, HeaderLines.of(), Buffer.alloc(0))
   await eventually(() => server.figures.active === 0)
 })
@@ -110,8 +110,8 @@ t.test('a body in tiny chunks takes the memory it is counted with', async (t) =>
   const before = heldBytes()
   raw.write('POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
   raw.write('1\r\nx\r\n'.repeat(1_000_000))
-  await eventually(() => memory.used >= 1_000_000)
-  await eventually(() => raw.socket.writableLength === 0)
+  await eventually(() => memory.used >= 1_000_000, 10_000)
+  await eventually(() => raw.socket.writableLength === 0, 10_000)
   t.ok(heldBytes() - before < 2.5 * memory.used, `${heldBytes() - before} for ${memory.used}`)
   // And in segments of their own.
   for (let i = 0; i < 200; i++) {
@@ -146,7 +146,7 @@ t.test('short connections, and aborted ones, leave nothing behind', async (t) =>
     for (const make of Object.values(kinds)) {
       for (let i = 0; i < count; i += 50) await Promise.all(Array.from({ length: 50 }, () => one(make)))
     }
-    await eventually(() => Object.values(server.figures.connections).every((open) => open === 0))
+    await eventually(() => Object.values(server.figures.connections).every((open) => open === 0), 5000)
   }
   await round(50)
   const before = heldBytes()

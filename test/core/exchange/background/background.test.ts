@@ -39,7 +39,7 @@ async function open(t: Test, more: Overrides = {}, sections: (simulator: Simulat
     },
     over: async (id) => {
       let found: any
-      await eventually(async () => !['queued', 'in_progress'].includes((found = await see(id)).status))
+      await eventually(async () => !['queued', 'in_progress'].includes((found = await see(id)).status), 10_000)
       return found
     }
   }
@@ -52,7 +52,7 @@ function channelsTo(simulator: Simulator, name = 'first'): Overrides {
 t.test('nobody has to ask: the gateway does, and what many ask at one time is one question', async (t) => {
   const { begin, see, simulator, admin, ...running } = await open(t)
   const id = await begin()
-  await eventually(async () => (await admin('/admin/v1/requests')).data.some(({ endpoint, cost_usd }: any) => endpoint === 'videos.generations' && cost_usd === '4'))
+  await eventually(async () => (await admin('/admin/v1/requests')).data.some(({ endpoint, cost_usd }: any) => endpoint === 'videos.generations' && cost_usd === '4'), 10_000)
   t.match(await see(id), { status: 'succeeded' })
 
   const slow = await begin({ work_ms: 60_000, later: Array.from({ length: 50 }, () => ({ first_byte_ms: 150 })) })
@@ -104,10 +104,10 @@ t.test('what a failed attempt cost before another began the work is in the journ
     const begun = await running.ask({ path: video, body: { model: 'demo', seconds: 4, prompt: `A boat [[simulator ${JSON.stringify(directive)}]]` } })
     t.equal(begun.status, 202, begun.text)
     const { id } = begun.json() as any
-    await eventually(async () => (await see(id)).status === ending)
+    await eventually(async () => (await see(id)).status === ending, 10_000)
     await settled(t, running)
     const request = begun.headers['x-request-id']
-    await eventually(() => journal(store.sqlite).some(({ request_id: id, class: end }) => id === request && end === 'terminal'))
+    await eventually(() => journal(store.sqlite).some(({ request_id: id, class: end }) => id === request && end === 'terminal'), 5000)
     const entries = journal(store.sqlite).filter(({ request_id: id }) => id === request)
     t.same(entries.map(({ kind, class: of, amount: cost }) => [kind, of, kind === 'cost' ? cost > 0n : cost]), [['cost', 'cost:1', true], [ending === 'failed' ? 'void' : 'settle', 'terminal', amount]])
   }
@@ -155,7 +155,7 @@ t.test('a repeated request with its Idempotency-Key is one task, of either kind'
     const first = await send()
     t.equal(first.status, 202)
     let second = first
-    await eventually(async () => (second = await send()).status !== 409)
+    await eventually(async () => (second = await send()).status !== 409, 10_000)
     t.equal(second.status, 202)
     t.equal(second.text, first.text)
     t.equal(second.headers['idempotency-replayed'], 'true')
@@ -174,7 +174,7 @@ t.test('pictures wait for their turn, as many as may, and a stop ends those that
   t.match((await running.ask({ method: 'POST', path: `${pictures}/${second}/cancel` })).json(), { status: 'cancelled' }, 'what waits can be called off')
   t.match((await running.ask({ path: `${pictures}/${third}` })).json(), { status: 'queued' })
   t.match((await running.ask({ method: 'POST', path: `${pictures}/${first}/cancel` })).json(), { status: 'cancelled' })
-  await eventually(async () => ((await running.ask({ path: `${pictures}/${third}` })).json() as any).status === 'succeeded')
+  await eventually(async () => ((await running.ask({ path: `${pictures}/${third}` })).json() as any).status === 'succeeded', 10_000)
   await settled(t, running)
 
   const left = (await send({ first_byte_ms: 60_000 })).json() as any
@@ -205,9 +205,9 @@ t.test('a tenant that has begun as much as it may keeps no other from it, and tu
   await running.ask({ method: 'POST', path: `${pictures}/${slow}/cancel` })
   const headers = { authorization: `Bearer ${secretOf('rival')}` }
   const statusOf = async (id: string, more = {}): Promise<string> => ((await running.ask({ path: `${pictures}/${id}`, ...more })).json() as any).status
-  await eventually(async () => (await statusOf(other, { headers })) === 'succeeded')
+  await eventually(async () => (await statusOf(other, { headers })) === 'succeeded', 10_000)
   t.match(await statusOf(waiting[2]!), /queued|in_progress/, 'and its turn comes before those of all others')
-  await eventually(async () => (await statusOf(waiting[2]!)) === 'succeeded')
+  await eventually(async () => (await statusOf(waiting[2]!)) === 'succeeded', 10_000)
   const film = await idOf(send(video, 'film'))
   t.match(film, /^task_/, 'what has ended makes room')
   await running.ask({ method: 'DELETE', path: `${video}/${film}` })
