@@ -240,7 +240,7 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
         run[how]()
         await told
         const took = performance.now() - began
-        t.ok(took < 5000, `${how} ${when}: ${took} ms`)
+        t.ok(took < 1500, `${how} ${when}: ${took} ms`)
         t.ok(client.gone)
         t.equal(server.figures.active, 0)
         client.head(200, HeaderLines.of())
