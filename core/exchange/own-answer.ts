@@ -24,6 +24,7 @@ const pieceBytes = 64 * 1024
 /** Stands in for the channel of an answer that comes from none, as far as a relay knows one: how long a plugin may be silent, and no secrets. */
 const ownChannel = {
   name: '',
+  baseUrl: new URL('own:'),
   credential: '',
   headers: {},
   timeouts: { connect: 60_000, firstByte: 60_000, idle: 60_000, total: 600_000 }

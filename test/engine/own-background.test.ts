@@ -220,6 +220,14 @@ t.test('what is called off or fails says so, charges what there was, and is nobo
   t.match(streamed.json(), { error: { type: /./ } })
   const broken = await create(local, { tokens: 20, cut: 'reset', after_events: 5 }, { stream: true })
   t.notMatch(broken.body.toString(), 'response.completed')
+  const breaking = await connect(t, local.url)
+  breaking.send({ method: 'POST', path, headers: { authorization: `Bearer ${testKey}` }, body: { model: 'via-chat', input: directive({ tokens: 40, gap_ms: 30, cut: 'reset', after_events: 12 }), background: true, stream: true } })
+  await breaking.body('"delta"')
+  const followed = await read(local, /"id":"(resp_[0-9a-f]{48})"/.exec(Buffer.concat(breaking.reads.map(({ bytes }) => bytes)).toString())![1]!, '?stream=true')
+  t.match([followed.status, JSON.parse(readEvents(followed.body).at(-1)!.data)], [200, { type: 'error', error: { type: 'upstream_error', message: /connection was lost/ } }], 'who follows it is told so')
+  const whole = (await create(local, { first_byte_ms: 20_000 })).json().id
+  t.match((await read(local, whole, '?stream=true')).json(), { error: { code: 'invalid_field', param: 'stream' } }, 'what is no stream is not followed')
+  t.equal((await local.ask({ method: 'DELETE', path: `${path}/${whole}` })).status, 200)
   const gone = (await create(local, { first_byte_ms: 20_000 })).json().id
   t.equal((await local.ask({ method: 'DELETE', path: `${path}/${gone}` })).status, 200)
   t.equal((await read(local, gone)).status, 404)

@@ -39,7 +39,7 @@ export const ownBackground: LoneWork = {
     const response = begunResponse(exchange)
     exchange.set(beginning, response)
     const { bytes } = await vault.fill(work, { before: '', own: ownInput(exchange), response } satisfies KeptState, nothing)
-    return { bytes, details: { background: true } }
+    return { bytes, details: { background: true, streamed: exchange.streaming } }
   },
   accepted: (exchange) => ({ status: 200, headers: json, body: exchange.find(beginning)! }),
   async keep(exchange, work, answer, { services: { vault } }) {
@@ -86,7 +86,7 @@ export async function shownOf(kept: Kept, { services: { vault } }: OperationCont
  */
 export async function streamOf(kept: Kept, query: string, { services: { vault, works }, background }: OperationContext): Promise<Reply> {
   const after = startOf(query)
-  const live = isOpen(kept.work) ? background.follow(kept.work) : undefined
+  const live = isOpen(kept.work) && kept.work.details['streamed'] === true ? background.follow(kept.work) : undefined
   if (live) return { headers: eventStream, follows: true, stream: after === undefined ? live : behind(live, after) }
   const work = (await works.find(kept.work, kept.work.id)) ?? kept.work
   const { events } = work.status === 'succeeded' ? await stateOf({ ...kept, work }, vault) : { events: undefined }
