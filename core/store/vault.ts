@@ -46,6 +46,10 @@ export class Vault {
   #key: { secret: string; bytes: Buffer } | undefined
   /** Room is made for one after the other. */
   #making: Promise<unknown> = Promise.resolve()
+  /** Has room, and is not among the works yet. */
+  readonly #coming = new Set<{ tenant: string; bytes: number; over: Promise<void> }>()
+  /** How many have come, or failed to. */
+  #arrived = 0
 
   constructor(works: Works, settings: () => StateSettings) {
     this.#works = works
@@ -84,33 +88,57 @@ export class Vault {
     const file = Buffer.concat([iv, cipher.getAuthTag(), ...sealed])
     const parts = Object.entries(outline.parts)
     const bytes = file.length + rowBytes * (1 + parts.length)
-    await (this.#making = this.#making.then(ignore, ignore).then(() => this.#makeRoom(work.tenant, bytes - (work.bytes ?? 0))))
-    await this.#works.keepResult(work, file)
-    const now = Date.now()
-    const { bytes: _counted, ...rest } = work
-    const part: Work = { ...rest, kind: partKind, status: 'succeeded', ended: now, expires: now + (work.keep ?? this.age), record: null }
-    await Promise.all(parts.map(([id, length]) => this.#works.put({ ...part, id, details: { in: work.id, length } })))
+    const making = this.#making.then(ignore, ignore).then(() => this.#makeRoom(work.tenant, bytes - (work.bytes ?? 0)))
+    this.#making = making
+    const counted = await making
+    try {
+      await this.#works.keepResult(work, file)
+      const now = Date.now()
+      const { bytes: _counted, ...rest } = work
+      const part: Work = { ...rest, kind: partKind, status: 'succeeded', ended: now, expires: now + (work.keep ?? this.age), record: null }
+      await Promise.all(parts.map(([id, length]) => this.#works.put({ ...part, id, details: { in: work.id, length } })))
+    } finally {
+      // Whoever has what is returned puts it in the same turn of the loop.
+      setImmediate(counted)
+    }
     return { bytes, details: { ...outline } }
   }
 
-  /** Lets go of what was kept longest ago, and of more than has to go: else the next one would have to wait for that too. */
-  async #makeRoom(tenant: string, bytes: number): Promise<void> {
+  /**
+   * Lets go of what was kept longest ago, and of more than has to go: else the next one would have to wait for that too. What is returned is to be called
+   * when the bytes count among the works, or do not come.
+   */
+  async #makeRoom(tenant: string, bytes: number): Promise<() => void> {
     const { room } = this.#works
     const settings = this.#settings()
+    const coming = (whose?: string): number => [...this.#coming].reduce((sum, one) => (whose === undefined || one.tenant === whose ? sum + one.bytes : sum), bytes)
     const crowded = (share: number): string | undefined => {
-      if (room.of(tenant) + bytes > settings.of_tenant * share) return tenant
-      return room.total + bytes > settings.size * share ? room.largest : undefined
+      if (room.of(tenant) + coming(tenant) > settings.of_tenant * share) return tenant
+      return room.total + coming() > settings.size * share ? (room.largest ?? tenant) : undefined
     }
     for (let whose = crowded(1); whose !== undefined; whose = crowded(roomy)) {
+      const arrived = this.#arrived
       const oldest = await this.#works.oldest(whose, mostAtOnce)
       if (oldest.length === 0) {
-        if (crowded(1) === undefined) return
+        if (crowded(1) === undefined) break
+        // What is on its way, or has come meanwhile, may go as soon as it is there.
+        const [next] = this.#coming
+        await next?.over
+        if (this.#arrived !== arrived) continue
         throw new GatewayError('overloaded', 'There is no room for more responses that are kept. Try again later.', { retryAfterMs: 5000 })
       }
       for (const work of oldest) {
         await this.#forget(work)
         if (crowded(roomy) !== whose) break
       }
+    }
+    const { promise: over, resolve } = Promise.withResolvers<void>()
+    const one = { tenant, bytes, over }
+    this.#coming.add(one)
+    return () => {
+      this.#coming.delete(one)
+      this.#arrived++
+      resolve()
     }
   }
 
