@@ -69,7 +69,7 @@ t.test('by way of every channel: answered at once, read when it is there, gone o
   const { upstream, overrides, database } = await open(t)
   const local = await gateway(t, overrides)
   for (const kind of kinds) {
-    const reply = await create(local, { text: 'Done at last.', first_byte_ms: 100 }, { model: `via-${kind}`, instructions: 'Be brief.', metadata: { a: 'b' }, max_output_tokens: 100 })
+    const reply = await create(local, { text: 'Done at last.', first_byte_ms: 500 }, { model: `via-${kind}`, instructions: 'Be brief.', metadata: { a: 'b' }, max_output_tokens: 100 })
     const begun = reply.json()
     t.match(begun, { id: /^resp_[0-9a-f]{48}$/, object: 'response', status: 'queued', background: true, store: true, model: `via-${kind}`, instructions: 'Be brief.', metadata: { a: 'b' }, output: [], error: null }, kind)
     t.ok((await books(local)).pending > 0n, `${kind}: what it may cost is held`)
