@@ -64,21 +64,15 @@ export function soundOf({ form }: RequestBody, { sound }: Metering): SoundLength
  * @throws GatewayError `invalid_field` for what is no limit
  */
 export function outputLimit(body: RequestBody, { outputLimits }: Metering): number | undefined {
-  if (outputLimits.length === 0) return 0
-  let largest: number | undefined
-  for (const field of outputLimits) {
-    const limit = wholeNumber(body, field, largestLimit)
-    if (limit !== undefined && (largest === undefined || limit > largest)) largest = limit
-  }
-  return largest
+  return outputLimits.length === 0 ? 0 : largestOf(body, outputLimits, largestLimit)
 }
 
 /**
  * How many answers are asked for.
- * @throws GatewayError `invalid_field` when `n` is no such number
+ * @throws GatewayError `invalid_field` for what is no such number
  */
-export function answers(body: RequestBody, { count }: Metering): number {
-  return count === undefined ? 1 : (wholeNumber(body, count, mostAnswers) ?? 1)
+export function answers(body: RequestBody, { counts }: Metering): number {
+  return counts === undefined ? 1 : (largestOf(body, counts, mostAnswers) ?? 1)
 }
 
 /**
@@ -97,6 +91,15 @@ export function secondsAsked({ fields }: RequestBody, { seconds }: Metering): nu
     asked = value
   }
   return asked ?? seconds?.usual ?? 0
+}
+
+function largestOf(body: RequestBody, fields: readonly string[], most: number): number | undefined {
+  let largest: number | undefined
+  for (const field of fields) {
+    const number = wholeNumber(body, field, most)
+    if (number !== undefined && (largest === undefined || number > largest)) largest = number
+  }
+  return largest
 }
 
 function wholeNumber({ fields, lens }: RequestBody, field: string, most: number): number | undefined {

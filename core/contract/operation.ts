@@ -57,9 +57,9 @@ export interface UpstreamForm {
 export interface Metering {
   /** Members by which clients limit the output tokens, the usual one first; `a.b` stands inside `a`. Empty: it has no output in tokens. */
   readonly outputLimits: readonly string[]
-  /** The member that says how many answers are wanted; absent where there is always one. */
-  readonly count?: string
-  /** It makes pictures: as many as `count` says, priced by size and quality. */
+  /** The members that say how many answers are wanted, of which the largest counts; absent where there is always one. */
+  readonly counts?: readonly string[]
+  /** It makes pictures: as many as `counts` say, priced by size and quality. */
   readonly pictures?: boolean
   /** The member with the text that is spoken. */
   readonly characters?: string

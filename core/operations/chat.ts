@@ -14,7 +14,7 @@ export const chat: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: conversation,
-  metering: { outputLimits: ['max_completion_tokens', 'max_tokens', 'max_output_tokens'], count: 'n' },
+  metering: { outputLimits: ['max_completion_tokens', 'max_tokens', 'max_output_tokens'], counts: ['n'] },
   required: ['model', 'messages'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },

@@ -9,6 +9,11 @@ function pathsOf(method: string): string[] {
   return [`/v1beta/models/{model...}:${method}`, `/v1/models/{model...}:${method}`]
 }
 
+/** A member of the settings: upstreams take either spelling of both names (https://protobuf.dev/programming-guides/json/). */
+function setting(camel: string, snake: string): string[] {
+  return ['generationConfig', 'generation_config'].flatMap((settings) => [`${settings}.${camel}`, `${settings}.${snake}`])
+}
+
 /** https://ai.google.dev/api/generate-content */
 export const generateContent: ServedOperation = {
   name: 'generate',
@@ -21,7 +26,7 @@ export const generateContent: ServedOperation = {
   model: { in: 'path', name: 'model' },
   upstream: conversation,
   narrow: toAccount(['cachedContent', 'cached_content'].map((param) => ({ param, code: 'invalid_field', refers: namesOne }))),
-  metering: { outputLimits: ['generationConfig.maxOutputTokens'], count: 'generationConfig.candidateCount' },
+  metering: { outputLimits: setting('maxOutputTokens', 'max_output_tokens'), counts: setting('candidateCount', 'candidate_count') },
   parsed: { generationConfig: 1024 * 1024, generation_config: 1024 * 1024 },
   required: ['contents'],
   parameters: {

@@ -8,7 +8,7 @@ const picturing = {
   method: 'POST',
   protocol: 'openai-images',
   model: { in: 'body', name: 'model' },
-  metering: { outputLimits: [], count: 'n', pictures: true }
+  metering: { outputLimits: [], counts: ['n'], pictures: true }
 } as const satisfies Partial<ServedOperation>
 
 const common: Readonly<Record<string, ParameterSchema>> = {

@@ -111,13 +111,19 @@ export default definePlugin({
 /** Lowers the limits that the client gave, or gives one where it gave none. */
 function limitOutput({ body }: Attempt, limits: readonly string[], most: number): void {
   const { fields } = body.original
-  const given = limits.filter((field) => fields.number(field) !== undefined)
-  for (const field of given.length > 0 ? given : limits.slice(0, 1)) {
-    const [outer, inner] = field.split('.', 2)
-    if (inner === undefined) body.set(field, Math.min(fields.number(field) ?? most, most))
-    else {
-      const settings = (fields.json(outer!) ?? {}) as Record<string, unknown>
-      body.set(outer!, { ...settings, [inner]: Math.min(Number(settings[inner] ?? most), most) })
-    }
+  const settings = new Map<string, Record<string, unknown>>()
+  const lower = (field: string, usual?: number): boolean => {
+    const [outer, inner] = field.split('.', 2) as [string, string?]
+    const inside = inner === undefined ? undefined : (settings.get(outer) ?? ((fields.json(outer) ?? {}) as Record<string, unknown>))
+    const limit = (inside ? inside[inner!] : fields.number(outer)) ?? usual
+    if (typeof limit !== 'number') return false
+    const lowered = Math.min(limit, most)
+    if (inside) settings.set(outer, { ...inside, [inner!]: lowered })
+    body.set(outer, settings.get(outer) ?? lowered)
+    return true
   }
+  const given = limits.filter((field) => lower(field))
+  if (given.length > 0) return
+  // Beside the other settings, by whichever of their names these came.
+  lower(limits.find((field) => field.includes('.') && fields.has(field.split('.')[0]!)) ?? limits[0]!, most)
 }

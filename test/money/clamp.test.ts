@@ -5,6 +5,7 @@ import { verify } from '../../core/store/verify.ts'
 import { gateway } from '../kit/gateway.ts'
 import { nanoCost } from '../kit/oracle.ts'
 import { eventually, settled } from '../kit/probe.ts'
+import { Upstream } from '../kit/upstream.ts'
 import { PlannedUpstream } from './planned.ts'
 import type { Plan } from './planned.ts'
 import { ask, bodyOf, chance, configOf, folder, key, prices } from './rig.ts'
@@ -94,6 +95,30 @@ t.test('output is lowered to what is left, in the fields of the client, on every
   await settled(t, running)
   await running.gateway.close()
   t.same(verify(file), [])
+})
+
+t.test('output of Gemini is lowered in the settings of the client, by whichever names they came', async (t) => {
+  const settings: readonly { asked: More; sent: More }[] = [
+    { asked: { generationConfig: { maxOutputTokens: 100, topK: 3 } }, sent: { generationConfig: { maxOutputTokens: 20, topK: 3 } } },
+    { asked: { generation_config: { max_output_tokens: 100 } }, sent: { generation_config: { max_output_tokens: 20 } } },
+    { asked: { generation_config: { top_k: 3 } }, sent: { generation_config: { top_k: 3, maxOutputTokens: 20 } } },
+    { asked: { generationConfig: { max_output_tokens: 100, maxOutputTokens: 10 } }, sent: { generationConfig: { max_output_tokens: 20, maxOutputTokens: 10 } } },
+    { asked: {}, sent: { generationConfig: { maxOutputTokens: 20 } } }
+  ]
+  const contents = [{ role: 'user', parts: [{ text: 'Hi' }] }]
+  const keys = settings.map(({ asked }, index) => {
+    const input = Buffer.byteLength(JSON.stringify({ contents, ...asked }))
+    return { name: `gemini-${index}`, key: `sk-gemini-${index}-00000000000000000000`, tenant: 'acme', budget: { usd: usd(BigInt(input) * 1000n + 20n * 2000n), per: 'total' } }
+  })
+  const upstream = await Upstream.start(t)
+  const chain = [{ auth: {} }, { quota: { clamp_output: true } }, { route: { repeats: 0 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
+  const running = await gateway(t, { channels: { up: { protocol: 'gemini' } }, keys, chain }, { upstreams: { up: upstream } })
+  for (const [index, { asked, sent }] of settings.entries()) {
+    upstream.json({ candidates: [{ index: 0, content: { role: 'model', parts: [{ text: 'x' }] }, finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 } })
+    const reply = await running.ask({ path: '/v1beta/models/test-model:generateContent', headers: { authorization: `Bearer ${keys[index]!.key}` }, body: { contents, ...asked } })
+    t.match(reply, { status: 200, headers: { 'x-sluice-max-output': '20' } }, JSON.stringify(asked))
+    t.same(JSON.parse(upstream.requests.at(-1)!.body.toString()), { contents, ...sent })
+  }
 })
 
 t.test('the output allowed is the most that is affordable, whatever the price, and two at once share one budget', async (t) => {

@@ -78,4 +78,8 @@ t.test("Gemini's own limit is what is held", async (t) => {
   const { reserved } = await charged(local, '/v1beta/models/gemini:generateContent', asked)
   const body = Buffer.byteLength(JSON.stringify(asked))
   t.equal(reserved, String(body * 1000 + 2 * 10 * 2000))
+  for (const settings of [{ generation_config: { max_output_tokens: 10, candidate_count: 2 } }, { generation_config: { maxOutputTokens: 10 }, generationConfig: { candidate_count: 2, max_output_tokens: 3 } }]) {
+    const spelled = { contents: asked.contents, ...settings }
+    t.equal((await charged(local, '/v1beta/models/gemini:generateContent', spelled)).reserved, String(Buffer.byteLength(JSON.stringify(spelled)) * 1000 + 2 * 10 * 2000), JSON.stringify(settings))
+  }
 })

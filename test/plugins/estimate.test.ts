@@ -124,7 +124,7 @@ t.test('no shape of a body takes long', async (t) => {
 })
 
 t.test('limits that stand inside of a member hold, however large its schemas are', async (t) => {
-  const metering = { outputLimits: ['generationConfig.maxOutputTokens'], count: 'generationConfig.candidateCount' }
+  const metering = { outputLimits: ['generationConfig.maxOutputTokens'], counts: ['generationConfig.candidateCount'] }
   const limits = (settings: string): unknown => {
     const body = RequestBody.json(Buffer.from(`{"generationConfig":${settings}}`))
     return [outputLimit(body, metering), answers(body, metering)]
