@@ -1,6 +1,7 @@
 // Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on without the client.
 import { accountOf } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
+import { ownerOf } from '../../contract/owner.ts'
 import { recordOf } from '../../contract/record.ts'
 import { caller, goingOn, reservation, spent } from '../../contract/slots.ts'
 import type { AttendedWork, Background, NewWork, Progress, WorkKind } from '../../contract/background.ts'
@@ -124,9 +125,8 @@ export class BackgroundWork implements Background {
   }
 
   checkNew(exchange: Exchange, channel: Channel, upstreamId: string): void {
-    const { tenant = '', project = '' } = exchange.find(caller) ?? {}
     // Two accounts may give one name, by which its owner could only ask for one of them.
-    for (const other of [this.#works.at(accountOf(channel), upstreamId), this.#works.current({ tenant, project }, upstreamId)]) {
+    for (const other of [this.#works.at(accountOf(channel), upstreamId), this.#works.current(ownerOf(exchange), upstreamId)]) {
       // What an attempt that failed has begun under this name is its own exchange's.
       if (other && other.requestId !== exchange.id) throw new GatewayError('upstream_bad_response', 'The upstream gave a name that it has given to something else which is under way.')
     }

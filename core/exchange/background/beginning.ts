@@ -3,15 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { accountOf } from '../../catalogue/account.ts'
 import type { NewWork } from '../../contract/background.ts'
 import type { Exchange } from '../../contract/contract.ts'
-import { caller } from '../../contract/slots.ts'
+import { ownerOf } from '../../contract/owner.ts'
 import type { Work } from '../../store/works.ts'
 
 /** Work of the caller of an exchange, under an id that nobody can guess unless its upstream has made one. `deadline`: milliseconds from the request on. */
 export function newWork(exchange: Exchange, { id = `task_${randomBytes(24).toString('base64url')}`, kind, status, channel, upstreamId, details, keep }: NewWork, deadline: number): Work {
-  const { tenant = '', project = '' } = exchange.find(caller) ?? {}
   const created = exchange.receivedAt
   return {
-    id, kind, tenant, project, requestId: exchange.id, model: exchange.model, channel: channel?.name ?? null, account: channel ? accountOf(channel) : '', upstreamId, status, progress: 0, created, updated: created,
+    id, kind, ...ownerOf(exchange), requestId: exchange.id, model: exchange.model, channel: channel?.name ?? null, account: channel ? accountOf(channel) : '', upstreamId, status, progress: 0, created, updated: created,
     ended: null, deadline: created + deadline, expires: null, error: null, usage: null, details, record: null, ...(keep !== undefined && { keep })
   }
 }

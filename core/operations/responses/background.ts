@@ -8,7 +8,7 @@ import type { JsonObject } from '../../protocols/object.ts'
 import { textBytes } from '../../protocols/text-bytes.ts'
 import { readResponsesUsage } from '../../protocols/usage/openai-tokens.ts'
 import type { Work } from '../../store/works.ts'
-import { ownerOf } from '../owner.ts'
+import { ownerOf } from '../../contract/owner.ts'
 import { routesOf } from './holder.ts'
 
 /** A response may be long, or hold pictures. */

@@ -6,7 +6,7 @@ import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import type { JsonObject } from '../../protocols/object.ts'
 import type { Route } from '../../store/routes.ts'
-import { ownerOf } from '../owner.ts'
+import { ownerOf } from '../../contract/owner.ts'
 
 /** Ids that are longer, or more items in one response, are no upstream's. */
 const longestId = 512

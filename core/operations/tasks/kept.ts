@@ -3,7 +3,7 @@ import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import type { Work } from '../../store/works.ts'
-import { ownerOf } from '../owner.ts'
+import { ownerOf } from '../../contract/owner.ts'
 import { tellOfModel } from '../retired.ts'
 
 /** Longer than any that was given out. */

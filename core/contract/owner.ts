@@ -1,6 +1,6 @@
 // Whose is what an exchange makes, and what it may find.
-import type { Exchange } from '../contract/contract.ts'
-import { caller } from '../contract/slots.ts'
+import type { Exchange } from './exchange.ts'
+import { caller } from './slots.ts'
 import type { Owner } from '../store/owner.ts'
 
 /** Its caller's project. */
