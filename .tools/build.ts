@@ -1,4 +1,5 @@
-// Makes dist/ for the published command: JavaScript, as Node strips types in a project of its own but not in node_modules.
+// Makes dist/ for the published command: JavaScript, as Node strips types in a project of its own but not in
+// node_modules.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,6 +7,10 @@ import { join } from 'node:path'
 const root = join(import.meta.dirname, '..')
 // What was removed from the source is not to be published any more.
 rmSync(join(root, 'dist'), { recursive: true, force: true })
-const { status } = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' })
+const { status } = spawnSync(
+  process.execPath,
+  [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.build.json'],
+  { cwd: root, stdio: 'inherit' }
+)
 if (status === 0) chmodSync(join(root, 'dist/core/main.js'), 0o755)
 process.exitCode = status ?? 1

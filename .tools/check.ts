@@ -1,4 +1,5 @@
-// Checks everything that is no test, all at once: types, lint with its boundaries, floors, circles, generated documentation and code, vendor names, money.
+// Checks everything that is no test, all at once: types, format, lint with its boundaries, floors, circles, generated
+// documentation and code, vendor names, money.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,6 +15,7 @@ interface Finding {
 
 const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   types: () => run('node_modules/typescript/bin/tsc', '--noEmit'),
+  format: findUnformatted,
   lint: () => run('node_modules/oxlint/bin/oxlint', '--type-aware', '--deny-warnings'),
   docs: () => run('config/docs.ts', '--check'),
   wasm: () => run('.tools/wasm.ts', '--check'),
@@ -26,11 +28,39 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
 /** Runs a script with this Node. */
 function run(script: string, ...args: string[]): Promise<Finding> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [join(root, script), ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [join(root, script), ...args], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
     let output = ''
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text))
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => (output += text))
     child.on('close', (code) => resolve({ ok: code === 0, output }))
   })
+}
+
+/** What the formatter would change, and comments that it leaves wider than code may be. */
+async function findUnformatted(): Promise<Finding> {
+  const { ok, output } = await run('node_modules/oxfmt/bin/oxfmt', '--list-different', '.')
+  const unformatted = output.split('\n').filter((name) => name !== '')
+  const found = [...unformatted.map((name) => `${name} is not formatted: npm run format`), ...findWideComments()]
+  return { ok: ok && found.length === 0, output: found.join('\n') }
+}
+
+function findWideComments(): string[] {
+  const files = globSync(['{core,plugins,config,bench,test}/**/*.ts', '.tools/*.ts'], {
+    cwd: root,
+    exclude: ['**/node_modules/**', 'test/packages/**', 'test/golden/**']
+  })
+  return files.flatMap((file) =>
+    readFileSync(join(root, file), 'utf8')
+      .split('\n')
+      .flatMap((line, index) =>
+        line.length > 120 && /^\s*(?:\/\/|\/?\*)/.test(line)
+          ? [`${file}:${index + 1} has a comment of ${line.length} characters: 120 at most`]
+          : []
+      )
+  )
 }
 
 /** Imports that go up, or to a room beside, against the picture in core/README.md. */
@@ -50,38 +80,58 @@ function findCircles(): Finding {
  * protocol's name and as what the simulator stands in for. A comment may cite whom it likes.
  */
 function findVendors(): Finding {
-  const vendors = /\b(azure|bedrock|vertex|openrouter|groq|mistral|deepseek|together_?ai|fireworks|perplexity|cohere|ollama|vllm|moonshot|qwen|zhipu|xai)\b/i
-  return findInCode(vendors, (name) => `names ${name}: what is special about a vendor belongs into core/protocols or YAML`, 'core/protocols/', 'core/simulator/rerank/')
+  const vendors =
+    /\b(azure|bedrock|vertex|openrouter|groq|mistral|deepseek|together_?ai|fireworks|perplexity|cohere|ollama|vllm|moonshot|qwen|zhipu|xai)\b/i
+  return findInCode(
+    vendors,
+    (name) => `names ${name}: what is special about a vendor belongs into core/protocols or YAML`,
+    'core/protocols/',
+    'core/simulator/rerank/'
+  )
 }
 
 /**
- * Money is a bigint of nano-dollars (core/money/money.ts). The types keep it from numbers once it is one; this keeps anything that
- * is called money from being declared a number, made one, or read by way of one. Prometheus alone knows nothing but floats.
+ * Money is a bigint of nano-dollars (core/money/money.ts). The types keep it from numbers once it is one; this keeps
+ * anything that is called money from being declared a number, made one, or read by way of one. Prometheus alone knows
+ * nothing but floats.
  */
 function findFloatingMoney(): Finding {
-  const money = '(?:amount|cost|charged?|posted|pending|reserved|held|spent|owed|credit|balance|price|rate|budget|overspend|nano|usd)(?:Nano|Usd|PerMillion)?'
+  const money =
+    '(?:amount|cost|charged?|posted|pending|reserved|held|spent|owed|credit|balance|price|rate|budget|overspend|nano|usd)(?:Nano|Usd|PerMillion)?'
   const floating = new RegExp(`\\b${money}\\??: number\\b|\\bNumber\\([\\w.!?]*\\b${money}\\)|\\bparseFloat\\(`)
-  return findInCode(floating, (text) => `has ${text}: money is a bigint of nano-dollars, which core/money/money.ts reads and writes`, 'plugins/log/metrics.ts')
+  return findInCode(
+    floating,
+    (text) => `has ${text}: money is a bigint of nano-dollars, which core/money/money.ts reads and writes`,
+    'plugins/log/metrics.ts'
+  )
 }
 
 /** Lines of code, comments left out, in which a pattern is found; files below one of `except` may have it. */
 function findInCode(pattern: RegExp, says: (found: string) => string, ...except: readonly string[]): Finding {
-  const files = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter((file) => !except.some((folder) => file.startsWith(folder)))
-  const found = files.flatMap((file) => (
-    readFileSync(join(root, file), 'utf8').split('\n').flatMap((line, index) => {
-      const [match] = pattern.exec(line.replace(/(^|\s)(\/\/|\/?\*).*/, '')) ?? []
-      return match === undefined ? [] : [`${file}:${index + 1} ${says(match)}`]
-    })
-  ))
+  const files = globSync('{core,plugins,config}/**/*.ts', { cwd: root }).filter(
+    (file) => !except.some((folder) => file.startsWith(folder))
+  )
+  const found = files.flatMap((file) =>
+    readFileSync(join(root, file), 'utf8')
+      .split('\n')
+      .flatMap((line, index) => {
+        const [match] = pattern.exec(line.replace(/(^|\s)(\/\/|\/?\*).*/, '')) ?? []
+        return match === undefined ? [] : [`${file}:${index + 1} ${says(match)}`]
+      })
+  )
   return { ok: found.length === 0, output: found.join('\n') }
 }
 
 const startedAt = performance.now()
-const results = await Promise.all(Object.entries(checks).map(async ([name, check]) => {
-  const { ok, output } = await check()
-  console.log(ok ? `✓ ${name}` : `✗ ${name}\n${output.trimEnd()}`)
-  return ok
-}))
+const results = await Promise.all(
+  Object.entries(checks).map(async ([name, check]) => {
+    const { ok, output } = await check()
+    console.log(ok ? `✓ ${name}` : `✗ ${name}\n${output.trimEnd()}`)
+    return ok
+  })
+)
 const failed = results.filter((ok) => !ok).length
-console.log(`${results.length - failed} of ${results.length} checks passed in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
+console.log(
+  `${results.length - failed} of ${results.length} checks passed in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`
+)
 process.exitCode = failed === 0 ? 0 : 1

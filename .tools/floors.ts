@@ -1,4 +1,5 @@
-// Checks the house: imports go down the floors that core/README.md draws, and rooms on one floor do not know each other.
+// Checks the house: imports go down the floors that core/README.md draws, and rooms on one floor do not know each
+// other.
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
@@ -10,7 +11,8 @@ export function floorsOf(readme: string): Map<string, number> {
   const picture = /## The rooms[\s\S]*?```\n([\s\S]*?)```/.exec(readme)?.[1]
   if (picture === undefined) throw new Error('core/README.md has no picture of the rooms')
   const floors = new Map<string, number>()
-  for (const [floor, line] of picture.trimEnd().split('\n').entries()) for (const room of line.trim().split(/\s+/)) floors.set(room, floor)
+  for (const [floor, line] of picture.trimEnd().split('\n').entries())
+    for (const room of line.trim().split(/\s+/)) floors.set(room, floor)
   return floors
 }
 
@@ -40,11 +42,18 @@ function roomOf(path: string): string {
 
 /** One line for each circle of files that import each other, types included. */
 export function circles(root: string): string[] {
-  const files = globSync('{core,plugins,config,bench}/**/*.ts', { cwd: root }).filter((file) => !file.includes('/assembly/'))
-  const targets = new Map(files.sort().map((file) => {
-    const text = readFileSync(join(root, file), 'utf8')
-    return [file, [...text.matchAll(imported)].map(([, specifier]) => relative(root, join(root, dirname(file), specifier!)))]
-  }))
+  const files = globSync('{core,plugins,config,bench}/**/*.ts', { cwd: root }).filter(
+    (file) => !file.includes('/assembly/')
+  )
+  const targets = new Map(
+    files.sort().map((file) => {
+      const text = readFileSync(join(root, file), 'utf8')
+      return [
+        file,
+        [...text.matchAll(imported)].map(([, specifier]) => relative(root, join(root, dirname(file), specifier!)))
+      ]
+    })
+  )
   const found: string[] = []
   const done = new Set<string>()
   const walk = (file: string, path: readonly string[]): void => {

@@ -40,10 +40,29 @@ function fetchedNode() {
   if (works(file)) return file
   alone(() => {
     if (works(file)) return
-    say(`This needs Node ${oldest.join('.')} or later and runs on ${process.versions.node}: fetching Node ${fetched} into .cache/node …`)
+    say(
+      `This needs Node ${oldest.join('.')} or later and runs on ${process.versions.node}: fetching Node ${fetched} into .cache/node …`
+    )
     mkdirSync(prefix, { recursive: true })
-    const done = npm(['install', '--prefix', prefix, '--no-save', '--no-package-lock', '--no-fund', '--no-audit', '--loglevel=error', `${name}@${fetched}`], root, process.env)
-    if (!done || !works(file)) fail(`Node ${fetched} could not be had from npm for ${process.platform} ${process.arch}. Install Node 24 (https://nodejs.org) and try again.`)
+    const done = npm(
+      [
+        'install',
+        '--prefix',
+        prefix,
+        '--no-save',
+        '--no-package-lock',
+        '--no-fund',
+        '--no-audit',
+        '--loglevel=error',
+        `${name}@${fetched}`
+      ],
+      root,
+      process.env
+    )
+    if (!done || !works(file))
+      fail(
+        `Node ${fetched} could not be had from npm for ${process.platform} ${process.arch}. Install Node 24 (https://nodejs.org) and try again.`
+      )
   })
   return file
 }
@@ -59,15 +78,22 @@ function installDependencies(folder) {
   alone(() => {
     if (isInstalled(folder)) return
     const omit = bare ? ['--omit=dev'] : []
-    say(`Installing dependencies (${['npm ci', ...omit].join(' ')}${folder === root ? '' : ` in ${folder.slice(root.length + 1)}`}) …`)
-    if (!npm(['ci', ...omit, '--no-fund', '--no-audit', '--loglevel=error'], folder, env)) fail(`npm ci failed in ${folder}: its messages stand above.`)
+    say(
+      `Installing dependencies (${['npm ci', ...omit].join(' ')}${folder === root ? '' : ` in ${folder.slice(root.length + 1)}`}) …`
+    )
+    if (!npm(['ci', ...omit, '--no-fund', '--no-audit', '--loglevel=error'], folder, env))
+      fail(`npm ci failed in ${folder}: its messages stand above.`)
   })
 }
 
 /** npm writes both files together when it installs; a lock file that came later is from elsewhere. What was installed without them lacks the tools. */
 function isInstalled(folder) {
   const installed = join(folder, 'node_modules', '.package-lock.json')
-  if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(join(folder, 'package-lock.json')).mtimeMs - 2000) return false
+  if (
+    !existsSync(installed) ||
+    statSync(installed).mtimeMs < statSync(join(folder, 'package-lock.json')).mtimeMs - 2000
+  )
+    return false
   return bare || toolsOf(folder).every((name) => existsSync(join(folder, 'node_modules', name)))
 }
 
@@ -80,9 +106,10 @@ function toolsOf(folder) {
 function npm(parameters, cwd, env) {
   const cli = process.env.npm_execpath
   const options = { cwd, env, stdio: ['ignore', 2, 2] }
-  const { status } = cli && cli.endsWith('.js')
-    ? spawnSync('node', [cli, ...parameters], options)
-    : spawnSync('npm', parameters, { ...options, shell: process.platform === 'win32' })
+  const { status } =
+    cli && cli.endsWith('.js')
+      ? spawnSync('node', [cli, ...parameters], options)
+      : spawnSync('npm', parameters, { ...options, shell: process.platform === 'win32' })
   return status === 0
 }
 

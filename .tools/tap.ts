@@ -15,7 +15,10 @@ export interface Told {
   output: string
 }
 
-/** The lines of a whole file. One that broke off before its summary has counted nothing, and shows all that was left of it. */
+/**
+ * The lines of a whole file. One that broke off before its summary has counted nothing, and shows all that was left of
+ * it.
+ */
 export function tell(lines: readonly string[]): Told {
   const told: Told = { passed: 0, failed: 0, output: '' }
   const shown: string[] = []

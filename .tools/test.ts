@@ -1,4 +1,5 @@
-// Runs the tests (all, or the files and folders given), some at a time, and ends with one line: how many assertions passed and failed.
+// Runs the tests (all, or the files and folders given), some at a time, and ends with one line: how many assertions
+// passed and failed.
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -10,7 +11,10 @@ import { tell } from './tap.ts'
 const root = join(import.meta.dirname, '..')
 /** Tests wait a good deal, for sockets and clocks: more of them than there are processors keep these busy. */
 const jobs = availableParallelism() + 1
-/** Milliseconds until a file is killed. Tests have time limits of their own, which the library keeps; this is for one that hangs in its loop. */
+/**
+ * Milliseconds until a file is killed. Tests have time limits of their own, which the library keeps; this is for one
+ * that hangs in its loop.
+ */
 const patience = process.env['SLUICE_LONG'] === undefined ? 300_000 : 7_200_000
 /** Seconds that a test may take unless it says otherwise. */
 const limit = '120'
@@ -57,7 +61,8 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { m
     const child = spawn(process.execPath, [join(root, file)], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], env })
     running.add(child)
     const lines: string[] = []
-    for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on('line', (line) => lines.push(line))
+    for (const stream of [child.stdout, child.stderr])
+      createInterface({ input: stream }).on('line', (line) => lines.push(line))
     const timer = setTimeout(() => {
       lines.push(`It did not end within ${patience / 1000} s and was killed.`)
       child.kill('SIGKILL')
@@ -68,7 +73,10 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { m
       const ms = performance.now() - began
       const { passed, failed, output } = tell(lines)
       const clean = code === 0 && failed === 0 && passed > 0
-      const end = code === 0 && passed > 0 ? '' : ` (${signal ?? `exit code ${code}`}${passed + failed === 0 ? ', no assertion' : ''})`
+      const end =
+        code === 0 && passed > 0
+          ? ''
+          : ` (${signal ?? `exit code ${code}`}${passed + failed === 0 ? ', no assertion' : ''})`
       console.log(`${clean ? '✓' : '✗'} ${file} ${(ms / 1000).toFixed(1)} s${clean ? '' : end}`)
       if (!clean) console.log(output)
       // A file may fail where no assertion did; that must not look like success.
@@ -86,7 +94,9 @@ try {
   console.error((error as Error).message)
   process.exit(2)
 }
-const queue = files.sort((one, other) => (times[other] ?? patience) - (times[one] ?? patience) || one.localeCompare(other))
+const queue = files.sort(
+  (one, other) => (times[other] ?? patience) - (times[one] ?? patience) || one.localeCompare(other)
+)
 const running = new Set<ChildProcess>()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -96,14 +106,16 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 
 const total: Result = { passed: 0, failed: 0 }
-await Promise.all(Array.from({ length: jobs }, async () => {
-  for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-    const { passed, failed, ms } = await runFile(file, running)
-    total.passed += passed
-    total.failed += failed
-    if (failed === 0) times[file] = Math.round(ms)
-  }
-}))
+await Promise.all(
+  Array.from({ length: jobs }, async () => {
+    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+      const { passed, failed, ms } = await runFile(file, running)
+      total.passed += passed
+      total.failed += failed
+      if (failed === 0) times[file] = Math.round(ms)
+    }
+  })
+)
 mkdirSync(join(root, '.cache'), { recursive: true })
 writeFileSync(timesFile, JSON.stringify(times))
 console.log(`${total.passed} passed, ${total.failed} failed`)

@@ -9,12 +9,18 @@ const folder = join(import.meta.dirname, 'wasm')
 const compiler = join(folder, 'node_modules/assemblyscript/bin/asc.js')
 const target = join(import.meta.dirname, '../core/bodies/json/scanner-code.ts')
 
-/** The compiled module in base64; its options are in wasm/asconfig.json. Undefined when it does not compile, which the compiler has explained. */
+/**
+ * The compiled module in base64; its options are in wasm/asconfig.json. Undefined when it does not compile, which the
+ * compiler has explained.
+ */
 function compiled(): string | undefined {
   const output = mkdtempSync(join(tmpdir(), 'sluice-wasm-'))
   try {
     const file = join(output, 'scanner.wasm')
-    const { status } = spawnSync(process.execPath, [compiler, '--config', 'asconfig.json', '--outFile', file], { cwd: folder, stdio: ['ignore', 2, 2] })
+    const { status } = spawnSync(process.execPath, [compiler, '--config', 'asconfig.json', '--outFile', file], {
+      cwd: folder,
+      stdio: ['ignore', 2, 2]
+    })
     return status === 0 ? readFileSync(file, 'base64') : undefined
   } finally {
     rmSync(output, { recursive: true, force: true })
@@ -42,7 +48,10 @@ function main(check: boolean): number {
   if (code === undefined) return 1
   const after = moduleOf(code)
   if (existsSync(target) && readFileSync(target, 'utf8') === after) return 0
-  if (check) console.error('core/bodies/json/scanner-code.ts is not what core/bodies/json/assembly compiles to: run "npm run wasm"')
+  if (check)
+    console.error(
+      'core/bodies/json/scanner-code.ts is not what core/bodies/json/assembly compiles to: run "npm run wasm"'
+    )
   else writeFileSync(target, after)
   return check ? 1 : 0
 }

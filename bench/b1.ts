@@ -10,7 +10,16 @@ const answerSize = 10_000_000
 const speech: Workload = {
   unit: 'request',
   behaviour: () => ({ kind: 'sound', size: answerSize }),
-  job: ({ warm, seconds }, { port, pid }) => ({ kind: 'json', port, pid, connections, requests: { speech: true }, answerSize, warm, seconds }),
+  job: ({ warm, seconds }, { port, pid }) => ({
+    kind: 'json',
+    port,
+    pid,
+    connections,
+    requests: { speech: true },
+    answerSize,
+    warm,
+    seconds
+  })
 }
 
 export const title = 'B1 sound: 10 MB of speech out, 4 connections; every byte is checked'

@@ -1,4 +1,5 @@
-// The least that Node can do: node:http in front, undici's dispatch behind, nothing between. Shows what Sluice itself adds.
+// The least that Node can do: node:http in front, undici's dispatch behind, nothing between. Shows what Sluice itself
+// adds.
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -27,7 +28,11 @@ class Relay implements Dispatcher.DispatchHandler {
 
   onRequestStart(): void {}
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Record<string, string | string[] | undefined>): void {
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>
+  ): void {
     const flat = ['content-type', String(headers['content-type'])]
     const length = headers['content-length']
     if (length !== undefined) flat.push('content-length', String(length))
@@ -60,15 +65,21 @@ function relay(request: IncomingMessage, response: ServerResponse): void {
   request.on('data', (chunk: Buffer) => chunks.push(chunk))
   request.on('end', () => {
     let shard = pools.find(({ active }) => active < 256)
-    if (!shard) pools.push(shard = { pool: new Pool(upstream!, { connections: 256, allowH2: false, bodyTimeout: 0 }), active: 0 })
+    if (!shard)
+      pools.push(
+        (shard = { pool: new Pool(upstream!, { connections: 256, allowH2: false, bodyTimeout: 0 }), active: 0 })
+      )
     const taken = shard
     taken.active++
-    taken.pool.dispatch({
-      method: 'POST',
-      path: request.url!,
-      headers: ['content-type', String(request.headers['content-type'])],
-      body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks),
-    }, new Relay(response, () => taken.active--))
+    taken.pool.dispatch(
+      {
+        method: 'POST',
+        path: request.url!,
+        headers: ['content-type', String(request.headers['content-type'])],
+        body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+      },
+      new Relay(response, () => taken.active--)
+    )
   })
 }
 

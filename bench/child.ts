@@ -25,22 +25,36 @@ export class Child {
     const pin = taskset ? ['taskset', '-c', cpus[place]] : []
     const [file, ...args] = [...pin, ...command]
     this.#name = name
-    this.#process = spawn(file!, args, { stdio: ['ignore', 'ignore', 'pipe', ...channel ? ['ipc' as const] : []] })
+    this.#process = spawn(file!, args, { stdio: ['ignore', 'ignore', 'pipe', ...(channel ? ['ipc' as const] : [])] })
     running.add(this.#process)
     this.#process.once('exit', (code, signal) => {
       running.delete(this.#process)
       // Whoever is waiting for an answer gets the news as an error.
-      if (!this.#stopping && this.#process.listenerCount('message') === 0) process.stderr.write(`${this.#ending(code, signal)}\n`)
+      if (!this.#stopping && this.#process.listenerCount('message') === 0)
+        process.stderr.write(`${this.#ending(code, signal)}\n`)
     })
-    this.#process.stderr!.on('data', (text: Buffer) => { this.#stderr = (this.#stderr + text).slice(-2000) })
+    this.#process.stderr!.on('data', (text: Buffer) => {
+      this.#stderr = (this.#stderr + text).slice(-2000)
+    })
   }
 
-  /** Starts one of the bench's own entries, or a file by its whole path, and waits for the first message, what {@link serve} was given. */
+  /**
+   * Starts one of the bench's own entries, or a file by its whole path, and waits for the first message, what {@link
+   * serve} was given.
+   */
   static async start<Ready>(
-    entry: string, args: readonly string[], place: Place, flags: readonly string[] = [],
+    entry: string,
+    args: readonly string[],
+    place: Place,
+    flags: readonly string[] = []
   ): Promise<{ child: Child; ready: Ready }> {
     const file = new URL(entry, import.meta.url).pathname
-    const child = new Child(entry, [process.execPath, '--disable-warning=ExperimentalWarning', ...flags, file, ...args], place, true)
+    const child = new Child(
+      entry,
+      [process.execPath, '--disable-warning=ExperimentalWarning', ...flags, file, ...args],
+      place,
+      true
+    )
     return { child, ready: await child.#next<Ready>() }
   }
 

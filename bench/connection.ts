@@ -12,7 +12,10 @@ export class Connection {
   readonly #socket: Socket
   #over = false
 
-  /** `onAnswer` runs after each complete and right answer, `onLost` at most once: a wrong byte, an error or an early close. */
+  /**
+   * `onAnswer` runs after each complete and right answer, `onLost` at most once: a wrong byte, an error or an early
+   * close.
+   */
   constructor(port: number, expected: Expected, onAnswer: () => void, onLost: (reason: string) => void) {
     const lose = (error?: Error) => {
       if (this.#over) return

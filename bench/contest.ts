@@ -61,57 +61,93 @@ export interface Outcome {
 
 /** Warms every contestant up once, unless that was done before, then measures them in turn, A B C A B C. */
 export async function contest(
-  rig: Rig, title: string, workload: Workload, contestants: readonly Contestant[], warmUp = true,
+  rig: Rig,
+  title: string,
+  workload: Workload,
+  contestants: readonly Contestant[],
+  warmUp = true
 ): Promise<Outcome> {
-  const outcome: Outcome = { samples: new Map(contestants.map((contestant) => [contestant, []])), problems: [], notes: [] }
+  const outcome: Outcome = {
+    samples: new Map(contestants.map((contestant) => [contestant, []])),
+    problems: [],
+    notes: []
+  }
   const ceiling = await highest(rig, workload)
-  if (ceiling < Infinity) rig.progress(`${title}: upstream and load alone do ${Math.round(ceiling)} ${workload.unit}s/s`)
+  if (ceiling < Infinity)
+    rig.progress(`${title}: upstream and load alone do ${Math.round(ceiling)} ${workload.unit}s/s`)
   for (let round = warmUp ? 0 : 1; round <= rig.rounds; round++) {
     for (const contestant of contestants) {
       const measured = await run(rig, workload, contestant)
-      if (measured.failed > 0) outcome.problems.push(`${title}, ${contestant.name}: ${measured.failed} answers failed: ${measured.reason}`)
+      if (measured.failed > 0)
+        outcome.problems.push(`${title}, ${contestant.name}: ${measured.failed} answers failed: ${measured.reason}`)
       if (round === 0) continue
       const sample = sampleOf(measured)
       outcome.samples.get(contestant)!.push(sample)
-      rig.progress(`${title} round ${round}/${rig.rounds} ${contestant.name}: ${sample.cpu.toFixed(1)} µs per ${workload.unit}, ${Math.round(sample.rate)}/s`)
+      rig.progress(
+        `${title} round ${round}/${rig.rounds} ${contestant.name}: ${sample.cpu.toFixed(1)} µs per ${workload.unit}, ${Math.round(sample.rate)}/s`
+      )
     }
   }
   for (const [{ name }, samples] of outcome.samples) {
     const { median } = spread(samples.map(({ rate }) => rate))
     if (median < ceiling * 0.9) continue
-    outcome.notes.push(`${name} is within 10 % of what upstream and load can do together (${Math.round(ceiling)} ${workload.unit}s/s): ` +
-      'its rate says nothing, its CPU was not all used, and CPU time per unit may look a little higher than at saturation.')
+    outcome.notes.push(
+      `${name} is within 10 % of what upstream and load can do together (${Math.round(ceiling)} ${workload.unit}s/s): ` +
+        'its rate says nothing, its CPU was not all used, and CPU time per unit may look a little higher than at saturation.'
+    )
   }
   return outcome
 }
 
-/** The table of an {@link Outcome}: CPU per unit, and beside the first contestant of the same round as a ratio or as a difference. */
+/**
+ * The table of an {@link Outcome}: CPU per unit, and beside the first contestant of the same round as a ratio or as a
+ * difference.
+ */
 export function cpuReport(
-  id: string, title: string, workload: Workload, { samples, problems, notes }: Outcome, compared: 'ratio' | 'difference' = 'ratio',
+  id: string,
+  title: string,
+  workload: Workload,
+  { samples, problems, notes }: Outcome,
+  compared: 'ratio' | 'difference' = 'ratio'
 ): Report {
   const [[yardstick, base]] = samples as unknown as [[Contestant, Sample[]]]
   const rows = [...samples].map(([{ name }, of]) => {
     const column = (pick: (sample: Sample) => number) => spread(of.map(pick))
     return [
       name,
-      show(column(({ cpu }) => cpu), 1),
+      show(
+        column(({ cpu }) => cpu),
+        1
+      ),
       column(({ user }) => user).median.toFixed(1),
       column(({ sys }) => sys).median.toFixed(1),
       column(({ beside }) => beside).median.toFixed(1),
-      compared === 'ratio' ? show(ratios(of, base), 2) : show(spread(of.map(({ cpu }, round) => cpu - base[round]!.cpu)), 1),
+      compared === 'ratio'
+        ? show(ratios(of, base), 2)
+        : show(spread(of.map(({ cpu }, round) => cpu - base[round]!.cpu)), 1),
       Math.round(column(({ rate }) => rate).median).toLocaleString('en'),
       column(({ p50 }) => p50).median.toFixed(2),
-      column(({ p99 }) => p99).median.toFixed(2),
+      column(({ p99 }) => p99).median.toFixed(2)
     ]
   })
   const latency = workload.unit === 'request' ? 'ms' : 'gap ms'
   return {
-    id, title, problems, notes,
+    id,
+    title,
+    problems,
+    notes,
     columns: [
-      'gateway', `CPU µs per ${workload.unit}`, 'user', 'sys', 'other threads', compared === 'ratio' ? `× ${yardstick.name}` : 'µs more',
-      `${workload.unit}s/s`, `p50 ${latency}`, `p99 ${latency}`,
+      'gateway',
+      `CPU µs per ${workload.unit}`,
+      'user',
+      'sys',
+      'other threads',
+      compared === 'ratio' ? `× ${yardstick.name}` : 'µs more',
+      `${workload.unit}s/s`,
+      `p50 ${latency}`,
+      `p99 ${latency}`
     ],
-    rows,
+    rows
   }
 }
 
@@ -145,6 +181,6 @@ function sampleOf({ cpu, count, seconds, p50, p99 }: Measured): Sample {
     beside: cpu.beside / count,
     rate: count / seconds,
     p50: p50 / 1000,
-    p99: p99 / 1000,
+    p99: p99 / 1000
   }
 }

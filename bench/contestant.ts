@@ -16,7 +16,9 @@ export interface Target {
 /** A gateway under test. */
 export interface Contestant extends Target {
   name: string
-  /** Runs one full garbage collection and tells the KiB of JavaScript heap left; undefined where there is no collector. */
+  /**
+   * Runs one full garbage collection and tells the KiB of JavaScript heap left; undefined where there is no collector.
+   */
   collect(): Promise<number | undefined>
   stop(): Promise<void>
 }

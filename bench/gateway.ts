@@ -8,12 +8,15 @@ const [config, extra] = process.argv.slice(2)
 const own = new Map(plugins)
 for (let number = 1; number <= Number(extra); number++) {
   const name = `no-op-${number}`
-  own.set(name, definePlugin({
+  own.set(
     name,
-    summary: 'Takes part in one hook and does nothing there.',
-    options: {},
-    setup: () => ({ onRequest() {} }),
-  }))
+    definePlugin({
+      name,
+      summary: 'Takes part in one hook and does nothing there.',
+      options: {},
+      setup: () => ({ onRequest() {} })
+    })
+  )
 }
 
 const gateway = await startGateway({ config: config!, plugins: own })

@@ -12,13 +12,20 @@ const answerSize = 1200
 export const smallJson: Workload = {
   unit: 'request',
   behaviour: () => ({ kind: 'json', size: answerSize }),
-  job: ({ warm, seconds }, { port, pid, keys }) => (
-    { kind: 'json', port, pid, connections, requests: { size: requestSize, keys }, answerSize, warm, seconds }
-  ),
+  job: ({ warm, seconds }, { port, pid, keys }) => ({
+    kind: 'json',
+    port,
+    pid,
+    connections,
+    requests: { size: requestSize, keys },
+    answerSize,
+    warm,
+    seconds
+  }),
   ceiling: (rig) => ({
     behaviour: smallJson.behaviour(rig),
-    job: smallJson.job(rig, { port: rig.upstream.port, pid: rig.upstream.child.pid }),
-  }),
+    job: smallJson.job(rig, { port: rig.upstream.port, pid: rig.upstream.child.pid })
+  })
 }
 
 export const title = 'J1 small JSON: 0.8 KB in, 1.2 KB out, 32 connections'

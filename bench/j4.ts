@@ -13,19 +13,23 @@ const answerSize = 1200
 /** While CPU time is measured, and while peak memory is. */
 const connections = 16
 const connectionsAtPeak = 64
-/** Of the windows of other scenarios, as there are many payloads: only the one with a milestone has them whole. And seconds that a window has at least. */
+/**
+ * Of the windows of other scenarios, as there are many payloads: only the one with a milestone has them whole. And
+ * seconds that a window has at least.
+ */
 const share = 0.15
 const shortest = 0.3
 
 const payloads: readonly { name: string; prompt: Omit<Prompt, 'keys'> }[] = [
   { name: '100 KB text', prompt: { size: 100_000, content: 'text' } },
   { name: '1 MB text', prompt: { size: 1_000_000, content: 'text' } },
-  { name: '4 MB image', prompt: { size: 4_000_000, content: 'image' } },
+  { name: '4 MB image', prompt: { size: 4_000_000, content: 'image' } }
 ]
 
 const milestone = { payload: '1 MB text', ratio: 2, goal: 1.2 }
 
-export const title = 'J4 big prompts: 100 KB and 1 MB of text, a 4 MB inline image; `model` and `stream` first or last; 1.2 KB out'
+export const title =
+  'J4 big prompts: 100 KB and 1 MB of text, a 4 MB inline image; `model` and `stream` first or last; 1.2 KB out'
 
 /** Runs it. The model has another name at the upstream, so that Sluice has to write into every body. */
 export async function run(rig: Rig): Promise<Report> {
@@ -36,15 +40,27 @@ export async function run(rig: Rig): Promise<Report> {
   const rows: string[][] = []
   const notes: string[] = []
   // Everybody is as quick as he gets after some seconds, which the short windows are not.
-  const [{ prompt: first }] = payloads as [typeof payloads[number]]
-  problems.push(...(await contest({ ...rig, rounds: 0 }, 'j4 warm-up', workload({ ...first, keys: 'first' }, connections), gateways.list)).problems)
+  const [{ prompt: first }] = payloads as [(typeof payloads)[number]]
+  problems.push(
+    ...(
+      await contest(
+        { ...rig, rounds: 0 },
+        'j4 warm-up',
+        workload({ ...first, keys: 'first' }, connections),
+        gateways.list
+      )
+    ).problems
+  )
   for (const { name, prompt } of payloads) {
     for (const keys of ['first', 'last'] as const) {
       const part = name === milestone.payload ? 1 : share
       const of = async (connections: number, seconds: number): Promise<Outcome> => {
         const outcome = await contest(
           { ...rig, warm: rig.warm * part, seconds },
-          `j4 ${name}, keys ${keys}, ${connections} connections`, workload({ ...prompt, keys }, connections), gateways.list, false
+          `j4 ${name}, keys ${keys}, ${connections} connections`,
+          workload({ ...prompt, keys }, connections),
+          gateways.list,
+          false
         )
         problems.push(...outcome.problems)
         return outcome
@@ -52,31 +68,55 @@ export async function run(rig: Rig): Promise<Report> {
       const busy = await of(connections, Math.max(shortest, rig.seconds * part))
       const alone = await of(1, shortest)
       const peak = keys === 'first' ? peaks.get(name)! : undefined
-      for (const [at, gateway] of gateways.list.entries()) rows.push([`${name}, keys ${keys}`, gateway.name, ...figures(busy, alone, at), peak?.[at] ?? ''])
+      for (const [at, gateway] of gateways.list.entries())
+        rows.push([`${name}, keys ${keys}`, gateway.name, ...figures(busy, alone, at), peak?.[at] ?? ''])
       if (name === milestone.payload) {
         const times = ratios(busy.samples.get(gateways.list.at(-1)!)!, busy.samples.get(yardstick)!)
-        notes.push(`${name}, keys ${keys}: Sluice takes ${times.median.toFixed(2)} × ${yardstick.name}; the milestone is ${milestone.ratio} ×, the goal ${milestone.goal} ×.`)
+        notes.push(
+          `${name}, keys ${keys}: Sluice takes ${times.median.toFixed(2)} × ${yardstick.name}; the milestone is ${milestone.ratio} ×, the goal ${milestone.goal} ×.`
+        )
       }
     }
   }
   return {
-    id: 'j4', title, rows, notes, problems,
+    id: 'j4',
+    title,
+    rows,
+    notes,
+    problems,
     columns: [
-      'payload', 'gateway', 'CPU µs per request', 'user', 'sys', `× ${yardstick.name}`, 'requests/s',
-      'first byte ms', `after ${yardstick.name}`, `MiB above idle at ${connectionsAtPeak}`,
-    ],
+      'payload',
+      'gateway',
+      'CPU µs per request',
+      'user',
+      'sys',
+      `× ${yardstick.name}`,
+      'requests/s',
+      'first byte ms',
+      `after ${yardstick.name}`,
+      `MiB above idle at ${connectionsAtPeak}`
+    ]
   }
 }
 
 /** `connections` that never pause, all with the same prompt. */
 function workload(prompt: Prompt, connections: number): Workload {
   const behaviour: Workload['behaviour'] = () => ({ kind: 'json', size: answerSize, prompt })
-  const job: Workload['job'] = ({ warm, seconds }, { port, pid }) => ({ kind: 'json', port, pid, connections, requests: { prompt }, answerSize, warm, seconds })
+  const job: Workload['job'] = ({ warm, seconds }, { port, pid }) => ({
+    kind: 'json',
+    port,
+    pid,
+    connections,
+    requests: { prompt },
+    answerSize,
+    warm,
+    seconds
+  })
   const ceiling: Workload['ceiling'] = (rig) => ({
     behaviour: behaviour(rig),
-    job: job(rig, { port: rig.upstream.port, pid: rig.upstream.child.pid }),
+    job: job(rig, { port: rig.upstream.port, pid: rig.upstream.child.pid })
   })
-  return { unit: 'request', behaviour, job, ...connections > 1 && { ceiling } }
+  return { unit: 'request', behaviour, job, ...(connections > 1 && { ceiling }) }
 }
 
 /** The cells of the gateway at that place: CPU time under load, time to the first byte without. */
@@ -91,11 +131,14 @@ function figures(busy: Outcome, alone: Outcome, at: number): string[] {
     Math.round(spread(of.map(({ rate }) => rate)).median).toLocaleString('en'),
     // The answer is one small write: it is complete when its first byte is there.
     spread(lonely[at]!.map(({ p50 }) => p50)).median.toFixed(2),
-    spread(lonely[at]!.map(({ p50 }, round) => p50 - lonely[0]![round]!.p50)).median.toFixed(2),
+    spread(lonely[at]!.map(({ p50 }, round) => p50 - lonely[0]![round]!.p50)).median.toFixed(2)
   ]
 }
 
-/** Of every payload, for every gateway: the most memory above what it had before its first request, MiB. Each has new processes. */
+/**
+ * Of every payload, for every gateway: the most memory above what it had before its first request, MiB. Each has new
+ * processes.
+ */
 async function measurePeaks(rig: Rig, problems: string[]): Promise<Map<string, string[]>> {
   const peaks = new Map<string, string[]>()
   for (const { name, prompt } of payloads) {
@@ -108,7 +151,10 @@ async function measurePeaks(rig: Rig, problems: string[]): Promise<Map<string, s
       await rig.upstream.child.ask<object>(load.behaviour(rig))
       const { failed, reason } = await rig.load.ask<Measured>(load.job({ ...rig, seconds: rig.seconds / 4 }, gateway))
       cells.push(((peakOf(gateway.pid) - idle) / 1024).toFixed(0))
-      if (failed > 0) problems.push(`j4 ${name}, ${gateway.name}, ${connectionsAtPeak} connections: ${failed} answers failed: ${reason}`)
+      if (failed > 0)
+        problems.push(
+          `j4 ${name}, ${gateway.name}, ${connectionsAtPeak} connections: ${failed} answers failed: ${reason}`
+        )
       rig.progress(`j4 ${name}, ${gateway.name}: ${cells.at(-1)} MiB above idle`)
       await gateway.stop()
     }

@@ -18,11 +18,14 @@ export async function run(rig: Rig): Promise<Report> {
   await using gateways = await start([
     () => startSluice(rig, { name: 'one key, no limits', without: ['quota', 'ratelimit', 'log'] }),
     () => startSluice(rig, { name: 'one key, rates and budgets', without: ['log'] }),
-    () => many(rig),
+    () => many(rig)
   ])
   return cpuReport('l1', title, smallJson, await contest(rig, 'l1', smallJson, gateways.list), 'difference')
 }
 
 async function many(rig: Rig): Promise<Contestant> {
-  return { ...await startSluice(rig, { name: '100,000 keys, rates and budgets', without: ['log'], storedKeys }), keys: busyKeys }
+  return {
+    ...(await startSluice(rig, { name: '100,000 keys, rates and budgets', without: ['log'], storedKeys })),
+    keys: busyKeys
+  }
 }

@@ -12,7 +12,7 @@ export const title = 'L2 request log: the load of J1 without and with it'
 export async function run(rig: Rig): Promise<Report> {
   await using gateways = await start([
     () => startSluice(rig, { name: 'without log', without: ['log'] }),
-    () => startSluice(rig, { name: 'with log' }),
+    () => startSluice(rig, { name: 'with log' })
   ])
   return cpuReport('l2', title, smallJson, await contest(rig, 'l2', smallJson, gateways.list), 'difference')
 }

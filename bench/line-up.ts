@@ -11,13 +11,16 @@ export interface LineUp extends AsyncDisposable {
   list: Contestant[]
 }
 
-/** One function for each gateway: nginx when there is one, the bare relay, Sluice, and Sluice of other checkouts. The first is the yardstick. */
+/**
+ * One function for each gateway: nginx when there is one, the bare relay, Sluice, and Sluice of other checkouts. The
+ * first is the yardstick.
+ */
 export function starters(rig: Rig, streaming: boolean, variant: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
   return [
-    ...nginx ? [() => startNginx(rig.upstream.port, rig.directory, streaming)] : [],
+    ...(nginx ? [() => startNginx(rig.upstream.port, rig.directory, streaming)] : []),
     () => startBare(rig),
     () => startSluice(rig, variant),
-    ...others(rig, variant),
+    ...others(rig, variant)
   ]
 }
 
@@ -25,16 +28,24 @@ export function starters(rig: Rig, streaming: boolean, variant: Partial<Variant>
 export async function start(starters: readonly (() => Promise<Contestant>)[]): Promise<LineUp> {
   const list: Contestant[] = []
   for (const starter of starters) list.push(await starter())
-  return { list, [Symbol.asyncDispose]: async () => void await Promise.all(list.map((contestant) => contestant.stop())) }
+  return {
+    list,
+    [Symbol.asyncDispose]: async () => void (await Promise.all(list.map((contestant) => contestant.stop())))
+  }
 }
 
 async function startBare({ upstream }: Rig): Promise<Contestant> {
-  const { child, ready } = await Child.start<{ port: number }>('bare.ts', [`http://127.0.0.1:${upstream.port}`], 'gateway', ['--expose-gc'])
+  const { child, ready } = await Child.start<{ port: number }>(
+    'bare.ts',
+    [`http://127.0.0.1:${upstream.port}`],
+    'gateway',
+    ['--expose-gc']
+  )
   return {
     name: 'bare relay',
     pid: child.pid,
     port: ready.port,
     collect: async () => (await child.ask<{ heap: number }>({})).heap,
-    stop: () => child.stop(),
+    stop: () => child.stop()
   }
 }

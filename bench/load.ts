@@ -5,7 +5,22 @@ import { serve } from './child.ts'
 import { Connection } from './connection.ts'
 import type { Spoken } from './contestant.ts'
 import {
-  answerBody, key, messagesBody, messagesPath, model, numberedKey, promptBody, requestBody, requestBytes, soundBody, speechBody, speechPath, transcriptBody, transcriptionsPath, uploadBody, uploadType,
+  answerBody,
+  key,
+  messagesBody,
+  messagesPath,
+  model,
+  numberedKey,
+  promptBody,
+  requestBody,
+  requestBytes,
+  soundBody,
+  speechBody,
+  speechPath,
+  transcriptBody,
+  transcriptionsPath,
+  uploadBody,
+  uploadType
 } from './payload.ts'
 import type { Prompt } from './payload.ts'
 import { cpuBetween, cpuOf } from './proc.ts'
@@ -16,16 +31,31 @@ import { ExpectedBody, ExpectedEvents } from './response.ts'
 /** What to do. `pid` is whose CPU is read at both ends of the measured window. */
 export type Job =
   /** A closed loop: every connection asks again as soon as its answer is complete. */
-  | { kind: 'json'; port: number; pid: number; connections: number; requests: Requests; answerSize: number } & Window
+  | ({ kind: 'json'; port: number; pid: number; connections: number; requests: Requests; answerSize: number } & Window)
   /** One stream a connection, all at the same time. The window lies within their life; all are read to their end. */
-  | { kind: 'paced'; port: number; pid: number; streams: number; events: number; requestSize: number; speaks: Spoken } & Window
+  | ({
+      kind: 'paced'
+      port: number
+      pid: number
+      streams: number
+      events: number
+      requestSize: number
+      speaks: Spoken
+    } & Window)
   /** Opens streams until so many are open, and answers when each has its first event. */
   | { kind: 'hold'; port: number; streams: number; requestSize: number }
   /** Waits until every held stream has ended properly. */
   | { kind: 'release' }
 
-/** What a closed loop asks: small bodies, by one key or by each of many in turn, one large body, a form with a file of so many bytes, or for sound. */
-export type Requests = { size: number; keys: number | undefined } | { prompt: Prompt } | { upload: number } | { speech: true }
+/**
+ * What a closed loop asks: small bodies, by one key or by each of many in turn, one large body, a form with a file of
+ * so many bytes, or for sound.
+ */
+export type Requests =
+  | { size: number; keys: number | undefined }
+  | { prompt: Prompt }
+  | { upload: number }
+  | { speech: true }
 
 /** Seconds before the measured window and in it. */
 interface Window {
@@ -73,20 +103,25 @@ async function json(job: Job & { kind: 'json' }): Promise<void> {
   let over = false
   const start = () => {
     let sent = performance.now()
-    const connection = new Connection(job.port, new ExpectedBody(body), () => {
-      const now = performance.now()
-      record(now - sent)
-      count++
-      sent = now
-      if (!over) return connection.send(next())
-      asking.delete(connection)
-      connection.close()
-    }, (why) => {
-      fail(why)
-      asking.delete(connection)
-      // Not at once: a gateway that refuses every connection would be asked in a tight loop.
-      if (!over) setTimeout(start, 50)
-    })
+    const connection = new Connection(
+      job.port,
+      new ExpectedBody(body),
+      () => {
+        const now = performance.now()
+        record(now - sent)
+        count++
+        sent = now
+        if (!over) return connection.send(next())
+        asking.delete(connection)
+        connection.close()
+      },
+      (why) => {
+        fail(why)
+        asking.delete(connection)
+        // Not at once: a gateway that refuses every connection would be asked in a tight loop.
+        if (!over) setTimeout(start, 50)
+      }
+    )
     asking.add(connection)
     connection.send(next())
   }
@@ -117,14 +152,19 @@ function cycle(requests: Requests): () => Buffer {
   }
   const body = requestBody(requests.size, false)
   const { keys } = requests
-  const all = keys === undefined ? [requestBytes(body)] : Array.from({ length: keys }, (_, number) => requestBytes(body, numberedKey(number + 1)))
+  const all =
+    keys === undefined
+      ? [requestBytes(body)]
+      : Array.from({ length: keys }, (_, number) => requestBytes(body, numberedKey(number + 1)))
   let at = 0
   return () => all[at++ % all.length]!
 }
 
 async function paced(job: Job & { kind: 'paced' }): Promise<void> {
   const chat = job.speaks === 'chat'
-  const request = chat ? requestBytes(requestBody(job.requestSize, true)) : requestBytes(messagesBody(job.requestSize), key, messagesPath)
+  const request = chat
+    ? requestBytes(requestBody(job.requestSize, true))
+    : requestBytes(messagesBody(job.requestSize), key, messagesPath)
   const Expected = chat ? ExpectedEvents : ExpectedMessages
   const open = new Set<Connection>()
   for (let opened = 0; opened < job.streams; opened++) {
@@ -135,13 +175,18 @@ async function paced(job: Job & { kind: 'paced' }): Promise<void> {
       last = now
       count += events
     })
-    const connection = new Connection(job.port, expected, () => {
-      open.delete(connection)
-      connection.close()
-    }, (why) => {
-      fail(why)
-      open.delete(connection)
-    })
+    const connection = new Connection(
+      job.port,
+      expected,
+      () => {
+        open.delete(connection)
+        connection.close()
+      },
+      (why) => {
+        fail(why)
+        open.delete(connection)
+      }
+    )
     open.add(connection)
     connection.send(request)
   }
@@ -155,14 +200,19 @@ async function hold(job: Job & { kind: 'hold' }): Promise<void> {
   const opening = new Set<Promise<void>>()
   for (let opened = held.size; opened < job.streams; opened++) {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const connection = new Connection(job.port, new ExpectedEvents(1, () => resolve()), () => {
-      held.delete(connection)
-      connection.close()
-    }, (why) => {
-      fail(why)
-      held.delete(connection)
-      resolve()
-    })
+    const connection = new Connection(
+      job.port,
+      new ExpectedEvents(1, () => resolve()),
+      () => {
+        held.delete(connection)
+        connection.close()
+      },
+      (why) => {
+        fail(why)
+        held.delete(connection)
+        resolve()
+      }
+    )
     held.add(connection)
     connection.send(request)
     opening.add(promise)
@@ -187,7 +237,7 @@ async function measure({ pid, warm, seconds }: Window & { pid: number }): Promis
     count: count - before,
     // An empty histogram has no percentiles but says zero.
     p50: histogram.percentile(50),
-    p99: histogram.percentile(99),
+    p99: histogram.percentile(99)
   }
 }
 
@@ -209,10 +259,17 @@ serve<Job>({}, async (job): Promise<Measured> => {
   reason = ''
   seen = nothing
   switch (job.kind) {
-    case 'json': await json(job); break
-    case 'paced': await paced(job); break
-    case 'hold': await hold(job); break
-    case 'release': await ended(held, 10)
+    case 'json':
+      await json(job)
+      break
+    case 'paced':
+      await paced(job)
+      break
+    case 'hold':
+      await hold(job)
+      break
+    case 'release':
+      await ended(held, 10)
   }
   return { ...seen, failed, reason }
 })

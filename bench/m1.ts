@@ -11,10 +11,20 @@ const answerSize = 400
 const uploads: Workload = {
   unit: 'request',
   behaviour: () => ({ kind: 'transcript', size: answerSize, upload }),
-  job: ({ warm, seconds }, { port, pid }) => ({ kind: 'json', port, pid, connections, requests: { upload }, answerSize, warm, seconds }),
+  job: ({ warm, seconds }, { port, pid }) => ({
+    kind: 'json',
+    port,
+    pid,
+    connections,
+    requests: { upload },
+    answerSize,
+    warm,
+    seconds
+  })
 }
 
-export const title = 'M1 uploads: a form with a file of 10 MB and the model behind it, 0.4 KB out, 4 connections; every byte is checked'
+export const title =
+  'M1 uploads: a form with a file of 10 MB and the model behind it, 0.4 KB out, 4 connections; every byte is checked'
 
 /** Runs it. */
 export async function run(rig: Rig): Promise<Report> {

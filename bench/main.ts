@@ -1,4 +1,5 @@
-// `npm run bench`: starts upstream and load, runs the scenarios asked for, prints the tables and keeps them in the README.
+// `npm run bench`: starts upstream and load, runs the scenarios asked for, prints the tables and keeps them in the
+// README.
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -20,11 +21,25 @@ import * as s4 from './s4.ts'
 import * as w1 from './w1.ts'
 import * as x1 from './x1.ts'
 
-const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = { j1, j4, s1, s4, l1, l2, p1, x1, w1, m1, b1 }
+const scenarios: Record<string, { title: string; run(rig: Rig): Promise<Report> }> = {
+  j1,
+  j4,
+  s1,
+  s4,
+  l1,
+  l2,
+  p1,
+  x1,
+  w1,
+  m1,
+  b1
+}
 
 const help = `npm run bench -- [${Object.keys(scenarios).join('] [')}] [options]
 
-${Object.values(scenarios).map(({ title }) => `  ${title}`).join('\n')}
+${Object.values(scenarios)
+  .map(({ title }) => `  ${title}`)
+  .join('\n')}
 
   --quick         one short round each, under two minutes together; the README stays as it is
   --rounds N      rounds (3); every figure is their median
@@ -68,12 +83,15 @@ async function main(): Promise<number> {
   const rig: Rig = {
     upstream: { child: upstream.child, port: upstream.ready.port },
     load: load.child,
-    directory, rounds, seconds, progress,
+    directory,
+    rounds,
+    seconds,
+    progress,
     warm: values.quick ? 0.4 : 1,
     quick: values.quick,
     against: values.against,
     ceilings: new Map(),
-    profile: undefined,
+    profile: undefined
   }
   const where = environment(rounds, seconds)
   const write = !(values.quick || values['no-write'] || values.profile || values.against.length > 0)
@@ -104,8 +122,8 @@ function parse() {
         against: { type: 'string', multiple: true, default: [] as string[] },
         'no-write': { type: 'boolean', default: false },
         profile: { type: 'boolean', default: false },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
+        help: { type: 'boolean', short: 'h', default: false }
+      }
     })
   } catch (error) {
     throw new UsageError((error as Error).message)
@@ -118,7 +136,10 @@ function positive(option: string, value: string): number {
   return number
 }
 
-main().then((code) => process.exit(code), (error: Error) => {
-  process.stderr.write(error instanceof UsageError ? `${error.message}\n\n${help}` : `${error.stack}\n`)
-  process.exit(error instanceof UsageError ? 2 : 1)
-})
+main().then(
+  (code) => process.exit(code),
+  (error: Error) => {
+    process.stderr.write(error instanceof UsageError ? `${error.message}\n\n${help}` : `${error.stack}\n`)
+    process.exit(error instanceof UsageError ? 2 : 1)
+  }
+)

@@ -31,15 +31,22 @@ export class ExpectedMessages implements Expected {
   }
 
   end(): void {
-    if (this.#seen !== this.#total || !this.#stopped) throw new Error(`the message ended ${this.#stopped ? '' : 'without its end '}after ${this.#seen} of ${this.#total} texts`)
+    if (this.#seen !== this.#total || !this.#stopped)
+      throw new Error(
+        `the message ended ${this.#stopped ? '' : 'without its end '}after ${this.#seen} of ${this.#total} texts`
+      )
   }
 
   #look(event: string): void {
-    const { type, delta } = JSON.parse(event.slice(event.indexOf('data: ') + 6)) as { type: string; delta?: { type: string; text?: string } }
+    const { type, delta } = JSON.parse(event.slice(event.indexOf('data: ') + 6)) as {
+      type: string
+      delta?: { type: string; text?: string }
+    }
     if (type === 'error') throw new Error(`an error: ${event.slice(0, 200)}`)
     if (type === 'message_stop') this.#stopped = true
     if (delta?.type !== 'text_delta') return
-    if (!delta.text!.startsWith(Script.number(this.#seen))) throw new Error(`text ${this.#seen} is wrong or missing: ${event.slice(0, 200)}`)
+    if (!delta.text!.startsWith(Script.number(this.#seen)))
+      throw new Error(`text ${this.#seen} is wrong or missing: ${event.slice(0, 200)}`)
     this.#seen++
   }
 }

@@ -17,7 +17,10 @@ export function nginxVersion(): string {
   return /nginx\/\S+/.exec(spawnSync(nginx!, ['-v']).stderr.toString())?.[0] ?? 'nginx'
 }
 
-/** Starts it in front of the upstream at that port. Streams are passed on unbuffered. `directory` is for its files and must exist. */
+/**
+ * Starts it in front of the upstream at that port. Streams are passed on unbuffered. `directory` is for its files and
+ * must exist.
+ */
 export async function startNginx(upstream: number, directory: string, streaming: boolean): Promise<Contestant> {
   const port = await freePort()
   const prefix = join(directory, `nginx-${port}`)
@@ -26,7 +29,7 @@ export async function startNginx(upstream: number, directory: string, streaming:
   writeFileSync(file, configuration(upstream, port, streaming))
   // Without a master the one process is the worker: its CPU is all there is.
   const child = Child.program([nginx!, '-p', prefix, '-c', file, '-e', join(prefix, 'error.log')], 'gateway')
-  for (let tries = 0; !await accepts(port); tries++) {
+  for (let tries = 0; !(await accepts(port)); tries++) {
     if (tries > 100) throw new Error(`nginx does not listen after 5 s; see ${prefix}/error.log`)
     await delay(50)
   }
@@ -81,7 +84,9 @@ http {
 
 function find(): string | undefined {
   try {
-    return execFileSync('which', ['nginx'], { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim()
+    return execFileSync('which', ['nginx'], { stdio: ['ignore', 'pipe', 'ignore'] })
+      .toString()
+      .trim()
   } catch {
     return existsSync('/usr/sbin/nginx') ? '/usr/sbin/nginx' : undefined
   }

@@ -1,4 +1,5 @@
-// The bytes that travel in every scenario: made by the upstream, known by the load generator, the same through every gateway.
+// The bytes that travel in every scenario: made by the upstream, known by the load generator, the same through every
+// gateway.
 
 /** The public model name, and the upstream's too: equal, so that a right gateway changes no byte of an answer. */
 export const model = 'bench-model'
@@ -20,24 +21,36 @@ const chunk = {
   object: 'chat.completion.chunk',
   created: 1767225600,
   model,
-  system_fingerprint: 'fp_bench',
+  system_fingerprint: 'fp_bench'
 }
 
 /** The body of a small request, `size` bytes. */
 export function requestBody(size: number, streaming: boolean): Buffer {
-  const body = (content: string) => JSON.stringify({
-    model,
-    ...streaming && { stream: true, stream_options: { include_usage: true } },
-    messages: [{ role: 'system', content: 'You are terse.' }, { role: 'user', content }],
-    temperature: 0.2,
-    max_tokens: 256,
-  })
+  const body = (content: string) =>
+    JSON.stringify({
+      model,
+      ...(streaming && { stream: true, stream_options: { include_usage: true } }),
+      messages: [
+        { role: 'system', content: 'You are terse.' },
+        { role: 'user', content }
+      ],
+      temperature: 0.2,
+      max_tokens: 256
+    })
   return Buffer.from(body(filler(size - body('').length)))
 }
 
 /** The same as {@link requestBody} with a stream, by a client that speaks Messages. */
 export function messagesBody(size: number): Buffer {
-  const body = (content: string) => JSON.stringify({ model, max_tokens: 256, stream: true, system: 'You are terse.', messages: [{ role: 'user', content }], temperature: 0.2 })
+  const body = (content: string) =>
+    JSON.stringify({
+      model,
+      max_tokens: 256,
+      stream: true,
+      system: 'You are terse.',
+      messages: [{ role: 'user', content }],
+      temperature: 0.2
+    })
   return Buffer.from(body(filler(size - body('').length)))
 }
 
@@ -54,21 +67,32 @@ export interface Prompt {
 /** A large body that asks for a model by that name. Bodies of the same {@link Prompt} differ in the name only. */
 export function promptBody({ size, content, keys }: Prompt, name: string): Buffer {
   const decisive = { model: name, stream: false, max_tokens: 256 }
-  const body = (messages: object[]) => JSON.stringify(keys === 'first' ? { ...decisive, messages } : { messages, ...decisive })
+  const body = (messages: object[]) =>
+    JSON.stringify(keys === 'first' ? { ...decisive, messages } : { messages, ...decisive })
   return Buffer.from(content === 'image' ? imagePrompt(size, body) : textPrompt(size, body))
 }
 
 function imagePrompt(size: number, body: (messages: object[]) => string): string {
-  const of = (data: string) => body([{ role: 'user', content: [
-    { type: 'text', text: 'What is in this image?' },
-    { type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } },
-  ] }])
+  const of = (data: string) =>
+    body([
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'What is in this image?' },
+          { type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }
+        ]
+      }
+    ])
   return of('iVBORw0KGgo+AB/9'.repeat(Math.ceil(size / 16)).slice(0, size - of('').length))
 }
 
-/** Turns of 4 KB. A line break every 90 bytes and a quotation mark as often, which JSON escapes, as prose and code have them. */
+/**
+ * Turns of 4 KB. A line break every 90 bytes and a quotation mark as often, which JSON escapes, as prose and code have
+ * them.
+ */
 function textPrompt(size: number, body: (messages: object[]) => string): string {
-  const lines = 'The second one asked: "lorem ipsum dolor sit amet?" and went on reading as if he had not.\n' +
+  const lines =
+    'The second one asked: "lorem ipsum dolor sit amet?" and went on reading as if he had not.\n' +
     'Nobody answered him, for consectetur adipiscing elit had been said a dozen times before.\n'
   const messages: object[] = []
   for (let turn = 0; turn < Math.floor(size / 4096) - 1; turn++) {
@@ -93,9 +117,13 @@ export const uploadType = 'multipart/form-data; boundary=bench-boundary'
 /** A form with a file of so many bytes, and the model behind it. */
 export function uploadBody(size: number): Buffer {
   return Buffer.concat([
-    Buffer.from('--bench-boundary\r\nContent-Disposition: form-data; name="file"; filename="bench.pcm"\r\nContent-Type: application/octet-stream\r\n\r\n'),
+    Buffer.from(
+      '--bench-boundary\r\nContent-Disposition: form-data; name="file"; filename="bench.pcm"\r\nContent-Type: application/octet-stream\r\n\r\n'
+    ),
     soundBody(size),
-    Buffer.from(`\r\n--bench-boundary\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--bench-boundary--\r\n`),
+    Buffer.from(
+      `\r\n--bench-boundary\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--bench-boundary--\r\n`
+    )
   ])
 }
 
@@ -116,28 +144,35 @@ export function soundBody(size: number): Buffer {
 
 /** A whole request on the wire. The same for every contestant. */
 export function requestBytes(body: Buffer, credential = key, target = path, type = 'application/json'): Buffer {
-  return Buffer.concat([Buffer.from([
-    `POST ${target} HTTP/1.1`,
-    'host: bench.test',
-    `authorization: Bearer ${credential}`,
-    `content-type: ${type}`,
-    'accept: */*',
-    'user-agent: bench/1',
-    `content-length: ${body.length}`,
-    '', '',
-  ].join('\r\n')), body])
+  return Buffer.concat([
+    Buffer.from(
+      [
+        `POST ${target} HTTP/1.1`,
+        'host: bench.test',
+        `authorization: Bearer ${credential}`,
+        `content-type: ${type}`,
+        'accept: */*',
+        'user-agent: bench/1',
+        `content-length: ${body.length}`,
+        '',
+        ''
+      ].join('\r\n')
+    ),
+    body
+  ])
 }
 
 /** The body of a whole JSON answer, `size` bytes. */
 export function answerBody(size: number): Buffer {
-  const body = (content: string) => JSON.stringify({
-    id: 'chatcmpl-bench0000000000000000000000',
-    object: 'chat.completion',
-    created: 1767225600,
-    model,
-    choices: [{ index: 0, message: { role: 'assistant', content }, logprobs: null, finish_reason: 'stop' }],
-    usage: { prompt_tokens: 180, completion_tokens: 210, total_tokens: 390 },
-  })
+  const body = (content: string) =>
+    JSON.stringify({
+      id: 'chatcmpl-bench0000000000000000000000',
+      object: 'chat.completion',
+      created: 1767225600,
+      model,
+      choices: [{ index: 0, message: { role: 'assistant', content }, logprobs: null, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 180, completion_tokens: 210, total_tokens: 390 }
+    })
   return Buffer.from(body(filler(size - body('').length)))
 }
 
@@ -149,11 +184,19 @@ export class Script {
   }
 
   /** Everything after the numbered events. */
-  static readonly tail = Buffer.from([
-    JSON.stringify({ ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }),
-    JSON.stringify({ ...chunk, choices: [], usage: { prompt_tokens: 180, completion_tokens: 210, total_tokens: 390 } }),
-    '[DONE]',
-  ].map((data) => `data: ${data}\n\n`).join(''))
+  static readonly tail = Buffer.from(
+    [
+      JSON.stringify({ ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }),
+      JSON.stringify({
+        ...chunk,
+        choices: [],
+        usage: { prompt_tokens: 180, completion_tokens: 210, total_tokens: 390 }
+      }),
+      '[DONE]'
+    ]
+      .map((data) => `data: ${data}\n\n`)
+      .join('')
+  )
 
   /** The event made last by {@link event}; valid until its next call. */
   readonly bytes: Buffer
@@ -170,7 +213,7 @@ export class Script {
   /** Makes {@link bytes} the event of that number. */
   event(number: number): Buffer {
     for (let at = this.#digits + digits - 1; at >= this.#digits; at--) {
-      this.bytes[at] = 0x30 + number % 10
+      this.bytes[at] = 0x30 + (number % 10)
       number = Math.floor(number / 10)
     }
     return this.bytes
@@ -184,7 +227,17 @@ function filler(length: number): string {
 /** Where realtime sessions are opened. */
 export const realtimePath = `/v1/realtime?model=${model}`
 /** A piece of sound from an upstream, and one from a client: 300 bytes each. */
-export const deltaFrame = sized({ type: 'response.output_audio.delta', event_id: 'event_0000000000', response_id: 'resp_000000', item_id: 'item_000000', output_index: 0, content_index: 0 }, 'delta')
+export const deltaFrame = sized(
+  {
+    type: 'response.output_audio.delta',
+    event_id: 'event_0000000000',
+    response_id: 'resp_000000',
+    item_id: 'item_000000',
+    output_index: 0,
+    content_index: 0
+  },
+  'delta'
+)
 export const appendFrame = sized({ type: 'input_audio_buffer.append' }, 'audio')
 
 function sized(event: object, member: string): Buffer {

@@ -32,7 +32,7 @@ function tables(file: string): { busy: number; text: string } {
   for (const { id, children = [] } of nodes) {
     for (const child of children) {
       const ours = isOurs(byId.get(child)!.callFrame.url)
-      owners.set(child, ours ? places.get(child)! : owners.get(id) ?? '(nobody of ours)')
+      owners.set(child, ours ? places.get(child)! : (owners.get(id) ?? '(nobody of ours)'))
     }
   }
   const self = new Map<string, number>()
@@ -47,16 +47,26 @@ function tables(file: string): { busy: number; text: string } {
     const owner = where.startsWith('(') && !where.startsWith('(anonymous)') ? where : owners.get(id)!
     owned.set(owner, (owned.get(owner) ?? 0) + time)
   }
-  const rows = (times: ReadonlyMap<string, number>) => [...times].toSorted(([, a], [, b]) => b - a).slice(0, shown)
-    .map(([where, time]) => `${(100 * time / busy).toFixed(1).padStart(6)} %  ${(time / 1000).toFixed(0).padStart(6)} ms  ${where}`)
+  const rows = (times: ReadonlyMap<string, number>) =>
+    [...times]
+      .toSorted(([, a], [, b]) => b - a)
+      .slice(0, shown)
+      .map(
+        ([where, time]) =>
+          `${((100 * time) / busy).toFixed(1).padStart(6)} %  ${(time / 1000).toFixed(0).padStart(6)} ms  ${where}`
+      )
   // CPU.<date>.<time>.<pid>.<thread>.<sequence>.cpuprofile
   const [, , , pid, thread] = basename(file).split('.')
   return {
     busy,
     text: [
-      `process ${pid} thread ${thread}, ${(busy / 1e6).toFixed(1)} s busy, by itself:`, ...rows(self), '',
-      'our functions with what they call in Node and in libraries:', ...rows(owned), '',
-    ].join('\n'),
+      `process ${pid} thread ${thread}, ${(busy / 1e6).toFixed(1)} s busy, by itself:`,
+      ...rows(self),
+      '',
+      'our functions with what they call in Node and in libraries:',
+      ...rows(owned),
+      ''
+    ].join('\n')
   }
 }
 

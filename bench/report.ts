@@ -23,7 +23,8 @@ export interface Report {
 export function markdown({ title, columns, rows, notes, problems }: Report): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
   const width = columns.map((column, at) => Math.max(column.length, ...rows.map((row) => row[at]!.length)))
-  const pad = (cells: readonly string[]) => cells.map((cell, at) => (at === 0 ? cell.padEnd(width[at]!) : cell.padStart(width[at]!)))
+  const pad = (cells: readonly string[]) =>
+    cells.map((cell, at) => (at === 0 ? cell.padEnd(width[at]!) : cell.padStart(width[at]!)))
   return [
     `**${title}**`,
     '',
@@ -32,8 +33,10 @@ export function markdown({ title, columns, rows, notes, problems }: Report): str
     ...rows.map((row) => line(pad(row))),
     '',
     ...notes.map((note) => `- ${note}`),
-    ...problems.map((problem) => `- **Void:** ${problem}`),
-  ].join('\n').trim()
+    ...problems.map((problem) => `- **Void:** ${problem}`)
+  ]
+    .join('\n')
+    .trim()
 }
 
 /** The machine and the versions, one line. */
@@ -49,7 +52,7 @@ export function environment(rounds: number, seconds: number): string {
     pinned ? 'gateway pinned to one CPU, the rest to another' : 'nothing pinned',
     `${rounds} rounds of ${seconds} s`,
     `commit ${commit()}`,
-    new Date().toISOString().slice(0, 10),
+    new Date().toISOString().slice(0, 10)
   ].join(', ')
 }
 
@@ -67,7 +70,9 @@ export function writeReadme(report: Report, where: string): void {
 
 function commit(): string {
   try {
-    return execFileSync('git', ['describe', '--always', '--dirty'], { stdio: ['ignore', 'pipe', 'ignore'] }).toString().trim()
+    return execFileSync('git', ['describe', '--always', '--dirty'], { stdio: ['ignore', 'pipe', 'ignore'] })
+      .toString()
+      .trim()
   } catch {
     return 'unknown'
   }

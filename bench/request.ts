@@ -59,7 +59,9 @@ export class RequestReader {
   }
 
   #check(bytes: Buffer, start: number, end: number): void {
-    const left = this.#candidates.filter((body) => bytes.compare(body, this.#at, this.#at + end - start, start, end) === 0)
+    const left = this.#candidates.filter(
+      (body) => bytes.compare(body, this.#at, this.#at + end - start, start, end) === 0
+    )
     if (left.length === 0) this.#wrong = `the upstream got a wrong byte within ${end - start} from byte ${this.#at} on`
     this.#candidates = left
   }

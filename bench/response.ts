@@ -25,7 +25,8 @@ export class ExpectedBody implements Expected {
 
   check(bytes: Buffer, start: number, end: number): void {
     const to = this.#at + end - start
-    if (bytes.compare(this.#body, this.#at, Math.min(to, this.#body.length), start, end) !== 0) throw new Error('a byte of the body is wrong')
+    if (bytes.compare(this.#body, this.#at, Math.min(to, this.#body.length), start, end) !== 0)
+      throw new Error('a byte of the body is wrong')
     this.#at = to
   }
 
@@ -70,7 +71,8 @@ export class ExpectedEvents implements Expected {
       start += length
     }
     this.#at = at
-    const completed = Math.floor(Math.min(at, numbered) / eventSize) - Math.floor(Math.min(before, numbered) / eventSize)
+    const completed =
+      Math.floor(Math.min(at, numbered) / eventSize) - Math.floor(Math.min(before, numbered) / eventSize)
     if (completed > 0) this.#onEvents(completed, before < eventSize)
   }
 
@@ -154,7 +156,8 @@ export class ResponseReader {
     const end = bytes.indexOf('\r\n\r\n', at, 'latin1')
     if (end < 0) return -1
     const head = bytes.toString('latin1', at, end)
-    if (!head.startsWith('HTTP/1.1 200 ')) throw new Error(`answered ${head.slice(9, 12)}: ${bytes.toString('latin1', end + 4, end + 300)}`)
+    if (!head.startsWith('HTTP/1.1 200 '))
+      throw new Error(`answered ${head.slice(9, 12)}: ${bytes.toString('latin1', end + 4, end + 300)}`)
     const length = /\r\ncontent-length: *(\d+)/i.exec(head)
     if (length) {
       this.#left = Number(length[1])

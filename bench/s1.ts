@@ -23,15 +23,25 @@ export const steadyStreams: Workload = {
     const to = { port: rig.upstream.port, pid: rig.upstream.child.pid }
     const events = eventsIn(short, 1)
     return { behaviour: { kind: 'paced', events, gap: 1 }, job: { ...paced(short, to), events } }
-  },
+  }
 }
 
 function paced(rig: Rig, { port, pid, speaks = 'chat' }: Target): Job & { kind: 'paced' } {
-  return { kind: 'paced', port, pid, streams: 200, events: eventsIn(rig, gap), requestSize, speaks, warm: rig.warm, seconds: rig.seconds }
+  return {
+    kind: 'paced',
+    port,
+    pid,
+    streams: 200,
+    events: eventsIn(rig, gap),
+    requestSize,
+    speaks,
+    warm: rig.warm,
+    seconds: rig.seconds
+  }
 }
 
 function eventsIn({ warm, seconds }: Rig, gap: number): number {
-  return Math.ceil((warm + seconds + after) * 1000 / gap)
+  return Math.ceil(((warm + seconds + after) * 1000) / gap)
 }
 
 export const title = 'S1 steady streams: 200 streams, 302 B events, 20 ms gap'

@@ -33,24 +33,28 @@ export async function run(rig: Rig): Promise<Report> {
       const contestant = await start()
       const sample = await hold(rig, contestant, points, problems)
       await contestant.stop()
-      samples.set(contestant.name, [...samples.get(contestant.name) ?? [], sample])
+      samples.set(contestant.name, [...(samples.get(contestant.name) ?? []), sample])
       rig.progress(`s4 round ${round}/${rounds} ${contestant.name}: ${sample.perStream.toFixed(1)} KiB per stream`)
     }
   }
   const [[yardstick, base]] = samples as unknown as [[string, Sample[]]]
   return {
-    id: 's4', title, problems,
+    id: 's4',
+    title,
+    problems,
     columns: ['gateway', 'KiB per stream', 'JavaScript heap', `× ${yardstick}`, `MiB at ${points.at(-1)}`],
     rows: [...samples].map(([name, of]) => [
       name,
       show(spread(of.map(({ perStream }) => perStream)), 1),
-      of[0]!.heapPerStream === undefined ? '–' : spread(of.map(({ heapPerStream }) => heapPerStream!)).median.toFixed(1),
+      of[0]!.heapPerStream === undefined
+        ? '–'
+        : spread(of.map(({ heapPerStream }) => heapPerStream!)).median.toFixed(1),
       show(spread(of.map(({ perStream }, round) => perStream / base[round]!.perStream)), 2),
-      (spread(of.map(({ resident }) => resident)).median / 1024).toFixed(0),
+      (spread(of.map(({ resident }) => resident)).median / 1024).toFixed(0)
     ]),
     notes: [
-      `Slope over ${points.join(', ')} open streams, after one garbage collection each; the kernel's socket buffers are not in it, for any of them.`,
-    ],
+      `Slope over ${points.join(', ')} open streams, after one garbage collection each; the kernel's socket buffers are not in it, for any of them.`
+    ]
   }
 }
 
@@ -70,7 +74,11 @@ async function hold(rig: Rig, contestant: Contestant, points: readonly number[],
   // Setting a behaviour ends the held streams; each must then end properly.
   await rig.upstream.child.ask<object>({ kind: 'held' })
   check(await rig.load.ask<Measured>({ kind: 'release' }))
-  return { perStream: slope(resident), heapPerStream: heap.length > 0 ? slope(heap) : undefined, resident: resident.at(-1)![1] }
+  return {
+    perStream: slope(resident),
+    heapPerStream: heap.length > 0 ? slope(heap) : undefined,
+    resident: resident.at(-1)![1]
+  }
 }
 
 /** Resident memory once it changes by less than 1 % in a fifth of a second. */

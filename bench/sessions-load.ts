@@ -1,4 +1,5 @@
-// The clients of realtime sessions, in their own process: send frames at a pace, count what comes, and hold sessions open.
+// The clients of realtime sessions, in their own process: send frames at a pace, count what comes, and hold sessions
+// open.
 import { setTimeout as delay } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { serve } from './child.ts'
@@ -6,7 +7,10 @@ import { appendFrame, deltaFrame, key, realtimePath } from './payload.ts'
 import { cpuBetween, cpuOf } from './proc.ts'
 import type { Cpu } from './proc.ts'
 
-/** What to do: have so many sessions open, and for a window let each send a frame every `gap` milliseconds; 0 seconds: only open them. */
+/**
+ * What to do: have so many sessions open, and for a window let each send a frame every `gap` milliseconds; 0 seconds:
+ * only open them.
+ */
 export interface SessionJob {
   port: number
   pid: number
@@ -37,7 +41,10 @@ function fail(why: string): void {
 
 function dial(port: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
-  const socket = new WebSocket(`ws://127.0.0.1:${port}${realtimePath}`, { headers: { authorization: `Bearer ${key}` }, perMessageDeflate: false })
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${realtimePath}`, {
+    headers: { authorization: `Bearer ${key}` },
+    perMessageDeflate: false
+  })
   socket.on('open', () => {
     open.add(socket)
     resolve()
@@ -87,7 +94,11 @@ async function run({ port, pid, sessions, gap, warm, seconds }: SessionJob): Pro
   await delay(warm * 1000)
   const [cpu, started, before] = [cpuOf(pid), performance.now(), frames]
   await delay(seconds * 1000)
-  const seen = { cpu: cpuBetween(cpu, cpuOf(pid)), seconds: (performance.now() - started) / 1000, frames: frames - before }
+  const seen = {
+    cpu: cpuBetween(cpu, cpuOf(pid)),
+    seconds: (performance.now() - started) / 1000,
+    frames: frames - before
+  }
   stop()
   return { ...seen, failed, reason }
 }

@@ -15,7 +15,10 @@ export interface Variant {
   without: readonly string[]
   /** Plugins that do nothing, beside the usual ones (see gateway.ts). */
   extraPlugins: number
-  /** Keys in the store, spread over a hundred tenants; all with limits and budgets. The load generator knows them by number. */
+  /**
+   * Keys in the store, spread over a hundred tenants; all with limits and budgets. The load generator knows them by
+   * number.
+   */
   storedKeys: number
   /** The upstream's own name of the model, which the gateway then has to write into every body. */
   upstreamModel: string
@@ -26,7 +29,15 @@ export interface Variant {
 }
 
 const here = new URL('..', import.meta.url).pathname
-const usual: Variant = { name: 'Sluice', without: [], extraPlugins: 0, storedKeys: 0, upstreamModel: model, endpoints: ['chat'], checkout: here }
+const usual: Variant = {
+  name: 'Sluice',
+  without: [],
+  extraPlugins: 0,
+  storedKeys: 0,
+  upstreamModel: model,
+  endpoints: ['chat'],
+  checkout: here
+}
 
 /** Tenants that the stored keys are spread over. */
 const tenants = 100
@@ -41,22 +52,34 @@ export async function startSluice(rig: Rig, differences: Partial<Variant> = {}):
   const file = join(directory, 'gateway.yaml')
   writeFileSync(file, configuration(rig.upstream.port, join(directory, 'requests.log'), variant))
   if (variant.storedKeys > 0) await storeKeys(join(directory, 'sluice.db'), variant.storedKeys)
-  const flags = ['--expose-gc', ...rig.profile ? ['--cpu-prof', `--cpu-prof-dir=${rig.profile}`] : []]
+  const flags = ['--expose-gc', ...(rig.profile ? ['--cpu-prof', `--cpu-prof-dir=${rig.profile}`] : [])]
   // Profiles tell time that passed, so there the threads must not take turns on one CPU.
   const place = rig.profile ? 'anywhere' : 'gateway'
-  const { child, ready } = await Child.start<{ port: number }>(join(variant.checkout, 'bench/gateway.ts'), [file, String(variant.extraPlugins)], place, flags)
+  const { child, ready } = await Child.start<{ port: number }>(
+    join(variant.checkout, 'bench/gateway.ts'),
+    [file, String(variant.extraPlugins)],
+    place,
+    flags
+  )
   return {
     name: variant.name,
     pid: child.pid,
     port: ready.port,
     collect: async () => (await child.ask<{ heap: number }>({})).heap,
-    stop: () => child.stop(10_000),
+    stop: () => child.stop(10_000)
   }
 }
 
 /** The same gateway from each of the other checkouts that this run is against. */
 export function others(rig: Rig, differences: Partial<Variant> = {}): (() => Promise<Contestant>)[] {
-  return rig.against.map((checkout) => () => startSluice(rig, { ...differences, name: `Sluice of ${basename(resolve(checkout))}`, checkout: resolve(checkout) }))
+  return rig.against.map(
+    (checkout) => () =>
+      startSluice(rig, {
+        ...differences,
+        name: `Sluice of ${basename(resolve(checkout))}`,
+        checkout: resolve(checkout)
+      })
+  )
 }
 
 /** Makes the keys through the store's own interface, before the gateway has the file. */
@@ -66,19 +89,21 @@ async function storeKeys(file: string, count: number): Promise<void> {
   let written: Promise<void>[] = []
   for (let number = 1; number <= count; number++) {
     const secret = numberedKey(number)
-    written.push(store.keys.create({
-      name: `key-${number}`,
-      sha256: createHash('sha256').update(secret).digest(),
-      hint: `sk-be…${secret.slice(-4)}`,
-      tenant: `acme-${number % tenants}`,
-      project: 'web',
-      member: 'alice',
-      models: ['*'],
-      endpoints: ['*'],
-      limits,
-      budget: { limit: BigInt(dollars) * 1_000_000_000n, per: 'month' },
-      created,
-    }))
+    written.push(
+      store.keys.create({
+        name: `key-${number}`,
+        sha256: createHash('sha256').update(secret).digest(),
+        hint: `sk-be…${secret.slice(-4)}`,
+        tenant: `acme-${number % tenants}`,
+        project: 'web',
+        member: 'alice',
+        models: ['*'],
+        endpoints: ['*'],
+        limits,
+        budget: { limit: BigInt(dollars) * 1_000_000_000n, per: 'month' },
+        created
+      })
+    )
     // The store refuses more when too much waits for its disk.
     if (number % 1000 > 0 && number < count) continue
     await Promise.all(written)
@@ -87,10 +112,16 @@ async function storeKeys(file: string, count: number): Promise<void> {
   await store.close()
 }
 
-function configuration(upstream: number, log: string, { without, extraPlugins, storedKeys, upstreamModel, endpoints }: Variant): string {
+function configuration(
+  upstream: number,
+  log: string,
+  { without, extraPlugins, storedKeys, upstreamModel, endpoints }: Variant
+): string {
   const budget = `{ usd: ${dollars}, per: month }`
-  const names = ['acme', ...storedKeys > 0 ? Array.from({ length: tenants }, (_, number) => `acme-${number}`) : []]
-  const chain = ['auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter', 'log'].filter((plugin) => !without.includes(plugin))
+  const names = ['acme', ...(storedKeys > 0 ? Array.from({ length: tenants }, (_, number) => `acme-${number}`) : [])]
+  const chain = ['auth', 'quota', 'ratelimit', 'route', 'protocol-translate', 'usage-meter', 'log'].filter(
+    (plugin) => !without.includes(plugin)
+  )
   return `listen: { host: 127.0.0.1, port: 0 }
 admin: false
 store: { sqlite: ./sluice.db }
@@ -111,7 +142,9 @@ models:
     context_window: 10000000
     max_output_tokens: 4096
 tenants:
-${names.map((name) => `  ${name}:
+${names
+  .map(
+    (name) => `  ${name}:
     models: ["*"]
     budget: ${budget}
     projects:
@@ -119,7 +152,9 @@ ${names.map((name) => `  ${name}:
         budget: ${budget}
         members:
           alice: { models: ["bench-*"], budget: ${budget} }
-`).join('')}keys:
+`
+  )
+  .join('')}keys:
   - name: bench
     key: ${key}
     tenant: acme
@@ -130,6 +165,8 @@ ${names.map((name) => `  ${name}:
     limits: ${JSON.stringify(limits)}
     budget: ${budget}
 chain:
-${chain.map((plugin) => `  - ${plugin}: ${plugin === 'log' ? `{ sink: ${log} }` : '{}'}\n`).join('')}${
-  Array.from({ length: extraPlugins }, (_, number) => `  - no-op-${number + 1}: {}\n`).join('')}`
+${chain.map((plugin) => `  - ${plugin}: ${plugin === 'log' ? `{ sink: ${log} }` : '{}'}\n`).join('')}${Array.from(
+    { length: extraPlugins },
+    (_, number) => `  - no-op-${number + 1}: {}\n`
+  ).join('')}`
 }

@@ -14,7 +14,7 @@ export function spread(values: readonly number[]): Spread {
   return {
     median: sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2,
     min: sorted[0]!,
-    max: sorted.at(-1)!,
+    max: sorted.at(-1)!
   }
 }
 

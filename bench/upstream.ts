@@ -1,8 +1,19 @@
-// The upstream of every scenario, in its own process: prebuilt answers, streams paced by one timer, streams that hold; large bodies are checked.
+// The upstream of every scenario, in its own process: prebuilt answers, streams paced by one timer, streams that hold;
+// large bodies are checked.
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { serve } from './child.ts'
-import { Script, answerBody, eventSize, model, promptBody, upstreamModel, soundBody, transcriptBody, uploadBody } from './payload.ts'
+import {
+  Script,
+  answerBody,
+  eventSize,
+  model,
+  promptBody,
+  upstreamModel,
+  soundBody,
+  transcriptBody,
+  uploadBody
+} from './payload.ts'
 import type { Prompt } from './payload.ts'
 import { RequestReader } from './request.ts'
 import type { Wanted } from './request.ts'
@@ -15,13 +26,17 @@ export type Behaviour =
   | { kind: 'transcript'; size: number; upload: number }
   /** So many bytes of sound, at once. */
   | { kind: 'sound'; size: number }
-  /** `events` numbered events, the first at once and then one every `gap` milliseconds; streams are spread over the gap. */
+  /**
+   * `events` numbered events, the first at once and then one every `gap` milliseconds; streams are spread over the gap.
+   */
   | { kind: 'paced'; events: number; gap: number }
   /** One event, then nothing until the next behaviour is set, which ends the stream properly. */
   | { kind: 'held' }
 
 const script = new Script()
-const streamHead = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n')
+const streamHead = Buffer.from(
+  'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n'
+)
 const streamEnd = Buffer.concat([chunked(Script.tail), Buffer.from('0\r\n\r\n')])
 const frameHead = Buffer.from(`${eventSize.toString(16)}\r\n`)
 const frameSize = frameHead.length + eventSize + 2
@@ -53,7 +68,11 @@ function behave(next: Behaviour): void {
   if (next.kind === 'transcript') answer = wholeAnswer('application/json', transcriptBody(next.size))
   if (next.kind === 'sound') answer = wholeAnswer('audio/mpeg', soundBody(next.size))
   const prompt = next.kind === 'json' ? next.prompt : undefined
-  wanted = prompt ? [promptBody(prompt, model), promptBody(prompt, upstreamModel)] : next.kind === 'transcript' ? [uploadBody(next.upload)] : []
+  wanted = prompt
+    ? [promptBody(prompt, model), promptBody(prompt, upstreamModel)]
+    : next.kind === 'transcript'
+      ? [uploadBody(next.upload)]
+      : []
   if (next.kind === 'paced') {
     wheel = Array.from({ length: next.gap }, () => new Set())
     turned = performance.now()
@@ -70,7 +89,7 @@ function turn(): void {
     const frames = Buffer.allocUnsafe(due.size * frameSize)
     let at = 0
     for (const stream of due) {
-      stream.socket.write(frames.subarray(at, at = frame(frames, at, stream.sent++)))
+      stream.socket.write(frames.subarray(at, (at = frame(frames, at, stream.sent++))))
       if (stream.sent < stream.total) continue
       stream.socket.write(streamEnd)
       due.delete(stream)
@@ -107,16 +126,22 @@ function respond(socket: Socket): void {
 }
 
 function accept(socket: Socket): void {
-  const reader = new RequestReader(() => wanted, (wrong) => {
-    if (wrong === undefined) respond(socket)
-    else socket.write(`HTTP/1.1 400 Bad Request\r\ncontent-length: ${wrong.length}\r\n\r\n${wrong}`)
-  })
+  const reader = new RequestReader(
+    () => wanted,
+    (wrong) => {
+      if (wrong === undefined) respond(socket)
+      else socket.write(`HTTP/1.1 400 Bad Request\r\ncontent-length: ${wrong.length}\r\n\r\n${wrong}`)
+    }
+  )
   socket.on('error', () => socket.destroy())
   socket.on('data', (bytes) => reader.read(bytes))
 }
 
 function wholeAnswer(type: string, body: Buffer): Buffer {
-  return Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n\r\n`), body])
+  return Buffer.concat([
+    Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n\r\n`),
+    body
+  ])
 }
 
 function chunked(bytes: Buffer): Buffer {

@@ -34,7 +34,9 @@ export async function run(rig: Rig): Promise<Report> {
   const problems: string[] = []
   const variant = { endpoints: ['realtime'] }
   const starters = [
-    ...(nginx ? [() => startNginx(own.upstream.port, own.directory, true)] : []), () => startSluice(own, variant), ...others(own, variant)
+    ...(nginx ? [() => startNginx(own.upstream.port, own.directory, true)] : []),
+    () => startSluice(own, variant),
+    ...others(own, variant)
   ]
   for (let round = 1; round <= rig.rounds; round++) {
     for (const start of starters) {
@@ -42,7 +44,9 @@ export async function run(rig: Rig): Promise<Report> {
       const sample = await measure(own, contestant, problems)
       await contestant.stop()
       samples.set(contestant.name, [...(samples.get(contestant.name) ?? []), sample])
-      rig.progress(`w1 round ${round}/${rig.rounds} ${contestant.name}: ${sample.cpu.toFixed(1)} µs per frame, ${sample.idle.toFixed(1)} KiB per session`)
+      rig.progress(
+        `w1 round ${round}/${rig.rounds} ${contestant.name}: ${sample.cpu.toFixed(1)} µs per frame, ${sample.idle.toFixed(1)} KiB per session`
+      )
     }
   }
   await Promise.all([upstream.child.stop(), load.child.stop()])
@@ -51,19 +55,53 @@ export async function run(rig: Rig): Promise<Report> {
     const column = (pick: (sample: Sample, round: number) => number) => spread(of.map(pick))
     return [
       name,
-      show(column(({ cpu }) => cpu), 1), column(({ user }) => user).median.toFixed(1), column(({ sys }) => sys).median.toFixed(1),
-      show(column(({ cpu }, round) => cpu / base[round]!.cpu), 2), Math.round(column(({ rate }) => rate).median).toLocaleString('en'),
-      show(column(({ idle }) => idle), 1), show(column(({ idle }, round) => idle / base[round]!.idle), 2),
+      show(
+        column(({ cpu }) => cpu),
+        1
+      ),
+      column(({ user }) => user).median.toFixed(1),
+      column(({ sys }) => sys).median.toFixed(1),
+      show(
+        column(({ cpu }, round) => cpu / base[round]!.cpu),
+        2
+      ),
+      Math.round(column(({ rate }) => rate).median).toLocaleString('en'),
+      show(
+        column(({ idle }) => idle),
+        1
+      ),
+      show(
+        column(({ idle }, round) => idle / base[round]!.idle),
+        2
+      )
     ]
   })
   return {
-    id: 'w1', title, problems, rows,
-    columns: ['gateway', 'CPU µs per frame', 'user', 'sys', `× ${yardstick}`, 'frames/s', 'KiB per silent session', `× ${yardstick}`],
-    notes: ['nginx passes bytes on and reads no frame. Sluice checks each, shows it to every plugin, and knows what a response cost.'],
+    id: 'w1',
+    title,
+    problems,
+    rows,
+    columns: [
+      'gateway',
+      'CPU µs per frame',
+      'user',
+      'sys',
+      `× ${yardstick}`,
+      'frames/s',
+      'KiB per silent session',
+      `× ${yardstick}`
+    ],
+    notes: [
+      'nginx passes bytes on and reads no frame. Sluice checks each, shows it to every plugin, and knows what a response cost.'
+    ]
   }
 }
 
-async function measure({ upstream, load, quick, warm, seconds }: Rig, { port, pid, name, collect }: Contestant, problems: string[]): Promise<Sample> {
+async function measure(
+  { upstream, load, quick, warm, seconds }: Rig,
+  { port, pid, name, collect }: Contestant,
+  problems: string[]
+): Promise<Sample> {
   const ask = async (job: Partial<SessionJob>): Promise<SessionsSeen> => {
     const seen = await load.ask<SessionsSeen>({ port, pid, sessions, gap: 0, warm: 0, seconds: 0, ...job })
     if (seen.failed > 0) problems.push(`w1, ${name}: ${seen.failed} failures: ${seen.reason}`)
@@ -81,5 +119,11 @@ async function measure({ upstream, load, quick, warm, seconds }: Rig, { port, pi
     points.push([open, residentOf(pid)])
   }
   await ask({ sessions: 0 })
-  return { cpu: (cpu.user + cpu.sys) / frames, user: cpu.user / frames, sys: cpu.sys / frames, rate: frames / passed, idle: slope(points) }
+  return {
+    cpu: (cpu.user + cpu.sys) / frames,
+    user: cpu.user / frames,
+    sys: cpu.sys / frames,
+    rate: frames / passed,
+    idle: slope(points)
+  }
 }

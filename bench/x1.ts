@@ -20,7 +20,13 @@ export async function run(rig: Rig): Promise<Report> {
     const outcome = await contest(rig, 'x1', steadyStreams, [passed, translated])
     const report = cpuReport('x1', title, steadyStreams, outcome)
     const { median } = ratios(outcome.samples.get(translated)!, outcome.samples.get(passed)!)
-    return { ...report, notes: [...report.notes, `A translated event takes ${median.toFixed(2)} × one that is passed on; the goal is ${goal} ×.`] }
+    return {
+      ...report,
+      notes: [
+        ...report.notes,
+        `A translated event takes ${median.toFixed(2)} × one that is passed on; the goal is ${goal} ×.`
+      ]
+    }
   } finally {
     await sluice.stop()
   }

@@ -9,7 +9,10 @@ import type { Path, Report } from './report.ts'
 
 const block = /-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g
 
-/** One per reading of a configuration. What is wrong with a file is reported where it is named; a message never shows what is in a key. */
+/**
+ * One per reading of a configuration. What is wrong with a file is reported where it is named; a message never shows
+ * what is in a key.
+ */
 export class Certificates {
   readonly #folder: string
   readonly #files: Files
@@ -28,7 +31,10 @@ export class Certificates {
     return text !== undefined && this.#parsed(path, file, text) ? text : undefined
   }
 
-  /** A certificate chain with its key, from the files that `cert` and `key` below the path name; undefined when there is a fault. */
+  /**
+   * A certificate chain with its key, from the files that `cert` and `key` below the path name; undefined when there is
+   * a fault.
+   */
   identity(path: Path, { cert: certFile, key: keyFile }: Identity): Identity | undefined {
     const cert = this.#text([...path, 'cert'], certFile)
     const key = this.#text([...path, 'key'], keyFile)
@@ -36,7 +42,10 @@ export class Certificates {
     const secret = key === undefined ? undefined : this.#key([...path, 'key'], keyFile, key)
     if (cert === undefined || key === undefined || !chain || !secret) return undefined
     if (!chain[0]!.checkPrivateKey(secret)) {
-      this.#report.value([...path, 'key'], `${this.#at(keyFile)} is the key of another certificate than the first of ${this.#at(certFile)}`)
+      this.#report.value(
+        [...path, 'key'],
+        `${this.#at(keyFile)} is the key of another certificate than the first of ${this.#at(certFile)}`
+      )
       return undefined
     }
     try {
@@ -77,7 +86,9 @@ export class Certificates {
     try {
       return createPrivateKey(text)
     } catch {
-      const words = /-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(text) ? 'is locked with a passphrase, which cannot be given: unlock it (openssl pkey)' : 'holds no private key in PEM'
+      const words = /-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(text)
+        ? 'is locked with a passphrase, which cannot be given: unlock it (openssl pkey)'
+        : 'holds no private key in PEM'
       this.#report.value(path, `${this.#at(file)} ${words}`)
       return undefined
     }

@@ -21,7 +21,12 @@ export interface ChainSurroundings {
 }
 
 /** Resolves the chain; faulty entries are left out. An entry is `- name: {options}`, or `- name` alone. */
-export function readChain(entries: readonly unknown[], { plugins, unusable, folder }: ChainSurroundings, source: Source, report: Report): ChainEntry[] {
+export function readChain(
+  entries: readonly unknown[],
+  { plugins, unusable, folder }: ChainSurroundings,
+  source: Source,
+  report: Report
+): ChainEntry[] {
   const chain: ChainEntry[] = []
   const seen = new Set<string>()
   for (const [index, entry] of entries.entries()) {
@@ -44,18 +49,29 @@ export function readChain(entries: readonly unknown[], { plugins, unusable, fold
     const options = alone ? undefined : (entry as Record<string, unknown>)[name]
     const { value, faults } = checkerOf(plugin.options, plugin.required)(options, source.origin(pointer))
     for (const fault of faults) report.fault(fault, pointer)
-    if (faults.length === 0) chain.push({ plugin: name, options: withPaths(value, plugin.options, folder), at: source.position(pointer, 'key') })
+    if (faults.length === 0)
+      chain.push({
+        plugin: name,
+        options: withPaths(value, plugin.options, folder),
+        at: source.position(pointer, 'key')
+      })
   }
   return chain
 }
 
 /** The options with paths made absolute. */
 function withPaths(values: object, options: OptionSchemas, folder: string): object {
-  return Object.fromEntries(Object.entries(values).map(([name, value]: [string, unknown]) => {
-    const option = options[name]
-    const isPath = option?.type === 'string' && option.format === 'path' && typeof value === 'string' && !option.words?.includes(value)
-    return [name, isPath ? resolve(folder, value) : value]
-  }))
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]: [string, unknown]) => {
+      const option = options[name]
+      const isPath =
+        option?.type === 'string' &&
+        option.format === 'path' &&
+        typeof value === 'string' &&
+        !option.words?.includes(value)
+      return [name, isPath ? resolve(folder, value) : value]
+    })
+  )
 }
 
 function nameOf(entry: unknown): string | undefined {
@@ -70,5 +86,9 @@ export function chainSchema(chain: readonly ChainEntry[], plugins: Plugins): Opt
     const plugin = plugins.get(name)
     return plugin ? [[name, { type: 'object', description: plugin.summary, properties: plugin.options }] as const] : []
   })
-  return { type: 'array', description: '', items: { type: 'object', description: '', properties: Object.fromEntries(used) } }
+  return {
+    type: 'array',
+    description: '',
+    items: { type: 'object', description: '', properties: Object.fromEntries(used) }
+  }
 }

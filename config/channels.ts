@@ -12,20 +12,41 @@ import type { Channel, ChannelTraits } from '../core/catalogue/catalogue.ts'
 import type { OptionSchema, OptionSchemas, OptionValue } from '../core/options/schema.ts'
 import type { Report } from './report.ts'
 
-const timeout = { type: 'string', format: 'duration', atLeast: '1ms', atMost: '24d' } as const satisfies Partial<OptionSchema>
+const timeout = {
+  type: 'string',
+  format: 'duration',
+  atLeast: '1ms',
+  atMost: '24d'
+} as const satisfies Partial<OptionSchema>
 
 /** What is absent is as the newest models have it. */
 const traitsShape = {
   output_limit: {
-    type: 'string', enum: ['max_completion_tokens', 'max_tokens'],
+    type: 'string',
+    enum: ['max_completion_tokens', 'max_tokens'],
     description: 'Chat: the member that the longest answer is told in; max_completion_tokens unless said otherwise.'
   },
   developer_role: { type: 'boolean', description: 'Chat: the role `developer` is known.' },
   reasoning_content: { type: 'boolean', description: 'Chat: thoughts are wanted back as `reasoning_content`.' },
-  thinking: { type: 'string', enum: ['effort', 'budget'], description: 'Messages and Gemini: how much to think is told in words, or in tokens.' },
-  sampling: { type: 'string', enum: ['both', 'one', 'none'], description: 'Messages: of temperature and top_p the model takes both, one or none.' },
-  json_schema: { type: 'string', enum: ['format', 'tool'], description: 'Messages: answers of a schema are asked for as such, or with a tool.' },
-  prefill: { type: 'boolean', description: "Messages and Gemini: the last turn may be the model's own, to be continued." },
+  thinking: {
+    type: 'string',
+    enum: ['effort', 'budget'],
+    description: 'Messages and Gemini: how much to think is told in words, or in tokens.'
+  },
+  sampling: {
+    type: 'string',
+    enum: ['both', 'one', 'none'],
+    description: 'Messages: of temperature and top_p the model takes both, one or none.'
+  },
+  json_schema: {
+    type: 'string',
+    enum: ['format', 'tool'],
+    description: 'Messages: answers of a schema are asked for as such, or with a tool.'
+  },
+  prefill: {
+    type: 'boolean',
+    description: "Messages and Gemini: the last turn may be the model's own, to be continued."
+  },
   thinks: { type: 'boolean', description: 'Responses: false for models that never think.' },
   fetches_urls: { type: 'boolean', description: 'Gemini: pictures and documents are fetched from any address.' }
 } as const satisfies OptionSchemas
@@ -40,91 +61,141 @@ export const channelsShape = {
     required: ['protocol', 'models'],
     properties: {
       preset: {
-        type: 'string', enum: presetNames,
+        type: 'string',
+        enum: presetNames,
         description: 'A well-known upstream: what is known of it stands for what is not said here.'
       },
       protocol: {
-        type: 'string', enum: ['openai', 'anthropic', 'gemini', 'simulator'],
+        type: 'string',
+        enum: ['openai', 'anthropic', 'gemini', 'simulator'],
         description: 'What the upstream speaks; simulator is a local stand-in that needs no network.'
       },
       simulates: {
-        type: 'string', enum: ['openai', 'anthropic', 'gemini'], examples: ['anthropic'],
+        type: 'string',
+        enum: ['openai', 'anthropic', 'gemini'],
+        examples: ['anthropic'],
         description: 'What a simulator speaks; openai unless said otherwise.'
       },
       base_url: {
-        type: 'string', examples: ['https://api.openai.com/v1'],
+        type: 'string',
+        examples: ['https://api.openai.com/v1'],
         description: 'Address with the version; a query is kept on every call. Required except for a simulator.'
       },
       path: {
-        type: 'string', examples: ['/deployments/{model}'],
-        pattern: '^(/[A-Za-z0-9._~{}-]+)+$', patternErrorMessage: 'a path like /deployments/{model}, without a slash at its end',
-        description: "Stands between the address and what each call adds to it; `{model}` is the upstream's name of the model."
+        type: 'string',
+        examples: ['/deployments/{model}'],
+        pattern: '^(/[A-Za-z0-9._~{}-]+)+$',
+        patternErrorMessage: 'a path like /deployments/{model}, without a slash at its end',
+        description:
+          "Stands between the address and what each call adds to it; `{model}` is the upstream's name of the model."
       },
       query: {
-        type: 'object', default: {}, examples: [{ 'api-version': '2024-10-21' }],
+        type: 'object',
+        default: {},
+        examples: [{ 'api-version': '2024-10-21' }],
         additionalProperties: { type: 'string', description: 'The value.' },
         description: 'Parameters of every call, beside those of base_url, which count first.'
       },
       credential_header: {
-        type: 'string', examples: ['api-key'], pattern: '^[A-Za-z0-9-]{1,64}$', patternErrorMessage: 'a header name',
+        type: 'string',
+        examples: ['api-key'],
+        pattern: '^[A-Za-z0-9-]{1,64}$',
+        patternErrorMessage: 'a header name',
         description: 'The header that the credential travels in as it is, where that is not the one of the protocol.'
       },
-      credential: { type: 'string', secret: true, default: '', description: "The upstream's API key; empty sends none." },
+      credential: {
+        type: 'string',
+        secret: true,
+        default: '',
+        description: "The upstream's API key; empty sends none."
+      },
       endpoints: {
-        type: 'array', minItems: 1,
+        type: 'array',
+        minItems: 1,
         items: { type: 'string', enum: channelEndpoints, description: 'An endpoint.' },
-        description: 'What the upstream speaks natively; `chat` unless said otherwise, and everything for a simulator. `responses` is OpenAI\'s newer protocol, in which upstreams keep responses.'
+        description:
+          "What the upstream speaks natively; `chat` unless said otherwise, and everything for a simulator. `responses` is OpenAI's newer protocol, in which upstreams keep responses."
       },
       private: {
-        type: 'boolean', default: false,
+        type: 'boolean',
+        default: false,
         description: 'Allows private and loopback addresses, which are refused otherwise, here and when connecting.'
       },
       models: {
-        type: 'object', propertyNames: modelNames, examples: [{ 'gpt-5': 'gpt-5-2026-08-01' }],
+        type: 'object',
+        propertyNames: modelNames,
+        examples: [{ 'gpt-5': 'gpt-5-2026-08-01' }],
         additionalProperties: { type: 'string', minLength: 1, description: "The upstream's name for it." },
         description: "Models it serves: public name: upstream's name."
       },
       weight: {
-        type: 'integer', minimum: 0, maximum: 1_000_000, default: 1,
+        type: 'integer',
+        minimum: 0,
+        maximum: 1_000_000,
+        default: 1,
         description: 'Share within one priority; 0 only when nothing else is left.'
       },
       priority: { type: 'integer', minimum: 0, maximum: 1_000_000, default: 0, description: 'Lower is tried first.' },
       timeouts: {
-        type: 'object', description: 'How long to wait for the upstream.', default: {},
+        type: 'object',
+        description: 'How long to wait for the upstream.',
+        default: {},
         properties: {
           connect: { ...timeout, default: '5s', description: 'For the connection, TLS included.' },
           first_byte: { ...timeout, default: '60s', description: 'For the beginning of an answer that is streamed.' },
-          idle: { ...timeout, default: '60s', description: 'Between two events of an answer that is streamed; comments are none.' },
-          total: { ...timeout, default: '600s', description: 'For all of the answer; the only limit of one that is not streamed.' }
+          idle: {
+            ...timeout,
+            default: '60s',
+            description: 'Between two events of an answer that is streamed; comments are none.'
+          },
+          total: {
+            ...timeout,
+            default: '600s',
+            description: 'For all of the answer; the only limit of one that is not streamed.'
+          }
         }
       },
       headers: {
-        type: 'object', secret: true, default: {}, examples: [{ 'x-team': 'platform' }],
+        type: 'object',
+        secret: true,
+        default: {},
+        examples: [{ 'x-team': 'platform' }],
         propertyNames: { pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$", patternErrorMessage: 'a header name' },
         additionalProperties: {
-          type: 'string', secret: true, description: 'The value.',
-          pattern: '^[\\t\\x20-\\x7e]*$', patternErrorMessage: 'one line of ASCII text'
+          type: 'string',
+          secret: true,
+          description: 'The value.',
+          pattern: '^[\\t\\x20-\\x7e]*$',
+          patternErrorMessage: 'one line of ASCII text'
         },
         description: 'Added to every request to this channel.'
       },
       usage: {
-        type: 'object', description: 'How the upstream tells what it counted.', default: {},
+        type: 'object',
+        description: 'How the upstream tells what it counted.',
+        default: {},
         properties: {
           stream_options: {
-            type: 'boolean', default: true,
-            description: 'false for an upstream that does not know `stream_options`: the gateway does not ask it for the usage of streams, which is estimated unless it is told all the same. ' +
+            type: 'boolean',
+            default: true,
+            description:
+              'false for an upstream that does not know `stream_options`: the gateway does not ask it for the usage of streams, which is estimated unless it is told all the same. ' +
               'One that refuses to be asked is found out by its first refusal; this saves that one, after each start and reload.'
           }
         }
       },
       traits: {
-        type: 'object', default: {}, examples: [{ output_limit: 'max_tokens' }],
+        type: 'object',
+        default: {},
+        examples: [{ output_limit: 'max_tokens' }],
         description: 'What is special about the models behind it, for requests that are translated to its protocol.',
         properties: traitsShape
       },
       reuse: {
-        type: 'boolean', default: true,
-        description: 'false gives every request a connection of its own, so that nothing an upstream sends late can meet another request.'
+        type: 'boolean',
+        default: true,
+        description:
+          'false gives every request a connection of its own, so that nothing an upstream sends late can meet another request.'
       },
       ...connectingShape
     }
@@ -135,8 +206,20 @@ type ChannelEntry = OptionValue<typeof channelsShape.additionalProperties>
 
 /** Headers that the connection or the credential decides. */
 const ownHeaders = new Set([
-  'host', 'content-length', 'content-type', 'content-encoding', 'accept-encoding', 'transfer-encoding',
-  'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect', 'proxy-authorization', 'proxy-connection'
+  'host',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'accept-encoding',
+  'transfer-encoding',
+  'connection',
+  'keep-alive',
+  'upgrade',
+  'te',
+  'trailer',
+  'expect',
+  'proxy-authorization',
+  'proxy-connection'
 ])
 
 /** What channels are resolved with. */
@@ -147,19 +230,25 @@ export interface ChannelSources extends ConnectingSources {
 
 /** Resolves the channels; a faulty one stands as undefined, so that its name is still known. */
 export function readChannels(
-  entries: Readonly<Record<string, ChannelEntry>>, sources: ChannelSources, report: Report
+  entries: Readonly<Record<string, ChannelEntry>>,
+  sources: ChannelSources,
+  report: Report
 ): Map<string, Channel | undefined> {
   return new Map(Object.entries(entries).map(([name, entry]) => [name, readChannel(name, entry, sources, report)]))
 }
 
 function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources, report: Report): Channel | undefined {
   // A fault in one field is no reason to be silent about the others.
-  const sound = (...fields: readonly string[]): boolean => fields.every((field) => report.sound('channels', name, field))
+  const sound = (...fields: readonly string[]): boolean =>
+    fields.every((field) => report.sound('channels', name, field))
   if (!isMap(entry)) return undefined
   const simulated = entry.protocol === 'simulator'
   const family = familyOf(entry)
-  if (!simulated && entry.simulates !== undefined) report.key(['channels', name, 'simulates'], 'is for simulators: say "protocol: simulator", or remove this')
-  const baseUrl = sound('protocol', 'base_url', 'private') ? readBaseUrl(name, entry, sources.simulatorUrl, report) : undefined
+  if (!simulated && entry.simulates !== undefined)
+    report.key(['channels', name, 'simulates'], 'is for simulators: say "protocol: simulator", or remove this')
+  const baseUrl = sound('protocol', 'base_url', 'private')
+    ? readBaseUrl(name, entry, sources.simulatorUrl, report)
+    : undefined
   const headers = sound('headers', 'credential') ? readHeaders(name, entry, report) : undefined
   if (sound('http', 'reuse') && entry.http === 2 && !entry.reuse) {
     report.value(['channels', name, 'reuse'], 'HTTP/2 carries many requests on a connection: remove this, or "http: 2"')
@@ -188,9 +277,26 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
 }
 
 function traitsOf({ traits }: ChannelEntry): ChannelTraits {
-  const { output_limit, developer_role, reasoning_content, thinking, sampling, json_schema, prefill, thinks, fetches_urls } = traits
+  const {
+    output_limit,
+    developer_role,
+    reasoning_content,
+    thinking,
+    sampling,
+    json_schema,
+    prefill,
+    thinks,
+    fetches_urls
+  } = traits
   const given = {
-    maxTokensMember: output_limit, developerRole: developer_role, replaysReasoning: reasoning_content, thinking, sampling, jsonSchema: json_schema, prefill, thinks,
+    maxTokensMember: output_limit,
+    developerRole: developer_role,
+    replaysReasoning: reasoning_content,
+    thinking,
+    sampling,
+    jsonSchema: json_schema,
+    prefill,
+    thinks,
     fetchesUrls: fetches_urls
   }
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
@@ -219,7 +325,8 @@ function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
     return undefined
   }
   url.pathname = url.pathname.replace(/\/+$/, '')
-  for (const [parameter, value] of Object.entries(entry.query)) if (!url.searchParams.has(parameter)) url.searchParams.set(parameter, value)
+  for (const [parameter, value] of Object.entries(entry.query))
+    if (!url.searchParams.has(parameter)) url.searchParams.set(parameter, value)
   return url
 }
 
@@ -238,7 +345,8 @@ function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
 
 function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<string, string> {
   const usual = credentialHeader(familyOf(entry), entry.credential)
-  const [own, credential] = entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), entry.credential]
+  const [own, credential] =
+    entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), entry.credential]
   const headers: Record<string, string> = Object.create(null)
   for (const [written, value] of Object.entries(entry.headers)) {
     const header = written.toLowerCase()

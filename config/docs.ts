@@ -1,4 +1,5 @@
-// Writes what is generated from the schemas: gateway.schema.json and the tables of two READMEs. `--check` only compares.
+// Writes what is generated from the schemas: gateway.schema.json and the tables of two READMEs. `--check` only
+// compares.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -19,7 +20,11 @@ interface Generated {
 /** Everything generated, for these plugins. */
 function generated(plugins: Plugins): readonly Generated[] {
   const reference = optionsTable([{ options: fileShape, required: fileRequired, prefix: '' }])
-  const sections = [...plugins.values()].map(({ name, options, required }) => ({ prefix: `${name}.`, options, required }))
+  const sections = [...plugins.values()].map(({ name, options, required }) => ({
+    prefix: `${name}.`,
+    options,
+    required
+  }))
   const options = optionsTable(sections)
   return [
     { path: 'config/gateway.schema.json', write: () => `${JSON.stringify(editorSchema(plugins), null, 2)}\n` },
@@ -71,7 +76,8 @@ function readOr(file: string, otherwise: string): string {
 }
 
 if (import.meta.main) {
-  // The configuration knows plugins only by their contract; this command is the exception, and so it is not imported above.
+  // The configuration knows plugins only by their contract; this command is the exception, and so it is not imported
+  // above.
   const { plugins }: { plugins: Plugins } = await import(pathToFileURL(join(root, 'plugins/index.ts')).href)
   process.exitCode = main(plugins, process.argv.includes('--check'))
 }

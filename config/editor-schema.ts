@@ -17,21 +17,25 @@ export function editorSchema(plugins: Plugins): Keywords {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'gateway.yaml',
     description: 'Configuration of the Sluice gateway.',
-    ...withVariables({ ...file, properties: { ...file.properties, chain } }) as object,
+    ...(withVariables({ ...file, properties: { ...file.properties, chain } }) as object),
     patternProperties: { '^x-': { description: 'Free, for anchors.' } }
   }
 }
 
 function entrySchema(plugins: readonly Plugin[]): Keywords {
   const properties = plugins.map(({ name, summary, options, required }) => [
-    name, { title: name, description: summary, ...objectSchema(options, required) as object }
+    name,
+    { title: name, description: summary, ...(objectSchema(options, required) as object) }
   ])
   return {
     title: 'plugin',
     if: { type: 'string' },
     then: { enum: plugins.map(({ name }) => name) },
     else: {
-      type: 'object', minProperties: 1, maxProperties: 1, additionalProperties: false,
+      type: 'object',
+      minProperties: 1,
+      maxProperties: 1,
+      additionalProperties: false,
       properties: Object.fromEntries(properties)
     }
   }
@@ -45,7 +49,10 @@ function withVariables(schema: JsonSchema): JsonSchema {
   if (typeof pattern === 'string') return { ...inner, type, pattern: `(${pattern})|${variable}` }
   const closed = choices !== undefined || type === 'integer' || type === 'number' || type === 'boolean'
   if (!closed) return { ...inner, ...defined({ type, minLength }) }
-  return { ...inner, anyOf: [defined({ type, enum: choices, minimum, maximum }), { type: 'string', pattern: variable }] }
+  return {
+    ...inner,
+    anyOf: [defined({ type, enum: choices, minimum, maximum }), { type: 'string', pattern: variable }]
+  }
 }
 
 function deeper(keyword: string, value: unknown): unknown {
@@ -54,7 +61,10 @@ function deeper(keyword: string, value: unknown): unknown {
       const properties = Object.entries(value as Record<string, JsonSchema>)
       return Object.fromEntries(properties.map(([name, schema]) => [name, withVariables(schema)]))
     }
-    case 'items': case 'additionalProperties': case 'then': case 'else':
+    case 'items':
+    case 'additionalProperties':
+    case 'then':
+    case 'else':
       return withVariables(value as JsonSchema)
     default:
       return value

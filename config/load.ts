@@ -37,8 +37,8 @@ export type Loaded = { config: Config; problems?: undefined } | { config?: undef
 
 /**
  * Reads and checks a file. Has no effect and never throws, whatever is in the file. What needs more than the file is
- * checked elsewhere: the order of the chain, and names against the key store. `files` gets to know what was read, also of
- * a file with problems: when any of it changes, the outcome may be another.
+ * checked elsewhere: the order of the chain, and names against the key store. `files` gets to know what was read, also
+ * of a file with problems: when any of it changes, the outcome may be another.
  */
 export function loadConfig(file: string, surroundings: Surroundings, files = new Files()): Loaded {
   const findings: Finding[] = []
@@ -48,27 +48,39 @@ export function loadConfig(file: string, surroundings: Surroundings, files = new
   return config ? { config } : { problems: problemsOf(file, findings) }
 }
 
-function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, files: Files, findings: Finding[]): Config | undefined {
+function readConfig(
+  file: string,
+  bytes: Buffer,
+  surroundings: Surroundings,
+  files: Files,
+  findings: Finding[]
+): Config | undefined {
   const { env, simulatorUrl, plugins, unusable = new Map() } = surroundings
   const text = decode(bytes, (finding) => void findings.push(finding))
-  const source = text === undefined ? undefined : parseSource(text, env, (at, message) => findings.push({ at, message }))
+  const source =
+    text === undefined ? undefined : parseSource(text, env, (at, message) => findings.push({ at, message }))
   if (!source) return undefined
   const report = new Report(source, findings)
 
   const sections: Record<string, unknown> = Object.create(null)
-  for (const [name, section] of Object.entries(source.value as object)) if (!name.startsWith('x-')) sections[name] = section
+  for (const [name, section] of Object.entries(source.value as object))
+    if (!name.startsWith('x-')) sections[name] = section
   if (sections['channels'] !== undefined) sections['channels'] = withPresets(sections['channels'])
   const { value, faults } = checkerOf(fileShape, fileRequired)(sections, source.origin())
   for (const fault of faults) report.fault(fault)
 
   // With faults a section may be of any type: what is no section is skipped, and what refers to it goes unchecked.
   const certificates = new Certificates(dirname(file), files, report)
-  const channels = isMap(value.channels) ? readChannels(value.channels, { simulatorUrl, certificates, env }, report) : undefined
+  const channels = isMap(value.channels)
+    ? readChannels(value.channels, { simulatorUrl, certificates, env }, report)
+    : undefined
   const models = isMap(value.models) ? readModels(value.models, channels, report) : undefined
   const tenants = isMap(value.tenants) ? readTenants(value.tenants, report) : undefined
   const keys = Array.isArray(value.keys) ? readKeys(value.keys, tenants, report) : []
   if (isMap(value.plugins)) checkPlugins(file, value.plugins, unusable, files, report)
-  const chain = Array.isArray(value.chain) ? readChain(value.chain, { plugins, unusable, folder: dirname(file) }, source, report) : []
+  const chain = Array.isArray(value.chain)
+    ? readChain(value.chain, { plugins, unusable, folder: dirname(file) }, source, report)
+    : []
   const settings = readSettings(value, dirname(file), certificates, env, report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
@@ -83,6 +95,8 @@ function readConfig(file: string, bytes: Buffer, surroundings: Surroundings, fil
     tenants: tenants as Map<string, ConfigTenant>,
     keys,
     chain,
-    redacted: Object.fromEntries(Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!)]))
+    redacted: Object.fromEntries(
+      Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!)])
+    )
   }
 }

@@ -24,8 +24,11 @@ export const modelsShape = {
       context_window: { ...tokens, description: 'Tokens of input and output together.' },
       max_output_tokens: { ...tokens, description: 'Tokens of output.' },
       state: {
-        type: 'string', enum: ['upstream', 'gateway'], default: 'upstream',
-        description: 'Who keeps responses (`/v1/responses`): upstreams that can, or the gateway, for channels of every protocol. Then `state.key` is needed.'
+        type: 'string',
+        enum: ['upstream', 'gateway'],
+        default: 'upstream',
+        description:
+          'Who keeps responses (`/v1/responses`): upstreams that can, or the gateway, for channels of every protocol. Then `state.key` is needed.'
       },
       created: { type: 'string', format: 'date', default: '2026-01-01', description: 'Shown in the model list.' },
       deprecated: {
@@ -34,7 +37,11 @@ export const modelsShape = {
         required: ['since'],
         properties: {
           since: { type: 'string', format: 'date', description: 'Not to be used by new clients from then on.' },
-          sunset: { type: 'string', format: 'date', description: 'When it is to be switched off; announced, not enforced.' },
+          sunset: {
+            type: 'string',
+            format: 'date',
+            description: 'When it is to be switched off; announced, not enforced.'
+          },
           replacement: { type: 'string', minLength: 1, description: 'What to use instead.' }
         }
       }
@@ -46,14 +53,23 @@ type ModelEntry = OptionValue<typeof modelsShape.additionalProperties>
 /** By name; a faulty one is undefined. Undefined as a whole when the section could not be read. */
 type Channels = ReadonlyMap<string, Channel | undefined> | undefined
 
-/** Resolves the models with their channels, best first. Undefined channels may serve any, so then none counts as unserved. */
-export function readModels(entries: Readonly<Record<string, ModelEntry>>, channels: Channels, report: Report): Map<string, Model> {
+/**
+ * Resolves the models with their channels, best first. Undefined channels may serve any, so then none counts as
+ * unserved.
+ */
+export function readModels(
+  entries: Readonly<Record<string, ModelEntry>>,
+  channels: Channels,
+  report: Report
+): Map<string, Model> {
   checkReferences(entries, channels, report)
   const models = new Map<string, Model>()
   for (const [name, entry] of Object.entries(entries)) {
     const serving = servingChannels(name, channels, report)
     if (!isMap(entry)) continue
-    const prices = report.sound('models', name, 'price') ? readPrices(['models', name, 'price'], entry.price, namesOf(name, channels), report) : undefined
+    const prices = report.sound('models', name, 'price')
+      ? readPrices(['models', name, 'price'], entry.price, namesOf(name, channels), report)
+      : undefined
     const deprecated = readDeprecation(name, entry.deprecated, report)
     if (!prices || !report.sound('models', name)) continue
     models.set(name, {
@@ -84,7 +100,10 @@ function checkReferences(entries: Readonly<Record<string, ModelEntry>>, channels
 
 function namesOf(name: string, channels: Channels): Names {
   const all = channels && [...channels.values()]
-  return { name, upstream: all?.includes(undefined) === false ? all.flatMap((channel) => channel?.models.get(name) ?? []) : undefined }
+  return {
+    name,
+    upstream: all?.includes(undefined) === false ? all.flatMap((channel) => channel?.models.get(name) ?? []) : undefined
+  }
 }
 
 function readDeprecation(name: string, entry: ModelEntry['deprecated'], report: Report): Model['deprecated'] {

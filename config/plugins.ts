@@ -12,10 +12,15 @@ export const pluginsShape = {
   type: 'object',
   description: 'Plugins beside the shipped ones, by the name they have in the chain.',
   default: {},
-  propertyNames: { pattern: '^[a-z][a-z0-9]*(-[a-z0-9]+)*$', patternErrorMessage: 'a name of small letters, digits and single dashes, like my-guard' },
+  propertyNames: {
+    pattern: '^[a-z][a-z0-9]*(-[a-z0-9]+)*$',
+    patternErrorMessage: 'a name of small letters, digits and single dashes, like my-guard'
+  },
   additionalProperties: {
-    type: 'string', minLength: 1,
-    description: 'A package that is installed beside this file (`"@acme/sluice-guard"`), or the path of a file, relative to this one (`./plugins/mine.ts`).'
+    type: 'string',
+    minLength: 1,
+    description:
+      'A package that is installed beside this file (`"@acme/sluice-guard"`), or the path of a file, relative to this one (`./plugins/mine.ts`).'
   }
 } as const satisfies OptionSchema
 
@@ -26,14 +31,18 @@ export interface PluginSource {
   isFile: boolean
 }
 
-/** What the section of a file names, before anything is checked: faults are found with those of the rest. Has no effect. */
+/**
+ * What the section of a file names, before anything is checked: faults are found with those of the rest. Has no effect.
+ */
 export function declaredPlugins(file: string, env: Environment): PluginSource[] {
   const { bytes } = new Files().read(file)
   const text = bytes && decode(bytes, () => {})
   const source = text === undefined ? undefined : parseSource(text, env, () => {})
   const section = isMap(source?.value) ? source.value['plugins'] : undefined
   if (!isMap(section)) return []
-  return Object.entries(section).flatMap(([name, from]) => (typeof from === 'string' && from !== '' ? [sourceOf(file, name, from)] : []))
+  return Object.entries(section).flatMap(([name, from]) =>
+    typeof from === 'string' && from !== '' ? [sourceOf(file, name, from)] : []
+  )
 }
 
 function sourceOf(file: string, name: string, from: string): PluginSource {
@@ -42,7 +51,13 @@ function sourceOf(file: string, name: string, from: string): PluginSource {
 }
 
 /** Says which plugins could not be loaded, and lets `files` know those that are files. */
-export function checkPlugins(file: string, section: Readonly<Record<string, string>>, unusable: ReadonlyMap<string, string>, files: Files, report: Report): void {
+export function checkPlugins(
+  file: string,
+  section: Readonly<Record<string, string>>,
+  unusable: ReadonlyMap<string, string>,
+  files: Files,
+  report: Report
+): void {
   for (const [name, from] of Object.entries(section)) {
     const source = sourceOf(file, name, from)
     if (source.isFile) files.read(source.from)

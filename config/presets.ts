@@ -8,19 +8,25 @@ const known: Readonly<Record<string, object>> = presets
 export const presetNames: readonly string[] = Object.keys(known)
 
 /**
- * The section `channels` with what the presets of its entries say and the entries themselves do not, also inside of traits, queries and
- * the like. Entries of any other form stay as they are.
+ * The section `channels` with what the presets of its entries say and the entries themselves do not, also inside of
+ * traits, queries and the like. Entries of any other form stay as they are.
  */
 export function withPresets(channels: unknown): unknown {
   if (!isMap(channels)) return channels
-  return Object.fromEntries(Object.entries(channels).map(([name, entry]) => {
-    const preset = isMap(entry) && typeof entry['preset'] === 'string' && Object.hasOwn(known, entry['preset']) ? known[entry['preset']] : undefined
-    return [name, preset && isMap(entry) ? withPreset(preset, entry) : entry]
-  }))
+  return Object.fromEntries(
+    Object.entries(channels).map(([name, entry]) => {
+      const preset =
+        isMap(entry) && typeof entry['preset'] === 'string' && Object.hasOwn(known, entry['preset'])
+          ? known[entry['preset']]
+          : undefined
+      return [name, preset && isMap(entry) ? withPreset(preset, entry) : entry]
+    })
+  )
 }
 
 function withPreset(preset: object, entry: Record<string, unknown>): Record<string, unknown> {
   const made: Record<string, unknown> = { ...preset }
-  for (const [key, value] of Object.entries(entry)) made[key] = isMap(value) && isMap(made[key]) ? { ...made[key], ...value } : value
+  for (const [key, value] of Object.entries(entry))
+    made[key] = isMap(value) && isMap(made[key]) ? { ...made[key], ...value } : value
   return made
 }

@@ -14,7 +14,8 @@ const leftOut = indexed(list.left_out)
 
 /**
  * The list's price for a model, as `price:` of the file would say it: that of its public name, else that of its names
- * upstream. Otherwise what is wrong, as a text; undefined when that cannot be told, as a name upstream could not be read.
+ * upstream. Otherwise what is wrong, as a text; undefined when that cannot be told, as a name upstream could not be
+ * read.
  */
 export function findListed({ name, upstream }: Names): object | string | undefined {
   const own = lookUp(prices, name)
@@ -32,7 +33,9 @@ function indexed<T extends { models: readonly string[] }>(entries: readonly T[])
 
 /** A snapshot goes by its date where the list has the name with a date left open. */
 function lookUp<T>(entries: ReadonlyMap<string, T>, name: string): T | undefined {
-  return entries.get(name) ?? entries.get(name.replace(/-\d{8}$/, '-YYYYMMDD').replace(/-\d{4}-\d\d-\d\d$/, '-YYYY-MM-DD'))
+  return (
+    entries.get(name) ?? entries.get(name.replace(/-\d{8}$/, '-YYYYMMDD').replace(/-\d{4}-\d\d-\d\d$/, '-YYYY-MM-DD'))
+  )
 }
 
 function missing(names: readonly string[]): string {

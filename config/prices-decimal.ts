@@ -4,11 +4,13 @@
 const highest = 10n ** 18n
 
 /**
- * Nano-dollars per million units, of dollars a unit as they are written (`1.25e-06`); `exact` is false when there were more
- * digits, which were rounded half up. Undefined for what is no such number, is negative or is above a thousand dollars.
+ * Nano-dollars per million units, of dollars a unit as they are written (`1.25e-06`); `exact` is false when there were
+ * more digits, which were rounded half up. Undefined for what is no such number, is negative or is above a thousand
+ * dollars.
  */
 export function exactly(value: unknown): { value: bigint; exact: boolean } | undefined {
-  const [, whole, fraction = '', exponent = '0'] = /^(\d{1,40})(?:\.(\d{1,40}))?(?:e([+-]?\d{1,3}))?$/i.exec(typeof value === 'string' ? value.trim() : '') ?? []
+  const [, whole, fraction = '', exponent = '0'] =
+    /^(\d{1,40})(?:\.(\d{1,40}))?(?:e([+-]?\d{1,3}))?$/i.exec(typeof value === 'string' ? value.trim() : '') ?? []
   if (whole === undefined) return undefined
   const digits = BigInt(whole + fraction)
   const shift = 15 - fraction.length + Number(exponent)

@@ -1,4 +1,5 @@
-// Prices in the JSON format of model_prices_and_context_window.json, as models of gateway.yaml: digit by digit, never through a float.
+// Prices in the JSON format of model_prices_and_context_window.json, as models of gateway.yaml: digit by digit, never
+// through a float.
 import { isMap } from '../core/options/schema-check.ts'
 import { pricedClasses } from '../core/money/usage.ts'
 import { convertUnit } from '../core/options/units.ts'
@@ -63,48 +64,62 @@ type Tell = (field: string, fate: Fate, note: string) => void
 
 /** The entries, with numbers as the text that stands there. */
 function readEntries(text: string): [string, unknown][] {
-  const data: unknown = JSON.parse(text, (_name: string, value: unknown, context?: { source: string }) => (typeof value === 'number' ? context!.source : value))
+  const data: unknown = JSON.parse(text, (_name: string, value: unknown, context?: { source: string }) =>
+    typeof value === 'number' ? context!.source : value
+  )
   if (!isMap(data)) throw new Error('it is no object of models by name')
   return Object.entries(data)
 }
 
-const tokenFields: ReadonlyMap<string, PricedClass> = new Map(Object.entries({
-  input_cost_per_token: 'input',
-  cache_read_input_token_cost: 'cached_input',
-  input_cost_per_token_cache_hit: 'cached_input',
-  cache_creation_input_token_cost: 'cache_write',
-  cache_creation_input_token_cost_above_1hr: 'cache_write_long',
-  output_cost_per_token: 'output',
-  input_cost_per_audio_token: 'audio_input',
-  output_cost_per_audio_token: 'audio_output',
-  input_cost_per_image_token: 'image_input',
-  output_cost_per_image_token: 'image_output',
-  input_cost_per_character: 'character'
-} as const))
+const tokenFields: ReadonlyMap<string, PricedClass> = new Map(
+  Object.entries({
+    input_cost_per_token: 'input',
+    cache_read_input_token_cost: 'cached_input',
+    input_cost_per_token_cache_hit: 'cached_input',
+    cache_creation_input_token_cost: 'cache_write',
+    cache_creation_input_token_cost_above_1hr: 'cache_write_long',
+    output_cost_per_token: 'output',
+    input_cost_per_audio_token: 'audio_input',
+    output_cost_per_audio_token: 'audio_output',
+    input_cost_per_image_token: 'image_input',
+    output_cost_per_image_token: 'image_output',
+    input_cost_per_character: 'character'
+  } as const)
+)
 /** Fields for one unit; where several make one class the dearest holds. */
-const unitFields: ReadonlyMap<string, readonly [PricedClass, Fate, string]> = new Map(Object.entries({
-  output_cost_per_image: ['image', 'mapped', ''],
-  input_cost_per_image: ['image', 'approximated', ', taking a picture that is made for one that is given'],
-  input_cost_per_request: ['request', 'mapped', ''],
-  input_cost_per_query: ['search', 'mapped', ''],
-  input_cost_per_second: ['second', 'mapped', ''],
-  output_cost_per_second: ['second', 'mapped', '']
-} as const))
+const unitFields: ReadonlyMap<string, readonly [PricedClass, Fate, string]> = new Map(
+  Object.entries({
+    output_cost_per_image: ['image', 'mapped', ''],
+    input_cost_per_image: ['image', 'approximated', ', taking a picture that is made for one that is given'],
+    input_cost_per_request: ['request', 'mapped', ''],
+    input_cost_per_query: ['search', 'mapped', ''],
+    input_cost_per_second: ['second', 'mapped', ''],
+    output_cost_per_second: ['second', 'mapped', '']
+  } as const)
+)
 /** What is counted in tokens where those have a price. */
-const inTokens: ReadonlyMap<PricedClass, PricedClass> = new Map([['image', 'image_output'], ['second', 'audio_input']])
+const inTokens: ReadonlyMap<PricedClass, PricedClass> = new Map([
+  ['image', 'image_output'],
+  ['second', 'audio_input']
+])
 /** Prices of what is counted in another class. */
-const within: ReadonlyMap<string, PricedClass> = new Map(Object.entries({
-  output_cost_per_reasoning_token: 'output',
-  cache_read_input_audio_token_cost: 'cached_input',
-  cache_creation_input_audio_token_cost: 'cache_write'
-} as const))
+const within: ReadonlyMap<string, PricedClass> = new Map(
+  Object.entries({
+    output_cost_per_reasoning_token: 'output',
+    cache_read_input_audio_token_cost: 'cached_input',
+    cache_creation_input_audio_token_cost: 'cache_write'
+  } as const)
+)
 /** Why other fields go nowhere; the first that fits. */
 const reasons: readonly (readonly [RegExp, string])[] = [
   [/_(batches|flex|priority)$/, 'is for another service level'],
   [/^(supports_|supported_|max_|mode$|source$|metadata$|comment$|provider_specific)/, 'says nothing of prices'],
   [/^(rpm|tpm)$/, 'limits belong to keys'],
   [/uplift/, 'is for some regions only'],
-  [/search|file_|code_interpreter|computer_use|grounding|guardrail|vector_store/, 'is for tools, which are not charged'],
+  [
+    /search|file_|code_interpreter|computer_use|grounding|guardrail|vector_store/,
+    'is for tools, which are not charged'
+  ],
   [/cost/, 'is for units that are not counted']
 ]
 
@@ -157,12 +172,20 @@ class Reader {
     if (unit) this.#unit(field, value, unit)
     else if (within.has(field.replace(longer, ''))) this.#within(field, value)
     else if (field === 'tiered_pricing' && Array.isArray(value)) this.#tiered(value)
-    else if (field === 'litellm_provider' && text !== '') this.#line('owned_by', scalar(text).replaceAll('$', '$$$$'), field, ['mapped', 'owned_by'])
-    else if (field === 'max_output_tokens' && isCount(text)) this.#line('max_output_tokens', text, field, ['mapped', 'max_output_tokens'])
+    else if (field === 'litellm_provider' && text !== '')
+      this.#line('owned_by', scalar(text).replaceAll('$', '$$$$'), field, ['mapped', 'owned_by'])
+    else if (field === 'max_output_tokens' && isCount(text))
+      this.#line('max_output_tokens', text, field, ['mapped', 'max_output_tokens'])
     else if (field === 'max_input_tokens' && isCount(text)) {
-      this.#line('context_window', text, field, ['approximated', 'context_window, which is for input and output together'])
+      this.#line('context_window', text, field, [
+        'approximated',
+        'context_window, which is for input and output together'
+      ])
     } else if (field === 'deprecation_date' && convertUnit('date', text) !== undefined) {
-      this.#line('deprecated', `{ since: ${text}, sunset: ${text} }`, field, ['approximated', 'deprecated, which has the day of the announcement too'])
+      this.#line('deprecated', `{ since: ${text}, sunset: ${text} }`, field, [
+        'approximated',
+        'deprecated, which has the day of the announcement too'
+      ])
     } else if (/cost/.test(field) && exactly(value)?.value === 0n) this.#tell(field, 'mapped', 'is 0')
     else this.#tell(field, 'dropped', reasons.find(([pattern]) => pattern.test(field))?.[1] ?? 'is not known')
   }
@@ -175,20 +198,30 @@ class Reader {
   #unit(field: string, value: unknown, [name, fate, remark]: readonly [PricedClass, Fate, string]): void {
     const tokens = inTokens.get(name)
     if (tokens && this.#base.has(tokens)) this.#tell(field, 'dropped', `would be charged beside price.${tokens}`)
-    else if (field === 'input_cost_per_image' && !String(this.#entry['mode']).startsWith('image_')) this.#tell(field, 'dropped', 'is for pictures in a prompt, which are counted in tokens')
+    else if (field === 'input_cost_per_image' && !String(this.#entry['mode']).startsWith('image_'))
+      this.#tell(field, 'dropped', 'is for pictures in a prompt, which are counted in tokens')
     else this.#rate(this.#base, name, field, value, [fate, `price.${name}${remark}`])
   }
 
   #within(field: string, value: unknown): void {
     const name = within.get(field.replace(longer, ''))!
     const same = !longer.test(field) && exactly(value)?.value === (this.#base.get(name) ?? this.#base.get('input'))
-    this.#tell(field, same ? 'mapped' : 'approximated', same ? `is what price.${name} is` : `is charged as price.${name}`)
+    this.#tell(
+      field,
+      same ? 'mapped' : 'approximated',
+      same ? `is what price.${name} is` : `is charged as price.${name}`
+    )
   }
 
   /** `[{ range: [from, to], input_cost_per_token, … }]`: the first is the price itself. */
   #tiered(list: readonly unknown[]): void {
-    const sound = list.filter(isMap).map((tier) => ({ tier, from: Number(Array.isArray(tier['range']) ? tier['range'][0] : NaN) }))
-    if (sound.length < list.length || !sound.every(({ from }) => Number.isInteger(from) && from >= 0 && from <= 1_000_000_000)) {
+    const sound = list
+      .filter(isMap)
+      .map((tier) => ({ tier, from: Number(Array.isArray(tier['range']) ? tier['range'][0] : NaN) }))
+    if (
+      sound.length < list.length ||
+      !sound.every(({ from }) => Number.isInteger(from) && from >= 0 && from <= 1_000_000_000)
+    ) {
       return this.#tell('tiered_pricing', 'dropped', 'is not by the length of the prompt')
     }
     for (const { tier, from } of sound) {
@@ -196,7 +229,8 @@ class Reader {
         const name = tokenFields.get(field)
         const at = `tiered_pricing.${field}`
         const note = `${from === 0 ? 'price' : 'price.tiers'}: ${name}, for all of a prompt that is longer`
-        if (name !== undefined) this.#rate(from === 0 ? this.#base : this.#tier(from), name, at, value, ['approximated', note])
+        if (name !== undefined)
+          this.#rate(from === 0 ? this.#base : this.#tier(from), name, at, value, ['approximated', note])
         else if (field !== 'range') this.#tell(at, 'dropped', 'is not known')
       }
     }
@@ -213,8 +247,14 @@ class Reader {
     const rate = exactly(value)
     if (!rate) return this.#tell(field, 'dropped', 'is no price from 0 to 1000 dollars')
     const other = rates.get(name)
-    if (other !== undefined && other !== rate.value && other !== 0n && rate.value !== 0n) this.#tell(field, 'approximated', `${note}; the dearest of several`)
-    else this.#tell(field, rate.exact ? fate : 'approximated', rate.exact ? note : `${note}, rounded to a nano-dollar per million`)
+    if (other !== undefined && other !== rate.value && other !== 0n && rate.value !== 0n)
+      this.#tell(field, 'approximated', `${note}; the dearest of several`)
+    else
+      this.#tell(
+        field,
+        rate.exact ? fate : 'approximated',
+        rate.exact ? note : `${note}, rounded to a nano-dollar per million`
+      )
     if (other === undefined || rate.value > other) rates.set(name, rate.value)
   }
 
@@ -247,5 +287,7 @@ function tiersOf(tiers: ReadonlyMap<number, Rates>): string[] {
 
 /** A text as YAML: in quotes unless it can be nothing but a word. */
 function scalar(text: string): string {
-  return /^[A-Za-z][\w./-]*$/.test(text) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(text) ? text : JSON.stringify(text)
+  return /^[A-Za-z][\w./-]*$/.test(text) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(text)
+    ? text
+    : JSON.stringify(text)
 }

@@ -18,7 +18,10 @@ const tokenRates = {
   input: { ...rate, description: 'Input tokens that no other class counts.' },
   cached_input: { ...rate, description: 'Input tokens read from a cache; default: as input.' },
   cache_write: { ...rate, description: 'Input tokens written to a cache; default: as input.' },
-  cache_write_long: { ...rate, description: 'Input tokens written to a cache for longer than usual, such as an hour; default: as cache_write.' },
+  cache_write_long: {
+    ...rate,
+    description: 'Input tokens written to a cache for longer than usual, such as an hour; default: as cache_write.'
+  },
   output: { ...rate, description: 'Output tokens, reasoning included.' },
   audio_input: { ...rate, description: 'Audio input tokens; default: as input.' },
   audio_output: { ...rate, description: 'Audio output tokens; default: as output.' },
@@ -30,10 +33,21 @@ export const priceShape = {
   type: 'object',
   or: ['free', 'list'],
   orList: true,
-  description: 'US dollars per class of usage; free charges nothing, list takes the public price. A list of prices, by from.',
-  examples: [{ input: 1.25, cached_input: 0.125, output: 10 }, [{ input: 1.25, output: 10 }, { from: '2026-12-01', input: 1, output: 8 }]],
+  description:
+    'US dollars per class of usage; free charges nothing, list takes the public price. A list of prices, by from.',
+  examples: [
+    { input: 1.25, cached_input: 0.125, output: 10 },
+    [
+      { input: 1.25, output: 10 },
+      { from: '2026-12-01', input: 1, output: 8 }
+    ]
+  ],
   properties: {
-    from: { type: 'string', format: 'date', description: 'In force for requests that arrive from then on; the first price of a list needs none.' },
+    from: {
+      type: 'string',
+      format: 'date',
+      description: 'In force for requests that arrive from then on; the first price of a list needs none.'
+    },
     per: { type: 'string', enum: ['1M', '1K', '1'], default: '1M', description: 'How many tokens the prices are for.' },
     ...tokenRates,
     character: { ...rate, description: 'Characters to be spoken; per holds for them too.' },
@@ -43,21 +57,34 @@ export const priceShape = {
     second: { ...rate, description: 'One second of media, whatever per says.' },
     tool_call: { ...rate, description: "One call of the upstream's own tools, such as web search, whatever per says." },
     pictures: {
-      type: 'array', minItems: 1,
-      description: 'Other prices of one picture, by what was asked for; the first that fits holds, and image where none does.',
+      type: 'array',
+      minItems: 1,
+      description:
+        'Other prices of one picture, by what was asked for; the first that fits holds, and image where none does.',
       items: {
         type: 'object',
         description: 'A picture of this size and quality; what is left out fits all.',
         required: ['image'],
         properties: {
-          size: { type: 'string', minLength: 1, examples: ['1024x1024'], description: 'As the request says it, `auto` for one that says none.' },
-          quality: { type: 'string', minLength: 1, examples: ['hd'], description: 'As the request says it, `auto` for one that says none.' },
+          size: {
+            type: 'string',
+            minLength: 1,
+            examples: ['1024x1024'],
+            description: 'As the request says it, `auto` for one that says none.'
+          },
+          quality: {
+            type: 'string',
+            minLength: 1,
+            examples: ['hd'],
+            description: 'As the request says it, `auto` for one that says none.'
+          },
           image: { ...rate, description: 'One picture.' }
         }
       }
     },
     tiers: {
-      type: 'array', minItems: 1,
+      type: 'array',
+      minItems: 1,
       description: 'Other prices for long prompts; the last one that the prompt is above holds for the whole request.',
       items: {
         type: 'object',
@@ -65,7 +92,9 @@ export const priceShape = {
         required: ['above'],
         properties: {
           above: {
-            type: 'integer', minimum: 1, maximum: 1_000_000_000,
+            type: 'integer',
+            minimum: 1,
+            maximum: 1_000_000_000,
             description: 'For prompts of more tokens than this, cached ones and all others together.'
           },
           ...tokenRates
@@ -87,12 +116,18 @@ const listed = { price: priceShape } as const
  * The prices of a model by date; `path` is where its price stands. Undefined when there is none: it is missing, or the
  * list has none, which is reported unless it cannot be told.
  */
-export function readPrices(path: Path, entry: PriceEntry | undefined, names: Names, report: Report): readonly PricePeriod[] | undefined {
+export function readPrices(
+  path: Path,
+  entry: PriceEntry | undefined,
+  names: Names,
+  report: Report
+): readonly PricePeriod[] | undefined {
   if (entry === 'free') return [{ from: -Infinity, price: freePrice }]
   if (entry !== 'list') return entry && readPeriods(path, entry, report)
   const found = findListed(names)
   // What the list says is read as if it stood in the file.
-  if (typeof found === 'object') return readPeriods(path, checkerOf(listed)({ price: found }).value.price as Written | readonly Written[], report)
+  if (typeof found === 'object')
+    return readPeriods(path, checkerOf(listed)({ price: found }).value.price as Written | readonly Written[], report)
   if (found !== undefined) report.value(path, found)
   return undefined
 }
@@ -104,7 +139,8 @@ function readPeriods(path: Path, entry: Written | readonly Written[], report: Re
     const at = [...path, index]
     const { from } = periods[index]!
     if (from === -Infinity) report.key(at, '"from" is missing: only the first price may have none')
-    else if (from <= periods[index - 1]!.from) report.value([...at, 'from'], 'must be after the "from" of the price before')
+    else if (from <= periods[index - 1]!.from)
+      report.value([...at, 'from'], 'must be after the "from" of the price before')
   }
   return periods
 }
@@ -127,41 +163,78 @@ function readPrice(path: Path, written: Omit<Written, 'from'>, report: Report): 
   const tiers = longer?.map((tier, index): Tier => {
     const at = [...path, 'tiers', index]
     const { above, ...changed } = tier
-    if (Object.keys(changed).length === 0) report.value(at, 'changes nothing: give the prices that are other for long prompts')
-    if (index > 0 && above <= longer[index - 1]!.above) report.value([...at, 'above'], 'must be more than that of the tier before')
+    if (Object.keys(changed).length === 0)
+      report.value(at, 'changes nothing: give the prices that are other for long prompts')
+    if (index > 0 && above <= longer[index - 1]!.above)
+      report.value([...at, 'above'], 'must be more than that of the tier before')
     const complain = (name: PricedClass, message: string): void => {
       if (Object.hasOwn(changed, name)) report.value([...at, name], message)
     }
     return { above, perMillion: readRates({ ...rates, ...changed }, per, complain) }
   })
   const price = versioned({ perMillion, ...(tiers && { tiers }) })
-  return pictures ? { ...price, pictures: pictures.map((picture, index) => readPicture([...path, 'pictures', index], picture, price, report)) } : price
+  return pictures
+    ? {
+        ...price,
+        pictures: pictures.map((picture, index) => readPicture([...path, 'pictures', index], picture, price, report))
+      }
+    : price
 }
 
 /** The whole price for such a picture, with a version of its own. */
-function readPicture(path: Path, { size, quality, image }: Picture, { perMillion, tiers }: Price, report: Report): PicturePrice {
+function readPicture(
+  path: Path,
+  { size, quality, image }: Picture,
+  { perMillion, tiers }: Price,
+  report: Report
+): PicturePrice {
   const rates = readRates({ image }, '1', (name, message) => report.value([...path, name], message))
-  if (size === undefined && quality === undefined) report.value(path, 'fits every picture: say size or quality, or put it into "image"')
-  const price = versioned({ perMillion: { ...perMillion, ...rates }, ...(tiers && { tiers: tiers.map((tier) => ({ ...tier, perMillion: { ...tier.perMillion, ...rates } })) }) })
+  if (size === undefined && quality === undefined)
+    report.value(path, 'fits every picture: say size or quality, or put it into "image"')
+  const price = versioned({
+    perMillion: { ...perMillion, ...rates },
+    ...(tiers && { tiers: tiers.map((tier) => ({ ...tier, perMillion: { ...tier.perMillion, ...rates } })) })
+  })
   return { size, quality, price }
 }
 
 function versioned(price: Omit<Price, 'version'>): Price {
-  return { ...price, version: createHash('sha256').update(renderPrice({ version: '', ...price })).digest('hex').slice(0, 12) }
+  return {
+    ...price,
+    version: createHash('sha256')
+      .update(renderPrice({ version: '', ...price }))
+      .digest('hex')
+      .slice(0, 12)
+  }
 }
 
 /** Decimals of a dollar at which a price is nano-dollars per million units. */
 const scales = { '1M': 9, '1K': 12, '1': 15 } as const
-const countedSingly: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'search', 'second', 'tool_call'])
+const countedSingly: ReadonlySet<PricedClass> = new Set<PricedClass>([
+  'image',
+  'request',
+  'search',
+  'second',
+  'tool_call'
+])
 /** Where a class without a price of its own takes it from. */
 const inherited: Readonly<Partial<Record<PricedClass, PricedClass>>> = {
-  cached_input: 'input', cache_write: 'input', cache_write_long: 'cache_write', audio_input: 'input', image_input: 'input',
-  audio_output: 'output', image_output: 'output'
+  cached_input: 'input',
+  cache_write: 'input',
+  cache_write_long: 'cache_write',
+  audio_input: 'input',
+  image_input: 'input',
+  audio_output: 'output',
+  image_output: 'output'
 }
 /** A thousand dollars a unit, per million: above any price, and a request's cost stays inside 64 bits. */
 const highest = 10n ** 18n
 
-function readRates(written: WrittenRates, per: keyof typeof scales, complain: (name: PricedClass, message: string) => void): Rates {
+function readRates(
+  written: WrittenRates,
+  per: keyof typeof scales,
+  complain: (name: PricedClass, message: string) => void
+): Rates {
   const rates: Partial<Record<PricedClass, bigint>> = {}
   for (const name of pricedClasses) {
     const text = written[name]

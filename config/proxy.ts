@@ -9,16 +9,26 @@ export type Resolved = { proxy: ChannelProxy | undefined; fault?: undefined } | 
 /** The proxy that a text names; `from` is where it stands. */
 export function parseProxy(text: string, from: string): Resolved {
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url?.protocol.startsWith('socks')) return { fault: 'SOCKS is not spoken: name an HTTP proxy, like http://proxy.internal:3128' }
+  if (url?.protocol.startsWith('socks'))
+    return { fault: 'SOCKS is not spoken: name an HTTP proxy, like http://proxy.internal:3128' }
   const isOrigin = url?.pathname === '/' && url.search === '' && url.hash === ''
-  if (!url || !isOrigin || !/^https?:$/.test(url.protocol)) return { fault: 'must be an address like http://proxy.internal:3128, with user:password@ before the host if it wants them' }
+  if (!url || !isOrigin || !/^https?:$/.test(url.protocol))
+    return {
+      fault: 'must be an address like http://proxy.internal:3128, with user:password@ before the host if it wants them'
+    }
   let credentials: string
   try {
     credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`
   } catch {
     return { fault: 'user and password must be percent-encoded' }
   }
-  return { proxy: { url: new URL(url.origin), authorization: credentials === ':' ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`, from } }
+  return {
+    proxy: {
+      url: new URL(url.origin),
+      authorization: credentials === ':' ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`,
+      from
+    }
+  }
 }
 
 /**
@@ -30,7 +40,12 @@ export function environmentProxy({ protocol, hostname, port }: URL, env: Environ
   const from = env[name.toLowerCase()] === undefined ? name : name.toLowerCase()
   const text = env[from] ?? ''
   const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
-  if (text === '' || isLocal(host) || isListed(host, port || (protocol === 'https:' ? '443' : '80'), env['no_proxy'] ?? env['NO_PROXY'] ?? '')) return { proxy: undefined }
+  if (
+    text === '' ||
+    isLocal(host) ||
+    isListed(host, port || (protocol === 'https:' ? '443' : '80'), env['no_proxy'] ?? env['NO_PROXY'] ?? '')
+  )
+    return { proxy: undefined }
   const { proxy, fault } = parseProxy(text, from)
   return proxy ? { proxy } : { fault: `${from} in the environment: ${fault}` }
 }
@@ -43,23 +58,31 @@ function isLocal(host: string): boolean {
   return /(^|\.)localhost$/.test(host) || (isIP(host) !== 0 && loopback.check(host, isIP(host) === 4 ? 'ipv4' : 'ipv6'))
 }
 
-/** `*`, `example.com` with all below it, the same with a dot or `*.` before it, addresses, subnets, each with a port if there is one. */
+/**
+ * `*`, `example.com` with all below it, the same with a dot or `*.` before it, addresses, subnets, each with a port if
+ * there is one.
+ */
 function isListed(host: string, port: string, list: string): boolean {
-  return list.toLowerCase().split(/[\s,]+/).some((entry) => {
-    const [, name = entry, onPort = port] = /^(.*?):(\d+)$/.exec(isIP(entry) === 6 ? `[${entry}]:${port}` : entry) ?? []
-    if (name === '' || onPort !== port) return false
-    const plain = name.replace(/^\[|\]$/g, '')
-    if (plain === '*') return true
-    if (isIP(host) !== 0) return plain === host || isWithin(host, plain)
-    const suffix = plain.replace(/^\*?\./, '').replace(/\.$/, '')
-    return host === suffix || host.endsWith(`.${suffix}`)
-  })
+  return list
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .some((entry) => {
+      const [, name = entry, onPort = port] =
+        /^(.*?):(\d+)$/.exec(isIP(entry) === 6 ? `[${entry}]:${port}` : entry) ?? []
+      if (name === '' || onPort !== port) return false
+      const plain = name.replace(/^\[|\]$/g, '')
+      if (plain === '*') return true
+      if (isIP(host) !== 0) return plain === host || isWithin(host, plain)
+      const suffix = plain.replace(/^\*?\./, '').replace(/\.$/, '')
+      return host === suffix || host.endsWith(`.${suffix}`)
+    })
 }
 
 function isWithin(host: string, subnet: string): boolean {
   const [net = '', prefix = ''] = subnet.split('/')
   const family = isIP(net)
-  if (family === 0 || family !== isIP(host) || !/^\d{1,3}$/.test(prefix) || Number(prefix) > (family === 4 ? 32 : 128)) return false
+  if (family === 0 || family !== isIP(host) || !/^\d{1,3}$/.test(prefix) || Number(prefix) > (family === 4 ? 32 : 128))
+    return false
   const list = new BlockList()
   list.addSubnet(net, Number(prefix), family === 4 ? 'ipv4' : 'ipv6')
   return list.check(host, family === 4 ? 'ipv4' : 'ipv6')

@@ -88,7 +88,8 @@ const mostShown = 100
 /** Findings by position, equal ones once. */
 export function problemsOf(file: string, findings: readonly Finding[]): Problem[] {
   const start = { line: 0, column: 0 }
-  const order = ({ at: a = start }: Finding, { at: b = start }: Finding): number => a.line - b.line || a.column - b.column
+  const order = ({ at: a = start }: Finding, { at: b = start }: Finding): number =>
+    a.line - b.line || a.column - b.column
   const problems = new Map<string, Problem>()
   for (const { at, message } of findings.toSorted(order)) {
     const place = at ? `${file}:${at.line}:${at.column}` : file

@@ -14,26 +14,59 @@ const originsVariable = 'REALTIME_ALLOWED_ORIGINS'
 const leastKey = 32
 
 /** Resolves the settings; paths are relative to the file's folder. Undefined when a section is faulty. */
-export function readSettings(file: File, folder: string, certificates: Certificates, env: Environment, report: Report): Settings | undefined {
+export function readSettings(
+  file: File,
+  folder: string,
+  certificates: Certificates,
+  env: Environment,
+  report: Report
+): Settings | undefined {
   const sections = ['listen', 'admin', 'store', 'limits', 'tasks', 'state'] as const
   for (const name of ['postgres', 'redis'] as const) {
     if (isMap(file.store) && file.store[name] !== undefined) report.key(['store', name], 'not served yet: use sqlite')
   }
   if (!sections.every((section) => report.sound(section))) return undefined
-  const { listen, admin, store, state, tasks: { base_url: baseUrl, ...tasks } } = file
+  const {
+    listen,
+    admin,
+    store,
+    state,
+    tasks: { base_url: baseUrl, ...tasks }
+  } = file
   if (admin && admin.port === listen.port && listen.port !== 0) {
     report.value(['admin', 'port'], `${listen.port} is the port of "listen" too: choose another`)
   }
-  const kept = Object.entries(isMap(file.models) ? file.models : {}).find(([, model]) => isMap(model) && model['state'] === 'gateway')
-  if (kept && state.key === '') report.key(['models', kept[0], 'state'], 'needs a secret to keep responses with: say "state: { key: ${SLUICE_STATE_KEY} }"')
-  else if (state.key !== '' && state.key.length < leastKey) report.value(['state', 'key'], `has ${state.key.length} characters: take at least ${leastKey}, as \`openssl rand -hex 32\` makes them`)
-  if (state.of_tenant < 4 * state.largest) report.value(['state', 'of_tenant'], 'must be at least four times as much as "largest", which is one conversation alone')
+  const kept = Object.entries(isMap(file.models) ? file.models : {}).find(
+    ([, model]) => isMap(model) && model['state'] === 'gateway'
+  )
+  if (kept && state.key === '')
+    report.key(
+      ['models', kept[0], 'state'],
+      'needs a secret to keep responses with: say "state: { key: ${SLUICE_STATE_KEY} }"'
+    )
+  else if (state.key !== '' && state.key.length < leastKey)
+    report.value(
+      ['state', 'key'],
+      `has ${state.key.length} characters: take at least ${leastKey}, as \`openssl rand -hex 32\` makes them`
+    )
+  if (state.of_tenant < 4 * state.largest)
+    report.value(
+      ['state', 'of_tenant'],
+      'must be at least four times as much as "largest", which is one conversation alone'
+    )
   if (state.size < state.of_tenant) report.value(['state', 'size'], 'must not be less than "of_tenant"')
   const tls = listen.tls && certificates.identity(['listen', 'tls'], listen.tls)
   return {
     listen: { host: listen.host, port: listen.port, tls, ...(listen.cors.length > 0 && { cors: listen.cors }) },
     admin: admin === false ? undefined : admin,
-    store: { sqlite: resolve(folder, store.sqlite), durability: store.durability, requests: store.requests, journal: store.journal, answers: store.answers, routes: store.routes },
+    store: {
+      sqlite: resolve(folder, store.sqlite),
+      durability: store.durability,
+      requests: store.requests,
+      journal: store.journal,
+      answers: store.answers,
+      routes: store.routes
+    },
     limits: readLimits(file.limits, env),
     state,
     tasks: { ...tasks, baseUrl: baseUrl.replace(/\/+$/, '') }
@@ -59,5 +92,8 @@ function readLimits(limits: File['limits'], env: Environment): Limits {
 }
 
 function originsOf(list = ''): readonly string[] {
-  return list.split(',').map((origin) => origin.trim()).filter((origin) => origin !== '')
+  return list
+    .split(',')
+    .map((origin) => origin.trim())
+    .filter((origin) => origin !== '')
 }

@@ -7,7 +7,12 @@ import type { OptionSchema, OptionSchemas, OptionValues } from '../core/options/
 
 const port = { type: 'integer', minimum: 0, maximum: 65535 } as const satisfies Partial<OptionSchema>
 /** A timer further away than this would fire at once. */
-const timer = { type: 'string', format: 'duration', atLeast: '1ms', atMost: '24d' } as const satisfies Partial<OptionSchema>
+const timer = {
+  type: 'string',
+  format: 'duration',
+  atLeast: '1ms',
+  atMost: '24d'
+} as const satisfies Partial<OptionSchema>
 const size = { type: 'string', format: 'size', atLeast: '1KiB' } as const satisfies Partial<OptionSchema>
 
 /** Of what is kept in the store. */
@@ -19,21 +24,33 @@ const listenShape = {
   description: 'Where clients connect. A change needs a restart, but for the certificate.',
   default: {},
   properties: {
-    host: { type: 'string', minLength: 1, default: '127.0.0.1', description: 'Address to listen on; 0.0.0.0 or :: for all.' },
+    host: {
+      type: 'string',
+      minLength: 1,
+      default: '127.0.0.1',
+      description: 'Address to listen on; 0.0.0.0 or :: for all.'
+    },
     port: { ...port, default: 8080, description: 'TCP port; 0 takes a free one, named in the ready line.' },
     tls: {
       type: 'object',
       description: 'Serves https instead of http.',
       required: ['cert', 'key'],
       properties: {
-        cert: { type: 'string', minLength: 1, description: 'PEM file with the certificate chain, relative to this file.' },
+        cert: {
+          type: 'string',
+          minLength: 1,
+          description: 'PEM file with the certificate chain, relative to this file.'
+        },
         key: { type: 'string', minLength: 1, description: 'PEM file with the private key, relative to this file.' }
       }
     },
     cors: {
-      type: 'array', default: [], examples: [['https://app.example.com']],
+      type: 'array',
+      default: [],
+      examples: [['https://app.example.com']],
       items: {
-        type: 'string', description: 'An origin, exactly as browsers send it.',
+        type: 'string',
+        description: 'An origin, exactly as browsers send it.',
         pattern: '^https?://(?:[a-z0-9._-]+|\\[[0-9a-f:]+\\])(?::[0-9]{1,5})?$',
         patternErrorMessage: 'an origin like https://app.example.com, in small letters and without a path'
       },
@@ -51,7 +68,9 @@ const adminShape = {
     host: { type: 'string', minLength: 1, default: '127.0.0.1', description: 'Address to listen on.' },
     port: { ...port, default: 9090, description: 'TCP port; 0 takes a free one.' },
     token: {
-      type: 'string', secret: true, default: '',
+      type: 'string',
+      secret: true,
+      default: '',
       description: 'Bearer token of the admin API; when empty it answers loopback addresses only.'
     }
   }
@@ -63,11 +82,16 @@ const storeShape = {
   default: {},
   properties: {
     sqlite: {
-      type: 'string', minLength: 1, default: './data/sluice.db',
-      description: 'Database file, relative to this file; made when missing, with its lock and its commit log beside it.'
+      type: 'string',
+      minLength: 1,
+      default: './data/sluice.db',
+      description:
+        'Database file, relative to this file; made when missing, with its lock and its commit log beside it.'
     },
     durability: {
-      type: 'string', enum: ['power', 'process'], default: 'power',
+      type: 'string',
+      enum: ['power', 'process'],
+      default: 'power',
       description: 'What a settled request survives: a power failure, or (faster) only the death of the process.'
     },
     requests: {
@@ -76,7 +100,11 @@ const storeShape = {
       default: {},
       properties: {
         age: { ...age, default: '30d', description: 'How long a record is kept.' },
-        size: { ...room, default: '8GiB', description: 'How much room records take with their indexes, about; a request takes some 0.8 KiB.' }
+        size: {
+          ...room,
+          default: '8GiB',
+          description: 'How much room records take with their indexes, about; a request takes some 0.8 KiB.'
+        }
       }
     },
     journal: {
@@ -87,12 +115,18 @@ const storeShape = {
       default: {},
       properties: {
         age: { ...age, default: '90d', description: 'How long an entry stays.' },
-        size: { ...room, default: '4GiB', description: 'How much room entries take with their indexes, about; a request takes some 0.5 KiB, sealed a tenth of it.' }
+        size: {
+          ...room,
+          default: '4GiB',
+          description:
+            'How much room entries take with their indexes, about; a request takes some 0.5 KiB, sealed a tenth of it.'
+        }
       }
     },
     answers: {
       type: 'object',
-      description: 'How many answers are kept for requests with an `Idempotency-Key`. What is older or more goes by itself, the oldest first: a request that is repeated then is run again.',
+      description:
+        'How many answers are kept for requests with an `Idempotency-Key`. What is older or more goes by itself, the oldest first: a request that is repeated then is run again.',
       default: {},
       properties: {
         age: { ...age, default: '24h', description: 'How long an answer is given again.' },
@@ -100,9 +134,16 @@ const storeShape = {
       }
     },
     routes: {
-      type: 'object', description: 'What leads from the id of a stored response to the upstream that has it.', default: {},
+      type: 'object',
+      description: 'What leads from the id of a stored response to the upstream that has it.',
+      default: {},
       properties: {
-        age: { ...age, default: '30d', description: 'How long a stored response can be read and gone on with, as far as its upstream keeps it; a row takes some 0.3 KiB.' }
+        age: {
+          ...age,
+          default: '30d',
+          description:
+            'How long a stored response can be read and gone on with, as far as its upstream keeps it; a row takes some 0.3 KiB.'
+        }
       }
     },
     postgres: { type: 'string', secret: true, description: 'PostgreSQL address for many nodes. Not served yet.' },
@@ -117,19 +158,43 @@ const limitsShape = {
   properties: {
     json_body: { ...size, default: '32MiB', description: 'Largest JSON request body.' },
     multipart_body: { ...size, default: '100MiB', description: 'Largest multipart request body.' },
-    body_memory: { ...size, default: '512MiB', description: 'All request bodies held at one time; more are refused with 503. Uploads take half of it at most, and then go to the disk.' },
-    cache_memory: { ...size, default: '64MiB', description: 'What plugins may keep in their caches, all tenants together.' },
-    drain_timeout: { ...timer, default: '30s', description: 'Time running requests have to end at shutdown and after a reload.' },
+    body_memory: {
+      ...size,
+      default: '512MiB',
+      description:
+        'All request bodies held at one time; more are refused with 503. Uploads take half of it at most, and then go to the disk.'
+    },
+    cache_memory: {
+      ...size,
+      default: '64MiB',
+      description: 'What plugins may keep in their caches, all tenants together.'
+    },
+    drain_timeout: {
+      ...timer,
+      default: '30s',
+      description: 'Time running requests have to end at shutdown and after a reload.'
+    },
     client_stall: { ...timer, default: '60s', description: 'A client that reads nothing for this long is cut.' },
     client_header: { ...timer, default: '10s', description: 'Time a client has to send its request head.' },
-    client_body: { ...timer, default: '30s', description: 'Time a client has to send a request body, plus what 1 KiB/s needs.' },
+    client_body: {
+      ...timer,
+      default: '30s',
+      description: 'Time a client has to send a request body, plus what 1 KiB/s needs.'
+    },
     keep_alive: { ...timer, default: '65s', description: 'Idle client connections are closed after this.' },
     connections: {
-      type: 'integer', minimum: 1, maximum: 1_000_000, default: 20_000, description: 'Client connections at one time.'
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 20_000,
+      description: 'Client connections at one time.'
     },
     on_disconnect: {
-      type: 'string', enum: ['drain', 'abort'], default: 'drain',
-      description: 'When a client leaves: read the upstream on for its usage, within disconnect_drain, or abort at once.'
+      type: 'string',
+      enum: ['drain', 'abort'],
+      default: 'drain',
+      description:
+        'When a client leaves: read the upstream on for its usage, within disconnect_drain, or abort at once.'
     },
     disconnect_drain: {
       type: 'object',
@@ -139,19 +204,33 @@ const limitsShape = {
         time: { ...timer, default: '1s', description: 'Time, per answer.' },
         bytes: { type: 'string', format: 'size', default: '256KiB', description: 'Bytes, per answer.' },
         concurrent: {
-          type: 'integer', minimum: 0, maximum: 1_000_000, default: 64, description: 'Answers read on at one time.'
+          type: 'integer',
+          minimum: 0,
+          maximum: 1_000_000,
+          default: 64,
+          description: 'Answers read on at one time.'
         }
       }
     },
     realtime: {
       type: 'object',
-      description: 'Bounds of realtime sessions. Whose pages may open one is in the environment: `REALTIME_ALLOWED_ORIGINS`.',
+      description:
+        'Bounds of realtime sessions. Whose pages may open one is in the environment: `REALTIME_ALLOWED_ORIGINS`.',
       default: {},
       properties: {
         message: { ...size, default: '16MiB', description: 'Largest message of either side.' },
-        idle: { ...timer, default: '10m', description: 'A session in which neither side sends anything for this long is closed.' },
+        idle: {
+          ...timer,
+          default: '10m',
+          description: 'A session in which neither side sends anything for this long is closed.'
+        },
         duration: { ...timer, default: '60m', description: 'A session is closed after this.' },
-        ping: { ...timer, default: '20s', description: 'How often either side is asked whether it is still there; one that has not answered for twice as long is not.' }
+        ping: {
+          ...timer,
+          default: '20s',
+          description:
+            'How often either side is asked whether it is still there; one that has not answered for twice as long is not.'
+        }
       }
     }
   }
@@ -162,24 +241,65 @@ const tasksShape = {
   description: 'Pictures and videos that are made after their request was answered.',
   default: {},
   properties: {
-    running: { type: 'integer', minimum: 1, maximum: 10_000, default: 16, description: 'Pictures and responses that the gateway makes in the background by upstreams which answer only when they are there, at one time.' },
-    waiting: { type: 'integer', minimum: 0, maximum: 100_000, default: 1000, description: 'Requests that may wait for their turn at that, which goes round by tenant; more are refused with 503, and with 429 one of a tenant of whose as many wait as there are places left.' },
-    open: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 10_000, description: 'Tasks that have not ended, all tenants together; more are refused with 503.' },
-    of_tenant: { type: 'integer', minimum: 1, maximum: 1_000_000, default: 1000, description: 'Tasks of one tenant that have not ended; more are refused with 429.' },
+    running: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 10_000,
+      default: 16,
+      description:
+        'Pictures and responses that the gateway makes in the background by upstreams which answer only when they are there, at one time.'
+    },
+    waiting: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 100_000,
+      default: 1000,
+      description:
+        'Requests that may wait for their turn at that, which goes round by tenant; more are refused with 503, and with 429 one of a tenant of whose as many wait as there are places left.'
+    },
+    open: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 10_000,
+      description: 'Tasks that have not ended, all tenants together; more are refused with 503.'
+    },
+    of_tenant: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 1000,
+      description: 'Tasks of one tenant that have not ended; more are refused with 429.'
+    },
     poll: {
       type: 'object',
       description: 'Pauses between two questions to an upstream how far a task is.',
       default: {},
       properties: {
-        first: { ...timer, default: '1s', description: 'The first pause, and the least between two questions that clients cause.' },
+        first: {
+          ...timer,
+          default: '1s',
+          description: 'The first pause, and the least between two questions that clients cause.'
+        },
         most: { ...timer, default: '15s', description: 'The longest: each is half as long again as the one before.' }
       }
     },
-    deadline: { ...timer, default: '24h', description: 'A task that has not ended after this is given up as `expired`, and nothing is charged for it.' },
-    keep: { ...timer, default: '24h', description: 'What came of a task is kept for this long, unless its upstream keeps it for less.' },
+    deadline: {
+      ...timer,
+      default: '24h',
+      description: 'A task that has not ended after this is given up as `expired`, and nothing is charged for it.'
+    },
+    keep: {
+      ...timer,
+      default: '24h',
+      description: 'What came of a task is kept for this long, unless its upstream keeps it for less.'
+    },
     base_url: {
-      type: 'string', default: '', examples: ['https://gateway.example.com'],
-      description: 'In front of the addresses that clients get their files from, where it is another than what they called.'
+      type: 'string',
+      default: '',
+      examples: ['https://gateway.example.com'],
+      description:
+        'In front of the addresses that clients get their files from, where it is another than what they called.'
     }
   }
 } as const satisfies OptionSchema
@@ -190,18 +310,36 @@ const stateShape = {
   default: {},
   properties: {
     key: {
-      type: 'string', secret: true, default: '', examples: ['${SLUICE_STATE_KEY}'],
-      description: 'A secret of at least 32 characters, from which the key is made that they are encrypted with. What was kept with another one is not found any more.'
+      type: 'string',
+      secret: true,
+      default: '',
+      examples: ['${SLUICE_STATE_KEY}'],
+      description:
+        'A secret of at least 32 characters, from which the key is made that they are encrypted with. What was kept with another one is not found any more.'
     },
     keep: { ...age, default: '30d', description: 'How long they are kept.' },
-    largest: { type: 'string', format: 'size', atLeast: '1KiB', atMost: '16MiB', default: '1MiB', description: 'Longest conversation, all its items together.' },
+    largest: {
+      type: 'string',
+      format: 'size',
+      atLeast: '1KiB',
+      atMost: '16MiB',
+      default: '1MiB',
+      description: 'Longest conversation, all its items together.'
+    },
     of_tenant: {
-      type: 'string', format: 'size', atLeast: '1MiB', default: '256MiB',
+      type: 'string',
+      format: 'size',
+      atLeast: '1MiB',
+      default: '256MiB',
       description: 'What is kept of one tenant; then those that it made longest ago are forgotten.'
     },
     size: {
-      type: 'string', format: 'size', atLeast: '1MiB', default: '4GiB',
-      description: 'What is kept of all tenants; then those that were made longest ago are forgotten, of the tenant that keeps most.'
+      type: 'string',
+      format: 'size',
+      atLeast: '1MiB',
+      default: '4GiB',
+      description:
+        'What is kept of all tenants; then those that were made longest ago are forgotten, of the tenant that keeps most.'
     }
   }
 } as const satisfies OptionSchema
@@ -220,7 +358,9 @@ export const fileShape = {
   keys: keysShape,
   plugins: pluginsShape,
   chain: {
-    type: 'array', minItems: 1, items: { description: "A plugin's name, with its options: `- ratelimit: {}`." },
+    type: 'array',
+    minItems: 1,
+    items: { description: "A plugin's name, with its options: `- ratelimit: {}`." },
     description: 'Plugins, in the order in which a request passes them.'
   }
 } as const satisfies OptionSchemas

@@ -45,7 +45,7 @@ export class Source {
   /** Where a value or its key stands; of what is not in the file, where the nearest thing around it stands. */
   position(pointer: string, on: 'key' | 'value'): Position {
     const entry = this.#find(pointer)
-    return positionOf(this.#lines, on === 'key' ? entry.key ?? entry.at : entry.at)
+    return positionOf(this.#lines, on === 'key' ? (entry.key ?? entry.at) : entry.at)
   }
 
   /** A pointer as people write it: `channels.openai.base_url`, `keys[0]`. */
@@ -97,13 +97,20 @@ export class Source {
 
 /** Parses YAML 1.2 (core schema, merge keys) and fills in variables. Undefined when the text is no YAML at all. */
 export function parseSource(
-  text: string, env: Environment, complain: (at: Position, message: string) => void
+  text: string,
+  env: Environment,
+  complain: (at: Position, message: string) => void
 ): Source | undefined {
   const lines = new LineCounter()
   const report: Complain = (offset, message) => complain(positionOf(lines, offset), message)
   // Duplicate keys are found below: the parser's own check compares every key of a map with every other.
   const document = parseDocument(text, {
-    version: '1.2', schema: 'core', merge: true, uniqueKeys: false, prettyErrors: false, lineCounter: lines
+    version: '1.2',
+    schema: 'core',
+    merge: true,
+    uniqueKeys: false,
+    prettyErrors: false,
+    lineCounter: lines
   })
   const errors = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
   for (const error of errors) {
@@ -120,7 +127,10 @@ export function parseSource(
 }
 
 function partsOf(pointer: string): string[] {
-  return pointer.split('/').slice(1).map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 function positionOf(lines: LineCounter, offset: number): Position {
@@ -132,23 +142,40 @@ function positionOf(lines: LineCounter, offset: number): Position {
 const contained = new Set(['TAG_RESOLVE_FAILED', 'BAD_COLLECTION_TYPE', 'BAD_DQ_ESCAPE', 'BAD_SCALAR_START'])
 
 /** What the parser's own words leave open. */
-const remedies: Partial<Record<YAMLError['code'], string>> = { BAD_SCALAR_START: ': put the text in quotes', MISSING_CHAR: ': check quotes, commas and colons here and in the line above' }
+const remedies: Partial<Record<YAMLError['code'], string>> = {
+  BAD_SCALAR_START: ': put the text in quotes',
+  MISSING_CHAR: ': check quotes, commas and colons here and in the line above'
+}
 
 /** The parser's messages may quote the text, which may be a secret that is not in quotes. */
 function syntaxWords({ code, message, pos: [at] }: YAMLError, text: string): string {
   if (text.startsWith('${', at - 1)) return 'put ${…} in quotes: braces end a plain text inside of { } and [ ]'
   switch (code) {
-    case 'RESOURCE_EXHAUSTION': return 'nested too deeply'
-    case 'TAG_RESOLVE_FAILED': case 'BAD_COLLECTION_TYPE': return 'unknown tag: put a text that begins with ! in quotes'
-    case 'BAD_DQ_ESCAPE': return 'no such escape: put a text with backslashes in single quotes'
-    case 'MULTIPLE_DOCS': return 'a second document begins here: the file must be one'
-    case 'BAD_DIRECTIVE': return 'directives (%) are not understood'
-    case 'TAB_AS_INDENT': return 'tabs are not allowed as indentation: use spaces'
-    case 'BLOCK_AS_IMPLICIT_KEY': return 'a text and a map cannot be one value: check the indentation, and put a text with a colon and a space in it in quotes'
-    case 'BLOCK_IN_FLOW': return 'inside of { } and [ ] a comma must stand between two entries'
-    case 'MULTILINE_IMPLICIT_KEY': return 'a key must stand on one line, with a colon and a space behind it'
-    case 'BAD_INDENT': return message.startsWith('Flow') ? 'a { or [ above is not closed, or what stands in it is not indented' : 'what belongs to one map or list must begin in one column: check the indentation'
-    default: return `${message.replace(/: .*$/s, '').replace(/^[A-Z]/, (first) => first.toLowerCase())}${remedies[code] ?? ''}`
+    case 'RESOURCE_EXHAUSTION':
+      return 'nested too deeply'
+    case 'TAG_RESOLVE_FAILED':
+    case 'BAD_COLLECTION_TYPE':
+      return 'unknown tag: put a text that begins with ! in quotes'
+    case 'BAD_DQ_ESCAPE':
+      return 'no such escape: put a text with backslashes in single quotes'
+    case 'MULTIPLE_DOCS':
+      return 'a second document begins here: the file must be one'
+    case 'BAD_DIRECTIVE':
+      return 'directives (%) are not understood'
+    case 'TAB_AS_INDENT':
+      return 'tabs are not allowed as indentation: use spaces'
+    case 'BLOCK_AS_IMPLICIT_KEY':
+      return 'a text and a map cannot be one value: check the indentation, and put a text with a colon and a space in it in quotes'
+    case 'BLOCK_IN_FLOW':
+      return 'inside of { } and [ ] a comma must stand between two entries'
+    case 'MULTILINE_IMPLICIT_KEY':
+      return 'a key must stand on one line, with a colon and a space behind it'
+    case 'BAD_INDENT':
+      return message.startsWith('Flow')
+        ? 'a { or [ above is not closed, or what stands in it is not indented'
+        : 'what belongs to one map or list must begin in one column: check the indentation'
+    default:
+      return `${message.replace(/: .*$/s, '').replace(/^[A-Z]/, (first) => first.toLowerCase())}${remedies[code] ?? ''}`
   }
 }
 
@@ -193,7 +220,8 @@ class Reader {
 
   #alias(name: string, depth: number, at: number): Entry {
     const target = this.#anchors.get(name)
-    if (target === undefined) return this.#spoil(at, 'there is no such anchor above: put a text that begins with * in quotes')
+    if (target === undefined)
+      return this.#spoil(at, 'there is no such anchor above: put a text that begins with * in quotes')
     if (this.#open.has(target)) return this.#spoil(at, 'an alias inside of what it stands for')
     this.#aliasDepth++
     const entry = this.read(target, depth, at)
@@ -210,7 +238,7 @@ class Reader {
     const children = new Map<string, Entry>()
     const merges: Entry[] = []
     for (const { key, value } of node.items as Pair[]) {
-      const keyAt = isScalar(key) ? key.range?.[0] ?? at : at
+      const keyAt = isScalar(key) ? (key.range?.[0] ?? at) : at
       const plain = isScalar(key) && key.type === Scalar.PLAIN
       // By its text, not its value: a model called 4.10 is not 4.1.
       const name = isScalar(key) ? String(plain ? key.source : key.value) : ''
@@ -252,7 +280,10 @@ class Reader {
 
   /** A double holds 15 digits exactly; more would change silently on the way to an amount of money. */
   #number(value: number, text: string, at: number): Entry {
-    const digits = text.replace(/e.*$/i, '').replace(/\D/g, '').replace(/^0+|0+$/g, '')
+    const digits = text
+      .replace(/e.*$/i, '')
+      .replace(/\D/g, '')
+      .replace(/^0+|0+$/g, '')
     const exact = /^0[ox]/.test(text) ? Number.isSafeInteger(value) : Number.isFinite(value) && digits.length <= 15
     if (exact) return { value, at }
     return this.#spoil(at, 'a number that cannot be held exactly: put it in quotes')
@@ -264,7 +295,8 @@ function redactEntry(entry: Entry, schema: OptionSchema | undefined, hidden: boo
   const written = entry.written ?? entry.value
   if (!entry.children) return secret ? redact(written) : redactUrl(written)
   const items = schema?.type === 'array' ? schema.items : undefined
-  if (Array.isArray(entry.value)) return Array.from(entry.children.values(), (child) => redactEntry(child, items, secret))
+  if (Array.isArray(entry.value))
+    return Array.from(entry.children.values(), (child) => redactEntry(child, items, secret))
   const shown = (name: string, child: Entry): unknown => redactEntry(child, propertyOf(schema, name).schema, secret)
   return Object.fromEntries(Array.from(entry.children, ([name, child]) => [name, shown(name, child)]))
 }

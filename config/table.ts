@@ -18,7 +18,10 @@ function rowsOf(prefix: string, options: OptionSchemas, required: readonly strin
   return Object.entries(options).flatMap(([name, option]) => {
     const standard = defaultWords(option, required.includes(name))
     const cells = [`\`${prefix}${name}\``, valueWords(option), standard, option.description]
-    return [`| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`, ...nested(`${prefix}${name}`, option)]
+    return [
+      `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`,
+      ...nested(`${prefix}${name}`, option)
+    ]
   })
 }
 
@@ -31,23 +34,36 @@ function nested(prefix: string, option: OptionSchema): string[] {
 
 function valueWords(option: OptionSchema): string {
   switch (option.type) {
-    case undefined: return 'anything'
-    case 'array': return option.items.type === undefined ? 'list' : `list: ${valueWords(option.items)}`
+    case undefined:
+      return 'anything'
+    case 'array':
+      return option.items.type === undefined ? 'list' : `list: ${valueWords(option.items)}`
     case 'object': {
       if ('additionalProperties' in option) return `map: name to ${valueWords(option.additionalProperties)}`
-      return ['map', ...(option.orList ? ['list of maps'] : []), ...(option.or ?? []).map((word) => `\`${word}\``)].join(' or ')
+      return [
+        'map',
+        ...(option.orList ? ['list of maps'] : []),
+        ...(option.or ?? []).map((word) => `\`${word}\``)
+      ].join(' or ')
     }
-    case 'boolean': return '`true` or `false`'
+    case 'boolean':
+      return '`true` or `false`'
     case 'string': {
       if (option.enum) return option.enum.map((choice) => `\`${choice}\``).join(', ')
       return option.format ? unitWords[option.format] : 'text'
     }
-    default: return (option.type === 'integer' ? 'whole number' : 'number') + rangeWords(option)
+    default:
+      return (option.type === 'integer' ? 'whole number' : 'number') + rangeWords(option)
   }
 }
 
 const unitWords: Readonly<Record<Unit, string>> = {
-  duration: 'duration', size: 'size', usd: 'US dollars', date: 'date', decimal: 'price', path: 'path'
+  duration: 'duration',
+  size: 'size',
+  usd: 'US dollars',
+  date: 'date',
+  decimal: 'price',
+  path: 'path'
 }
 /** Bounds from here on are there to keep sums safe and tell a reader nothing. */
 const guard = 1_000_000

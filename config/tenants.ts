@@ -10,7 +10,9 @@ import type { ConfigKey, ConfigTenant, Position } from '../core/catalogue/settin
 import type { Path, Report } from './report.ts'
 
 const globs = {
-  type: 'array', default: ['*'], items: { type: 'string', minLength: 1, description: 'A name; * stands for anything.' }
+  type: 'array',
+  default: ['*'],
+  items: { type: 'string', minLength: 1, description: 'A name; * stands for anything.' }
 } as const satisfies Partial<OptionSchema>
 const atMost = { type: 'integer', minimum: 1, maximum: 1_000_000_000 } as const satisfies Partial<OptionSchema>
 
@@ -37,14 +39,20 @@ export const tenantsShape = {
       models: { ...globs, description: 'Models the tenant may use.' },
       budget: budgetShape,
       projects: {
-        type: 'object', description: 'Projects by name.', default: {}, propertyNames: names,
+        type: 'object',
+        description: 'Projects by name.',
+        default: {},
+        propertyNames: names,
         additionalProperties: {
           type: 'object',
           description: 'One project.',
           properties: {
             budget: budgetShape,
             members: {
-              type: 'object', description: 'Members by name.', default: {}, propertyNames: names,
+              type: 'object',
+              description: 'Members by name.',
+              default: {},
+              propertyNames: names,
               additionalProperties: {
                 type: 'object',
                 description: 'One member.',
@@ -67,13 +75,23 @@ export const keysShape = {
     description: 'One key.',
     required: ['name', 'tenant'],
     properties: {
-      name: { type: 'string', ...names, description: 'Unique; shown wherever the key is meant, instead of its secret.' },
+      name: {
+        type: 'string',
+        ...names,
+        description: 'Unique; shown wherever the key is meant, instead of its secret.'
+      },
       key: {
-        type: 'string', secret: true, pattern: '^sk-[\\x21-\\x7e]{1,509}$',
-        patternErrorMessage: 'a secret that begins with sk-, without spaces', description: 'The secret; begins with sk-.'
+        type: 'string',
+        secret: true,
+        pattern: '^sk-[\\x21-\\x7e]{1,509}$',
+        patternErrorMessage: 'a secret that begins with sk-, without spaces',
+        description: 'The secret; begins with sk-.'
       },
       key_sha256: {
-        type: 'string', secret: true, pattern: '^[0-9a-fA-F]{64}$', patternErrorMessage: '64 hexadecimal digits',
+        type: 'string',
+        secret: true,
+        pattern: '^[0-9a-fA-F]{64}$',
+        patternErrorMessage: '64 hexadecimal digits',
         description: 'Instead of key: the SHA-256 of the secret, hexadecimal.'
       },
       tenant: { type: 'string', description: 'The tenant it belongs to.' },
@@ -82,7 +100,9 @@ export const keysShape = {
       models: { ...globs, description: 'Models the key may use; tenant and member have to allow them too.' },
       endpoints: { ...globs, description: 'Endpoints the key may call: chat, models, …' },
       limits: {
-        type: 'object', description: 'Upper bounds; one that is left out does not limit.', default: {},
+        type: 'object',
+        description: 'Upper bounds; one that is left out does not limit.',
+        default: {},
         properties: {
           rps: { ...atMost, description: 'Requests per second.' },
           rpm: { ...atMost, description: 'Requests per minute.' },
@@ -101,18 +121,20 @@ type KeyEntry = OptionValue<typeof keysShape.items>
 type Tenants = ReadonlyMap<string, ConfigTenant | undefined>
 
 /** Resolves the tenants; a faulty one stands as undefined, so that its name is still known. */
-export function readTenants(entries: Readonly<Record<string, TenantEntry>>, report: Report): Map<string, ConfigTenant | undefined> {
-  const read = (name: string, entry: TenantEntry): ConfigTenant | undefined => (
+export function readTenants(
+  entries: Readonly<Record<string, TenantEntry>>,
+  report: Report
+): Map<string, ConfigTenant | undefined> {
+  const read = (name: string, entry: TenantEntry): ConfigTenant | undefined =>
     report.sound('tenants', name) ? readTenant(name, entry) : undefined
-  )
   return new Map(Object.entries(entries).map(([name, entry]) => [name, read(name, entry)]))
 }
 
 function readTenant(name: string, entry: TenantEntry): ConfigTenant {
   const projects = Object.entries(entry.projects).map(([projectName, project]) => {
-    const members = Object.entries(project.members).map(([memberName, member]) => (
-      [memberName, { models: member.models, budget: readBudget(member.budget) }] as const
-    ))
+    const members = Object.entries(project.members).map(
+      ([memberName, member]) => [memberName, { models: member.models, budget: readBudget(member.budget) }] as const
+    )
     return [projectName, { budget: readBudget(project.budget), members: new Map(members) }] as const
   })
   return { name, models: entry.models, budget: readBudget(entry.budget), projects: new Map(projects) }
@@ -183,7 +205,12 @@ function digestOf({ key, key_sha256: hex }: KeyEntry, path: Path, report: Report
   return undefined
 }
 
-function checkOwner({ tenant, project, member }: KeyEntry, path: Path, tenants: Tenants | undefined, report: Report): void {
+function checkOwner(
+  { tenant, project, member }: KeyEntry,
+  path: Path,
+  tenants: Tenants | undefined,
+  report: Report
+): void {
   const unknown = (level: string, name: string, known: Iterable<string>): void => {
     report.value([...path, level], `no ${level} ${report.show([...path, level], name)}${suggestion(name, [...known])}`)
   }
@@ -196,7 +223,6 @@ function checkOwner({ tenant, project, member }: KeyEntry, path: Path, tenants: 
   if (!members) return unknown('project', project, projects.keys())
   if (member !== undefined && !members.has(member)) unknown('member', member, members.keys())
 }
-
 
 function checkEndpoints(entry: KeyEntry, path: Path, report: Report): void {
   for (const [index, glob] of entry.endpoints.entries()) {

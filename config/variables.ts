@@ -54,5 +54,5 @@ export function redactUrl(written: unknown): unknown {
 export function redact(written: unknown): string {
   const match = typeof written === 'string' ? /^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}$/.exec(written) : null
   if (!match) return '[redacted]'
-  return match[2] === undefined ? written as string : `\${${match[1]}:-[redacted]}`
+  return match[2] === undefined ? (written as string) : `\${${match[1]}:-[redacted]}`
 }

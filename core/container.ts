@@ -61,7 +61,10 @@ export interface Gateway {
   readonly adminUrl: string | undefined
   /** The configuration in use. */
   readonly config: Config
-  /** What the file was read from last, itself among them: SHA-256 by path, empty for what could not be read. When one changes, it is time for a reload. */
+  /**
+   * What the file was read from last, itself among them: SHA-256 by path, empty for what could not be read. When one
+   * changes, it is time for a reload.
+   */
   readonly files: ReadonlyMap<string, string>
   /** Reads the file again; resolves also when it is refused, with the reasons. */
   reload(reason: string): Promise<ReloadResult>
@@ -99,11 +102,17 @@ const tokens = {
 }
 
 /** Says how each service is made of others; nothing is made before it is asked for, and then once. */
-function wire(log: Logger, settings: Settings, store: Store, operations: readonly ServedOperation[]): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
+function wire(
+  log: Logger,
+  settings: Settings,
+  store: Store,
+  operations: readonly ServedOperation[]
+): { give<T>(key: Token<T>, value: T): void; get<T>(key: Token<T>): T } {
   const container: DependencyContainer = root.createChildContainer()
   const get = <T>(key: Token<T>): T => container.resolve<T>(key)
   const give = <T>(key: Token<T>, value: T): void => void container.register<T>(key, { useValue: value })
-  const make = <T>(key: Token<T>, factory: () => T): void => void container.register<T>(key, { useFactory: instanceCachingFactory(factory) })
+  const make = <T>(key: Token<T>, factory: () => T): void =>
+    void container.register<T>(key, { useFactory: instanceCachingFactory(factory) })
   give(tokens.log, log)
   give(tokens.settings, settings)
   give(tokens.store, store)
@@ -112,21 +121,53 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
   make(tokens.services, () => {
     const { keys, ledger, requests, works, answers, routes } = get(tokens.store)
     const vault = new Vault(works, () => get(tokens.generations).current.config.settings.state)
-    return { keys, ledger, requests, works, vault, answers, routes, limits: new MemoryLimits(), secrets: new MemorySecrets(), cache: new MemoryCache(get(tokens.settings).limits.cacheMemory) }
+    return {
+      keys,
+      ledger,
+      requests,
+      works,
+      vault,
+      answers,
+      routes,
+      limits: new MemoryLimits(),
+      secrets: new MemorySecrets(),
+      cache: new MemoryCache(get(tokens.settings).limits.cacheMemory)
+    }
   })
   make(tokens.background, () => {
     const kinds = new Map(operations.flatMap(({ begins }) => (begins ? [[begins.name, begins]] : [])))
-    return new BackgroundWork({ services: get(tokens.services), generations: get(tokens.generations), transport: get(tokens.transport), kinds, log })
+    return new BackgroundWork({
+      services: get(tokens.services),
+      generations: get(tokens.generations),
+      transport: get(tokens.transport),
+      kinds,
+      log
+    })
   })
   make(tokens.engine, () => {
     const memory = new BodyMemory(get(tokens.settings).limits.bodyMemory)
     const background = get(tokens.background)
-    return new Engine({ operations: new Operations(operations), services: get(tokens.services), background, generations: get(tokens.generations), transport: get(tokens.transport), watchdog: new Watchdog(), memory, log })
+    return new Engine({
+      operations: new Operations(operations),
+      services: get(tokens.services),
+      background,
+      generations: get(tokens.generations),
+      transport: get(tokens.transport),
+      watchdog: new Watchdog(),
+      memory,
+      log
+    })
   })
   make(tokens.server, () => {
     const { listen, limits } = get(tokens.settings)
     const engine = get(tokens.engine)
-    return new Server({ listen, limits, log, handle: (incoming) => engine.handle(incoming), onDrainTimeout: () => engine.stop() })
+    return new Server({
+      listen,
+      limits,
+      log,
+      handle: (incoming) => engine.handle(incoming),
+      onDrainTimeout: () => engine.stop()
+    })
   })
   return { give, get }
 }
@@ -135,7 +176,13 @@ function wire(log: Logger, settings: Settings, store: Store, operations: readonl
 async function prepare(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
-  { services, metrics, log, shared, transport }: { services: Services; metrics: Metrics; log: Logger; shared: Shared; transport: Transport }
+  {
+    services,
+    metrics,
+    log,
+    shared,
+    transport
+  }: { services: Services; metrics: Metrics; log: Logger; shared: Shared; transport: Transport }
 ): Promise<GenerationParts> {
   const { catalogue, problems } = openKeyring(config, services.keys, services.secrets)
   if (!catalogue) throw new ConfigError(problems)
@@ -146,7 +193,8 @@ async function prepare(
     await user.drop()
     leave()
   }
-  const context = (plugin: Plugin): PluginContext => contextOf(plugin, { services, metrics, log, catalogue, shared: user })
+  const context = (plugin: Plugin): PluginContext =>
+    contextOf(plugin, { services, metrics, log, catalogue, shared: user })
   try {
     return { config, catalogue, chain: await compileChain(config.chain, plugins, context), drop }
   } catch (error) {
@@ -171,7 +219,9 @@ class Stops {
   /** Never rejects: what fails is logged, and the rest is closed. */
   async run(): Promise<void> {
     for (const close of this.#closes.splice(0).reverse()) {
-      await close().catch((error: unknown) => this.#log.error('a service could not be stopped', { error: String(error) }))
+      await close().catch((error: unknown) =>
+        this.#log.error('a service could not be stopped', { error: String(error) })
+      )
     }
   }
 }
@@ -239,7 +289,13 @@ class RunningGateway implements Gateway {
  * @throws ConfigError when the file cannot be used; Error when the store or an address cannot be had
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { config: file, env = process.env, plugins = shippedPlugins, operations = shippedOperations, log = createLogger() } = options
+  const {
+    config: file,
+    env = process.env,
+    plugins = shippedPlugins,
+    operations = shippedOperations,
+    log = createLogger()
+  } = options
   const stops = new Stops(log)
   try {
     return await start(new ConfigReader({ file, env, plugins }), operations, stops, log)
@@ -249,11 +305,22 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
 }
 
-async function start(reader: ConfigReader, operations: readonly ServedOperation[], stops: Stops, log: Logger): Promise<Gateway> {
+async function start(
+  reader: ConfigReader,
+  operations: readonly ServedOperation[],
+  stops: Stops,
+  log: Logger
+): Promise<Gateway> {
   stops.add(() => reader.close())
   const first = await reader.read()
   const { sqlite, durability, requests, journal, answers, routes } = first.settings.store
-  const store = await openStore({ file: sqlite, durability, keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience }, routeAge: routes.age, log })
+  const store = await openStore({
+    file: sqlite,
+    durability,
+    keeping: { requests, answers, journal: { ...journal, rows: volumeRows }, patience: clockPatience },
+    routeAge: routes.age,
+    log
+  })
   stops.add(() => store.close())
   const { give, get } = wire(log, first.settings, store, operations)
   const transport = get(tokens.transport)
@@ -284,7 +351,18 @@ async function start(reader: ConfigReader, operations: readonly ServedOperation[
   stops.add(() => server.close())
   observeProgram({ metrics, server, engine, background, transport, store })
   const settings = first.settings.admin
-  const admin = settings && (await AdminServer.start({ settings, store, metrics, generations, shared, reloader, log, draining: () => engine.refusing }))
+  const admin =
+    settings &&
+    (await AdminServer.start({
+      settings,
+      store,
+      metrics,
+      generations,
+      shared,
+      reloader,
+      log,
+      draining: () => engine.refusing
+    }))
   if (admin) stops.add(() => admin.close())
   const url = `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`
   return new RunningGateway(url, admin?.url, { reader, generations, reloader, engine, server, stops })

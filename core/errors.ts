@@ -146,18 +146,22 @@ export function restarting(): GatewayError {
 /** One text for models that do not exist and models that the caller may not know of. */
 export function unknownModel(name: string): GatewayError {
   const shown = name.length > 128 ? `${name.slice(0, 127)}…` : name
-  return new GatewayError('model_not_found', `The model \`${shown}\` does not exist or this key may not use it.`, { param: 'model' })
+  return new GatewayError('model_not_found', `The model \`${shown}\` does not exist or this key may not use it.`, {
+    param: 'model'
+  })
 }
 
 /**
- * Anything thrown as the error a client may see. What is no GatewayError is a bug: it is kept as the cause, for the log,
- * with the plugin it came from.
+ * Anything thrown as the error a client may see. What is no GatewayError is a bug: it is kept as the cause, for the
+ * log, with the plugin it came from.
  */
 export function asGatewayError(error: unknown, plugin?: string): GatewayError {
   // A copy of another version may have codes that are not in this table.
   if (error instanceof GatewayError && Object.hasOwn(errorTable, error.code)) return error
   const cause = plugin === undefined ? error : new Error(`in the plugin ${plugin}`, { cause: error })
-  return new GatewayError('internal_error', 'The gateway failed to handle this request. The error has been logged.', { cause })
+  return new GatewayError('internal_error', 'The gateway failed to handle this request. The error has been logged.', {
+    cause
+  })
 }
 
 /** A chain of causes in one line, with the place of the innermost. */

@@ -19,21 +19,30 @@ const smallBytes = 16 * 1024
 export const heldInput = slot('quota/held-input').of<number>()
 
 /**
- * Tokens that go in: of a body, and of what it goes on with. `worst` is a bound that no tokenizer exceeds: one token a byte. `typical` is three bytes of its text a
- * token, where English text has four and JSON, code and Chinese have two to three, and a fixed count for anything that is
- * no text.
+ * Tokens that go in: of a body, and of what it goes on with. `worst` is a bound that no tokenizer exceeds: one token a
+ * byte. `typical` is three bytes of its text a token, where English text has four and JSON, code and Chinese have two
+ * to three, and a fixed count for anything that is no text.
  */
 export function inputTokens(exchange: Exchange, estimate: 'worst' | 'typical'): number {
   const { body } = exchange
   const { length } = body.bytes
   const recalled = exchange.find(recalledInput)
   if (estimate === 'worst') return length + (recalled?.bytes ?? 0)
-  return (recalled?.tokens ?? 0) + (length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body, false), 3, length))
+  return (
+    (recalled?.tokens ?? 0) +
+    (length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body, false), 3, length))
+  )
 }
 
-/** What a prompt may have taken that nobody has counted: what it says, whatever else stands in the body. Never more than `most`. */
+/**
+ * What a prompt may have taken that nobody has counted: what it says, whatever else stands in the body. Never more than
+ * `most`.
+ */
 export function estimatedInput(exchange: Exchange, bytesPerToken: number, most: number): number {
-  return Math.min((exchange.find(recalledInput)?.tokens ?? 0) + tokensOf(promptOf(exchange.body, true), bytesPerToken, most), most)
+  return Math.min(
+    (exchange.find(recalledInput)?.tokens ?? 0) + tokensOf(promptOf(exchange.body, true), bytesPerToken, most),
+    most
+  )
 }
 
 function tokensOf({ text, media }: Prompt, bytesPerToken: number, most: number): number {
@@ -55,7 +64,10 @@ export function soundOf({ form }: RequestBody, { sound }: Metering): SoundLength
   if (!sound || !form || form.files.length === 0) return undefined
   const seconds = form.files.reduce((sum, file) => sum + (file.seconds ?? file.size / soundBytes), 0)
   // What is less than a millisecond above a second is rounding.
-  return { second: Math.ceil(Math.round(seconds * 1000) / 1000), measured: form.files.every((file) => file.seconds !== undefined) }
+  return {
+    second: Math.ceil(Math.round(seconds * 1000) / 1000),
+    measured: form.files.every((file) => file.seconds !== undefined)
+  }
 }
 
 /**
@@ -85,9 +97,18 @@ export function secondsAsked({ fields }: RequestBody, { seconds }: Metering): nu
     const value = numberOrDigits(fields, member)
     if (value === undefined) continue
     if (!Number.isInteger(value) || value < 1 || value > mostSeconds) {
-      throw new GatewayError('invalid_field', `The field \`${member}\` must be a whole number of seconds from 1 to ${mostSeconds}.`, { param: member })
+      throw new GatewayError(
+        'invalid_field',
+        `The field \`${member}\` must be a whole number of seconds from 1 to ${mostSeconds}.`,
+        { param: member }
+      )
     }
-    if (asked !== undefined && asked !== value) throw new GatewayError('invalid_field', `The field \`${member}\` says another number of seconds than another field does: give one.`, { param: member })
+    if (asked !== undefined && asked !== value)
+      throw new GatewayError(
+        'invalid_field',
+        `The field \`${member}\` says another number of seconds than another field does: give one.`,
+        { param: member }
+      )
     asked = value
   }
   return asked ?? seconds?.usual ?? 0
@@ -112,17 +133,24 @@ function wholeNumber({ fields, lens }: RequestBody, field: string, most: number)
   if (inner !== undefined && value === undefined) return undefined
   const written = lens.slice(outer)!.toString('utf8', 0, 40)
   if (written === 'null') return undefined
-  throw new GatewayError('invalid_field', `The field \`${field}\` must be a whole number from 1 to ${most}, not ${written}.`, { param: field })
+  throw new GatewayError(
+    'invalid_field',
+    `The field \`${field}\` must be a whole number from 1 to ${most}, not ${written}.`,
+    { param: field }
+  )
 }
 
 /**
- * A number inside a member, `generationConfig.maxOutputTokens`: nothing else of it is read, however large its schemas are.
+ * A number inside a member, `generationConfig.maxOutputTokens`: nothing else of it is read, however large its schemas
+ * are.
  * @throws GatewayError `invalid_field` for a member that two could read differently
  */
 function memberOf(lens: RequestBody['lens'], outer: string, inner: string): number | undefined {
   try {
     return lens.inside(outer)?.number(inner)
   } catch (error) {
-    throw new GatewayError('invalid_field', `The field \`${outer}\` cannot be read: ${(error as Error).message}.`, { param: outer })
+    throw new GatewayError('invalid_field', `The field \`${outer}\` cannot be read: ${(error as Error).message}.`, {
+      param: outer
+    })
   }
 }

@@ -1,4 +1,5 @@
-// What a request says to the model, for estimates: how much text, and how many pictures, sounds and files, found without parsing.
+// What a request says to the model, for estimates: how much text, and how many pictures, sounds and files, found
+// without parsing.
 import type { RequestBody } from '../core/bodies/body.ts'
 
 /** Tokens counted for a picture, a sound or a file, however large: what a picture in low detail takes. */
@@ -6,16 +7,52 @@ export const mediaTokens = 85
 
 /** Members that a model reads, of all protocols. The others are settings: whatever they are, they cost nothing. */
 const members = [
-  'messages', 'tools', 'functions', 'response_format', 'input', 'instructions', 'system', 'prompt', 'suffix', 'contents', 'systemInstruction',
-  'system_instruction', 'documents', 'query'
+  'messages',
+  'tools',
+  'functions',
+  'response_format',
+  'input',
+  'instructions',
+  'system',
+  'prompt',
+  'suffix',
+  'contents',
+  'systemInstruction',
+  'system_instruction',
+  'documents',
+  'query'
 ] as const
-/** Keys of strings that are, or lead to, a picture, a sound or a file, unless they are seen to be text: tools have members of these names, too. */
-const mediaKeys: ReadonlySet<string> = new Set(['url', 'data', 'file_data', 'file_id', 'file_url', 'image_url', 'file_uri', 'fileUri', 'b64_json'])
-/** The key of pictures that a model has made, and of what any tool may answer: of so many bytes without a sign of text it is a picture. */
+/**
+ * Keys of strings that are, or lead to, a picture, a sound or a file, unless they are seen to be text: tools have
+ * members of these names, too.
+ */
+const mediaKeys: ReadonlySet<string> = new Set([
+  'url',
+  'data',
+  'file_data',
+  'file_id',
+  'file_url',
+  'image_url',
+  'file_uri',
+  'fileUri',
+  'b64_json'
+])
+/**
+ * The key of pictures that a model has made, and of what any tool may answer: of so many bytes without a sign of text
+ * it is a picture.
+ */
 const resultKey = 'result'
 const resultBytes = 1024
 /** Keys of strings that are the same in every request. */
-const silentKeys: ReadonlySet<string> = new Set(['type', 'role', 'detail', 'format', 'media_type', 'mime_type', 'mimeType'])
+const silentKeys: ReadonlySet<string> = new Set([
+  'type',
+  'role',
+  'detail',
+  'format',
+  'media_type',
+  'mime_type',
+  'mimeType'
+])
 
 /** Bytes looked at one by one, strings as so many each; what lies behind is taken to be like what came before. */
 const mostWork = 256 * 1024
@@ -36,7 +73,10 @@ export interface Prompt {
   media: number
 }
 
-/** What the body of a request says. `exactly`: strings count as what they say, not as they are spelled; it takes a little longer. */
+/**
+ * What the body of a request says. `exactly`: strings count as what they say, not as they are spelled; it takes a
+ * little longer.
+ */
 export function promptOf({ bytes, lens }: RequestBody, exactly: boolean): Prompt {
   const prompt = { text: 0, media: 0 }
   let found = false
@@ -89,7 +129,10 @@ function isMedia(key: string, value: Buffer, from: number, end: number): boolean
   return (mediaKeys.has(key) || (key === resultKey && end - from >= resultBytes)) && !isText(value, from, end)
 }
 
-/** Whether it has something that neither base64 nor an address has near its beginning: a space, a quote, a letter beyond ASCII. */
+/**
+ * Whether it has something that neither base64 nor an address has near its beginning: a space, a quote, a letter beyond
+ * ASCII.
+ */
 function isText(bytes: Buffer, from: number, end: number): boolean {
   for (let at = from, near = Math.min(end, from + nearBytes); at < near; at++) {
     const byte = bytes[at]!
@@ -100,7 +143,9 @@ function isText(bytes: Buffer, from: number, end: number): boolean {
 }
 
 function isNumeric(byte: number): boolean {
-  return (byte >= 0x30 && byte <= 0x39) || byte === 0x2e || byte === 0x65 || byte === 0x45 || byte === 0x2b || byte === 0x2d
+  return (
+    (byte >= 0x30 && byte <= 0x39) || byte === 0x2e || byte === 0x65 || byte === 0x45 || byte === 0x2b || byte === 0x2d
+  )
 }
 
 /** Of the closing quote; the end of the bytes when so much work does not find it. */

@@ -18,19 +18,26 @@ export function listBalances({ query }: Call, { generations, store }: AdminParts
   const scope = query.get('scope')
   const tenant = query.get('tenant')
   const spenders = spendersOf(generations.current.config, store.keys.all())
-  const all = withBudgets(store.ledger.balances(scope === undefined ? {} : { scope }), spenders, Date.now()).filter((balance) => (
-    (scope === undefined || balance.scope === scope) && (tenant === undefined || spenders.get(balance.scope)?.tenant === tenant)
-  ))
+  const all = withBudgets(store.ledger.balances(scope === undefined ? {} : { scope }), spenders, Date.now()).filter(
+    (balance) =>
+      (scope === undefined || balance.scope === scope) &&
+      (tenant === undefined || spenders.get(balance.scope)?.tenant === tenant)
+  )
   const { data, next } = pageOf(all, ({ scope, window }) => `${scope} ${window}`, query)
   return { json: { data: data.map(showBalance), next } }
 }
 
 /**
- * The ledger's balances and one for each budget of which nothing was spent yet. Limits are those of the configuration in
- * use: the ledger hears of a new one with the next request only.
+ * The ledger's balances and one for each budget of which nothing was spent yet. Limits are those of the configuration
+ * in use: the ledger hears of a new one with the next request only.
  */
 function withBudgets(balances: readonly Balance[], spenders: ReadonlyMap<string, Spender>, now: number): Balance[] {
-  const all = new Map(balances.map((balance) => [`${balance.scope} ${balance.window}`, { ...balance, limit: undefined as bigint | undefined }]))
+  const all = new Map(
+    balances.map((balance) => [
+      `${balance.scope} ${balance.window}`,
+      { ...balance, limit: undefined as bigint | undefined }
+    ])
+  )
   for (const [scope, { budget }] of spenders) {
     if (!budget) continue
     const window = windowOf(budget.per, now)
@@ -46,7 +53,8 @@ function spendersOf({ tenants, keys }: Config, stored: readonly StoredKey[]): Ma
     spenders.set(`tenant:${tenant}`, { tenant, budget })
     for (const [project, { budget: ofProject, members }] of projects) {
       spenders.set(`project:${tenant}/${project}`, { tenant, budget: ofProject })
-      for (const [member, { budget: ofMember }] of members) spenders.set(`member:${tenant}/${project}/${member}`, { tenant, budget: ofMember })
+      for (const [member, { budget: ofMember }] of members)
+        spenders.set(`member:${tenant}/${project}/${member}`, { tenant, budget: ofMember })
     }
   }
   for (const { name, tenant, budget } of [...keys, ...stored]) spenders.set(`key:${name}`, { tenant, budget })
@@ -56,10 +64,20 @@ function spendersOf({ tenants, keys }: Config, stored: readonly StoredKey[]): Ma
 /** Posted is what was charged, pending what requests under way hold, left what new ones may still reserve. */
 export function showBalance({ scope, window, limit, posted, pending }: Balance): object {
   const left = limit === undefined ? undefined : limit - posted - pending
-  return { scope, window, ...amount('limit', limit), ...amount('posted', posted), ...amount('pending', pending), ...amount('left', left) }
+  return {
+    scope,
+    window,
+    ...amount('limit', limit),
+    ...amount('posted', posted),
+    ...amount('pending', pending),
+    ...amount('left', left)
+  }
 }
 
 /** One amount in both of its forms, as in request records: dollars to read, nano-dollars to compute with. */
 function amount(name: string, nano: bigint | undefined): object {
-  return { [`${name}_usd`]: nano === undefined ? null : formatDollars(nano), [`${name}_nano`]: nano === undefined ? null : String(nano) }
+  return {
+    [`${name}_usd`]: nano === undefined ? null : formatDollars(nano),
+    [`${name}_nano`]: nano === undefined ? null : String(nano)
+  }
 }

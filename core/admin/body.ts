@@ -2,7 +2,9 @@
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../errors.ts'
 
-/** Bytes; a request of the admin API has some hundred. More of them, all wrong, would take long to be found fault with. */
+/**
+ * Bytes; a request of the admin API has some hundred. More of them, all wrong, would take long to be found fault with.
+ */
 const largest = 16 * 1024
 
 /**
@@ -30,6 +32,7 @@ async function readBytes(request: IncomingMessage): Promise<Buffer> {
   } catch (error) {
     throw new GatewayError('invalid_json', 'The body ended too early.', { cause: error })
   }
-  if (length > largest) throw new GatewayError('request_too_large', `The body has ${length} bytes: the admin API takes ${largest}.`)
+  if (length > largest)
+    throw new GatewayError('request_too_large', `The body has ${length} bytes: the admin API takes ${largest}.`)
   return Buffer.concat(pieces)
 }

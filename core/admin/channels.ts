@@ -18,7 +18,12 @@ export function listChannels({ query }: Call, { generations, shared }: AdminPart
   const { channels, simulated } = generations.current.config
   const health = new Map(Object.entries(shared.find('route', board)?.report() ?? {}))
   const { data, next } = pageOf([...channels.values()], ({ name }) => name, query)
-  return { json: { data: data.map((channel) => show(channel, simulated.includes(channel.name), health.get(channel.name))), next } }
+  return {
+    json: {
+      data: data.map((channel) => show(channel, simulated.includes(channel.name), health.get(channel.name))),
+      next
+    }
+  }
 }
 
 function show(channel: Channel, simulated: boolean, health: Health | undefined): object {

@@ -4,18 +4,35 @@ import type { ReloadResult } from '../program/reload.ts'
 import { version } from '../telling/version.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 
-/** Without secrets, and with variables as they are written. By `file` and `store` the command knows whom it speaks to. */
+/**
+ * Without secrets, and with variables as they are written. By `file` and `store` the command knows whom it speaks to.
+ */
 export function showConfig(_call: Call, { generations, reloader: { last } }: AdminParts): Answer {
   const { file, hash, settings, redacted } = generations.current.config
-  return { json: { version, file: resolve(file), hash, store: settings.store.sqlite, last_reload: last ? show(last) : null, config: redacted } }
+  return {
+    json: {
+      version,
+      file: resolve(file),
+      hash,
+      store: settings.store.sqlite,
+      last_reload: last ? show(last) : null,
+      config: redacted
+    }
+  }
 }
 
-/** Answers when the new configuration serves; with 422 and every problem when the file is refused and the old one goes on. */
+/**
+ * Answers when the new configuration serves; with 422 and every problem when the file is refused and the old one goes
+ * on.
+ */
 export async function reload(_call: Call, { reloader }: AdminParts): Promise<Answer> {
   const result = await reloader.reload('admin API')
   if (result.ok) return { json: show(result) }
   const message = 'The file was not taken over: the configuration in use stays. The problems say what to mend.'
-  return { status: 422, json: { error: { type: 'invalid_request_error', message, code: 'config_refused' }, ...show(result) } }
+  return {
+    status: 422,
+    json: { error: { type: 'invalid_request_error', message, code: 'config_refused' }, ...show(result) }
+  }
 }
 
 function show({ ok, reason, time, durationMs, hash, problems }: ReloadResult): object {

@@ -16,9 +16,14 @@ function checkToken(token: string): Guard {
   const expected = digest(token)
   return ({ headers: { authorization } }) => {
     const [, presented] = /^bearer +(.+)$/i.exec(authorization ?? '') ?? []
-    if (presented === undefined) throw unauthenticated('missing', 'The admin API needs Authorization: Bearer with the token admin.token of gateway.yaml.')
+    if (presented === undefined)
+      throw unauthenticated(
+        'missing',
+        'The admin API needs Authorization: Bearer with the token admin.token of gateway.yaml.'
+      )
     // Digests are of one length, so the comparison tells nothing, not even how long the token is.
-    if (!timingSafeEqual(digest(presented), expected)) throw unauthenticated('invalid', 'This is not the admin token of this gateway.')
+    if (!timingSafeEqual(digest(presented), expected))
+      throw unauthenticated('invalid', 'This is not the admin token of this gateway.')
   }
 }
 
@@ -27,11 +32,17 @@ function digest(token: string): Buffer {
 }
 
 function unauthenticated(how: 'missing' | 'invalid', message: string): GatewayError {
-  return new GatewayError(`${how}_api_key`, message, { shownCode: `${how}_admin_token`, headers: [['www-authenticate', 'Bearer realm="sluice admin"']] })
+  return new GatewayError(`${how}_api_key`, message, {
+    shownCode: `${how}_admin_token`,
+    headers: [['www-authenticate', 'Bearer realm="sluice admin"']]
+  })
 }
 
-/** What proxies say of whom they speak for, by any name that is in use: whoever says it is no program of this machine. */
-const forwarding = /^(?:forwarded|via|x-forwarded(?:-.+)?|x-original-.+|x-envoy-.+|cf-.+|cdn-loop|(?:x-)?real-ip|(?:[a-z]+-)*client-?ip)$/
+/**
+ * What proxies say of whom they speak for, by any name that is in use: whoever says it is no program of this machine.
+ */
+const forwarding =
+  /^(?:forwarded|via|x-forwarded(?:-.+)?|x-original-.+|x-envoy-.+|cf-.+|cdn-loop|(?:x-)?real-ip|(?:[a-z]+-)*client-?ip)$/
 
 /**
  * A page of another site can send requests here by the browser of somebody on this machine: by this address, or by a
@@ -40,9 +51,14 @@ const forwarding = /^(?:forwarded|via|x-forwarded(?:-.+)?|x-original-.+|x-envoy-
 function checkLoopback({ headers, socket: { remoteAddress = '' } }: IncomingMessage): void {
   const { host = '', origin } = headers
   if (!isLoopback(remoteAddress) || Object.keys(headers).some((name) => forwarding.test(name))) {
-    throw forbidden('Without a token the admin API answers this machine alone: set admin.token in gateway.yaml and restart.')
+    throw forbidden(
+      'Without a token the admin API answers this machine alone: set admin.token in gateway.yaml and restart.'
+    )
   }
-  if (!isLoopbackHost(host)) throw forbidden('Without a token the admin API answers to localhost and loopback addresses alone, not to another Host.')
+  if (!isLoopbackHost(host))
+    throw forbidden(
+      'Without a token the admin API answers to localhost and loopback addresses alone, not to another Host.'
+    )
   const site = headers['sec-fetch-site'] ?? 'none'
   if ((origin !== undefined && origin !== `http://${host}`) || (site !== 'none' && site !== 'same-origin')) {
     throw new GatewayError('origin_not_allowed', 'Pages of other sites may not use the admin API.')

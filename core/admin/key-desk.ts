@@ -81,20 +81,30 @@ export class KeyDesk {
     return { ...this.#show(key), key: secret }
   }
 
-  /** Ends a key for good, from the next request on; to revoke it once more changes nothing. Resolves when it is on disk. */
+  /**
+   * Ends a key for good, from the next request on; to revoke it once more changes nothing. Resolves when it is on disk.
+   */
   async revoke(name: string): Promise<ShownKey> {
     const declared = this.#declared(name)
-    if (declared) throw conflict('key_read_only', `The key ${name} stands in ${this.#place(declared)}: take it out there.`)
+    if (declared)
+      throw conflict('key_read_only', `The key ${name} stands in ${this.#place(declared)}: take it out there.`)
     if (!this.#stored(name)) {
       const known = this.list().flatMap((key) => (key.source === 'store' ? [key.name] : []))
-      throw new GatewayError('route_not_found', sentence(`There is no key ${shown(name)}${suggestion(name, known)}`), { shownCode: 'key_not_found', param: 'name' })
+      throw new GatewayError('route_not_found', sentence(`There is no key ${shown(name)}${suggestion(name, known)}`), {
+        shownCode: 'key_not_found',
+        param: 'name'
+      })
     }
     await this.#keys.revoke(name)
     return this.#show(this.#stored(name)!)
   }
 
   #read(request: unknown): KeyRequest {
-    if (!isMap(request)) throw new GatewayError('invalid_request', 'A key is made from a JSON object such as {"name": "ci", "tenant": "acme"}.')
+    if (!isMap(request))
+      throw new GatewayError(
+        'invalid_request',
+        'A key is made from a JSON object such as {"name": "ci", "tenant": "acme"}.'
+      )
     // Its checker is made with the first key: nothing that starts has to wait for it.
     const { value, faults } = checkerOf(fields, ['tenant'])(request)
     refuse(faults.map((fault) => ({ field: fault.pointer.slice(1).replaceAll('/', '.'), message: messageOf(fault) })))
@@ -132,21 +142,29 @@ export class KeyDesk {
   #ownerFaults({ tenant, project, member }: Pick<KeyRequest, 'tenant' | 'project' | 'member'>): FieldFault[] {
     const projects = this.#config.tenants.get(tenant)?.projects
     if (!projects) return [this.#unknown('tenant', tenant, this.#config.tenants)]
-    if (project === undefined) return member === undefined ? [] : [{ field: 'project', message: 'project is missing: a member belongs to one' }]
+    if (project === undefined)
+      return member === undefined ? [] : [{ field: 'project', message: 'project is missing: a member belongs to one' }]
     const members = projects.get(project)?.members
     if (!members) return [this.#unknown('project', project, projects)]
     return member === undefined || members.has(member) ? [] : [this.#unknown('member', member, members)]
   }
 
   #unknown(level: string, name: string, known: ReadonlyMap<string, unknown>): FieldFault {
-    return { field: level, message: `${this.#config.file} has no ${level} ${shown(name)}${suggestion(name, [...known.keys()])}` }
+    return {
+      field: level,
+      message: `${this.#config.file} has no ${level} ${shown(name)}${suggestion(name, [...known.keys()])}`
+    }
   }
 
   #refuseTaken(name: string): void {
     const declared = this.#declared(name)
     const stored = this.#stored(name)
     if (!declared && !stored) return
-    const where = declared ? `in ${this.#place(declared)}` : stored!.revoked === undefined ? 'in the store' : 'in the store, revoked'
+    const where = declared
+      ? `in ${this.#place(declared)}`
+      : stored!.revoked === undefined
+        ? 'in the store'
+        : 'in the store, revoked'
     throw conflict('key_exists', `There is a key ${name} already, ${where}: choose another name.`)
   }
 
@@ -180,9 +198,12 @@ function messageOf({ pointer, on, message }: Fault): string {
 }
 
 function endpointFaults(globs: readonly string[]): FieldFault[] {
-  return globs.filter((glob) => !glob.includes('*') && !endpointNames.includes(glob)).map((glob) => (
-    { field: 'endpoints', message: `there is no endpoint ${shown(glob)}${suggestion(glob, endpointNames)}` }
-  ))
+  return globs
+    .filter((glob) => !glob.includes('*') && !endpointNames.includes(glob))
+    .map((glob) => ({
+      field: 'endpoints',
+      message: `there is no endpoint ${shown(glob)}${suggestion(glob, endpointNames)}`
+    }))
 }
 
 function expiryFaults(expires: number | undefined): FieldFault[] {

@@ -15,7 +15,8 @@ const mostItems = 1000
 export function readQuery(text: string, known: readonly string[]): ReadonlyMap<string, string> {
   const query = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(text)) {
-    if (!known.includes(name)) throw invalidField(shorten(name), `unknown parameter ${shown(name)}${suggestion(name, known)}`)
+    if (!known.includes(name))
+      throw invalidField(shorten(name), `unknown parameter ${shown(name)}${suggestion(name, known)}`)
     if (query.has(name)) throw invalidField(name, `${name} is there twice: keep one`)
     if (value === '') throw invalidField(name, `${name} is empty: give it a value or leave it out`)
     query.set(name, value)
@@ -28,7 +29,8 @@ export function readLimit(query: ReadonlyMap<string, string>, otherwise: number)
   const text = query.get('limit')
   if (text === undefined) return otherwise
   const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0
-  if (limit < 1 || limit > mostItems) throw invalidField('limit', `limit is ${shown(text)}: it must be a whole number from 1 to ${mostItems}`)
+  if (limit < 1 || limit > mostItems)
+    throw invalidField('limit', `limit is ${shown(text)}: it must be a whole number from 1 to ${mostItems}`)
   return limit
 }
 
@@ -39,15 +41,22 @@ export function readLimit(query: ReadonlyMap<string, string>, otherwise: number)
 export function pageOf<T>(items: readonly T[], idOf: (item: T) => string, query: ReadonlyMap<string, string>): Page<T> {
   const limit = readLimit(query, mostItems)
   const after = readCursor(query.get('cursor'))
-  const rest = items.map((item) => ({ item, id: idOf(item) })).filter(({ id }) => after === undefined || id > after).sort((a, b) => (a.id < b.id ? -1 : 1))
+  const rest = items
+    .map((item) => ({ item, id: idOf(item) }))
+    .filter(({ id }) => after === undefined || id > after)
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
   const data = rest.slice(0, limit)
-  return { data: data.map(({ item }) => item), next: rest.length > limit ? Buffer.from(data.at(-1)!.id).toString('base64url') : null }
+  return {
+    data: data.map(({ item }) => item),
+    next: rest.length > limit ? Buffer.from(data.at(-1)!.id).toString('base64url') : null
+  }
 }
 
 function readCursor(cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined
   const id = Buffer.from(cursor, 'base64url').toString()
-  if (Buffer.from(id).toString('base64url') !== cursor) throw invalidField('cursor', `cursor is ${shown(cursor)}: it must be the next of an earlier page`)
+  if (Buffer.from(id).toString('base64url') !== cursor)
+    throw invalidField('cursor', `cursor is ${shown(cursor)}: it must be the next of an earlier page`)
   return id
 }
 

@@ -29,11 +29,18 @@ export async function listRequests({ query }: Call, { store }: AdminParts): Prom
 function linesOf({ usage, price_version }: RequestRecord, { ledger }: AdminParts['store']): object[] | null {
   const price = price_version === null || price_version === undefined ? undefined : ledger.price(price_version)
   if (!usage || !price) return null
-  return costLines(usage, price).map(({ perMillion, ...line }) => ({ ...line, usd_per_million: formatDollars(perMillion) }))
+  return costLines(usage, price).map(({ perMillion, ...line }) => ({
+    ...line,
+    usd_per_million: formatDollars(perMillion)
+  }))
 }
 
 function readTime(text: string): string {
   const time = convertUnit('date', text)
-  if (typeof time !== 'number') throw invalidField('since', `since is ${shown(text)}: it must be a date or time like 2026-11-21 or 2026-11-21T08:00:00Z`)
+  if (typeof time !== 'number')
+    throw invalidField(
+      'since',
+      `since is ${shown(text)}: it must be a date or time like 2026-11-21 or 2026-11-21T08:00:00Z`
+    )
   return new Date(time).toISOString()
 }

@@ -61,5 +61,8 @@ function nameIn(path: string, pattern: string): string | undefined {
 
 function notFound(path: string): GatewayError {
   const near = nearest(path, new Set(routes.map((route) => route.path)))
-  return new GatewayError('route_not_found', `There is nothing here.${near === undefined ? '' : ` Did you mean ${near}?`}`)
+  return new GatewayError(
+    'route_not_found',
+    `There is nothing here.${near === undefined ? '' : ` Did you mean ${near}?`}`
+  )
 }

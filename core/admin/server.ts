@@ -80,13 +80,22 @@ export class AdminServer {
     // What there is and what not is told only to those who may come in.
     if (path.startsWith('/admin')) this.#guard(request)
     const { route, name } = findRoute(method, path)
-    const query = route.query ? readQuery(mark === -1 ? '' : url.slice(mark + 1), route.query) : new Map<string, string>()
+    const query = route.query
+      ? readQuery(mark === -1 ? '' : url.slice(mark + 1), route.query)
+      : new Map<string, string>()
     return route.handle({ query, name, accept: headers.accept ?? '', json: () => readJson(request) }, this.#parts)
   }
 
   #refuse(error: GatewayError, { method, url }: IncomingMessage, response: ServerResponse): Answer {
-    const { status, type, message, code, details: { cause, headers = [], param, retryAfterMs, shownCode } } = error
-    if (code === 'internal_error') this.#parts.log.error('an admin request failed', { method, path: url, error: String(cause) })
+    const {
+      status,
+      type,
+      message,
+      code,
+      details: { cause, headers = [], param, retryAfterMs, shownCode }
+    } = error
+    if (code === 'internal_error')
+      this.#parts.log.error('an admin request failed', { method, path: url, error: String(cause) })
     for (const [field, value] of headers) response.setHeader(field, value)
     if (retryAfterMs !== undefined) response.setHeader('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1000)))
     return { status, json: { error: { type, message, code: shownCode ?? code, param } } }

@@ -17,7 +17,10 @@ export function listTenants({ query }: Call, { generations }: AdminParts): Answe
       scope: `project:${tenant}/${project}`,
       budget: showBudget(budget),
       members: Array.from(members, ([member, { models, budget }]) => ({
-        name: member, scope: `member:${tenant}/${project}/${member}`, models, budget: showBudget(budget)
+        name: member,
+        scope: `member:${tenant}/${project}/${member}`,
+        models,
+        budget: showBudget(budget)
       }))
     }))
   }))

@@ -8,7 +8,10 @@ const largest = 8 * 1024 * 1024
 /** Memory of smaller chunks is left to the garbage collector, which is cheaper for it. */
 export const freedBytes = 8 * 1024
 
-/** Where large bodies lie, and are looked into without being copied. What finds no room is left to the garbage collector. */
+/**
+ * Where large bodies lie, and are looked into without being copied. What finds no room is left to the garbage
+ * collector.
+ */
 const arena = new Arena(scannable)
 
 /**
@@ -50,7 +53,10 @@ export class BodyMemory {
     arena.free(body)
   }
 
-  /** Takes back what was lent for a body that did not come. `room`: a view of it that a read may still be on its way into. */
+  /**
+   * Takes back what was lent for a body that did not come. `room`: a view of it that a read may still be on its way
+   * into.
+   */
   abandon(lent: Buffer, room: Buffer | undefined): void {
     if (room) arena.freeAfter(lent, room)
     else arena.free(lent)
@@ -58,8 +64,8 @@ export class BodyMemory {
 }
 
 /**
- * Gives the memory of a chunk that was copied back now: V8 counts the memory of buffers and would collect the whole heap for it.
- * Nobody else has the chunk. Memory that it shares with other buffers is left alone.
+ * Gives the memory of a chunk that was copied back now: V8 counts the memory of buffers and would collect the whole
+ * heap for it. Nobody else has the chunk. Memory that it shares with other buffers is left alone.
  */
 export function free({ buffer, length }: Buffer): void {
   if (length >= freedBytes && length === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)

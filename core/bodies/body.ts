@@ -15,7 +15,9 @@ const atOnceBytes = 64 * 1024
 /** What is checked to be UTF-8 at one time. */
 const utf8Bytes = 1024 * 1024
 
-/** The client's body as it came. Immutable; kept until the exchange is settled, so that every attempt can send it again. */
+/**
+ * The client's body as it came. Immutable; kept until the exchange is settled, so that every attempt can send it again.
+ */
 export class RequestBody {
   /** JSON: the body, or of a form its fields and what is known of its files. Nothing where there is no body. */
   readonly bytes: Buffer
@@ -99,7 +101,8 @@ class Reading implements Work<RequestBody> {
       let end = Math.min(text.length, this.#checked + utf8Bytes)
       // Not in the midst of a character; of more such bytes in a row there is no character.
       for (let back = 0; back < 3 && end < text.length && (text[end]! & 0xc0) === 0x80; back++) end--
-      if (!isUtf8(text.subarray(this.#checked, end))) throw new GatewayError('invalid_json', 'The request body is not UTF-8.')
+      if (!isUtf8(text.subarray(this.#checked, end)))
+        throw new GatewayError('invalid_json', 'The request body is not UTF-8.')
       this.#checked = end
       if (performance.now() >= until && end < text.length) return false
     }

@@ -31,8 +31,17 @@ export class Form implements Fields {
   readonly #boundary: string
   readonly #fields = new Map<string, FormField>()
 
-  /** @throws GatewayError `invalid_field` when a field stands there twice, as two readers could understand that differently */
-  constructor(upload: Upload, contentType: string, boundary: string, fields: readonly FormField[], files: readonly FormFile[]) {
+  /**
+   * @throws GatewayError `invalid_field` when a field stands there twice, as two readers could understand that
+   * differently
+   */
+  constructor(
+    upload: Upload,
+    contentType: string,
+    boundary: string,
+    fields: readonly FormField[],
+    files: readonly FormFile[]
+  ) {
     this.upload = upload
     this.contentType = contentType
     this.files = files
@@ -40,18 +49,28 @@ export class Form implements Fields {
     for (const field of fields) {
       // Lists are repeated fields whose names end in brackets.
       if (this.#fields.has(field.name) && !field.name.endsWith('[]')) {
-        throw new GatewayError('invalid_field', `The field \`${field.name.slice(0, 100)}\` stands in the form twice.`, { param: field.name.slice(0, 100) })
+        throw new GatewayError('invalid_field', `The field \`${field.name.slice(0, 100)}\` stands in the form twice.`, {
+          param: field.name.slice(0, 100)
+        })
       }
       this.#fields.set(field.name, field)
     }
     const both = files.find(({ name }) => this.#fields.has(name))
-    if (both) throw new GatewayError('invalid_field', `The part \`${both.name.slice(0, 100)}\` is in the form as a field and as a file.`, { param: both.name.slice(0, 100) })
+    if (both)
+      throw new GatewayError(
+        'invalid_field',
+        `The part \`${both.name.slice(0, 100)}\` is in the form as a field and as a file.`,
+        { param: both.name.slice(0, 100) }
+      )
   }
 
   /** Fields and files by name, as JSON data: the last of several with one name. */
   describe(): Record<string, unknown> {
     const fields = [...this.#fields.values()].map(({ name, value }): [string, unknown] => [name, value])
-    const files = this.files.map(({ name, filename, type, size }): [string, unknown] => [name, { filename, type, size }])
+    const files = this.files.map(({ name, filename, type, size }): [string, unknown] => [
+      name,
+      { filename, type, size }
+    ])
     return Object.fromEntries([...fields, ...files])
   }
 
@@ -91,8 +110,8 @@ export class Form implements Fields {
   }
 
   /**
-   * All of it but its boundary, which says nothing, in pieces: a form that is sent again with another one is the same. In its place
-   * is where it stands, so that no text stands for one.
+   * All of it but its boundary, which says nothing, in pieces: a form that is sent again with another one is the same.
+   * In its place is where it stands, so that no text stands for one.
    */
   async *content(): AsyncGenerator<Buffer> {
     const { upload } = this
@@ -144,7 +163,9 @@ export class Form implements Fields {
 
   #rangeOf({ name, value, from, to }: FormField): { from: number; to: number } {
     if (!this.upload.slice(from, to).equals(Buffer.from(value))) {
-      throw new GatewayError('invalid_field', `The field \`${name.slice(0, 100)}\` must be text in UTF-8.`, { param: name.slice(0, 100) })
+      throw new GatewayError('invalid_field', `The field \`${name.slice(0, 100)}\` must be text in UTF-8.`, {
+        param: name.slice(0, 100)
+      })
     }
     return { from, to }
   }

@@ -16,9 +16,10 @@ const mostDigits = 400
 const quote = 0x22
 
 /**
- * The members of one JSON object in `bytes`, found in one pass; values are neither parsed nor copied. All of it is checked,
- * also inside strings, so that a body which two parsers could read differently is refused here: duplicate keys, also when
- * one is spelled with escapes, are an error. Only that it is UTF-8 is the caller's to check, unless {@link isAscii} says it.
+ * The members of one JSON object in `bytes`, found in one pass; values are neither parsed nor copied. All of it is
+ * checked, also inside strings, so that a body which two parsers could read differently is refused here: duplicate
+ * keys, also when one is spelled with escapes, are an error. Only that it is UTF-8 is the caller's to check, unless
+ * {@link isAscii} says it.
  */
 export class Lens {
   readonly bytes: Buffer
@@ -27,7 +28,10 @@ export class Lens {
   readonly start: number
   /** No byte is beyond ASCII. */
   readonly isAscii: boolean
-  /** Keys with other characters than small letters, digits, `_`, `-` and `.`: for whoever wants to know what else a key could be taken for. */
+  /**
+   * Keys with other characters than small letters, digits, `_`, `-` and `.`: for whoever wants to know what else a key
+   * could be taken for.
+   */
   readonly oddKeys: readonly string[]
 
   /**
@@ -58,7 +62,10 @@ export class Lens {
     return member && typeOf(this.bytes[member.valueStart]!)
   }
 
-  /** What is inside of a value that is an object; undefined when it is absent or of another type. @throws LensError as the constructor */
+  /**
+   * What is inside of a value that is an object; undefined when it is absent or of another type. @throws LensError as
+   * the constructor
+   */
   inside(key: string): Lens | undefined {
     return this.type(key) === 'object' ? new Lens(this.slice(key)!) : undefined
   }
@@ -73,7 +80,9 @@ export class Lens {
   string(key: string): string | undefined {
     const member = this.members.get(key)
     if (!member || this.bytes[member.valueStart] !== quote) return undefined
-    return member.plain ? nameAt(this.bytes, member.valueStart + 1, member.valueEnd - 1).text : (this.#parse(member) as string)
+    return member.plain
+      ? nameAt(this.bytes, member.valueStart + 1, member.valueEnd - 1).text
+      : (this.#parse(member) as string)
   }
 
   /** False when absent or null; undefined when it is anything else than true or false. */
@@ -84,7 +93,10 @@ export class Lens {
     return first === 0x74 ? true : first === 0x66 || first === 0x6e ? false : undefined
   }
 
-  /** How many bytes the value takes as it is written; 0 when absent. Looked at before anything is made of a value whose size nobody has bounded. */
+  /**
+   * How many bytes the value takes as it is written; 0 when absent. Looked at before anything is made of a value whose
+   * size nobody has bounded.
+   */
   size(key: string): number {
     const member = this.members.get(key)
     return member ? member.valueEnd - member.valueStart : 0
@@ -118,11 +130,18 @@ export class Lens {
 /** Told by its first byte, as it has been checked. */
 function typeOf(first: number): JsonType {
   switch (first) {
-    case 0x7b: return 'object'
-    case 0x5b: return 'array'
-    case quote: return 'string'
-    case 0x6e: return 'null'
-    case 0x74: case 0x66: return 'boolean'
-    default: return 'number'
+    case 0x7b:
+      return 'object'
+    case 0x5b:
+      return 'array'
+    case quote:
+      return 'string'
+    case 0x6e:
+      return 'null'
+    case 0x74:
+    case 0x66:
+      return 'boolean'
+    default:
+      return 'number'
   }
 }

@@ -1,4 +1,5 @@
-// Finds the parts of a form with files (RFC 7578, RFC 2046 §5.1) in bytes that come in any pieces, and copies none of a file.
+// Finds the parts of a form with files (RFC 7578, RFC 2046 §5.1) in bytes that come in any pieces, and copies none of a
+// file.
 import { FormError, readPartHead } from './part-head.ts'
 import type { PartHead } from './part-head.ts'
 
@@ -24,8 +25,8 @@ const nothing = Buffer.alloc(0)
 const [cr, lf, dash, space, tab] = [13, 10, 45, 32, 9]
 
 /**
- * Reads one form. It is strict where two readers could see different parts: nothing stands before the first delimiter or behind
- * the last, each ends its line, and none stands in a head or where a content begins.
+ * Reads one form. It is strict where two readers could see different parts: nothing stands before the first delimiter
+ * or behind the last, each ends its line, and none stands in a head or where a content begins.
  */
 export class Multipart {
   /** In the order of the form. */
@@ -57,7 +58,9 @@ export class Multipart {
     this.#onFile = onFile
   }
 
-  /** Looks at the bytes during the call only. @throws FormError when they cannot belong to a form; none may follow then */
+  /**
+   * Looks at the bytes during the call only. @throws FormError when they cannot belong to a form; none may follow then
+   */
   push(chunk: Buffer): void {
     let at = 0
     while (at < chunk.length) {
@@ -125,7 +128,8 @@ export class Multipart {
     const delimiter = this.#delimiter
     let at = chunk.indexOf(this.#sign, from)
     for (let misses = 0; at !== -1; at = chunk.indexOf(this.#sign, at + 1)) {
-      if (chunk.compare(delimiter, 0, delimiter.length, at, Math.min(chunk.length, at + delimiter.length)) === 0) return at
+      if (chunk.compare(delimiter, 0, delimiter.length, at, Math.min(chunk.length, at + delimiter.length)) === 0)
+        return at
       if (++misses === mostMisses) return chunk.indexOf(delimiter, at + 1)
     }
     return -1
@@ -187,12 +191,14 @@ export class Multipart {
 
   #begin(bytes: Buffer, from: number): void {
     const delimiter = this.#delimiter
-    if (bytes.includes(delimiter) || bytes.indexOf(delimiter.subarray(2)) === 0) throw new FormError('a delimiter stands in the head of a part')
+    if (bytes.includes(delimiter) || bytes.indexOf(delimiter.subarray(2)) === 0)
+      throw new FormError('a delimiter stands in the head of a part')
     const part = { ...readPartHead(bytes.toString('latin1')), from, to: from }
     if (part.filename === undefined) this.#fields++
     this.#part = part
     this.parts.push(part)
-    if (this.#fields > most.fields || this.parts.length - this.#fields > most.files) throw new FormError('it has too many parts')
+    if (this.#fields > most.fields || this.parts.length - this.#fields > most.files)
+      throw new FormError('it has too many parts')
     this.#opened = 0
     this.#state = 'opening'
   }

@@ -20,15 +20,17 @@ const parameter = new RegExp(`[\\t ]*;[\\t ]*(${token})=(?:"((?:[^"\\\\]|\\\\.)*
 const mediaType = new RegExp(`^${token}/${token}`)
 
 /**
- * Reads a head, given in Latin1 and without its empty line. What RFC 7578 §4 advises against, and readers therefore read
- * differently, is refused: an upstream that found another name or value there would run something else than what was held.
+ * Reads a head, given in Latin1 and without its empty line. What RFC 7578 §4 advises against, and readers therefore
+ * read differently, is refused: an upstream that found another name or value there would run something else than what
+ * was held.
  * @throws FormError when it is not the head of a field or file
  */
 export function readPartHead(text: string): PartHead {
   const fields = readLines(text)
   const disposition = fields.get('content-disposition') ?? ''
   const type = fields.get('content-type') ?? 'text/plain'
-  if (!/^(?:7bit|8bit|binary|)$/i.test(fields.get('content-transfer-encoding') ?? '')) throw new FormError('a part of it has a Content-Transfer-Encoding')
+  if (!/^(?:7bit|8bit|binary|)$/i.test(fields.get('content-transfer-encoding') ?? ''))
+    throw new FormError('a part of it has a Content-Transfer-Encoding')
   const parameters = readParameters(disposition, /^form-data/i)
   const name = parameters.get('name') ?? ''
   if (name === '' || name.includes('\\')) throw new FormError('a part of it has no name, or one with a backslash')
@@ -37,8 +39,15 @@ export function readPartHead(text: string): PartHead {
   const essence = mediaType.exec(type)?.[0].toLowerCase() ?? 'text/plain'
   if (filename === undefined) checkField(name, parameters, type, essence)
   // Who ends it at the first quotation mark would find parameters behind that.
-  else if (filename === '' || (filename.includes('\\"') && filename.includes(';'))) throw new FormError(`the file name of its part \`${shown(name)}\` is empty, or has quotation marks and semicolons in it`)
-  return { name: utf8(name), filename: filename === undefined ? undefined : utf8(filename.replace(/\\(["\\])/g, '$1')), type: essence }
+  else if (filename === '' || (filename.includes('\\"') && filename.includes(';')))
+    throw new FormError(
+      `the file name of its part \`${shown(name)}\` is empty, or has quotation marks and semicolons in it`
+    )
+  return {
+    name: utf8(name),
+    filename: filename === undefined ? undefined : utf8(filename.replace(/\\(["\\])/g, '$1')),
+    type: essence
+  }
 }
 
 function readLines(text: string): Map<string, string> {
@@ -62,8 +71,10 @@ function readParameters(value: string, kind: RegExp): Map<string, string> {
     parameter.lastIndex = at
     const [all, key, quoted, plain] = parameter.exec(value) ?? []
     const name = key?.toLowerCase() ?? ''
-    // A name may be continued or encoded by a star; that of a file, where it only says again what stands beside it, is known.
-    if (all === undefined || found.has(name) || (name.includes('*') && name !== 'filename*')) throw new FormError('the Content-Disposition of a part is malformed')
+    // A name may be continued or encoded by a star; that of a file, where it only says again what stands beside it, is
+    // known.
+    if (all === undefined || found.has(name) || (name.includes('*') && name !== 'filename*'))
+      throw new FormError('the Content-Disposition of a part is malformed')
     found.set(name, quoted ?? plain!)
     at += all.length
   }
@@ -73,7 +84,8 @@ function readParameters(value: string, kind: RegExp): Map<string, string> {
 
 /** What some readers take for a field, and others for a file or for other text. */
 function checkField(name: string, parameters: ReadonlyMap<string, string>, type: string, essence: string): void {
-  if (parameters.has('filename*') || essence === 'application/octet-stream') throw new FormError(`the file in its part \`${shown(name)}\` has no \`filename\``)
+  if (parameters.has('filename*') || essence === 'application/octet-stream')
+    throw new FormError(`the file in its part \`${shown(name)}\` has no \`filename\``)
   const charset = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(type)?.[1] ?? 'utf-8'
   if (!/^(?:utf-?8|us-ascii)$/i.test(charset)) throw new FormError(`its field \`${shown(name)}\` is not in UTF-8`)
 }

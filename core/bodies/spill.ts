@@ -11,8 +11,8 @@ const blockBytes = 256 * 1024
 const waitingBlocks = 3
 
 /**
- * Takes blocks of bytes, and gives their memory out again when they are written. The file is removed as soon as it is open, so
- * that nothing is left of it however the process ends. It must be closed.
+ * Takes blocks of bytes, and gives their memory out again when they are written. The file is removed as soon as it is
+ * open, so that nothing is left of it however the process ends. It must be closed.
  */
 export class Spill {
   /** Called when {@link write} may go on after it returned false. */
@@ -94,7 +94,8 @@ async function nameless(): Promise<FileHandle> {
 }
 
 async function writeAt(file: FileHandle, bytes: Buffer, position: number): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += (await file.write(bytes, at, bytes.length - at, position + at)).bytesWritten
+  for (let at = 0; at < bytes.length;)
+    at += (await file.write(bytes, at, bytes.length - at, position + at)).bytesWritten
 }
 
 function ignore(): void {}

@@ -2,8 +2,8 @@
 import type { Lens } from './lens.ts'
 
 /**
- * The object with members set to new JSON texts, in pieces to be read one after the other: values are replaced in place, new
- * members go first. What is unchanged is a view of the lens's own bytes.
+ * The object with members set to new JSON texts, in pieces to be read one after the other: values are replaced in
+ * place, new members go first. What is unchanged is a view of the lens's own bytes.
  */
 export function withMembers(lens: Lens, changes: ReadonlyMap<string, string>): Buffer[] {
   const replaced: { start: number; end: number; text: string }[] = []

@@ -5,7 +5,10 @@ const shareMs = 4
 
 /** Work that can stop and go on. */
 export interface Work<T> {
-  /** Goes on until the time has come (`performance.now()`), at least for a moment. Undefined when there is more to do. Throws what the work fails with. */
+  /**
+   * Goes on until the time has come (`performance.now()`), at least for a moment. Undefined when there is more to do.
+   * Throws what the work fails with.
+   */
   advance(until: number): T | undefined
 }
 
@@ -21,8 +24,8 @@ const line: Waiting[] = []
 let turnEnds: number | undefined
 
 /**
- * Does work in this turn of the event loop as far as there is time, and the rest of it in later ones, in which everybody who
- * has work gets a slice. What it comes to, at once when it is done at once.
+ * Does work in this turn of the event loop as far as there is time, and the rest of it in later ones, in which
+ * everybody who has work gets a slice. What it comes to, at once when it is done at once.
  */
 export function inTurns<T>(work: Work<T>): T | Promise<T> {
   const until = (turnEnds ??= beginTurn())

@@ -94,10 +94,15 @@ export class Upload {
 
   /** What is sent, made of bytes and ranges: in pieces when all of it is in memory. After {@link finish}. */
   compose(pieces: readonly Piece[]): UpstreamBody {
-    if (!this.#spill) return pieces.flatMap((piece) => (Buffer.isBuffer(piece) ? piece : this.#inMemory(piece.from, piece.to)))
+    if (!this.#spill)
+      return pieces.flatMap((piece) => (Buffer.isBuffer(piece) ? piece : this.#inMemory(piece.from, piece.to)))
     const length = pieces.reduce((sum, piece) => sum + lengthOfPiece(piece), 0)
     const read = (into: Buffer, at: number): Promise<number> => this.#read(pieces, into, at)
-    return { length, read, open: () => Readable.from(bytesOf(length, read), { objectMode: false, highWaterMark: readBytes }) }
+    return {
+      length,
+      read,
+      open: () => Readable.from(bytesOf(length, read), { objectMode: false, highWaterMark: readBytes })
+    }
   }
 
   /** Nobody reads it any more, and its memory is somebody else's. Safe to call twice. */
@@ -119,7 +124,11 @@ export class Upload {
     this.#filled = 0
     if (!this.#spill) {
       const declared = this.#declared
-      const wanted = Math.min(blockBytes, Math.max(smallBlockBytes, this.length), declared === undefined ? Infinity : declared - this.length)
+      const wanted = Math.min(
+        blockBytes,
+        Math.max(smallBlockBytes, this.length),
+        declared === undefined ? Infinity : declared - this.length
+      )
       if (Math.max(declared ?? 0, this.length + wanted) <= uploadMemoryBytes && this.#memory.takeSpare(wanted)) {
         const block = this.#memory.lend(wanted)
         this.#lent.push(block)

@@ -19,7 +19,9 @@ export interface Budget {
 /** One level of spending that a request counts against. */
 export interface Scope {
   kind: 'tenant' | 'project' | 'member' | 'key'
-  /** Unique over all kinds and tenants: `tenant:acme`, `project:acme/web`, `member:acme/web/alice`, `key:alice-laptop`. */
+  /**
+   * Unique over all kinds and tenants: `tenant:acme`, `project:acme/web`, `member:acme/web/alice`, `key:alice-laptop`.
+   */
   id: string
   budget?: Budget | undefined
 }

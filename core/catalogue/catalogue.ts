@@ -1,4 +1,5 @@
-// The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key store.
+// The catalogue of a generation: channels, public models, tenants and keys, resolved from gateway.yaml and the key
+// store.
 import type { Caller } from './caller.ts'
 import type { PricePeriod } from '../money/price.ts'
 import type { Nano } from '../money/money.ts'
@@ -34,7 +35,10 @@ export interface ChannelProxy {
   readonly from: string
 }
 
-/** What is special about the models behind a channel, within the protocol it speaks; what is absent is as the newest models have it. */
+/**
+ * What is special about the models behind a channel, within the protocol it speaks; what is absent is as the newest
+ * models have it.
+ */
 export interface ChannelTraits {
   /** Chat: the member for the longest answer. */
   readonly maxTokensMember?: 'max_completion_tokens' | 'max_tokens'
@@ -61,7 +65,9 @@ export interface Channel {
   readonly name: string
   /** The wire family of the upstream. A `simulator` channel has been resolved to `openai` on a loopback address. */
   readonly protocol: ChannelFamily
-  /** With the version and without a trailing slash: `https://api.openai.com/v1`. May carry a query, kept on every call. */
+  /**
+   * With the version and without a trailing slash: `https://api.openai.com/v1`. May carry a query, kept on every call.
+   */
   readonly baseUrl: URL
   /** Never logged, never shown; it stands in `headers` as its protocol wants it. */
   readonly credential: string
@@ -75,11 +81,19 @@ export interface Channel {
   /** Lower is tried first. */
   readonly priority: number
   /** Milliseconds. */
-  readonly timeouts: { readonly connect: number; readonly firstByte: number; readonly idle: number; readonly total: number }
+  readonly timeouts: {
+    readonly connect: number
+    readonly firstByte: number
+    readonly idle: number
+    readonly total: number
+  }
   /** Stands before the path of each call that asks for a model; `{model}` in it is the upstream's name. */
   readonly modelPath: string | undefined
   readonly traits: ChannelTraits
-  /** Sent with every request to this channel, lower-case names: the credential in the form of its protocol, and those of the file. */
+  /**
+   * Sent with every request to this channel, lower-case names: the credential in the form of its protocol, and those of
+   * the file.
+   */
   readonly headers: Readonly<Record<string, string>>
   /** Undefined: what Node trusts is trusted, under the name in the address. */
   readonly tls: ChannelTls | undefined
@@ -98,7 +112,10 @@ export interface Channel {
 export interface Model {
   readonly name: string
   readonly ownedBy: string
-  /** What it costs, by date; never empty. `price: free` is one price with no rates. Before the first it is not to be used. */
+  /**
+   * What it costs, by date; never empty. `price: free` is one price with no rates. Before the first it is not to be
+   * used.
+   */
   readonly prices: readonly PricePeriod[]
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
@@ -107,7 +124,9 @@ export interface Model {
   /** Unix seconds; what the model list shows as `created`. */
   readonly created: number
   /** Unix milliseconds. */
-  readonly deprecated: { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined } | undefined
+  readonly deprecated:
+    | { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined }
+    | undefined
   /** Channels that serve it, by priority, then in the order of the file. Never empty. */
   readonly channels: readonly Channel[]
 }

@@ -2,7 +2,16 @@
 
 /** What a channel may be said to speak. */
 export const channelEndpoints = [
-  'chat', 'completions', 'embeddings', 'images', 'audio', 'moderations', 'rerank', 'videos', 'realtime', 'responses'
+  'chat',
+  'completions',
+  'embeddings',
+  'images',
+  'audio',
+  'moderations',
+  'rerank',
+  'videos',
+  'realtime',
+  'responses'
 ] as const
 
 /** The word for an endpoint, which may have several operations. */

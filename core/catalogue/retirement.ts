@@ -8,6 +8,7 @@ export function retirementHeaders({ deprecated }: Model): readonly (readonly [st
   // RFC 9745 §2.1: a structured-field date. RFC 8594 §3: an HTTP date.
   const headers: [string, string][] = [['Deprecation', `@${Math.floor(since / 1000)}`]]
   if (sunset !== undefined) headers.push(['Sunset', new Date(sunset).toUTCString()])
-  if (replacement !== undefined) headers.push(['Link', `</v1/models/${encodeURIComponent(replacement)}>; rel="successor-version"`])
+  if (replacement !== undefined)
+    headers.push(['Link', `</v1/models/${encodeURIComponent(replacement)}>; rel="successor-version"`])
   return headers
 }

@@ -21,12 +21,14 @@ export interface Limits {
   /** Idle connections to clients are closed after this. */
   keepAlive: number
   connections: number
-  /** What happens to the upstream when the client leaves: read on for the usage within these bounds, or abort at once. */
+  /**
+   * What happens to the upstream when the client leaves: read on for the usage within these bounds, or abort at once.
+   */
   onDisconnect: 'drain' | 'abort'
   disconnectDrain: { time: number; bytes: number; concurrent: number }
   /**
-   * Of realtime sessions: whose pages may connect from a browser; the largest message; how long nothing may be sent, and how long one may last at
-   * all; how often either side is asked whether it is there.
+   * Of realtime sessions: whose pages may connect from a browser; the largest message; how long nothing may be sent,
+   * and how long one may last at all; how often either side is asked whether it is there.
    */
   realtime: { origins: readonly string[]; message: number; idle: number; duration: number; ping: number }
 }
@@ -49,7 +51,10 @@ export interface TaskSettings {
   baseUrl: string
 }
 
-/** Of responses that the gateway keeps: the operator's secret, empty for none; milliseconds; bytes of one conversation, of all of a tenant's, and of all. */
+/**
+ * Of responses that the gateway keeps: the operator's secret, empty for none; milliseconds; bytes of one conversation,
+ * of all of a tenant's, and of all.
+ */
 export interface StateSettings {
   key: string
   keep: number
@@ -62,7 +67,10 @@ export interface StateSettings {
 export interface Settings {
   /** `cors`: the origins whose pages may call from a browser; absent when there are none. */
   listen: { host: string; port: number; tls: Identity | undefined; cors?: readonly string[] }
-  /** `token` empty: the admin API answers loopback addresses only. `admin: false` in the file turns the listener off: undefined. */
+  /**
+   * `token` empty: the admin API answers loopback addresses only. `admin: false` in the file turns the listener off:
+   * undefined.
+   */
   admin: { host: string; port: number; token: string } | undefined
   store: {
     sqlite: string
@@ -105,10 +113,13 @@ export interface ConfigKey {
 
 /** A tenant's tree. */
 export interface ConfigTenant extends Tenant {
-  readonly projects: ReadonlyMap<string, {
-    readonly budget: Budget | undefined
-    readonly members: ReadonlyMap<string, { readonly models: readonly string[]; readonly budget: Budget | undefined }>
-  }>
+  readonly projects: ReadonlyMap<
+    string,
+    {
+      readonly budget: Budget | undefined
+      readonly members: ReadonlyMap<string, { readonly models: readonly string[]; readonly budget: Budget | undefined }>
+    }
+  >
 }
 
 /** One entry of `chain:`. Options are checked and converted by the plugin's schema. */

@@ -1,4 +1,5 @@
-// What all answers have in common, whatever HTTP carries them: each ends once, and somebody is told when its client leaves before.
+// What all answers have in common, whatever HTTP carries them: each ends once, and somebody is told when its client
+// leaves before.
 import type { Client } from './client.ts'
 import type { HeaderLines } from '../wire/response-head.ts'
 
@@ -8,7 +9,10 @@ interface Tally {
   ended(): void
 }
 
-/** An answer that its client waits for. Whoever carries it says how it is written and cut, and when the connection is lost. */
+/**
+ * An answer that its client waits for. Whoever carries it says how it is written and cut, and when the connection is
+ * lost.
+ */
 export abstract class Answer implements Client {
   onDrain: (() => void) | null = null
   headSent = false

@@ -5,7 +5,11 @@ import type { AddressInfo, Server } from 'node:net'
  * Resolves with the address that was bound. `section`: of gateway.yaml, where the address stands.
  * @throws Error naming the address and the remedy
  */
-export async function bind(server: Server, { host, port }: { host: string; port: number }, section: 'listen' | 'admin'): Promise<AddressInfo> {
+export async function bind(
+  server: Server,
+  { host, port }: { host: string; port: number },
+  section: 'listen' | 'admin'
+): Promise<AddressInfo> {
   await new Promise<void>((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException): void => reject(bindError(error, host, port, section))
     server.once('error', onError)

@@ -4,7 +4,9 @@
 export interface BodySink {
   /** The bytes are valid during the call only. */
   data(chunk: Buffer): void
-  /** Where a large part of what follows may be put instead, before it is given to `data`. The source may do so or not. */
+  /**
+   * Where a large part of what follows may be put instead, before it is given to `data`. The source may do so or not.
+   */
   readonly room?: Buffer | undefined
   end(): void
   /** The connection broke, or the request was given up, before the end. */
@@ -18,7 +20,9 @@ export interface BodySource {
   /** Holds back what is not read yet; at most one chunk still comes. */
   pause(): void
   resume(): void
-  /** The sink hears no more. What still comes is held back, and the server's to drain or cut when the answer is over. */
+  /**
+   * The sink hears no more. What still comes is held back, and the server's to drain or cut when the answer is over.
+   */
   abandon(): void
 }
 

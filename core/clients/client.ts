@@ -48,7 +48,10 @@ export interface Client {
   /** The client left, or was cut. */
   readonly gone: boolean
   readonly headSent: boolean
-  /** Whose page may read the answer in its browser, empty for nobody's; undefined where that is never looked at. Set before the answer begins. */
+  /**
+   * Whose page may read the answer in its browser, empty for nobody's; undefined where that is never looked at. Set
+   * before the answer begins.
+   */
   origin: string | undefined
   /** The socket's buffer is empty again after a `write` returned false. Set by the engine, cleared with null. */
   onDrain: (() => void) | null

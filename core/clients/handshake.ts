@@ -8,10 +8,18 @@ const version = '13'
  * The subprotocols that a client offers, the preferred one first.
  * @throws GatewayError `upgrade_required` for a version that is not spoken here
  */
-export function handshakeProtocols({ 'sec-websocket-version': asked, 'sec-websocket-protocol': list }: Readonly<Record<string, string | string[] | undefined>>): readonly string[] {
+export function handshakeProtocols({
+  'sec-websocket-version': asked,
+  'sec-websocket-protocol': list
+}: Readonly<Record<string, string | string[] | undefined>>): readonly string[] {
   if (asked !== version) {
-    throw new GatewayError('upgrade_required', 'WebSocket is spoken in version 13 here.', { headers: [['sec-websocket-version', version]] })
+    throw new GatewayError('upgrade_required', 'WebSocket is spoken in version 13 here.', {
+      headers: [['sec-websocket-version', version]]
+    })
   }
   if (list === undefined) return []
-  return String(list).split(',').map((name) => name.trim()).filter((name) => name !== '')
+  return String(list)
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
 }

@@ -10,14 +10,17 @@ const shared = Buffer.allocUnsafeSlow(64 * 1024)
 export interface Taker {
   /** Called for each read. The bytes are valid during the call only. */
   input(bytes: Buffer): void
-  /** Asked for after each read: where the next is to go instead, until it has come. Those bytes are nobody else's then, whatever becomes of the taker. */
+  /**
+   * Asked for after each read: where the next is to go instead, until it has come. Those bytes are nobody else's then,
+   * whatever becomes of the taker.
+   */
   readonly room?: Buffer | undefined
 }
 
 /**
- * The reading side of a connection. For every read of a socket that it accepted, Node makes 64 KiB of new memory, which for
- * a large body costs more than all that is done with it; only a socket that connects can be told where to read to. So what
- * Node accepted is given to a socket that is made as such a one is.
+ * The reading side of a connection. For every read of a socket that it accepted, Node makes 64 KiB of new memory, which
+ * for a large body costs more than all that is done with it; only a socket that connects can be told where to read to.
+ * So what Node accepted is given to a socket that is made as such a one is.
  */
 export class Inlet {
   /** Of clear text, not the one that was accepted. */
@@ -31,7 +34,8 @@ export class Inlet {
 
   /** `accepted`: by a server with `pauseOnConnect`, or by one for TLS. Nothing of it has been read. */
   constructor(accepted: Socket) {
-    // As old as Node's streams and not documented, as is the option below. Without them this would be slower, and no more.
+    // As old as Node's streams and not documented, as is the option below. Without them this would be slower, and no
+    // more.
     const { _handle: handle } = accepted as { _handle?: object }
     this.#inPlace = handle !== undefined && !('encrypted' in accepted)
     this.socket = this.#inPlace ? this.#adopt(handle!) : accepted

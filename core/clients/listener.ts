@@ -22,7 +22,10 @@ export interface Address {
 /** Dead peers are found by TCP keep-alive probes, which begin after this long without traffic. */
 const probeAfterMs = 60_000
 
-/** What every HTTP/2 session may do; each bounds a flood that is known by name (rapid reset, CONTINUATION, SETTINGS, PING, HPACK). */
+/**
+ * What every HTTP/2 session may do; each bounds a flood that is known by name (rapid reset, CONTINUATION, SETTINGS,
+ * PING, HPACK).
+ */
 const http2Options = {
   settings: {
     enablePush: false,
@@ -77,14 +80,19 @@ export class Listener {
     const { clientHeader } = options.limits
     const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: probeAfterMs }
     if (options.listen.tls) {
-      const port = new TlsServer({ ...socketOptions, handshakeTimeout: clientHeader, ALPNProtocols: ['h2', 'http/1.1'] })
+      const port = new TlsServer({
+        ...socketOptions,
+        handshakeTimeout: clientHeader,
+        ALPNProtocols: ['h2', 'http/1.1']
+      })
       port.on('secureConnection', (socket) => this.#secured(socket))
       port.on('tlsClientError', (_error, socket) => socket.destroy())
       this.#port = port
     } else this.#port = new NetServer({ ...socketOptions, pauseOnConnect: true })
     this.http2 = createHttp2Server(http2Options)
     this.#port.on('connection', (socket) => this.#accept(socket))
-    // Out of file descriptors, libuv closes new connections itself and nothing is heard of them; this is for other errors.
+    // Out of file descriptors, libuv closes new connections itself and nothing is heard of them; this is for other
+    // errors.
     this.#port.on('error', (error) => this.#acceptFailed(error))
   }
 
@@ -100,7 +108,10 @@ export class Listener {
     return { host: bound.address, port: bound.port, protocol: tls ? 'https' : 'http' }
   }
 
-  /** What connections show from now on, under TLS; those that are open keep what they have. The two were found to belong together. */
+  /**
+   * What connections show from now on, under TLS; those that are open keep what they have. The two were found to belong
+   * together.
+   */
   certify(identity: Identity): void {
     ;(this.#port as TlsServer).setSecureContext(identity)
   }

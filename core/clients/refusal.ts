@@ -25,7 +25,9 @@ function headersOf({ details }: GatewayError): HeaderLines {
   const { headers: more = [], retryAfterMs } = details
   for (const [name, value] of more) headers.add(name, value)
   if (retryAfterMs !== undefined) {
-    headers.add('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))).add('retry-after-ms', String(retryAfterMs))
+    headers
+      .add('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))))
+      .add('retry-after-ms', String(retryAfterMs))
   }
   return headers
 }

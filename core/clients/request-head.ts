@@ -1,4 +1,5 @@
-// What a request's head must be, whatever HTTP it came by: one that two readers could understand differently is refused.
+// What a request's head must be, whatever HTTP it came by: one that two readers could understand differently is
+// refused.
 import { GatewayError } from '../errors.ts'
 import { handshakeProtocols } from './handshake.ts'
 

@@ -96,7 +96,10 @@ export class Server implements Http1Front {
     return this.#listener.listen()
   }
 
-  /** Shows another certificate from now on; connections that are open go on with what they have. Only for one that serves TLS. */
+  /**
+   * Shows another certificate from now on; connections that are open go on with what they have. Only for one that
+   * serves TLS.
+   */
   certify(identity: Identity): void {
     this.#listener.certify(identity)
   }
@@ -112,10 +115,10 @@ export class Server implements Http1Front {
   }
 
   /**
-   * Stops in good order: accepts nothing more, closes idle connections, and lets answers under way finish. Requests that
-   * still come on open connections are handed on, for whoever handles them to refuse. After `timeoutMs`, `onDrainTimeout` is called, and a
-   * second later whatever is still open is closed. `cut` answers had not finished by themselves. Called once more with 0
-   * it waits no longer.
+   * Stops in good order: accepts nothing more, closes idle connections, and lets answers under way finish. Requests
+   * that still come on open connections are handed on, for whoever handles them to refuse. After `timeoutMs`,
+   * `onDrainTimeout` is called, and a second later whatever is still open is closed. `cut` answers had not finished by
+   * themselves. Called once more with 0 it waits no longer.
    */
   drain(timeoutMs: number): Promise<{ cut: number }> {
     if (timeoutMs === 0) this.#hurry()
@@ -171,8 +174,13 @@ export class Server implements Http1Front {
     const { http2 } = this.#listener
     const { limits, streamsPerSecond = defaultStreamsPerSecond } = this.#options
     const onSession = (session: ServerHttp2Session): void => {
-      const connection = new Http2Connection(session, socket, remoteAddress, { idle: limits.keepAlive, streamsPerSecond }, this, (...request) =>
-        this.#onStream(...request)
+      const connection = new Http2Connection(
+        session,
+        socket,
+        remoteAddress,
+        { idle: limits.keepAlive, streamsPerSecond },
+        this,
+        (...request) => this.#onStream(...request)
       )
       this.#http2.add(connection)
       socket.once('close', () => this.#http2.delete(connection))
@@ -220,7 +228,8 @@ export class Server implements Http1Front {
 
   #counted(error: unknown): GatewayError {
     const refusal = asGatewayError(error)
-    if (refusal.code === 'internal_error') this.#options.log.error('a request could not be handled', { error: String(refusal.cause) })
+    if (refusal.code === 'internal_error')
+      this.#options.log.error('a request could not be handled', { error: String(refusal.cause) })
     this.#refusedRequests++
     return refusal
   }

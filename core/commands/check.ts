@@ -13,12 +13,21 @@ Prints a line for each problem, file:line:column and what to do, and exits with 
 beside the gateway.
 The file needs the environment that it will run in, as it may ask for variables.`,
   async run({ config: file, json }) {
-    const print = (text: string, value: object): void => void process.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
+    const print = (text: string, value: object): void =>
+      void process.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
     try {
       const { config } = await readConfig({ file, env: process.env, plugins })
       const sizes = sizesOf(config)
-      const summary = Object.entries(sizes).map(([noun, count]) => `${count} ${count === 1 ? noun.slice(0, -1) : noun}`).join(', ')
-      print(`${file} is right: ${summary}; SHA-256 ${config.hash}`, { ok: true, file, hash: config.hash, ...sizes, problems: [] })
+      const summary = Object.entries(sizes)
+        .map(([noun, count]) => `${count} ${count === 1 ? noun.slice(0, -1) : noun}`)
+        .join(', ')
+      print(`${file} is right: ${summary}; SHA-256 ${config.hash}`, {
+        ok: true,
+        file,
+        hash: config.hash,
+        ...sizes,
+        problems: []
+      })
       return exits.ok
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error

@@ -17,7 +17,11 @@ export type Options = Readonly<Record<string, Option>>
 
 /** What was given: text for options with a value, true for switches. */
 export type Given<O extends Options> = {
-  readonly [K in keyof O]: O[K] extends { default: string } ? string : O[K] extends { value: string } ? string | undefined : boolean
+  readonly [K in keyof O]: O[K] extends { default: string }
+    ? string
+    : O[K] extends { value: string }
+      ? string | undefined
+      : boolean
 }
 
 /** A command by its words: `start`, `keys create`. */
@@ -68,8 +72,17 @@ export const configOption = {
 /** `--json`, of the commands that show something. */
 export const jsonOption = { json: { text: 'for programs: JSON on standard output' } } as const satisfies Options
 
-function readArguments(args: readonly string[], options: Options, operands: readonly string[]): { options: Record<string, string | boolean | undefined>; operands: string[] } {
-  const specs = Object.fromEntries(Object.entries(options).map(([name, { value }]) => [name, { type: value === undefined ? 'boolean' : 'string' } as const]))
+function readArguments(
+  args: readonly string[],
+  options: Options,
+  operands: readonly string[]
+): { options: Record<string, string | boolean | undefined>; operands: string[] } {
+  const specs = Object.fromEntries(
+    Object.entries(options).map(([name, { value }]) => [
+      name,
+      { type: value === undefined ? 'boolean' : 'string' } as const
+    ])
+  )
   const { tokens } = parseArgs({ args: [...args], options: specs, strict: false, allowPositionals: true, tokens: true })
   const given: Record<string, string | boolean | undefined> = {}
   const positionals: string[] = []
@@ -78,17 +91,28 @@ function readArguments(args: readonly string[], options: Options, operands: read
     if (token.kind !== 'option') continue
     const { name, rawName, value } = token
     const option = Object.hasOwn(options, name) && rawName.startsWith('--') ? options[name] : undefined
-    if (!option) throw new UsageError(`unknown option ${rawName}${suggestion(rawName, Object.keys(options).map((known) => `--${known}`))}`)
+    if (!option)
+      throw new UsageError(
+        `unknown option ${rawName}${suggestion(
+          rawName,
+          Object.keys(options).map((known) => `--${known}`)
+        )}`
+      )
     if (name in given) throw new UsageError(`${rawName} is there twice: keep one`)
     if (option.value === undefined && value !== undefined) throw new UsageError(`${rawName} takes no value`)
     // What looks like the next option is more likely one than a value.
-    if (option.value !== undefined && (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-')))) {
+    if (
+      option.value !== undefined &&
+      (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-')))
+    ) {
       throw new UsageError(`${rawName} needs a value: ${rawName} ${option.value}`)
     }
     given[name] = value ?? true
   }
   if (positionals.length < operands.length) throw new UsageError(`${operands[positionals.length]} is missing`)
-  if (positionals.length > operands.length) throw new UsageError(`unexpected argument ${JSON.stringify(positionals[operands.length])}`)
-  for (const [name, { value, default: otherwise }] of Object.entries(options)) given[name] ??= otherwise ?? (value === undefined ? false : undefined)
+  if (positionals.length > operands.length)
+    throw new UsageError(`unexpected argument ${JSON.stringify(positionals[operands.length])}`)
+  for (const [name, { value, default: otherwise }] of Object.entries(options))
+    given[name] ??= otherwise ?? (value === undefined ? false : undefined)
   return { options: given, operands: positionals }
 }

@@ -3,15 +3,23 @@ import type { Command } from './command.ts'
 
 /** All commands, and what they exit with. */
 export function programHelp(commands: readonly Command[]): string {
-  const rows = commands.map((command) => [`sluice ${[command.name, ...command.operands].join(' ')}`, command.summary] as const)
+  const rows = commands.map(
+    (command) => [`sluice ${[command.name, ...command.operands].join(' ')}`, command.summary] as const
+  )
   return [
     'A multi-tenant gateway in front of AI models.',
     '',
-    ...columns([...rows, ['sluice help [COMMAND]', 'shows this, or the help of a command'], ['sluice version', 'shows the version']]),
+    ...columns([
+      ...rows,
+      ['sluice help [COMMAND]', 'shows this, or the help of a command'],
+      ['sluice version', 'shows the version']
+    ]),
     '',
     'Exit codes',
     ...columns([
-      ['0', 'done'], ['1', 'failed while running'], ['2', 'a wrong command line, or a configuration with problems'],
+      ['0', 'done'],
+      ['1', 'failed while running'],
+      ['2', 'a wrong command line, or a configuration with problems'],
       ['130', 'start: stopped at once, by a second signal']
     ])
   ].join('\n')
@@ -19,10 +27,20 @@ export function programHelp(commands: readonly Command[]): string {
 
 /** One command with its options. */
 export function commandHelp({ name, summary, operands, options, notes }: Command): string {
-  const rows = Object.entries(options).map(([option, { value, text, default: otherwise }]) => (
-    [`--${option}${value === undefined ? '' : ` ${value}`}`, `${text}${otherwise === undefined ? '' : ` (default ${otherwise})`}`] as const
-  ))
-  return [`sluice ${[name, ...operands].join(' ')} [options]`, `  ${summary}`, '', ...columns(rows), ...(notes === '' ? [] : ['', notes.trim()])].join('\n')
+  const rows = Object.entries(options).map(
+    ([option, { value, text, default: otherwise }]) =>
+      [
+        `--${option}${value === undefined ? '' : ` ${value}`}`,
+        `${text}${otherwise === undefined ? '' : ` (default ${otherwise})`}`
+      ] as const
+  )
+  return [
+    `sluice ${[name, ...operands].join(' ')} [options]`,
+    `  ${summary}`,
+    '',
+    ...columns(rows),
+    ...(notes === '' ? [] : ['', notes.trim()])
+  ].join('\n')
 }
 
 function columns(rows: readonly (readonly [string, string])[]): string[] {

@@ -49,7 +49,9 @@ function importFile(file: string, models: string): Imported {
   }
   if (imported.models > 0) return imported
   const [first] = imported.leftOut
-  throw new Error(`${file} has no model with a price${models === '*' ? '' : ` that is called ${models}`}${first ? `: ${first.model} ${first.reason}` : ''}`)
+  throw new Error(
+    `${file} has no model with a price${models === '*' ? '' : ` that is called ${models}`}${first ? `: ${first.model} ${first.reason}` : ''}`
+  )
 }
 
 function writeNew(file: string, text: string): void {
@@ -57,7 +59,9 @@ function writeNew(file: string, text: string): void {
     writeFileSync(file, text, { flag: 'wx' })
   } catch (error) {
     const exists = (error as NodeJS.ErrnoException).code === 'EEXIST'
-    throw new Error(exists ? `${file} is there already: name a new file` : `${file} cannot be written: ${(error as Error).message}`)
+    throw new Error(
+      exists ? `${file} is there already: name a new file` : `${file} cannot be written: ${(error as Error).message}`
+    )
   }
 }
 
@@ -68,10 +72,15 @@ function reportOf({ models, fields, leftOut }: Imported): string {
   const lines = [`${models} ${models === 1 ? 'model' : 'models'} made, ${leftOut.length} left out`]
   for (const fate of fates) {
     const reports = fields.filter((report) => report.fate === fate)
-    if (reports.length > 0) lines.push(`${fate}:`, ...reports.map(({ field, note, models }) => `  ${field}: ${note} (${some(models)})`))
+    if (reports.length > 0)
+      lines.push(`${fate}:`, ...reports.map(({ field, note, models }) => `  ${field}: ${note} (${some(models)})`))
   }
   const reasons = Map.groupBy(leftOut, ({ reason }) => reason)
-  if (reasons.size > 0) lines.push('left out:', ...[...reasons].map(([reason, models]) => `  ${reason}: ${some(models.map(({ model }) => model))}`))
+  if (reasons.size > 0)
+    lines.push(
+      'left out:',
+      ...[...reasons].map(([reason, models]) => `  ${reason}: ${some(models.map(({ model }) => model))}`)
+    )
   return lines.join('\n')
 }
 

@@ -15,9 +15,24 @@ import { repairLedger } from './ledger-repair.ts'
 import { listPlugins } from './plugins.ts'
 import { start } from './start.ts'
 
-const commands: readonly Command[] = [start, check, listPlugins, createKey, listKeys, revokeKey, verifyLedger, showBalances, exportLedger, backupLedger, repairLedger, importModels]
+const commands: readonly Command[] = [
+  start,
+  check,
+  listPlugins,
+  createKey,
+  listKeys,
+  revokeKey,
+  verifyLedger,
+  showBalances,
+  exportLedger,
+  backupLedger,
+  repairLedger,
+  importModels
+]
 
-/** Runs what a command line says; resolves with the exit code. Never rejects: what goes wrong is said on standard error. */
+/**
+ * Runs what a command line says; resolves with the exit code. Never rejects: what goes wrong is said on standard error.
+ */
 export async function run(args: readonly string[]): Promise<number> {
   let command: Command | undefined
   try {
@@ -51,7 +66,11 @@ function commandOf(words: readonly string[]): Command {
   const group = commands.map(({ name }) => name).filter((name) => name.startsWith(`${first} `))
   if (first === undefined) throw new UsageError(`a command is missing${suggestion('', listed)}`)
   if (group.length === 0) throw new UsageError(`there is no command "${first}"${suggestion(first, listed)}`)
-  throw new UsageError(second === undefined ? `${first} is half a command: known are ${group.join(', ')}` : `there is no command "${first} ${second}"${suggestion(`${first} ${second}`, group)}`)
+  throw new UsageError(
+    second === undefined
+      ? `${first} is half a command: known are ${group.join(', ')}`
+      : `there is no command "${first} ${second}"${suggestion(`${first} ${second}`, group)}`
+  )
 }
 
 /** Words that are no commands of their own. */

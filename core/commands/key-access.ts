@@ -19,11 +19,16 @@ export interface KeyAccess {
  * its admin address, and known by its store. A store that another process has is never written to beside it.
  */
 export async function withKeys<T>(config: Config, work: (keys: KeyAccess, where: string) => Promise<T>): Promise<T> {
-  const { admin, store: { sqlite: file, durability } } = config.settings
+  const {
+    admin,
+    store: { sqlite: file, durability }
+  } = config.settings
   const remote = admin && admin.port !== 0 ? new RemoteKeys(admin) : undefined
   if (remote && (await remote.keeps(file))) return work(remote, `the gateway at ${remote.url}`)
   const store = await openStore({ file, durability }).catch((error: Error) => {
-    const missed = remote ? `No gateway with this store answers at ${remote.url}.` : 'The configuration has no admin.port at which the gateway could be asked.'
+    const missed = remote
+      ? `No gateway with this store answers at ${remote.url}.`
+      : 'The configuration has no admin.port at which the gateway could be asked.'
     throw new Error(`${error.message}. ${missed}`)
   })
   try {
@@ -58,7 +63,9 @@ class RemoteKeys implements KeyAccess {
   async keeps(store: string): Promise<boolean> {
     const { status, body } = await this.#ask('GET', '/admin/v1/config').catch(() => ({ status: 0, body: undefined }))
     if ((status === 401 || status === 403) && isMap(body) && isMap(body['error'])) {
-      throw new Error(`${this.url} does not let this command in: ${String(body['error']['message'])} Is the environment the same as the gateway's?`)
+      throw new Error(
+        `${this.url} does not let this command in: ${String(body['error']['message'])} Is the environment the same as the gateway's?`
+      )
     }
     return status === 200 && isMap(body) && body['store'] === store
   }
@@ -94,7 +101,11 @@ class RemoteKeys implements KeyAccess {
     const headers: Record<string, string> = this.#token === '' ? {} : { authorization: `Bearer ${this.#token}` }
     if (request) headers['content-type'] = 'application/json'
     const reply = await fetch(this.url + path, {
-      method, headers, body: request ? JSON.stringify(request) : null, redirect: 'error', signal: AbortSignal.timeout(patienceMs)
+      method,
+      headers,
+      body: request ? JSON.stringify(request) : null,
+      redirect: 'error',
+      signal: AbortSignal.timeout(patienceMs)
     })
     return { status: reply.status, body: await reply.json() }
   }

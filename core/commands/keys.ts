@@ -48,11 +48,12 @@ export const listKeys = defineCommand({
   summary: 'lists all keys, without their secrets',
   options: { ...configOption, ...jsonOption },
   notes: places,
-  run: async (options) => withKeys(await configOf(options), async (access) => {
-    const keys = (await access.list()).sort((a, b) => (a.name < b.name ? -1 : 1))
-    process.stdout.write(`${options.json ? JSON.stringify({ data: keys }) : table(keys)}\n`)
-    return exits.ok
-  })
+  run: async (options) =>
+    withKeys(await configOf(options), async (access) => {
+      const keys = (await access.list()).sort((a, b) => (a.name < b.name ? -1 : 1))
+      process.stdout.write(`${options.json ? JSON.stringify({ data: keys }) : table(keys)}\n`)
+      return exits.ok
+    })
 })
 
 export const revokeKey = defineCommand({
@@ -61,11 +62,12 @@ export const revokeKey = defineCommand({
   operands: ['NAME'],
   options: configOption,
   notes: places,
-  run: async (options, [name]) => withKeys(await configOf(options), async (keys, where) => {
-    await keys.revoke(name!)
-    process.stderr.write(`${name} is revoked in ${where}.\n`)
-    return exits.ok
-  })
+  run: async (options, [name]) =>
+    withKeys(await configOf(options), async (keys, where) => {
+      await keys.revoke(name!)
+      process.stderr.write(`${name} is revoked in ${where}.\n`)
+      return exits.ok
+    })
 })
 
 async function configOf({ config: file }: { config: string }): Promise<Config> {
@@ -76,23 +78,37 @@ async function configOf({ config: file }: { config: string }): Promise<Config> {
 function requestOf(options: Given<typeof keyOptions>): object {
   const { tenant, project, member, name, models, endpoints, budget, expires } = options
   if (tenant === undefined) throw new UsageError('--tenant is missing')
-  const limits = Object.fromEntries((['rps', 'rpm', 'tpm', 'concurrency'] as const).flatMap((limit) => {
-    const text = options[limit]
-    return text === undefined ? [] : [[limit, readNumber(limit, text)]]
-  }))
-  const given = { tenant, project, member, name, models: models?.split(','), endpoints: endpoints?.split(','), limits, budget: readBudget(budget), expires }
+  const limits = Object.fromEntries(
+    (['rps', 'rpm', 'tpm', 'concurrency'] as const).flatMap((limit) => {
+      const text = options[limit]
+      return text === undefined ? [] : [[limit, readNumber(limit, text)]]
+    })
+  )
+  const given = {
+    tenant,
+    project,
+    member,
+    name,
+    models: models?.split(','),
+    endpoints: endpoints?.split(','),
+    limits,
+    budget: readBudget(budget),
+    expires
+  }
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
 }
 
 function readNumber(option: string, text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new UsageError(`--${option} is ${JSON.stringify(text)}: it must be a whole number`)
+  if (!/^\d{1,15}$/.test(text))
+    throw new UsageError(`--${option} is ${JSON.stringify(text)}: it must be a whole number`)
   return Number(text)
 }
 
 function readBudget(text: string | undefined): { usd: string; per: string } | undefined {
   if (text === undefined) return undefined
   const [, usd, per] = /^([^/]+)\/(day|month|total)$/.exec(text) ?? []
-  if (usd === undefined || per === undefined) throw new UsageError(`--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month or 1000/total`)
+  if (usd === undefined || per === undefined)
+    throw new UsageError(`--budget is ${JSON.stringify(text)}: it must be like 5/day, 100/month or 1000/total`)
   return { usd, per }
 }
 
@@ -102,8 +118,14 @@ function ownerOf({ tenant, project, member }: ShownKey): string {
 
 function table(keys: readonly ShownKey[]): string {
   const rows = keys.map((key) => [
-    key.name, key.state, key.source, ownerOf(key), key.models.join(','), key.budget ? `${key.budget.usd}/${key.budget.per}` : '-',
-    key.expires?.slice(0, 10) ?? '-', key.hint ?? '-'
+    key.name,
+    key.state,
+    key.source,
+    ownerOf(key),
+    key.models.join(','),
+    key.budget ? `${key.budget.usd}/${key.budget.per}` : '-',
+    key.expires?.slice(0, 10) ?? '-',
+    key.hint ?? '-'
   ])
   return renderTable([['NAME', 'STATE', 'SOURCE', 'OWNER', 'MODELS', 'BUDGET', 'EXPIRES', 'SECRET'], ...rows])
 }

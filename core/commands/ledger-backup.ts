@@ -17,7 +17,10 @@ it back, stop the gateway, put all of it in the place of the store's, and start:
     const file = await storeOf(given)
     const { entries, batches, volumes, results } = await backUp(file, target!)
     if (json) print(JSON.stringify({ file, backup: target, entries, batches, volumes, results }))
-    else print(`${target}: ${entries.toLocaleString('en-US')} entries of the journal, with ${batches === 1 ? '1 batch' : `${batches} batches`} of the commit log and ${volumes === 1 ? '1 sealed volume' : `${volumes} sealed volumes`}, and ${results === 1 ? '1 result of a task' : `${results} results of tasks`}`)
+    else
+      print(
+        `${target}: ${entries.toLocaleString('en-US')} entries of the journal, with ${batches === 1 ? '1 batch' : `${batches} batches`} of the commit log and ${volumes === 1 ? '1 sealed volume' : `${volumes} sealed volumes`}, and ${results === 1 ? '1 result of a task' : `${results} results of tasks`}`
+      )
     return exits.ok
   }
 })

@@ -22,7 +22,9 @@ Exits with 0 when nothing is wrong or it was mended, and with 1 when there is so
       const plan = planRepair(owner.file)
       const folder = plan && apply ? repair(owner.file, plan, Date.now()) : null
       if (json) print(JSON.stringify(shown(owner.file, plan, folder)))
-      else for (const line of plan ? describe(owner.file, plan, folder) : [`${owner.file}: nothing is damaged`]) print(line)
+      else
+        for (const line of plan ? describe(owner.file, plan, folder) : [`${owner.file}: nothing is damaged`])
+          print(line)
       return plan && !apply ? exits.failed : exits.ok
     } finally {
       owner.release()
@@ -30,19 +32,31 @@ Exits with 0 when nothing is wrong or it was mended, and with 1 when there is so
   }
 })
 
-function describe(file: string, { damage, base, saved, lost, foreign, aside }: RepairPlan, folder: string | null): string[] {
+function describe(
+  file: string,
+  { damage, base, saved, lost, foreign, aside }: RepairPlan,
+  folder: string | null
+): string[] {
   const batches = lost.reduce((sum, [first, last]) => sum + last - first + 1, 0)
   const ranges = lost.map(([first, last]) => (first === last ? String(first) : `${first} to ${last}`)).join(', ')
   return [
     ...damage.map((one) => `${one.file} ${one.text}`),
     '',
-    base === 'whole' ? `kept      the database ${file}` : base === 'new' ? 'lost      all that only the database had: a new one is begun' : 'lost      what only the write-ahead log had: the database is kept without it',
+    base === 'whole'
+      ? `kept      the database ${file}`
+      : base === 'new'
+        ? 'lost      all that only the database had: a new one is begun'
+        : 'lost      what only the write-ahead log had: the database is kept without it',
     `${folder === null ? 'saves ' : 'saved '}    ${text(saved)} of the commit log`,
-    batches === 0 ? 'lost      no batch that the commit log is known to have had' : `lost      ${batches === 1 ? '1 batch' : `${batches} batches`} (${ranges}): what was charged in ${batches === 1 ? 'it' : 'them'} is not known`,
+    batches === 0
+      ? 'lost      no batch that the commit log is known to have had'
+      : `lost      ${batches === 1 ? '1 batch' : `${batches} batches`} (${ranges}): what was charged in ${batches === 1 ? 'it' : 'them'} is not known`,
     ...(foreign.batches === 0 ? [] : [`not taken ${text(foreign)} of another history than the database's`]),
     ...aside.map((path) => `${folder === null ? 'puts aside' : 'put aside'} ${path}`),
     '',
-    folder === null ? 'Nothing was changed: --apply does it.' : `What was put aside is in ${folder}. The store can start; \`sluice ledger verify\` checks the book.`
+    folder === null
+      ? 'Nothing was changed: --apply does it.'
+      : `What was put aside is in ${folder}. The store can start; \`sluice ledger verify\` checks the book.`
   ]
 }
 
@@ -52,7 +66,21 @@ function text({ batches, charges, amount }: Share): string {
 
 function shown(file: string, plan: RepairPlan | undefined, folder: string | null): unknown {
   if (!plan) return { file, damage: [] }
-  const share = ({ batches, charges, amount }: Share): unknown => ({ batches, charges, amount_usd: formatDollars(amount), amount_nano: String(amount) })
+  const share = ({ batches, charges, amount }: Share): unknown => ({
+    batches,
+    charges,
+    amount_usd: formatDollars(amount),
+    amount_nano: String(amount)
+  })
   const { damage, base, saved, lost, foreign, aside } = plan
-  return { file, damage: damage.map((one) => ({ file: one.file, text: one.text })), base, saved: share(saved), lost, foreign: share(foreign), aside, folder }
+  return {
+    file,
+    damage: damage.map((one) => ({ file: one.file, text: one.text })),
+    base,
+    saved: share(saved),
+    lost,
+    foreign: share(foreign),
+    aside,
+    folder
+  }
 }

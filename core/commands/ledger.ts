@@ -17,7 +17,9 @@ import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
 import { print, storeOf, storeOptions } from './store-option.ts'
 import { renderTable } from './table.ts'
 
-const scopeOption = { scope: { value: 'SCOPE', text: 'only of tenant:acme, project:acme/web, member:acme/web/alice or key:laptop' } } as const
+const scopeOption = {
+  scope: { value: 'SCOPE', text: 'only of tenant:acme, project:acme/web, member:acme/web/alice or key:laptop' }
+} as const
 
 const named: readonly (readonly [name: string, rule: Invariant])[] = Object.entries(invariants)
 const shown = { holds: 'holds ', broken: 'BROKEN', tested: 'tested' } as const
@@ -35,7 +37,14 @@ interface Outcome {
 
 function outcomeOf(name: string, { text, checked, tests }: Invariant, breaches: readonly Breach[]): Outcome {
   const broken = breaches.filter(({ invariant }) => invariant === name)
-  return { name, text, result: broken.length > 0 ? 'broken' : checked ? 'holds' : 'tested', breaches: broken.length, first: broken[0]?.row ?? null, tests }
+  return {
+    name,
+    text,
+    result: broken.length > 0 ? 'broken' : checked ? 'holds' : 'tested',
+    breaches: broken.length,
+    first: broken[0]?.row ?? null,
+    tests
+  }
 }
 
 /** Breaches shown to people; a chain that is cut breaks at every row. */
@@ -61,15 +70,33 @@ Exits with 1 when a row breaks one of them.`,
     const seconds = (performance.now() - began) / 1000
     const ok = breaches.length === 0
     if (options.json) {
-      print(JSON.stringify({ ok, file, checked, invariants: named.map(([name, rule]) => outcomeOf(name, rule, breaches)), breaches, seconds: Number(seconds.toFixed(3)) }))
+      print(
+        JSON.stringify({
+          ok,
+          file,
+          checked,
+          invariants: named.map(([name, rule]) => outcomeOf(name, rule, breaches)),
+          breaches,
+          seconds: Number(seconds.toFixed(3))
+        })
+      )
       return ok ? exits.ok : exits.failed
     }
     for (const { invariant, row, message } of breaches.slice(0, mostShown)) print(`${invariant} ${row}: ${message}`)
     if (breaches.length > mostShown) print(`and ${breaches.length - mostShown} more: --json shows all`)
-    print(`${file}: ${Object.entries(checked).map(([table, rows]) => `${table} ${grouped(rows)}`).join(', ')} rows read in ${seconds.toFixed(2)} s`)
+    print(
+      `${file}: ${Object.entries(checked)
+        .map(([table, rows]) => `${table} ${grouped(rows)}`)
+        .join(', ')} rows read in ${seconds.toFixed(2)} s`
+    )
     for (const [name, rule] of named) {
       const { result, breaches: broken, first, tests } = outcomeOf(name, rule, breaches)
-      const detail = result === 'broken' ? ` (${grouped(broken)} times, first ${first})` : result === 'tested' ? ` (by ${tests.join(', ')})` : ''
+      const detail =
+        result === 'broken'
+          ? ` (${grouped(broken)} times, first ${first})`
+          : result === 'tested'
+            ? ` (by ${tests.join(', ')})`
+            : ''
       print(`${shown[result]}  ${name.padEnd(3)}  ${rule.text}${detail}`)
     }
     noteLog(file)
@@ -91,7 +118,9 @@ requests under way. A limit is that of the last request that counted; the admin 
     try {
       const now = Date.now()
       const current = new Set([windowOf('day', now), windowOf('month', now), 'total'])
-      const balances = ledger.balances().filter((balance) => (scope === undefined || balance.scope === scope) && (all || current.has(balance.window)))
+      const balances = ledger
+        .balances()
+        .filter((balance) => (scope === undefined || balance.scope === scope) && (all || current.has(balance.window)))
       print(json ? JSON.stringify({ data: balances.map(showBalance) }) : balanceTable(balances))
       noteLog(file)
       return exits.ok
@@ -110,20 +139,27 @@ export const exportLedger = defineCommand({
     format: { value: 'FORMAT', default: 'jsonl', text: 'jsonl or csv' },
     since: { value: 'DATE', text: 'requests that arrived from then on: 2026-11-01 or 2026-11-01T12:00:00Z' },
     until: { value: 'DATE', text: 'requests that arrived before' },
-    ...scopeOption, ...storeOptions, ...jsonOption
+    ...scopeOption,
+    ...storeOptions,
+    ...jsonOption
   },
   notes: `
 One row for each end of a request and each cost of a failed attempt, oldest first. Amounts are there twice: in dollars, and in
 nano-dollars to compute with; both as text, so that no program rounds them. --json is --format jsonl.`,
   async run(options) {
     const { format, json, scope } = options
-    if (!formats.some((known) => known === format)) throw new UsageError(`--format is ${JSON.stringify(format)}: it must be jsonl or csv`)
+    if (!formats.some((known) => known === format))
+      throw new UsageError(`--format is ${JSON.stringify(format)}: it must be jsonl or csv`)
     if (json && format === 'csv') throw new UsageError('--json and --format csv exclude each other: keep one')
     const filter = { since: readTime('since', options.since), until: readTime('until', options.until), scope }
     const file = await storeOf(options)
     const ledger = new LedgerFile(file)
     try {
-      await pipeline(Readable.from(format === 'csv' ? csv(ledger.entries(filter)) : jsonLines(ledger.entries(filter))), process.stdout, { end: false })
+      await pipeline(
+        Readable.from(format === 'csv' ? csv(ledger.entries(filter)) : jsonLines(ledger.entries(filter))),
+        process.stdout,
+        { end: false }
+      )
     } catch (error) {
       // Who reads may have enough before the end, as `head` does.
       if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
@@ -139,13 +175,18 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
 function noteLog(file: string): void {
   const { batches } = surveyBeside(file)
   if (batches === 0) return
-  process.stderr.write(`${batches === 1 ? '1 batch is' : `${grouped(batches)} batches are`} in the commit log of ${file} and not in the database: a running gateway takes them over in a moment, a stopped one when it starts\n`)
+  process.stderr.write(
+    `${batches === 1 ? '1 batch is' : `${grouped(batches)} batches are`} in the commit log of ${file} and not in the database: a running gateway takes them over in a moment, a stopped one when it starts\n`
+  )
 }
 
 function readTime(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const time = convertUnit('date', text)
-  if (typeof time !== 'number') throw new UsageError(`--${option} is ${JSON.stringify(text)}: it must be a date like 2026-11-01 or 2026-11-01T12:00:00Z`)
+  if (typeof time !== 'number')
+    throw new UsageError(
+      `--${option} is ${JSON.stringify(text)}: it must be a date like 2026-11-01 or 2026-11-01T12:00:00Z`
+    )
   return time
 }
 
@@ -170,7 +211,11 @@ function grouped(rows: number): string {
 
 function balanceTable(balances: readonly Balance[]): string {
   const rows = balances.map(({ scope, window, limit, posted, pending }) => [
-    scope, window, ...[limit, posted, pending, limit === undefined ? undefined : limit - posted - pending].map((nano) => (nano === undefined ? '-' : formatDollars(nano)))
+    scope,
+    window,
+    ...[limit, posted, pending, limit === undefined ? undefined : limit - posted - pending].map((nano) =>
+      nano === undefined ? '-' : formatDollars(nano)
+    )
   ])
   return renderTable([['SCOPE', 'WINDOW', 'LIMIT', 'POSTED', 'PENDING', 'LEFT'], ...rows], new Set([2, 3, 4, 5]))
 }
@@ -199,7 +244,10 @@ const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
 
 function* jsonLines(entries: Iterable<Entry>): Generator<string> {
   const names = Object.entries(columns)
-  yield* chunked(entries, (entry) => `${JSON.stringify(Object.fromEntries(names.map(([name, read]) => [name, read(entry)])))}\n`)
+  yield* chunked(
+    entries,
+    (entry) => `${JSON.stringify(Object.fromEntries(names.map(([name, read]) => [name, read(entry)])))}\n`
+  )
 }
 
 /** RFC 4180. */

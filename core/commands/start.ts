@@ -54,14 +54,20 @@ async function serve(file: string, log: Logger): Promise<number> {
 function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
   const { admin } = config.settings
   const unguarded = admin?.token === ''
-  const notes = adminUrl === undefined ? '' : ` (admin ${adminUrl}${unguarded ? ', loopback only: admin.token is empty' : ''})`
+  const notes =
+    adminUrl === undefined ? '' : ` (admin ${adminUrl}${unguarded ? ', loopback only: admin.token is empty' : ''})`
   const lines = [`sluice is ready: ${url}${notes}`]
   const demo = createHash('sha256').update(demoKey).digest()
   if (config.keys.some(({ sha256 }) => sha256.equals(demo))) {
     log.warn('the demo key is in use: everybody knows it')
-    const model = [...config.models.values()].find(({ channels }) => channels.some(({ name }) => config.simulated.includes(name)))
+    const model = [...config.models.values()].find(({ channels }) =>
+      channels.some(({ name }) => config.simulated.includes(name))
+    )
     const body = JSON.stringify({ model: model?.name, messages: [{ role: 'user', content: 'Hello' }] })
-    if (model) lines.push(`try: curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' -d '${body}'`)
+    if (model)
+      lines.push(
+        `try: curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' -d '${body}'`
+      )
   }
   process.stdout.write(`${lines.join('\n')}\n`)
 }

@@ -24,7 +24,10 @@ export class Attempt {
   readonly upstreamModel: string
   /** What is spoken to the upstream: the client's protocol unless the request is translated. */
   protocol: Protocol
-  /** What the body is written in by now: the client's protocol until the request is translated. Set by whoever replaces the body. */
+  /**
+   * What the body is written in by now: the client's protocol until the request is translated. Set by whoever replaces
+   * the body.
+   */
   bodyProtocol: Protocol
   /** What the client speaks. */
   readonly asked: Protocol
@@ -53,7 +56,15 @@ export class Attempt {
   readonly #without: string | undefined
 
   /** `bodyProtocol` is the client's; `without`: a member that is not to be added. */
-  constructor(number: number, channel: Channel, upstreamModel: string, { protocol, method, path }: Target, body: RequestBody, bodyProtocol: Protocol, without?: string) {
+  constructor(
+    number: number,
+    channel: Channel,
+    upstreamModel: string,
+    { protocol, method, path }: Target,
+    body: RequestBody,
+    bodyProtocol: Protocol,
+    without?: string
+  ) {
     this.#without = without
     this.number = number
     this.channel = channel
@@ -68,8 +79,8 @@ export class Attempt {
   }
 
   /**
-   * Asked by whoever adds a member to the body on the gateway's own account, which not every upstream knows: whether this one
-   * takes it. One that refuses a request for it is sent the request once more without it.
+   * Asked by whoever adds a member to the body on the gateway's own account, which not every upstream knows: whether
+   * this one takes it. One that refuses a request for it is sent the request once more without it.
    */
   mayAdd(member: string): boolean {
     if (member === this.#without || !takes(this.channel, member)) return false
@@ -78,8 +89,8 @@ export class Attempt {
   }
 
   /**
-   * Shows every text of the prompt in its order (see {@link ProtocolText.prompt}); what is returned is sent in its place, nothing
-   * returned leaves it. Parses the prompt, so it takes as long as that is large.
+   * Shows every text of the prompt in its order (see {@link ProtocolText.prompt}); what is returned is sent in its
+   * place, nothing returned leaves it. Parses the prompt, so it takes as long as that is large.
    * @throws GatewayError `request_not_inspected` where it is not known where text stands
    */
   editText(edit: (part: TextPart) => string | void): void {
@@ -87,13 +98,20 @@ export class Attempt {
   }
 }
 
-/** Shows the texts of a prompt. @throws GatewayError `request_not_inspected` where it is not known where text stands, or the text is none that can be read */
+/**
+ * Shows the texts of a prompt. @throws GatewayError `request_not_inspected` where it is not known where text stands, or
+ * the text is none that can be read
+ */
 export function promptOf(protocol: Protocol, ...shown: Parameters<ProtocolText['prompt']>): void {
-  if (!protocol.text) throw new GatewayError('request_not_inspected', 'The request cannot be inspected, which this gateway has to do.')
+  if (!protocol.text)
+    throw new GatewayError('request_not_inspected', 'The request cannot be inspected, which this gateway has to do.')
   try {
     protocol.text.prompt(...shown)
   } catch (error) {
     if (!(error instanceof Uninspectable)) throw error
-    throw new GatewayError('request_not_inspected', `The request cannot be inspected, which this gateway has to do: ${error.message}.`)
+    throw new GatewayError(
+      'request_not_inspected',
+      `The request cannot be inspected, which this gateway has to do: ${error.message}.`
+    )
   }
 }

@@ -27,7 +27,10 @@ export class Candidates {
     this.#channels = this.#channels.filter(wanted)
   }
 
-  /** Puts the channels in order, the lowest score first. Those of one score stay in the order they had: the last plugin to say has the most weight. */
+  /**
+   * Puts the channels in order, the lowest score first. Those of one score stay in the order they had: the last plugin
+   * to say has the most weight.
+   */
   prefer(score: (channel: Channel) => number): void {
     const scored = this.#channels.map((channel) => ({ channel, score: score(channel), rank: this.rank(channel) }))
     scored.sort((a, b) => a.score - b.score || a.rank - b.rank)

@@ -1,4 +1,5 @@
-// The plugin contract: everything a plugin may see, give and take. Plugins import this file, slots and errors, no more of core.
+// The plugin contract: everything a plugin may see, give and take. Plugins import this file, slots and errors, no more
+// of core.
 export { numberOrDigits } from '../bodies/fields.ts'
 export { retirementHeaders } from '../catalogue/retirement.ts'
 export { GatewayError, unknownModel } from '../errors.ts'

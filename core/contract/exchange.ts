@@ -7,7 +7,9 @@ import type { Operation } from './operation.ts'
 import type { AnySlot, Slot, SlotValue } from './slots.ts'
 import type { TextPart } from './stage.ts'
 
-/** A value, or a promise of it. Core awaits only what is a promise, so the synchronous path costs no turn of the loop. */
+/**
+ * A value, or a promise of it. Core awaits only what is a promise, so the synchronous path costs no turn of the loop.
+ */
 export type Awaitable<T> = T | Promise<T>
 
 /** The client's request: read-only for plugins. What goes upstream is changed on the attempt. */
@@ -17,7 +19,10 @@ export interface ClientRequest {
   readonly path: string
   /** Raw query without the question mark; may hold `key=…`, so never log it. */
   readonly query: string
-  /** By lower-case name, those that were sent (by HTTP/2, with its own like `:path`). Holds the client's credential: log fields by name, never the object. */
+  /**
+   * By lower-case name, those that were sent (by HTTP/2, with its own like `:path`). Holds the client's credential: log
+   * fields by name, never the object.
+   */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly operation: Operation
   /** What stands at the parameters of the operation's path, decoded. */
@@ -26,19 +31,22 @@ export interface ClientRequest {
 }
 
 /**
- * One client request and everything done to answer it. Lives until it is settled; nothing of it may be kept after. `Needs` are
- * the slots that are filled for sure.
+ * One client request and everything done to answer it. Lives until it is settled; nothing of it may be kept after.
+ * `Needs` are the slots that are filled for sure.
  */
 export interface Exchange<Needs extends AnySlot = never> {
   /** UUIDv7, made by the gateway; also `X-Request-Id`. */
   readonly id: string
   readonly request: ClientRequest
   /**
-   * The request body; there once it has been read (before any `onRequest` unless the plugin says `reads: 'head'`). Its bytes
-   * are the plugin's to look at until `onSettled` returns: then their memory is used again.
+   * The request body; there once it has been read (before any `onRequest` unless the plugin says `reads: 'head'`). Its
+   * bytes are the plugin's to look at until `onSettled` returns: then their memory is used again.
    */
   readonly body: RequestBody
-  /** Every text of the prompt in its order, as the client sent it; parsed when it is first asked for. Throws as {@link Attempt.editText} does. */
+  /**
+   * Every text of the prompt in its order, as the client sent it; parsed when it is first asked for. Throws as {@link
+   * Attempt.editText} does.
+   */
   readonly prompt: readonly TextPart[]
   /** The public name of the model to be used; empty before the body was read, and for endpoints without one. */
   readonly model: string
@@ -54,22 +62,28 @@ export interface Exchange<Needs extends AnySlot = never> {
   readonly log: Logger
   /** The attempts so far, oldest first. */
   readonly attempts: readonly Attempt[]
-  /** Reads the whole body, once, within the limits; later calls return the same. Only `reads: 'head'` plugins need it. */
+  /**
+   * Reads the whole body, once, within the limits; later calls return the same. Only `reads: 'head'` plugins need it.
+   */
   read(): Awaitable<RequestBody>
-  /** The value of a slot in the plugin's `needs`, which the order of the chain has filled. Any other is a type error: `find` it. */
+  /**
+   * The value of a slot in the plugin's `needs`, which the order of the chain has filled. Any other is a type error:
+   * `find` it.
+   */
   get<S extends Needs>(slot: S): SlotValue<S>
   find<T>(slot: Slot<T>): T | undefined
   /** Fills a slot. Written once; a second write throws. */
   set<T>(slot: Slot<T>, value: T): void
   /**
-   * A header for the reply, whatever the reply turns out to be: success, error or stream. One that is set once an attempt has begun
-   * is gone when another follows.
+   * A header for the reply, whatever the reply turns out to be: success, error or stream. One that is set once an
+   * attempt has begun is gone when another follows.
    * @throws TypeError for a name or value that cannot be sent, such as a line break
    */
   setHeader(name: string, value: string | number): void
   /**
-   * Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait. `durable`
-   * is called once: for a stream now, for another answer when it is there, after the releases if it is sent as a whole.
+   * Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait.
+   * `durable` is called once: for a stream now, for another answer when it is there, after the releases if it is sent
+   * as a whole.
    */
   showAfter(durable: () => Promise<void>): void
   /**

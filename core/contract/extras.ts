@@ -19,5 +19,7 @@ export function rememberRefusal(channel: Channel, member: string): void {
 
 /** Whether an upstream refused a request for this member: with 400 or 422, naming it. */
 export function isRefusalOf(member: string, { code, message, details: { status, param } }: GatewayError): boolean {
-  return code === 'upstream_rejected' && (status === 400 || status === 422) && (param === member || message.includes(member))
+  return (
+    code === 'upstream_rejected' && (status === 400 || status === 422) && (param === member || message.includes(member))
+  )
 }

@@ -6,8 +6,8 @@ import { isDeep } from '../protocols/object.ts'
 
 /**
  * `event`: one server-sent event with its blank line. `comment`: a block of a stream that carries no data.
- * `json`: a whole body. `bytes`: a run of an opaque body, or of a JSON body too large to be held. `frame`: one message of a
- * realtime connection, from either side.
+ * `json`: a whole body. `bytes`: a run of an opaque body, or of a JSON body too large to be held. `frame`: one message
+ * of a realtime connection, from either side.
  */
 export type MessageKind = 'event' | 'comment' | 'json' | 'bytes' | 'frame'
 
@@ -31,7 +31,14 @@ export class Message {
   /** Undefined before it was asked for, null when there is none. */
   #lens: Lens | null | undefined
 
-  constructor(kind: MessageKind, bytes: Buffer, data: Buffer = bytes, event = '', from: 'client' | 'upstream' = 'upstream', binary = false) {
+  constructor(
+    kind: MessageKind,
+    bytes: Buffer,
+    data: Buffer = bytes,
+    event = '',
+    from: 'client' | 'upstream' = 'upstream',
+    binary = false
+  ) {
     this.from = from
     this.binary = binary
     this.kind = kind
@@ -45,7 +52,10 @@ export class Message {
     return this.#parsed
   }
 
-  /** The payload parsed as JSON, at most once and shared by all stages; undefined when it is not JSON, or is nested deeper than `maxDepth`. */
+  /**
+   * The payload parsed as JSON, at most once and shared by all stages; undefined when it is not JSON, or is nested
+   * deeper than `maxDepth`.
+   */
   json(): unknown {
     if (!this.#parsed) {
       this.#parsed = true
@@ -59,18 +69,28 @@ export class Message {
     return this.#json
   }
 
-  /** The members of the payload, found at most once; undefined when it is no JSON object, has keys twice, or is too deep for a lens. */
+  /**
+   * The members of the payload, found at most once; undefined when it is no JSON object, has keys twice, or is too deep
+   * for a lens.
+   */
   get lens(): Lens | undefined {
     if (this.#lens === undefined) this.#lens = lensOf(this.data)
     return this.#lens ?? undefined
   }
 
-  /** Finds the members of a large payload in several turns of the event loop, before {@link lens} is asked for; undefined when that was done at once. */
+  /**
+   * Finds the members of a large payload in several turns of the event loop, before {@link lens} is asked for;
+   * undefined when that was done at once.
+   */
   lookInto(): Promise<void> | undefined {
     const { data } = this
     try {
       const found = inTurns(new Scanning(data))
-      if (found instanceof Promise) return found.then((scan) => void (this.#lens = new Lens(data, scan)), (error: unknown) => this.#unseen(error))
+      if (found instanceof Promise)
+        return found.then(
+          (scan) => void (this.#lens = new Lens(data, scan)),
+          (error: unknown) => this.#unseen(error)
+        )
       this.#lens = new Lens(data, found)
     } catch (error) {
       this.#unseen(error)
@@ -90,7 +110,8 @@ export class Message {
     const start = this.data.byteOffset - bytes.byteOffset
     const end = start + this.data.length
     // The payload of an event with several data lines is no part of its bytes.
-    if (this.data.buffer !== bytes.buffer || start < 0 || end > bytes.length) return Message.event(data.toString('utf8'), event)
+    if (this.data.buffer !== bytes.buffer || start < 0 || end > bytes.length)
+      return Message.event(data.toString('utf8'), event)
     const whole = Buffer.concat([bytes.subarray(0, start), data, bytes.subarray(end)])
     return new Message(kind, whole, whole.subarray(start, start + data.length), event, from)
   }

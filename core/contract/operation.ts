@@ -5,7 +5,10 @@ import type { EndpointName } from '../catalogue/endpoints.ts'
 import type { ProtocolName, StreamFraming } from '../protocols/index.ts'
 import type { Slot } from './slots.ts'
 
-/** Where a value stands in a request: a top-level member of its JSON body or a field of its form, or a parameter of its path or query. */
+/**
+ * Where a value stands in a request: a top-level member of its JSON body or a field of its form, or a parameter of its
+ * path or query.
+ */
 export interface Place {
   in: 'body' | 'path' | 'query'
   name: string
@@ -14,14 +17,14 @@ export interface Place {
 }
 
 /**
- * What a request body is. `json`: one JSON object. `form`: a form with files (RFC 7578). `either`: what its media type says.
- * `none`: it has none, and one that is sent is not read. `socket`: the request opens a WebSocket.
+ * What a request body is. `json`: one JSON object. `form`: a form with files (RFC 7578). `either`: what its media type
+ * says. `none`: it has none, and one that is sent is not read. `socket`: the request opens a WebSocket.
  */
 export type BodyKind = 'json' | 'form' | 'either' | 'none' | 'socket'
 
 /**
- * What an answer may be. `json`: one JSON value, looked at as a whole while it is small. `events`: server-sent events. `bytes`:
- * anything else, passed on as it comes. `frames`: of a WebSocket.
+ * What an answer may be. `json`: one JSON value, looked at as a whole while it is small. `events`: server-sent events.
+ * `bytes`: anything else, passed on as it comes. `frames`: of a WebSocket.
  */
 export type AnswerKind = 'json' | 'events' | 'bytes' | 'frames'
 
@@ -47,7 +50,10 @@ export interface UpstreamForm {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** The path below the channel's base address, with a leading slash, and with a query where there is one. */
   target(asked: Asked): string
-  /** Sets the upstream's own name for the model where the body repeats it; only called when that is another than the client's. */
+  /**
+   * Sets the upstream's own name for the model where the body repeats it; only called when that is another than the
+   * client's.
+   */
   rename?(body: BodyEdit, model: string): void
   /** Brings the client's body into the upstream's words. */
   adapt?(body: BodyEdit): void
@@ -55,9 +61,14 @@ export interface UpstreamForm {
 
 /** What an operation is charged for; absent for those that are free and hold nothing. */
 export interface Metering {
-  /** Members by which clients limit the output tokens, the usual one first; `a.b` stands inside `a`. Empty: it has no output in tokens. */
+  /**
+   * Members by which clients limit the output tokens, the usual one first; `a.b` stands inside `a`. Empty: it has no
+   * output in tokens.
+   */
   readonly outputLimits: readonly string[]
-  /** The members that say how many answers are wanted, of which the largest counts; absent where there is always one. */
+  /**
+   * The members that say how many answers are wanted, of which the largest counts; absent where there is always one.
+   */
   readonly counts?: readonly string[]
   /** It makes pictures: as many as `counts` say, priced by size and quality. */
   readonly pictures?: boolean
@@ -67,7 +78,10 @@ export interface Metering {
   readonly sound?: boolean
   /** It is a session: nothing is charged for it as a whole, but each of its turns. */
   readonly turns?: boolean
-  /** It makes what is sold by the second: the members that say how many, which must agree, and how many it makes where none does. */
+  /**
+   * It makes what is sold by the second: the members that say how many, which must agree, and how many it makes where
+   * none does.
+   */
   readonly seconds?: { readonly members: readonly string[]; readonly usual: number }
   /** Its answer begins what is charged when that has ended: nothing is counted before. */
   readonly later?: boolean
@@ -90,7 +104,10 @@ export interface Operation {
    * `{name...}` is the rest of the path. Parameters are percent-decoded after matching.
    */
   readonly paths: readonly string[]
-  /** Of several operations with one path and method, the first whose `when` holds is meant; absent: always. Runs once per request. */
+  /**
+   * Of several operations with one path and method, the first whose `when` holds is meant; absent: always. Runs once
+   * per request.
+   */
   when?(headers: Readonly<Record<string, string | string[] | undefined>>, query: string, path: string): boolean
   /** The client's: decides the form of errors and the grammar of streams. */
   readonly protocol: ProtocolName
@@ -104,8 +121,8 @@ export interface Operation {
   /** What an upstream may answer with, beside the events of a stream. Default: `json`. */
   readonly answers?: readonly AnswerKind[]
   /**
-   * How it is asked, by the family of a channel. Of several forms, the first that the channel's `endpoints` have is spoken. A channel
-   * of a family that stands not here, or with none of the endpoints, cannot serve it.
+   * How it is asked, by the family of a channel. Of several forms, the first that the channel's `endpoints` have is
+   * spoken. A channel of a family that stands not here, or with none of the endpoints, cannot serve it.
    */
   readonly upstream?: Readonly<Partial<Record<ChannelFamily, UpstreamForm | readonly UpstreamForm[]>>>
   /** Anybody may ask, without a key: the chain is left out, and the gateway answers by itself. */
@@ -114,8 +131,8 @@ export interface Operation {
   /** Of a WebSocket: the subprotocol that is chosen where the client offers it. */
   readonly subprotocol?: string
   /**
-   * Members of the body that are parsed before it is sent, with the most bytes that they may have where they are lists or objects:
-   * what is made of one at once must not take long, whatever is in it.
+   * Members of the body that are parsed before it is sent, with the most bytes that they may have where they are lists
+   * or objects: what is made of one at once must not take long, whatever is in it.
    */
   readonly parsed?: Readonly<Record<string, number>>
   /** That clients get with a whole answer; default the upstream's own. */

@@ -9,15 +9,18 @@ import type { Hooks } from './hooks.ts'
 import type { AnySlot, caller } from './slots.ts'
 
 /**
- * Of this contract; a plugin carries the one it was declared with. It grows when a plugin written for it would not work with
- * the next, not when something is added.
+ * Of this contract; a plugin carries the one it was declared with. It grows when a plugin written for it would not work
+ * with the next, not when something is added.
  */
 export const contractVersion = 1
 
 /** By it a plugin is known, also one that was declared with another copy of this file. */
 const brand = Symbol.for('sluice.plugin')
 
-/** The typed name of something that a plugin keeps across reloads. Names are the plugin's own: two plugins may use the same. */
+/**
+ * The typed name of something that a plugin keeps across reloads. Names are the plugin's own: two plugins may use the
+ * same.
+ */
 export interface SharedKey<T> {
   readonly name: string
   /** Phantom: carries the type only. */
@@ -30,13 +33,17 @@ export function sharedKey<T>(name: string): SharedKey<T> {
 }
 
 /**
- * What a plugin keeps for a while. Keys are the plugin's and the tenant's own: no exchange can reach what another tenant's has
- * kept. Bounded for all together (`limits.cache_memory`), and what was used longest ago makes room, so nothing is sure to be there.
+ * What a plugin keeps for a while. Keys are the plugin's and the tenant's own: no exchange can reach what another
+ * tenant's has kept. Bounded for all together (`limits.cache_memory`), and what was used longest ago makes room, so
+ * nothing is sure to be there.
  */
 export interface PluginCache {
   /** The value, which is not to be changed. */
   get(exchange: Exchange<typeof caller>, key: string): Awaitable<Buffer | undefined>
-  /** Keeps a copy of the value, for at most so many milliseconds. One that is larger than an eighth of the cache is not kept. */
+  /**
+   * Keeps a copy of the value, for at most so many milliseconds. One that is larger than an eighth of the cache is not
+   * kept.
+   */
   set(exchange: Exchange<typeof caller>, key: string, value: Uint8Array | string, ttlMs: number): Awaitable<void>
   delete(exchange: Exchange<typeof caller>, key: string): Awaitable<void>
 }
@@ -52,8 +59,9 @@ export interface PluginContext {
   readonly log: Logger
   readonly cache: PluginCache
   /**
-   * A value kept across reloads for as long as some generation uses it: counters, pools, health. `create` runs when there is
-   * none, `dispose` when the last generation that used it is over, after the hooks of that generation were disposed.
+   * A value kept across reloads for as long as some generation uses it: counters, pools, health. `create` runs when
+   * there is none, `dispose` when the last generation that used it is over, after the hooks of that generation were
+   * disposed.
    */
   share<T>(key: SharedKey<T>, create: () => T, dispose?: (value: T) => Awaitable<void>): T
 }
@@ -75,7 +83,11 @@ export interface Plugin {
 }
 
 /** A plugin as its author writes it. */
-export interface PluginDefinition<Options extends OptionSchemas, Required extends keyof Options & string, Needs extends readonly AnySlot[]> {
+export interface PluginDefinition<
+  Options extends OptionSchemas,
+  Required extends keyof Options & string,
+  Needs extends readonly AnySlot[]
+> {
   /** The word in `chain:` of gateway.yaml; kebab-case. */
   name: string
   /** One sentence for the table of plugins. */
@@ -88,7 +100,10 @@ export interface PluginDefinition<Options extends OptionSchemas, Required extend
   needs?: Needs
   awaits?: readonly AnySlot[]
   provides?: readonly AnySlot[]
-  /** Runs once per generation, and may take up to 30 s. Anything that must survive a reload is kept with `context.share`. */
+  /**
+   * Runs once per generation, and may take up to 30 s. Anything that must survive a reload is kept with
+   * `context.share`.
+   */
   setup(config: OptionValues<Options, Required>, context: PluginContext): Awaitable<Hooks<Needs[number]>>
 }
 

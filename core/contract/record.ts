@@ -8,7 +8,9 @@ import { caller, charge, dropped, usage } from './slots.ts'
 /** Longest label and longest model name kept; both come from the client. */
 const longestName = 128
 
-/** The record of an exchange, however far it came; of one that is still under way, what would be known if it ended now. */
+/**
+ * The record of an exchange, however far it came; of one that is still under way, what would be known if it ended now.
+ */
 export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const { operation, headers } = exchange.request
   const who = exchange.find(caller)
@@ -50,7 +52,14 @@ export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   }
 }
 
-function attemptRecord({ channel, status, error, startedAt, firstByteAt, endedAt = performance.now() }: Attempt): AttemptRecord {
+function attemptRecord({
+  channel,
+  status,
+  error,
+  startedAt,
+  firstByteAt,
+  endedAt = performance.now()
+}: Attempt): AttemptRecord {
   return {
     channel: channel.name,
     status,
@@ -63,7 +72,10 @@ function attemptRecord({ channel, status, error, startedAt, firstByteAt, endedAt
 let second = 0
 let writtenSecond = '1970-01-01T00:00:00.'
 
-/** RFC 3339 with milliseconds. Only the first exchange of a second works its date out, which saves all others a microsecond. */
+/**
+ * RFC 3339 with milliseconds. Only the first exchange of a second works its date out, which saves all others a
+ * microsecond.
+ */
 function timestamp(ms: number): string {
   const part = ms % 1000
   if (ms - part !== second) {
@@ -76,7 +88,10 @@ function timestamp(ms: number): string {
 /** A client's own request id: printable ASCII, short; null when nothing is left. */
 function label(header: string | string[] | undefined): string | null {
   if (header === undefined) return null
-  const text = String(header).slice(0, 1024).replace(/[^\x21-\x7e]/g, '').slice(0, longestName)
+  const text = String(header)
+    .slice(0, 1024)
+    .replace(/[^\x21-\x7e]/g, '')
+    .slice(0, longestName)
   return text === '' ? null : text
 }
 

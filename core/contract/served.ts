@@ -4,7 +4,17 @@ import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Services } from '../store/services.ts'
 import type { Attempt } from './attempt.ts'
 import type { Candidates } from './candidates.ts'
-import type { Awaitable, ClientRequest, Exchange, GatewayError, Observer, Reply, Stage, UpstreamResponse, WholeReply } from './contract.ts'
+import type {
+  Awaitable,
+  ClientRequest,
+  Exchange,
+  GatewayError,
+  Observer,
+  Reply,
+  Stage,
+  UpstreamResponse,
+  WholeReply
+} from './contract.ts'
 import type { Background, NewWork, WorkKind } from './background.ts'
 import type { Work } from '../store/works.ts'
 import type { Operation } from './operation.ts'
@@ -19,9 +29,14 @@ export interface OperationContext {
   readonly background: Background
 }
 
-/** An exchange that goes on after its client was answered. What its upstream answers is kept as the result of the work. */
+/**
+ * An exchange that goes on after its client was answered. What its upstream answers is kept as the result of the work.
+ */
 export interface LoneWork {
-  /** Whether this request is to go on so; absent: each is. A stream of it is shown to its client for as long as that is there. */
+  /**
+   * Whether this request is to go on so; absent: each is. A stream of it is shown to its client for as long as that is
+   * there.
+   */
   when?(exchange: Exchange): boolean
   /** What is known of it when it begins. @throws GatewayError what the request is refused with */
   begin(exchange: Exchange): Pick<NewWork, 'kind' | 'details' | 'id' | 'keep'>
@@ -31,7 +46,10 @@ export interface LoneWork {
   accepted(exchange: Exchange, work: Work): WholeReply
   /** Keeps what was answered, likewise; absent: as it is. */
   keep?(exchange: Exchange, work: Work, answer: Buffer, context: OperationContext): Promise<KeptOfWork>
-  /** How a stream of it ends that was called off, behind what has been `told` of it, in whole events; absent: as one that failed. */
+  /**
+   * How a stream of it ends that was called off, behind what has been `told` of it, in whole events; absent: as one
+   * that failed.
+   */
   calledOff?(exchange: Exchange, told: readonly Buffer[]): Buffer
 }
 
@@ -40,11 +58,19 @@ type KeptOfWork = Pick<Work, 'bytes' | 'details'>
 
 /** An operation as the engine runs it. */
 export interface ServedOperation extends Operation {
-  /** Looks up what the request goes on with, once its caller is known, and before any plugin that wants the body. Throw to refuse. */
+  /**
+   * Looks up what the request goes on with, once its caller is known, and before any plugin that wants the body. Throw
+   * to refuse.
+   */
   recall?(exchange: Exchange, context: OperationContext): Awaitable<void>
-  /** Answers in place of an upstream, after the chain has let the request through; nothing: an upstream is to answer. */
+  /**
+   * Answers in place of an upstream, after the chain has let the request through; nothing: an upstream is to answer.
+   */
   handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply | undefined>
-  /** Leaves out the channels that this request cannot be served by, or puts them in order, before any plugin does. Throw to refuse. */
+  /**
+   * Leaves out the channels that this request cannot be served by, or puts them in order, before any plugin does. Throw
+   * to refuse.
+   */
   narrow?(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void>
   /** Changes what is sent, before any plugin does. Runs for each attempt. */
   prepare?(exchange: Exchange, attempt: Attempt): void
@@ -54,7 +80,10 @@ export interface ServedOperation extends Operation {
   keep?(exchange: Exchange, context: OperationContext): Stage | undefined
   /** What the client is told of a failure that no other attempt follows. The attempt keeps the error as it was. */
   failed?(exchange: Exchange, error: GatewayError, context: OperationContext): Awaitable<GatewayError>
-  /** Looks on while an accepted answer passes, before any plugin sees it. What it notes is on disk before the client sees it: see `Exchange.hold`. */
+  /**
+   * Looks on while an accepted answer passes, before any plugin sees it. What it notes is on disk before the client
+   * sees it: see `Exchange.hold`.
+   */
   note?(exchange: Exchange, response: UpstreamResponse, context: OperationContext): Observer | undefined
   /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
   reshape?(exchange: Exchange, context: OperationContext): Stage | undefined
@@ -82,5 +111,10 @@ export interface Match {
 
 /** Finds what a request asks for, once per request; undefined when nothing is at its path. */
 export interface OperationFinder {
-  find(method: string, path: string, headers: Readonly<Record<string, string | string[] | undefined>>, query: string): Match | undefined
+  find(
+    method: string,
+    path: string,
+    headers: Readonly<Record<string, string | string[] | undefined>>,
+    query: string
+  ): Match | undefined
 }

@@ -23,8 +23,8 @@ const registry = Symbol.for('sluice.slots')
 const slots = ((globalThis as { [registry]?: Map<string, AnySlot> })[registry] ??= new Map())
 
 /**
- * Declares a slot, at module load: `slot('caller').of<Caller>()`. One name is one slot, wherever and however often it is
- * declared: what a plugin alone uses begins with the plugin's name, as in `quota/reservation`.
+ * Declares a slot, at module load: `slot('caller').of<Caller>()`. One name is one slot, wherever and however often it
+ * is declared: what a plugin alone uses begins with the plugin's name, as in `quota/reservation`.
  */
 export function slot<const Name extends string>(name: Name): { of<T>(): Slot<T, Name> } {
   let made = slots.get(name) as Slot<never, Name> | undefined
@@ -38,13 +38,19 @@ export const caller = slot('caller').of<Caller>()
 /** What the exchange consumed: filled by `usage-meter` when the upstream's answer ends, also when it is cut short. */
 export const usage = slot('usage').of<MeteredUsage>()
 
-/** Usage with its origin: `upstream` is the provider's own final count, `measured` what we counted ourselves in request and answer, the others are labelled estimates. */
+/**
+ * Usage with its origin: `upstream` is the provider's own final count, `measured` what we counted ourselves in request
+ * and answer, the others are labelled estimates.
+ */
 export interface MeteredUsage {
   usage: Usage
   source: 'upstream' | 'measured' | 'partial' | 'estimated'
 }
 
-/** Members of the request that were left out on the way to an attempt's channel, by attempt: filled by `protocol-translate` when it translates. */
+/**
+ * Members of the request that were left out on the way to an attempt's channel, by attempt: filled by
+ * `protocol-translate` when it translates.
+ */
 export const dropped = slot('dropped').of<ReadonlyMap<object, readonly string[]>>()
 
 /** What the customer was charged: filled by `quota` when it settles; absent when nothing was reserved. */
@@ -68,16 +74,22 @@ export interface GoingOn {
   keep(record: RequestRecord): void
 }
 
-/** Filled by the core when the exchange has begun work that goes on after it: its hold is not to be ended, nor its record written. */
+/**
+ * Filled by the core when the exchange has begun work that goes on after it: its hold is not to be ended, nor its
+ * record written.
+ */
 export const goingOn = slot('going-on').of<GoingOn>()
 
 /**
- * Says what the attempts before the present one have cost, undefined when there were none, for work that goes on: it goes into the journal with the end
- * of its hold. Filled by `quota`.
+ * Says what the attempts before the present one have cost, undefined when there were none, for work that goes on: it
+ * goes into the journal with the end of its hold. Filled by `quota`.
  */
 export const spent = slot('spent').of<() => readonly AttemptCost[] | undefined>()
 
-/** Filled by the core when the client has had its answer, and the exchange goes on without it: nobody sees what is answered from then on. */
+/**
+ * Filled by the core when the client has had its answer, and the exchange goes on without it: nobody sees what is
+ * answered from then on.
+ */
 export const answered = slot('answered').of<true>()
 
 /** A settled charge with its arithmetic. */

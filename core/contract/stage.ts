@@ -8,10 +8,11 @@ export type { TextBlock, TextKind, TextPart } from '../protocols/index.ts'
 export type Emit = (message: Message) => void
 
 /**
- * What a stage can see. `messages`: events, and answers that are one JSON value; such an answer is held until it is whole. `runs`:
- * also bytes that are no message, such as sound, files, and JSON too large to be held. An answer that comes in runs is refused
- * with `answer_not_inspected` when a stage takes messages alone: nothing passes a stage unseen. `frames`: also those of sessions, from both
- * sides, which are refused likewise: a client's go down the chain, an upstream's up, and what is emitted goes where its `from` says.
+ * What a stage can see. `messages`: events, and answers that are one JSON value; such an answer is held until it is
+ * whole. `runs`: also bytes that are no message, such as sound, files, and JSON too large to be held. An answer that
+ * comes in runs is refused with `answer_not_inspected` when a stage takes messages alone: nothing passes a stage
+ * unseen. `frames`: also those of sessions, from both sides, which are refused likewise: a client's go down the chain,
+ * an upstream's up, and what is emitted goes where its `from` says.
  */
 export type Takes = 'messages' | 'runs' | 'frames'
 
@@ -23,8 +24,8 @@ export interface Observer {
 }
 
 /**
- * Decides what goes on: emits the message itself (its bytes untouched), others in its place, or nothing. An answer that is one
- * message stays one: it may be kept, and emitted at the end. Takes messages unless it says otherwise.
+ * Decides what goes on: emits the message itself (its bytes untouched), others in its place, or nothing. An answer that
+ * is one message stays one: it may be kept, and emitted at the end. Takes messages unless it says otherwise.
  */
 export interface Mapper {
   readonly takes?: Takes
@@ -32,9 +33,9 @@ export interface Mapper {
   readonly speaks?: Protocol
   map(message: Message, emit: Emit): void
   /**
-   * Of an answer that is one message: asked before `map`, which is not called when this gives a promise of what goes on in the message's place, made
-   * beside the event loop because it takes long. `end` waits for it, and drops it where it comes with `complete` false. Not asked for a
-   * message that a stage before kept until the end.
+   * Of an answer that is one message: asked before `map`, which is not called when this gives a promise of what goes on
+   * in the message's place, made beside the event loop because it takes long. `end` waits for it, and drops it where it
+   * comes with `complete` false. Not asked for a message that a stage before kept until the end.
    */
   mapBeside?(message: Message): Promise<Message> | undefined
   /** What it emits comes before the end marker of a stream, which the stage has seen by then as the last message. */
@@ -42,24 +43,31 @@ export interface Mapper {
 }
 
 /**
- * Reads the text of an answer and changes it, in whatever protocol and whether it comes as a whole or in events. Text is what
- * the model says: the answer itself, its reasoning, refusals, and the arguments of tools as the JSON text they are.
+ * Reads the text of an answer and changes it, in whatever protocol and whether it comes as a whole or in events. Text
+ * is what the model says: the answer itself, its reasoning, refusals, and the arguments of tools as the JSON text they
+ * are.
  */
 export interface TextStage {
-  /** With true, `text` is called once for each block, with all of it: the block is held until it ends, and refused when it is too large. */
+  /**
+   * With true, `text` is called once for each block, with all of it: the block is held until it ends, and refused when
+   * it is too large.
+   */
   readonly whole?: boolean
   /**
-   * The next run of text, in the order of its block. Returns what goes on in its place: less when the rest is held back for
-   * the next call, the empty string for nothing. Nothing returned: as it came. Throw a GatewayError to block the answer.
+   * The next run of text, in the order of its block. Returns what goes on in its place: less when the rest is held back
+   * for the next call, the empty string for nothing. Nothing returned: as it came. Throw a GatewayError to block the
+   * answer.
    */
   text(part: TextPart): string | void
-  /** The block ends: what is returned is added to it, before the event that ends it. Once for each block that had text. */
+  /**
+   * The block ends: what is returned is added to it, before the event that ends it. Once for each block that had text.
+   */
   flush?(block: TextBlock): string | void
 }
 
 /**
- * Synchronous but for {@link Mapper.mapBeside}, called in order, once for each message. `end` runs exactly once after the last message, also when the answer was
- * cut (`complete` false) or the client left. What a stage throws fails its exchange: a GatewayError with that, anything else
- * with `internal_error`, logged with the plugin's name.
+ * Synchronous but for {@link Mapper.mapBeside}, called in order, once for each message. `end` runs exactly once after
+ * the last message, also when the answer was cut (`complete` false) or the client left. What a stage throws fails its
+ * exchange: a GatewayError with that, anything else with `internal_error`, logged with the plugin's name.
  */
 export type Stage = Observer | Mapper | TextStage

@@ -1,4 +1,5 @@
-// Asks what may answer a request by itself: the plugins from the top of the chain down, then the operation. The body is read on the way.
+// Asks what may answer a request by itself: the plugins from the top of the chain down, then the operation. The body is
+// read on the way.
 import { clientClosed } from './attempts.ts'
 import type { BackgroundWork } from './background/background.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
@@ -22,11 +23,16 @@ export interface AskParts {
 const openChain: Pick<Chain, 'onRequest'> = { onRequest: [] }
 
 /**
- * A reply when the exchange needs no upstream. Waits only for what is a promise, and is one only then. `from`: the first
- * plugin that is asked.
+ * A reply when the exchange needs no upstream. Waits only for what is a promise, and is one only then. `from`: the
+ * first plugin that is asked.
  * @throws GatewayError what the request is refused with
  */
-export function ask(exchange: LiveExchange, generation: Generation, parts: AskParts, from = 0): Awaitable<Reply | undefined> {
+export function ask(
+  exchange: LiveExchange,
+  generation: Generation,
+  parts: AskParts,
+  from = 0
+): Awaitable<Reply | undefined> {
   const { operation } = exchange.request
   const { onRequest } = operation.open ? openChain : generation.chain
   for (let i = from; i < onRequest.length; i++) {
@@ -55,7 +61,13 @@ export function contextOf({ catalogue }: Generation, { services, background, mem
   return { catalogue, services, background, memory }
 }
 
-async function askOn(exchange: LiveExchange, generation: Generation, parts: AskParts, asked: number, pending: Promise<Reply | void>): Promise<Reply | undefined> {
+async function askOn(
+  exchange: LiveExchange,
+  generation: Generation,
+  parts: AskParts,
+  asked: number,
+  pending: Promise<Reply | void>
+): Promise<Reply | undefined> {
   try {
     const reply = await pending
     if (reply) return reply
@@ -66,7 +78,10 @@ async function askOn(exchange: LiveExchange, generation: Generation, parts: AskP
   return ask(exchange, generation, parts, asked + 1)
 }
 
-/** With what the body goes on with, as soon as it is known whose that would be. `last`: nobody says who is asking any more. */
+/**
+ * With what the body goes on with, as soon as it is known whose that would be. `last`: nobody says who is asking any
+ * more.
+ */
 function readBody(exchange: LiveExchange, generation: Generation, parts: AskParts, last: boolean): Awaitable<unknown> {
   const { recall } = exchange.request.operation
   const body = exchange.read()

@@ -33,14 +33,19 @@ export interface AttemptSetting {
 }
 
 /**
- * The relay of the first attempt that can be committed: there is something to show, and what the exchange holds its first
- * byte back for has come. Before that nothing has reached the client, so a failed attempt can be followed by another;
- * whether and where is asked of the chain.
+ * The relay of the first attempt that can be committed: there is something to show, and what the exchange holds its
+ * first byte back for has come. Before that nothing has reached the client, so a failed attempt can be followed by
+ * another; whether and where is asked of the chain.
  * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
  */
 export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, parts: AttemptParts): Promise<Relay> {
   const { chain, catalogue } = setting
-  const context: OperationContext = { catalogue, services: parts.services, background: parts.background, memory: parts.memory }
+  const context: OperationContext = {
+    catalogue,
+    services: parts.services,
+    background: parts.background,
+    memory: parts.memory
+  }
   return tryChannels(exchange, chain, context, async (attempt) => {
     const relay = send(exchange, chain, attempt, parts, context)
     await relay.opened
@@ -53,10 +58,16 @@ export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, p
 }
 
 /**
- * What comes of the first attempt that succeeds; one that fails can be followed by another, as long as nothing has reached the client.
+ * What comes of the first attempt that succeeds; one that fails can be followed by another, as long as nothing has
+ * reached the client.
  * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
  */
-export async function tryChannels<T>(exchange: LiveExchange, chain: Chain, context: OperationContext, make: (attempt: Attempt) => Promise<T>): Promise<T> {
+export async function tryChannels<T>(
+  exchange: LiveExchange,
+  chain: Chain,
+  context: OperationContext,
+  make: (attempt: Attempt) => Promise<T>
+): Promise<T> {
   const failures: AttemptFailure[] = []
   const found = candidatesOf(exchange, chain, context)
   const candidates = found instanceof Promise ? await found : found
@@ -80,7 +91,10 @@ export async function tryChannels<T>(exchange: LiveExchange, chain: Chain, conte
     if (exchange.gone) throw clientClosed()
     if (!channel) {
       const last = failures.at(-1)
-      throw (last && (await told(exchange, last.error, context))) ?? new GatewayError('no_available_channel', `No channel can serve the model \`${exchange.model}\` at the moment.`)
+      throw (
+        (last && (await told(exchange, last.error, context))) ??
+        new GatewayError('no_available_channel', `No channel can serve the model \`${exchange.model}\` at the moment.`)
+      )
     }
     const attempt = exchange.attempt(channel, without)
     try {
@@ -125,7 +139,13 @@ export function clientClosed(): GatewayError {
   return new GatewayError('client_closed', 'The client left before the answer was complete.')
 }
 
-function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: AttemptParts, context: OperationContext): Relay {
+function send(
+  exchange: LiveExchange,
+  chain: Chain,
+  attempt: Attempt,
+  parts: AttemptParts,
+  context: OperationContext
+): Relay {
   const { streaming } = exchange
   const relay = new Relay(attempt, {
     streaming,
@@ -139,7 +159,12 @@ function send(exchange: LiveExchange, chain: Chain, attempt: Attempt, parts: Att
   })
   exchange.relay = relay
   try {
-    const request: UpstreamRequest = { method: attempt.method, path: attempt.path, headers: headersOf(exchange, attempt), body: attempt.body.render() }
+    const request: UpstreamRequest = {
+      method: attempt.method,
+      path: attempt.path,
+      headers: headersOf(exchange, attempt),
+      body: attempt.body.render()
+    }
     attempt.dispatched = true
     relay.call = parts.transport.send(attempt.channel, request, relay)
   } catch (error) {

@@ -26,15 +26,23 @@ export interface BodyBounds {
   watchdog: Watchdog
 }
 
-/** What becomes of a body: its bytes, which occupy as many of the {@link BodyMemory} and are the callee's to give back. */
+/**
+ * What becomes of a body: its bytes, which occupy as many of the {@link BodyMemory} and are the callee's to give back.
+ */
 export type TakeBody<T> = (bytes: Buffer) => Awaitable<T>
 
 /**
  * Reads a whole body and gives what `take` makes of it: at once when all of it is there. With a `content-length` its
  * memory is taken before the first byte is read; without one as they come.
- * @throws GatewayError `request_too_large`, `overloaded`, `request_timeout`, or `client_closed` when it ends early; and what `take` throws
+ * @throws GatewayError `request_too_large`, `overloaded`, `request_timeout`, or `client_closed` when it ends early; and
+ * what `take` throws
  */
-export function readBody<T>(source: BodySource, declared: number | undefined, bounds: BodyBounds, take: TakeBody<T>): Awaitable<T> {
+export function readBody<T>(
+  source: BodySource,
+  declared: number | undefined,
+  bounds: BodyBounds,
+  take: TakeBody<T>
+): Awaitable<T> {
   return new BodyReader(source, declared, bounds, take).outcome
 }
 
@@ -84,7 +92,8 @@ class BodyReader<T> implements Watched, BodySink {
 
   check(now: number): void {
     const allowed = this.#bounds.time + this.#length / slowestBytesPerMs
-    if (now - this.#startedAt > allowed) this.#refuse(new GatewayError('request_timeout', 'The request body did not arrive in time.'))
+    if (now - this.#startedAt > allowed)
+      this.#refuse(new GatewayError('request_timeout', 'The request body did not arrive in time.'))
   }
 
   data(chunk: Buffer): void {
@@ -159,7 +168,11 @@ class BodyReader<T> implements Watched, BodySink {
       this.#held += bytes
       return true
     }
-    this.#refuse(new GatewayError('overloaded', 'Too many request bodies are being handled. Try again shortly.', { retryAfterMs: 1000 }))
+    this.#refuse(
+      new GatewayError('overloaded', 'Too many request bodies are being handled. Try again shortly.', {
+        retryAfterMs: 1000
+      })
+    )
     return false
   }
 
@@ -178,7 +191,10 @@ class BodyReader<T> implements Watched, BodySink {
   }
 
   #tooLarge(): GatewayError {
-    return new GatewayError('request_too_large', `The request body is larger than ${this.#bounds.size} bytes, the limit for this kind of request.`)
+    return new GatewayError(
+      'request_too_large',
+      `The request body is larger than ${this.#bounds.size} bytes, the limit for this kind of request.`
+    )
   }
 }
 

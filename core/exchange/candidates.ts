@@ -8,8 +8,15 @@ import type { LiveExchange } from './exchange.ts'
 import { formFor } from '../contract/operation.ts'
 import type { OperationContext } from '../contract/served.ts'
 
-/** What may be chosen from, once per exchange. @throws GatewayError `model_not_found`, `protocol_mismatch`, or what a plugin throws */
-export function candidatesOf(exchange: LiveExchange, { onCandidates }: Chain, context: OperationContext): Awaitable<Candidates> {
+/**
+ * What may be chosen from, once per exchange. @throws GatewayError `model_not_found`, `protocol_mismatch`, or what a
+ * plugin throws
+ */
+export function candidatesOf(
+  exchange: LiveExchange,
+  { onCandidates }: Chain,
+  context: OperationContext
+): Awaitable<Candidates> {
   const candidates = new Candidates(serving(exchange, context.catalogue))
   // Where an answer is kept is no matter of policy: the operation speaks before the plugins.
   const bound = exchange.request.operation.narrow?.(exchange, candidates, context)
@@ -24,12 +31,20 @@ function serving({ model: name, request }: LiveExchange, { channels, models }: C
   const all = model?.channels ?? [...channels.values()].sort((a, b) => a.priority - b.priority)
   const serve = all.filter((channel) => formFor(operation, channel))
   if (serve.length === 0 && model) {
-    throw new GatewayError('protocol_mismatch', `The model \`${name}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
+    throw new GatewayError(
+      'protocol_mismatch',
+      `The model \`${name}\` cannot be used with the endpoint ${operation.endpoint}.`,
+      { param: 'model' }
+    )
   }
   return serve
 }
 
-async function narrowed(exchange: LiveExchange, hooks: Chain['onCandidates'], candidates: Candidates): Promise<Candidates> {
+async function narrowed(
+  exchange: LiveExchange,
+  hooks: Chain['onCandidates'],
+  candidates: Candidates
+): Promise<Candidates> {
   for (const { plugin, call } of hooks) {
     exchange.plugin = plugin
     try {

@@ -1,5 +1,13 @@
 // Compiles the plugins of a configuration into one array of hooks per phase, and refuses an order that cannot work.
-import type { Exchange, Hooks, Plugin, PluginContext, UpstreamResponse, Stage, Awaitable } from '../contract/contract.ts'
+import type {
+  Exchange,
+  Hooks,
+  Plugin,
+  PluginContext,
+  UpstreamResponse,
+  Stage,
+  Awaitable
+} from '../contract/contract.ts'
 import type { ChainEntry, Problem } from '../catalogue/settings.ts'
 import type { Slot } from '../contract/slots.ts'
 import type { Logger } from '../telling/log.ts'
@@ -28,20 +36,31 @@ export interface Chain {
   readonly whileOpen: readonly Named<NonNullable<Hooks['whileOpen']>>[]
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
   readonly onConcluded: readonly Named<NonNullable<Hooks['onConcluded']>>[]
-  /** The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is none. */
+  /**
+   * The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is
+   * none.
+   */
   above(plugin: string): Chain['onResponse']
   /** Runs every plugin's `dispose`, last plugin first; what one of them throws is logged. Never rejects. */
   dispose(): Promise<void>
 }
 
-/** What is wrong with the order of a chain; empty when nothing is. `place` turns an entry's position into `file:line:col`. */
-export function checkOrder(entries: readonly ChainEntry[], plugins: ReadonlyMap<string, Plugin>, place: (entry: ChainEntry) => string): Problem[] {
+/**
+ * What is wrong with the order of a chain; empty when nothing is. `place` turns an entry's position into
+ * `file:line:col`.
+ */
+export function checkOrder(
+  entries: readonly ChainEntry[],
+  plugins: ReadonlyMap<string, Plugin>,
+  place: (entry: ChainEntry) => string
+): Problem[] {
   const problems: Problem[] = []
   const chain = entries.flatMap((entry) => {
     const plugin = plugins.get(entry.plugin)
     return plugin ? [{ entry, plugin }] : []
   })
-  const providers = (slot: Slot<unknown>): string[] => [...plugins.values()].filter((plugin) => plugin.provides.includes(slot)).map(({ name }) => name)
+  const providers = (slot: Slot<unknown>): string[] =>
+    [...plugins.values()].filter((plugin) => plugin.provides.includes(slot)).map(({ name }) => name)
   const filled = new Set<Slot<unknown>>()
   const provided = new Set(chain.flatMap(({ plugin }) => plugin.provides))
   for (const { entry, plugin } of chain) {
@@ -53,10 +72,17 @@ export function checkOrder(entries: readonly ChainEntry[], plugins: ReadonlyMap<
     }
     for (const slot of plugin.awaits) {
       if (provided.has(slot)) continue
-      problems.push({ place: place(entry), message: `${plugin.name} awaits ${slot.name}: add ${providers(slot).join(' or ') || 'a plugin that provides it'} to the chain` })
+      problems.push({
+        place: place(entry),
+        message: `${plugin.name} awaits ${slot.name}: add ${providers(slot).join(' or ') || 'a plugin that provides it'} to the chain`
+      })
     }
     for (const slot of plugin.provides) {
-      if (filled.has(slot)) problems.push({ place: place(entry), message: `${plugin.name} provides ${slot.name}, which a plugin above it provides already` })
+      if (filled.has(slot))
+        problems.push({
+          place: place(entry),
+          message: `${plugin.name} provides ${slot.name}, which a plugin above it provides already`
+        })
       filled.add(slot)
     }
   }
@@ -64,7 +90,8 @@ export function checkOrder(entries: readonly ChainEntry[], plugins: ReadonlyMap<
 }
 
 /**
- * Makes the chain of a generation: every plugin's `setup` runs once, in order. When one fails, the ones before are disposed.
+ * Makes the chain of a generation: every plugin's `setup` runs once, in order. When one fails, the ones before are
+ * disposed.
  * @throws Error that names the plugin
  */
 export async function compileChain(
@@ -92,7 +119,9 @@ export async function compileChain(
     const selectors = made.filter(({ hooks }) => hooks.selectChannel)
     if (selectors.length !== 1) {
       const names = selectors.map(({ plugin }) => plugin.name).join(' and ')
-      throw new Error(`a chain needs exactly one plugin that selects the channel: ${names ? `${names} both do` : 'add route'}`)
+      throw new Error(
+        `a chain needs exactly one plugin that selects the channel: ${names ? `${names} both do` : 'add route'}`
+      )
     }
   } catch (error) {
     await dispose()
@@ -100,11 +129,15 @@ export async function compileChain(
   }
   const names = made.map(({ plugin }) => plugin.name)
   const named = <K extends keyof Hooks>(key: K): Named<NonNullable<Hooks[K]>>[] =>
-    made.flatMap(({ plugin, hooks }) => (hooks[key] ? [{ plugin: plugin.name, call: hooks[key].bind(hooks) as NonNullable<Hooks[K]> }] : []))
+    made.flatMap(({ plugin, hooks }) =>
+      hooks[key] ? [{ plugin: plugin.name, call: hooks[key].bind(hooks) as NonNullable<Hooks[K]> }] : []
+    )
   const onResponse = named('onResponse').reverse()
   return {
     onRequest: made.flatMap(({ plugin, hooks }) =>
-      hooks.onRequest ? [{ plugin: plugin.name, readsBody: plugin.reads === 'body', call: hooks.onRequest.bind(hooks) }] : []
+      hooks.onRequest
+        ? [{ plugin: plugin.name, readsBody: plugin.reads === 'body', call: hooks.onRequest.bind(hooks) }]
+        : []
     ),
     onModel: named('onModel'),
     onCandidates: named('onCandidates'),
@@ -137,7 +170,10 @@ async function setUp(plugin: Plugin, options: unknown, context: PluginContext): 
     return await Promise.race([made, timeout])
   } catch (cause) {
     // What comes of it after all is used by nobody.
-    if (late) made.then((hooks) => hooks.dispose?.()).catch((error: unknown) => context.log.error('a plugin could not be disposed', { error: String(error) }))
+    if (late)
+      made
+        .then((hooks) => hooks.dispose?.())
+        .catch((error: unknown) => context.log.error('a plugin could not be disposed', { error: String(error) }))
     throw new Error(`${plugin.name}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
   } finally {
     clearTimeout(timer)

@@ -15,9 +15,19 @@ export function outcomeOf(exchange: LiveExchange, ending: Ending): Outcome {
   const { relay, session } = exchange
   const error = ending instanceof GatewayError ? ending : ending instanceof Session ? ending.error : undefined
   const leftEarly = exchange.gone || error?.code === 'client_closed' || error?.code === 'client_stalled'
-  const kind = leftEarly ? 'aborted' : !error ? 'completed' : exchange.attempts.length === 0 && !relay ? 'rejected' : 'failed'
-  const sent = session ? 101 : ending instanceof GatewayError || ending instanceof Relay || ending instanceof Session ? relay?.response?.status : ending.status
-  const status = exchange.client.headSent ? sent! : leftEarly ? 499 : (error ? statusFor(exchange, error) : sent!)
+  const kind = leftEarly
+    ? 'aborted'
+    : !error
+      ? 'completed'
+      : exchange.attempts.length === 0 && !relay
+        ? 'rejected'
+        : 'failed'
+  const sent = session
+    ? 101
+    : ending instanceof GatewayError || ending instanceof Relay || ending instanceof Session
+      ? relay?.response?.status
+      : ending.status
+  const status = exchange.client.headSent ? sent! : leftEarly ? 499 : error ? statusFor(exchange, error) : sent!
   if (error?.code === 'internal_error' || error?.code === 'answer_not_inspected') {
     exchange.complain('an exchange failed inside the gateway', { error: reasons(error.cause) })
   }

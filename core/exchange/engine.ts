@@ -93,12 +93,28 @@ export class Engine {
     const match = operations.find(method, path, headers, query)
     const { operation = unknownOperation, parameters = {} } = match ?? {}
     const request = { method, path, query, headers, operation, parameters, remoteAddress }
-    const exchange = new LiveExchange(request, client, generation.config.settings.limits, generation.chain.onModel, (reader) => receive(reader, body, this.#parts), log)
-    const refusal = match?.operation ? (this.#refusing ? restarting() : socketRefusal(exchange, socket)) : noRoute(request, match?.allow, operations)
+    const exchange = new LiveExchange(
+      request,
+      client,
+      generation.config.settings.limits,
+      generation.chain.onModel,
+      (reader) => receive(reader, body, this.#parts),
+      log
+    )
+    const refusal = match?.operation
+      ? this.#refusing
+        ? restarting()
+        : socketRefusal(exchange, socket)
+      : noRoute(request, match?.allow, operations)
     void this.#run(exchange, generation, refusal, socket)
   }
 
-  async #run(exchange: LiveExchange, generation: Generation, refusal: GatewayError | undefined, socket: SocketOffer | undefined): Promise<void> {
+  async #run(
+    exchange: LiveExchange,
+    generation: Generation,
+    refusal: GatewayError | undefined,
+    socket: SocketOffer | undefined
+  ): Promise<void> {
     this.#running.add(exchange)
     exchange.client.onGone = () => this.#leave(exchange)
     let ending: Ending
@@ -111,7 +127,10 @@ export class Engine {
       if (begins && !reply && mayBegin(exchange)) this.#parts.background.admit(exchange)
       if (goesOn && !reply && (goesOn.when?.(exchange) ?? true)) await this.#answerEarly(exchange, generation)
       if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
-      else ending = await (reply ? ownAnswer(exchange, reply, generation.chain, this.#parts) : attemptAnswer(exchange, generation, this.#parts))
+      else
+        ending = await (reply
+          ? ownAnswer(exchange, reply, generation.chain, this.#parts)
+          : attemptAnswer(exchange, generation, this.#parts))
       if (ending instanceof Relay) {
         if (!ending.over) await this.#relay(exchange, ending)
         if (ending.attempt.error) throw ending.attempt.error
@@ -172,7 +191,12 @@ export class Engine {
   /** Opens a session and waits for its end. */
   async #converse(exchange: LiveExchange, generation: Generation, socket: SocketOffer): Promise<Session> {
     const { chain, catalogue } = generation
-    const session = await openSession(exchange, socket, { chain, catalogue, mayGoOn: (open) => this.#askWhileOpen(open) }, this.#parts)
+    const session = await openSession(
+      exchange,
+      socket,
+      { chain, catalogue, mayGoOn: (open) => this.#askWhileOpen(open) },
+      this.#parts
+    )
     await session.finished
     return session
   }
@@ -201,7 +225,8 @@ export class Engine {
     exchange.abort()
     // What begins work is heard to its end: nobody else knows that it has begun.
     if (!relay || relay.over) return
-    if (mayBegin(exchange)) return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
+    if (mayBegin(exchange))
+      return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
     // Nothing was delivered yet, or reading on is not wanted or too much: the upstream hears of it at once.
     if (!exchange.client.headSent || onDisconnect === 'abort' || this.#drained >= disconnectDrain.concurrent) {
       relay.fail(clientClosed())

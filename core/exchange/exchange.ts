@@ -25,7 +25,10 @@ interface Release {
   plugin: string
   call(outcome: Outcome): Awaitable<void>
 }
-/** Reads the body of an exchange, and gives it to the exchange to {@link LiveExchange.accept} before anybody else has it. */
+/**
+ * Reads the body of an exchange, and gives it to the exchange to {@link LiveExchange.accept} before anybody else has
+ * it.
+ */
 type Read = (exchange: LiveExchange) => Awaitable<RequestBody>
 
 /** A session that has begun, as whoever ends it sees it. */
@@ -101,7 +104,14 @@ export class LiveExchange implements Exchange<AnySlot> {
   #ownHeaders = 0
 
   /** `read` is called at most once. */
-  constructor(request: ServedRequest, client: Client, limits: Limits, onModel: Chain['onModel'], read: Read, log: Logger) {
+  constructor(
+    request: ServedRequest,
+    client: Client,
+    limits: Limits,
+    onModel: Chain['onModel'],
+    read: Read,
+    log: Logger
+  ) {
     this.request = request
     this.client = client
     this.limits = limits
@@ -111,14 +121,21 @@ export class LiveExchange implements Exchange<AnySlot> {
   }
 
   get body(): RequestBody {
-    if (!this.#body) throw new Error('the request body has not been read: this plugin says reads: head, so it must await exchange.read()')
+    if (!this.#body)
+      throw new Error(
+        'the request body has not been read: this plugin says reads: head, so it must await exchange.read()'
+      )
     return this.#body
   }
 
   get prompt(): readonly TextPart[] {
     if (!this.#prompt) {
       const parts: TextPart[] = []
-      promptOf(protocols[this.request.operation.protocol], new BodyEdit(this.body), (part) => (parts.push(part), part.text))
+      promptOf(
+        protocols[this.request.operation.protocol],
+        new BodyEdit(this.body),
+        (part) => (parts.push(part), part.text)
+      )
       this.#prompt = parts
     }
     return this.#prompt
@@ -138,7 +155,8 @@ export class LiveExchange implements Exchange<AnySlot> {
 
   get log(): Logger {
     const { plugin, id: exchange } = this
-    if (this.#childLog?.plugin !== plugin) this.#childLog = { plugin, log: this.#log.child(plugin === '' ? { exchange } : { exchange, plugin }) }
+    if (this.#childLog?.plugin !== plugin)
+      this.#childLog = { plugin, log: this.#log.child(plugin === '' ? { exchange } : { exchange, plugin }) }
     return this.#childLog.log
   }
 
@@ -193,7 +211,8 @@ export class LiveExchange implements Exchange<AnySlot> {
       this.plugin = plugin
       try {
         const name = call(this, this.#model)
-        if (name === '' || (name !== undefined && typeof name !== 'string')) throw new TypeError('onModel returns the name of a model, or nothing')
+        if (name === '' || (name !== undefined && typeof name !== 'string'))
+          throw new TypeError('onModel returns the name of a model, or nothing')
         if (name !== undefined) this.#model = name
       } catch (error) {
         throw asGatewayError(error, plugin)
@@ -204,7 +223,8 @@ export class LiveExchange implements Exchange<AnySlot> {
 
   get<T>(slot: Slot<T>): T {
     const value = this.#slots[slot.index]
-    if (value === undefined) throw new Error(`the slot ${slot.name} is empty: list it in needs, so that the order of the chain is checked`)
+    if (value === undefined)
+      throw new Error(`the slot ${slot.name} is empty: list it in needs, so that the order of the chain is checked`)
     return value as T
   }
 
@@ -244,7 +264,9 @@ export class LiveExchange implements Exchange<AnySlot> {
 
   #string({ in: where, name }: Place): string | undefined {
     if (where === 'body') return shortText(this.body.fields, name)
-    return where === 'path' ? this.request.parameters[name] : (new URLSearchParams(this.request.query).get(name) ?? undefined)
+    return where === 'path'
+      ? this.request.parameters[name]
+      : (new URLSearchParams(this.request.query).get(name) ?? undefined)
   }
 
   #flag(place: Place): boolean {
@@ -259,10 +281,28 @@ export class LiveExchange implements Exchange<AnySlot> {
     if (this.attempts.length === 0) this.#ownHeaders = this.replyHeaders.length
     else this.replyHeaders.forgetFrom(this.#ownHeaders)
     const form = formFor(operation, channel)
-    if (!form) throw new GatewayError('protocol_mismatch', `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`, { param: 'model' })
+    if (!form)
+      throw new GatewayError(
+        'protocol_mismatch',
+        `The model \`${this.#model}\` cannot be used with the endpoint ${operation.endpoint}.`,
+        { param: 'model' }
+      )
     const model = channel.models.get(this.#model) ?? this.#model
-    const target = { protocol: protocols[form.protocol], method: form.method, path: pathTo(channel, model) + form.target({ model, streaming: this.#streaming, parameters, query, exchange: this }) }
-    const attempt = new Attempt(this.attempts.length + 1, channel, model, target, this.body, protocols[operation.protocol], without)
+    const target = {
+      protocol: protocols[form.protocol],
+      method: form.method,
+      path:
+        pathTo(channel, model) + form.target({ model, streaming: this.#streaming, parameters, query, exchange: this })
+    }
+    const attempt = new Attempt(
+      this.attempts.length + 1,
+      channel,
+      model,
+      target,
+      this.body,
+      protocols[operation.protocol],
+      without
+    )
     if (model !== this.#requestedModel) {
       if (operation.model?.in === 'body') attempt.body.set(operation.model.name, model)
       form.rename?.(attempt.body, model)

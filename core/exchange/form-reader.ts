@@ -27,10 +27,16 @@ export interface FormBounds {
 
 /**
  * Reads a whole form. Its bytes are kept as they came; the upload is the caller's to close.
- * @throws GatewayError `unsupported_media_type` when it is none, `invalid_request` when it is malformed, `request_too_large`,
+ * @throws GatewayError `unsupported_media_type` when it is none, `invalid_request` when it is malformed,
+ * `request_too_large`,
  *   `request_timeout`, or `client_closed` when it ends early; nothing is kept then
  */
-export function readForm(source: BodySource, contentType: string, declared: number | undefined, bounds: FormBounds): Promise<Form> {
+export function readForm(
+  source: BodySource,
+  contentType: string,
+  declared: number | undefined,
+  bounds: FormBounds
+): Promise<Form> {
   if (declared !== undefined && declared > bounds.size) throw tooLarge(bounds.size)
   return new Promise((resolve, reject) => void new FormReader(source, contentType, declared, bounds, resolve, reject))
 }
@@ -50,7 +56,14 @@ class FormReader implements Watched, BodySink {
   #over = false
   readonly #startedAt: number
 
-  constructor(source: BodySource, contentType: string, declared: number | undefined, bounds: FormBounds, resolve: (form: Form) => void, reject: (error: GatewayError) => void) {
+  constructor(
+    source: BodySource,
+    contentType: string,
+    declared: number | undefined,
+    bounds: FormBounds,
+    resolve: (form: Form) => void,
+    reject: (error: GatewayError) => void
+  ) {
     this.#source = source
     this.#contentType = contentType
     this.#bounds = bounds
@@ -72,7 +85,8 @@ class FormReader implements Watched, BodySink {
 
   check(now: number): void {
     const allowed = this.#bounds.time + this.#upload.length / slowestBytesPerMs
-    if (now - this.#startedAt > allowed) this.#fail(new GatewayError('request_timeout', 'The request body did not arrive in time.'))
+    if (now - this.#startedAt > allowed)
+      this.#fail(new GatewayError('request_timeout', 'The request body did not arrive in time.'))
   }
 
   data(chunk: Buffer): void {
@@ -117,10 +131,14 @@ class FormReader implements Watched, BodySink {
 
   #form(): Form {
     const { parts } = this.#parser
-    const fields = parts.filter(({ filename }) => filename === undefined).map(({ name, from, to }) => ({ name, value: this.#upload.slice(from, to).toString(), from, to }))
+    const fields = parts
+      .filter(({ filename }) => filename === undefined)
+      .map(({ name, from, to }) => ({ name, value: this.#upload.slice(from, to).toString(), from, to }))
     const files = parts.flatMap((part): FormFile[] => {
       const { name, filename, type, from, to } = part
-      return filename === undefined ? [] : [{ name, filename, type, size: to - from, seconds: this.#stopwatches.get(part)?.seconds }]
+      return filename === undefined
+        ? []
+        : [{ name, filename, type, size: to - from, seconds: this.#stopwatches.get(part)?.seconds }]
     })
     return new Form(this.#upload, this.#contentType, this.#boundary, fields, files)
   }
@@ -137,20 +155,34 @@ class FormReader implements Watched, BodySink {
 
 /** RFC 2046 §5.1.1. */
 function boundaryOf(contentType: string): string {
-  const found = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?])"|([0-9A-Za-z'()+_,\-./:=?]{1,70}))\s*(?:;|$)/i.exec(contentType)
+  const found =
+    /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?])"|([0-9A-Za-z'()+_,\-./:=?]{1,70}))\s*(?:;|$)/i.exec(
+      contentType
+    )
   const boundary = found?.[1] ?? found?.[2]
   if (boundary !== undefined) return boundary
-  throw new GatewayError('unsupported_media_type', `This endpoint takes multipart/form-data with a boundary, not ${contentType.slice(0, 100)}.`)
+  throw new GatewayError(
+    'unsupported_media_type',
+    `This endpoint takes multipart/form-data with a boundary, not ${contentType.slice(0, 100)}.`
+  )
 }
 
 function tooLarge(size: number): GatewayError {
-  return new GatewayError('request_too_large', `The request body is larger than ${size} bytes, the limit for this kind of request.`)
+  return new GatewayError(
+    'request_too_large',
+    `The request body is larger than ${size} bytes, the limit for this kind of request.`
+  )
 }
 
 function asRefusal(error: unknown): GatewayError {
-  return error instanceof FormError ? new GatewayError('invalid_request', `The form cannot be taken: ${error.message}.`) : asGatewayError(error)
+  return error instanceof FormError
+    ? new GatewayError('invalid_request', `The form cannot be taken: ${error.message}.`)
+    : asGatewayError(error)
 }
 
 function notKept(cause: unknown): GatewayError {
-  return new GatewayError('overloaded', 'The upload cannot be kept at the moment. Try again later.', { retryAfterMs: 5000, cause })
+  return new GatewayError('overloaded', 'The upload cannot be kept at the moment. Try again later.', {
+    retryAfterMs: 5000,
+    cause
+  })
 }

@@ -19,7 +19,9 @@ export class FrameStages {
     const blind = stages.find(({ stage }) => stage.takes !== 'frames')
     if (blind) {
       const cause = new Error(`the plugin ${blind.plugin} takes no frames`)
-      throw new GatewayError('answer_not_inspected', 'Sessions cannot be inspected, which this gateway has to do.', { cause })
+      throw new GatewayError('answer_not_inspected', 'Sessions cannot be inspected, which this gateway has to do.', {
+        cause
+      })
     }
     this.#stages = stages
     this.#out = out

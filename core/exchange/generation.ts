@@ -1,4 +1,5 @@
-// What an exchange runs on: a configuration made live. The program makes them, and keeps each as long as an exchange uses it.
+// What an exchange runs on: a configuration made live. The program makes them, and keeps each as long as an exchange
+// uses it.
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Config } from '../catalogue/settings.ts'
 import type { Chain } from './chain.ts'

@@ -7,8 +7,8 @@ import { GatewayError } from '../errors.ts'
 const pieceBytes = 64 * 1024
 
 /**
- * The body behind another one. Who reads it bounds what comes out, and gives it up as soon as that is too much; what goes in
- * without anything coming out is bounded here.
+ * The body behind another one. Who reads it bounds what comes out, and gives it up as soon as that is too much; what
+ * goes in without anything coming out is bounded here.
  */
 export class Gunzipped implements BodySource {
   /** Why the body ended early, when that was not the client's leaving. */
@@ -30,7 +30,14 @@ export class Gunzipped implements BodySource {
     this.#sink = sink
     gunzip.on('data', (chunk: Buffer) => this.#sink?.data(chunk))
     gunzip.on('end', () => this.#over()?.end())
-    gunzip.on('error', () => this.#fail(new GatewayError('invalid_request', 'The request body is not valid gzip, which its Content-Encoding says it is.')))
+    gunzip.on('error', () =>
+      this.#fail(
+        new GatewayError(
+          'invalid_request',
+          'The request body is not valid gzip, which its Content-Encoding says it is.'
+        )
+      )
+    )
     gunzip.on('drain', () => this.#source.resume())
     this.#source.receive({
       data: (chunk) => this.#take(chunk),
@@ -59,7 +66,13 @@ export class Gunzipped implements BodySource {
   #take(chunk: Buffer): void {
     if (!this.#sink) return
     this.#taken += chunk.length
-    if (this.#taken > this.#most) return this.#fail(new GatewayError('request_too_large', `The request body is larger than ${this.#most} bytes, the limit for this kind of request.`))
+    if (this.#taken > this.#most)
+      return this.#fail(
+        new GatewayError(
+          'request_too_large',
+          `The request body is larger than ${this.#most} bytes, the limit for this kind of request.`
+        )
+      )
     // The chunk is valid during this call only.
     if (!this.#gunzip.write(Buffer.from(chunk))) this.#source.pause()
   }

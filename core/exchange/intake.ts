@@ -19,14 +19,20 @@ const done = Buffer.from('[DONE]')
 
 /** Of an upstream's error body. */
 const errorBodyBytes = 64 * 1024
-/** A JSON answer up to this size is one message; a larger one is relayed in runs of bytes, unless a stage cannot see those, or it may tell of a failure. */
+/**
+ * A JSON answer up to this size is one message; a larger one is relayed in runs of bytes, unless a stage cannot see
+ * those, or it may tell of a failure.
+ */
 const wholeBodyBytes = 256 * 1024
 /** A JSON answer up to this size is looked into at once. */
 const scannedBytes = 64 * 1024
 /** The largest JSON answer that is held then: what is larger is refused. */
 const inspectedBytes = 8 * 1024 * 1024
 
-/** Milliseconds that an upstream may take after the protocol's end marker to close, after the answer's end to mark it, and for the body of an error. */
+/**
+ * Milliseconds that an upstream may take after the protocol's end marker to close, after the answer's end to mark it,
+ * and for the body of an error.
+ */
 const trail = { marked: 250, finished: 1500, error: 2000 }
 
 /** What an intake tells its relay. */
@@ -54,8 +60,8 @@ export interface Intake {
   data(chunk: Buffer): void
   end(): void
   /**
-   * Nothing that matters is missing, whatever becomes of the connection: milliseconds after which the answer is taken as it is.
-   * Undefined while something is.
+   * Nothing that matters is missing, whatever becomes of the connection: milliseconds after which the answer is taken
+   * as it is. Undefined while something is.
    */
   readonly trail: number | undefined
   /** Content has come in pieces, and the next one may be waited for only so long. */
@@ -132,7 +138,8 @@ export class EventIntake implements Intake {
     let event = seen
     if (this.#failed) return
     const stray = strayJson(event.bytes)
-    if (stray) return this.#marked ? undefined : this.#fail(errorFromEvent(attempt, Message.event(stray), this.#host.isOpen))
+    if (stray)
+      return this.#marked ? undefined : this.#fail(errorFromEvent(attempt, Message.event(stray), this.#host.isOpen))
     if (event.kind === 'comment') {
       if (outlet.committed && !this.#marked) outlet.comment(event.bytes)
       return
@@ -238,14 +245,20 @@ export class BodyIntake implements Intake {
   }
 
   #run(chunk: Buffer): void {
-    follow(() => this.#object?.push(chunk), () => bad('The upstream sent a body that is no JSON.'))
+    follow(
+      () => this.#object?.push(chunk),
+      () => bad('The upstream sent a body that is no JSON.')
+    )
     this.#host.outlet.pass(new Message('bytes', chunk))
   }
 
   end(): void {
     if (this.#inRuns) {
       // How the connection ended does not say it: to some upstreams, and to all that break, an end is an end.
-      follow(() => this.#object?.end(), () => new GatewayError('upstream_stream_interrupted', 'The upstream ended its answer before it was complete.'))
+      follow(
+        () => this.#object?.end(),
+        () => new GatewayError('upstream_stream_interrupted', 'The upstream ended its answer before it was complete.')
+      )
       return this.#host.complete()
     }
     const message = new Message('json', joined(this.#chunks))
@@ -315,7 +328,10 @@ function passWhole(host: IntakeHost, message: Message): void {
   else host.complete()
 }
 
-/** Line of JSON without the name of a field, by which some servers tell of an error in mid-stream; nearly all events have no second line to look at. */
+/**
+ * Line of JSON without the name of a field, by which some servers tell of an error in mid-stream; nearly all events
+ * have no second line to look at.
+ */
 function strayJson(bytes: Buffer): string | undefined {
   const from = bytes[0] === brace ? 0 : bytes.indexOf(lineOfJson) + 1
   if (from === 0 && bytes[0] !== brace) return undefined
@@ -330,7 +346,9 @@ function cleaned({ protocol: { errorPlaces }, channel }: Attempt, message: Messa
 /** What a plugin has to look at and cannot is not passed on. */
 export function uninspected(plugin: string, why: string): GatewayError {
   const cause = new Error(`the plugin ${plugin} takes whole messages, and this answer is ${why}`)
-  return new GatewayError('answer_not_inspected', 'The answer cannot be inspected, which this gateway has to do.', { cause })
+  return new GatewayError('answer_not_inspected', 'The answer cannot be inspected, which this gateway has to do.', {
+    cause
+  })
 }
 
 function bad(message: string): GatewayError {

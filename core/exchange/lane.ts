@@ -18,7 +18,9 @@ export interface LaneParts {
   failed(error: unknown): void
 }
 
-/** Messages keep their order. What has come when the source is held back waits here, which is one read of its socket. */
+/**
+ * Messages keep their order. What has come when the source is held back waits here, which is one read of its socket.
+ */
 export class Lane {
   readonly #parts: LaneParts
   readonly #waiting: Message[] = []
@@ -62,12 +64,14 @@ export class Lane {
   #wait(passed: Promise<Message | undefined>): void {
     this.#busy = true
     this.#hold()
-    passed.then((message) => {
-      if (message) this.#parts.onward(message)
-      this.#busy = false
-      while (!this.#busy && this.#waiting.length > 0) this.put(this.#waiting.shift()!)
-      this.#hold()
-    }).catch((error: unknown) => this.#parts.failed(error))
+    passed
+      .then((message) => {
+        if (message) this.#parts.onward(message)
+        this.#busy = false
+        while (!this.#busy && this.#waiting.length > 0) this.put(this.#waiting.shift()!)
+        this.#hold()
+      })
+      .catch((error: unknown) => this.#parts.failed(error))
   }
 
   #hold(): void {

@@ -9,8 +9,8 @@ import type { Protocol } from '../protocols/index.ts'
 const usual = [['model']] as const
 
 /**
- * A stage that sets the model's name wherever the protocol has it in an event or body to `name`, and leaves all other bytes. Answers
- * too large to be held as one message keep the upstream's name.
+ * A stage that sets the model's name wherever the protocol has it in an event or body to `name`, and leaves all other
+ * bytes. Answers too large to be held as one message keep the upstream's name.
  */
 export function restoreModelName(name: string, { modelPlaces = usual }: Protocol): Stage {
   const text = JSON.stringify(name)
@@ -23,7 +23,8 @@ export function restoreModelName(name: string, { modelPlaces = usual }: Protocol
         if (lens.has(outer)) made.set(outer, text)
       } else {
         const within = lens.inside(outer)
-        if (within?.has(inner)) made.set(outer, Buffer.concat(withMembers(within, new Map([[inner, text]]))).toString('utf8'))
+        if (within?.has(inner))
+          made.set(outer, Buffer.concat(withMembers(within, new Map([[inner, text]]))).toString('utf8'))
       }
     }
     return made
@@ -36,7 +37,11 @@ export function restoreModelName(name: string, { modelPlaces = usual }: Protocol
   }
 }
 
-function rename(message: Message, signs: readonly string[], changes: (lens: Lens) => ReadonlyMap<string, string>): Message {
+function rename(
+  message: Message,
+  signs: readonly string[],
+  changes: (lens: Lens) => ReadonlyMap<string, string>
+): Message {
   const lens = signs.some((sign) => message.data.includes(sign)) ? message.lens : undefined
   const made = lens && changes(lens)
   return made && made.size > 0 ? message.withData(Buffer.concat(withMembers(lens, made))) : message

@@ -19,45 +19,79 @@ export interface SessionSetting extends AttemptSetting {
 }
 
 /**
- * A session that has begun: an upstream has taken it, what it holds is on disk, and the client's handshake is answered. Before
- * that the request may be refused like any other, and one channel is tried after the other.
+ * A session that has begun: an upstream has taken it, what it holds is on disk, and the client's handshake is answered.
+ * Before that the request may be refused like any other, and one channel is tried after the other.
  * @throws GatewayError as {@link tryChannels}
  */
-export async function openSession(exchange: LiveExchange, offer: SocketOffer, setting: SessionSetting, parts: AttemptParts): Promise<Session> {
+export async function openSession(
+  exchange: LiveExchange,
+  offer: SocketOffer,
+  setting: SessionSetting,
+  parts: AttemptParts
+): Promise<Session> {
   const { chain, catalogue, mayGoOn } = setting
   const { operation } = exchange.request
   const { message: maxMessage } = exchange.limits.realtime
-  return tryChannels(exchange, chain, { catalogue, services: parts.services, background: parts.background, memory: parts.memory }, async (attempt) => {
-    attempt.dispatched = true
-    const answer = await parts.transport.connect(attempt.channel, { path: attempt.path, headers: socketHeadersOf(exchange, attempt), maxMessage, signal: exchange.signal })
-    if (!(answer instanceof FrameSocket)) {
-      attempt.status = answer.status
-      throw errorFromResponse(attempt, answer.status, answer.headers, answer.body)
+  return tryChannels(
+    exchange,
+    chain,
+    { catalogue, services: parts.services, background: parts.background, memory: parts.memory },
+    async (attempt) => {
+      attempt.dispatched = true
+      const answer = await parts.transport.connect(attempt.channel, {
+        path: attempt.path,
+        headers: socketHeadersOf(exchange, attempt),
+        maxMessage,
+        signal: exchange.signal
+      })
+      if (!(answer instanceof FrameSocket)) {
+        attempt.status = answer.status
+        throw errorFromResponse(attempt, answer.status, answer.headers, answer.body)
+      }
+      attempt.status = 101
+      let stages: readonly PluginStage[] = []
+      try {
+        stages = await stagesOf(exchange, chain.onResponse, {
+          attempt,
+          status: 101,
+          headers: {},
+          streaming: true,
+          frames: true
+        })
+        const session = new Session({
+          exchange,
+          attempt,
+          upstream: answer,
+          stages,
+          onTurn: chain.onTurn,
+          watchdog: parts.watchdog,
+          mayGoOn: () => mayGoOn(exchange)
+        })
+        await Promise.all(exchange.awaited)
+        if (exchange.gone) throw clientClosed()
+        const subprotocol = offer.subprotocols.find((name) => name === operation.subprotocol)
+        session.open(offer.accept(exchange.replyHeaders, subprotocol, maxMessage))
+        exchange.session = session
+        return session
+      } catch (error) {
+        answer.destroy()
+        dismiss(stages)
+        throw error
+      }
     }
-    attempt.status = 101
-    let stages: readonly PluginStage[] = []
-    try {
-      stages = await stagesOf(exchange, chain.onResponse, { attempt, status: 101, headers: {}, streaming: true, frames: true })
-      const session = new Session({ exchange, attempt, upstream: answer, stages, onTurn: chain.onTurn, watchdog: parts.watchdog, mayGoOn: () => mayGoOn(exchange) })
-      await Promise.all(exchange.awaited)
-      if (exchange.gone) throw clientClosed()
-      const subprotocol = offer.subprotocols.find((name) => name === operation.subprotocol)
-      session.open(offer.accept(exchange.replyHeaders, subprotocol, maxMessage))
-      exchange.session = session
-      return session
-    } catch (error) {
-      answer.destroy()
-      dismiss(stages)
-      throw error
-    }
-  })
+  )
 }
 
 /** Why a WebSocket cannot be opened for a request, before anybody is asked; undefined when it can. */
-export function socketRefusal({ request, limits }: LiveExchange, offer: SocketOffer | undefined): GatewayError | undefined {
+export function socketRefusal(
+  { request, limits }: LiveExchange,
+  offer: SocketOffer | undefined
+): GatewayError | undefined {
   const { origin } = request.headers
-  if (request.operation.body !== 'socket') return offer && new GatewayError('route_not_found', 'There is no WebSocket here.')
-  if (!offer) return new GatewayError('upgrade_required', 'This endpoint is a WebSocket: connect with a WebSocket client.')
+  if (request.operation.body !== 'socket')
+    return offer && new GatewayError('route_not_found', 'There is no WebSocket here.')
+  if (!offer)
+    return new GatewayError('upgrade_required', 'This endpoint is a WebSocket: connect with a WebSocket client.')
   // Browsers say whose page connects, and cannot be made to say it wrongly. Others need not say anything.
   if (origin === undefined || limits.realtime.origins.includes(String(origin))) return undefined
   return new GatewayError('origin_not_allowed', 'Pages of this origin may not connect.')

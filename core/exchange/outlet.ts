@@ -136,7 +136,9 @@ export class Outlet {
     this.framing = this.#makeFraming?.()
   }
 
-  /** Tells the stages that no message follows, once; they may still emit. @throws GatewayError what one of them threw */
+  /**
+   * Tells the stages that no message follows, once; they may still emit. @throws GatewayError what one of them threw
+   */
   end(complete: boolean): void {
     for (const message of this.#stages.end(complete, this.#last)) this.#write(message)
     if (complete && this.framing) this.#raw(Buffer.from(this.framing.end()))

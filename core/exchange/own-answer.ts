@@ -1,4 +1,5 @@
-// Brings an answer that the gateway gives by itself past the plugins above the one that gave it, as one of an upstream comes.
+// Brings an answer that the gateway gives by itself past the plugins above the one that gave it, as one of an upstream
+// comes.
 import { Attempt } from '../contract/attempt.ts'
 import { held } from './attempts.ts'
 import type { AttemptParts } from './attempts.ts'
@@ -21,7 +22,10 @@ import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
 /** Bytes handed on at one time, of a stream that is there as a whole. */
 const pieceBytes = 64 * 1024
 
-/** Stands in for the channel of an answer that comes from none, as far as a relay knows one: how long a plugin may be silent, and no secrets. */
+/**
+ * Stands in for the channel of an answer that comes from none, as far as a relay knows one: how long a plugin may be
+ * silent, and no secrets.
+ */
 const ownChannel = {
   name: '',
   baseUrl: new URL('own:'),
@@ -31,26 +35,41 @@ const ownChannel = {
 } as Channel
 
 /** Likewise, of one that follows something else. */
-const patientChannel: Channel = { ...ownChannel, timeouts: { connect: Infinity, firstByte: Infinity, idle: Infinity, total: Infinity } }
+const patientChannel: Channel = {
+  ...ownChannel,
+  timeouts: { connect: Infinity, firstByte: Infinity, idle: Infinity, total: Infinity }
+}
 
 /**
- * What is to be sent for the reply of the plugin that ran last, or of an operation's own handler: the reply as its stages leave
- * it, or a relay of its events when there is something to commit.
+ * What is to be sent for the reply of the plugin that ran last, or of an operation's own handler: the reply as its
+ * stages leave it, or a relay of its events when there is something to commit.
  * @throws GatewayError what a stage or the stream throws
  */
-export async function ownAnswer(exchange: LiveExchange, reply: Reply, chain: Chain, parts: AttemptParts): Promise<WholeReply | Relay> {
+export async function ownAnswer(
+  exchange: LiveExchange,
+  reply: Reply,
+  chain: Chain,
+  parts: AttemptParts
+): Promise<WholeReply | Relay> {
   const { plugin } = exchange
   const hooks = exchange.request.operation.open ? [] : chain.above(plugin)
   if ('stream' in reply) return replayed(exchange, reply, plugin, hooks, parts)
   if (reply.status < 200 || reply.status > 299) return reply
-  const stages = await stagesOf(exchange, hooks, { attempt: undefined, status: reply.status, headers: headersOf(reply), streaming: false, frames: false })
+  const stages = await stagesOf(exchange, hooks, {
+    attempt: undefined,
+    status: reply.status,
+    headers: headersOf(reply),
+    streaming: false,
+    frames: false
+  })
   if (stages.length === 0) return reply
   const { message, headers } = messageOf(reply)
   const outlet = new Outlet(exchange.client)
   outlet.use(stages)
   outlet.whole = message.kind === 'json'
   try {
-    if (message.kind === 'bytes' && outlet.blind !== undefined) throw uninspected(outlet.blind, 'of a kind that is no message')
+    if (message.kind === 'bytes' && outlet.blind !== undefined)
+      throw uninspected(outlet.blind, 'of a kind that is no message')
     outlet.pass(message)
     const { settled } = outlet
     if (settled) await settled
@@ -67,7 +86,10 @@ function headersOf({ headers = [] }: WholeReply): UpstreamResponse['headers'] {
 }
 
 /** A reply that is JSON by its type, or has no bytes of its own, is one message. */
-function messageOf({ headers = [], body }: WholeReply): { message: Message; headers: NonNullable<WholeReply['headers']> } {
+function messageOf({ headers = [], body }: WholeReply): {
+  message: Message
+  headers: NonNullable<WholeReply['headers']>
+} {
   const bytes = bytesOf(body)
   const type = typeIn(headers)
   if (bytes) return { message: new Message(isJson(type ?? '') ? 'json' : 'bytes', bytes), headers }
@@ -75,9 +97,22 @@ function messageOf({ headers = [], body }: WholeReply): { message: Message; head
   return { message, headers: type === undefined ? [...headers, ['content-type', 'application/json']] : headers }
 }
 
-async function replayed(exchange: LiveExchange, { headers = [], stream, follows }: StreamReply, plugin: string, hooks: Chain['onResponse'], parts: AttemptParts): Promise<Relay> {
+async function replayed(
+  exchange: LiveExchange,
+  { headers = [], stream, follows }: StreamReply,
+  plugin: string,
+  hooks: Chain['onResponse'],
+  parts: AttemptParts
+): Promise<Relay> {
   const protocol = protocols[exchange.request.operation.protocol]
-  const attempt = new Attempt(0, follows ? patientChannel : ownChannel, exchange.model, { protocol, method: 'GET', path: '/' }, exchange.body, protocol)
+  const attempt = new Attempt(
+    0,
+    follows ? patientChannel : ownChannel,
+    exchange.model,
+    { protocol, method: 'GET', path: '/' },
+    exchange.body,
+    protocol
+  )
   const relay = new Relay(attempt, {
     streaming: exchange.streaming,
     answers: undefined,

@@ -23,7 +23,11 @@ export interface ReceiveParts {
  * Reads a body, once, and has the exchange accept it.
  * @throws GatewayError when it is not what the operation takes, or more than the limits allow
  */
-export function receive(exchange: LiveExchange, source: BodySource, { memory, watchdog }: ReceiveParts): Awaitable<RequestBody> {
+export function receive(
+  exchange: LiveExchange,
+  source: BodySource,
+  { memory, watchdog }: ReceiveParts
+): Awaitable<RequestBody> {
   const { headers, operation } = exchange.request
   const { limits } = exchange
   const kind = kindOf(operation.body, headers['content-type'])
@@ -37,7 +41,9 @@ export function receive(exchange: LiveExchange, source: BodySource, { memory, wa
     const read = RequestBody.read(bytes)
     return read instanceof Promise ? read.then((body) => exchange.accept(body)) : exchange.accept(read)
   }
-  return packed ? unpacked(new Gunzipped(source, limits.jsonBody), bounds, take) : readBody(source, declared, bounds, take)
+  return packed
+    ? unpacked(new Gunzipped(source, limits.jsonBody), bounds, take)
+    : readBody(source, declared, bounds, take)
 }
 
 /** Nobody knows how much comes out: memory is taken as it does. */
@@ -56,12 +62,26 @@ function isPacked(kind: 'json' | 'form', encoding: string): boolean {
   if (kind === 'json' && (name === 'gzip' || name === 'x-gzip')) return true
   const taken = kind === 'json' ? 'gzip' : 'identity'
   const how = kind === 'json' ? 'as they are or with gzip' : 'as they are'
-  throw new GatewayError('unsupported_media_type', `Request bodies encoded with ${encoding.slice(0, 50)} are not accepted; send them ${how}.`, { headers: [['accept-encoding', taken]] })
+  throw new GatewayError(
+    'unsupported_media_type',
+    `Request bodies encoded with ${encoding.slice(0, 50)} are not accepted; send them ${how}.`,
+    { headers: [['accept-encoding', taken]] }
+  )
 }
 
-async function receiveForm(exchange: LiveExchange, source: BodySource, declared: number | undefined, parts: ReceiveParts): Promise<RequestBody> {
+async function receiveForm(
+  exchange: LiveExchange,
+  source: BodySource,
+  declared: number | undefined,
+  parts: ReceiveParts
+): Promise<RequestBody> {
   const { limits, request } = exchange
-  const bounds = { size: limits.multipartBody, time: limits.clientBody, ...parts, sound: request.operation.metering?.sound === true }
+  const bounds = {
+    size: limits.multipartBody,
+    time: limits.clientBody,
+    ...parts,
+    sound: request.operation.metering?.sound === true
+  }
   const form = await readForm(source, String(request.headers['content-type'] ?? ''), declared, bounds)
   exchange.upload = form.upload
   return exchange.accept(RequestBody.form(form))
@@ -73,7 +93,14 @@ function kindOf(body: BodyKind, header: string | string[] | undefined): 'json' |
   const type = String(header ?? (body === 'form' ? '' : 'application/json'))
   if (body !== 'form' && (type === 'application/json' || isJson(type))) return 'json'
   if (body !== 'json' && type.toLowerCase().startsWith('multipart/form-data')) return 'form'
-  throw new GatewayError('unsupported_media_type', `This endpoint takes ${taken[body]}, not ${type === '' ? 'a body without a type' : type.slice(0, 100)}.`)
+  throw new GatewayError(
+    'unsupported_media_type',
+    `This endpoint takes ${taken[body]}, not ${type === '' ? 'a body without a type' : type.slice(0, 100)}.`
+  )
 }
 
-const taken = { json: 'application/json', form: 'multipart/form-data', either: 'application/json or multipart/form-data' } as const
+const taken = {
+  json: 'application/json',
+  form: 'multipart/form-data',
+  either: 'application/json or multipart/form-data'
+} as const

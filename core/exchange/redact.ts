@@ -1,4 +1,5 @@
-// Takes out of what an upstream says whatever clients must not see: secrets of its channel, its address, anybody's keys.
+// Takes out of what an upstream says whatever clients must not see: secrets of its channel, its address, anybody's
+// keys.
 import type { Channel } from '../catalogue/catalogue.ts'
 
 /** Longest text that is looked through, and longest text and name that are passed on, in characters. */
@@ -10,7 +11,8 @@ const shortest = { whole: 4, part: 8, beginning: 6 }
 
 const mark = '[redacted]'
 /** Keys as vendors make them, also with their middle in asterisks; `org-` says whose account it is. */
-const keys = /\bsk-[-\w*]{8,}|\b(?:key|AIza|AKIA)(?=[-_*A-Za-z]*\d)[-\w*]{12,}|\borg-[A-Za-z0-9]{12,}|\bBearer\s+[-\w.~+/*]{8,}=*/g
+const keys =
+  /\bsk-[-\w*]{8,}|\b(?:key|AIza|AKIA)(?=[-_*A-Za-z]*\d)[-\w*]{12,}|\borg-[A-Za-z0-9]{12,}|\bBearer\s+[-\w.~+/*]{8,}=*/g
 const tags = /<[^>]{1,200}>/g
 
 interface Secrets {
@@ -26,7 +28,10 @@ export function cleanText(text: string, channel: Channel): string {
   return redacted(text.slice(0, readLength), channel).replace(tags, ' ').slice(0, longestText).trim()
 }
 
-/** A name for programs (a code, a type, a field), as it came; undefined when there is anything in it that has to be taken out. */
+/**
+ * A name for programs (a code, a type, a field), as it came; undefined when there is anything in it that has to be
+ * taken out.
+ */
 export function cleanName(name: string | undefined, channel: Channel): string | undefined {
   if (name === undefined || name.length > longestName) return undefined
   return redacted(name, channel) === name ? name : undefined

@@ -14,7 +14,9 @@ import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
 import { isJson } from '../wire/media-type.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
-/** What may wait before the first byte goes out: openings of an answer, and what comes while the reservation is written. */
+/**
+ * What may wait before the first byte goes out: openings of an answer, and what comes while the reservation is written.
+ */
 const waitingBytes = 64 * 1024
 
 /** What the engine decides for every relay. */
@@ -37,8 +39,8 @@ export interface RelayOptions {
 
 /**
  * One per attempt. Until {@link commit} nothing reaches the client, and the attempt may be given up for another;
- * afterwards messages go out as they come. It is {@link finished} when the upstream is done, with the last message still
- * held; the engine settles and then calls {@link release}.
+ * afterwards messages go out as they come. It is {@link finished} when the upstream is done, with the last message
+ * still held; the engine settles and then calls {@link release}.
  */
 export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** Resolves when there is something to commit; rejects with a GatewayError when the attempt failed before. */
@@ -102,11 +104,18 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
       return
     }
     const type = headers['content-type']
-    const events = type === undefined ? this.streaming : type !== 'application/json' && isEvents(String(type), this.streaming)
+    const events =
+      type === undefined ? this.streaming : type !== 'application/json' && isEvents(String(type), this.streaming)
     const opaque = !events && this.#options.answers?.includes('bytes') && type !== undefined && !isJson(String(type))
     this.#intake = events ? new EventIntake(this) : opaque ? new BytesIntake(this) : new BodyIntake(this)
     // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
-    this.response = { attempt: this.attempt, status: this.#options.status ?? status, headers: events === this.streaming ? headers : {}, streaming: this.streaming, frames: false }
+    this.response = {
+      attempt: this.attempt,
+      status: this.#options.status ?? status,
+      headers: events === this.streaming ? headers : {},
+      streaming: this.streaming,
+      frames: false
+    }
     try {
       const stages = this.#options.accept(this.response)
       if (stages instanceof Promise) this.#await(stages)
@@ -149,7 +158,10 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     return String(this.response?.headers['content-type'] ?? '').startsWith('text/')
   }
 
-  /** Resolves when the answer is {@link over}; without an error of the attempt it arrived whole. For the one who waits for it. */
+  /**
+   * Resolves when the answer is {@link over}; without an error of the attempt it arrived whole. For the one who waits
+   * for it.
+   */
   get finished(): Promise<void> {
     return new Promise((resolve) => (this.#finish = resolve))
   }
@@ -192,9 +204,11 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#settling = true
     this.#call?.abort()
     this.#decoder?.destroy()
-    work.then(() => {
-      if (!this.over) onward()
-    }).catch((error: unknown) => this.fail(error))
+    work
+      .then(() => {
+        if (!this.over) onward()
+      })
+      .catch((error: unknown) => this.fail(error))
   }
 
   check(now: number): void {
@@ -209,7 +223,10 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     if (late) this.fail(late)
   }
 
-  /** What took too long. An answer that is no stream shows nothing of itself until it is there: it has all the time in total. */
+  /**
+   * What took too long. An answer that is no stream shows nothing of itself until it is there: it has all the time in
+   * total.
+   */
   #late(now: number): GatewayError | undefined {
     const { attempt, isOpen } = this
     const { total, firstByte, idle } = attempt.channel.timeouts
@@ -218,14 +235,21 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     if (now > this.#drainUntil) return new GatewayError('client_closed', 'The client left.')
     if (age > total) return new GatewayError('upstream_timeout_total', `The answer took longer than ${total} ms.`)
     if (isOpen && this.#pausedAt !== undefined) {
-      return now - this.#pausedAt > clientStall ? new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`) : undefined
+      return now - this.#pausedAt > clientStall
+        ? new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`)
+        : undefined
     }
     if (this.#settling || this.#intake instanceof BodyIntake) return undefined
     if (isOpen || this.#intake?.begun) {
-      return now - this.#heardAt > idle ? new GatewayError('upstream_timeout_idle', `The upstream sent nothing for ${idle} ms.`) : undefined
+      return now - this.#heardAt > idle
+        ? new GatewayError('upstream_timeout_idle', `The upstream sent nothing for ${idle} ms.`)
+        : undefined
     }
     if (!this.streaming || age <= firstByte) return undefined
-    return new GatewayError('upstream_timeout_first_byte', `The upstream did not begin to answer within ${firstByte} ms.`)
+    return new GatewayError(
+      'upstream_timeout_first_byte',
+      `The upstream did not begin to answer within ${firstByte} ms.`
+    )
   }
 
   /** Bodies come as `identity`, which was asked for; one that does not is decoded, or the attempt fails. */
@@ -234,7 +258,10 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#decoder = Decoder.for(encoding, {
       data: (chunk) => this.#take(chunk),
       end: () => this.#takeEnd(),
-      error: (cause) => this.fail(new GatewayError('upstream_bad_response', 'The upstream sent a body that cannot be decoded.', { cause }))
+      error: (cause) =>
+        this.fail(
+          new GatewayError('upstream_bad_response', 'The upstream sent a body that cannot be decoded.', { cause })
+        )
     })
     if (this.#decoder) return true
     this.fail(new GatewayError('upstream_bad_response', 'The upstream sent a body in an unknown encoding.'))

@@ -8,8 +8,10 @@ import type { ShownError } from '../protocols/index.ts'
 /** A reply made by the gateway. */
 export function sendReply(exchange: LiveExchange, { status, headers = [], body }: WholeReply): void {
   const given = bytesOf(body)
-  // A plugin may have made it of the request body, whose memory is used again while this is on its way to a slow client.
-  const bytes = given && given.buffer === exchange.held?.buffer ? Buffer.from(given) : (given ?? Buffer.from(JSON.stringify(body)))
+  // A plugin may have made it of the request body, whose memory is used again while this is on its way to a slow
+  // client.
+  const bytes =
+    given && given.buffer === exchange.held?.buffer ? Buffer.from(given) : (given ?? Buffer.from(JSON.stringify(body)))
   const lines = exchange.replyHeaders.copy()
   if (!given && typeIn(headers) === undefined) lines.add('content-type', 'application/json')
   for (const [name, value] of headers) lines.add(name, value)
@@ -30,14 +32,26 @@ export function bytesOf(body: unknown): Buffer | undefined {
 
 /** An upstream's whole body, with its length. */
 export function sendWhole(exchange: LiveExchange, response: UpstreamResponse, body: Buffer): void {
-  exchange.client.reply(response.status, exchange.replyHeaders.copy().add('content-type', contentType(response, 'application/json')), body)
+  exchange.client.reply(
+    response.status,
+    exchange.replyHeaders.copy().add('content-type', contentType(response, 'application/json')),
+    body
+  )
 }
 
 /** The head of an answer that follows in pieces. */
-export function sendHead(exchange: LiveExchange, response: Pick<UpstreamResponse, 'status' | 'headers' | 'streaming'>): void {
+export function sendHead(
+  exchange: LiveExchange,
+  response: Pick<UpstreamResponse, 'status' | 'headers' | 'streaming'>
+): void {
   const { streaming } = response
   const framed = exchange.relay?.outlet.framing?.contentType
-  const headers = exchange.replyHeaders.copy().add('content-type', framed ?? contentType(response, streaming ? 'text/event-stream; charset=utf-8' : 'application/json'))
+  const headers = exchange.replyHeaders
+    .copy()
+    .add(
+      'content-type',
+      framed ?? contentType(response, streaming ? 'text/event-stream; charset=utf-8' : 'application/json')
+    )
   // Reverse proxies in front must neither cache nor collect a stream.
   if (streaming) headers.add('cache-control', 'no-cache').add('x-accel-buffering', 'no')
   exchange.client.head(response.status, headers)
@@ -49,15 +63,21 @@ export function sendError(exchange: LiveExchange, error: GatewayError, client = 
   const { headers: more = [], retryAfterMs } = error.details
   for (const [name, value] of more) headers.add(name, value)
   if (retryAfterMs !== undefined) {
-    headers.add('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))).add('retry-after-ms', String(Math.ceil(retryAfterMs)))
+    headers
+      .add('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))))
+      .add('retry-after-ms', String(Math.ceil(retryAfterMs)))
   }
-  // What waiting cannot mend must not be sent again by an SDK on its own; SDKs retry 409, 429 and 5xx unless told otherwise.
-  // Nor what took all the time that there is: it has cost us an answer, and would again.
+  // What waiting cannot mend must not be sent again by an SDK on its own; SDKs retry 409, 429 and 5xx unless told
+  // otherwise. Nor what took all the time that there is: it has cost us an answer, and would again.
   const costly = error.code === 'upstream_timeout_total'
   if (!error.later && (error.status === 409 || error.status === 429 || costly)) headers.add('x-should-retry', 'false')
   const { protocol, framing } = exchange.request.operation
   const said = protocols[protocol].errorBody(shownError(error))
-  client.reply(statusFor(exchange, error), headers, Buffer.from(JSON.stringify(framing ? framing().errorBody(said) : said)))
+  client.reply(
+    statusFor(exchange, error),
+    headers,
+    Buffer.from(JSON.stringify(framing ? framing().errorBody(said) : said))
+  )
 }
 
 /** The status that the client's protocol has for an error. */
@@ -69,13 +89,24 @@ export function statusFor({ request }: LiveExchange, { status }: GatewayError): 
 export function errorEvent(exchange: LiveExchange, error: GatewayError): Buffer {
   const protocol = protocols[exchange.request.operation.protocol]
   const framing = exchange.relay?.outlet.framing
-  return Buffer.from(framing ? framing.event(JSON.stringify(protocol.errorBody(shownError(error)))) : protocol.errorEvent(shownError(error), exchange.relay?.outlet.events ?? 0))
+  return Buffer.from(
+    framing
+      ? framing.event(JSON.stringify(protocol.errorBody(shownError(error))))
+      : protocol.errorEvent(shownError(error), exchange.relay?.outlet.events ?? 0)
+  )
 }
 
 /** An error as the protocols tell it. */
 export function shownError(error: GatewayError): ShownError {
   const { shownCode, param, retryAfterMs } = error.details
-  return { status: error.status, type: error.type, message: error.message, code: shownCode ?? error.code, param, retryAfterMs }
+  return {
+    status: error.status,
+    type: error.type,
+    message: error.message,
+    code: shownCode ?? error.code,
+    param,
+    retryAfterMs
+  }
 }
 
 function contentType(response: Pick<UpstreamResponse, 'headers'>, fallback: string): string {

@@ -1,4 +1,5 @@
-// The members of a request that the gateway goes by: of what type and size they must be, and what must not be taken for one of them.
+// The members of a request that the gateway goes by: of what type and size they must be, and what must not be taken for
+// one of them.
 import type { RequestBody } from '../bodies/body.ts'
 import type { Fields } from '../bodies/fields.ts'
 import { Lens, LensError } from '../bodies/lens.ts'
@@ -12,14 +13,28 @@ const MiB = 1024 * 1024
 
 /** Known whatever the operation says of itself: what is held, estimated and asked of an upstream depends on them. */
 const known = new Set([
-  'model', 'stream', 'stream_options', 'n', 'max_tokens', 'max_completion_tokens', 'max_output_tokens', 'messages', 'prompt', 'input', 'instructions', 'system', 'tools',
-  'background', 'store', 'previous_response_id'
+  'model',
+  'stream',
+  'stream_options',
+  'n',
+  'max_tokens',
+  'max_completion_tokens',
+  'max_output_tokens',
+  'messages',
+  'prompt',
+  'input',
+  'instructions',
+  'system',
+  'tools',
+  'background',
+  'store',
+  'previous_response_id'
 ])
 const knownOptions = new Set(['include_usage', 'include_obfuscation'])
 
 /**
- * Makes sure that an upstream finds the same members: many parsers take a member for another one that is written with other
- * capitals, or a 1 for true, and what they run then is not what was held for.
+ * Makes sure that an upstream finds the same members: many parsers take a member for another one that is written with
+ * other capitals, or a 1 for true, and what they run then is not what was held for.
  * @throws GatewayError `invalid_field` with the name of the member
  */
 export function checkMembers({ fields, lens, form }: RequestBody, operation: Operation): void {
@@ -77,13 +92,20 @@ function refuseLookalikes(keys: readonly string[], isKnown: (name: string) => bo
     const name = folded(key)
     if (key === name || !isKnown(name)) continue
     const param = `${place}${key}`.slice(0, 64)
-    throw new GatewayError('invalid_field', `The field ${JSON.stringify(param)} would be taken for \`${place}${name}\` by some: write \`${place}${name}\`.`, { param })
+    throw new GatewayError(
+      'invalid_field',
+      `The field ${JSON.stringify(param)} would be taken for \`${place}${name}\` by some: write \`${place}${name}\`.`,
+      { param }
+    )
   }
 }
 
-/** What somebody may read for it who does not care for capitals, in any alphabet that has them, or stops at a zero byte. */
+/**
+ * What somebody may read for it who does not care for capitals, in any alphabet that has them, or stops at a zero byte.
+ */
 function folded(key: string): string {
-  // Up and down again, as there are letters (ſ, K) that have a Latin one on one of the two ways alone; İ leaves its dot behind.
+  // Up and down again, as there are letters (ſ, K) that have a Latin one on one of the two ways alone; İ leaves its dot
+  // behind.
   return key.split('\0', 1)[0]!.toUpperCase().toLowerCase().replaceAll('\u0307', '')
 }
 

@@ -86,14 +86,27 @@ export class Session implements OpenSession, Watched {
     this.#frames = protocols[exchange.request.operation.protocol].frames!
     this.#stages = new FrameStages(parts.stages, (message) => this.#pass(message))
     this.#turns = new Turns({
-      exchange, attempt, onTurn: parts.onTurn, frames: this.#frames,
+      exchange,
+      attempt,
+      onTurn: parts.onTurn,
+      frames: this.#frames,
       tell: (error, event) => this.#tell(error, event),
       say: (payload) => void upstream.send(Buffer.from(payload), false)
     })
     const failed = (error: unknown): void => this.fail(error)
     const client: LaneSource = { pause: () => this.#client!.pause(), resume: () => this.#client!.resume() }
-    this.#up = new Lane({ source: client, gate: (message) => this.#turns.client(message), onward: (message) => this.#toUpstream(message), failed })
-    this.#down = new Lane({ source: upstream, gate: (message) => this.#turns.upstream(message), onward: (message) => this.#stages.pass(message), failed })
+    this.#up = new Lane({
+      source: client,
+      gate: (message) => this.#turns.client(message),
+      onward: (message) => this.#toUpstream(message),
+      failed
+    })
+    this.#down = new Lane({
+      source: upstream,
+      gate: (message) => this.#turns.upstream(message),
+      onward: (message) => this.#stages.pass(message),
+      failed
+    })
   }
 
   /** Begins to carry frames. */
@@ -105,11 +118,23 @@ export class Session implements OpenSession, Watched {
     // Settings that came with the key: what the client says follows them.
     const settings = this.#parts.exchange.find(caller)?.secret?.settings
     if (settings !== undefined) this.#up.put(Message.frame(this.#frames.configure(settings), 'client'))
-    upstream.take(this.#taker((message) => this.#down.put(message), 'upstream', () => (this.#up.full = false)))
-    client.take(this.#taker((message) => this.#stages.pass(message), 'client', () => {
-      this.#down.full = false
-      this.#up.unheard = false
-    }))
+    upstream.take(
+      this.#taker(
+        (message) => this.#down.put(message),
+        'upstream',
+        () => (this.#up.full = false)
+      )
+    )
+    client.take(
+      this.#taker(
+        (message) => this.#stages.pass(message),
+        'client',
+        () => {
+          this.#down.full = false
+          this.#up.unheard = false
+        }
+      )
+    )
   }
 
   /** Resolves when it is {@link over}. For the one who waits for it. */
@@ -132,7 +157,9 @@ export class Session implements OpenSession, Watched {
     const reason = error ?? this.#reason
     if (reason?.code === 'client_stalled') return client.destroy()
     if (reason) client.send(Buffer.from(this.#frames.error(shownError(reason))), false)
-    const { code, reason: text } = reason ? { code: codeOf(reason), reason: reason.message } : (this.#farewell ?? { code: normal, reason: '' })
+    const { code, reason: text } = reason
+      ? { code: codeOf(reason), reason: reason.message }
+      : (this.#farewell ?? { code: normal, reason: '' })
     client.close(code, text)
   }
 
@@ -144,12 +171,16 @@ export class Session implements OpenSession, Watched {
       if (now > this.#drainUntil) this.#left()
       return
     }
-    if (now - this.#openedAt > realtime.duration) return this.fail(new GatewayError('session_expired', `A session may last ${seconds(realtime.duration)}.`))
-    if (now - this.#activeAt > realtime.idle) return this.fail(new GatewayError('session_expired', `Nothing was sent for ${seconds(realtime.idle)}.`))
+    if (now - this.#openedAt > realtime.duration)
+      return this.fail(new GatewayError('session_expired', `A session may last ${seconds(realtime.duration)}.`))
+    if (now - this.#activeAt > realtime.idle)
+      return this.fail(new GatewayError('session_expired', `Nothing was sent for ${seconds(realtime.idle)}.`))
     if (this.#stalled) {
       const { side, since } = this.#stalled
-      if (side === 'client' && now - since > clientStall) return this.fail(new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`))
-      if (side === 'upstream' && now - since > attempt.channel.timeouts.idle) return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream reads nothing.'))
+      if (side === 'client' && now - since > clientStall)
+        return this.fail(new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`))
+      if (side === 'upstream' && now - since > attempt.channel.timeouts.idle)
+        return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream reads nothing.'))
     }
     if (now - this.#pingedAt > realtime.ping) this.#ping(now)
     if (now - this.#checkedAt < recheckMs) return
@@ -213,7 +244,8 @@ export class Session implements OpenSession, Watched {
     const { log } = this.#parts.exchange
     if (error.code === 'internal_error') log.error('a plugin failed in a session', { error: String(error.cause) })
     // Whoever sends what is refused, and does not read that, would fill the memory with it.
-    if (!this.#toClient(Message.frame(this.#frames.error(shownError(error), event), 'upstream'))) this.#up.unheard = true
+    if (!this.#toClient(Message.frame(this.#frames.error(shownError(error), event), 'upstream')))
+      this.#up.unheard = true
   }
 
   #ping(now: number): void {
@@ -222,8 +254,10 @@ export class Session implements OpenSession, Watched {
     this.#pingedAt = now
     const dead = now - 2 * exchange.limits.realtime.ping
     // Of one that is not read from, the answer cannot have been seen.
-    if (upstream.isPinged && !this.#down.paused && upstream.heardAt < dead) return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream does not answer any more.'))
-    if (client.isPinged && !this.#up.paused && client.heardAt < dead) return this.#clientClosed({ code: lostCode, reason: '', fault: undefined })
+    if (upstream.isPinged && !this.#down.paused && upstream.heardAt < dead)
+      return this.fail(new GatewayError('upstream_timeout_idle', 'The upstream does not answer any more.'))
+    if (client.isPinged && !this.#up.paused && client.heardAt < dead)
+      return this.#clientClosed({ code: lostCode, reason: '', fault: undefined })
     upstream.ping()
     client.ping()
   }
@@ -231,7 +265,11 @@ export class Session implements OpenSession, Watched {
   #clientClosed({ code, reason, fault }: Closing): void {
     if (this.over) return
     if (fault) {
-      const error = new GatewayError('invalid_request', 'The client sent what is no WebSocket, or a message that is too large.', { cause: fault })
+      const error = new GatewayError(
+        'invalid_request',
+        'The client sent what is no WebSocket, or a message that is too large.',
+        { cause: fault }
+      )
       return this.#conclude(error, undefined, { code: goingAway, reason: '' })
     }
     const { exchange } = this.#parts
@@ -253,10 +291,20 @@ export class Session implements OpenSession, Watched {
   #upstreamClosed({ code, reason, fault }: Closing): void {
     if (this.over) return
     if (this.#drainUntil !== undefined) return this.#left()
-    if (fault) return this.fail(new GatewayError('upstream_bad_response', 'The upstream sent what is no WebSocket, or a message that is too large.', { cause: fault }))
-    if (code === lostCode) return this.fail(new GatewayError('upstream_stream_interrupted', 'The upstream connection was lost.'))
+    if (fault)
+      return this.fail(
+        new GatewayError(
+          'upstream_bad_response',
+          'The upstream sent what is no WebSocket, or a message that is too large.',
+          { cause: fault }
+        )
+      )
+    if (code === lostCode)
+      return this.fail(new GatewayError('upstream_stream_interrupted', 'The upstream connection was lost.'))
     const regular = code === normal || code === goingAway || code === noCode
-    const error = regular ? undefined : new GatewayError('upstream_stream_interrupted', `The upstream closed the session with ${code}.`)
+    const error = regular
+      ? undefined
+      : new GatewayError('upstream_stream_interrupted', `The upstream closed the session with ${code}.`)
     this.#conclude(error, { code, reason: cleanText(reason, this.attempt.channel) }, undefined)
   }
 
@@ -285,7 +333,11 @@ export class Session implements OpenSession, Watched {
 
 /** What a client is told by a number. */
 function codeOf({ code, source, status }: GatewayError): number {
-  const own: Partial<Record<ErrorCode, number>> = { draining: restart, session_expired: goingAway, client_closed: goingAway }
+  const own: Partial<Record<ErrorCode, number>> = {
+    draining: restart,
+    session_expired: goingAway,
+    client_closed: goingAway
+  }
   return own[code] ?? (source === 'upstream' || status >= 500 ? internalError : policy)
 }
 

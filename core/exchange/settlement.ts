@@ -11,8 +11,9 @@ interface Due {
 }
 
 /**
- * Starts every release, newest first, and tells every plugin: once per exchange. The promise is of what the end waits for, if
- * there is anything; it rejects with what a release threw on purpose, which is a GatewayError. Mistakes are logged.
+ * Starts every release, newest first, and tells every plugin: once per exchange. The promise is of what the end waits
+ * for, if there is anything; it rejects with what a release threw on purpose, which is a GatewayError. Mistakes are
+ * logged.
  */
 export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): Promise<void> | undefined {
   const dues: Due[] = []
@@ -41,7 +42,11 @@ export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): 
   return dues.length + awaited.length === 0 ? undefined : heeded(conclude(exchange, dues, awaited))
 }
 
-async function conclude(exchange: LiveExchange, dues: readonly Due[], awaited: readonly Promise<void>[]): Promise<void> {
+async function conclude(
+  exchange: LiveExchange,
+  dues: readonly Due[],
+  awaited: readonly Promise<void>[]
+): Promise<void> {
   let failure: GatewayError | undefined
   for (const { plugin, promise } of dues) {
     try {

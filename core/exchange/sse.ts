@@ -8,7 +8,9 @@ const empty = Buffer.alloc(0)
 const lineEnd = Buffer.from('\n')
 const blankLine = Buffer.from('\n\n')
 
-/** The largest event that is looked into. A larger one is an error: nothing that long is a token or a picture we relay. */
+/**
+ * The largest event that is looked into. A larger one is an error: nothing that long is a token or a picture we relay.
+ */
 export const maxEventBytes = 16 * 1024 * 1024
 
 /** Thrown by {@link EventFramer.push} when an event outgrows {@link maxEventBytes}. */
@@ -110,7 +112,10 @@ export class EventFramer {
   }
 }
 
-/** Finds line ends in one buffer, front to back. Remembers the next CR, so that a search for it is not repeated per line. */
+/**
+ * Finds line ends in one buffer, front to back. Remembers the next CR, so that a search for it is not repeated per
+ * line.
+ */
 class Lines {
   readonly #bytes: Buffer
   #nextCr: number

@@ -36,7 +36,8 @@ export class Stages {
 
   /** The plugin whose stage cannot see runs of bytes; undefined when all of them can. */
   get blind(): string | undefined {
-    return this.#stages.find(({ stage }) => (stage.takes ?? ('map' in stage ? 'messages' : 'runs')) === 'messages')?.plugin
+    return this.#stages.find(({ stage }) => (stage.takes ?? ('map' in stage ? 'messages' : 'runs')) === 'messages')
+      ?.plugin
   }
 
   pass(message: Message): void {
@@ -53,8 +54,8 @@ export class Stages {
   }
 
   /**
-   * Tells every stage that no message follows. Each is shown `last` before, the end of a stream; what stands in its place is
-   * returned, as what the ends of stages emit comes before. All are told, then the first error is thrown.
+   * Tells every stage that no message follows. Each is shown `last` before, the end of a stream; what stands in its
+   * place is returned, as what the ends of stages emit comes before. All are told, then the first error is thrown.
    */
   end(complete: boolean, last: Message | undefined): readonly Message[] {
     this.#over = true

@@ -52,17 +52,30 @@ class Staging {
   }
 }
 
-/** Asks the plugins, last one first, for their part in this body; a promise only when one of them answered with one. `context`: of an upstream's answer. */
-export function stagesOf(exchange: LiveExchange, onResponse: Chain['onResponse'], response: UpstreamResponse, context?: OperationContext): Awaitable<PluginStage[]> {
+/**
+ * Asks the plugins, last one first, for their part in this body; a promise only when one of them answered with one.
+ * `context`: of an upstream's answer.
+ */
+export function stagesOf(
+  exchange: LiveExchange,
+  onResponse: Chain['onResponse'],
+  response: UpstreamResponse,
+  context?: OperationContext
+): Awaitable<PluginStage[]> {
   const { attempt } = response
   const { operation } = exchange.request
   const spoken = protocols[operation.protocol]
-  const staging = new Staging(attempt?.protocol ?? spoken, spoken, attempt && operation.adopt && (() => operation.adopt!(exchange)))
+  const staging = new Staging(
+    attempt?.protocol ?? spoken,
+    spoken,
+    attempt && operation.adopt && (() => operation.adopt!(exchange))
+  )
   if (attempt) {
     const noted = context && operation.note?.(exchange, response, context)
     if (noted) staging.add('the core', noted)
     const name = exchange.requestedModel || exchange.find(shownModel)
-    if (name !== undefined && !response.frames && attempt.upstreamModel !== name) staging.add('the core', restoreModelName(name, attempt.protocol))
+    if (name !== undefined && !response.frames && attempt.upstreamModel !== name)
+      staging.add('the core', restoreModelName(name, attempt.protocol))
     const own = context && operation.reshape?.(exchange, context)
     if (own) staging.add('the core', own)
     staging.adopt()
@@ -103,7 +116,12 @@ async function restOfStages(
   return finished(staging, exchange, response, context)
 }
 
-function finished(staging: Staging, exchange: LiveExchange, { attempt }: UpstreamResponse, context: OperationContext | undefined): PluginStage[] {
+function finished(
+  staging: Staging,
+  exchange: LiveExchange,
+  { attempt }: UpstreamResponse,
+  context: OperationContext | undefined
+): PluginStage[] {
   const last = attempt && context && exchange.request.operation.keep?.(exchange, context)
   if (last) staging.add('the core', last)
   return staging.stages

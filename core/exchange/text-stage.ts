@@ -5,7 +5,9 @@ import { GatewayError } from '../errors.ts'
 import { Uninspectable } from '../protocols/index.ts'
 import type { Protocol, TextBlock, TextEditor, TextEvent, TextPart } from '../protocols/index.ts'
 
-/** Of the text that is held back for a stage that takes whole blocks, in characters, all blocks of an answer together. */
+/**
+ * Of the text that is held back for a stage that takes whole blocks, in characters, all blocks of an answer together.
+ */
 const heldCharacters = 8 * 1024 * 1024
 
 /** Gives a plugin each run of text as it comes. */
@@ -39,7 +41,8 @@ class WholeBlocks implements TextEditor {
 
   text({ block, text }: TextPart): string {
     this.#length += text.length
-    if (this.#length > heldCharacters) throw uninspected(this.#plugin, `this answer has more than ${heldCharacters} characters of it`)
+    if (this.#length > heldCharacters)
+      throw uninspected(this.#plugin, `this answer has more than ${heldCharacters} characters of it`)
     const held = this.#held.get(block)
     if (held) held.push(text)
     else this.#held.set(block, [text])
@@ -79,12 +82,18 @@ export function textStage(plugin: string, stage: TextStage, protocol: Protocol):
       emit(edited?.data ? message.withData(edited.data) : message)
     },
     end(complete, emit) {
-      if (complete) emitAll(shown(() => answer.end(editor)), emit)
+      if (complete)
+        emitAll(
+          shown(() => answer.end(editor)),
+          emit
+        )
     }
   }
 }
 
 function uninspected(plugin: string, why: string): GatewayError {
   const cause = new Error(`the plugin ${plugin} takes text, and ${why}`)
-  return new GatewayError('answer_not_inspected', 'The answer cannot be inspected, which this gateway has to do.', { cause })
+  return new GatewayError('answer_not_inspected', 'The answer cannot be inspected, which this gateway has to do.', {
+    cause
+  })
 }

@@ -19,8 +19,9 @@ const quote = 0x22
 type Places = readonly (readonly string[])[]
 
 /**
- * The message without secrets of the channel in the errors at these places; the same message when it has none, so that nearly all pass byte for
- * byte. Parses nothing but these errors, unless the payload was parsed before or has members twice.
+ * The message without secrets of the channel in the errors at these places; the same message when it has none, so that
+ * nearly all pass byte for byte. Parses nothing but these errors, unless the payload was parsed before or has members
+ * twice.
  */
 export function withCleanErrors(message: Message, places: Places, channel: Channel): Message {
   const { parsed, lens } = message
@@ -37,13 +38,17 @@ export function withCleanErrors(message: Message, places: Places, channel: Chann
   const errors = body && places.filter((place) => at(body, place) != null)
   if (errors?.length === 0) return message
   const text = message.data.toString('utf8')
-  if (!body || !errors) return isClean(text, channel) ? message : message.withData(Buffer.from(cleanText(text, channel)))
+  if (!body || !errors)
+    return isClean(text, channel) ? message : message.withData(Buffer.from(cleanText(text, channel)))
   const json = JSON.stringify(errors.reduce((made, place) => cleanAt(made, place, channel), body))
   // A member that stands there twice is in the bytes, and not in what was parsed.
   return json === JSON.stringify(body) && isClean(text, channel) ? message : message.withData(Buffer.from(json))
 }
 
-/** The object with clean errors, of which nothing else is parsed; undefined when they are clean. @throws LensError for one that cannot be looked into */
+/**
+ * The object with clean errors, of which nothing else is parsed; undefined when they are clean. @throws LensError for
+ * one that cannot be looked into
+ */
 function cleanMembers(lens: Lens, places: Places, channel: Channel): Buffer | undefined {
   const changes = new Map<string, string>()
   for (const name of new Set(places.map(([first]) => first!))) {
@@ -53,7 +58,9 @@ function cleanMembers(lens: Lens, places: Places, channel: Channel): Buffer | un
     const inner = places.flatMap(([first, ...rest]) => (first === name ? [rest] : []))
     const json = inner.some((rest) => rest.length === 0)
       ? cleanValue(value, channel)
-      : type === 'object' ? cleanMembers(new Lens(value), inner, channel)?.toString('utf8') : undefined
+      : type === 'object'
+        ? cleanMembers(new Lens(value), inner, channel)?.toString('utf8')
+        : undefined
     if (json !== undefined) changes.set(name, json)
   }
   return changes.size > 0 ? Buffer.concat(withMembers(lens, changes)) : undefined
@@ -76,12 +83,18 @@ function at(body: JsonObject, place: readonly string[]): unknown {
 /** A copy with the error at the end of the place cleaned. */
 function cleanAt(value: JsonObject, [name, ...rest]: readonly string[], channel: Channel): JsonObject {
   const inner = value[name!]
-  return { ...value, [name!]: rest.length === 0 ? cleaned(inner, 'message', channel, 0) : cleanAt(asObject(inner)!, rest, channel) }
+  return {
+    ...value,
+    [name!]: rest.length === 0 ? cleaned(inner, 'message', channel, 0) : cleanAt(asObject(inner)!, rest, channel)
+  }
 }
 
-/** Messages are for people; any other text is a name, and goes as a whole when there is anything in it that has to go. */
+/**
+ * Messages are for people; any other text is a name, and goes as a whole when there is anything in it that has to go.
+ */
 function cleaned(value: unknown, name: string, channel: Channel, depth: number): unknown {
-  if (typeof value === 'string') return name === 'message' ? cleanText(value, channel) : (cleanName(value, channel) ?? null)
+  if (typeof value === 'string')
+    return name === 'message' ? cleanText(value, channel) : (cleanName(value, channel) ?? null)
   if (typeof value !== 'object' || value === null) return value
   if (depth === deepest) return null
   if (Array.isArray(value)) return value.map((item) => cleaned(item, name, channel, depth + 1))

@@ -24,7 +24,12 @@ export class LiveTurn implements Turn {
   readonly #releases: { plugin: string; call: Parameters<Turn['defer']>[0] }[] = []
   #released = false
 
-  constructor(exchange: LiveExchange, part: string, about: Pick<Turn, 'asked' | 'input' | 'maxOutput'>, event?: string) {
+  constructor(
+    exchange: LiveExchange,
+    part: string,
+    about: Pick<Turn, 'asked' | 'input' | 'maxOutput'>,
+    event?: string
+  ) {
     this.#exchange = exchange
     this.part = part
     this.asked = about.asked
@@ -60,8 +65,8 @@ export class LiveTurn implements Turn {
   }
 
   /**
-   * Gives everything back, newest first. The promise is of what its end waits for, if there is anything; it rejects with what a release
-   * threw on purpose. Mistakes are logged. Once.
+   * Gives everything back, newest first. The promise is of what its end waits for, if there is anything; it rejects
+   * with what a release threw on purpose. Mistakes are logged. Once.
    */
   release(): Promise<void> | undefined {
     const exchange = this.#exchange

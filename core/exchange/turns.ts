@@ -68,7 +68,10 @@ export class Turns {
         }
         return renamed(message, frames, attempt.upstreamModel, asked.model)
       case 'invalid':
-        return this.#refuse(new GatewayError('invalid_request', `The event could be understood in more than one way: ${asked.reason}.`), asked.event)
+        return this.#refuse(
+          new GatewayError('invalid_request', `The event could be understood in more than one way: ${asked.reason}.`),
+          asked.event
+        )
       default:
         return message
     }
@@ -98,7 +101,12 @@ export class Turns {
         return renamed(message, frames, exchange.requestedModel, attempt.upstreamModel)
       default: {
         const { output } = this.#watch
-        if (output !== before && this.#latest && Math.floor(output / progressStep) !== Math.floor(before / progressStep)) this.#latest.progress(this.#latest.output + output)
+        if (
+          output !== before &&
+          this.#latest &&
+          Math.floor(output / progressStep) !== Math.floor(before / progressStep)
+        )
+          this.#latest.progress(this.#latest.output + output)
         return message
       }
     }
@@ -120,15 +128,25 @@ export class Turns {
   }
 
   #clean(message: Message): Message {
-    const { attempt: { protocol, channel } } = this.#parts
+    const {
+      attempt: { protocol, channel }
+    } = this.#parts
     return withCleanErrors(message, protocol.errorPlaces ?? [], channel)
   }
 
   #ask(message: Message, event: string | undefined, maxOutput: number | undefined): Awaitable<Message | undefined> {
     if (this.open >= mostOpen) {
-      return this.#refuse(new GatewayError('rate_limit_concurrency', `A session may have ${mostOpen} responses at the same time.`), event)
+      return this.#refuse(
+        new GatewayError('rate_limit_concurrency', `A session may have ${mostOpen} responses at the same time.`),
+        event
+      )
     }
-    const turn = new LiveTurn(this.#parts.exchange, this.#part(), { asked: true, input: this.#watch.input, maxOutput }, event)
+    const turn = new LiveTurn(
+      this.#parts.exchange,
+      this.#part(),
+      { asked: true, input: this.#watch.input, maxOutput },
+      event
+    )
     const sent = (): Message | undefined => {
       if (this.#closed) return void turn.release()
       this.#asked.push(turn)
@@ -147,8 +165,9 @@ export class Turns {
   }
 
   /**
-   * Asks the plugins from one on; a promise only where one of them answers with one. A turn that has begun already is shown to all of them, whoever
-   * objects: it has to be measured and charged. What the first of them says is thrown in the end.
+   * Asks the plugins from one on; a promise only where one of them answers with one. A turn that has begun already is
+   * shown to all of them, whoever objects: it has to be measured and charged. What the first of them says is thrown in
+   * the end.
    */
   #admit(turn: LiveTurn, from: number, refusal?: GatewayError): Promise<void> | undefined {
     const { exchange, onTurn } = this.#parts
@@ -182,7 +201,10 @@ export class Turns {
       if (this.#cancelling) this.#parts.say(this.#parts.frames.cancel(id))
       return turn.held
     }
-    return this.#unasked((own) => this.#keep(id, own), () => this.#parts.say(this.#parts.frames.cancel(id)))
+    return this.#unasked(
+      (own) => this.#keep(id, own),
+      () => this.#parts.say(this.#parts.frames.cancel(id))
+    )
   }
 
   #keep(id: string, turn: LiveTurn): void {
@@ -193,8 +215,13 @@ export class Turns {
 
   /** Something that nobody asked for. `refused`: it is not to go on. */
   #unasked(begun: (turn: LiveTurn) => void, refused: () => void): Promise<unknown> | undefined {
-    if (this.open >= mostOpen + mostUnasked) throw new GatewayError('upstream_bad_response', 'The upstream began more responses than a session may have.')
-    const turn = new LiveTurn(this.#parts.exchange, this.#part(), { asked: false, input: this.#watch.input, maxOutput: this.#watch.maxOutput })
+    if (this.open >= mostOpen + mostUnasked)
+      throw new GatewayError('upstream_bad_response', 'The upstream began more responses than a session may have.')
+    const turn = new LiveTurn(this.#parts.exchange, this.#part(), {
+      asked: false,
+      input: this.#watch.input,
+      maxOutput: this.#watch.maxOutput
+    })
     begun(turn)
     const stop = (error: unknown): void => {
       this.#parts.tell(asGatewayError(error), undefined)
@@ -227,10 +254,13 @@ export class Turns {
     if (usage === undefined || this.#over.has(id)) return undefined
     this.#remember(id)
     let heard: LiveTurn | undefined
-    const held = this.#unasked((turn) => {
-      turn.begun = true
-      heard = turn
-    }, () => {})
+    const held = this.#unasked(
+      (turn) => {
+        turn.begun = true
+        heard = turn
+      },
+      () => {}
+    )
     return held ? held.then(() => finish(heard!, usage)) : finish(heard!, usage)
   }
 

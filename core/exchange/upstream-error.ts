@@ -6,7 +6,10 @@ import type { UpstreamError } from '../protocols/protocol.ts'
 import type { UpstreamHeaders } from '../transport/transport.ts'
 import { cleanName, cleanText } from './redact.ts'
 
-/** Longest pause that an upstream may ask for, and what is made of a request for one that does not say how long. In milliseconds. */
+/**
+ * Longest pause that an upstream may ask for, and what is made of a request for one that does not say how long. In
+ * milliseconds.
+ */
 const longestPause = 300_000
 const defaultPause = 1000
 
@@ -14,14 +17,30 @@ const defaultPause = 1000
 const ours = new Set([401, 402, 403, 407])
 
 /** Codes by which an upstream says that the request itself cannot be answered, by it or by another. */
-const clients = new Set(['context_length_exceeded', 'string_above_max_length', 'content_filter', 'content_policy_violation', 'invalid_prompt'])
+const clients = new Set([
+  'context_length_exceeded',
+  'string_above_max_length',
+  'content_filter',
+  'content_policy_violation',
+  'invalid_prompt'
+])
 
 /** Kinds of errors by which upstreams refuse a request, with the statuses that they have where there is one. */
-const refusals: Readonly<Record<string, number>> = { invalid_request_error: 400, not_found_error: 404, request_too_large: 413 }
+const refusals: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  not_found_error: 404,
+  request_too_large: 413
+}
 
 /** An upstream's answer with a status other than 2xx; `body` is at most the first 64 KiB of it. */
-export function errorFromResponse(attempt: Attempt, status: number, headers: UpstreamHeaders, body: Buffer): GatewayError {
-  if (status < 400) return new GatewayError('upstream_bad_response', 'The upstream answered with a redirect, which is never followed.')
+export function errorFromResponse(
+  attempt: Attempt,
+  status: number,
+  headers: UpstreamHeaders,
+  body: Buffer
+): GatewayError {
+  if (status < 400)
+    return new GatewayError('upstream_bad_response', 'The upstream answered with a redirect, which is never followed.')
   const said = attempt.protocol.readError(parsed(body))
   return errorOf(attempt, status, said, `The upstream answered with status ${status}.`, pauseOf(headers))
 }
@@ -38,19 +57,30 @@ export function errorFromEvent(attempt: Attempt, event: Message, begun: boolean)
 export function errorFromBody(attempt: Attempt, message: Message): GatewayError {
   const body = message.json()
   const said = body === undefined ? undefined : attempt.protocol.readError(body)
-  if (!said || said.message === '') return new GatewayError('upstream_bad_response', 'The upstream sent a body that is no answer.')
+  if (!said || said.message === '')
+    return new GatewayError('upstream_bad_response', 'The upstream sent a body that is no answer.')
   return errorOf(attempt, statusOf(said), said, 'The upstream reported an error.')
 }
 
-function errorOf({ channel, protocol, asked }: Attempt, status: number, said: UpstreamError, otherwise: string, asksFor = said.retryAfterMs): GatewayError {
+function errorOf(
+  { channel, protocol, asked }: Attempt,
+  status: number,
+  said: UpstreamError,
+  otherwise: string,
+  asksFor = said.retryAfterMs
+): GatewayError {
   const pause = asksFor === undefined ? undefined : Math.min(asksFor, longestPause)
-  if (ours.has(status)) return new GatewayError('upstream_auth_failed', 'The upstream refused the credentials of this gateway.')
+  if (ours.has(status))
+    return new GatewayError('upstream_auth_failed', 'The upstream refused the credentials of this gateway.')
   const message = cleanText(said.message, channel)
   if (status === 429) {
-    return new GatewayError('upstream_rate_limited', message || 'The upstream is rate limiting this gateway.', { retryAfterMs: pause ?? defaultPause })
+    return new GatewayError('upstream_rate_limited', message || 'The upstream is rate limiting this gateway.', {
+      retryAfterMs: pause ?? defaultPause
+    })
   }
   if (isRefusal(status)) {
-    // Another vendor's words for kinds of errors mean nothing to the client, nor do members of a request that it never sent.
+    // Another vendor's words for kinds of errors mean nothing to the client, nor do members of a request that it never
+    // sent.
     const own = protocol.family === asked.family
     return new GatewayError('upstream_rejected', message || `The upstream refused the request with status ${status}.`, {
       status,
@@ -93,8 +123,8 @@ function parsed(body: Buffer): unknown {
 }
 
 /**
- * How long the upstream asks to be left alone, in milliseconds: RFC 9110 §10.2.3, and the millisecond form that OpenAI's clients
- * read. Undefined when it does not say, or not so that it can be understood.
+ * How long the upstream asks to be left alone, in milliseconds: RFC 9110 §10.2.3, and the millisecond form that
+ * OpenAI's clients read. Undefined when it does not say, or not so that it can be understood.
  */
 function pauseOf(headers: UpstreamHeaders): number | undefined {
   const exact = headers['retry-after-ms']

@@ -7,7 +7,10 @@ import { protocols } from '../protocols/index.ts'
 const jsonHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'application/json']
 const streamHeaders: readonly string[] = ['content-type', 'application/json', 'accept', 'text/event-stream']
 
-/** Flat pairs of names in lower case and values: what the body is, what is wanted, what the protocol demands, what plugins set. */
+/**
+ * Flat pairs of names in lower case and values: what the body is, what is wanted, what the protocol demands, what
+ * plugins set.
+ */
 export function headersOf(exchange: LiveExchange, attempt: Attempt): readonly string[] {
   const described = description(exchange)
   const more = Object.entries({ ...protocolHeaders(exchange, attempt), ...attempt.headers })
@@ -26,7 +29,10 @@ function description({ body, streaming, request }: LiveExchange): readonly strin
   return body.contentType === undefined ? accept : ['content-type', body.contentType, ...accept]
 }
 
-/** What the protocol demands, and the client's own where it speaks the same: headers of one protocol mean nothing in another. */
+/**
+ * What the protocol demands, and the client's own where it speaks the same: headers of one protocol mean nothing in
+ * another.
+ */
 function protocolHeaders({ request }: LiveExchange, { protocol }: Attempt): Record<string, string> | undefined {
   const { passedHeaders, ownHeaders, family } = protocol
   if (passedHeaders.length === 0) return undefined

@@ -15,13 +15,16 @@ export interface Tier {
 }
 
 /**
- * Prices of one model as snapshotted by a reservation. `version` names the snapshot in the journal; equal prices share a
- * version.
+ * Prices of one model as snapshotted by a reservation. `version` names the snapshot in the journal; equal prices share
+ * a version.
  */
 export interface Price {
   version: string
   perMillion: Rates
-  /** Shortest prompts first. The last one that a prompt is above holds for the whole request; none of them, the rates beside. */
+  /**
+   * Shortest prompts first. The last one that a prompt is above holds for the whole request; none of them, the rates
+   * beside.
+   */
   tiers?: readonly Tier[]
   /** What holds in its place for some pictures; chosen before anything is held, and not a part of the snapshot. */
   pictures?: readonly PicturePrice[]
@@ -41,7 +44,10 @@ export interface PricePeriod {
   price: Price
 }
 
-/** Of several prices of a model, or of what follows from them, the one in force at a time in Unix milliseconds; undefined before the first. */
+/**
+ * Of several prices of a model, or of what follows from them, the one in force at a time in Unix milliseconds;
+ * undefined before the first.
+ */
 export function inForce<T extends { readonly from: number }>(periods: readonly T[], time: number): T | undefined {
   return periods.findLast(({ from }) => from <= time)
 }
@@ -63,7 +69,10 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   return rounded(sum)
 }
 
-/** A million dollars: counts that make one request dearer than this are a broken upstream's, and would lock every budget. */
+/**
+ * A million dollars: counts that make one request dearer than this are a broken upstream's, and would lock every
+ * budget.
+ */
 export const incredible: Nano = 10n ** 15n
 
 /** The usage of one request with the request itself, which is a unit of its own where the price has one for it. */
@@ -105,8 +114,8 @@ function tierOf(usage: Readonly<Usage>, tiers: readonly Tier[]): Rates | undefin
 }
 
 /**
- * A price as JSON, `{"<class>": "<rate>", …, "tiers": [{"above": "<tokens>", "<class>": "<rate>", …}]}`, classes in a fixed
- * order: equal prices render equal. Numbers are decimal strings.
+ * A price as JSON, `{"<class>": "<rate>", …, "tiers": [{"above": "<tokens>", "<class>": "<rate>", …}]}`, classes in a
+ * fixed order: equal prices render equal. Numbers are decimal strings.
  */
 export function renderPrice({ perMillion, tiers = [] }: Price): string {
   const rendered = tiers.map((tier) => ({ above: String(tier.above), ...renderRates(tier.perMillion) }))
@@ -114,14 +123,21 @@ export function renderPrice({ perMillion, tiers = [] }: Price): string {
 }
 
 function renderRates(rates: Rates): Record<string, string> {
-  return Object.fromEntries(pricedClasses.flatMap((name) => (rates[name] === undefined ? [] : [[name, String(rates[name])]])))
+  return Object.fromEntries(
+    pricedClasses.flatMap((name) => (rates[name] === undefined ? [] : [[name, String(rates[name])]]))
+  )
 }
 
 /** The price that {@link renderPrice} rendered. */
 export function parsePrice(version: string, json: string): Price {
-  const { tiers, ...rates } = JSON.parse(json) as { tiers?: { above: string; [name: string]: string }[]; [name: string]: unknown }
+  const { tiers, ...rates } = JSON.parse(json) as {
+    tiers?: { above: string; [name: string]: string }[]
+    [name: string]: unknown
+  }
   const price = { version, perMillion: parseRates(rates) }
-  return tiers ? { ...price, tiers: tiers.map(({ above, ...own }) => ({ above: Number(above), perMillion: parseRates(own) })) } : price
+  return tiers
+    ? { ...price, tiers: tiers.map(({ above, ...own }) => ({ above: Number(above), perMillion: parseRates(own) })) }
+    : price
 }
 
 function parseRates(rates: Record<string, unknown>): Rates {

@@ -1,10 +1,11 @@
 // Token classes: one disjoint account of what an exchange consumed, whatever the protocol reported.
 
 /**
- * Disjoint classes: a unit is in exactly one of them, so that Σ class × price is the cost. `reasoning` is the exception:
- * it says how much of `output` was reasoning and is not priced by itself. Units are tokens; `character` counts characters to be
- * spoken, `image` pictures made, `request` calls, `search` search units of rerankings, `second` seconds of media begun, `tool_call`
- * calls of the upstream's own tools. All are non-negative safe integers; absent means zero.
+ * Disjoint classes: a unit is in exactly one of them, so that Σ class × price is the cost. `reasoning` is the
+ * exception: it says how much of `output` was reasoning and is not priced by itself. Units are tokens; `character`
+ * counts characters to be spoken, `image` pictures made, `request` calls, `search` search units of rerankings, `second`
+ * seconds of media begun, `tool_call` calls of the upstream's own tools. All are non-negative safe integers; absent
+ * means zero.
  */
 export interface Usage {
   input: number
@@ -28,9 +29,21 @@ export interface Usage {
 
 /** The classes that carry a price, in the order they are shown. */
 export const pricedClasses = [
-  'input', 'cached_input', 'cache_write', 'cache_write_long', 'output',
-  'audio_input', 'audio_output', 'image_input', 'image_output',
-  'character', 'image', 'request', 'search', 'second', 'tool_call'
+  'input',
+  'cached_input',
+  'cache_write',
+  'cache_write_long',
+  'output',
+  'audio_input',
+  'audio_output',
+  'image_input',
+  'image_output',
+  'character',
+  'image',
+  'request',
+  'search',
+  'second',
+  'tool_call'
 ] as const
 
 /** A class with a price of its own. */
@@ -47,7 +60,14 @@ export function sumOf(one: Readonly<Usage>, other: Readonly<Usage>): Usage {
 }
 
 /** The classes that tokens of the prompt fall into. */
-export const promptClasses = ['input', 'cached_input', 'cache_write', 'cache_write_long', 'audio_input', 'image_input'] as const satisfies readonly PricedClass[]
+export const promptClasses = [
+  'input',
+  'cached_input',
+  'cache_write',
+  'cache_write_long',
+  'audio_input',
+  'image_input'
+] as const satisfies readonly PricedClass[]
 
 /** Tokens of the whole prompt, whatever they cost. */
 export function promptTokens(usage: Readonly<Usage>): number {

@@ -1,4 +1,5 @@
-// What clients refer to that one account of an upstream keeps, and that the gateway has not seen being made: containers, threads, cached contents.
+// What clients refer to that one account of an upstream keeps, and that the gateway has not seen being made:
+// containers, threads, cached contents.
 import { accountOf } from '../catalogue/account.ts'
 import type { Fields } from '../bodies/fields.ts'
 import { GatewayError } from '../contract/contract.ts'
@@ -19,12 +20,16 @@ interface Referring {
 const longest = 4096
 
 /**
- * Sends a request with one of these members to channels of its own protocol, whose account has it, and refuses it where they are of
- * several accounts: nobody knows which of them, and the others would answer without it, or that the client is wrong.
+ * Sends a request with one of these members to channels of its own protocol, whose account has it, and refuses it where
+ * they are of several accounts: nobody knows which of them, and the others would answer without it, or that the client
+ * is wrong.
  */
 export function toAccount(referring: readonly Referring[]): NonNullable<ServedOperation['narrow']> {
   return (exchange, candidates) => {
-    const { body: { fields }, request: { operation } } = exchange
+    const {
+      body: { fields },
+      request: { operation }
+    } = exchange
     const found = referring.find((one) => isThere(fields, one))
     if (!found) return
     const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
@@ -32,7 +37,11 @@ export function toAccount(referring: readonly Referring[]): NonNullable<ServedOp
     if (native.length === 0) return
     if (new Set(native.map(accountOf)).size > 1) {
       const { code, param } = found
-      throw new GatewayError(code, `\`${param}\` refers to what one account of an upstream keeps, and the model \`${exchange.model}\` is served by several: send the conversation itself, or ask for a model of one account.`, { param })
+      throw new GatewayError(
+        code,
+        `\`${param}\` refers to what one account of an upstream keeps, and the model \`${exchange.model}\` is served by several: send the conversation itself, or ask for a model of one account.`,
+        { param }
+      )
     }
     candidates.keep((channel) => native.includes(channel))
   }

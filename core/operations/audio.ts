@@ -22,9 +22,19 @@ export const speech: ServedOperation = {
     input: { type: 'string', description: 'What is to be said.' },
     voice: { description: 'The name of a voice.' },
     instructions: { type: 'string', description: 'How it is to be said.' },
-    response_format: { type: 'string', enum: ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'], default: 'mp3', description: 'The form of the sound.' },
+    response_format: {
+      type: 'string',
+      enum: ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'],
+      default: 'mp3',
+      description: 'The form of the sound.'
+    },
     speed: { type: 'number', minimum: 0.25, maximum: 4, default: 1, description: 'How fast.' },
-    stream_format: { type: 'string', enum: ['audio', 'sse'], default: 'audio', description: 'Plain sound, or server-sent events with pieces of it.' }
+    stream_format: {
+      type: 'string',
+      enum: ['audio', 'sse'],
+      default: 'audio',
+      description: 'Plain sound, or server-sent events with pieces of it.'
+    }
   }
 }
 
@@ -32,7 +42,12 @@ const heard: Readonly<Record<string, ParameterSchema>> = {
   model: { type: 'string', description: 'A model of the model list.' },
   file: { type: 'string', format: 'binary', description: 'The sound.' },
   prompt: { type: 'string', description: 'Words that help to understand it.' },
-  response_format: { type: 'string', enum: ['json', 'text', 'srt', 'verbose_json', 'vtt'], default: 'json', description: 'The form of the text.' },
+  response_format: {
+    type: 'string',
+    enum: ['json', 'text', 'srt', 'verbose_json', 'vtt'],
+    default: 'json',
+    description: 'The form of the text.'
+  },
   temperature: { type: 'number', minimum: 0, maximum: 1, description: 'Sampling temperature.' }
 }
 
@@ -60,7 +75,11 @@ export const transcriptions: ServedOperation = {
     ...heard,
     language: { type: 'string', description: 'The language that is spoken, in two letters.' },
     stream: { type: 'boolean', default: false, description: 'Answers with server-sent events.' },
-    'timestamp_granularities[]': { type: 'array', items: { type: 'string', enum: ['word', 'segment'] }, description: 'Times of words or segments, in `verbose_json`.' }
+    'timestamp_granularities[]': {
+      type: 'array',
+      items: { type: 'string', enum: ['word', 'segment'] },
+      description: 'Times of words or segments, in `verbose_json`.'
+    }
   }
 }
 

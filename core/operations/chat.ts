@@ -18,12 +18,27 @@ export const chat: ServedOperation = {
   required: ['model', 'messages'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },
-    messages: { type: 'array', items: { type: 'object' }, description: 'The conversation so far: `role` is one of `system`, `developer`, `user`, `assistant`, `tool`.' },
-    stream: { type: 'boolean', default: false, description: 'Answers with server-sent events, ended by `data: [DONE]`.' },
-    stream_options: { type: 'object', description: '`include_usage: true` adds an event with the usage before the end.' },
+    messages: {
+      type: 'array',
+      items: { type: 'object' },
+      description: 'The conversation so far: `role` is one of `system`, `developer`, `user`, `assistant`, `tool`.'
+    },
+    stream: {
+      type: 'boolean',
+      default: false,
+      description: 'Answers with server-sent events, ended by `data: [DONE]`.'
+    },
+    stream_options: {
+      type: 'object',
+      description: '`include_usage: true` adds an event with the usage before the end.'
+    },
     temperature: { type: 'number', minimum: 0, maximum: 2, description: 'Sampling temperature.' },
     top_p: { type: 'number', minimum: 0, maximum: 1, description: 'Nucleus sampling.' },
-    max_completion_tokens: { type: 'integer', minimum: 1, description: 'Most tokens of the answer, reasoning included.' },
+    max_completion_tokens: {
+      type: 'integer',
+      minimum: 1,
+      description: 'Most tokens of the answer, reasoning included.'
+    },
     max_tokens: { type: 'integer', minimum: 1, description: 'The older name of `max_completion_tokens`.' },
     tools: { type: 'array', items: { type: 'object' }, description: 'Functions that the model may call.' },
     tool_choice: { description: 'Which tool is called: `auto`, `none`, `required`, or one by name.' },

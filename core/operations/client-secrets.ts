@@ -17,7 +17,8 @@ const largestSettings = 16 * 1024
 export const clientSecrets: ServedOperation = {
   name: 'realtime.client_secrets',
   endpoint: 'realtime',
-  summary: 'Makes a key for a browser: for one model, for some minutes, on the budgets and limits of the key that makes it.',
+  summary:
+    'Makes a key for a browser: for one model, for some minutes, on the budgets and limits of the key that makes it.',
   method: 'POST',
   paths: ['/v1/realtime/client_secrets'],
   protocol: 'openai-realtime',
@@ -25,8 +26,15 @@ export const clientSecrets: ServedOperation = {
   required: ['session'],
   parameters: {
     session: { type: 'object', description: 'The settings that sessions begin with; `model` must be among them.' },
-    expires_after: { type: 'object', description: `\`seconds\` from ${shortest} to ${longest}, ${usual} where it is absent: so long a session may be opened. One that is open goes on.` },
-    budget: { type: ['number', 'string'], description: 'US dollars that all sessions of this key together may spend, within the budgets of the key that makes it.' }
+    expires_after: {
+      type: 'object',
+      description: `\`seconds\` from ${shortest} to ${longest}, ${usual} where it is absent: so long a session may be opened. One that is open goes on.`
+    },
+    budget: {
+      type: ['number', 'string'],
+      description:
+        'US dollars that all sessions of this key together may spend, within the budgets of the key that makes it.'
+    }
   },
   handle: mint
 }
@@ -41,29 +49,48 @@ function mint(exchange: Exchange, { catalogue, services }: OperationContext): Re
   const expires = exchange.receivedAt + readSeconds(exchange) * 1000
   const budget = readBudget(exchange)
   const kept = services.secrets.keep({
-    sha256: createHash('sha256').update(value).digest(), issuer: who.digest, model, expires, ...(begun && { settings: JSON.stringify({ type: 'realtime', ...settings }) }), ...(budget !== undefined && { allowance: { left: budget } })
+    sha256: createHash('sha256').update(value).digest(),
+    issuer: who.digest,
+    model,
+    expires,
+    ...(begun && { settings: JSON.stringify({ type: 'realtime', ...settings }) }),
+    ...(budget !== undefined && { allowance: { left: budget } })
   })
-  if (!kept) throw new GatewayError('rate_limit_concurrency', 'This API key has too many client secrets that have not expired.', { retryAfterMs: shortest * 1000 })
+  if (!kept)
+    throw new GatewayError(
+      'rate_limit_concurrency',
+      'This API key has too many client secrets that have not expired.',
+      { retryAfterMs: shortest * 1000 }
+    )
   const session = { type: 'realtime', object: 'realtime.session', id: `sess_${exchange.id}`, ...settings, model }
-  return { status: 200, headers: [['cache-control', 'no-store']], body: { value, expires_at: Math.floor(expires / 1000), session } }
+  return {
+    status: 200,
+    headers: [['cache-control', 'no-store']],
+    body: { value, expires_at: Math.floor(expires / 1000), session }
+  }
 }
 
 /** The settings without the model, which is said in the address of a session. */
 function readSession({ body: { fields } }: Exchange): { model: string; settings: Record<string, unknown> } {
-  if (fields.size('session') > largestSettings) throw invalid('session', `must not be larger than ${largestSettings} bytes`)
+  if (fields.size('session') > largestSettings)
+    throw invalid('session', `must not be larger than ${largestSettings} bytes`)
   const session = fields.json('session')
-  if (typeof session !== 'object' || session === null || Array.isArray(session)) throw invalid('session', 'must be an object with a `model`')
+  if (typeof session !== 'object' || session === null || Array.isArray(session))
+    throw invalid('session', 'must be an object with a `model`')
   const { model, ...settings } = session as Record<string, unknown>
-  if (typeof model !== 'string' || model === '') throw invalid('session.model', 'must be the name of a model, as listed by GET /v1/models')
+  if (typeof model !== 'string' || model === '')
+    throw invalid('session.model', 'must be the name of a model, as listed by GET /v1/models')
   return { model, settings }
 }
 
 function readSeconds({ body: { fields } }: Exchange): number {
   if (!fields.has('expires_after')) return usual
   const given = fields.size('expires_after') > largestSettings ? undefined : (fields.json('expires_after') ?? {})
-  if (typeof given !== 'object' || Array.isArray(given)) throw invalid('expires_after', 'must be an object with `seconds`')
+  if (typeof given !== 'object' || Array.isArray(given))
+    throw invalid('expires_after', 'must be an object with `seconds`')
   const { seconds = usual } = given as { seconds?: unknown }
-  if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= shortest && seconds <= longest) return seconds
+  if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= shortest && seconds <= longest)
+    return seconds
   throw invalid('expires_after.seconds', `must be a whole number from ${shortest} to ${longest}`)
 }
 

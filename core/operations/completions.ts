@@ -20,7 +20,11 @@ export const completions: ServedOperation = {
     model: { type: 'string', description: 'A model of the model list.' },
     prompt: { description: 'A text, a list of texts, or tokens: a list of numbers, or a list of such lists.' },
     max_tokens: { type: 'integer', minimum: 0, default: 16, description: 'Most tokens of each continuation.' },
-    stream: { type: 'boolean', default: false, description: 'Answers with server-sent events, ended by `data: [DONE]`.' },
+    stream: {
+      type: 'boolean',
+      default: false,
+      description: 'Answers with server-sent events, ended by `data: [DONE]`.'
+    },
     n: { type: 'integer', minimum: 1, maximum: 128, default: 1, description: 'How many continuations of each prompt.' },
     temperature: { type: 'number', minimum: 0, maximum: 2, description: 'Sampling temperature.' },
     top_p: { type: 'number', minimum: 0, maximum: 1, description: 'Nucleus sampling.' },

@@ -23,8 +23,17 @@ export const embeddings: ServedOperation = {
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },
     input: { description: 'A text, a list of texts, or tokens: a list of numbers, or a list of such lists.' },
-    encoding_format: { type: 'string', enum: ['float', 'base64'], default: 'float', description: 'The form of the vectors, whichever the upstream answers in.' },
-    dimensions: { type: 'integer', minimum: 1, description: 'Length of the vectors, where the model lets it be chosen.' },
+    encoding_format: {
+      type: 'string',
+      enum: ['float', 'base64'],
+      default: 'float',
+      description: 'The form of the vectors, whichever the upstream answers in.'
+    },
+    dimensions: {
+      type: 'integer',
+      minimum: 1,
+      description: 'Length of the vectors, where the model lets it be chosen.'
+    },
     user: { type: 'string', description: 'Your own identifier of the end user.' }
   }
 }

@@ -9,9 +9,15 @@ function pathsOf(method: string): string[] {
   return [`/v1beta/models/{model...}:${method}`, `/v1/models/{model...}:${method}`]
 }
 
-/** A member of the settings: upstreams take either spelling of both names (https://protobuf.dev/programming-guides/json/). */
+/**
+ * A member of the settings: upstreams take either spelling of both names
+ * (https://protobuf.dev/programming-guides/json/).
+ */
 function setting(camel: string, snake: string): string[] {
-  return ['generationConfig', 'generation_config'].flatMap((settings) => [`${settings}.${camel}`, `${settings}.${snake}`])
+  return ['generationConfig', 'generation_config'].flatMap((settings) => [
+    `${settings}.${camel}`,
+    `${settings}.${snake}`
+  ])
 }
 
 /** https://ai.google.dev/api/generate-content */
@@ -25,12 +31,21 @@ export const generateContent: ServedOperation = {
   body: 'json',
   model: { in: 'path', name: 'model' },
   upstream: conversation,
-  narrow: toAccount(['cachedContent', 'cached_content'].map((param) => ({ param, code: 'invalid_field', refers: namesOne }))),
-  metering: { outputLimits: setting('maxOutputTokens', 'max_output_tokens'), counts: setting('candidateCount', 'candidate_count') },
+  narrow: toAccount(
+    ['cachedContent', 'cached_content'].map((param) => ({ param, code: 'invalid_field', refers: namesOne }))
+  ),
+  metering: {
+    outputLimits: setting('maxOutputTokens', 'max_output_tokens'),
+    counts: setting('candidateCount', 'candidate_count')
+  },
   parsed: { generationConfig: 1024 * 1024, generation_config: 1024 * 1024 },
   required: ['contents'],
   parameters: {
-    contents: { type: 'array', items: { type: 'object' }, description: 'The conversation so far: `role` is `user` or `model`.' },
+    contents: {
+      type: 'array',
+      items: { type: 'object' },
+      description: 'The conversation so far: `role` is `user` or `model`.'
+    },
     systemInstruction: { type: 'object', description: 'What the model is told before everything else.' },
     tools: { type: 'array', items: { type: 'object' }, description: 'Functions that the model may call.' },
     toolConfig: { type: 'object', description: 'Which of them it calls.' },
@@ -53,7 +68,8 @@ export const streamGenerateContent: ServedOperation = {
 export const streamGenerateList: ServedOperation = {
   ...generateContent,
   name: 'generate.list',
-  summary: 'Completes a conversation in the protocol of Gemini, as a JSON array that is written element by element, or with `alt=sse` as a stream of events. ' +
+  summary:
+    'Completes a conversation in the protocol of Gemini, as a JSON array that is written element by element, or with `alt=sse` as a stream of events. ' +
     'An answer that fails ends with its error, and without the closing bracket.',
   paths: pathsOf('streamGenerateContent'),
   stream: 'always',
@@ -71,13 +87,23 @@ function own(method: string, summary: string, more: Partial<ServedOperation>): S
     protocol: 'gemini-count',
     body: 'json',
     model: { in: 'path', name: 'model' },
-    upstream: { gemini: { protocol: 'gemini-count', method: 'POST', target: ({ model }) => `/models/${encodeURIComponent(model)}:${method}` } },
+    upstream: {
+      gemini: {
+        protocol: 'gemini-count',
+        method: 'POST',
+        target: ({ model }) => `/models/${encodeURIComponent(model)}:${method}`
+      }
+    },
     ...more
   }
 }
 
 /** https://ai.google.dev/api/tokens */
-export const geminiCountTokens = own('countTokens', 'Counts the tokens of a conversation before it is sent, where the upstream can.', {})
+export const geminiCountTokens = own(
+  'countTokens',
+  'Counts the tokens of a conversation before it is sent, where the upstream can.',
+  {}
+)
 
 /** Bytes of a batch, in which each request names the model. */
 const parsed = { requests: 4 * 1024 * 1024 }
@@ -87,23 +113,34 @@ function rename(body: BodyEdit, model: string): void {
   const { fields } = body.original
   const requests = fields.json('requests')
   if (fields.has('model')) body.set('model', `models/${model}`)
-  if (Array.isArray(requests)) body.set('requests', requests.map((request: object) => ({ ...request, model: `models/${model}` })))
+  if (Array.isArray(requests))
+    body.set(
+      'requests',
+      requests.map((request: object) => ({ ...request, model: `models/${model}` }))
+    )
 }
 
 /** https://ai.google.dev/api/embeddings */
 export const embedContent = own('embedContent', 'Makes the vector of a text, in the protocol of Gemini.', {
   endpoint: 'embeddings',
   protocol: 'gemini-embed',
-  upstream: { ...vectors, gemini: { ...vectors.gemini, target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent`, rename } },
+  upstream: {
+    ...vectors,
+    gemini: { ...vectors.gemini, target: ({ model }) => `/models/${encodeURIComponent(model)}:embedContent`, rename }
+  },
   metering: { outputLimits: [] },
   parsed
 })
 
 /** https://ai.google.dev/api/embeddings */
-export const batchEmbedContents = own('batchEmbedContents', 'Makes the vectors of several texts, in the protocol of Gemini.', {
-  endpoint: 'embeddings',
-  protocol: 'gemini-embed',
-  upstream: { ...vectors, gemini: { ...vectors.gemini, rename } },
-  metering: { outputLimits: [] },
-  parsed
-})
+export const batchEmbedContents = own(
+  'batchEmbedContents',
+  'Makes the vectors of several texts, in the protocol of Gemini.',
+  {
+    endpoint: 'embeddings',
+    protocol: 'gemini-embed',
+    upstream: { ...vectors, gemini: { ...vectors.gemini, rename } },
+    metering: { outputLimits: [] },
+    parsed
+  }
+)

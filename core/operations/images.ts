@@ -15,7 +15,11 @@ const common: Readonly<Record<string, ParameterSchema>> = {
   model: { type: 'string', description: 'A model of the model list.' },
   n: { type: 'integer', minimum: 1, default: 1, description: 'How many pictures.' },
   size: { type: 'string', examples: ['1024x1024'], description: 'Width and height in pixels, or `auto`.' },
-  response_format: { type: 'string', enum: ['url', 'b64_json'], description: 'By address or in the answer, where the model leaves the choice.' },
+  response_format: {
+    type: 'string',
+    enum: ['url', 'b64_json'],
+    description: 'By address or in the answer, where the model leaves the choice.'
+  },
   user: { type: 'string', description: 'Your own identifier of the end user.' }
 }
 
@@ -26,7 +30,12 @@ const made: Readonly<Record<string, ParameterSchema>> = {
   background: { type: 'string', description: '`transparent`, `opaque` or `auto`.' },
   output_format: { type: 'string', description: '`png`, `jpeg` or `webp`.' },
   stream: { type: 'boolean', default: false, description: 'Answers with server-sent events.' },
-  partial_images: { type: 'integer', minimum: 0, maximum: 3, description: 'How many unfinished pictures a stream shows before each.' }
+  partial_images: {
+    type: 'integer',
+    minimum: 0,
+    maximum: 3,
+    description: 'How many unfinished pictures a stream shows before each.'
+  }
 }
 
 /** https://platform.openai.com/docs/api-reference/images/create */

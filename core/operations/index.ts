@@ -1,11 +1,19 @@
-// The one list of operations. Order matters only between operations with one path and method, of which the first that fits is meant.
+// The one list of operations. Order matters only between operations with one path and method, of which the first that
+// fits is meant.
 import type { ServedOperation } from '../contract/served.ts'
 import { speech, transcriptions, translations } from './audio.ts'
 import { chat } from './chat.ts'
 import { clientSecrets } from './client-secrets.ts'
 import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
-import { batchEmbedContents, embedContent, geminiCountTokens, generateContent, streamGenerateContent, streamGenerateList } from './generate.ts'
+import {
+  batchEmbedContents,
+  embedContent,
+  geminiCountTokens,
+  generateContent,
+  streamGenerateContent,
+  streamGenerateList
+} from './generate.ts'
 import { imageEdits, imageGenerations, imageVariations } from './images.ts'
 import { countTokens, messages } from './messages.ts'
 import { models } from './models.ts'
@@ -20,10 +28,49 @@ import { pictureTask, pictureTaskCancel, pictureTaskDelete, pictureTasks } from 
 import { videoCancel, videoContent, videoCreate, videoDelete, videoList, videoRetrieve } from './tasks/videos.ts'
 
 const served: readonly ServedOperation[] = [
-  chat, responses, compactResponse, countInputTokens, readResponse, cancelResponse, deleteResponse, listInputItems, messages, countTokens, generateContent, streamGenerateContent, streamGenerateList, geminiCountTokens, embedContent, batchEmbedContents,
-  completions, embeddings, imageGenerations, imageEdits, imageVariations, speech, transcriptions, translations, rerank, moderations, realtime, clientSecrets,
-  videoGenerations, videoTask, videoTaskCancel, videoTaskDelete, videoTaskContent, pictureTasks, pictureTask, pictureTaskCancel, pictureTaskDelete,
-  videoCreate, videoList, videoRetrieve, videoCancel, videoDelete, videoContent,
+  chat,
+  responses,
+  compactResponse,
+  countInputTokens,
+  readResponse,
+  cancelResponse,
+  deleteResponse,
+  listInputItems,
+  messages,
+  countTokens,
+  generateContent,
+  streamGenerateContent,
+  streamGenerateList,
+  geminiCountTokens,
+  embedContent,
+  batchEmbedContents,
+  completions,
+  embeddings,
+  imageGenerations,
+  imageEdits,
+  imageVariations,
+  speech,
+  transcriptions,
+  translations,
+  rerank,
+  moderations,
+  realtime,
+  clientSecrets,
+  videoGenerations,
+  videoTask,
+  videoTaskCancel,
+  videoTaskDelete,
+  videoTaskContent,
+  pictureTasks,
+  pictureTask,
+  pictureTaskCancel,
+  pictureTaskDelete,
+  videoCreate,
+  videoList,
+  videoRetrieve,
+  videoCancel,
+  videoDelete,
+  videoContent,
   ...models
 ]
 

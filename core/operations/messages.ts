@@ -25,9 +25,17 @@ export const messages: ServedOperation = {
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },
     max_tokens: { type: 'integer', minimum: 1, description: 'Most tokens of the answer.' },
-    messages: { type: 'array', items: { type: 'object' }, description: 'The conversation so far: `role` is `user` or `assistant`.' },
+    messages: {
+      type: 'array',
+      items: { type: 'object' },
+      description: 'The conversation so far: `role` is `user` or `assistant`.'
+    },
     system: { description: 'What the model is told before everything else: a text, or blocks of text.' },
-    stream: { type: 'boolean', default: false, description: 'Answers with server-sent events, ended by `message_stop`.' },
+    stream: {
+      type: 'boolean',
+      default: false,
+      description: 'Answers with server-sent events, ended by `message_stop`.'
+    },
     tools: { type: 'array', items: { type: 'object' }, description: 'Tools that the model may call.' },
     tool_choice: { type: 'object', description: 'Which tool is called.' },
     temperature: { type: 'number', minimum: 0, maximum: 1, description: 'Sampling temperature.' },

@@ -8,7 +8,13 @@ import { unknownModel } from '../errors.ts'
 import { anthropicModel, anthropicModels } from '../protocols/anthropic/models.ts'
 import { geminiModel, modelOfToken, pageToken } from '../protocols/gemini/models.ts'
 import { openaiModel, openaiModels } from '../protocols/openai/models.ts'
-import { batchEmbedContents, embedContent, geminiCountTokens, generateContent, streamGenerateContent } from './generate.ts'
+import {
+  batchEmbedContents,
+  embedContent,
+  geminiCountTokens,
+  generateContent,
+  streamGenerateContent
+} from './generate.ts'
 
 const listed = {
   name: 'models',
@@ -31,8 +37,16 @@ const described = {
 
 /** For clients that say nothing else. */
 const openai: readonly ServedOperation[] = [
-  { ...listed, protocol: 'openai-chat', handle: (exchange, context) => ({ status: 200, body: openaiModels(visible(exchange, context)) }) },
-  { ...described, protocol: 'openai-chat', handle: (exchange, context) => ({ status: 200, body: openaiModel(asked(exchange, context)) }) }
+  {
+    ...listed,
+    protocol: 'openai-chat',
+    handle: (exchange, context) => ({ status: 200, body: openaiModels(visible(exchange, context)) })
+  },
+  {
+    ...described,
+    protocol: 'openai-chat',
+    handle: (exchange, context) => ({ status: 200, body: openaiModel(asked(exchange, context)) })
+  }
 ]
 
 /** The SDKs of no other protocol send this header. */
@@ -52,7 +66,12 @@ const anthropic: readonly ServedOperation[] = [
     },
     handle(exchange, context) {
       const query = new URLSearchParams(exchange.request.query)
-      const { page, more } = pageOf(visible(exchange, context), sizeOf(query, 'limit', 20), query.get('after_id'), query.get('before_id'))
+      const { page, more } = pageOf(
+        visible(exchange, context),
+        sizeOf(query, 'limit', 20),
+        query.get('after_id'),
+        query.get('before_id')
+      )
       return { status: 200, body: anthropicModels(page, more, exchange.receivedAt) }
     }
   },
@@ -61,16 +80,27 @@ const anthropic: readonly ServedOperation[] = [
     name: 'models.anthropic.retrieve',
     protocol: 'anthropic',
     when: speaksAnthropic,
-    handle: (exchange, context) => ({ status: 200, body: anthropicModel(asked(exchange, context), exchange.receivedAt) })
+    handle: (exchange, context) => ({
+      status: 200,
+      body: anthropicModel(asked(exchange, context), exchange.receivedAt)
+    })
   }
 ]
 
 /** Below its own version all that is asked, and below `/v1` what comes with its own ways to name a key or a client. */
-const speaksGemini: ServedOperation['when'] = (headers, query, path) => (
-  path.startsWith('/v1beta/') || 'x-goog-api-key' in headers || 'x-goog-api-client' in headers || (query !== '' && new URLSearchParams(query).has('key'))
-)
+const speaksGemini: ServedOperation['when'] = (headers, query, path) =>
+  path.startsWith('/v1beta/') ||
+  'x-goog-api-key' in headers ||
+  'x-goog-api-client' in headers ||
+  (query !== '' && new URLSearchParams(query).has('key'))
 
-const methods = { generateContent, streamGenerateContent, countTokens: geminiCountTokens, embedContent, batchEmbedContents } as const
+const methods = {
+  generateContent,
+  streamGenerateContent,
+  countTokens: geminiCountTokens,
+  embedContent,
+  batchEmbedContents
+} as const
 
 const gemini: readonly ServedOperation[] = [
   {
@@ -87,7 +117,12 @@ const gemini: readonly ServedOperation[] = [
     handle(exchange, context) {
       const query = new URLSearchParams(exchange.request.query)
       const token = query.get('pageToken')
-      const { page, more } = pageOf(visible(exchange, context), sizeOf(query, 'pageSize', 50), token ? modelOfToken(token) : null, null)
+      const { page, more } = pageOf(
+        visible(exchange, context),
+        sizeOf(query, 'pageSize', 50),
+        token ? modelOfToken(token) : null,
+        null
+      )
       const models = page.map((model) => geminiModel(model, methodsOf(model)))
       return { status: 200, body: { models, ...(more && { nextPageToken: pageToken(page.at(-1)!) }) } }
     }
@@ -122,13 +157,18 @@ function asked(exchange: Exchange, { catalogue }: OperationContext): Model {
 
 /** What some channel of the model can be asked. */
 function methodsOf({ channels }: Model): string[] {
-  return Object.entries(methods).flatMap(([method, { endpoint, upstream }]) => (
+  return Object.entries(methods).flatMap(([method, { endpoint, upstream }]) =>
     channels.some((channel) => channel.endpoints.has(endpoint) && upstream?.[channel.protocol]) ? [method] : []
-  ))
+  )
 }
 
 /** The models behind one, or those before one, as many as a page holds; `more`: there are others in that direction. */
-function pageOf(all: readonly Model[], size: number, after: string | null, before: string | null): { page: readonly Model[]; more: boolean } {
+function pageOf(
+  all: readonly Model[],
+  size: number,
+  after: string | null,
+  before: string | null
+): { page: readonly Model[]; more: boolean } {
   const from = after === null ? 0 : placeOf(all, after) + 1
   if (before === null) return { page: all.slice(from, from + size), more: from + size < all.length }
   const end = placeOf(all, before)
@@ -138,7 +178,11 @@ function pageOf(all: readonly Model[], size: number, after: string | null, befor
 
 function placeOf(all: readonly Model[], name: string): number {
   const place = all.findIndex((model) => model.name === name)
-  if (place === -1) throw new GatewayError('invalid_field', `The page cannot be found: there is no model \`${name.slice(0, 128)}\` in the list. Begin with the first page.`)
+  if (place === -1)
+    throw new GatewayError(
+      'invalid_field',
+      `The page cannot be found: there is no model \`${name.slice(0, 128)}\` in the list. Begin with the first page.`
+    )
   return place
 }
 
@@ -147,7 +191,9 @@ function sizeOf(query: URLSearchParams, name: string, usual: number): number {
   const given = query.get(name) ?? ''
   if (given === '') return usual
   if (!/^\d{1,9}$/.test(given) || Number(given) === 0) {
-    throw new GatewayError('invalid_field', `The parameter \`${name}\` must be a whole number from 1 to 1000.`, { param: name })
+    throw new GatewayError('invalid_field', `The parameter \`${name}\` must be a whole number from 1 to 1000.`, {
+      param: name
+    })
   }
   return Math.min(Number(given), 1000)
 }

@@ -45,7 +45,10 @@ function documentOf(operations: readonly ServedOperation[]): unknown {
         apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' }
       },
       responses: {
-        error: { description: 'What went wrong, in the form of the protocol.', content: { 'application/json': { schema: { $ref: '#/components/schemas/error' } } } }
+        error: {
+          description: 'What went wrong, in the form of the protocol.',
+          content: { 'application/json': { schema: { $ref: '#/components/schemas/error' } } }
+        }
       },
       schemas: {
         error: {
@@ -54,7 +57,12 @@ function documentOf(operations: readonly ServedOperation[]): unknown {
           properties: {
             error: {
               type: 'object',
-              properties: { type: { type: 'string' }, message: { type: 'string' }, code: { type: ['string', 'null'] }, param: { type: ['string', 'null'] } }
+              properties: {
+                type: { type: 'string' },
+                message: { type: 'string' },
+                code: { type: ['string', 'null'] },
+                param: { type: ['string', 'null'] }
+              }
             }
           }
         }
@@ -66,9 +74,16 @@ function documentOf(operations: readonly ServedOperation[]): unknown {
 function describe(operation: ServedOperation, template: string, index: number): unknown {
   const { name, endpoint, summary, open, model, parameters = {}, body } = operation
   const inPath = [...template.matchAll(/\{(\w+)(?:\.\.\.)?\}/g)].map(([, parameter]) => ({
-    name: parameter, in: 'path', required: true, schema: { type: 'string' }, description: model?.name === parameter ? 'A model of the model list.' : 'As in the path.'
+    name: parameter,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+    description: model?.name === parameter ? 'A model of the model list.' : 'As in the path.'
   }))
-  const inQuery = bodyTypes[body].length > 0 ? [] : Object.entries(parameters).map(([parameter, schema]) => queryParameter(operation, parameter, schema))
+  const inQuery =
+    bodyTypes[body].length > 0
+      ? []
+      : Object.entries(parameters).map(([parameter, schema]) => queryParameter(operation, parameter, schema))
   return {
     operationId: index === 0 ? name : `${name}.${index + 1}`,
     tags: [endpoint],
@@ -80,22 +95,41 @@ function describe(operation: ServedOperation, template: string, index: number): 
   }
 }
 
-function queryParameter({ required = [] }: ServedOperation, name: string, { description, ...schema }: ParameterSchema): unknown {
+function queryParameter(
+  { required = [] }: ServedOperation,
+  name: string,
+  { description, ...schema }: ParameterSchema
+): unknown {
   return { name, in: 'query', required: required.includes(name), description, schema }
 }
 
 const bodyTypes: Readonly<Record<BodyKind, readonly string[]>> = {
-  json: ['application/json'], form: ['multipart/form-data'], either: ['application/json', 'multipart/form-data'], none: [], socket: []
+  json: ['application/json'],
+  form: ['multipart/form-data'],
+  either: ['application/json', 'multipart/form-data'],
+  none: [],
+  socket: []
 }
 
 function requestBody({ body, parameters = {}, required = [] }: ServedOperation): unknown {
-  const schema = { type: 'object', properties: parameters, ...(required.length > 0 && { required }), additionalProperties: true }
+  const schema = {
+    type: 'object',
+    properties: parameters,
+    ...(required.length > 0 && { required }),
+    additionalProperties: true
+  }
   return { required: true, content: Object.fromEntries(bodyTypes[body].map((type) => [type, { schema }])) }
 }
 
 const mediaTypes = { json: 'application/json', events: 'text/event-stream', bytes: 'application/octet-stream' } as const
 
-function responses({ answers = ['json'], stream, body, goesOn, status = goesOn ? 202 : 200 }: ServedOperation): unknown {
+function responses({
+  answers = ['json'],
+  stream,
+  body,
+  goesOn,
+  status = goesOn ? 202 : 200
+}: ServedOperation): unknown {
   const error = { $ref: '#/components/responses/error' }
   if (body === 'socket') return { 101: { description: 'The socket is open.' }, default: error }
   const kinds = new Set([...answers, ...(stream === undefined ? [] : (['events'] as const))])

@@ -42,10 +42,14 @@ export class Operations implements OperationFinder {
     this.#patterns.sort((a, b) => particular(b.pattern) - particular(a.pattern))
   }
 
-  /** Once per request: everything later refers to the operation and never looks at the path again. Undefined: nothing is there. */
+  /**
+   * Once per request: everything later refers to the operation and never looks at the path again. Undefined: nothing is
+   * there.
+   */
   find(method: string, path: string, headers: Headers, query: string): Match | undefined {
     const room = this.#literal.get(path)
-    if (room) return { operation: chosen(room, method, headers, query, path), allow: room.allow, parameters: noParameters }
+    if (room)
+      return { operation: chosen(room, method, headers, query, path), allow: room.allow, parameters: noParameters }
     let other: Match | undefined
     for (const { pattern, room } of this.#patterns) {
       const parameters = matchPath(pattern, path)
@@ -64,7 +68,13 @@ function particular({ prefix, expression }: PathPattern): number {
   return prefix.length * 1000 + expression.source.length
 }
 
-function chosen({ operations }: Room, method: string, headers: Headers, query: string, path: string): ServedOperation | undefined {
+function chosen(
+  { operations }: Room,
+  method: string,
+  headers: Headers,
+  query: string,
+  path: string
+): ServedOperation | undefined {
   for (const operation of operations) {
     if (operation.method === method && (!operation.when || operation.when(headers, query, path))) return operation
   }

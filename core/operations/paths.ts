@@ -29,7 +29,10 @@ export function compilePath(template: string): PathPattern {
 }
 
 /** The decoded parameters of a raw path that fits; undefined when it does not, or when its escapes are no UTF-8. */
-export function matchPath({ prefix, expression, names }: PathPattern, path: string): Record<string, string> | undefined {
+export function matchPath(
+  { prefix, expression, names }: PathPattern,
+  path: string
+): Record<string, string> | undefined {
   if (!path.startsWith(prefix)) return undefined
   const found = expression.exec(path)
   if (!found) return undefined

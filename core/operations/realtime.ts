@@ -14,7 +14,13 @@ export const realtime: ServedOperation = {
   stream: 'always',
   answers: ['frames'],
   subprotocol: 'realtime',
-  upstream: { openai: { protocol: 'openai-realtime', method: 'GET', target: ({ model }) => `/realtime?model=${encodeURIComponent(model)}` } },
+  upstream: {
+    openai: {
+      protocol: 'openai-realtime',
+      method: 'GET',
+      target: ({ model }) => `/realtime?model=${encodeURIComponent(model)}`
+    }
+  },
   metering: { outputLimits: [], turns: true },
   required: ['model'],
   parameters: { model: { type: 'string', description: 'A model of the model list, for the whole session.' } }

@@ -44,7 +44,8 @@ function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknow
     }
     case 'string': {
       if (option.enum) return { ...about, ...choice(option.enum) }
-      if (!option.format) return { ...about, type: 'string', ...pick(option, ['minLength', 'pattern', 'patternErrorMessage']) }
+      if (!option.format)
+        return { ...about, type: 'string', ...pick(option, ['minLength', 'pattern', 'patternErrorMessage']) }
       const { pattern, words, number } = notations[option.format]
       return { ...about, type: number ? ['string', 'number'] : 'string', pattern, patternErrorMessage: words }
     }

@@ -10,7 +10,9 @@ import type { OptionSchema, OptionSchemas, OptionValues } from './schema.ts'
 export interface Fault {
   /** JSON pointer to what is wrong. */
   pointer: string
-  /** What is wrong there: the value, the name it has in the object around it, or that the object there lacks something. */
+  /**
+   * What is wrong there: the value, the name it has in the object around it, or that the object there lacks something.
+   */
   on: 'value' | 'name' | 'missing'
   /** Without the subject: `must be a duration like 30s, not "soon"`. */
   message: string
@@ -38,10 +40,12 @@ let ajv: Ajv | undefined
 
 /**
  * The checker for a set of options, made on first use and kept as long as the options are; `required` belongs to the
- * options and must be the same in every call. Throws when the options are no proper schema, which is their author's bug.
+ * options and must be the same in every call. Throws when the options are no proper schema, which is their author's
+ * bug.
  */
 export function checkerOf<O extends OptionSchemas, R extends keyof O & string = never>(
-  options: O, required: readonly R[] = []
+  options: O,
+  required: readonly R[] = []
 ): Checker<OptionValues<O, R>> {
   let checker = checkers.get(options)
   if (!checker) checkers.set(options, (checker = makeChecker(options, required)))
@@ -50,8 +54,14 @@ export function checkerOf<O extends OptionSchemas, R extends keyof O & string = 
 
 function makeChecker(options: OptionSchemas, required: readonly string[]): Checker<unknown> {
   // A checker runs once per file or key: optimising its code takes longer than that ever saves.
-  ajv ??= new Ajv({ allErrors: true, strict: true, allowUnionTypes: true, useDefaults: true, verbose: true, code: { optimize: false } })
-    .addVocabulary(['patternErrorMessage'])
+  ajv ??= new Ajv({
+    allErrors: true,
+    strict: true,
+    allowUnionTypes: true,
+    useDefaults: true,
+    verbose: true,
+    code: { optimize: false }
+  }).addVocabulary(['patternErrorMessage'])
   const validate: ValidateFunction = ajv.compile(objectSchema(options, required) as object)
   const root: OptionSchema = { description: '', type: 'object', properties: options }
   return (value, origin = plainOrigin) => {
@@ -65,7 +75,10 @@ function makeChecker(options: OptionSchemas, required: readonly string[]): Check
 
 const plainOrigin: Origin = { show: showPlain, untyped: () => false }
 
-/** Texts in quotes and cut short, numbers and words as they are, lists and maps by name; what looks like a key is hidden. */
+/**
+ * Texts in quotes and cut short, numbers and words as they are, lists and maps by name; what looks like a key is
+ * hidden.
+ */
 export function showPlain(_pointer: string, value: unknown): string {
   if (Array.isArray(value)) return 'a list'
   if (isMap(value)) return 'a map'
@@ -87,8 +100,8 @@ export function below(pointer: string, name: string | number): string {
 
 /**
  * Copies without prototypes, so that a key called `constructor` is only a key. An empty value (`limits:` with all lines
- * commented out) counts as absent where a known option stands, and as an empty map where a map stands below a free name.
- * What no schema speaks of is a fault and never looked into, however deep it goes.
+ * commented out) counts as absent where a known option stands, and as an empty map where a map stands below a free
+ * name. What no schema speaks of is a fault and never looked into, however deep it goes.
  */
 function plainCopy(schema: OptionSchema | undefined, value: unknown, pointer: string, origin: Origin): unknown {
   if (schema === undefined) return value
@@ -112,14 +125,16 @@ function plainCopy(schema: OptionSchema | undefined, value: unknown, pointer: st
 function typed(schema: OptionSchema, text: string): unknown {
   const takesNumber = schema.type === 'integer' || schema.type === 'number'
   if (takesNumber && /^-?\d{1,15}(\.\d{1,15})?$/.test(text)) return Number(text)
-  const takesFalse = schema.type === 'boolean' || (schema.type === 'object' && 'or' in schema && schema.or?.includes(false))
+  const takesFalse =
+    schema.type === 'boolean' || (schema.type === 'object' && 'or' in schema && schema.or?.includes(false))
   if (takesFalse && text === 'false') return false
   return schema.type === 'boolean' && text === 'true' ? true : text
 }
 
 /** The schema of one key of an object, and whether its name is free. */
 export function propertyOf(
-  schema: OptionSchema | undefined, name: string
+  schema: OptionSchema | undefined,
+  name: string
 ): { schema: OptionSchema | undefined; free: boolean } {
   if (schema?.type !== 'object') return { schema: undefined, free: false }
   if ('additionalProperties' in schema) return { schema: schema.additionalProperties, free: true }
@@ -141,7 +156,8 @@ interface Conversion {
 
 function convert(schema: OptionSchema, value: unknown, pointer: string, conversion: Conversion): unknown {
   const items = itemsOf(schema)
-  if (items && Array.isArray(value)) return value.map((item, index) => convert(items, item, below(pointer, index), conversion))
+  if (items && Array.isArray(value))
+    return value.map((item, index) => convert(items, item, below(pointer, index), conversion))
   if (schema.type === 'object' && isMap(value)) {
     for (const [name, item] of Object.entries(value)) {
       const property = propertyOf(schema, name).schema
@@ -174,16 +190,23 @@ function withValue(message: string, secret: unknown, pointer: string, value: unk
 }
 
 const typeWords: Readonly<Record<string, string>> = {
-  string: 'text', integer: 'a whole number', number: 'a number', boolean: 'true or false', array: 'a list', object: 'a map'
+  string: 'text',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a map'
 }
 
 /** Ajv's error as ours; undefined for those that only frame others. */
 function faultOf(error: ErrorObject, show: Origin['show']): Fault | undefined {
   const pointer = error.instancePath
   const schema = (error.parentSchema ?? {}) as Readonly<Record<string, unknown>>
-  const must = (what: string): Fault => (
-    { pointer, on: 'value', message: withValue(`must be ${what}`, schema['writeOnly'], pointer, error.data, show) }
-  )
+  const must = (what: string): Fault => ({
+    pointer,
+    on: 'value',
+    message: withValue(`must be ${what}`, schema['writeOnly'], pointer, error.data, show)
+  })
   switch (error.keyword) {
     case 'additionalProperties': {
       const unknown: string = error.params['additionalProperty']
@@ -193,7 +216,9 @@ function faultOf(error: ErrorObject, show: Origin['show']): Fault | undefined {
     case 'required':
       return { pointer, on: 'missing', message: `"${error.params['missingProperty']}" is missing` }
     case 'type':
-      return must((schema['patternErrorMessage'] ?? typeWords[error.params['type']]) + quotesHelp(error, schema['pattern']))
+      return must(
+        (schema['patternErrorMessage'] ?? typeWords[error.params['type']]) + quotesHelp(error, schema['pattern'])
+      )
     case 'pattern': {
       const words = String(schema['patternErrorMessage'] ?? `text that matches ${error.params['pattern']}`)
       if (error.propertyName === undefined) return must(words)
@@ -206,9 +231,11 @@ function faultOf(error: ErrorObject, show: Origin['show']): Fault | undefined {
       const fault = must(error.schemaPath.endsWith('/else/enum') ? `a map or ${choices}` : `${choices}`)
       return near === undefined ? fault : { ...fault, message: `${fault.message}: did you mean "${near}"?` }
     }
-    case 'minimum': case 'maximum':
+    case 'minimum':
+    case 'maximum':
       return must(rangeWords(schema))
-    case 'minLength': case 'minItems':
+    case 'minLength':
+    case 'minItems':
       return { pointer, on: 'value', message: 'must not be empty' }
     default:
       return undefined

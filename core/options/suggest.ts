@@ -16,7 +16,10 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** Ends a sentence about an unknown word: `, did you mean "x"?` when something is near, else with the list if it is short. */
+/**
+ * Ends a sentence about an unknown word: `, did you mean "x"?` when something is near, else with the list if it is
+ * short.
+ */
 export function suggestion(word: string, candidates: readonly string[]): string {
   const near = nearest(word, candidates)
   if (near !== undefined) return `, did you mean "${near}"?`

@@ -1,4 +1,5 @@
-// Reads gateway.yaml for the program: the file's own check, the order of its chain, and the simulator its channels may want.
+// Reads gateway.yaml for the program: the file's own check, the order of its chain, and the simulator its channels may
+// want.
 import { Files } from '../../config/files.ts'
 import { dirname } from 'node:path'
 import { loadConfig } from '../../config/load.ts'
@@ -42,7 +43,11 @@ export interface ReadConfig {
  * Reads the file without starting anything but the modules of its plugins: what `sluice check` does.
  * @throws ConfigError with every problem
  */
-export async function readConfig({ file, env, plugins: shipped }: ConfigSource, simulatorUrl = noSimulator, files?: Files): Promise<ReadConfig> {
+export async function readConfig(
+  { file, env, plugins: shipped }: ConfigSource,
+  simulatorUrl = noSimulator,
+  files?: Files
+): Promise<ReadConfig> {
   const { plugins, unusable } = await loadPlugins(declaredPlugins(file, env), dirname(file), shipped)
   const { config, problems } = loadConfig(file, { env, simulatorUrl, plugins, unusable }, files)
   if (!config) throw new ConfigError(problems)
@@ -51,7 +56,9 @@ export async function readConfig({ file, env, plugins: shipped }: ConfigSource, 
   return { config, plugins }
 }
 
-/** Reads the file at start and at every reload; the simulator is started for the first channel that wants one, and kept. */
+/**
+ * Reads the file at start and at every reload; the simulator is started for the first channel that wants one, and kept.
+ */
 export class ConfigReader {
   readonly #source: ConfigSource
   #simulator: Simulator | undefined
@@ -89,7 +96,11 @@ export class ConfigReader {
 
   async #read(): Promise<Config> {
     this.#files = new Files()
-    const { config, plugins } = await readConfig(this.#source, this.#simulator && new URL('/v1', this.#simulator.url), this.#files)
+    const { config, plugins } = await readConfig(
+      this.#source,
+      this.#simulator && new URL('/v1', this.#simulator.url),
+      this.#files
+    )
     this.#plugins = plugins
     return config
   }

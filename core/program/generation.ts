@@ -32,19 +32,21 @@ export class Shared {
   user(): SharedUser {
     const used = new Map<string, Entry>()
     return {
-      share: ({ name }) => (key, create, dispose) => {
-        const place = placeOf(name, key)
-        let entry = this.#values.get(place)
-        if (!entry) {
-          const value = create()
-          this.#values.set(place, (entry = { value, users: 0, dispose: () => dispose?.(value) }))
-        }
-        if (!used.has(place)) {
-          used.set(place, entry)
-          entry.users++
-        }
-        return entry.value as ReturnType<typeof create>
-      },
+      share:
+        ({ name }) =>
+        (key, create, dispose) => {
+          const place = placeOf(name, key)
+          let entry = this.#values.get(place)
+          if (!entry) {
+            const value = create()
+            this.#values.set(place, (entry = { value, users: 0, dispose: () => dispose?.(value) }))
+          }
+          if (!used.has(place)) {
+            used.set(place, entry)
+            entry.users++
+          }
+          return entry.value as ReturnType<typeof create>
+        },
       drop: async () => {
         const over = [...used].filter(([, entry]) => --entry.users === 0)
         used.clear()
@@ -53,7 +55,10 @@ export class Shared {
           try {
             await entry.dispose()
           } catch (error) {
-            this.#log.error('what a plugin shares could not be disposed', { plugin: place.split('/', 1)[0], error: String(error) })
+            this.#log.error('what a plugin shares could not be disposed', {
+              plugin: place.split('/', 1)[0],
+              error: String(error)
+            })
           }
         }
       }
@@ -107,7 +112,10 @@ class LiveGeneration implements Generation {
     if (--this.#users === 0 && this.#retired) void this.#dispose()
   }
 
-  /** No exchange begins with it any more: it is disposed when the last one that did has ended, however long that takes. Once. */
+  /**
+   * No exchange begins with it any more: it is disposed when the last one that did has ended, however long that takes.
+   * Once.
+   */
   retire(): void {
     this.#retired = true
     if (this.#users === 0) void this.#dispose()

@@ -7,7 +7,9 @@ import type { KeyStore, StoredKey } from '../store/keys.ts'
 import type { KeptSecret, Secrets } from '../store/secrets.ts'
 
 /** A catalogue whose keys are those of the file and of the store, or the names that both of them hold. */
-export type Keyring = { catalogue: Catalogue; problems?: undefined } | { catalogue?: undefined; problems: readonly Problem[] }
+export type Keyring =
+  | { catalogue: Catalogue; problems?: undefined }
+  | { catalogue?: undefined; problems: readonly Problem[] }
 
 /**
  * Builds the catalogue of a generation. Keys made or revoked in the store count from the next request on, in every
@@ -28,7 +30,8 @@ export function openKeyring(config: Config, store: KeyStore, secrets: Secrets): 
     const text = sha256.toString('latin1')
     const key = declared.get(text) ?? live(store.find(sha256))
     if (!key) return bySecret(sha256)
-    const caller = key.sha256.length === sha256.length && timingSafeEqual(key.sha256, sha256) ? callers.of(key) : undefined
+    const caller =
+      key.sha256.length === sha256.length && timingSafeEqual(key.sha256, sha256) ? callers.of(key) : undefined
     // A key of the store may be revoked.
     if (caller && declared.has(text)) found.set(sha256, caller)
     return caller
@@ -60,10 +63,12 @@ function narrowed(issuer: Caller, secret: KeptSecret): Caller {
 
 function clashes({ file, keys }: Config, store: KeyStore): Problem[] {
   const stored = new Set(store.all().map((key) => key.name))
-  return keys.filter((key) => stored.has(key.name)).map(({ name, at }) => ({
-    place: `${file}:${at.line}:${at.column}`,
-    message: `a key named ${name} is in the store too, maybe revoked: choose another name`
-  }))
+  return keys
+    .filter((key) => stored.has(key.name))
+    .map(({ name, at }) => ({
+      place: `${file}:${at.line}:${at.column}`,
+      message: `a key named ${name} is in the store too, maybe revoked: choose another name`
+    }))
 }
 
 function live(key: StoredKey | undefined): StoredKey | undefined {

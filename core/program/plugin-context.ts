@@ -20,7 +20,14 @@ export interface ContextParts {
 /** The context of one plugin. */
 export function contextOf(plugin: Plugin, { services, metrics, log, catalogue, shared }: ContextParts): PluginContext {
   const { name } = plugin
-  return { catalogue, services, metrics, log: log.child({ plugin: name }), cache: cacheOf(name, services.cache), share: shared.share(plugin) }
+  return {
+    catalogue,
+    services,
+    metrics,
+    log: log.child({ plugin: name }),
+    cache: cacheOf(name, services.cache),
+    share: shared.share(plugin)
+  }
 }
 
 /** Entries are scoped by whom the exchange's key belongs to: no plugin can name another tenant. */

@@ -22,10 +22,14 @@ export interface LoadedPlugins {
 }
 
 /**
- * The shipped plugins with those of a configuration in `folder`. Runs their modules, each once in a process: a file that was
- * changed is another module, a package is not. Never rejects.
+ * The shipped plugins with those of a configuration in `folder`. Runs their modules, each once in a process: a file
+ * that was changed is another module, a package is not. Never rejects.
  */
-export async function loadPlugins(sources: readonly PluginSource[], folder: string, shipped: ReadonlyMap<string, Plugin>): Promise<LoadedPlugins> {
+export async function loadPlugins(
+  sources: readonly PluginSource[],
+  folder: string,
+  shipped: ReadonlyMap<string, Plugin>
+): Promise<LoadedPlugins> {
   if (sources.length === 0) return { plugins: shipped, unusable: new Map() }
   hookIn()
   const plugins = new Map(shipped)
@@ -35,7 +39,10 @@ export async function loadPlugins(sources: readonly PluginSource[], folder: stri
       if (shipped.has(source.name)) throw new Unusable('a plugin of that name is shipped: choose another name')
       plugins.set(source.name, await load(source, folder))
     } catch (error) {
-      unusable.set(source.name, error instanceof Unusable ? error.message : `cannot be loaded from ${source.from}: ${reasonOf(error)}`)
+      unusable.set(
+        source.name,
+        error instanceof Unusable ? error.message : `cannot be loaded from ${source.from}: ${reasonOf(error)}`
+      )
     }
   }
   return { plugins, unusable }
@@ -44,13 +51,18 @@ export async function loadPlugins(sources: readonly PluginSource[], folder: stri
 class Unusable extends Error {}
 
 async function load({ name, from, isFile }: PluginSource, folder: string): Promise<Plugin> {
-  const address = isFile ? addressOf(from) : `${scheme}${encodeURIComponent(from)}?${encodeURIComponent(pathToFileURL(join(resolve(folder), 'gateway.yaml')).href)}`
+  const address = isFile
+    ? addressOf(from)
+    : `${scheme}${encodeURIComponent(from)}?${encodeURIComponent(pathToFileURL(join(resolve(folder), 'gateway.yaml')).href)}`
   const { default: made } = (await import(address)) as { default?: unknown }
   const contract = contractOf(made)
-  if (contract === undefined) throw new Unusable(`${from} is no plugin: its default export must be made by definePlugin of sluice/plugin`)
+  if (contract === undefined)
+    throw new Unusable(`${from} is no plugin: its default export must be made by definePlugin of sluice/plugin`)
   if (contract !== contractVersion) {
     const remedy = contract > contractVersion ? 'update sluice' : 'ask for a newer version of the plugin'
-    throw new Unusable(`${from} is made for version ${contract} of the contract with plugins, and this gateway has ${contractVersion}: ${remedy}`)
+    throw new Unusable(
+      `${from} is made for version ${contract} of the contract with plugins, and this gateway has ${contractVersion}: ${remedy}`
+    )
   }
   return { ...(made as Plugin), name }
 }
@@ -66,7 +78,9 @@ function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   if (code === 'ENOENT') return 'there is no such file'
   const text = message?.split('\n', 1)[0] ?? String(error)
-  return code === 'ERR_MODULE_NOT_FOUND' && text.includes('package') ? `${text.replace(/ imported from .*/, '')}: install it beside gateway.yaml with npm` : text
+  return code === 'ERR_MODULE_NOT_FOUND' && text.includes('package')
+    ? `${text.replace(/ imported from .*/, '')}: install it beside gateway.yaml with npm`
+    : text
 }
 
 /** Stands before the name of a package that is looked for where the configuration is, and not here. */
@@ -74,7 +88,10 @@ const scheme = 'sluice-package:'
 
 /** What plugins import, for those that have no package of ours beside them: this copy. */
 const own = new Map(
-  [['sluice/plugin', '../contract/contract'], ['sluice/testing', '../../test/kit/testing']].map(([name, path]) => [name!, new URL(path! + extname(import.meta.filename), import.meta.url).href])
+  [
+    ['sluice/plugin', '../contract/contract'],
+    ['sluice/testing', '../../test/kit/testing']
+  ].map(([name, path]) => [name!, new URL(path! + extname(import.meta.filename), import.meta.url).href])
 )
 
 let hooked = false

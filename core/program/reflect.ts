@@ -1,4 +1,5 @@
-// The three Reflect functions that tsyringe looks for; imported before it. Decorators are not used, so nothing else is needed.
+// The three Reflect functions that tsyringe looks for; imported before it. Decorators are not used, so nothing else is
+// needed.
 
 const metadata = new WeakMap<object, Map<unknown, unknown>>()
 

@@ -26,7 +26,10 @@ export interface ReloaderParts {
   current(): Config
   /** @throws ConfigError with what is wrong with the file */
   read(): Promise<Config>
-  /** Builds what the configuration says beside what runs, and swaps. @throws anything, before the swap: then nothing changed */
+  /**
+   * Builds what the configuration says beside what runs, and swaps. @throws anything, before the swap: then nothing
+   * changed
+   */
   apply(next: Config): Promise<void>
   log: Logger
   metrics: PluginMetrics
@@ -47,12 +50,18 @@ export class Reloader {
     this.#parts = parts
     const { metrics } = parts
     this.#successful = metrics.gauge({
-      name: 'config_last_reload_successful', help: 'Whether the last attempt to read the configuration was a success.'
+      name: 'config_last_reload_successful',
+      help: 'Whether the last attempt to read the configuration was a success.'
     })
     this.#timestamp = metrics.gauge({
-      name: 'config_last_reload_success_timestamp_seconds', help: 'When the configuration in use was taken over.'
+      name: 'config_last_reload_success_timestamp_seconds',
+      help: 'When the configuration in use was taken over.'
     })
-    this.#count = metrics.counter({ name: 'config_reloads_total', help: 'Reloads, by how they ended.', labels: ['outcome'] })
+    this.#count = metrics.counter({
+      name: 'config_reloads_total',
+      help: 'Reloads, by how they ended.',
+      labels: ['outcome']
+    })
     this.#successful.set({}, 1)
     this.#timestamp.set({}, Date.now() / 1000)
   }
@@ -84,10 +93,14 @@ export class Reloader {
     try {
       const next = await read()
       const fixed = fixedChanges(current().settings, next.settings)
-      if (fixed.length > 0) throw new ConfigError(fixed.map((name) => ({ place: next.file, message: restartNeeded(name) })))
+      if (fixed.length > 0)
+        throw new ConfigError(fixed.map((name) => ({ place: next.file, message: restartNeeded(name) })))
       await apply(next)
     } catch (error) {
-      problems = error instanceof ConfigError ? error.problems : [{ place: current().file, message: String((error as Error).message ?? error) }]
+      problems =
+        error instanceof ConfigError
+          ? error.problems
+          : [{ place: current().file, message: String((error as Error).message ?? error) }]
     }
     const ok = problems.length === 0
     const { hash } = current()
@@ -99,14 +112,25 @@ export class Reloader {
       this.#timestamp.set({}, Date.now() / 1000)
       log.info('the configuration was reloaded', { reason, hash, ms: durationMs })
     } else {
-      log.error('the configuration was not reloaded: the one in use stays', { reason, problems: problems.map(({ place, message }) => `${place} ${message}`) })
+      log.error('the configuration was not reloaded: the one in use stays', {
+        reason,
+        problems: problems.map(({ place, message }) => `${place} ${message}`)
+      })
     }
     return this.#last
   }
 }
 
 /** Limits that exchanges look up as they go; the other ones are built into the server and its memory when it starts. */
-const live: readonly (keyof Limits)[] = ['jsonBody', 'multipartBody', 'drainTimeout', 'clientBody', 'onDisconnect', 'disconnectDrain', 'realtime']
+const live: readonly (keyof Limits)[] = [
+  'jsonBody',
+  'multipartBody',
+  'drainTimeout',
+  'clientBody',
+  'onDisconnect',
+  'disconnectDrain',
+  'realtime'
+]
 
 /** The settings that differ and cannot follow a reload, by their names in the file. Another certificate can. */
 function fixedChanges(before: Settings, after: Settings): string[] {
@@ -118,9 +142,13 @@ function fixedChanges(before: Settings, after: Settings): string[] {
 function changes(before: unknown, after: unknown, name: string): string[] {
   if (isDeepStrictEqual(before, after)) return []
   if (!isMap(before) || !isMap(after)) return [name]
-  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) => (
-    changes(before[key], after[key], `${name === '' ? '' : `${name}.`}${key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`)
-  ))
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) =>
+    changes(
+      before[key],
+      after[key],
+      `${name === '' ? '' : `${name}.`}${key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`
+    )
+  )
 }
 
 function restartNeeded(name: string): string {

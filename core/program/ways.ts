@@ -10,6 +10,13 @@ export function tellWays({ channels }: Config, log: Logger): void {
     if (proxy) proxied.set(proxy.from, [...(proxied.get(proxy.from) ?? []), name])
     if (tls?.verify === false) unverified.push(name)
   }
-  for (const [from, names] of proxied) log.info('upstreams are reached through a proxy', { from: from === 'file' ? 'the configuration' : from, channels: names })
-  if (unverified.length > 0) log.warn('upstreams are believed without looking at their certificates: tls.verify is false', { channels: unverified })
+  for (const [from, names] of proxied)
+    log.info('upstreams are reached through a proxy', {
+      from: from === 'file' ? 'the configuration' : from,
+      channels: names
+    })
+  if (unverified.length > 0)
+    log.warn('upstreams are believed without looking at their certificates: tls.verify is false', {
+      channels: unverified
+    })
 }

@@ -18,7 +18,9 @@ export const codecs = {
 /** The word for a protocol that can be translated. */
 export type CodecName = keyof typeof codecs
 
-const names = new Map((Object.keys(codecs) as CodecName[]).map((name): [Protocol, CodecName] => [protocols[name], name]))
+const names = new Map(
+  (Object.keys(codecs) as CodecName[]).map((name): [Protocol, CodecName] => [protocols[name], name])
+)
 
 /** How a protocol is translated; undefined for one that clients and upstreams have to speak alike. */
 export function codecNameOf(protocol: Protocol): CodecName | undefined {

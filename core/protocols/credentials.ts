@@ -1,10 +1,13 @@
 // How each family of protocols wants to be shown a credential.
 
 /**
- * The header that carries a credential, its name in lower case. OpenAI: RFC 6750 §2.1; https://platform.claude.com/docs/en/api/overview;
- * https://ai.google.dev/api (a key in the query would stand in logs).
+ * The header that carries a credential, its name in lower case. OpenAI: RFC 6750 §2.1;
+ * https://platform.claude.com/docs/en/api/overview; https://ai.google.dev/api (a key in the query would stand in logs).
  */
-export function credentialHeader(family: 'openai' | 'anthropic' | 'gemini', credential: string): [name: string, value: string] {
+export function credentialHeader(
+  family: 'openai' | 'anthropic' | 'gemini',
+  credential: string
+): [name: string, value: string] {
   if (family === 'anthropic') return ['x-api-key', credential]
   return family === 'gemini' ? ['x-goog-api-key', credential] : ['authorization', `Bearer ${credential}`]
 }

@@ -1,4 +1,5 @@
-// Changing texts inside parsed JSON: whatever is not changed stays the same object, so that whoever changed nothing is known by that.
+// Changing texts inside parsed JSON: whatever is not changed stays the same object, so that whoever changed nothing is
+// known by that.
 import { asObject } from './object.ts'
 import type { JsonObject } from './object.ts'
 import { Uninspectable } from './uninspectable.ts'

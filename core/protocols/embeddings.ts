@@ -38,13 +38,24 @@ export function translatesEmbeddings(client: Protocol, upstream: Protocol): bool
 
 /** `model`: as the upstream calls it. @throws Untranslatable for what the upstream cannot be asked */
 export function translateEmbeddings(client: Protocol, body: Buffer, model: string): TranslatedEmbeddings {
-  if (body.length > mostBytes) throw new Untranslatable('invalid_field', `The request is larger than ${mostBytes} bytes, the most that this model takes at one time.`, 'input')
+  if (body.length > mostBytes)
+    throw new Untranslatable(
+      'invalid_field',
+      `The request is larger than ${mostBytes} bytes, the most that this model takes at one time.`,
+      'input'
+    )
   const request = asObject(JSON.parse(body.toString('utf8'))) ?? {}
   const toGemini = client === protocols['openai-embeddings']
   const asked = toGemini ? openaiAsked(request) : geminiAsked(request)
   const { texts, dimensions, dropped } = asked
   const sent = toGemini
-    ? { requests: texts.map((text) => ({ model: `models/${model}`, content: { parts: [{ text }] }, ...(dimensions !== undefined && { outputDimensionality: dimensions }) })) }
+    ? {
+        requests: texts.map((text) => ({
+          model: `models/${model}`,
+          content: { parts: [{ text }] },
+          ...(dimensions !== undefined && { outputDimensionality: dimensions })
+        }))
+      }
     : { model, input: texts, encoding_format: 'float', ...(dimensions !== undefined && { dimensions }) }
   return {
     body: Buffer.from(JSON.stringify(sent)),
@@ -52,7 +63,8 @@ export function translateEmbeddings(client: Protocol, body: Buffer, model: strin
     answer(answer, name) {
       const { rest, vectors } = withoutVectors(answer.toString('utf8'))
       const read = toGemini ? geminiVectors(rest, vectors) : openaiVectors(rest, vectors)
-      if (read.vectors.length !== texts.length) throw badAnswer(`The upstream gave ${read.vectors.length} vectors for ${texts.length} texts.`)
+      if (read.vectors.length !== texts.length)
+        throw badAnswer(`The upstream gave ${read.vectors.length} vectors for ${texts.length} texts.`)
       return Buffer.from(asked.answer(read.vectors, read.tokens, name))
     }
   }
@@ -62,13 +74,17 @@ function openaiAsked(request: JsonObject): Asked {
   const { input, dimensions, encoding_format: format, model: _model, ...others } = request
   const texts = typeof input === 'string' ? [input] : Array.isArray(input) ? (input as unknown[]) : []
   if (texts.length === 0) throw invalid('input', 'a text or a list of texts')
-  if (!texts.every((text) => typeof text === 'string')) throw new Untranslatable('unsupported_parameter', 'This model takes texts, not lists of tokens.', 'input')
+  if (!texts.every((text) => typeof text === 'string'))
+    throw new Untranslatable('unsupported_parameter', 'This model takes texts, not lists of tokens.', 'input')
   return {
     texts,
     dimensions: numberOf(dimensions, 'dimensions'),
     dropped: Object.keys(others),
     answer(vectors, tokens = 0, model) {
-      const shown = format === 'base64' ? vectors.map((vector) => JSON.stringify(bytesOf(JSON.parse(vector) as number[]).toString('base64'))) : vectors
+      const shown =
+        format === 'base64'
+          ? vectors.map((vector) => JSON.stringify(bytesOf(JSON.parse(vector) as number[]).toString('base64')))
+          : vectors
       const data = shown.map((vector, index) => `{"object":"embedding","index":${index},"embedding":${vector}}`)
       return `{"object":"list","data":[${data.join(',')}],"model":${JSON.stringify(model)},"usage":{"prompt_tokens":${tokens},"total_tokens":${tokens}}}`
     }
@@ -79,18 +95,34 @@ function openaiAsked(request: JsonObject): Asked {
 function geminiAsked(request: JsonObject): Asked {
   const batch = request['requests'] !== undefined
   const entries = batch ? asObjects(request['requests']) : [request]
-  if (entries.length === 0 || entries.length > mostTexts) throw invalid('requests', `a list of 1 to ${mostTexts} requests`)
+  if (entries.length === 0 || entries.length > mostTexts)
+    throw invalid('requests', `a list of 1 to ${mostTexts} requests`)
   const sizes = new Set(entries.map((entry) => entry['outputDimensionality'] ?? entry['output_dimensionality']))
-  if (sizes.size > 1) throw new Untranslatable('unsupported_parameter', 'This model makes all vectors of a request of one length.', 'requests[].outputDimensionality')
+  if (sizes.size > 1)
+    throw new Untranslatable(
+      'unsupported_parameter',
+      'This model makes all vectors of a request of one length.',
+      'requests[].outputDimensionality'
+    )
   const place = batch ? 'requests[].' : ''
   const known = ['model', 'content', 'outputDimensionality', 'output_dimensionality']
   return {
     texts: entries.map((entry, i) => textOf(entry['content'], batch ? `requests[${i}].content` : 'content')),
     dimensions: numberOf([...sizes][0], `${place}outputDimensionality`),
-    dropped: [...new Set(entries.flatMap((entry) => Object.keys(entry).filter((name) => !known.includes(name)).map((name) => `${place}${name}`)))],
+    dropped: [
+      ...new Set(
+        entries.flatMap((entry) =>
+          Object.keys(entry)
+            .filter((name) => !known.includes(name))
+            .map((name) => `${place}${name}`)
+        )
+      )
+    ],
     answer(vectors, tokens) {
       const usage = tokens === undefined ? '' : `,"usageMetadata":{"promptTokenCount":${tokens}}`
-      return batch ? `{"embeddings":[${vectors.map((vector) => `{"values":${vector}}`).join(',')}]${usage}}` : `{"embedding":{"values":${vectors[0]}}${usage}}`
+      return batch
+        ? `{"embeddings":[${vectors.map((vector) => `{"values":${vector}}`).join(',')}]${usage}}`
+        : `{"embedding":{"values":${vectors[0]}}${usage}}`
     }
   }
 }
@@ -98,7 +130,8 @@ function geminiAsked(request: JsonObject): Asked {
 function textOf(content: unknown, place: string): string {
   const parts = asObjects(asObject(content)?.['parts'])
   if (parts.length === 0) throw invalid(`${place}.parts`, 'a list of parts')
-  if (!parts.every(({ text }) => typeof text === 'string')) throw new Untranslatable('unsupported_parameter', 'This model makes vectors of texts alone.', `${place}.parts`)
+  if (!parts.every(({ text }) => typeof text === 'string'))
+    throw new Untranslatable('unsupported_parameter', 'This model makes vectors of texts alone.', `${place}.parts`)
   return parts.map(({ text }) => text as string).join('\n')
 }
 
@@ -111,7 +144,10 @@ function numberOf(value: unknown, place: string): number | undefined {
 /** Lists of numbers by their place, in whose stead their index stands: what is left of an answer is small. */
 function withoutVectors(text: string): { rest: JsonObject; vectors: readonly string[] } {
   const vectors: string[] = []
-  const short = text.replace(/"(values|embedding)"\s*:\s*(\[[-+.\deE,\s]*\]|"[A-Za-z0-9+/=]*")/g, (_all, name: string, vector: string) => `"${name}":${vectors.push(vector) - 1}`)
+  const short = text.replace(
+    /"(values|embedding)"\s*:\s*(\[[-+.\deE,\s]*\]|"[A-Za-z0-9+/=]*")/g,
+    (_all, name: string, vector: string) => `"${name}":${vectors.push(vector) - 1}`
+  )
   try {
     return { rest: asObject(JSON.parse(short)) ?? {}, vectors }
   } catch {
@@ -126,13 +162,21 @@ interface Vectors {
 
 function geminiVectors(rest: JsonObject, vectors: readonly string[]): Vectors {
   const lists = vectors.map((vector) => (vector.startsWith('[') ? vector : undefined))
-  return { vectors: asObjects(rest['embeddings']).map(({ values }) => taken(lists, values)), tokens: tokensOf(rest['usageMetadata'], 'promptTokenCount') }
+  return {
+    vectors: asObjects(rest['embeddings']).map(({ values }) => taken(lists, values)),
+    tokens: tokensOf(rest['usageMetadata'], 'promptTokenCount')
+  }
 }
 
 /** An upstream may give them in another order, and in base64 although it was not asked for. */
 function openaiVectors(rest: JsonObject, vectors: readonly string[]): Vectors {
-  const data = asObjects(rest['data']).map(({ index, embedding }, place) => ({ index: typeof index === 'number' ? index : place, vector: taken(vectors, embedding) }))
-  const sorted = data.sort((a, b) => a.index - b.index).map(({ vector }) => (vector.startsWith('"') ? JSON.stringify(numbersOf(vector.slice(1, -1))) : vector))
+  const data = asObjects(rest['data']).map(({ index, embedding }, place) => ({
+    index: typeof index === 'number' ? index : place,
+    vector: taken(vectors, embedding)
+  }))
+  const sorted = data
+    .sort((a, b) => a.index - b.index)
+    .map(({ vector }) => (vector.startsWith('"') ? JSON.stringify(numbersOf(vector.slice(1, -1))) : vector))
   return { vectors: sorted, tokens: tokensOf(rest['usage'], 'prompt_tokens') }
 }
 

@@ -37,7 +37,9 @@ export const tooLong = 'context_length_exceeded'
 
 /** Not every vendor has a code for it. Limits of tokens a minute are told in other words. */
 function isTooLong(message: string): boolean {
-  return /prompt is too long|maximum context length|exceeds? (?:the |your )?(?:model's )?context (?:limit|window|length)|input token count .*exceeds the maximum/i.test(message.slice(0, longestRead))
+  return /prompt is too long|maximum context length|exceeds? (?:the |your )?(?:model's )?context (?:limit|window|length)|input token count .*exceeds the maximum/i.test(
+    message.slice(0, longestRead)
+  )
 }
 
 const longestRead = 4096

@@ -2,8 +2,9 @@
 import type { Payload, ReportedUsage, ShownError } from './payload.ts'
 
 /**
- * What a frame of a client is about, as far as the gateway goes by it. `response`: asks for a response. `model`: sets the model of
- * the session. `invalid`: could be read as something else than it is, and must not be passed on; `reason` says why.
+ * What a frame of a client is about, as far as the gateway goes by it. `response`: asks for a response. `model`: sets
+ * the model of the session. `invalid`: could be read as something else than it is, and must not be passed on; `reason`
+ * says why.
  */
 export type ClientFrame =
   | { readonly kind: 'other' }
@@ -12,9 +13,9 @@ export type ClientFrame =
   | { readonly kind: 'invalid'; readonly event: string | undefined; readonly reason: string }
 
 /**
- * What a frame of an upstream tells. `began` and `ended`: of a response. `heard`: something else that is charged by itself, such as
- * the transcript of what was said. `error`: an event of the client (`event`, when it is named) had no effect. `failed`: something else went wrong. `session`: shows the settings,
- * the model among them.
+ * What a frame of an upstream tells. `began` and `ended`: of a response. `heard`: something else that is charged by
+ * itself, such as the transcript of what was said. `error`: an event of the client (`event`, when it is named) had no
+ * effect. `failed`: something else went wrong. `session`: shows the settings, the model among them.
  */
 export type UpstreamFrame =
   | { readonly kind: 'other' }

@@ -42,7 +42,22 @@ export const protocols = {
 export type ProtocolName = keyof typeof protocols
 
 export type {
-  AnswerText, Collector, EditedEvent, Payload, Protocol, ProtocolText, ReportedUsage, ShownError, StreamFraming, StreamWatch, Tally, TextBlock, TextEditor, TextEvent, TextKind, TextPart,
+  AnswerText,
+  Collector,
+  EditedEvent,
+  Payload,
+  Protocol,
+  ProtocolText,
+  ReportedUsage,
+  ShownError,
+  StreamFraming,
+  StreamWatch,
+  Tally,
+  TextBlock,
+  TextEditor,
+  TextEvent,
+  TextKind,
+  TextPart,
   UsageReader
 } from './protocol.ts'
 export { Uninspectable } from './uninspectable.ts'

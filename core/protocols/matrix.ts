@@ -49,19 +49,36 @@ function fateOf(treatment: Treatment): Pick<Fate, 'fate' | 'how'> {
   return typeof treatment === 'string' ? { fate: treatment } : { fate: 'adapted', how: treatment.adapted }
 }
 
-/** The matrix as two tables of Markdown. What becomes of a feature depends on one side alone, so a column is a protocol and not a pair. */
+/**
+ * The matrix as two tables of Markdown. What becomes of a feature depends on one side alone, so a column is a protocol
+ * and not a pair.
+ */
 export function matrixTables(): string {
   const requests = Object.entries(requestFeatures).map(([feature, meaning]) => {
     const asking = names.filter((name) => codecs[name].capabilities.asks[feature as RequestFeature] !== undefined)
-    return row([`\`${feature}\`: ${meaning}`, asking.join(', '), ...names.map((name) => shown(codecs[name].capabilities.takes[feature as RequestFeature]))])
+    return row([
+      `\`${feature}\`: ${meaning}`,
+      asking.join(', '),
+      ...names.map((name) => shown(codecs[name].capabilities.takes[feature as RequestFeature]))
+    ])
   })
   const answers = Object.entries(answerFeatures).map(([feature, meaning]) => {
     const giving = names.filter((name) => codecs[name].capabilities.gives.includes(feature as AnswerFeature))
-    return row([`\`${feature}\`: ${meaning}`, giving.join(', '), ...names.map((name) => shown(codecs[name].capabilities.shows[feature as AnswerFeature]))])
+    return row([
+      `\`${feature}\`: ${meaning}`,
+      giving.join(', '),
+      ...names.map((name) => shown(codecs[name].capabilities.shows[feature as AnswerFeature]))
+    ])
   })
   return [
-    row(['In requests', 'Clients that can ask', ...names.map((name) => `to ${name}`)]), rule, ...requests, '',
-    row(['In answers', 'Channels that give', ...names.map((name) => `for ${name}`)]), rule, ...answers, ''
+    row(['In requests', 'Clients that can ask', ...names.map((name) => `to ${name}`)]),
+    rule,
+    ...requests,
+    '',
+    row(['In answers', 'Channels that give', ...names.map((name) => `for ${name}`)]),
+    rule,
+    ...answers,
+    ''
   ].join('\n')
 }
 

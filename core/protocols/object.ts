@@ -11,10 +11,12 @@ export function asObject(value: unknown): JsonObject | undefined {
 
 /** The objects of a list; none when it is no list. */
 export function asObjects(value: unknown): JsonObject[] {
-  return Array.isArray(value) ? (value as unknown[]).flatMap((item) => {
-    const object = asObject(item)
-    return object ? [object] : []
-  }) : []
+  return Array.isArray(value)
+    ? (value as unknown[]).flatMap((item) => {
+        const object = asObject(item)
+        return object ? [object] : []
+      })
+    : []
 }
 
 /** `value` when it is text, and otherwise empty text. */
@@ -22,7 +24,10 @@ export function asText(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** Whether it is nested deeper than requests may be: whoever walks through it, or writes it again, has a stack that ends. */
+/**
+ * Whether it is nested deeper than requests may be: whoever walks through it, or writes it again, has a stack that
+ * ends.
+ */
 export function isDeep(value: unknown, depth = 0): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (depth === maxDepth) return true

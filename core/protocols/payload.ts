@@ -12,9 +12,14 @@ export interface Payload {
   /** Whether it has been parsed already. */
   readonly parsed: boolean
   json(): unknown
-  /** It is content and tells of no usage: set by the {@link StreamWatch} where it has found that out, so that nobody looks for it again. */
+  /**
+   * It is content and tells of no usage: set by the {@link StreamWatch} where it has found that out, so that nobody
+   * looks for it again.
+   */
   plain: boolean
-  /** The payload's members without parsing it; undefined when it is no JSON object, or one that only {@link json} reads. */
+  /**
+   * The payload's members without parsing it; undefined when it is no JSON object, or one that only {@link json} reads.
+   */
   readonly lens: Lens | undefined
 }
 

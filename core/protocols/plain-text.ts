@@ -5,10 +5,16 @@ import { Uninspectable } from './uninspectable.ts'
 import type { AnswerText, Members, Payload, ProtocolText, TextEditor, TextPart } from './protocol.ts'
 
 /**
- * Texts in top-level members: a string, a list of strings, or a list of objects with a `text`. `answer` names members of answers;
- * without any, answers hold no text.
+ * Texts in top-level members: a string, a list of strings, or a list of objects with a `text`. `answer` names members
+ * of answers; without any, answers hold no text.
  */
-export function plainText({ prompt, answer = [] }: { prompt: readonly string[]; answer?: readonly string[] }): ProtocolText {
+export function plainText({
+  prompt,
+  answer = []
+}: {
+  prompt: readonly string[]
+  answer?: readonly string[]
+}): ProtocolText {
   return {
     answer: () => ({ ...noText(), whole: (payload, editor) => editedAnswer(payload, answer, editor) }),
     prompt: (body, edit) => editPrompt(body, prompt, edit)
@@ -26,7 +32,11 @@ function editedAnswer(payload: Payload, names: readonly string[], editor: TextEd
   if (!body) return undefined
   const made: Record<string, unknown> = { ...body }
   for (const name of names) {
-    made[name] = edited(body[name], name, (part) => editor.text(part) + editor.end({ block: part.block, kind: part.kind }))
+    made[name] = edited(
+      body[name],
+      name,
+      (part) => editor.text(part) + editor.end({ block: part.block, kind: part.kind })
+    )
   }
   return names.some((name) => made[name] !== body[name]) ? Buffer.from(JSON.stringify(made)) : undefined
 }

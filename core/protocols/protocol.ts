@@ -1,4 +1,5 @@
-// What the core asks of a wire protocol: grammar of streams, usage, errors and names. Pure: no I/O, no state but a watch's.
+// What the core asks of a wire protocol: grammar of streams, usage, errors and names. Pure: no I/O, no state but a
+// watch's.
 import type { Usage } from '../money/usage.ts'
 import type { FrameProtocol } from './frames.ts'
 import type { Payload, ReportedUsage, ShownError } from './payload.ts'
@@ -33,7 +34,10 @@ export interface StreamWatch {
   missing(event: Payload): Preface
   /** Nothing of the answer that has begun is missing, with or without an end marker. */
   readonly finished: boolean
-  /** Likewise, and there is no more to be expected than postscripts: all answers that were asked for have come to their end. */
+  /**
+   * Likewise, and there is no more to be expected than postscripts: all answers that were asked for have come to their
+   * end.
+   */
   readonly complete: boolean
 }
 
@@ -56,8 +60,8 @@ export interface Collector {
 }
 
 /**
- * What a run of text is. `text`: what the model answers, or a message of the prompt. `reasoning`: what it thinks. `refusal`: why it
- * does not answer. `arguments`: of a tool that it calls, as the JSON text that it writes.
+ * What a run of text is. `text`: what the model answers, or a message of the prompt. `reasoning`: what it thinks.
+ * `refusal`: why it does not answer. `arguments`: of a tool that it calls, as the JSON text that it writes.
  */
 export type TextKind = 'text' | 'reasoning' | 'refusal' | 'arguments'
 
@@ -96,9 +100,10 @@ export interface EditedEvent {
 }
 
 /**
- * The text of one answer, whole or event by event. One for each answer, as a block may go on over many events and be repeated as
- * a whole in the last one. All else in the payload stays as it is, but for what tells of the text that was changed (log
- * probabilities, places in it that are cited), which is left out. Throws Untranslatable when there is more text than may be kept, where the protocol repeats it.
+ * The text of one answer, whole or event by event. One for each answer, as a block may go on over many events and be
+ * repeated as a whole in the last one. All else in the payload stays as it is, but for what tells of the text that was
+ * changed (log probabilities, places in it that are cited), which is left out. Throws Untranslatable when there is more
+ * text than may be kept, where the protocol repeats it.
  */
 export interface AnswerText {
   /** Shows the text of the next event, end markers included. Undefined when nothing is to be changed. */
@@ -122,7 +127,9 @@ export interface ProtocolText {
   prompt(body: Members, edit: (part: TextPart) => string): void
 }
 
-/** Counts in one answer what upstreams may leave out of their usage: units that the request or the answer itself tells. */
+/**
+ * Counts in one answer what upstreams may leave out of their usage: units that the request or the answer itself tells.
+ */
 export interface Tally {
   /** The next message of the answer, runs of bytes included. */
   see(message: Payload): void
@@ -157,7 +164,9 @@ export interface ListedModel {
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
   /** Unix milliseconds. */
-  readonly deprecated: { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined } | undefined
+  readonly deprecated:
+    | { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined }
+    | undefined
 }
 
 /** A protocol of a client or an upstream. */
@@ -170,11 +179,16 @@ export interface Protocol {
   readonly ownHeaders: Readonly<Record<string, string>>
   /** `request`: the body that is answered. */
   watch(request: Fields): StreamWatch
-  /** The payload of the event that ends a stream cleanly, added when a whole answer came without one; undefined when the protocol has none. */
+  /**
+   * The payload of the event that ends a stream cleanly, added when a whole answer came without one; undefined when the
+   * protocol has none.
+   */
   readonly endEvent: string | undefined
   /** The name of an event with this payload; absent where events have none. */
   eventName?(payload: string): string
-  /** For an upstream that sent a whole answer where a stream was asked for: the payloads of the stream it stands for. */
+  /**
+   * For an upstream that sent a whole answer where a stream was asked for: the payloads of the stream it stands for.
+   */
   chunksOf(answer: unknown): string[]
   /** For an upstream that streamed where a whole answer was asked for. */
   collect(): Collector
@@ -182,7 +196,10 @@ export interface Protocol {
   readonly statuses?: Readonly<Record<number, number>>
   /** The body of an error reply. */
   errorBody(error: ShownError): unknown
-  /** The event, framing included, that tells of an error in mid-stream. `before`: events that went before it, where they are numbered. */
+  /**
+   * The event, framing included, that tells of an error in mid-stream. `before`: events that went before it, where they
+   * are numbered.
+   */
   errorEvent(error: ShownError, before: number): string
   /** Reads an upstream's error body or event; `body` is parsed JSON or text. */
   readError(body: unknown): UpstreamError
@@ -197,17 +214,23 @@ export interface Protocol {
   /** The new value of a body member that makes a streaming upstream report usage; undefined when it will anyway. */
   askForUsage(fields: Fields): { key: string; json: string } | undefined
   /**
-   * What a client that did not ask for usage sees of an event: its payload without it, undefined when there is none in it,
-   * or `nothing` when the event exists only to carry it.
+   * What a client that did not ask for usage sees of an event: its payload without it, undefined when there is none in
+   * it, or `nothing` when the event exists only to carry it.
    */
   withoutUsage(event: Payload): Buffer | 'nothing' | undefined
   /** Absent where the upstream's report is all there is. `request`: the body that is answered. */
   tally?(request: Fields): Tally
-  /** Text of an answer, or of one event of it, in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an upstream reports nothing. */
+  /**
+   * Text of an answer, or of one event of it, in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an
+   * upstream reports nothing.
+   */
   answerBytes(body: unknown): number
   /** Where answers and events name the model: a member, or one inside of a member. Absent: `model`. */
   readonly modelPlaces?: readonly (readonly [string] | readonly [string, string])[]
-  /** Where an answer that counts as one, or its last event, tells of a failure: the members that lead to it. Absent: nowhere. */
+  /**
+   * Where an answer that counts as one, or its last event, tells of a failure: the members that lead to it. Absent:
+   * nowhere.
+   */
   readonly errorPlaces?: readonly (readonly string[])[]
   /** Absent where there are no sessions. */
   readonly frames?: FrameProtocol

@@ -1,4 +1,5 @@
-// A request on its way from one protocol to another as bytes, and its answer on the way back, with nothing but plain data around: it can be done in any thread.
+// A request on its way from one protocol to another as bytes, and its answer on the way back, with nothing but plain
+// data around: it can be done in any thread.
 import type { AnswerHead, RequestHead, Target } from './canonical/codec.ts'
 import { parseAnswer, parseJson, writeJson } from './canonical/json.ts'
 import { Offer } from './canonical/offer.ts'
@@ -46,12 +47,14 @@ export interface TranslatedAnswer extends AnswerTranslation {
 const mostRepeated = 1024 * 1024
 
 /**
- * The request for the upstream. `find` is asked, at most once, what was kept under ids of calls; when it does not know yet, they are
- * returned, to be given with the next try.
+ * The request for the upstream. `find` is asked, at most once, what was kept under ids of calls; when it does not know
+ * yet, they are returned, to be given with the next try.
  * @throws Untranslatable when it is not of the client's protocol, or cannot be said in the upstream's
  */
 export function translateRequest(
-  bytes: Buffer, task: RequestTask, find: (calls: readonly string[]) => ReadonlyMap<string, Keepsake> | undefined
+  bytes: Buffer,
+  task: RequestTask,
+  find: (calls: readonly string[]) => ReadonlyMap<string, Keepsake> | undefined
 ): TranslatedRequest | readonly string[] {
   const [client, upstream] = [codecs[task.client], codecs[task.upstream]]
   const request = parseJson(bytes.toString('utf8')) as JsonObject
@@ -74,7 +77,12 @@ export function translateRequest(
 
 /** By what answers to a request are understood. */
 export function planOf({ client, upstream, target, offered, hidesThoughts }: AnswerTask): AnswerPlan {
-  return { client: codecs[client], upstream: codecs[upstream], offer: new Offer(offerRules(codecs[upstream], target), offered), hidesThoughts }
+  return {
+    client: codecs[client],
+    upstream: codecs[upstream],
+    offer: new Offer(offerRules(codecs[upstream], target), offered),
+    hidesThoughts
+  }
 }
 
 /**
@@ -87,8 +95,8 @@ export function translateWhole(bytes: Buffer, task: AnswerTask, head: AnswerHead
 }
 
 /**
- * For a request that is passed on in its own protocol: the member that has signatures of the gateway's own, as JSON without them.
- * Undefined when it has none.
+ * For a request that is passed on in its own protocol: the member that has signatures of the gateway's own, as JSON
+ * without them. Undefined when it has none.
  */
 export function unsealRequest(bytes: Buffer, protocol: CodecName): { key: string; json: string } | undefined {
   const { withoutSealed } = codecs[protocol]

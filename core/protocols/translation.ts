@@ -2,7 +2,15 @@
 import type { AnswerEvent, EmitEvent } from './canonical/answer.ts'
 import { Assembler, tell } from './canonical/assemble.ts'
 import { wholeCharacters } from './canonical/characters.ts'
-import type { AnswerHead, Codec, RequestHead, StreamDecoder, StreamEncoder, Target, WriteEvent } from './canonical/codec.ts'
+import type {
+  AnswerHead,
+  Codec,
+  RequestHead,
+  StreamDecoder,
+  StreamEncoder,
+  Target,
+  WriteEvent
+} from './canonical/codec.ts'
 import { checkCalls, checkChoice } from './canonical/conversation.ts'
 import { Losses } from './canonical/losses.ts'
 import { Offer } from './canonical/offer.ts'
@@ -54,8 +62,16 @@ export class Asked {
     checkChoice(this.#request, losses)
     const whole = kept.size > 0 ? restore(this.#request, kept, upstream.family) : this.#request
     const offer = new Offer(offerRules(upstream, target))
-    const body = upstream.encodeRequest(withinLimit(offer.request(withLegalIds(whole, upstream.callIds)), target), target, losses)
-    return { body, dropped: losses.dropped, answer: { client: this.#client, upstream, offer, hidesThoughts: this.#request.reasoning.visible === false } }
+    const body = upstream.encodeRequest(
+      withinLimit(offer.request(withLegalIds(whole, upstream.callIds)), target),
+      target,
+      losses
+    )
+    return {
+      body,
+      dropped: losses.dropped,
+      answer: { client: this.#client, upstream, offer, hidesThoughts: this.#request.reasoning.visible === false }
+    }
   }
 }
 
@@ -98,7 +114,11 @@ export interface AnswerTranslation {
  * Translates a whole answer. `body`: parsed with `parseAnswer`.
  * @throws Untranslatable when it is no answer
  */
-export function translateAnswer(plan: AnswerPlan, body: unknown, head: AnswerHead): AnswerTranslation & { body: JsonObject } {
+export function translateAnswer(
+  plan: AnswerPlan,
+  body: unknown,
+  head: AnswerHead
+): AnswerTranslation & { body: JsonObject } {
   const assembler = new Assembler()
   const path = new Path(plan, (event) => assembler.see(event))
   tell(plan.upstream.decodeAnswer(body, head.id), path.emit)
@@ -145,10 +165,12 @@ class Path {
   constructor({ offer, hidesThoughts }: AnswerPlan, emit: EmitEvent) {
     const shown = hidesThoughts ? withoutThoughts(emit) : emit
     const back = offer.back(shown)
-    this.emit = withOwnIds(wholeCharacters((event) => {
-      this.#keeper.see(event)
-      back(event)
-    }))
+    this.emit = withOwnIds(
+      wholeCharacters((event) => {
+        this.#keeper.see(event)
+        back(event)
+      })
+    )
   }
 
   get kept(): ReadonlyMap<string, Keepsake> {

@@ -4,8 +4,13 @@ import type { Payload, Protocol, StreamWatch } from './protocol.ts'
 /** Whoever streams where nobody asked for it does not speak this. */
 const noStream: StreamWatch = { see: () => 'invalid', missing: () => [], finished: false, complete: false }
 
-/** The base without its streams and its text: what is an answer, and what it says of its usage, is the operation's own. */
-export function withoutStream(base: Protocol, own: Pick<Protocol, 'isAnswer' | 'readUsage'> & Partial<Protocol>): Protocol {
+/**
+ * The base without its streams and its text: what is an answer, and what it says of its usage, is the operation's own.
+ */
+export function withoutStream(
+  base: Protocol,
+  own: Pick<Protocol, 'isAnswer' | 'readUsage'> & Partial<Protocol>
+): Protocol {
   const { text: _text, usageReader: _reader, eventName: _name, ...shared } = base
   return {
     ...shared,

@@ -24,7 +24,10 @@ export interface Answer {
   refusal?: RefusalDetails
 }
 
-/** The last frame of a stream that breaks off with `cut: "error"`; `given` is the directive's `error`, undefined when it has none. */
+/**
+ * The last frame of a stream that breaks off with `cut: "error"`; `given` is the directive's `error`, undefined when it
+ * has none.
+ */
 export type Failure = (given: unknown) => string
 
 /** Whether a directive has a request refused: it must then have no effect. */
@@ -40,7 +43,13 @@ export function bytesAnswer(contentType: string, body: Buffer, directive: Direct
 /** A whole JSON body. */
 export function jsonAnswer(value: unknown, directive: Directive = {}, counts?: Counts): Answer {
   const body = JSON.stringify(value)
-  return { contentType: 'application/json', frames: [body].values(), length: Buffer.byteLength(body), directive, counts }
+  return {
+    contentType: 'application/json',
+    frames: [body].values(),
+    length: Buffer.byteLength(body),
+    directive,
+    counts
+  }
 }
 
 /** A stream of events, each a frame of {@link import('./events.ts')}. */

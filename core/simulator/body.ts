@@ -64,7 +64,10 @@ function readForm(request: IncomingMessage, done: (body: Body | Refusal) => void
     if (request.readableEnded) done(refusal)
     else request.resume().once('end', () => done(refusal))
   }
-  const malformed = (error: unknown): void => refuse(new Refusal(400, `Could not parse multipart form: ${String(error instanceof Error ? error.message : error)}.`))
+  const malformed = (error: unknown): void =>
+    refuse(
+      new Refusal(400, `Could not parse multipart form: ${String(error instanceof Error ? error.message : error)}.`)
+    )
   let parser: busboy.Busboy
   try {
     parser = busboy({ headers: request.headers, limits, defParamCharset: 'utf8' })
@@ -73,7 +76,14 @@ function readForm(request: IncomingMessage, done: (body: Body | Refusal) => void
   }
   parser.on('field', (name, value) => addField(fields, name, value))
   parser.on('file', (name, stream, { filename, mimeType }: { filename?: string; mimeType: string }) => {
-    const upload: Upload = { field: name.replace(/\[\]$/, ''), filename: filename ?? '', type: mimeType, bytes: 0, sha256: '', head: Buffer.alloc(0) }
+    const upload: Upload = {
+      field: name.replace(/\[\]$/, ''),
+      filename: filename ?? '',
+      type: mimeType,
+      bytes: 0,
+      sha256: '',
+      head: Buffer.alloc(0)
+    }
     files.push(upload)
     readUpload(stream, upload)
   })
@@ -86,7 +96,11 @@ function readForm(request: IncomingMessage, done: (body: Body | Refusal) => void
   parser.once('close', () => {
     if (over) return
     over = true
-    done(bytes <= largestForm ? { bytes: Buffer.alloc(0), form: { fields: Object.fromEntries(fields), files } } : tooLarge(largestForm))
+    done(
+      bytes <= largestForm
+        ? { bytes: Buffer.alloc(0), form: { fields: Object.fromEntries(fields), files } }
+        : tooLarge(largestForm)
+    )
   })
   request.on('data', (chunk: Buffer) => (bytes += chunk.length))
   request.pipe(parser)
@@ -127,7 +141,10 @@ export function formOf({ form }: { form: Form | undefined }): Form {
 }
 
 /** The members of a form; those named are read from their text, as far as they can be. */
-export function typedFields({ fields }: Form, { numbers, flags }: { numbers: readonly string[]; flags: readonly string[] }): Fields {
+export function typedFields(
+  { fields }: Form,
+  { numbers, flags }: { numbers: readonly string[]; flags: readonly string[] }
+): Fields {
   const read = (name: string, value: unknown): unknown => {
     if (numbers.includes(name) && typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value)) return Number(value)
     if (flags.includes(name) && (value === 'true' || value === 'false')) return value === 'true'

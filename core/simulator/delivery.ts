@@ -90,9 +90,16 @@ export class Delivery implements Sleeper {
   }
 
   #advance(): void {
-    const { cut, after_events: afterEvents, after_bytes: afterBytes, first_event_ms: wait = 0, gap_ms: gap = 0 } = this.#answer.directive
+    const {
+      cut,
+      after_events: afterEvents,
+      after_bytes: afterBytes,
+      first_event_ms: wait = 0,
+      gap_ms: gap = 0
+    } = this.#answer.directive
     if (!this.#headSent) {
-      if (cut && cut !== 'error' && cut !== 'end' && afterEvents === undefined && afterBytes === undefined) return this.#breakOff()
+      if (cut && cut !== 'error' && cut !== 'end' && afterEvents === undefined && afterBytes === undefined)
+        return this.#breakOff()
       this.#response.writeHead(this.#answer.directive.status ?? 200, this.#headers)
       this.#response.flushHeaders()
       this.#headSent = true
@@ -126,7 +133,9 @@ export class Delivery implements Sleeper {
     this.#bytes += size
     if (size === room || typeof frame !== 'string') {
       const part = (typeof frame === 'string' ? Buffer.from(frame) : frame).subarray(0, size)
-      return this.#socket.write(this.#chunked ? Buffer.concat([Buffer.from(`${size.toString(16)}\r\n`), part, Buffer.from('\r\n')]) : part)
+      return this.#socket.write(
+        this.#chunked ? Buffer.concat([Buffer.from(`${size.toString(16)}\r\n`), part, Buffer.from('\r\n')]) : part
+      )
     }
     return this.#socket.write(this.#chunked ? `${size.toString(16)}\r\n${frame}\r\n` : frame)
   }

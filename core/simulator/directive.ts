@@ -60,13 +60,21 @@ const count = (largest: number): Check => [
   `an integer from 0 to ${largest}`
 ]
 const time = count(3_600_000)
-const oneOf = (words: readonly string[]): Check => [(value) => words.includes(value as string), `one of ${words.join(', ')}`]
+const oneOf = (words: readonly string[]): Check => [
+  (value) => words.includes(value as string),
+  `one of ${words.join(', ')}`
+]
 
 /** Framing is told by `content_length` and `cut`: anything else would leave nothing that node can send. */
 const framing = /^(connection|content-length|transfer-encoding|trailer|upgrade|keep-alive)$/i
 
 function isHeader([name, value]: [string, unknown]): boolean {
-  return /^[\w!#$%&'*+.^`|~-]+$/.test(name) && !framing.test(name) && typeof value === 'string' && /^[\t\x20-\x7e]*$/.test(value)
+  return (
+    /^[\w!#$%&'*+.^`|~-]+$/.test(name) &&
+    !framing.test(name) &&
+    typeof value === 'string' &&
+    /^[\t\x20-\x7e]*$/.test(value)
+  )
 }
 
 const members: Readonly<Record<keyof Directive, Check>> = {
@@ -80,7 +88,10 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   redacted: flag,
   refusal: flag,
   block: text,
-  call: [(value) => isString(value) || (Array.isArray(value) && value.every(isString)), 'the name of a tool, or several in an array'],
+  call: [
+    (value) => isString(value) || (Array.isArray(value) && value.every(isString)),
+    'the name of a tool, or several in an array'
+  ],
   arguments: object,
   finish: [(value) => value === null || isString(value), 'a string or null'],
   usage: [(value) => value === null || isObject(value), 'an object or null'],
@@ -93,8 +104,14 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   done: flag,
   comments: flag,
   line_end: oneOf(Object.keys(lineEnds)),
-  status: [(value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599, 'an HTTP status from 200 to 599'],
-  headers: [(value) => isObject(value) && Object.entries(value).every(isHeader), 'an object of header fields, without those that frame a body'],
+  status: [
+    (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
+    'an HTTP status from 200 to 599'
+  ],
+  headers: [
+    (value) => isObject(value) && Object.entries(value).every(isHeader),
+    'an object of header fields, without those that frame a body'
+  ],
   body: anything,
   content_length: count(2 ** 40),
   cut: oneOf(cuts),
@@ -106,7 +123,10 @@ const members: Readonly<Record<keyof Directive, Check>> = {
   expire_ms: time,
   fail: object,
   states: [(value) => isObject(value) && Object.values(value).every(isString), 'an object of words'],
-  later: [(value) => Array.isArray(value) && value.every((entry) => problemOf(entry) === undefined), 'an array of directives, without a mistake in any']
+  later: [
+    (value) => Array.isArray(value) && value.every((entry) => problemOf(entry) === undefined),
+    'an array of directives, without a mistake in any'
+  ]
 }
 
 const opening = '[[simulator '
@@ -122,8 +142,8 @@ export interface Directed {
 }
 
 /**
- * Takes the first directive out of a text. `model` is what the upstream is asked for: a directive that names another one is ignored.
- * `param` is the member of the request that has the text.
+ * Takes the first directive out of a text. `model` is what the upstream is asked for: a directive that names another
+ * one is ignored. `param` is the member of the request that has the text.
  * @throws Refusal naming the member, when it is not understood: a typing error must not look like a plain answer
  */
 export function takeDirective(source: string, model: string, param: string): Directed {
@@ -143,7 +163,10 @@ export function takeDirective(source: string, model: string, param: string): Dir
     if (wrong !== undefined) throw refuse(wrong, param)
     const directive = value as Directive
     const prompt = source.slice(0, start).trimEnd() + source.slice(end + closing.length)
-    return { directive: directive.model === undefined || directive.model === model ? directive : {}, prompt: prompt.trim() }
+    return {
+      directive: directive.model === undefined || directive.model === model ? directive : {},
+      prompt: prompt.trim()
+    }
   }
   throw refuse(`the text after ${opening.trim()} is not JSON closed by ${closing}`, param)
 }
@@ -152,7 +175,11 @@ export function takeDirective(source: string, model: string, param: string): Dir
  * Takes the directive out of the first of several texts that has one.
  * @throws Refusal as {@link takeDirective}
  */
-export function takeFromAny(sources: readonly string[], model: string, param: string): { directive: Directive; prompts: string[] } {
+export function takeFromAny(
+  sources: readonly string[],
+  model: string,
+  param: string
+): { directive: Directive; prompts: string[] } {
   const at = sources.findIndex((source) => source.includes(opening))
   if (at === -1) return { directive: {}, prompts: [...sources] }
   const { directive, prompt } = takeDirective(sources[at]!, model, param)

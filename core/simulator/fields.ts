@@ -13,14 +13,22 @@ export function parseObject(bytes: Buffer): Fields {
     value = undefined
   }
   if (isObject(value)) return value
-  throw new Refusal(400, 'We could not parse the JSON body of your request. The API expects a JSON payload, but what was sent was not valid JSON.')
+  throw new Refusal(
+    400,
+    'We could not parse the JSON body of your request. The API expects a JSON payload, but what was sent was not valid JSON.'
+  )
 }
 
 /**
  * The member when it passes; undefined when it is absent or null.
  * @throws Refusal when it does not pass
  */
-export function optional<T>(body: Fields, name: string, accepts: (value: unknown) => value is T, expected: string): T | undefined {
+export function optional<T>(
+  body: Fields,
+  name: string,
+  accepts: (value: unknown) => value is T,
+  expected: string
+): T | undefined {
   const value = body[name]
   if (value === undefined || value === null) return undefined
   if (!accepts(value)) throw invalid(name, `Expected ${expected}.`)

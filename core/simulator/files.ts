@@ -1,4 +1,5 @@
-// GET /files/{name}: what the addresses in answers lead to. Whoever knows one may read it, as it is with signed addresses.
+// GET /files/{name}: what the addresses in answers lead to. Whoever knows one may read it, as it is with signed
+// addresses.
 import { bytesAnswer } from './answer.ts'
 import type { Answer } from './answer.ts'
 import type { Call, Protocol } from './endpoint.ts'
@@ -19,7 +20,8 @@ export const files: Protocol = {
 function answer({ params, state }: Call): Answer {
   const name = params['name']!
   const found = pictureAt(name)
-  if (found && Object.hasOwn(pictureFormats, found.format)) return bytesAnswer(`image/${found.format}`, pictureFormats[found.format]!(found.picture))
+  if (found && Object.hasOwn(pictureFormats, found.format))
+    return bytesAnswer(`image/${found.format}`, pictureFormats[found.format]!(found.picture))
   const job = name.endsWith('.mp4') ? state.jobs.find(name.slice(0, -'.mp4'.length)) : undefined
   if (job?.plan.kind !== 'video' || job.status !== 'completed') throw new Refusal(404, 'No such file.')
   const directive = job.next()

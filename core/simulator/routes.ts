@@ -33,12 +33,21 @@ const noParams = {}
 const tables = new Map(protocols.map((protocol) => [protocol, tableOf(protocol.endpoints)]))
 
 function tableOf(endpoints: readonly Endpoint[]): { exact: Map<string, Endpoint[]>; patterns: Pattern[] } {
-  const [open, exact] = [endpoints.filter(({ path }) => path.includes('{')), endpoints.filter(({ path }) => !path.includes('{'))]
-  return { exact: Map.groupBy(exact, ({ path }) => path), patterns: open.map((endpoint) => ({ endpoint, matches: patternOf(endpoint.path) })) }
+  const [open, exact] = [
+    endpoints.filter(({ path }) => path.includes('{')),
+    endpoints.filter(({ path }) => !path.includes('{'))
+  ]
+  return {
+    exact: Map.groupBy(exact, ({ path }) => path),
+    patterns: open.map((endpoint) => ({ endpoint, matches: patternOf(endpoint.path) }))
+  }
 }
 
 function patternOf(path: string): RegExp {
-  const source = path.replace(/\{(\w+)(\+?)\}/g, (_, name: string, more: string) => `(?<${name}>${more ? '.+' : '[^/]+'})`)
+  const source = path.replace(
+    /\{(\w+)(\+?)\}/g,
+    (_, name: string, more: string) => `(?<${name}>${more ? '.+' : '[^/]+'})`
+  )
   return new RegExp(`^${source}$`)
 }
 
@@ -51,7 +60,8 @@ export function routeOf(protocol: Protocol, method: string, path: string): Route
   const open = patterns.filter(({ matches }) => matches.test(path))
   const pattern = open.find((candidate) => candidate.endpoint.method === method)
   if (pattern) return { endpoint: pattern.endpoint, params: decoded(pattern.matches.exec(path)!.groups!) }
-  if (known.length + open.length > 0) throw new Refusal(405, `Not allowed to ${method} on ${path}.`, { code: 'method_not_supported' })
+  if (known.length + open.length > 0)
+    throw new Refusal(405, `Not allowed to ${method} on ${path}.`, { code: 'method_not_supported' })
   throw new Refusal(404, `Invalid URL (${method} ${path})`)
 }
 

@@ -41,11 +41,17 @@ export interface Simulator {
 }
 
 /** Starts a simulator; resolves when it listens. Rejects when the address cannot be had. */
-export async function startSimulator({ host = '127.0.0.1', port = 0, ...options }: SimulatorOptions = {}): Promise<Simulator> {
+export async function startSimulator({
+  host = '127.0.0.1',
+  port = 0,
+  ...options
+}: SimulatorOptions = {}): Promise<Simulator> {
   const desk = new Desk(options)
   const { stats } = desk
   // Longer than any client keeps an idle connection: who closes first should never be the simulator.
-  const server = createServer({ keepAliveTimeout: 300_000, requestTimeout: 0 }, (request, response) => desk.handle(request, response))
+  const server = createServer({ keepAliveTimeout: 300_000, requestTimeout: 0 }, (request, response) =>
+    desk.handle(request, response)
+  )
   server.on('upgrade', (request, stream, head) => desk.open(request, stream, head))
   server.on('connection', (socket) => {
     stats.connections++
@@ -102,7 +108,10 @@ class Desk {
       this.stats.active++
       const start = (socket: Socket): unknown =>
         new Delivery({
-          response, socket, answer, headers,
+          response,
+          socket,
+          answer,
+          headers,
           failure: answer.failure ?? protocol.failure,
           wheel: this.#wheel,
           ended: (ending) => {
@@ -122,7 +131,13 @@ class Desk {
     this.#state.close()
   }
 
-  #answer(request: IncomingMessage, protocol: Protocol, path: string, query: URLSearchParams, body: Body | Refusal): Answer {
+  #answer(
+    request: IncomingMessage,
+    protocol: Protocol,
+    path: string,
+    query: URLSearchParams,
+    body: Body | Refusal
+  ): Answer {
     const { method, headers } = request
     try {
       if (body instanceof Refusal) throw body
@@ -131,7 +146,11 @@ class Desk {
       }
       const { endpoint, params } = routeOf(protocol, method!, path)
       const call: Call = {
-        body: body.bytes, form: body.form, params, query, headers,
+        body: body.bytes,
+        form: body.form,
+        params,
+        query,
+        headers,
         origin: `http://${headers.host}`,
         requestId: clientRequestId(request),
         state: this.#state,
@@ -141,7 +160,8 @@ class Desk {
     } catch (error) {
       this.stats.refused++
       // It may run inside a gateway: what it cannot answer must not end the process.
-      const { status, message, details } = error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${String(error)}.`)
+      const { status, message, details } =
+        error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${String(error)}.`)
       return jsonAnswer(protocol.envelope(status, message, details, this.stats.requests), { status })
     }
   }
@@ -152,7 +172,11 @@ function directed(answer: Answer, protocol: Protocol, n: number): Answer {
   const { directive } = answer
   if (directive.status === undefined && directive.body === undefined) return answer
   const status = directive.status ?? 200
-  const given = directive.body ?? (status < 300 ? '' : protocol.envelope(status, `The simulator was told to answer ${status}.`, answer.refusal ?? {}, n))
+  const given =
+    directive.body ??
+    (status < 300
+      ? ''
+      : protocol.envelope(status, `The simulator was told to answer ${status}.`, answer.refusal ?? {}, n))
   if (typeof given !== 'string') return jsonAnswer(given, directive)
   return {
     ...answer,

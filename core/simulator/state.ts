@@ -34,10 +34,13 @@ export class State {
 
   /** Calls so many milliseconds from now, unless the simulator is closed before. */
   after(ms: number, call: () => void): void {
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer)
-      call()
-    }, Math.max(ms, 1))
+    const timer = setTimeout(
+      () => {
+        this.#timers.delete(timer)
+        call()
+      },
+      Math.max(ms, 1)
+    )
     this.#timers.add(timer.unref())
   }
 

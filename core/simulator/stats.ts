@@ -64,7 +64,8 @@ export class Stats {
 
   /** Something was completed. */
   count(counts: Counts, requestId: string | undefined): void {
-    for (const [name, count] of Object.entries(counts) as [keyof Counts, number][]) this.counted[name] = (this.counted[name] ?? 0) + count
+    for (const [name, count] of Object.entries(counts) as [keyof Counts, number][])
+      this.counted[name] = (this.counted[name] ?? 0) + count
     if (requestId === undefined) return
     if (this.byRequest.size >= remembered) this.byRequest.delete(this.byRequest.keys().next().value!)
     this.byRequest.set(requestId, counts)

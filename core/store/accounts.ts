@@ -21,25 +21,37 @@ export class Accounts {
   readonly balances = new Map<string, Expected>()
   readonly #report: Report
   /** Scopes as rows have them, read once each. */
-  readonly #read = new Map<Value | undefined, { periods: [scope: string, per: Period][]; problem: string | undefined }>()
+  readonly #read = new Map<
+    Value | undefined,
+    { periods: [scope: string, per: Period][]; problem: string | undefined }
+  >()
 
   constructor(report: Report) {
     this.#report = report
   }
 
-  /** The balances that a journal row or a hold counts in, to be added to. Reports what is wrong with whom it debits: I5, I14. */
+  /**
+   * The balances that a journal row or a hold counts in, to be added to. Reports what is wrong with whom it debits: I5,
+   * I14.
+   */
   of(name: string, row: Row): Expected[] {
     const text = row['scopes']
     let scopes = this.#read.get(text)
     if (!scopes) {
       const entries = Object.entries(readObject(text) ?? {})
-      scopes = { periods: entries.filter((entry): entry is [string, Period] => periods.has(entry[1])), problem: nesting(entries.map(([scope]) => scope)) }
+      scopes = {
+        periods: entries.filter((entry): entry is [string, Period] => periods.has(entry[1])),
+        problem: nesting(entries.map(([scope]) => scope))
+      }
       this.#read.set(text, scopes)
-      if (scopes.periods.length < entries.length) this.#report('I14', name, `counts in windows that there are not: ${text}`)
+      if (scopes.periods.length < entries.length)
+        this.#report('I14', name, `counts in windows that there are not: ${text}`)
     }
     if (scopes.problem) this.#report('I5', name, scopes.problem)
     const time = Number(row['ts_ms'])
-    return scopes.periods.flatMap(([scope, per]) => windowsOf(per, time).map((window) => this.#balance(`${scope} ${window}`)))
+    return scopes.periods.flatMap(([scope, per]) =>
+      windowsOf(per, time).map((window) => this.#balance(`${scope} ${window}`))
+    )
   }
 
   #balance(name: string): Expected {

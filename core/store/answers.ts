@@ -16,13 +16,14 @@ export interface KeptAnswer {
 /** Answers by an id of 32 bytes that nobody else comes upon, such as a digest of whose it is and what they call it. */
 export interface Answers {
   /**
-   * What was kept under an id, unless it is too old or had to make room; undefined without any. What it gives is on disk.
+   * What was kept under an id, unless it is too old or had to make room; undefined without any. What it gives is on
+   * disk.
    * @throws GatewayError `billing_unavailable` while that cannot be said
    */
   find(id: Buffer): Promise<KeptAnswer | undefined>
   /**
-   * Keeps an answer, in the same write as a settlement of the same turn of the loop; one that is there already is replaced.
-   * Resolves when it is on disk.
+   * Keeps an answer, in the same write as a settlement of the same turn of the loop; one that is there already is
+   * replaced. Resolves when it is on disk.
    */
   keep(id: Buffer, answer: KeptAnswer): Promise<void>
 }

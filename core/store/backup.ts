@@ -1,8 +1,23 @@
-// A whole copy of a store: the database of one moment, what its commit log has beyond it, the sealed journal, and results of work.
-import { constants, copyFileSync, existsSync, fsyncSync, closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+// A whole copy of a store: the database of one moment, what its commit log has beyond it, the sealed journal, and
+// results of work.
+import {
+  constants,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync
+} from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { Committer, readHead } from './committer.ts'
-import type { Head } from './committer.ts'
+import { Committer } from './committer.ts'
+import { readHead } from './head.ts'
+import type { Head } from './head.ts'
 import { DamagedStore } from './damage.ts'
 import { canonicalPath } from './lock.ts'
 import { replay } from './replay.ts'
@@ -28,18 +43,25 @@ export interface Backup {
 }
 
 /**
- * Copies a store, which a gateway may be using, to a file that there is not yet, and to the folders of its name with `.journal`
- * and `.results`. Until it is whole it has the ending `.part`. Results that are forgotten meanwhile are not in it.
+ * Copies a store, which a gateway may be using, to a file that there is not yet, and to the folders of its name with
+ * `.journal` and `.results`. Until it is whole it has the ending `.part`. Results that are forgotten meanwhile are not
+ * in it.
  * @throws Error when the target exists, or the store is damaged or of another version
  */
 export async function backUp(given: string, target: string): Promise<Backup> {
   const file = canonicalPath(given)
-  const folders = [volumeFolder, resultsFolder].map((of) => ({ from: of(file), part: of(`${resolve(target)}.part`), to: of(resolve(target)) }))
+  const folders = [volumeFolder, resultsFolder].map((of) => ({
+    from: of(file),
+    part: of(`${resolve(target)}.part`),
+    to: of(resolve(target))
+  }))
   const [journal, results] = folders as [Folder, Folder]
-  for (const path of [target, journal.to, results.to]) if (existsSync(path)) throw new Error(`${path} is there already: give another name, or move it away`)
+  for (const path of [target, journal.to, results.to])
+    if (existsSync(path)) throw new Error(`${path} is there already: give another name, or move it away`)
   const part = `${resolve(target)}.part`
   const clear = (): void => {
-    for (const ending of ['', '-wal', '-shm', '.log0', '.log1', '.journal', '.results']) rmSync(`${part}${ending}`, { recursive: true, force: true })
+    for (const ending of ['', '-wal', '-shm', '.log0', '.log1', '.journal', '.results'])
+      rmSync(`${part}${ending}`, { recursive: true, force: true })
   }
   const database = openForReading(file)
   try {
@@ -49,7 +71,9 @@ export async function backUp(given: string, target: string): Promise<Backup> {
     mkdirSync(dirname(part), { recursive: true, mode: 0o700 })
     closeSync(openSync(part, 'a', 0o600))
     const { head, log } = hold(database, file, part)
-    const volumes = [...readRows(database, 'SELECT file FROM volume ORDER BY first')].map((row) => basename(String(row['file'])))
+    const volumes = [...readRows(database, 'SELECT file FROM volume ORDER BY first')].map((row) =>
+      basename(String(row['file']))
+    )
     await copyDatabase(database, part)
     database.exec('COMMIT')
     const copied = complete(part, log)
@@ -71,7 +95,10 @@ function checkSound(file: string): void {
   if (damage.length > 0) throw new DamagedStore(file, damage)
 }
 
-/** Begins to read at one moment, and copies what the commit log has beyond it to beside the copy, before it is written over. */
+/**
+ * Begins to read at one moment, and copies what the commit log has beyond it to beside the copy, before it is written
+ * over.
+ */
 function hold(database: Database, file: string, part: string): { head: Head; log: LogSurvey } {
   for (;;) {
     database.exec('BEGIN')
@@ -119,7 +146,10 @@ function complete(part: string, log: LogSurvey): Head {
   }
 }
 
-/** Files that results of work may have, of all that has ended by what a database says. A result is there before its work is said to have ended. */
+/**
+ * Files that results of work may have, of all that has ended by what a database says. A result is there before its work
+ * is said to have ended.
+ */
 function resultsIn(file: string): string[] {
   const database = openForReading(file)
   try {

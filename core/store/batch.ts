@@ -6,7 +6,10 @@ import type { Work } from './works.ts'
 
 /** A unit of durability: all of it is on disk, or none. Applied in the order of the fields. */
 export interface Batch {
-  /** From 1 within a boot, without gaps: a batch that may have been committed is recognised by it. Those of a recovery, which are in no log, have 0. */
+  /**
+   * From 1 within a boot, without gaps: a batch that may have been committed is recognised by it. Those of a recovery,
+   * which are in no log, have 0.
+   */
   number: number
   /** Unix milliseconds, never less than those of an earlier batch. */
   written: number
@@ -42,26 +45,79 @@ export interface Batch {
 
 /** Columns of an entry in {@link Batch.entries}; the writer adds seq, boot_id, prev_hash and hash. */
 export const entryColumns = [
-  'kind', 'request_id', 'part', 'class', 'scopes', 'amount', 'reserved', 'usage_json', 'model', 'channel', 'price_version', 'source', 'ts_ms'
+  'kind',
+  'request_id',
+  'part',
+  'class',
+  'scopes',
+  'amount',
+  'reserved',
+  'usage_json',
+  'model',
+  'channel',
+  'price_version',
+  'source',
+  'ts_ms'
 ] as const
 
 /** Columns of a hold in {@link Batch.opened}; the writer adds boot_id. */
 export const holdColumns = [
-  'id', 'request_id', 'part', 'scopes', 'amount', 'model', 'price_version', 'input_units', 'max_out',
-  'dispatched', 'channel', 'delivered_units', 'endpoint', 'client_protocol', 'streamed', 'ts_ms'
+  'id',
+  'request_id',
+  'part',
+  'scopes',
+  'amount',
+  'model',
+  'price_version',
+  'input_units',
+  'max_out',
+  'dispatched',
+  'channel',
+  'delivered_units',
+  'endpoint',
+  'client_protocol',
+  'streamed',
+  'ts_ms'
 ] as const
 
 /** Columns of a record in {@link Batch.records}; the writer adds seq and written. */
 export const recordColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const
 
-/** A record in the order of {@link recordColumns}; `json` and `time`, Unix milliseconds, from a caller that has them already. */
-export function recordValues(record: RequestRecord, json = JSON.stringify(record), time = Date.parse(record.time)): [string, string | null, string | null, string | null, number, string] {
-  return [record.request_id, record.tenant ?? null, record.key ?? null, record.model ?? null, Number.isNaN(time) ? 0 : time, json]
+/**
+ * A record in the order of {@link recordColumns}; `json` and `time`, Unix milliseconds, from a caller that has them
+ * already.
+ */
+export function recordValues(
+  record: RequestRecord,
+  json = JSON.stringify(record),
+  time = Date.parse(record.time)
+): [string, string | null, string | null, string | null, number, string] {
+  return [
+    record.request_id,
+    record.tenant ?? null,
+    record.key ?? null,
+    record.model ?? null,
+    Number.isNaN(time) ? 0 : time,
+    json
+  ]
 }
 
 /** Columns of the table key, all of them. */
 export const keyColumns = [
-  'name', 'sha256', 'hint', 'tenant', 'project', 'member', 'models', 'endpoints', 'limits', 'budget_limit', 'budget_per', 'expires', 'created', 'revoked'
+  'name',
+  'sha256',
+  'hint',
+  'tenant',
+  'project',
+  'member',
+  'models',
+  'endpoints',
+  'limits',
+  'budget_limit',
+  'budget_per',
+  'expires',
+  'created',
+  'revoked'
 ] as const
 
 /** Columns of the table answer in {@link Batch.answers}; the writer adds bytes. */
@@ -81,6 +137,21 @@ export function workValues(work: Work, json: string | null): Value[] {
 /** A batch without changes. */
 export function emptyBatch(number: number, written: number): Batch {
   return {
-    number, written, prices: [], balanced: false, moves: [], limits: [], opened: [], touched: [], leased: [], works: [], closed: [], entries: [], records: [], keys: [], answers: [], routes: []
+    number,
+    written,
+    prices: [],
+    balanced: false,
+    moves: [],
+    limits: [],
+    opened: [],
+    touched: [],
+    leased: [],
+    works: [],
+    closed: [],
+    entries: [],
+    records: [],
+    keys: [],
+    answers: [],
+    routes: []
   }
 }

@@ -26,8 +26,8 @@ export class Book implements Ledger, HoldKeeper {
   readonly #troubles: Troubles
   readonly #now: () => number
   /**
-   * The beginning of a month, Unix milliseconds. Balances of windows since then are all in memory. Those of earlier ones may
-   * have been forgotten, and are read again when the clock goes back to them.
+   * The beginning of a month, Unix milliseconds. Balances of windows since then are all in memory. Those of earlier
+   * ones may have been forgotten, and are read again when the clock goes back to them.
    */
   #since: number
   #recalling = false
@@ -45,7 +45,13 @@ export class Book implements Ledger, HoldKeeper {
   readonly #moved: Cell[] = []
 
   /** `now` decides only which windows {@link Book.balances} calls current. */
-  constructor(writer: Writer, { since, balances, prices, detached }: Snapshot, reader: Reader, troubles: Troubles, now: () => number) {
+  constructor(
+    writer: Writer,
+    { since, balances, prices, detached }: Snapshot,
+    reader: Reader,
+    troubles: Troubles,
+    now: () => number
+  ) {
     this.#writer = writer
     this.#reader = reader
     this.#troubles = troubles
@@ -62,7 +68,9 @@ export class Book implements Ledger, HoldKeeper {
     const name = nameOf(requestId, part)
     if (this.#live.has(name)) throw new Error(`${requestId} has a reservation already: it needs another id or part`)
     if (amount < 0n || !Number.isSafeInteger(time)) {
-      throw new RangeError(`${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`)
+      throw new RangeError(
+        `${requestId} asks to hold ${amount} nano-dollars at ${time}: amounts are not negative, and times are whole milliseconds`
+      )
     }
     const purse = this.#purse(request.scopes, time)
     if (!this.#knownPrices.has(price)) this.#learn(price)
@@ -183,16 +191,32 @@ export class Book implements Ledger, HoldKeeper {
     const text = (name: string): string => row[name] as string
     const count = (name: string): number => Number(row[name])
     const [scopes, time] = [text('scopes'), count('ts_ms')]
-    const cells = Object.entries(JSON.parse(scopes) as Record<string, Period>).flatMap(([id, per]) => windowsOf(per, time).map((window) => this.#cell(id, window)))
+    const cells = Object.entries(JSON.parse(scopes) as Record<string, Period>).flatMap(([id, per]) =>
+      windowsOf(per, time).map((window) => this.#cell(id, window))
+    )
     const [requestId, part] = [text('request_id'), text('part')]
     const request: ReserveRequest = {
-      requestId, part, scopes: [], amount: row['amount'] as bigint, model: text('model'), price: this.price(text('price_version'))!,
-      estimate: { input: count('input_units'), maxOutput: count('max_out') }, time
+      requestId,
+      part,
+      scopes: [],
+      amount: row['amount'] as bigint,
+      model: text('model'),
+      price: this.price(text('price_version'))!,
+      estimate: { input: count('input_units'), maxOutput: count('max_out') },
+      time
     }
     const delivered = Math.min(count('delivered_units'), count('max_out'))
     const recovered = delivered > 0 ? { ...noUsage, input: count('input_units'), output: delivered } : undefined
-    const stored = { rowId: count('id'), channel: row['channel'] as string | null, lease: count('lease_until'), recovered }
-    this.#live.set(nameOf(requestId, part), new Hold(request, new Purse(scopes, time, cells, [], this.#moved), stored, this))
+    const stored = {
+      rowId: count('id'),
+      channel: row['channel'] as string | null,
+      lease: count('lease_until'),
+      recovered
+    }
+    this.#live.set(
+      nameOf(requestId, part),
+      new Hold(request, new Purse(scopes, time, cells, [], this.#moved), stored, this)
+    )
   }
 
   #cell(scope: string, window: string): Cell {
@@ -233,7 +257,8 @@ export class Book implements Ledger, HoldKeeper {
   #load(rows: readonly Row[]): void {
     for (const row of rows) {
       const [scope, window, limit] = [row['scope'] as string, row['window'] as string, row['limit'] as bigint | null]
-      if (!this.#cells.get(scope)?.has(window)) this.#keep(new Cell(scope, window, limit ?? undefined, row['posted'] as bigint, row['pending'] as bigint))
+      if (!this.#cells.get(scope)?.has(window))
+        this.#keep(new Cell(scope, window, limit ?? undefined, row['posted'] as bigint, row['pending'] as bigint))
     }
   }
 
@@ -248,7 +273,9 @@ export class Book implements Ledger, HoldKeeper {
     const json = renderPrice(price)
     const stored = this.#prices.get(price.version)
     if (stored !== undefined && stored !== json) {
-      throw new Error(`the price version ${price.version} is ${stored} in the ledger and ${json} now: a price that changes needs another version`)
+      throw new Error(
+        `the price version ${price.version} is ${stored} in the ledger and ${json} now: a price that changes needs another version`
+      )
     }
     this.#knownPrices.add(price)
     if (stored !== undefined) return

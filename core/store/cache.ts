@@ -6,7 +6,10 @@ export interface CacheScope {
   tenant: string
 }
 
-/** A bounded, expiring key-value store. A value or a promise: the embedded one answers at once, a shared one asks over the network. */
+/**
+ * A bounded, expiring key-value store. A value or a promise: the embedded one answers at once, a shared one asks over
+ * the network.
+ */
 export interface Cache {
   /** The value, which is not to be changed; undefined when there is none, or none any more. */
   get(scope: CacheScope, key: string): Buffer | undefined | Promise<Buffer | undefined>

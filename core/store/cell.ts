@@ -67,7 +67,8 @@ export class Cell {
     const pending = this.used - this.#savedUsed - posted
     const limited = this.limit !== this.#savedLimit
     if (posted !== 0n || pending !== 0n || limited) batch.moves.push(this.scope, this.window, posted, pending)
-    if (limited) batch.limits.push(this.limit === undefined ? null : smaller(this.limit, maxNano), this.scope, this.window)
+    if (limited)
+      batch.limits.push(this.limit === undefined ? null : smaller(this.limit, maxNano), this.scope, this.window)
     this.#savedLimit = this.limit
     this.#savedPosted = this.posted
     this.#savedUsed = this.used

@@ -4,7 +4,9 @@ import type { Value } from './sqlite.ts'
 
 /** CRC-32 of values as text with line ends between them; integers in decimal, bytes in hex. */
 export function checksum(values: readonly Value[]): number {
-  return crc32(values.map((value) => (value instanceof Uint8Array ? Buffer.from(value).toString('hex') : String(value))).join('\n'))
+  return crc32(
+    values.map((value) => (value instanceof Uint8Array ? Buffer.from(value).toString('hex') : String(value))).join('\n')
+  )
 }
 
 /** CRC-32 of a request record, from its row number and time of writing on. The other columns are what its JSON says. */

@@ -37,7 +37,9 @@ export class CommitLog {
   readonly #head: SegmentHead
   readonly #segments: readonly [Segment, Segment]
   #active: Segment
-  /** The last write to the active segment failed: what the kernel says of its file from now on is not to be believed. */
+  /**
+   * The last write to the active segment failed: what the kernel says of its file from now on is not to be believed.
+   */
   #suspect = false
   /** The last batch on disk. */
   #last = 0
@@ -50,7 +52,13 @@ export class CommitLog {
   constructor(file: string, durability: Durability, head: SegmentHead) {
     this.#flags = constants.O_RDWR | (durability === 'power' ? constants.O_DSYNC : 0)
     this.#head = head
-    const [first, second] = segmentPaths(file).map((path) => ({ path, fd: openSync(path, this.#flags), noteFd: openSync(path, constants.O_RDWR), length: 0, last: 0 }))
+    const [first, second] = segmentPaths(file).map((path) => ({
+      path,
+      fd: openSync(path, this.#flags),
+      noteFd: openSync(path, constants.O_RDWR),
+      length: 0,
+      last: 0
+    }))
     this.#segments = [first!, second!]
     this.#active = first!
   }
@@ -60,7 +68,9 @@ export class CommitLog {
     return this.#segments[0].length + this.#segments[1].length
   }
 
-  /** Writes the frame of batch `number` behind the others; one at a time. What failed is to be appended again, whole. */
+  /**
+   * Writes the frame of batch `number` behind the others; one at a time. What failed is to be appended again, whole.
+   */
   append(frame: Buffer, number: number, done: (error: Error | null) => void): void {
     const segment = this.#active
     const fail = (error: unknown): void => {
@@ -89,7 +99,10 @@ export class CommitLog {
     go()
   }
 
-  /** Takes the segment that was written to; appends go to the other from now on, which must have been freed. Undefined when it is empty. */
+  /**
+   * Takes the segment that was written to; appends go to the other from now on, which must have been freed. Undefined
+   * when it is empty.
+   */
   turn(): Handed | undefined {
     const full = this.#active
     const other = this.#other(full)

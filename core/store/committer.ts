@@ -1,43 +1,22 @@
 // Applies batches to the database, a run of them in one transaction. Runs in the writer thread.
-import { answerColumns, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns, workColumns } from './batch.ts'
+import {
+  answerColumns,
+  entryColumns,
+  holdColumns,
+  keyColumns,
+  recordColumns,
+  routeColumns,
+  workColumns
+} from './batch.ts'
 import type { Batch } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
+import { headColumns, headValues, readHead } from './head.ts'
+import type { Head } from './head.ts'
 import { entryHash, entryWidth } from './journal.ts'
 import { RowInserter, rowsAtOnce } from './row-inserter.ts'
 import { blockSize } from './schema.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
 import { versionAfter } from './write-ahead.ts'
-
-/** Where the writer stands, as stored in the table head. */
-export interface Head {
-  boot: number
-  /** The last batch committed in this boot. */
-  batch: number
-  /** The journal's last row. */
-  seq: number
-  hash: string
-  /** The last batch, and the last journal row, that the balances include. */
-  balancedBatch: number
-  balancedSeq: number
-  /** How many rows the tables request and key have. */
-  requests: number
-  keys: number
-  /** Unix milliseconds: requests that arrived up to then may have no record any more. */
-  unrecorded: number
-  /** Of the last start, see segment.ts; empty in a file that no version with histories has started. */
-  history: string
-  /** The commit log may have more than the database: both its files must be there. */
-  open: boolean
-  /** How many transactions there were. */
-  writes: number
-}
-
-/** Columns of the table head that its checksum covers, in this order. */
-export const headColumns = ['boot_id', 'batch', 'seq', 'hash', 'balanced_batch', 'balanced_seq', 'requests', 'keys', 'unrecorded', 'history', 'open', 'writes'] as const
-
-function headValues({ boot, batch, seq, hash, balancedBatch, balancedSeq, requests, keys, unrecorded, history, open, writes }: Head): Value[] {
-  return [boot, batch, seq, Buffer.from(hash, 'hex'), balancedBatch, balancedSeq, requests, keys, unrecorded, Buffer.from(history, 'hex'), open ? 1 : 0, writes]
-}
 
 /** Bytes that a record takes beside its JSON, with its place in the index. */
 const recordBytes = 150
@@ -48,7 +27,9 @@ const bodyColumn = answerColumns.indexOf('body')
 
 const [timeColumn, jsonColumn] = [recordColumns.indexOf('time'), recordColumns.indexOf('json')]
 
-const [dispatchedColumn, channelColumn, deliveredColumn] = (['dispatched', 'channel', 'delivered_units'] as const).map((name) => holdColumns.indexOf(name)) as [number, number, number]
+const [dispatchedColumn, channelColumn, deliveredColumn] = (['dispatched', 'channel', 'delivered_units'] as const).map(
+  (name) => holdColumns.indexOf(name)
+) as [number, number, number]
 
 /** The statements of one connection. After any error the connection is to be closed: nothing here can be relied on. */
 export class Committer {
@@ -59,7 +40,10 @@ export class Committer {
   #next: Head
   /** A transaction is open. */
   #open = false
-  /** What becomes of the rows of holds, by id: most holds end in the transaction in which they began, and never have one. */
+  /**
+   * What becomes of the rows of holds, by id: most holds end in the transaction in which they began, and never have
+   * one.
+   */
   readonly #holds = new Map<number, Value[] | undefined>()
   /** Until when those that were detached are kept, by id. */
   readonly #leases = new Map<number, number>()
@@ -77,8 +61,12 @@ export class Committer {
     this.#sql = prepare(database)
     this.#head = this.#next = readHead(database)
     this.#request = Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM request').get()!['seq'])
-    const block = database.prepare('SELECT tenant, key, model, time, written, length(json) AS length FROM request WHERE seq >= ?').all(this.#request - (this.#request % blockSize))
-    this.#block = fields.map((field) => new Set(block.map((row) => row[field]).filter((value) => typeof value === 'string')))
+    const block = database
+      .prepare('SELECT tenant, key, model, time, written, length(json) AS length FROM request WHERE seq >= ?')
+      .all(this.#request - (this.#request % blockSize))
+    this.#block = fields.map(
+      (field) => new Set(block.map((row) => row[field]).filter((value) => typeof value === 'string'))
+    )
     for (const { length, written, time } of block) this.#extend(length as number, written as number, time as number)
   }
 
@@ -168,7 +156,12 @@ export class Committer {
     for (let i = 0; i < touched.length; i += 3) {
       const [channel, delivered, id] = [touched[i]!, touched[i + 1]!, touched[i + 2]!]
       const row = rows.get(id as number)
-      if (row) [row[dispatchedColumn], row[channelColumn], row[deliveredColumn]] = [channel === null ? 0 : 1, channel, delivered]
+      if (row)
+        [row[dispatchedColumn], row[channelColumn], row[deliveredColumn]] = [
+          channel === null ? 0 : 1,
+          channel,
+          delivered
+        ]
       else this.#sql.touch.run(channel, delivered, id)
     }
     for (let i = 0; i < opened.length; i += holdColumns.length) {
@@ -282,24 +275,40 @@ function forEach(values: readonly Value[], width: number, statement: Statement):
 
 function prepare(database: Database) {
   const insert = (table: string, columns: readonly string[], conflict = '', or = ''): Statement =>
-    database.prepare(`INSERT ${or} INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')}) ${conflict}`)
+    database.prepare(
+      `INSERT ${or} INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')}) ${conflict}`
+    )
   return {
     begin: database.prepare('BEGIN IMMEDIATE'),
     commit: database.prepare('COMMIT'),
     price: insert('price', ['version', 'json'], 'ON CONFLICT DO NOTHING'),
-    move: database.prepare('UPDATE balance SET posted = posted + ?, pending = pending + ? WHERE scope = ? AND window = ?'),
+    move: database.prepare(
+      'UPDATE balance SET posted = posted + ?, pending = pending + ? WHERE scope = ? AND window = ?'
+    ),
     balance: insert('balance', ['scope', 'window', 'posted', 'pending']),
     limit: database.prepare('UPDATE balance SET "limit" = ? WHERE scope = ? AND window = ?'),
     open: insert('reservation', [...holdColumns, 'boot_id'], '', 'OR REPLACE'),
-    touch: database.prepare('UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, delivered_units = ?2 WHERE id = ?3'),
+    touch: database.prepare(
+      'UPDATE reservation SET dispatched = ?1 IS NOT NULL, channel = ?1, delivered_units = ?2 WHERE id = ?3'
+    ),
     close: database.prepare('DELETE FROM reservation WHERE id = ?'),
     lease: database.prepare('UPDATE reservation SET lease_until = ? WHERE id = ?'),
     entry: new RowInserter(database, 'journal', entryColumns, ['seq', 'boot_id', 'prev_hash', 'hash'], ''),
     // A record that is there already stays: a log that is told twice must not stop the ledger.
-    record: new RowInserter(database, 'request', recordColumns, ['seq', 'written', 'crc'], 'ON CONFLICT (request_id) DO NOTHING'),
+    record: new RowInserter(
+      database,
+      'request',
+      recordColumns,
+      ['seq', 'written', 'crc'],
+      'ON CONFLICT (request_id) DO NOTHING'
+    ),
     extent: insert('request_extent', ['block', 'bytes', 'written', 'time']),
     block: insert('request_block', ['block', 'field', 'value']),
-    key: insert('key', [...keyColumns, 'crc'], 'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked, crc = excluded.crc'),
+    key: insert(
+      'key',
+      [...keyColumns, 'crc'],
+      'ON CONFLICT (name) DO UPDATE SET revoked = excluded.revoked, crc = excluded.crc'
+    ),
     answer: insert('answer', [...answerColumns, 'bytes'], '', 'OR REPLACE'),
     route: insert('route', routeColumns, '', 'OR REPLACE'),
     unroute: database.prepare('DELETE FROM route WHERE tenant = ? AND project = ? AND id = ?'),
@@ -308,24 +317,5 @@ function prepare(database: Database) {
     keyCount: database.prepare('SELECT count(*) AS count FROM key'),
     boot: insert('boot', ['boot_id', 'history', 'began']),
     head: database.prepare(`UPDATE head SET ${[...headColumns, 'crc'].map((name) => `${name} = ?`).join(', ')}`)
-  }
-}
-
-/** The stored head, of an earlier schema too. */
-export function readHead(database: Database): Head {
-  const row = database.prepare('SELECT * FROM head').get()!
-  return {
-    boot: Number(row['boot_id']),
-    batch: Number(row['batch']),
-    seq: Number(row['seq']),
-    hash: Buffer.from(row['hash'] as Uint8Array).toString('hex'),
-    balancedBatch: Number(row['balanced_batch']),
-    balancedSeq: Number(row['balanced_seq']),
-    requests: Number(row['requests']),
-    keys: Number(row['keys']),
-    unrecorded: Number(row['unrecorded']),
-    history: Buffer.from((row['history'] ?? Buffer.alloc(0)) as Uint8Array).toString('hex'),
-    open: row['open'] === 1,
-    writes: Number(row['writes'] ?? 0)
   }
 }

@@ -13,6 +13,8 @@ export interface Damage {
 export class DamagedStore extends Error {
   constructor(file: string, damage: readonly Damage[]) {
     const all = damage.map(({ file: path, text }) => `${path} ${text}`).join('; ')
-    super(`${all}. Charges may be lost, so nothing was changed: run \`sluice ledger repair --db ${file}\`, which shows first what can be saved`)
+    super(
+      `${all}. Charges may be lost, so nothing was changed: run \`sluice ledger repair --db ${file}\`, which shows first what can be saved`
+    )
   }
 }

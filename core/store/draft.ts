@@ -60,8 +60,8 @@ export class Draft implements Gathering {
   }
 
   /**
-   * As the writer takes it. Holds that nobody waits for go over to `next`, when there is one and they began after `young`
-   * (by performance.now()): most of them end before they need a row.
+   * As the writer takes it. Holds that nobody waits for go over to `next`, when there is one and they began after
+   * `young` (by performance.now()): most of them end before they need a row.
    */
   seal(number: number, written: number, rowIds: RowIds, next?: Draft, young = Infinity): Batch {
     const batch = emptyBatch(number, written)

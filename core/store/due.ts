@@ -1,4 +1,5 @@
-// What is due for a usage as it is stored, at a price as it is stored. Apart from costOf on purpose: it is what that is checked by.
+// What is due for a usage as it is stored, at a price as it is stored. Apart from costOf on purpose: it is what that is
+// checked by.
 import type { Value } from './sqlite.ts'
 
 /** Rates for prompts of more than that many tokens. */
@@ -10,7 +11,14 @@ interface Tier {
 /** A stored price: its rates, shortest prompts first. */
 export type StoredPrice = readonly Tier[]
 
-const ofPrompt: ReadonlySet<string> = new Set(['input', 'cached_input', 'cache_write', 'cache_write_long', 'audio_input', 'image_input'])
+const ofPrompt: ReadonlySet<string> = new Set([
+  'input',
+  'cached_input',
+  'cache_write',
+  'cache_write_long',
+  'audio_input',
+  'image_input'
+])
 
 /** Reads the JSON of a price; what is no rate in it counts as absent. */
 export function readPrice(json: Value | undefined): StoredPrice {
@@ -31,7 +39,9 @@ export function dueFor(json: Value | undefined, price: StoredPrice): bigint | st
     if (!Number.isSafeInteger(count) || (count as number) < 0) return `counts ${count} ${units}`
   }
   // The longest tier first, then twice the exact fraction with the half that rounds up.
-  const counts = Object.entries(usage as Record<string, number>).map(([units, count]) => [units, BigInt(count)] as const)
+  const counts = Object.entries(usage as Record<string, number>).map(
+    ([units, count]) => [units, BigInt(count)] as const
+  )
   const length = counts.reduce((sum, [units, count]) => (ofPrompt.has(units) ? sum + count : sum), 0n)
   const rates = price.findLast(({ above }) => length > above)?.rates
   const millionths = counts.reduce((sum, [units, count]) => sum + count * (rates?.get(units) ?? 0n), 0n)

@@ -48,14 +48,14 @@ export class Window {
 }
 
 /**
- * The frames of a history from a place in a segment on, in the order in which they were written, above the batch `after` only.
- * Ends with the first bytes that are no such frame: a segment is overwritten from its beginning.
+ * The frames of a history from a place in a segment on, in the order in which they were written, above the batch
+ * `after` only. Ends with the first bytes that are no such frame: a segment is overwritten from its beginning.
  */
 export function* readFrames(fd: number, history: string, after: number, from: number): Generator<Frame> {
   const window = new Window(fd, from)
   const own = Buffer.from(history, 'hex')
   let batch: Batch | undefined
-  for (let last = 0; window.fill(headBytes); ) {
+  for (let last = 0; window.fill(headBytes);) {
     const head = readFrameHead(window.bytes, window.at, own)
     if (!head || (last > 0 && head.number !== last + 1) || !window.fill(headBytes + head.length)) return
     const payload = window.bytes.subarray(window.at + headBytes, window.at + headBytes + head.length)
@@ -79,8 +79,8 @@ export interface Found {
 }
 
 /**
- * Every frame of a history that a segment has from a place on, wherever it is: behind damaged bytes too, and what is left of earlier uses.
- * The payloads of batches up to `after` are not looked at.
+ * Every frame of a history that a segment has from a place on, wherever it is: behind damaged bytes too, and what is
+ * left of earlier uses. The payloads of batches up to `after` are not looked at.
  */
 export function* scanFrames(fd: number, history: string, after: number, from: number): Generator<Found> {
   const window = new Window(fd, from)
@@ -96,9 +96,13 @@ export function* scanFrames(fd: number, history: string, after: number, from: nu
     const { number, length, checksum } = head
     const place = window.place
     const all = window.fill(headBytes + length)
-    const whole = all && (number <= after || crc32(window.bytes.subarray(window.at + headBytes, window.at + headBytes + length)) === checksum)
+    const whole =
+      all &&
+      (number <= after ||
+        crc32(window.bytes.subarray(window.at + headBytes, window.at + headBytes + length)) === checksum)
     yield { number, from: place, to: place + headBytes + length, whole }
-    // What is said of the length is believed, as the head is whole; but another frame may have been written into a payload that is not.
+    // What is said of the length is believed, as the head is whole; but another frame may have been written into a
+    // payload that is not.
     window.at += whole ? headBytes + length : headBytes
   }
 }

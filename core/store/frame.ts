@@ -1,6 +1,14 @@
 // A batch as the commit log holds it: one frame, whole or not there.
 import { crc32 } from 'node:zlib'
-import { answerColumns, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns, workColumns } from './batch.ts'
+import {
+  answerColumns,
+  entryColumns,
+  holdColumns,
+  keyColumns,
+  recordColumns,
+  routeColumns,
+  workColumns
+} from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Packer, Unpacker } from './packing.ts'
 
@@ -80,11 +88,16 @@ export function readNumber(bytes: Buffer, at: number): number {
  * @throws Error when another version wrote it in another format
  */
 export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
-  if (payload[0] !== packed) throw new Error(`the commit log has format ${payload[0]}, which this program does not know: start the one that wrote it`)
+  if (payload[0] !== packed)
+    throw new Error(
+      `the commit log has format ${payload[0]}, which this program does not know: start the one that wrote it`
+    )
   const rows = new Unpacker(payload.subarray(1))
   const [number, written, balanced] = rows.next(3) as [number, number, number]
   return {
-    number, written, balanced: balanced === 1,
+    number,
+    written,
+    balanced: balanced === 1,
     // In the order in which they were written.
     prices: rows.next(2) as string[],
     moves: rows.next(4) as Batch['moves'],
@@ -114,7 +127,12 @@ export interface FrameHead {
 /** The head of a frame of a history; undefined when these are other bytes. Needs {@link headBytes} of them. */
 export function readFrameHead(bytes: Buffer, at: number, history: Buffer): FrameHead | undefined {
   const length = bytes.readUInt32BE(at + head.length)
-  if (length > maxPayload || mark.compare(bytes, at, at + mark.length) !== 0 || history.compare(bytes, at + head.history, at + head.number) !== 0) return undefined
+  if (
+    length > maxPayload ||
+    mark.compare(bytes, at, at + mark.length) !== 0 ||
+    history.compare(bytes, at + head.history, at + head.number) !== 0
+  )
+    return undefined
   if (crc32(bytes.subarray(at, at + head.head)) !== bytes.readUInt32BE(at + head.head)) return undefined
   return { number: readNumber(bytes, at + head.number), length, checksum: bytes.readUInt32BE(at + head.payload) }
 }

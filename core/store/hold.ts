@@ -119,7 +119,8 @@ export class Hold implements Reservation {
 
   detach(until: number): Promise<void> {
     if (this.#ended) throw this.#over()
-    if (!Number.isSafeInteger(until)) throw new RangeError(`${this.requestId} cannot be held until ${until}: times are whole milliseconds`)
+    if (!Number.isSafeInteger(until))
+      throw new RangeError(`${this.requestId} cannot be held until ${until}: times are whole milliseconds`)
     this.#lease = until
     this.#durable = this.#book.detach(this)
     return this.#durable
@@ -150,13 +151,21 @@ export class Hold implements Reservation {
   /** Why an end cannot be written: a row that the journal refuses would hold up all others. */
   #problem(amount: bigint, costs: readonly AttemptCost[] | undefined): Error | undefined {
     if (amount < 0n || !this.purse.fits(amount, this.amount)) {
-      return new RangeError(`${this.requestId} cannot be charged ${amount} nano-dollars, and was given back what it held: a charge is from 0 to what a balance can hold`)
+      return new RangeError(
+        `${this.requestId} cannot be charged ${amount} nano-dollars, and was given back what it held: a charge is from 0 to what a balance can hold`
+      )
     }
     if (!costs) return undefined
     const attempts = new Set<number>()
     for (const { attempt, amount: cost } of costs) {
-      if (cost < 0n || cost > maxNano) return new RangeError(`${this.requestId} cannot have cost ${cost} nano-dollars, and was given back what it held`)
-      if (attempts.has(attempt)) return new Error(`${this.requestId} has two costs for attempt ${attempt}, and was given back what it held: an attempt has one`)
+      if (cost < 0n || cost > maxNano)
+        return new RangeError(
+          `${this.requestId} cannot have cost ${cost} nano-dollars, and was given back what it held`
+        )
+      if (attempts.has(attempt))
+        return new Error(
+          `${this.requestId} has two costs for attempt ${attempt}, and was given back what it held: an attempt has one`
+        )
       attempts.add(attempt)
     }
     return undefined
@@ -169,7 +178,9 @@ export class Hold implements Reservation {
   }
 
   #over(): Error {
-    return new Error(`${this.requestId} was ${this.#settlement ? 'settled' : 'voided'} already: a reservation ends once`)
+    return new Error(
+      `${this.requestId} was ${this.#settlement ? 'settled' : 'voided'} already: a reservation ends once`
+    )
   }
 
   /** Goes over to another batch, and says so, unless it ended, is waited for, or began before `young`. */
@@ -179,7 +190,9 @@ export class Hold implements Reservation {
     return true
   }
 
-  /** Its row, in a free slot, unless it ended before there was one. Runs after every {@link Hold.writeEnd} of the batch. */
+  /**
+   * Its row, in a free slot, unless it ended before there was one. Runs after every {@link Hold.writeEnd} of the batch.
+   */
   writeOpen(batch: Batch, rowIds: RowIds): void {
     if (this.#ended) return
     this.#durable ??= this.#draft!.durable
@@ -187,8 +200,22 @@ export class Hold implements Reservation {
     this.#rowId = rowIds.take()
     const { model, price, estimate, endpoint = null, clientProtocol = null, streamed = false, time } = this.#request
     batch.opened.push(
-      this.#rowId, this.requestId, this.part, this.purse.scopes, this.amount, model, price.version, whole(estimate.input), whole(estimate.maxOutput),
-      this.#channel === null ? 0 : 1, this.#channel, whole(this.#delivered), endpoint, clientProtocol, streamed ? 1 : 0, time
+      this.#rowId,
+      this.requestId,
+      this.part,
+      this.purse.scopes,
+      this.amount,
+      model,
+      price.version,
+      whole(estimate.input),
+      whole(estimate.maxOutput),
+      this.#channel === null ? 0 : 1,
+      this.#channel,
+      whole(this.#delivered),
+      endpoint,
+      clientProtocol,
+      streamed ? 1 : 0,
+      time
     )
   }
 
@@ -211,15 +238,54 @@ export class Hold implements Reservation {
     if (this.#rowId !== undefined) rowIds.give(this.#rowId)
     for (const { attempt, channel, usage, amount, source } of this.#costs ?? []) {
       entries.push(
-        'cost', this.requestId, this.part, `cost:${attempt}`, scopes, amount, 0n, renderUsage(usage), model, channel, price.version, source, time
+        'cost',
+        this.requestId,
+        this.part,
+        `cost:${attempt}`,
+        scopes,
+        amount,
+        0n,
+        renderUsage(usage),
+        model,
+        channel,
+        price.version,
+        source,
+        time
       )
     }
     const end = this.#settlement
-    if (!end) entries.push('void', this.requestId, this.part, 'terminal', scopes, 0n, this.amount, null, model, this.#channel, price.version, null, time)
+    if (!end)
+      entries.push(
+        'void',
+        this.requestId,
+        this.part,
+        'terminal',
+        scopes,
+        0n,
+        this.amount,
+        null,
+        model,
+        this.#channel,
+        price.version,
+        null,
+        time
+      )
     else {
       const { amount, usage, channel, source } = end
       entries.push(
-        'settle', this.requestId, this.part, 'terminal', scopes, amount, this.amount, renderUsage(usage), model, channel, price.version, source, time
+        'settle',
+        this.requestId,
+        this.part,
+        'terminal',
+        scopes,
+        amount,
+        this.amount,
+        renderUsage(usage),
+        model,
+        channel,
+        price.version,
+        source,
+        time
       )
     }
   }

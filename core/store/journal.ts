@@ -13,9 +13,9 @@ const idColumn = entryColumns.indexOf('request_id')
 export const genesis = '0'.repeat(64)
 
 /**
- * The hash of a journal row, in hex: SHA-256 over the previous row's hash in hex, then `seq:boot_id`, then each column of
- * {@link entryColumns} as `:<length>:<text>` (length in UTF-16 units, integers in decimal) or `:~` for null, in UTF-8.
- * The lengths keep two different rows from having one rendering. `entries` holds the columns from index `at` on.
+ * The hash of a journal row, in hex: SHA-256 over the previous row's hash in hex, then `seq:boot_id`, then each column
+ * of {@link entryColumns} as `:<length>:<text>` (length in UTF-16 units, integers in decimal) or `:~` for null, in
+ * UTF-8. The lengths keep two different rows from having one rendering. `entries` holds the columns from index `at` on.
  */
 export function entryHash(previous: string, seq: number, boot: number, entries: readonly Value[], at: number): string {
   let text = `${previous}${seq}:${boot}`

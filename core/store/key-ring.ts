@@ -30,9 +30,13 @@ export class KeyRing implements KeyStore {
 
   async create(key: StoredKey): Promise<void> {
     const other = this.#byName.get(key.name) ?? this.find(key.sha256)
-    if (other) throw new Error(`the key ${other.name} exists already: choose another ${other.name === key.name ? 'name' : 'secret'}`)
+    if (other)
+      throw new Error(
+        `the key ${other.name} exists already: choose another ${other.name === key.name ? 'name' : 'secret'}`
+      )
     for (const time of [key.created, key.expires ?? 0]) {
-      if (!Number.isSafeInteger(time)) throw new RangeError(`the key ${key.name} has the time ${time}: times are whole milliseconds`)
+      if (!Number.isSafeInteger(time))
+        throw new RangeError(`the key ${key.name} has the time ${time}: times are whole milliseconds`)
     }
     this.#writer.admit()
     this.#keep(key)
@@ -62,10 +66,36 @@ export class KeyRing implements KeyStore {
   }
 }
 
-function toRow({ name, sha256, hint, tenant, project, member, models, endpoints, limits, budget, expires, created, revoked }: StoredKey): Value[] {
+function toRow({
+  name,
+  sha256,
+  hint,
+  tenant,
+  project,
+  member,
+  models,
+  endpoints,
+  limits,
+  budget,
+  expires,
+  created,
+  revoked
+}: StoredKey): Value[] {
   return [
-    name, sha256, hint, tenant, project ?? null, member ?? null, JSON.stringify(models), JSON.stringify(endpoints), JSON.stringify(limits),
-    budget ? smaller(budget.limit, maxNano) : null, budget?.per ?? null, expires ?? null, created, revoked ?? null
+    name,
+    sha256,
+    hint,
+    tenant,
+    project ?? null,
+    member ?? null,
+    JSON.stringify(models),
+    JSON.stringify(endpoints),
+    JSON.stringify(limits),
+    budget ? smaller(budget.limit, maxNano) : null,
+    budget?.per ?? null,
+    expires ?? null,
+    created,
+    revoked ?? null
   ]
 }
 

@@ -1,5 +1,5 @@
 // The ledger of a store's file for those who only read it, beside a gateway that may be running.
-import { readHead } from './committer.ts'
+import { readHead } from './head.ts'
 import type { Balance } from './ledger.ts'
 import { missingMoves } from './recovery.ts'
 import { canonicalPath } from './lock.ts'
@@ -42,7 +42,10 @@ export interface EntryFilter {
   scope?: string | undefined
 }
 
-/** Rows read in one go: a reader that is slow must not hold on to a snapshot, for whose sake the log of changes would grow. */
+/**
+ * Rows read in one go: a reader that is slow must not hold on to a snapshot, for whose sake the log of changes would
+ * grow.
+ */
 const page = 1000
 
 /** One open file. */
@@ -74,8 +77,18 @@ export class LedgerFile {
       const moves = missingMoves({ database: this.#database, head: readHead(this.#database) })
       for (let i = 0; i < moves.length; i += 4) {
         const [scope, window, posted, pending] = moves.slice(i, i + 4) as [string, string, bigint, bigint]
-        const before = balances.get(`${scope} ${window}`) ?? { scope, window, limit: undefined, posted: 0n, pending: 0n }
-        balances.set(`${scope} ${window}`, { ...before, posted: before.posted + posted, pending: before.pending + pending })
+        const before = balances.get(`${scope} ${window}`) ?? {
+          scope,
+          window,
+          limit: undefined,
+          posted: 0n,
+          pending: 0n
+        }
+        balances.set(`${scope} ${window}`, {
+          ...before,
+          posted: before.posted + posted,
+          pending: before.pending + pending
+        })
       }
       return [...balances.values()].sort((a, b) => compare(a.scope, b.scope) || compare(a.window, b.window))
     } finally {
@@ -84,20 +97,22 @@ export class LedgerFile {
   }
 
   /**
-   * The journal up to the row that is its last now, oldest first: what is sealed, and what is in the database. In memory
-   * there is a volume at a time.
+   * The journal up to the row that is its last now, oldest first: what is sealed, and what is in the database. In
+   * memory there is a volume at a time.
    * @throws Error when the file of a volume that has such entries is missing or was changed
    */
   *entries({ since = 0, until = Number.MAX_SAFE_INTEGER, scope }: EntryFilter = {}): Generator<Entry> {
     const last = readHead(this.#database).seq
-    const next = this.#database.prepare('SELECT * FROM volume WHERE first >= (SELECT coalesce(max(first), 0) FROM volume WHERE first <= ?1 + 1) AND last > ?1 ORDER BY first LIMIT 1')
+    const next = this.#database.prepare(
+      'SELECT * FROM volume WHERE first >= (SELECT coalesce(max(first), 0) FROM volume WHERE first <= ?1 + 1) AND last > ?1 ORDER BY first LIMIT 1'
+    )
     next.setReadBigInts(true)
     const query = this.#database.prepare(`
       SELECT seq, ts_ms, kind, request_id, part, class, scopes, amount, reserved, usage_json, model, channel, price_version, source, boot_id, lower(hex(hash)) AS hash
       FROM journal WHERE seq > ?1 AND seq <= ?2 AND ts_ms >= ?3 AND ts_ms < ?4
       AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq LIMIT ${page}`)
     query.setReadBigInts(true)
-    for (let seq = 0; seq < last; ) {
+    for (let seq = 0; seq < last;) {
       // Of one moment: rows may be sealed, and taken out of the database, between two pages.
       this.#database.exec('BEGIN')
       const row = next.get(seq)
@@ -120,10 +135,17 @@ export class LedgerFile {
     try {
       for (const row of readVolume(this.#volumes, volume)) {
         const entry = entryOf(row)
-        if (entry.seq > after && entry.time >= since! && entry.time < until! && (scope === undefined || Object.hasOwn(Object(entry.scopes), scope))) yield entry
+        if (
+          entry.seq > after &&
+          entry.time >= since! &&
+          entry.time < until! &&
+          (scope === undefined || Object.hasOwn(Object(entry.scopes), scope))
+        )
+          yield entry
       }
     } catch (error) {
-      if (error instanceof VolumeError) throw new Error(`the journal from row ${volume.first} to ${volume.last} ${error.message}`)
+      if (error instanceof VolumeError)
+        throw new Error(`the journal from row ${volume.first} to ${volume.last} ${error.message}`)
       throw error
     }
   }

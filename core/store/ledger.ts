@@ -1,4 +1,5 @@
-// The ledger: reserve before, settle after, exactly once. The interface; money never leaves this folder except through it.
+// The ledger: reserve before, settle after, exactly once. The interface; money never leaves this folder except through
+// it.
 import type { Scope } from '../catalogue/caller.ts'
 import type { Nano } from '../money/money.ts'
 import type { Price } from '../money/price.ts'
@@ -10,7 +11,10 @@ export type UsageSource = 'upstream' | 'measured' | 'partial' | 'estimated' | 'r
 /** What an exchange asks to hold before it is dispatched. */
 export interface ReserveRequest {
   requestId: string
-  /** Which part of the exchange this is, where one is charged in parts (a realtime session per response). Default: all of it. */
+  /**
+   * Which part of the exchange this is, where one is charged in parts (a realtime session per response). Default: all
+   * of it.
+   */
   part?: string | undefined
   /** Outermost first; a budget that cannot carry the amount refuses, and the error names that scope. */
   scopes: readonly Scope[]
@@ -47,9 +51,9 @@ export interface Settlement {
 }
 
 /**
- * An open hold. The first call of `settle` or `void` ends it; a second one throws, as it would be a double charge. What can
- * not be written (a negative amount, one that no balance can carry, two costs for an attempt) throws a RangeError or Error,
- * and the hold ends all the same: everything is given back.
+ * An open hold. The first call of `settle` or `void` ends it; a second one throws, as it would be a double charge. What
+ * can not be written (a negative amount, one that no balance can carry, two costs for an attempt) throws a RangeError
+ * or Error, and the hold ends all the same: everything is given back.
  */
 export interface Reservation {
   readonly requestId: string
@@ -57,14 +61,15 @@ export interface Reservation {
   /** That it was made at, and is to be settled at: no reload changes it. */
   readonly price: Price
   /**
-   * Of a hold that was detached before this start: what a client was shown until then, as any other hold is ended with after a crash. Undefined when
-   * that was nothing, and in the process that made it.
+   * Of a hold that was detached before this start: what a client was shown until then, as any other hold is ended with
+   * after a crash. Undefined when that was nothing, and in the process that made it.
    */
   readonly recovered?: Readonly<Usage> | undefined
   /**
-   * Resolves when the hold is on disk, or its end is; the client's first byte waits for it, the dispatch does not. Asking
-   * for it sends the hold to the disk at once; otherwise it goes with others, within some milliseconds. Rejects with
-   * `billing_unavailable` when the disk has failed for some seconds; the hold stays and is to be ended as any other.
+   * Resolves when the hold is on disk, or its end is; the client's first byte waits for it, the dispatch does not.
+   * Asking for it sends the hold to the disk at once; otherwise it goes with others, within some milliseconds. Rejects
+   * with `billing_unavailable` when the disk has failed for some seconds; the hold stays and is to be ended as any
+   * other.
    */
   readonly durable: Promise<void>
   /** An upstream may bill from here on: recovery charges an estimate instead of voiding. */
@@ -72,14 +77,15 @@ export interface Reservation {
   /** Output units delivered so far, for recovery; kept in memory and written with the next batch. */
   delivered(units: number): void
   /**
-   * Lets the hold outlive its exchange, and the process: whoever goes on with the work finds it by {@link Ledger.detached}.
-   * Resolves and rejects as `durable` does, and is in one batch with whatever else is queued in the same turn of the loop.
-   * `until`, Unix milliseconds: when its owner will surely have ended it. A start after that gives back what is still held.
+   * Lets the hold outlive its exchange, and the process: whoever goes on with the work finds it by {@link
+   * Ledger.detached}. Resolves and rejects as `durable` does, and is in one batch with whatever else is queued in the
+   * same turn of the loop. `until`, Unix milliseconds: when its owner will surely have ended it. A start after that
+   * gives back what is still held.
    */
   detach(until: number): Promise<void>
   /**
-   * Posts the charge, at once in memory; resolves when it is on disk. Rejects with `billing_unavailable` when the disk has
-   * failed for some seconds: the charge stands and is written as soon as the disk allows.
+   * Posts the charge, at once in memory; resolves when it is on disk. Rejects with `billing_unavailable` when the disk
+   * has failed for some seconds: the charge stands and is written as soon as the disk allows.
    */
   settle(settlement: Settlement): Promise<void>
   /** Gives everything back; resolves and rejects as `settle` does. */
@@ -100,12 +106,14 @@ export interface Balance {
 export interface Ledger {
   /**
    * Holds `amount` in all scopes or in none.
-   * @throws GatewayError `quota_<scope>_exceeded` when a budget cannot carry it, `billing_unavailable` when the store cannot take it
+   * @throws GatewayError `quota_<scope>_exceeded` when a budget cannot carry it, `billing_unavailable` when the store
+   * cannot take it
    */
   reserve(request: ReserveRequest): Reservation
   /**
-   * A hold that was detached, in this process or before its start, and has not ended; undefined otherwise. Between asking for
-   * it and ending it in the same turn of the loop nobody else can end it, so that of several who see an end one settles.
+   * A hold that was detached, in this process or before its start, and has not ended; undefined otherwise. Between
+   * asking for it and ending it in the same turn of the loop nobody else can end it, so that of several who see an end
+   * one settles.
    */
   detached(requestId: string, part?: string): Reservation | undefined
   /** Balances in scope order, current windows only. */

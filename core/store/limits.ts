@@ -21,7 +21,10 @@ export type Decision =
 
 /** What an admitted request holds. Given back exactly once, by its owner; a second call does nothing. */
 export interface Lease {
-  /** Frees the slot and corrects the token limit to what was really used (undefined: nothing is known, keep the reservation). */
+  /**
+   * Frees the slot and corrects the token limit to what was really used (undefined: nothing is known, keep the
+   * reservation).
+   */
   release(tokens: number | undefined): void
 }
 

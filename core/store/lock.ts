@@ -1,21 +1,34 @@
 // Who owns a database: its one true path, its permissions, and the locks that the kernel ends with the process.
-import { chmodSync, closeSync, existsSync, lstatSync, mkdirSync, openSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  statSync
+} from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { DamagedStore } from './damage.ts'
 import { connect, failedWith } from './sqlite.ts'
 import type { Database } from './sqlite.ts'
 import { compareWriteAhead } from './write-ahead.ts'
 
-/** What the files of a store end with: the database itself, what SQLite keeps beside it, the commit log, and the lock. */
+/**
+ * What the files of a store end with: the database itself, what SQLite keeps beside it, the commit log, and the lock.
+ */
 const endings = ['', '-wal', '-shm', '.log0', '.log1', '.lock'] as const
 
 /**
- * The path of a file without symbolic links, also when the file is not there yet: what belongs to a database lies beside
- * it, by whatever name it was reached.
+ * The path of a file without symbolic links, also when the file is not there yet: what belongs to a database lies
+ * beside it, by whatever name it was reached.
  */
 export function canonicalPath(file: string): string {
   if (existsSync(file)) return realpathSync(file)
-  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) return canonicalPath(resolve(dirname(file), readlinkSync(file)))
+  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink())
+    return canonicalPath(resolve(dirname(file), readlinkSync(file)))
   const folder = dirname(resolve(file))
   return join(existsSync(folder) ? realpathSync(folder) : folder, basename(file))
 }
@@ -23,10 +36,10 @@ export function canonicalPath(file: string): string {
 /**
  * The exclusive ownership of a database, for its one gateway.
  *
- * The kernel holds two locks for it and ends both with the process, however that ends: an open transaction on `<file>.lock`,
- * which no reader of the database is in the way of, and the shared lock of a connection on the inode of the database itself.
- * The first can be removed. So a lock file that no gateway has marked where it is, by its own inode, counts only when
- * nobody has the database open, which the second lock shows.
+ * The kernel holds two locks for it and ends both with the process, however that ends: an open transaction on
+ * `<file>.lock`, which no reader of the database is in the way of, and the shared lock of a connection on the inode of
+ * the database itself. The first can be removed. So a lock file that no gateway has marked where it is, by its own
+ * inode, counts only when nobody has the database open, which the second lock shows.
  */
 export class Ownership {
   /** Canonical. */
@@ -40,10 +53,11 @@ export class Ownership {
   }
 
   /**
-   * Makes this process the owner, and the files of the store readable by their user alone; makes the folder, the database
-   * (empty) and the lock file when they are missing.
+   * Makes this process the owner, and the files of the store readable by their user alone; makes the folder, the
+   * database (empty) and the lock file when they are missing.
    * @throws Error naming that process when another one, or another store of this one, owns the file; when the file has
-   * several names; when somebody has it open and its lock file was removed. `damaged`: for a repair, which takes also what cannot be opened
+   * several names; when somebody has it open and its lock file was removed. `damaged`: for a repair, which takes also
+   * what cannot be opened
    */
   static take(given: string, { damaged = false } = {}): Ownership {
     makeFolder(given)
@@ -51,15 +65,24 @@ export class Ownership {
     makeFolder(file)
     const { nlink, size } = statSync(file, { throwIfNoEntry: false }) ?? { nlink: 1, size: 0 }
     // The commit log lies beside one of them, and who comes by another would not find it.
-    if (nlink > 1) throw new Error(`${given} has ${nlink} names (hard links), and what belongs to it is found by its name: remove all but one, or copy it`)
+    if (nlink > 1)
+      throw new Error(
+        `${given} has ${nlink} names (hard links), and what belongs to it is found by its name: remove all but one, or copy it`
+      )
     const path = `${file}.lock`
     make(path)
     const lock = connect(path, { timeout: 100 })
     try {
       take(lock, given)
       const mark = Number(statSync(path, { bigint: true }).ino & 0x7fff_ffffn)
-      if (lock.prepare('PRAGMA application_id').get()!['application_id'] !== mark && size > 0 && isOpenElsewhere(file, damaged)) {
-        throw new Error(`${given} is open in another process, and ${path} is not the lock file that was made with it: stop the gateway, or whatever has the database open, and start again`)
+      if (
+        lock.prepare('PRAGMA application_id').get()!['application_id'] !== mark &&
+        size > 0 &&
+        isOpenElsewhere(file, damaged)
+      ) {
+        throw new Error(
+          `${given} is open in another process, and ${path} is not the lock file that was made with it: stop the gateway, or whatever has the database open, and start again`
+        )
       }
       lock.exec(`PRAGMA user_version = ${process.pid}; PRAGMA application_id = ${mark}; COMMIT`)
       take(lock, given)
@@ -71,7 +94,9 @@ export class Ownership {
     }
   }
 
-  /** Takes the lock on the database itself, as the writer's connection may come and go. Once there is something in it. */
+  /**
+   * Takes the lock on the database itself, as the writer's connection may come and go. Once there is something in it.
+   */
   hold(): void {
     this.#held = connect(this.file, { readOnly: true })
     this.#held.exec('SELECT count(*) FROM sqlite_schema')
@@ -94,16 +119,23 @@ function take(lock: Database, given: string): void {
   try {
     lock.exec('BEGIN IMMEDIATE')
   } catch (error) {
-    if (failedWith(error, 'not a database')) throw new Error(`${given}.lock is damaged: remove it; whether a gateway runs is also seen without it`, { cause: error })
+    if (failedWith(error, 'not a database'))
+      throw new Error(`${given}.lock is damaged: remove it; whether a gateway runs is also seen without it`, {
+        cause: error
+      })
     if (!failedWith(error, 'busy')) throw error
     const owner = lock.prepare('PRAGMA user_version').get()?.['user_version']
-    throw new Error(`${given} is in use by process ${owner}${owner === process.pid ? ' (this one)' : ''}: stop that process, or give this one another file`, { cause: error })
+    throw new Error(
+      `${given} is in use by process ${owner}${owner === process.pid ? ' (this one)' : ''}: stop that process, or give this one another file`,
+      { cause: error }
+    )
   }
 }
 
 /**
  * Whether any process has a database open, to write or to read. When none has, the write-ahead log is taken into it.
- * @throws DamagedStore when that log is not the database's: nothing is changed then. One that is `damaged` counts as closed.
+ * @throws DamagedStore when that log is not the database's: nothing is changed then. One that is `damaged` counts as
+ * closed.
  */
 function isOpenElsewhere(file: string, damaged: boolean): boolean {
   const fd = openSync(file, 'r')

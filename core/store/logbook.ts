@@ -41,18 +41,36 @@ export class Logbook implements RequestLog {
     const question = check(query)
     if (this.#writer.health.healthy) await this.#writer.flushed()
     const { records, next } = await this.#reader.ask({ kind: 'requests', query: question })
-    return { data: records.map((record) => JSON.parse(record) as RequestRecord), next: next === undefined ? null : String(next) }
+    return {
+      data: records.map((record) => JSON.parse(record) as RequestRecord),
+      next: next === undefined ? null : String(next)
+    }
   }
 }
 
 function check({ request_id, tenant, key, model, since, limit, cursor }: RequestQuery): ReaderQuery {
   const time = since === undefined ? undefined : Date.parse(since)
-  if (Number.isNaN(time)) throw new GatewayError('invalid_field', `since is ${since}: it must be a time such as 2026-11-21T00:00:00Z.`, { param: 'since' })
+  if (Number.isNaN(time))
+    throw new GatewayError('invalid_field', `since is ${since}: it must be a time such as 2026-11-21T00:00:00Z.`, {
+      param: 'since'
+    })
   if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) {
-    throw new GatewayError('invalid_field', `cursor is ${cursor}: it must be the next of an earlier page.`, { param: 'cursor' })
+    throw new GatewayError('invalid_field', `cursor is ${cursor}: it must be the next of an earlier page.`, {
+      param: 'cursor'
+    })
   }
   if (!Number.isInteger(limit) || limit < 1 || limit > 1000) {
-    throw new GatewayError('invalid_field', `limit is ${limit}: it must be a whole number from 1 to 1000.`, { param: 'limit' })
+    throw new GatewayError('invalid_field', `limit is ${limit}: it must be a whole number from 1 to 1000.`, {
+      param: 'limit'
+    })
   }
-  return { request_id, tenant, key, model, since: time, limit, before: cursor === undefined ? undefined : Number(cursor) }
+  return {
+    request_id,
+    tenant,
+    key,
+    model,
+    since: time,
+    limit,
+    before: cursor === undefined ? undefined : Number(cursor)
+  }
 }

@@ -79,7 +79,8 @@ export class MemoryCache implements Cache {
   /** A tenant that fills the cache pushes out what is its own. */
   #makeRoom(): void {
     let [largest, fullest] = ['', undefined as Bucket | undefined]
-    for (const [name, bucket] of this.#buckets) if (!fullest || bucket.bytes > fullest.bytes) [largest, fullest] = [name, bucket]
+    for (const [name, bucket] of this.#buckets)
+      if (!fullest || bucket.bytes > fullest.bytes) [largest, fullest] = [name, bucket]
     const [key, entry] = fullest!.entries.entries().next().value!
     this.#remove(largest, fullest!, key, entry)
   }

@@ -13,8 +13,8 @@ const slotRetryMs = 1000
 
 /**
  * GCRA in its form as a leaky bucket (ITU-T I.371, annex A): what was taken lies in the bucket and leaks away at the
- * limit's rate. The content is counted in units × window, so that integer limits lead to integers throughout, a limit that
- * changes leaves the content as it is, and nothing is ever rounded but what is shown.
+ * limit's rate. The content is counted in units × window, so that integer limits lead to integers throughout, a limit
+ * that changes leaves the content as it is, and nothing is ever rounded but what is shown.
  */
 class Bucket {
   readonly #window: number
@@ -60,8 +60,9 @@ class Bucket {
   }
 
   /**
-   * Replaces the `expected` units, taken when the content rose to `level` and `elapsed` microseconds ago, by `used` ones.
-   * What has leaked of them is not given back: the oldest content leaks first. Debt ends one window below an empty limit.
+   * Replaces the `expected` units, taken when the content rose to `level` and `elapsed` microseconds ago, by `used`
+   * ones. What has leaked of them is not given back: the oldest content leaks first. Debt ends one window below an
+   * empty limit.
    */
   correct(expected: number, used: number, level: number, elapsed: number): void {
     const left = Math.min(expected * this.#window, Math.max(0, level - elapsed * this.#limit))
@@ -158,7 +159,8 @@ export class MemoryLimits implements Limits {
     const rps = limits.rps === undefined ? undefined : (entry.rps ??= new Bucket(second, limits.rps, now))
     const rpm = limits.rpm === undefined ? undefined : (entry.rpm ??= new Bucket(minute, limits.rpm, now))
     // A request without tokens (a list of models) neither waits for the token limit nor uses it.
-    const tpm = limits.tpm === undefined || tokens === 0 ? undefined : (entry.tpm ??= new Bucket(minute, limits.tpm, now))
+    const tpm =
+      limits.tpm === undefined || tokens === 0 ? undefined : (entry.tpm ??= new Bucket(minute, limits.tpm, now))
     // More than the whole limit could never be admitted; the rest is corrected when the truth is known.
     const reserved = tpm ? Math.min(tokens, limits.tpm!) : 0
 
@@ -187,15 +189,25 @@ export class MemoryLimits implements Limits {
     }
     const states: LimitState[] = []
     if (concurrency !== undefined) {
-      states.push({ name: 'concurrency', limit: concurrency, remaining: Math.max(0, concurrency - entry.leases), resetMs: slotRetryMs })
+      states.push({
+        name: 'concurrency',
+        limit: concurrency,
+        remaining: Math.max(0, concurrency - entry.leases),
+        resetMs: slotRetryMs
+      })
     }
     if (rps) states.push(rps.state('rps'))
     if (rpm) states.push(rpm.state('rpm'))
     if (tpm) states.push(tpm.state('tpm'))
-    return lease ? { admitted: true, states, lease } : { admitted: false, states, refusedBy: refusedBy!, retryAfterMs: Math.ceil(longest / 1000) }
+    return lease
+      ? { admitted: true, states, lease }
+      : { admitted: false, states, refusedBy: refusedBy!, retryAfterMs: Math.ceil(longest / 1000) }
   }
 
-  /** Looks at two keys for each that comes, so that idle ones go as fast as new ones can come, and at two each millisecond of traffic, without a timer. */
+  /**
+   * Looks at two keys for each that comes, so that idle ones go as fast as new ones can come, and at two each
+   * millisecond of traffic, without a timer.
+   */
   #sweep(now: number): void {
     this.#sweptAt = now
     for (let looked = 0; looked < 2; looked++) {

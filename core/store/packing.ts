@@ -3,8 +3,8 @@ import type { Value } from './sqlite.ts'
 
 /**
  * How a value is written: one byte says which of these it is. What stands in the same column of the row before is not
- * written again. Numbers and bigints take eight bytes, apart from the tags, where they are aligned; text is in one piece
- * behind all else, and its lengths are among the tags.
+ * written again. Numbers and bigints take eight bytes, apart from the tags, where they are aligned; text is in one
+ * piece behind all else, and its lengths are among the tags.
  */
 const tag = { same: 0, null: 1, number: 2, bigint: 3, text: 4, bytes: 5 } as const
 
@@ -135,25 +135,35 @@ export class Unpacker {
     this.#text = bytes.toString('utf8', headBytes + numbers + tags)
   }
 
-  /** The next rows; none when there is nothing more. Text that stands in the last row of `before` too is the same string, and quickly compared with it. */
+  /**
+   * The next rows; none when there is nothing more. Text that stands in the last row of `before` too is the same
+   * string, and quickly compared with it.
+   */
   next(width: number, before: readonly Value[] = []): Value[] {
     if (this.#tag >= this.#tags.length) return []
     const length = this.#count()
     const values: Value[] = []
     for (let i = 0; i < length; i++) values.push(this.#value(values, i - width))
     const above = before.length - width
-    if (above >= 0) for (let i = 0; i < width && i < length; i++) if (values[i] === before[above + i]) values[i] = before[above + i]!
+    if (above >= 0)
+      for (let i = 0; i < width && i < length; i++) if (values[i] === before[above + i]) values[i] = before[above + i]!
     return values
   }
 
   #value(values: readonly Value[], above: number): Value {
     switch (this.#tags[this.#tag++]) {
-      case tag.same: return values[above]!
-      case tag.null: return null
-      case tag.number: return this.#numbers[this.#number++]!
-      case tag.bigint: return this.#bigints[this.#number++]!
-      case tag.text: return this.#slice()
-      default: return Buffer.from(this.#slice(), 'latin1')
+      case tag.same:
+        return values[above]!
+      case tag.null:
+        return null
+      case tag.number:
+        return this.#numbers[this.#number++]!
+      case tag.bigint:
+        return this.#bigints[this.#number++]!
+      case tag.text:
+        return this.#slice()
+      default:
+        return Buffer.from(this.#slice(), 'latin1')
     }
   }
 

@@ -40,7 +40,11 @@ export class Purse {
     for (const { scope, budget, cell } of this.#budgets) {
       if (amount > 0n && cell.used + amount > budget.limit) throw exceeded(scope, budget, cell, amount)
     }
-    if (!this.#within(mostHeld - amount)) throw new GatewayError('invalid_request', `This request may cost ${formatDollars(amount)} USD, more than can be accounted for: ask for less output.`)
+    if (!this.#within(mostHeld - amount))
+      throw new GatewayError(
+        'invalid_request',
+        `This request may cost ${formatDollars(amount)} USD, more than can be accounted for: ask for less output.`
+      )
     for (const cell of this.#cells) cell.hold(amount, this.#moved)
     if (amount > 0n) for (const { budget, cell } of this.#budgets) cell.limit = budget.limit
   }
@@ -72,13 +76,20 @@ export class Purse {
   }
 }
 
-function exceeded({ kind }: Scope, { limit, per }: Budget, { posted, used, pending }: Cell, amount: bigint): GatewayError {
+function exceeded(
+  { kind }: Scope,
+  { limit, per }: Budget,
+  { posted, used, pending }: Cell,
+  amount: bigint
+): GatewayError {
   const usd = (nano: bigint): string => `${formatDollars(nano)} USD`
   const budget = `the ${kind} budget of ${usd(limit)} ${per === 'total' ? 'in total' : `per ${per}`}`
   const left = limit - used
   const message =
-    posted >= limit ? `${budget} is used up`
-    : left <= 0n ? `${budget} is used up, counting ${usd(pending)} held by requests that are still running`
-    : `this request may cost up to ${usd(amount)}, and ${usd(left)} of ${budget} is left`
+    posted >= limit
+      ? `${budget} is used up`
+      : left <= 0n
+        ? `${budget} is used up, counting ${usd(pending)} held by requests that are still running`
+        : `this request may cost up to ${usd(amount)}, and ${usd(left)} of ${budget} is left`
   return new GatewayError(`quota_${kind}_exceeded`, `${message[0]!.toUpperCase()}${message.slice(1)}.`)
 }

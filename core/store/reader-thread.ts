@@ -20,8 +20,9 @@ export interface ReaderQuery {
 }
 
 /**
- * What the thread is asked: a page of the request log; the balances of a window and of all that sort after it; a piece of work, a page
- * of an owner's that has not expired (at `now`), what has, or what of a tenant's takes room and has ended longest ago; a kept answer; a route that has not expired.
+ * What the thread is asked: a page of the request log; the balances of a window and of all that sort after it; a piece
+ * of work, a page of an owner's that has not expired (at `now`), what has, or what of a tenant's takes room and has
+ * ended longest ago; a kept answer; a route that has not expired.
  */
 export type ReaderQuestion =
   | { kind: 'requests'; query: ReaderQuery }
@@ -45,7 +46,10 @@ export interface StoredAnswer {
   body: Uint8Array | null
 }
 
-/** Records are JSON, newest first, and `next` is the `before` of the next page. Balances are rows as stored, with bigints; work is JSON. */
+/**
+ * Records are JSON, newest first, and `next` is the `before` of the next page. Balances are rows as stored, with
+ * bigints; work is JSON.
+ */
 export type ReaderReply =
   | { kind: 'requests'; records: string[]; next: number | undefined }
   | { kind: 'balances'; rows: Row[] }
@@ -116,28 +120,52 @@ function list(database: Database, query: ReaderQuery): { records: string[]; next
   }
 }
 
-function answerOf(database: Database, { id, since }: Extract<ReaderQuestion, { kind: 'answer' }>): StoredAnswer | undefined {
-  const row = database.prepare('SELECT asked, status, type, streamed, body FROM answer WHERE id = ? AND time >= ?').get(id, since)
+function answerOf(
+  database: Database,
+  { id, since }: Extract<ReaderQuestion, { kind: 'answer' }>
+): StoredAnswer | undefined {
+  const row = database
+    .prepare('SELECT asked, status, type, streamed, body FROM answer WHERE id = ? AND time >= ?')
+    .get(id, since)
   return row && ({ ...row, streamed: row['streamed'] === 1 } as unknown as StoredAnswer)
 }
 
-function routeOf(database: Database, { tenant, project, id, now }: Extract<ReaderQuestion, { kind: 'route' }>): Row | undefined {
+function routeOf(
+  database: Database,
+  { tenant, project, id, now }: Extract<ReaderQuestion, { kind: 'route' }>
+): Row | undefined {
   const columns = 'tenant, project, id, kind, channel, account, model'
-  return database.prepare(`SELECT ${columns} FROM route WHERE tenant = ? AND project = ? AND id = ? AND expires > ?`).get(tenant, project, id, now) as Row | undefined
+  return database
+    .prepare(`SELECT ${columns} FROM route WHERE tenant = ? AND project = ? AND id = ? AND expires > ?`)
+    .get(tenant, project, id, now) as Row | undefined
 }
 
-function works(database: Database, question: Extract<ReaderQuestion, { kind: 'work' | 'works' | 'expired' | 'oldest' | 'names' }>): Row[] {
+function works(
+  database: Database,
+  question: Extract<ReaderQuestion, { kind: 'work' | 'works' | 'expired' | 'oldest' | 'names' }>
+): Row[] {
   const all = (sql: string, ...values: Value[]): Row[] => database.prepare(sql).all(...values) as Row[]
   const one = 'FROM work WHERE tenant = ? AND project = ? AND id = ?'
   if (question.kind === 'work') return all(`SELECT json ${one}`, question.tenant, question.project, question.id)
-  if (question.kind === 'expired') return all('SELECT json FROM work WHERE expires <= ? ORDER BY expires LIMIT ?', question.before, question.limit)
+  if (question.kind === 'expired')
+    return all('SELECT json FROM work WHERE expires <= ? ORDER BY expires LIMIT ?', question.before, question.limit)
   if (question.kind === 'names') {
     const [tenant = '', project = '', ...id] = question.after.split('\n')
     const name = 'tenant || char(10) || project || char(10) || id'
-    return all(`SELECT ${name} AS json FROM work WHERE (tenant, project, id) > (?, ?, ?) ORDER BY tenant, project, id LIMIT ?`, tenant, project, id.join('\n'), question.limit)
+    return all(
+      `SELECT ${name} AS json FROM work WHERE (tenant, project, id) > (?, ?, ?) ORDER BY tenant, project, id LIMIT ?`,
+      tenant,
+      project,
+      id.join('\n'),
+      question.limit
+    )
   }
   if (question.kind === 'oldest') {
-    return all('SELECT json FROM work WHERE tenant = ? AND open = 0 AND bytes IS NOT NULL ORDER BY created LIMIT ?', question.tenant, question.limit)
+    return all(
+      'SELECT json FROM work WHERE tenant = ? AND open = 0 AND bytes IS NOT NULL ORDER BY created LIMIT ?',
+      question.tenant,
+      question.limit
+    )
   }
   const { tenant, project, kind, after, limit, newestFirst } = question.query
   const [beyond, order] = newestFirst ? ['<', 'DESC'] : ['>', 'ASC']
@@ -145,7 +173,12 @@ function works(database: Database, question: Extract<ReaderQuestion, { kind: 'wo
   const place = after === undefined ? [] : [tenant, project, after]
   return all(
     `SELECT json FROM work WHERE tenant = ? AND project = ? AND kind = ? AND (expires IS NULL OR expires > ?) ${page} ORDER BY created ${order}, id ${order} LIMIT ?`,
-    tenant, project, kind, question.now, ...place, limit
+    tenant,
+    project,
+    kind,
+    question.now,
+    ...place,
+    limit
   )
 }
 
@@ -154,14 +187,17 @@ interface Line {
   json: string
 }
 
-const matching = 'seq < ? AND time >= ? AND tenant IS coalesce(?, tenant) AND key IS coalesce(?, key) AND model IS coalesce(?, model)'
+const matching =
+  'seq < ? AND time >= ? AND tenant IS coalesce(?, tenant) AND key IS coalesce(?, key) AND model IS coalesce(?, model)'
 
 function conditions({ tenant, key, model, since, before }: ReaderQuery): Value[] {
   return [before ?? Number.MAX_SAFE_INTEGER, since ?? 0, tenant ?? null, key ?? null, model ?? null]
 }
 
 function find(database: Database, query: ReaderQuery): Line[] {
-  const rows = database.prepare(`SELECT seq, json FROM request WHERE request_id = ? AND ${matching}`).all(query.request_id!, ...conditions(query))
+  const rows = database
+    .prepare(`SELECT seq, json FROM request WHERE request_id = ? AND ${matching}`)
+    .all(query.request_id!, ...conditions(query))
   return rows as unknown as Line[]
 }
 
@@ -169,16 +205,28 @@ function find(database: Database, query: ReaderQuery): Line[] {
 function scan(database: Database, query: ReaderQuery): Line[] {
   const { tenant, key, model, since, before = Number.MAX_SAFE_INTEGER, limit } = query
   const last = (database.prepare('SELECT max(seq) AS seq FROM request').get()!['seq'] as number | null) ?? 0
-  const first = since === undefined ? ((database.prepare('SELECT min(seq) AS seq FROM request').get()!['seq'] as number | null) ?? 0) : firstWritten(database, since, last)
+  const first =
+    since === undefined
+      ? ((database.prepare('SELECT min(seq) AS seq FROM request').get()!['seq'] as number | null) ?? 0)
+      : firstWritten(database, since, last)
   const wanted = Object.entries({ tenant, key, model }).filter(([, value]) => value !== undefined) as [string, string][]
   const holds = database.prepare('SELECT 1 FROM request_block WHERE block = ? AND field = ? AND value = ?')
-  const rows = database.prepare(`SELECT seq, json FROM request WHERE seq BETWEEN ? AND ? AND ${matching} ORDER BY seq DESC LIMIT ?`)
+  const rows = database.prepare(
+    `SELECT seq, json FROM request WHERE seq BETWEEN ? AND ? AND ${matching} ORDER BY seq DESC LIMIT ?`
+  )
   const open = blockOf(last)
   const found: Line[] = []
   for (let block = blockOf(Math.min(last, before - 1)); block >= blockOf(first) && found.length <= limit; block--) {
     if (block < open && !wanted.every(([field, value]) => holds.get(block, field, value))) continue
     const from = Math.max(first, block * blockSize)
-    found.push(...(rows.all(from, block * blockSize + blockSize - 1, ...conditions(query), limit + 1 - found.length) as unknown as Line[]))
+    found.push(
+      ...(rows.all(
+        from,
+        block * blockSize + blockSize - 1,
+        ...conditions(query),
+        limit + 1 - found.length
+      ) as unknown as Line[])
+    )
   }
   return found
 }
@@ -187,7 +235,10 @@ function blockOf(seq: number): number {
   return Math.floor(seq / blockSize)
 }
 
-/** The smallest seq written at or after a time. A record is written after its request arrived, so older ones cannot match. */
+/**
+ * The smallest seq written at or after a time. A record is written after its request arrived, so older ones cannot
+ * match.
+ */
 function firstWritten(database: Database, time: number, last: number): number {
   const at = database.prepare('SELECT seq, written FROM request WHERE seq >= ? ORDER BY seq LIMIT 1')
   let low = 0

@@ -14,7 +14,9 @@ export class Reader {
   }
 
   /** As of the database's last transaction. @throws Error when it cannot be read */
-  async ask<Kind extends ReaderQuestion['kind']>(question: Extract<ReaderQuestion, { kind: Kind }>): Promise<Extract<ReaderReply, { kind: Kind }>> {
+  async ask<Kind extends ReaderQuestion['kind']>(
+    question: Extract<ReaderQuestion, { kind: Kind }>
+  ): Promise<Extract<ReaderReply, { kind: Kind }>> {
     this.#thread ??= this.#start()
     const id = ++this.#last
     const waiting = Promise.withResolvers<ReaderReply>()

@@ -52,7 +52,10 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
     statement.setReadBigInts(true)
     return statement.iterate(...values) as Iterable<Record<string, Value>>
   }
-  for (const row of rows("SELECT scopes, ts_ms, amount FROM journal WHERE seq > ? AND kind <> 'cost'", head.balancedSeq)) {
+  for (const row of rows(
+    "SELECT scopes, ts_ms, amount FROM journal WHERE seq > ? AND kind <> 'cost'",
+    head.balancedSeq
+  )) {
     moves.spread(row['scopes'] as string, Number(row['ts_ms']), row['amount'] as bigint, 0n)
   }
   for (const row of rows('SELECT scope, window, pending FROM balance WHERE pending <> 0')) {
@@ -65,9 +68,10 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
 }
 
 /**
- * Ends the holds of earlier boots, but for those that were detached: they belong to whoever goes on with the work until their
- * lease is over. What no upstream ever saw is given back, and so is what nobody went on with; anything else is charged the
- * estimated input and what was delivered of the output. Returns how many it ended. `now`: Unix milliseconds.
+ * Ends the holds of earlier boots, but for those that were detached: they belong to whoever goes on with the work until
+ * their lease is over. What no upstream ever saw is given back, and so is what nobody went on with; anything else is
+ * charged the estimated input and what was delivered of the output. Returns how many it ended. `now`: Unix
+ * milliseconds.
  */
 export function recover(committer: Committer, written: number, now: number): number {
   const holds = committer.database.prepare(
@@ -75,7 +79,9 @@ export function recover(committer: Committer, written: number, now: number): num
      WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ? ORDER BY id LIMIT ${chunk}`
   )
   holds.setReadBigInts(true)
-  const parts = committer.database.prepare("SELECT amount, usage_json FROM journal WHERE request_id = ? AND class = 'terminal' AND kind = 'settle' AND part <> ''")
+  const parts = committer.database.prepare(
+    "SELECT amount, usage_json FROM journal WHERE request_id = ? AND class = 'terminal' AND kind = 'settle' AND part <> ''"
+  )
   parts.setReadBigInts(true)
   const partsOf = (id: string): readonly PartRow[] => parts.all(id) as unknown as PartRow[]
   let ended = 0
@@ -136,8 +142,19 @@ function end(row: HoldRow, batch: Batch, moves: Moves, partsOf: (id: string) => 
   const amount = usage ? due : 0n
   batch.closed.push(Number(row.id))
   batch.entries.push(
-    usage ? 'settle' : 'void', row.request_id, row.part, 'terminal', row.scopes, amount, row.amount,
-    usage ? JSON.stringify(usage) : null, row.model, row.channel, row.price_version, usage ? 'recovered' : null, time
+    usage ? 'settle' : 'void',
+    row.request_id,
+    row.part,
+    'terminal',
+    row.scopes,
+    amount,
+    row.amount,
+    usage ? JSON.stringify(usage) : null,
+    row.model,
+    row.channel,
+    row.price_version,
+    usage ? 'recovered' : null,
+    time
   )
   moves.spread(row.scopes, time, amount, -row.amount)
   if (row.part !== '') return

@@ -3,7 +3,8 @@ import { closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from
 import { basename, dirname, join } from 'node:path'
 import { entryColumns, holdColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
-import { Committer, readHead } from './committer.ts'
+import { Committer } from './committer.ts'
+import { readHead } from './head.ts'
 import type { Damage } from './damage.ts'
 import { readFrames } from './frame-reader.ts'
 import { migrate } from './schema.ts'
@@ -55,16 +56,33 @@ export function planRepair(file: string): RepairPlan | undefined {
   const base = baseFor(file, damage)
   const source = sourceOf(file, base)
   const wal = `${file}-wal`
-  const aside = [...segmentPaths(file), ...(base === 'whole' ? [] : [wal]), ...(base === 'new' ? [file] : [])].filter((path) => statSync(path, { throwIfNoEntry: false })?.size)
+  const aside = [...segmentPaths(file), ...(base === 'whole' ? [] : [wal]), ...(base === 'new' ? [file] : [])].filter(
+    (path) => statSync(path, { throwIfNoEntry: false })?.size
+  )
   const saved = share(batchesOf(source))
-  const foreign = new Set(segmentPaths(file).flatMap((path) => headOf(path)?.history ?? []).filter((history) => history !== source.history))
+  const foreign = new Set(
+    segmentPaths(file)
+      .flatMap((path) => headOf(path)?.history ?? [])
+      .filter((history) => history !== source.history)
+  )
   return {
-    damage, base, saved, lost: missingBatches(source.log, source.after), aside,
-    foreign: share([...foreign].flatMap((history) => [...batchesOf({ history, after: 0, log: surveyLog(file, history, 0), begun: false })]))
+    damage,
+    base,
+    saved,
+    lost: missingBatches(source.log, source.after),
+    aside,
+    foreign: share(
+      [...foreign].flatMap((history) => [
+        ...batchesOf({ history, after: 0, log: surveyLog(file, history, 0), begun: false })
+      ])
+    )
   }
 }
 
-/** Does what the plan says; the next start ends what is open. Returns the folder where files were put aside. `now`: Unix milliseconds. */
+/**
+ * Does what the plan says; the next start ends what is open. Returns the folder where files were put aside. `now`: Unix
+ * milliseconds.
+ */
 export function repair(file: string, plan: RepairPlan, now: number): string {
   const folder = `${file}.damaged-${new Date(now).toISOString().replaceAll(/[:.]/g, '-')}`
   mkdirSync(folder, { mode: 0o700 })
@@ -82,7 +100,12 @@ export function repair(file: string, plan: RepairPlan, now: number): string {
     const committer = new Committer(database)
     save(committer, source)
     // From here on the store needs no log: a repair that is killed before the next line has done its work.
-    committer.alter((head) => Object.assign(head, { open: false, batch: Math.max(head.batch, source.history === head.history ? source.log.reach : 0) }))
+    committer.alter((head) =>
+      Object.assign(head, {
+        open: false,
+        batch: Math.max(head.batch, source.history === head.history ? source.log.reach : 0)
+      })
+    )
   } finally {
     database.close()
   }
@@ -105,7 +128,9 @@ function baseFor(file: string, damage: readonly Damage[]): RepairPlan['base'] {
   const found = lookAt(file, !mixed)
   if (found === 'sound') return mixed ? 'without its write-ahead log' : 'whole'
   if (found === 'empty') return 'new'
-  throw new Error(`${damage.map((one) => `${one.file} ${one.text}`).join('; ')}. No state of the database is sound: ${found}. Bring back a backup (\`sluice ledger backup\` makes them); nothing was changed`)
+  throw new Error(
+    `${damage.map((one) => `${one.file} ${one.text}`).join('; ')}. No state of the database is sound: ${found}. Bring back a backup (\`sluice ledger backup\` makes them); nothing was changed`
+  )
 }
 
 /** Whether the pages of a database are those of one moment, else what is wrong. */
@@ -123,10 +148,18 @@ function lookAt(file: string, withLog: boolean): string {
   }
 }
 
-/** Where frames for the database are: those of its own history or of the one that began where it ends, and for a new database those of the log's. */
+/**
+ * Where frames for the database are: those of its own history or of the one that began where it ends, and for a new
+ * database those of the log's.
+ */
 function sourceOf(file: string, base: RepairPlan['base']): Source {
   const heads = segmentPaths(file).flatMap((path) => headOf(path) ?? [])
-  const of = (history: string, after: number, begun: boolean): Source => ({ history, after, log: surveyLog(file, history, after), begun })
+  const of = (history: string, after: number, begun: boolean): Source => ({
+    history,
+    after,
+    log: surveyLog(file, history, after),
+    begun
+  })
   if (base === 'new') return of(heads[0]?.history ?? '', 0, false)
   const database = connectAlone(file, base === 'whole')
   try {
@@ -185,10 +218,16 @@ function share(batches: Iterable<Batch>): Share {
   return sum
 }
 
-/** Ids of rows that holds have when the batches between are lost: beyond all that a store gives, so that later batches do not mean them. */
+/**
+ * Ids of rows that holds have when the batches between are lost: beyond all that a store gives, so that later batches
+ * do not mean them.
+ */
 const strangeIds = 2 ** 40
 
-/** Applies what there is. Behind a gap each batch stands for itself: balances follow from the journal, and holds from who is not in it. */
+/**
+ * Applies what there is. Behind a gap each batch stands for itself: balances follow from the journal, and holds from
+ * who is not in it.
+ */
 function save(committer: Committer, source: Source): void {
   const { database } = committer
   let last = source.after
@@ -196,16 +235,20 @@ function save(committer: Committer, source: Source): void {
   for (const batch of batchesOf(source)) {
     if (batch.number > last + 1 || (source.begun && gaps === 0)) {
       gaps++
-      committer.alter(() => database.exec(`UPDATE reservation SET id = id + ${strangeIds * gaps} WHERE id < ${strangeIds}`))
+      committer.alter(() =>
+        database.exec(`UPDATE reservation SET id = id + ${strangeIds * gaps} WHERE id < ${strangeIds}`)
+      )
     }
     last = batch.number
     committer.add(gaps === 0 ? batch : alone(database, batch))
     committer.commit()
   }
   if (gaps === 0) return
-  committer.alter(() => database.exec(`
+  committer.alter(() =>
+    database.exec(`
     DELETE FROM reservation WHERE EXISTS (
-      SELECT 1 FROM journal WHERE journal.request_id = reservation.request_id AND journal.part = reservation.part AND class = 'terminal')`))
+      SELECT 1 FROM journal WHERE journal.request_id = reservation.request_id AND journal.part = reservation.part AND class = 'terminal')`)
+  )
 }
 
 /** What of a batch does not need those before it. A hold whose price was lost cannot be ended, and is left out. */

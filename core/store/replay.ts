@@ -33,7 +33,10 @@ export function replay(committer: Committer, { runs }: LogSurvey): void {
     const run = runs.find(({ first, last }) => first <= batch + 1 && batch + 1 <= last)
     if (!run) return
     reading(run.path, (fd) => applyFrames(committer, readFrames(fd, history, batch, run.from)))
-    if (committer.head.batch !== run.last) throw new Error(`${run.path} changed while it was read: it ended with batch ${run.last}, and now with ${committer.head.batch}`)
+    if (committer.head.batch !== run.last)
+      throw new Error(
+        `${run.path} changed while it was read: it ended with batch ${run.last}, and now with ${committer.head.batch}`
+      )
   }
 }
 

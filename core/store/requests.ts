@@ -43,7 +43,10 @@ export interface RequestRecord {
   duration_ms: number
   /** The client's own X-Request-Id, as a label. */
   client_request_id: string | null
-  /** Members of the request that the last attempt's channel was not told, as its protocol has no words for them; absent when there are none. */
+  /**
+   * Members of the request that the last attempt's channel was not told, as its protocol has no words for them; absent
+   * when there are none.
+   */
   dropped?: readonly string[]
 }
 

@@ -48,7 +48,10 @@ export class Retention {
     return free < pages / (2 * relief)
   }
 
-  /** Lets go of a sixteenth of the blocks at once, and from then on keeps no more than what is left: the disk is full. Returns whether there were any. */
+  /**
+   * Lets go of a sixteenth of the blocks at once, and from then on keeps no more than what is left: the disk is full.
+   * Returns whether there were any.
+   */
   relieve(): boolean {
     const { blocks } = this.#sql.count.get() as { blocks: number }
     for (let left = Math.ceil(blocks / relief); left > 0; left--) {
@@ -76,7 +79,9 @@ export class Retention {
 function prepare(database: Committer['database']) {
   return {
     sum: database.prepare('SELECT sum(bytes) AS bytes, max(block) AS last FROM request_extent WHERE block > ?'),
-    room: database.prepare('SELECT freelist_count AS free, page_count AS pages FROM pragma_freelist_count(), pragma_page_count()'),
+    room: database.prepare(
+      'SELECT freelist_count AS free, page_count AS pages FROM pragma_freelist_count(), pragma_page_count()'
+    ),
     count: database.prepare('SELECT count(*) AS blocks FROM request_extent'),
     oldest: database.prepare('SELECT * FROM request_extent ORDER BY block LIMIT 1'),
     records: database.prepare('DELETE FROM request WHERE seq BETWEEN ? AND ?'),

@@ -1,4 +1,5 @@
-// Routes on this store: written by the writer, read back by the reader, in memory only while they are on their way to the database.
+// Routes on this store: written by the writer, read back by the reader, in memory only while they are on their way to
+// the database.
 import { GatewayError } from '../errors.ts'
 import { routeColumns } from './batch.ts'
 import type { Reader } from './reader.ts'
@@ -40,20 +41,28 @@ export class RouteBook implements Routes {
       const { row } = await this.#reader.ask({ kind: 'route', tenant, project, id, now: this.#now() })
       return row as Route | undefined
     } catch (cause) {
-      throw new GatewayError('billing_unavailable', 'What is stored cannot be looked up at the moment. Try again.', { retryAfterMs: 1000, cause })
+      throw new GatewayError('billing_unavailable', 'What is stored cannot be looked up at the moment. Try again.', {
+        retryAfterMs: 1000,
+        cause
+      })
     }
   }
 
   keep(routes: readonly Route[]): Promise<void> {
     const expires = this.#now() + this.#age
-    return this.#write(routes.map((route) => ({
-      name: nameOf(route.tenant, route.project, route.id), route,
-      values: [route.tenant, route.project, route.id, route.kind, route.channel, route.account, route.model, expires]
-    })))
+    return this.#write(
+      routes.map((route) => ({
+        name: nameOf(route.tenant, route.project, route.id),
+        route,
+        values: [route.tenant, route.project, route.id, route.kind, route.channel, route.account, route.model, expires]
+      }))
+    )
   }
 
   remove({ tenant, project }: Owner, id: string): Promise<void> {
-    return this.#write([{ name: nameOf(tenant, project, id), route: null, values: [tenant, project, id, null, null, null, null, null] }])
+    return this.#write([
+      { name: nameOf(tenant, project, id), route: null, values: [tenant, project, id, null, null, null, null, null] }
+    ])
   }
 
   #write(changes: readonly { name: string; route: Route | null; values: readonly Value[] }[]): Promise<void> {
@@ -61,7 +70,8 @@ export class RouteBook implements Routes {
     const { draft } = this.#writer
     const batch = this.#writer.next
     for (const { name, route, values } of changes) {
-      if (values.length !== routeColumns.length) throw new Error(`a route has ${values.length} values and not ${routeColumns.length}`)
+      if (values.length !== routeColumns.length)
+        throw new Error(`a route has ${values.length} values and not ${routeColumns.length}`)
       draft.routes.push(...values)
       draft.count(name.length)
       this.#waiting.delete(name)

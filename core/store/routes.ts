@@ -7,7 +7,10 @@ export interface Route extends Owner {
   readonly id: string
   /** What it is the id of. */
   readonly kind: 'response' | 'item'
-  /** The channel's name when it was made, and a fingerprint of the account there: the channel may have another name since. */
+  /**
+   * The channel's name when it was made, and a fingerprint of the account there: the channel may have another name
+   * since.
+   */
   readonly channel: string
   readonly account: string
   /** The public name of the model. */
@@ -22,8 +25,8 @@ export interface Routes {
    */
   find(owner: Owner, id: string): Promise<Route | undefined>
   /**
-   * Resolves when they are on disk; found from then on, and in one batch with what else is queued in the same turn of the loop.
-   * Rejects with `billing_unavailable` when the disk has failed for some seconds.
+   * Resolves when they are on disk; found from then on, and in one batch with what else is queued in the same turn of
+   * the loop. Rejects with `billing_unavailable` when the disk has failed for some seconds.
    */
   keep(routes: readonly Route[]): Promise<void>
   /** Resolves when it is gone from the disk. */

@@ -1,6 +1,9 @@
 // Row ids of the table reservation: used again at once, so that the table stays as small as what is open.
 
-/** Hands out the ids. A row that takes over an id in the batch in which it became free replaces the old one: no deletion. */
+/**
+ * Hands out the ids. A row that takes over an id in the batch in which it became free replaces the old one: no
+ * deletion.
+ */
 export class RowIds {
   readonly #free: number[] = []
   /** Given back since the last batch; the rows are still there. */

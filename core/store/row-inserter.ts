@@ -1,4 +1,5 @@
-// Inserts rows into one table, several with each call of a statement, which saves two microseconds a request in the writer's thread: calling, and binding a value, cost as much as a row does.
+// Inserts rows into one table, several with each call of a statement, which saves two microseconds a request in the
+// writer's thread: calling, and binding a value, cost as much as a row does.
 import type { Database, Statement, Value } from './sqlite.ts'
 
 /** Rows that a call inserts. More bring no more. */
@@ -6,7 +7,10 @@ export const rowsAtOnce = 16
 /** Statements that are kept for rows which agree in different columns; a few is what there is. */
 const mostStatements = 32
 
-/** Gathers rows until there are enough for a call. Values are bound when they are inserted, so they may not change before. */
+/**
+ * Gathers rows until there are enough for a call. Values are bound when they are inserted, so they may not change
+ * before.
+ */
 export class RowInserter {
   readonly #database: Database
   readonly #table: string
@@ -24,8 +28,17 @@ export class RowInserter {
   /** By the columns that are shared. */
   readonly #several = new Map<number, Statement>()
 
-  /** `columns` are those of the flat arrays that rows come in, `more` those that are added to each; `conflict` is the clause for rows that are there already. */
-  constructor(database: Database, table: string, columns: readonly string[], more: readonly string[], conflict: string) {
+  /**
+   * `columns` are those of the flat arrays that rows come in, `more` those that are added to each; `conflict` is the
+   * clause for rows that are there already.
+   */
+  constructor(
+    database: Database,
+    table: string,
+    columns: readonly string[],
+    more: readonly string[],
+    conflict: string
+  ) {
     this.#database = database
     this.#table = table
     this.#columns = [...columns, ...more]
@@ -53,7 +66,8 @@ export class RowInserter {
   /** Inserts what still waits. Returns how many rows were new since it was called last. */
   flush(): number {
     const width = this.#columns.length
-    for (let row = 0; row < this.#length; row += width) this.#inserted += this.#one.run(...this.#values.slice(row, row + width)).changes as number
+    for (let row = 0; row < this.#length; row += width)
+      this.#inserted += this.#one.run(...this.#values.slice(row, row + width)).changes as number
     this.#length = 0
     const inserted = this.#inserted
     this.#inserted = 0
@@ -78,7 +92,10 @@ export class RowInserter {
     this.#length = 0
   }
 
-  /** Parameters are the shared columns, and then the others of each row. They have no numbers, by which SQLite would have to search for them. */
+  /**
+   * Parameters are the shared columns, and then the others of each row. They have no numbers, by which SQLite would
+   * have to search for them.
+   */
   #prepare(rows: number, shared: number): Statement {
     let own = 0
     const selected = this.#columns.map((_, i) => (shared & (1 << i) ? '?' : `column${++own}`))

@@ -213,10 +213,16 @@ const migrations: readonly string[] = [
 export function migrate(database: Database, file: string): void {
   database.exec('BEGIN IMMEDIATE')
   try {
-    database.exec('CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied INTEGER NOT NULL) STRICT')
-    const version = Number(database.prepare('SELECT coalesce(max(version), 0) AS version FROM schema_migrations').get()!['version'])
+    database.exec(
+      'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied INTEGER NOT NULL) STRICT'
+    )
+    const version = Number(
+      database.prepare('SELECT coalesce(max(version), 0) AS version FROM schema_migrations').get()!['version']
+    )
     if (version > migrations.length) {
-      throw new Error(`${file} has schema version ${version} and this program knows ${migrations.length}: start the newer program, or give another file`)
+      throw new Error(
+        `${file} has schema version ${version} and this program knows ${migrations.length}: start the newer program, or give another file`
+      )
     }
     for (let next = version; next < migrations.length; next++) {
       database.exec(migrations[next]!)
@@ -248,6 +254,7 @@ export function checkSchema(database: Database, file: string): void {
     throw new Error(`${file} cannot be read as a store: ${(error as Error).message}`)
   }
   if (version === migrations.length) return
-  const remedy = version > migrations.length ? 'use the newer program' : 'start the gateway once, which brings it up to date'
+  const remedy =
+    version > migrations.length ? 'use the newer program' : 'start the gateway once, which brings it up to date'
   throw new Error(`${file} has schema version ${version} and this program knows ${migrations.length}: ${remedy}`)
 }

@@ -1,4 +1,5 @@
-// Rolls the journal: seals its oldest rows in volumes, and takes them out of the database when their file is on the disk.
+// Rolls the journal: seals its oldest rows in volumes, and takes them out of the database when their file is on the
+// disk.
 import { entryColumns } from './batch.ts'
 import type { Committer } from './committer.ts'
 import { genesis } from './journal.ts'
@@ -45,9 +46,13 @@ export class Sealing {
     this.#hash = volume?.hash ?? genesis
     this.#first = Number(database.prepare('SELECT min(seq) AS first FROM journal').get()!['first'] ?? this.#last + 1)
     this.#sql = {
-      rows: database.prepare(`SELECT seq, boot_id, hash, ${entryColumns.join(', ')} FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ${rowsSealed}`),
+      rows: database.prepare(
+        `SELECT seq, boot_id, hash, ${entryColumns.join(', ')} FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ${rowsSealed}`
+      ),
       time: database.prepare('SELECT ts_ms FROM journal WHERE seq = ?'),
-      insert: database.prepare('INSERT INTO volume (first, last, bytes, file, sha256, previous, hash, oldest, newest, sealed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'),
+      insert: database.prepare(
+        'INSERT INTO volume (first, last, bytes, file, sha256, previous, hash, oldest, newest, sealed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)'
+      ),
       cut: database.prepare('DELETE FROM journal WHERE seq < ?')
     }
     this.#sql.rows.setReadBigInts(true)
@@ -68,7 +73,10 @@ export class Sealing {
     this.#writer = undefined
   }
 
-  /** Whether there are rows for a whole volume that are too old or too much. The last row stays: the head is checked by it. */
+  /**
+   * Whether there are rows for a whole volume that are too old or too much. The last row stays: the head is checked by
+   * it.
+   */
   #due(now: number): boolean {
     const { seq, balancedSeq } = this.#committer.head
     const { age, size, rows } = this.#bounds
@@ -85,7 +93,9 @@ export class Sealing {
     const volume = writer.seal(Date.now())
     const { first, bytes, file, sha256, previous, hash, oldest, newest, sealed } = volume
     const blob = (hex: string): Buffer => Buffer.from(hex, 'hex')
-    this.#committer.alter(() => this.#sql.insert.run(first, last, bytes, file, blob(sha256), blob(previous), blob(hash), oldest, newest, sealed))
+    this.#committer.alter(() =>
+      this.#sql.insert.run(first, last, bytes, file, blob(sha256), blob(previous), blob(hash), oldest, newest, sealed)
+    )
     this.#last = last
     this.#hash = hash
     this.#sealed(volume)

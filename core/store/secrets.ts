@@ -1,4 +1,5 @@
-// Client secrets: keys for somebody else's hands, such as a page in a browser. Few minutes old, for one model, on behalf of a key.
+// Client secrets: keys for somebody else's hands, such as a page in a browser. Few minutes old, for one model, on
+// behalf of a key.
 import type { ClientSecret } from '../catalogue/caller.ts'
 
 /** A client secret as it is kept: its text only as SHA-256. */

@@ -16,7 +16,10 @@ export const framesAt = 8192
 /** Where a note is written. */
 export const noteAt = 4096
 
-/** Bytes of a history, which is random and in hexadecimal: every start of a store is one, so that no copy that is brought back repeats one. */
+/**
+ * Bytes of a history, which is random and in hexadecimal: every start of a store is one, so that no copy that is
+ * brought back repeats one.
+ */
 export const historyBytes = 8
 
 const mark = Buffer.from('sluicelg')
@@ -43,7 +46,9 @@ export interface SegmentHead {
 
 /** A digest of where a database stands. */
 export function baseOf({ history, boot, batch, seq, hash }: Standing): string {
-  return createHash('sha256').update(JSON.stringify([history, boot, batch, seq, hash])).digest('hex')
+  return createHash('sha256')
+    .update(JSON.stringify([history, boot, batch, seq, hash]))
+    .digest('hex')
 }
 
 /** The first page of a segment. The note behind it stays as it is: it belongs to the history that it names. */
@@ -58,7 +63,10 @@ export function segmentStart({ history, boot, base }: SegmentHead): Buffer {
   return bytes
 }
 
-/** Writes the beginnings of both segments, which are made when they are missing. Whatever they had must be in the database. */
+/**
+ * Writes the beginnings of both segments, which are made when they are missing. Whatever they had must be in the
+ * database.
+ */
 export function makeSegments(file: string, durability: Durability, head: SegmentHead): void {
   const bytes = segmentStart(head)
   for (const path of segmentPaths(file)) {
@@ -79,15 +87,24 @@ export function makeSegments(file: string, durability: Durability, head: Segment
  */
 export function readSegmentHead(fd: number): SegmentHead | undefined {
   const bytes = Buffer.alloc(layout.bytes)
-  if (readSync(fd, bytes, 0, bytes.length, 0) < bytes.length || mark.compare(bytes, layout.mark, layout.format) !== 0) return undefined
+  if (readSync(fd, bytes, 0, bytes.length, 0) < bytes.length || mark.compare(bytes, layout.mark, layout.format) !== 0)
+    return undefined
   if (crc32(bytes.subarray(0, layout.checksum)) !== bytes.readUInt32BE(layout.checksum)) return undefined
   const found = bytes.readUInt32BE(layout.format)
-  if (found !== format) throw new Error(`the commit log has format ${found}, which this program does not know: start the one that wrote it`)
+  if (found !== format)
+    throw new Error(`the commit log has format ${found}, which this program does not know: start the one that wrote it`)
   const hex = (from: number, to: number): string => bytes.toString('hex', from, to)
-  return { history: hex(layout.history, layout.base), boot: readNumber(bytes, layout.boot), base: hex(layout.base, layout.checksum) }
+  return {
+    history: hex(layout.history, layout.base),
+    boot: readNumber(bytes, layout.boot),
+    base: hex(layout.base, layout.checksum)
+  }
 }
 
-/** How far the log has gone, as the segment that is not written to is told now and then: the other one shows by it that its end was taken away. */
+/**
+ * How far the log has gone, as the segment that is not written to is told now and then: the other one shows by it that
+ * its end was taken away.
+ */
 export function encodeNote(history: string, batch: number): Buffer {
   const bytes = Buffer.alloc(noteLayout.bytes)
   bytes.write(history, noteLayout.history, 'hex')
@@ -99,8 +116,14 @@ export function encodeNote(history: string, batch: number): Buffer {
 /** The batch in the note of a segment; 0 when it has none of this history. */
 export function readNote(fd: number, history: string): number {
   const bytes = Buffer.alloc(noteLayout.bytes)
-  if (readSync(fd, bytes, 0, bytes.length, noteAt) < bytes.length || bytes.toString('hex', noteLayout.history, noteLayout.batch) !== history) return 0
-  return crc32(bytes.subarray(0, noteLayout.checksum)) === bytes.readUInt32BE(noteLayout.checksum) ? readNumber(bytes, noteLayout.batch) : 0
+  if (
+    readSync(fd, bytes, 0, bytes.length, noteAt) < bytes.length ||
+    bytes.toString('hex', noteLayout.history, noteLayout.batch) !== history
+  )
+    return 0
+  return crc32(bytes.subarray(0, noteLayout.checksum)) === bytes.readUInt32BE(noteLayout.checksum)
+    ? readNumber(bytes, noteLayout.batch)
+    : 0
 }
 
 /** Makes the names of new files durable. */

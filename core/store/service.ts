@@ -10,7 +10,9 @@ export interface Service<Request> {
 }
 
 /** Serves whoever the thread belongs to; `begin` makes the service, which says what it has to say by `say`. */
-export function serve<Data, Request, Message>(begin: (data: Data, say: (message: Message) => void) => Service<Request>): void {
+export function serve<Data, Request, Message>(
+  begin: (data: Data, say: (message: Message) => void) => Service<Request>
+): void {
   const port = parentPort!
   const report = (report: Report): void => port.postMessage(report)
   let service: Service<Request> | undefined

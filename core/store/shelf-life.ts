@@ -12,7 +12,10 @@ export class ShelfLife {
   readonly #committer: Committer
   readonly #bounds: Bounds
   readonly #sql: ReturnType<typeof prepare>
-  /** Of those that were there when it was looked last, about: one that was replaced counts twice until there seems to be too much. */
+  /**
+   * Of those that were there when it was looked last, about: one that was replaced counts twice until there seems to be
+   * too much.
+   */
   #bytes = 0
   #last = 0
 
@@ -33,7 +36,10 @@ export class ShelfLife {
       this.#bytes = (bytes ?? 0) + count * answerBytes
     }
     const crowded = this.#bytes > this.#bounds.size
-    const rows = oldest.all(crowded ? Number.MAX_SAFE_INTEGER : now - this.#bounds.age, most) as { seq: number; bytes: number }[]
+    const rows = oldest.all(crowded ? Number.MAX_SAFE_INTEGER : now - this.#bounds.age, most) as {
+      seq: number
+      bytes: number
+    }[]
     if (rows.length === 0) return false
     this.#committer.alter(() => {
       for (const { seq, bytes } of rows) {
@@ -47,7 +53,9 @@ export class ShelfLife {
 
 function prepare(database: Committer['database']) {
   return {
-    added: database.prepare('SELECT count(*) AS count, sum(bytes) AS bytes, max(seq) AS last FROM answer WHERE seq > ?'),
+    added: database.prepare(
+      'SELECT count(*) AS count, sum(bytes) AS bytes, max(seq) AS last FROM answer WHERE seq > ?'
+    ),
     all: database.prepare('SELECT count(*) AS count, sum(bytes) AS bytes FROM answer'),
     oldest: database.prepare('SELECT seq, bytes FROM answer WHERE time < ? ORDER BY time LIMIT ?'),
     remove: database.prepare('DELETE FROM answer WHERE seq = ?')

@@ -40,9 +40,17 @@ export class Shelf implements Answers {
       const { answer } = await this.#reader.ask({ kind: 'answer', id, since: this.#now() - this.#age })
       if (!answer) return undefined
       const { asked, body } = answer
-      return { ...answer, asked: Buffer.from(asked), body: body === null ? undefined : Buffer.from(body.buffer, body.byteOffset, body.byteLength) }
+      return {
+        ...answer,
+        asked: Buffer.from(asked),
+        body: body === null ? undefined : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+      }
     } catch (cause) {
-      throw new GatewayError('billing_unavailable', 'It cannot be found out whether this request was answered before. Try again.', { retryAfterMs: 1000, cause })
+      throw new GatewayError(
+        'billing_unavailable',
+        'It cannot be found out whether this request was answered before. Try again.',
+        { retryAfterMs: 1000, cause }
+      )
     }
   }
 

@@ -1,7 +1,8 @@
-// Checks that a store's rows are what was written, by their checksums and counts, and that SQLite finds its own file whole.
+// Checks that a store's rows are what was written, by their checksums and counts, and that SQLite finds its own file
+// whole.
 import { keyColumns, recordColumns, recordValues } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
-import { headColumns } from './committer.ts'
+import { headColumns } from './head.ts'
 import type { InvariantName, Report } from './invariants.ts'
 import type { RequestRecord } from './requests.ts'
 import { readRows } from './sqlite.ts'
@@ -13,14 +14,16 @@ const mostFindings = 100
 /** I16. Returns how many request records there are. */
 export function checkWritten(database: Database, report: Report): number {
   const [head] = readRows(database, 'SELECT * FROM head')
-  if (checksum(headColumns.map((name) => head![name]!)) !== Number(head!['crc'])) report('I16', 'head', 'is not what was written')
+  if (checksum(headColumns.map((name) => head![name]!)) !== Number(head!['crc']))
+    report('I16', 'head', 'is not what was written')
   const records = checkCount(database, 'request', Number(head!['requests']), report)
   checkCount(database, 'key', Number(head!['keys']), report)
   for (const row of readRows(database, 'SELECT * FROM request ORDER BY seq')) {
     if (!isRecord(row)) report('I16', `request ${row['request_id']}`, 'is not what was written')
   }
   for (const row of readRows(database, 'SELECT * FROM key')) {
-    if (checksum(keyColumns.map((name) => row[name]!)) !== Number(row['crc'])) report('I16', `key ${row['name']}`, 'is not what was written')
+    if (checksum(keyColumns.map((name) => row[name]!)) !== Number(row['crc']))
+      report('I16', `key ${row['name']}`, 'is not what was written')
   }
   return records
 }
@@ -46,7 +49,8 @@ export function checkFile(database: Database, report: Report): void {
     const [finding] = Object.values(row)
     if (finding !== 'ok') report('I17', 'file', String(finding))
   }
-  for (const row of readRows(database, 'PRAGMA foreign_key_check')) report('I17', `${row['table']} ${row['rowid'] ?? ''}`, `names a row of ${row['parent']} that there is not`)
+  for (const row of readRows(database, 'PRAGMA foreign_key_check'))
+    report('I17', `${row['table']} ${row['rowid'] ?? ''}`, `names a row of ${row['parent']} that there is not`)
 }
 
 /** Runs a check; pages that cannot be read end it, and are told. */

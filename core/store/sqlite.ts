@@ -19,11 +19,20 @@ export type Durability = 'power' | 'process'
 /** Milliseconds to wait for a lock that another process holds on the database. */
 const lockWait = 1000
 
-/** Of a new database; one that exists keeps its own. Nearly all that is written is appended, and a page costs two calls of the kernel per write. */
+/**
+ * Of a new database; one that exists keeps its own. Nearly all that is written is appended, and a page costs two calls
+ * of the kernel per write.
+ */
 const pageBytes = 16384
 
-/** Opens a file as it is; makes it when it is missing, unless it is only to be read. `timeout`: milliseconds to wait for a lock. */
-export function connect(file: string, { readOnly = false, timeout = lockWait }: { readOnly?: boolean; timeout?: number } = {}): Database {
+/**
+ * Opens a file as it is; makes it when it is missing, unless it is only to be read. `timeout`: milliseconds to wait for
+ * a lock.
+ */
+export function connect(
+  file: string,
+  { readOnly = false, timeout = lockWait }: { readOnly?: boolean; timeout?: number } = {}
+): Database {
   return new DatabaseSync(file, { readOnly, timeout, enableForeignKeyConstraints: true })
 }
 
@@ -34,9 +43,14 @@ export function failedWith(error: unknown, reason: keyof typeof codes): boolean 
   return error instanceof Error && (error as { errcode?: number }).errcode === codes[reason]
 }
 
-/** Opens a database that nobody writes as it is on the disk, only to read it, and without its write-ahead log unless that is wanted. */
+/**
+ * Opens a database that nobody writes as it is on the disk, only to read it, and without its write-ahead log unless
+ * that is wanted.
+ */
 export function connectAlone(file: string, withLog = false): Database {
-  return withLog ? connect(file, { readOnly: true }) : new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true })
+  return withLog
+    ? connect(file, { readOnly: true })
+    : new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true })
 }
 
 /** Copies a database to a file; in a transaction, as it was when that began. */
@@ -53,7 +67,9 @@ export function isUnreadable(error: unknown): boolean {
 export function openDatabase(file: string, durability: Durability): Database {
   const database = connect(file)
   try {
-    database.exec(`PRAGMA page_size = ${pageBytes}; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durability === 'power' ? 'FULL' : 'NORMAL'}`)
+    database.exec(
+      `PRAGMA page_size = ${pageBytes}; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durability === 'power' ? 'FULL' : 'NORMAL'}`
+    )
     database.exec('PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 256')
   } catch (error) {
     database.close()

@@ -22,7 +22,7 @@ import { silentLog } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Keeping } from './upkeep.ts'
 import { Writer } from './writer.ts'
-import type { StoreHealth } from './writer.ts'
+import type { StoreHealth } from './store-health.ts'
 import { explain, Troubles } from './troubles.ts'
 import { WorkList } from './work-list.ts'
 import type { Works } from './works.ts'
@@ -54,11 +54,17 @@ export interface Store {
   readonly answers: Answers
   readonly routes: Routes
   readonly works: Works
-  /** Resolves when the database holds all that was taken until now, or the disk fails; it follows within a quarter second by itself. */
+  /**
+   * Resolves when the database holds all that was taken until now, or the disk fails; it follows within a quarter
+   * second by itself.
+   */
   flush(): Promise<void>
   /** A fresh reading, cheap enough for every scrape. */
   health(): StoreHealth
-  /** Commits everything and gives the file up. The last call on a store; reservations that are open are ended at the next start. */
+  /**
+   * Commits everything and gives the file up. The last call on a store; reservations that are open are ended at the
+   * next start.
+   */
   close(): Promise<void>
 }
 
@@ -66,7 +72,14 @@ export interface Store {
  * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
  * @throws Error when another process has the file, a newer version wrote it, or it cannot be read
  */
-export async function openStore({ file, durability, keeping, routeAge = usualRouteAge, log = silentLog, now = Date.now }: StoreOptions): Promise<Store> {
+export async function openStore({
+  file,
+  durability,
+  keeping,
+  routeAge = usualRouteAge,
+  log = silentLog,
+  now = Date.now
+}: StoreOptions): Promise<Store> {
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const owner = own(given)
   const path = owner.file
@@ -83,7 +96,11 @@ export async function openStore({ file, durability, keeping, routeAge = usualRou
   const ledger = new Book(writer, snapshot, reader, troubles, now)
   const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
   const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, now)
-  if (snapshot.recovered > 0) log.warn('the last process left requests open: they were ended and charged by estimate', { store: path, requests: snapshot.recovered })
+  if (snapshot.recovered > 0)
+    log.warn('the last process left requests open: they were ended and charged by estimate', {
+      store: path,
+      requests: snapshot.recovered
+    })
   writer.onEnded = (ended) => ledger.forget(ended)
   writer.onBalance = (batch) => ledger.balance(batch)
   return {

@@ -1,8 +1,9 @@
-// Looks at all files of a store before anything is written: what the commit log has for the database, and what is damaged or missing.
+// Looks at all files of a store before anything is written: what the commit log has for the database, and what is
+// damaged or missing.
 import { closeSync, existsSync, fstatSync, openSync, statSync } from 'node:fs'
 import { entryColumns } from './batch.ts'
-import { readHead } from './committer.ts'
-import type { Head } from './committer.ts'
+import { readHead } from './head.ts'
+import type { Head } from './head.ts'
 import type { Damage } from './damage.ts'
 import { scanFrames } from './frame-reader.ts'
 import { entryHash } from './journal.ts'
@@ -67,16 +68,27 @@ export function survey(file: string): Survey {
     const log = surveyLog(file, head.history, head.batch)
     const damage = checkHead(database, file, head)
     for (const query of readAtStart) database.prepare(query).all()
-    return { head, log, damage: [...damage, ...checkSegments(database, file, head, log), ...checkRuns(file, head, log)] }
+    return {
+      head,
+      log,
+      damage: [...damage, ...checkSegments(database, file, head, log), ...checkRuns(file, head, log)]
+    }
   } catch (error) {
     if (!isUnreadable(error)) throw error
-    return { head: undefined, log: nothing, damage: [{ file, text: `cannot be read: ${(error as Error).message}`, unsound: true }] }
+    return {
+      head: undefined,
+      log: nothing,
+      damage: [{ file, text: `cannot be read: ${(error as Error).message}`, unsound: true }]
+    }
   } finally {
     database.close()
   }
 }
 
-/** What the commit log of a store has beyond its database, and what is damaged or missing, beside a gateway that may be running. */
+/**
+ * What the commit log of a store has beyond its database, and what is damaged or missing, beside a gateway that may be
+ * running.
+ */
 export function surveyBeside(given: string): { batches: number; damage: Damage[] } {
   const file = canonicalPath(given)
   const database = openForReading(file)
@@ -87,7 +99,8 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
       const own = checkPages(database, file, head)
       database.exec('COMMIT')
       if (head.history === '') return { batches: 0, damage: [...own, ...checkUnbegun(file)] }
-      // Frames that are known to be written are looked for once more. Those that are not in the database even then cannot have been written over.
+      // Frames that are known to be written are looked for once more. Those that are not in the database even then
+      // cannot have been written over.
       const before = surveyLog(file, head.history, head.batch)
       const log = { ...surveyLog(file, head.history, head.batch), reach: before.reach, witness: before.witness }
       const after = readHead(database)
@@ -101,7 +114,9 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
 }
 
 /** A start that fails because it cannot read these has changed the files by then. */
-const readAtStart = ['balance', 'price', 'key', 'reservation'].map((table) => `SELECT count(*) FROM ${table}`).concat('SELECT length(json) FROM request ORDER BY seq DESC LIMIT 1024')
+const readAtStart = ['balance', 'price', 'key', 'reservation']
+  .map((table) => `SELECT count(*) FROM ${table}`)
+  .concat('SELECT length(json) FROM request ORDER BY seq DESC LIMIT 1024')
 
 function mismatchOf(file: string): Damage | undefined {
   if (!existsSync(file)) return undefined
@@ -171,7 +186,14 @@ export function missingBatches({ runs, reach }: LogSurvey, after: number): [firs
 /** Without a database there is no store, and nothing may be left of one. */
 function orphans(file: string): Damage[] {
   const left = [...segmentPaths(file), `${file}-wal`].filter((path) => sizeOf(path) > 0)
-  return left.length === 0 ? [] : [{ file, text: `is missing or empty, while ${left.join(' and ')} of the store ${left.length === 1 ? 'is' : 'are'} there` }]
+  return left.length === 0
+    ? []
+    : [
+        {
+          file,
+          text: `is missing or empty, while ${left.join(' and ')} of the store ${left.length === 1 ? 'is' : 'are'} there`
+        }
+      ]
 }
 
 /** Whether a database has been a store's before. */
@@ -183,7 +205,13 @@ export function hasHead(database: Database): boolean {
 function checkPages(database: Database, file: string, head: Head): Damage[] {
   const version = Number(database.prepare('PRAGMA user_version').get()!['user_version'])
   if (version === versionAfter(head.writes)) return []
-  return [{ file, text: `has pages of different moments: transaction ${version} by its first page, and ${head.writes} by its head; its write-ahead log was taken away, or one of the two is older`, unsound: true }]
+  return [
+    {
+      file,
+      text: `has pages of different moments: transaction ${version} by its first page, and ${head.writes} by its head; its write-ahead log was taken away, or one of the two is older`,
+      unsound: true
+    }
+  ]
 }
 
 /** And the journal must end as the head says. */
@@ -196,13 +224,17 @@ export function checkHead(database: Database, file: string, head: Head): Damage[
 
 /** What is wrong with the last row of the journal, which must be the one that the head names. */
 export function checkLastEntry(database: Database, head: Head): string | undefined {
-  const statement = database.prepare(`SELECT seq, boot_id, lower(hex(prev_hash)) AS previous, ${entryColumns.join(', ')} FROM journal ORDER BY seq DESC LIMIT 1`)
+  const statement = database.prepare(
+    `SELECT seq, boot_id, lower(hex(prev_hash)) AS previous, ${entryColumns.join(', ')} FROM journal ORDER BY seq DESC LIMIT 1`
+  )
   statement.setReadBigInts(true)
   const last = statement.get()
-  if (Number(last?.['seq'] ?? 0) !== head.seq) return `is damaged: the journal ends at row ${last?.['seq'] ?? 0} instead of ${head.seq}`
+  if (Number(last?.['seq'] ?? 0) !== head.seq)
+    return `is damaged: the journal ends at row ${last?.['seq'] ?? 0} instead of ${head.seq}`
   if (!last) return undefined
   const columns = entryColumns.map((name) => last[name] as Value)
-  if (entryHash(last['previous'] as string, head.seq, Number(last['boot_id']), columns, 0) === head.hash) return undefined
+  if (entryHash(last['previous'] as string, head.seq, Number(last['boot_id']), columns, 0) === head.hash)
+    return undefined
   return `is damaged: row ${head.seq} of the journal does not have the hash it was written with`
 }
 
@@ -212,25 +244,50 @@ function checkSegments(database: Database, file: string, head: Head, log: LogSur
   const [one, two] = segmentPaths(file)
   const damage = [one, two].flatMap((path): Damage[] => {
     const segment = withSegment(path, readSegmentHead)
-    if (!segment) return head.open ? [{ file: path, text: existsSync(path) ? 'does not begin as a segment of the commit log does' : 'is missing' }] : []
+    if (!segment)
+      return head.open
+        ? [{ file: path, text: existsSync(path) ? 'does not begin as a segment of the commit log does' : 'is missing' }]
+        : []
     if (segment.history === head.history || isUnused(file, head, segment)) return []
     if (!earlier.get(Buffer.from(segment.history, 'hex'))) {
-      return [{ file: path, text: `is of start ${segment.boot} of a store that went on without ${file}, which ends with start ${head.boot}: the database is older, or another one` }]
+      return [
+        {
+          file: path,
+          text: `is of start ${segment.boot} of a store that went on without ${file}, which ends with start ${head.boot}: the database is older, or another one`
+        }
+      ]
     }
-    return head.open ? [{ file: path, text: `is older than the database: it is of start ${segment.boot}, and the database of start ${head.boot}` }] : []
+    return head.open
+      ? [
+          {
+            file: path,
+            text: `is older than the database: it is of start ${segment.boot}, and the database of start ${head.boot}`
+          }
+        ]
+      : []
   })
   if (head.open && log.reach < head.batch) {
-    damage.push({ file: one, text: `and ${two} ${log.reach === 0 ? 'have no batch' : `end with batch ${log.reach}`}, and the database has batch ${head.batch}: they are older` })
+    damage.push({
+      file: one,
+      text: `and ${two} ${log.reach === 0 ? 'have no batch' : `end with batch ${log.reach}`}, and the database has batch ${head.batch}: they are older`
+    })
   }
   return damage
 }
 
-/** A database that no start has begun has no batches in its log: else its write-ahead log has lost what that start did. */
+/**
+ * A database that no start has begun has no batches in its log: else its write-ahead log has lost what that start did.
+ */
 function checkUnbegun(file: string): Damage[] {
   return segmentPaths(file).flatMap((path): Damage[] => {
     const segment = withSegment(path, readSegmentHead)
     if (!segment || surveyLog(file, segment.history, 0).reach === 0) return []
-    return [{ file: path, text: `has batches of start ${segment.boot}, of which ${file} knows nothing: the end of its write-ahead log is missing, or the database is older` }]
+    return [
+      {
+        file: path,
+        text: `has batches of start ${segment.boot}, of which ${file} knows nothing: the end of its write-ahead log is missing, or the database is older`
+      }
+    ]
   })
 }
 
@@ -247,7 +304,14 @@ function checkRuns(file: string, head: Head, log: LogSurvey): Damage[] {
     if (broken) return { file: broken.path, text: `is damaged at byte ${broken.from}: ${batches} missing` }
     const before = log.runs.find((run) => run.last === first - 1)
     const behind = `${log.witness} says that the log went on to batch ${log.reach}`
-    if (before) return { file: before.path, text: `is damaged or cut off behind byte ${before.to}: ${batches} missing, and ${behind}` }
-    return { file, text: `ends with batch ${head.batch} of start ${head.boot}: ${batches} missing, and ${behind}; the database, its write-ahead log or a part of the commit log is older, or damaged` }
+    if (before)
+      return {
+        file: before.path,
+        text: `is damaged or cut off behind byte ${before.to}: ${batches} missing, and ${behind}`
+      }
+    return {
+      file,
+      text: `ends with batch ${head.batch} of start ${head.boot}: ${batches} missing, and ${behind}; the database, its write-ahead log or a part of the commit log is older, or damaged`
+    }
   })
 }

@@ -14,7 +14,9 @@ export type Report = { said: unknown } | { ended: true }
 /** Threads that serve nobody. A start takes some 80 ms of CPU, most of it Node's. */
 const idle = new Map<Module, Worker>()
 
-/** One service in a thread of its own, for as long as it lasts; `over` comes once, with the reason when the thread died. */
+/**
+ * One service in a thread of its own, for as long as it lasts; `over` comes once, with the reason when the thread died.
+ */
 export class Thread<Request, Message> extends EventEmitter<{ message: [Message]; over: [reason: string] }> {
   readonly #module: Module
   readonly #worker: Worker

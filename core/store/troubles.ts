@@ -3,12 +3,36 @@ import type { Logger } from '../telling/log.ts'
 
 /** What can ail. `refuses`: new requests are refused for as long as it lasts. */
 const ailments = {
-  log: { begins: 'the commit log cannot be written: new requests are refused', over: 'the commit log is written again', refuses: true },
-  backlog: { begins: 'the commit log is full, as the database is not written: new requests are refused', over: 'the commit log has room again', refuses: true },
-  database: { begins: 'the database cannot be written: what is charged is kept in the commit log', over: 'the database is written again', refuses: false },
-  records: { begins: 'request records are not kept, as the disk is too slow or fails', over: 'request records are kept again', refuses: false },
-  upkeep: { begins: 'what is old cannot be put away: the database grows', over: 'what is old is put away again', refuses: false },
-  history: { begins: 'what was spent before cannot be read: requests in those days and months are refused', over: 'what was spent before was read', refuses: false }
+  log: {
+    begins: 'the commit log cannot be written: new requests are refused',
+    over: 'the commit log is written again',
+    refuses: true
+  },
+  backlog: {
+    begins: 'the commit log is full, as the database is not written: new requests are refused',
+    over: 'the commit log has room again',
+    refuses: true
+  },
+  database: {
+    begins: 'the database cannot be written: what is charged is kept in the commit log',
+    over: 'the database is written again',
+    refuses: false
+  },
+  records: {
+    begins: 'request records are not kept, as the disk is too slow or fails',
+    over: 'request records are kept again',
+    refuses: false
+  },
+  upkeep: {
+    begins: 'what is old cannot be put away: the database grows',
+    over: 'what is old is put away again',
+    refuses: false
+  },
+  history: {
+    begins: 'what was spent before cannot be read: requests in those days and months are refused',
+    over: 'what was spent before was read',
+    refuses: false
+  }
 } as const
 
 /** The name of an ailment. */
@@ -31,10 +55,26 @@ export interface Trouble {
 
 /** Errors of the system and of SQLite, as people know them. The first that fits. */
 const causes: readonly (readonly [says: RegExp, cause: string, remedy: string])[] = [
-  [/ENOSPC|EDQUOT|no space|disk is full/i, 'the disk is full', 'make room on the disk of this file, or let the store keep less (store.requests, store.journal); nothing is lost, and it goes on by itself'],
-  [/locked|SQLITE_BUSY|in use by a reader/i, 'another process holds the database', 'end that process, or wait for it: `fuser FILE` names it'],
-  [/EACCES|EPERM|EROFS|readonly|read-only/i, 'it may not be written', 'let the user of this process write the file and its folder'],
-  [/malformed|not a database|damaged/i, 'it is damaged', 'stop the gateway and run `sluice ledger verify`, or bring back a backup'],
+  [
+    /ENOSPC|EDQUOT|no space|disk is full/i,
+    'the disk is full',
+    'make room on the disk of this file, or let the store keep less (store.requests, store.journal); nothing is lost, and it goes on by itself'
+  ],
+  [
+    /locked|SQLITE_BUSY|in use by a reader/i,
+    'another process holds the database',
+    'end that process, or wait for it: `fuser FILE` names it'
+  ],
+  [
+    /EACCES|EPERM|EROFS|readonly|read-only/i,
+    'it may not be written',
+    'let the user of this process write the file and its folder'
+  ],
+  [
+    /malformed|not a database|damaged/i,
+    'it is damaged',
+    'stop the gateway and run `sluice ledger verify`, or bring back a backup'
+  ],
   [/EIO|I\/O error|ioerr/i, 'the disk fails', 'look into the log of the kernel, and at the disk']
 ]
 
@@ -48,7 +88,9 @@ export function diagnose(error: string): { cause: string; remedy: string } {
 export function explain(error: unknown, file: string): Error {
   const message = error instanceof Error ? error.message : String(error)
   const { cause, remedy } = diagnose(message)
-  return /full|disk fails|may not/.test(cause) ? new Error(`${file} cannot be opened, as ${cause} (${message}): ${remedy}`, { cause: error }) : (error as Error)
+  return /full|disk fails|may not/.test(cause)
+    ? new Error(`${file} cannot be opened, as ${cause} (${message}): ${remedy}`, { cause: error })
+    : (error as Error)
 }
 
 /** Milliseconds in which the same ailment is said once, unless it lasts. */
@@ -60,7 +102,10 @@ const lasting = 1000
 export class Troubles {
   readonly log: Logger
   readonly #file: string
-  readonly #current = new Map<Ailment, { trouble: Trouble; began: number; said: boolean; timer: NodeJS.Timeout | undefined }>()
+  readonly #current = new Map<
+    Ailment,
+    { trouble: Trouble; began: number; said: boolean; timer: NodeJS.Timeout | undefined }
+  >()
   readonly #saidAt = new Map<Ailment, number>()
 
   constructor(log: Logger, file: string) {
@@ -98,12 +143,19 @@ export class Troubles {
     if (!known) return
     this.#current.delete(ailment)
     clearTimeout(known.timer)
-    if (known.said) this.log.info(ailments[ailment].over, { store: this.#file, seconds: Number(((performance.now() - known.began) / 1000).toFixed(1)) })
+    if (known.said)
+      this.log.info(ailments[ailment].over, {
+        store: this.#file,
+        seconds: Number(((performance.now() - known.began) / 1000).toFixed(1))
+      })
   }
 
   /** The store is closed while so many bytes of its commit log are not in the database. */
   left(bytes: number): void {
-    this.log.warn('the database could not be brought up to date: the commit log keeps the rest for the next start', { store: this.#file, bytes })
+    this.log.warn('the database could not be brought up to date: the commit log keeps the rest for the next start', {
+      store: this.#file,
+      bytes
+    })
   }
 
   /** Says no more. */

@@ -1,4 +1,5 @@
-// What keeps a database from growing for ever: chores of the writer thread, in slices between the segments that it applies.
+// What keeps a database from growing for ever: chores of the writer thread, in slices between the segments that it
+// applies.
 import type { Committer } from './committer.ts'
 import { Forgetting } from './forgetting.ts'
 import { Retention } from './retention.ts'
@@ -17,7 +18,10 @@ export interface Keeping {
   journal: JournalBounds
   /** Undefined: all of them. */
   answers?: Bounds | undefined
-  /** Milliseconds after a start in which nothing goes for its age: a clock that is wrong then is mostly put right within them. */
+  /**
+   * Milliseconds after a start in which nothing goes for its age: a clock that is wrong then is mostly put right within
+   * them.
+   */
   patience: number
 }
 
@@ -69,12 +73,19 @@ export class Upkeep {
     if (this.#chores.length > 0) return
     const { requests, journal, answers } = this.#keeping
     this.#retention = new Retention(committer, requests)
-    this.#chores = [this.#retention, new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume)), new Forgetting(committer)]
+    this.#chores = [
+      this.#retention,
+      new Sealing(committer, volumeFolder(this.#file), journal, (volume) => this.#host.sealed(volume)),
+      new Forgetting(committer)
+    ]
     if (answers) this.#chores.push(new ShelfLife(committer, answers))
     this.#again(this.#ailing ? sulk : leisure)
   }
 
-  /** Makes room in a database that has filled its disk: the oldest records go, and are not missed again. Returns whether there were any. */
+  /**
+   * Makes room in a database that has filled its disk: the oldest records go, and are not missed again. Returns whether
+   * there were any.
+   */
   relieve(committer: Committer): boolean {
     this.begin(committer)
     const relieved = this.#retention!.relieve()

@@ -1,4 +1,5 @@
-// What the gateway keeps for clients in place of an upstream: encrypted, each with its owner, for a while, and no more than so much.
+// What the gateway keeps for clients in place of an upstream: encrypted, each with its owner, for a while, and no more
+// than so much.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { StateSettings } from '../catalogue/settings.ts'
 import { GatewayError } from '../errors.ts'
@@ -71,14 +72,33 @@ export class Vault {
     const { id, tenant, project, model, requestId } = label
     const now = Date.now()
     const work: Work = {
-      id, kind: keptKind, tenant, project, requestId, model, channel: null, account: '', upstreamId: null, status: 'succeeded', progress: 100, created: now, updated: now,
-      ended: now, deadline: now, expires: now + this.age, error: null, usage: null, details: {}, record: null
+      id,
+      kind: keptKind,
+      tenant,
+      project,
+      requestId,
+      model,
+      channel: null,
+      account: '',
+      upstreamId: null,
+      status: 'succeeded',
+      progress: 100,
+      created: now,
+      updated: now,
+      ended: now,
+      deadline: now,
+      expires: now + this.age,
+      error: null,
+      usage: null,
+      details: {},
+      record: null
     }
     await this.#works.put({ ...work, ...(await this.fill(work, value, outline)) })
   }
 
   /**
-   * Keeps the value of work that has a place of its own; what is returned is to be put with it. Resolves when it is on disk.
+   * Keeps the value of work that has a place of its own; what is returned is to be put with it. Resolves when it is on
+   * disk.
    * @throws GatewayError `overloaded` when there is no room and nothing that can go
    */
   async fill(work: Work, value: unknown, outline: Outline): Promise<Required<Pick<Work, 'bytes' | 'details'>>> {
@@ -95,7 +115,14 @@ export class Vault {
       await this.#works.keepResult(work, file)
       const now = Date.now()
       const { bytes: _counted, ...rest } = work
-      const part: Work = { ...rest, kind: partKind, status: 'succeeded', ended: now, expires: now + (work.keep ?? this.age), record: null }
+      const part: Work = {
+        ...rest,
+        kind: partKind,
+        status: 'succeeded',
+        ended: now,
+        expires: now + (work.keep ?? this.age),
+        record: null
+      }
       await Promise.all(parts.map(([id, length]) => this.#works.put({ ...part, id, details: { in: work.id, length } })))
     } finally {
       // Whoever has what is returned puts it in the same turn of the loop.
@@ -105,13 +132,17 @@ export class Vault {
   }
 
   /**
-   * Lets go of what was kept longest ago, and of more than has to go: else the next one would have to wait for that too. What is returned is to be called
-   * when the bytes count among the works, or do not come.
+   * Lets go of what was kept longest ago, and of more than has to go: else the next one would have to wait for that
+   * too. What is returned is to be called when the bytes count among the works, or do not come.
    */
   async #makeRoom(tenant: string, bytes: number): Promise<() => void> {
     const { room } = this.#works
     const settings = this.#settings()
-    const coming = (whose?: string): number => [...this.#coming].reduce((sum, one) => (whose === undefined || one.tenant === whose ? sum + one.bytes : sum), bytes)
+    const coming = (whose?: string): number =>
+      [...this.#coming].reduce(
+        (sum, one) => (whose === undefined || one.tenant === whose ? sum + one.bytes : sum),
+        bytes
+      )
     const crowded = (share: number): string | undefined => {
       if (room.of(tenant) + coming(tenant) > settings.of_tenant * share) return tenant
       return room.total + coming() > settings.size * share ? (room.largest ?? tenant) : undefined
@@ -125,7 +156,9 @@ export class Vault {
         const [next] = this.#coming
         await next?.over
         if (this.#arrived !== arrived) continue
-        throw new GatewayError('overloaded', 'There is no room for more responses that are kept. Try again later.', { retryAfterMs: 5000 })
+        throw new GatewayError('overloaded', 'There is no room for more responses that are kept. Try again later.', {
+          retryAfterMs: 5000
+        })
       }
       for (const work of oldest) {
         await this.#forget(work)
@@ -161,9 +194,13 @@ export class Vault {
     const bytes = await this.#works.result(work)
     if (!bytes) return undefined
     try {
-      const decipher = createDecipheriv('aes-256-gcm', this.#secret(), bytes.subarray(0, ivBytes)).setAAD(nameOf(work, work.id))
+      const decipher = createDecipheriv('aes-256-gcm', this.#secret(), bytes.subarray(0, ivBytes)).setAAD(
+        nameOf(work, work.id)
+      )
       decipher.setAuthTag(bytes.subarray(ivBytes, ivBytes + tagBytes))
-      return JSON.parse(Buffer.concat([decipher.update(bytes.subarray(ivBytes + tagBytes)), decipher.final()]).toString('utf8')) as unknown
+      return JSON.parse(
+        Buffer.concat([decipher.update(bytes.subarray(ivBytes + tagBytes)), decipher.final()]).toString('utf8')
+      ) as unknown
     } catch {
       return undefined
     }
@@ -185,7 +222,8 @@ export class Vault {
 
   #secret(): Buffer {
     const { key: secret } = this.#settings()
-    if (this.#key?.secret !== secret) this.#key = { secret, bytes: Buffer.from(hkdfSync('sha256', secret, '', 'sluice/vault', 32)) }
+    if (this.#key?.secret !== secret)
+      this.#key = { secret, bytes: Buffer.from(hkdfSync('sha256', secret, '', 'sluice/vault', 32)) }
     return this.#key.bytes
   }
 }

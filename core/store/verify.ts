@@ -2,8 +2,8 @@
 import { basename } from 'node:path'
 import { Accounts } from './accounts.ts'
 import { entryColumns } from './batch.ts'
-import { readHead } from './committer.ts'
-import type { Head } from './committer.ts'
+import { readHead } from './head.ts'
+import type { Head } from './head.ts'
 import { dueFor, readPrice } from './due.ts'
 import type { StoredPrice } from './due.ts'
 import type { InvariantName, Report } from './invariants.ts'
@@ -25,16 +25,22 @@ export interface Breach {
   message: string
 }
 
-/** Told how far a check is: a table, and how many of its rows have been looked at; undefined when it begins with one that takes long. */
-export type Progress = (table: 'file' | 'price' | 'journal' | 'reservation' | 'balance' | 'request', rows?: number) => void
+/**
+ * Told how far a check is: a table, and how many of its rows have been looked at; undefined when it begins with one
+ * that takes long.
+ */
+export type Progress = (
+  table: 'file' | 'price' | 'journal' | 'reservation' | 'balance' | 'request',
+  rows?: number
+) => void
 
 /** Rows of the journal between two reports of progress. */
 const stride = 8192
 
 /**
  * Reads a store's file once, beside a gateway that may be running on it, and returns every row that breaks one of the
- * {@link invariants} that a file can show. Pending money is compared where the balances are up to date: a running gateway
- * writes them about once a second, and a start after a crash brings them up to date.
+ * {@link invariants} that a file can show. Pending money is compared where the balances are up to date: a running
+ * gateway writes them about once a second, and a start after a crash brings them up to date.
  * @throws Error when the file is no store of this version
  */
 export function verify(file: string, progress: Progress = () => {}): Breach[] {
@@ -43,14 +49,18 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
     checkSchema(database, file)
     database.exec('BEGIN')
     const breaches: Breach[] = []
-    const report = (invariant: InvariantName, row: string, message: string): void => void breaches.push({ invariant, row, message })
+    const report = (invariant: InvariantName, row: string, message: string): void =>
+      void breaches.push({ invariant, row, message })
     const head = readHead(database)
     const accounts = new Accounts(report)
     const check = (names: readonly InvariantName[], run: () => void): void => attempt(names, run, report)
     progress('file')
     check(['I17'], () => checkFile(database, report))
     let sealed: Sealed = { last: 0, whole: false, payers: 0, parts: new Map() }
-    check(['I4', 'I5', 'I7', 'I10'], () => void (sealed = checkJournal(database, canonicalPath(file), head, accounts, report, progress)))
+    check(
+      ['I4', 'I5', 'I7', 'I10'],
+      () => void (sealed = checkJournal(database, canonicalPath(file), head, accounts, report, progress))
+    )
     check(['I9'], () => checkHolds(database, head, accounts, report, progress))
     check(['I1', 'I2', 'I6', 'I14'], () => checkBalances(database, head, sealed, accounts, report, progress))
     check(['I3'], () => checkEnds(database, report))
@@ -81,8 +91,17 @@ interface Sealed {
 }
 
 /** I4, I5, I7 and I10, and of what is sealed I3 and I8. */
-function checkJournal(database: Database, file: string, head: Head, accounts: Accounts, report: Report, progress: Progress): Sealed {
-  const prices = new Map([...readRows(database, 'SELECT * FROM price')].map((row) => [row['version'], readPrice(row['json'])]))
+function checkJournal(
+  database: Database,
+  file: string,
+  head: Head,
+  accounts: Accounts,
+  report: Report,
+  progress: Progress
+): Sealed {
+  const prices = new Map(
+    [...readRows(database, 'SELECT * FROM price')].map((row) => [row['version'], readPrice(row['json'])])
+  )
   progress('price', prices.size)
   let hash = genesis
   let seq = 0
@@ -113,7 +132,11 @@ function checkJournal(database: Database, file: string, head: Head, accounts: Ac
     seq = sealed.last = volume.last
     hash = volume.hash
   }
-  for (const row of readRows(database, `SELECT seq, boot_id, prev_hash, hash, ${entryColumns.join(', ')} FROM journal WHERE seq > ? ORDER BY seq`, seq)) {
+  for (const row of readRows(
+    database,
+    `SELECT seq, boot_id, prev_hash, hash, ${entryColumns.join(', ')} FROM journal WHERE seq > ? ORDER BY seq`,
+    seq
+  )) {
     const name = `journal ${row['seq']}`
     seq++
     if (Number(row['seq']) !== seq) report('I10', name, `follows row ${seq - 1}: rows between are missing`)
@@ -121,11 +144,13 @@ function checkJournal(database: Database, file: string, head: Head, accounts: Ac
     seq = Number(row['seq'])
     const columns = entryColumns.map((column) => row[column]!)
     hash = hex(row['hash'])
-    if (entryHash(hex(row['prev_hash']), seq, Number(row['boot_id']), columns, 0) !== hash) report('I10', name, 'is not what was hashed when it was written')
+    if (entryHash(hex(row['prev_hash']), seq, Number(row['boot_id']), columns, 0) !== hash)
+      report('I10', name, 'is not what was hashed when it was written')
     check(name, row)
   }
   progress('journal', count)
-  if (seq !== head.seq || hash !== head.hash) report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
+  if (seq !== head.seq || hash !== head.hash)
+    report('I10', `journal ${seq}`, `is the last row, which should be row ${head.seq} with the hash ${head.hash}`)
   return sealed
 }
 
@@ -146,11 +171,21 @@ function post(name: string, row: Row, head: Head, accounts: Accounts, report: Re
   }
 }
 
-/** Compares a sealed row with the request record that belongs to it (I8), and with ends that were written since (I3). Says whether it charges for a record. */
-function recordsOf(database: Database, head: Head, parts: Sealed['parts'], report: Report): (name: string, row: Row) => boolean {
+/**
+ * Compares a sealed row with the request record that belongs to it (I8), and with ends that were written since (I3).
+ * Says whether it charges for a record.
+ */
+function recordsOf(
+  database: Database,
+  head: Head,
+  parts: Sealed['parts'],
+  report: Report
+): (name: string, row: Row) => boolean {
   const oldest = database.prepare('SELECT min(time) AS time FROM request').get()!['time'] as number | null
   const find = database.prepare(`SELECT ${sound('json')} ->> 'cost_nano' AS cost FROM request WHERE request_id = ?`)
-  const again = database.prepare('SELECT seq FROM journal WHERE request_id = ? AND part = ? AND class = ? AND seq > (SELECT max(last) FROM volume)')
+  const again = database.prepare(
+    'SELECT seq FROM journal WHERE request_id = ? AND part = ? AND class = ? AND seq > (SELECT max(last) FROM volume)'
+  )
   return (name, row) => {
     const [id, part] = [row['request_id']!, row['part']!]
     if (row['class'] !== 'terminal') return false
@@ -169,14 +204,20 @@ function recordsOf(database: Database, head: Head, parts: Sealed['parts'], repor
       if (oldest !== null && time >= oldest && time > head.unrecorded) report('I8', name, `${id} has no request record`)
       return false
     }
-    if (record['cost'] !== String(amount)) report('I8', `request ${id}`, `says ${record['cost']} where the journal says ${amount}`)
+    if (record['cost'] !== String(amount))
+      report('I8', `request ${id}`, `says ${record['cost']} where the journal says ${amount}`)
     return record['cost'] !== '0'
   }
 }
 
 const sources: ReadonlySet<unknown> = new Set(['upstream', 'measured', 'partial', 'estimated', 'recovered', 'manual'])
 
-function checkAmount(name: string, row: Row, prices: ReadonlyMap<Value | undefined, StoredPrice>, report: Report): void {
+function checkAmount(
+  name: string,
+  row: Row,
+  prices: ReadonlyMap<Value | undefined, StoredPrice>,
+  report: Report
+): void {
   const { kind, amount, source } = row
   if (kind === 'void' && amount !== 0n) report('I4', name, `gives everything back and posts ${amount}`)
   if (kind !== 'settle' && kind !== 'cost') return
@@ -197,15 +238,25 @@ function checkHolds(database: Database, head: Head, accounts: Accounts, report: 
     const name = `reservation ${row['request_id']}`
     const { amount } = row
     for (const balance of accounts.of(name, row)) if (typeof amount === 'bigint') balance.pending += amount
-    if (Number(row['boot_id']) !== head.boot && row['lease_until'] === null) report('I9', name, `is open since boot ${row['boot_id']}, and this is ${head.boot}`)
+    if (Number(row['boot_id']) !== head.boot && row['lease_until'] === null)
+      report('I9', name, `is open since boot ${row['boot_id']}, and this is ${head.boot}`)
   }
   progress('reservation', holds)
 }
 
 /** I1, I2, I6 and I14. */
-function checkBalances(database: Database, head: Head, { whole }: Sealed, { balances }: Accounts, report: Report, progress: Progress): void {
+function checkBalances(
+  database: Database,
+  head: Head,
+  { whole }: Sealed,
+  { balances }: Accounts,
+  report: Report,
+  progress: Progress
+): void {
   const upToDate = head.balancedBatch === head.batch
-  if (!whole) for (const name of ['I1', 'I6', 'I14'] as const) report(name, 'balance', 'cannot be compared, as rows of the journal are missing')
+  if (!whole)
+    for (const name of ['I1', 'I6', 'I14'] as const)
+      report(name, 'balance', 'cannot be compared, as rows of the journal are missing')
   const seen = new Set<string>()
   for (const row of readRows(database, 'SELECT * FROM balance')) {
     const id = `${row['scope']} ${row['window']}`
@@ -218,7 +269,12 @@ function checkBalances(database: Database, head: Head, { whole }: Sealed, { bala
     if (whole && posted !== spent) report('I1', name, `has ${posted} posted where the journal makes ${spent}`)
     if (upToDate && pending !== held) report('I2', name, `has ${pending} pending where open holds make ${held}`)
     if (typeof limit !== 'bigint' || typeof posted !== 'bigint' || typeof pending !== 'bigint') continue
-    if (whole && posted + pending > limit + excess) report('I6', name, `has ${posted} posted and ${pending} pending on a limit of ${limit}, and requests cost ${excess} beyond what they held`)
+    if (whole && posted + pending > limit + excess)
+      report(
+        'I6',
+        name,
+        `has ${posted} posted and ${pending} pending on a limit of ${limit}, and requests cost ${excess} beyond what they held`
+      )
   }
   progress('balance', seen.size)
   for (const [name, { posted, pending }] of balances) {
@@ -230,13 +286,16 @@ function checkBalances(database: Database, head: Head, { whole }: Sealed, { bala
 
 /** I3. */
 function checkEnds(database: Database, report: Report): void {
-  const twice = "SELECT request_id, part, count(*) AS ends FROM journal WHERE class = 'terminal' GROUP BY request_id, part HAVING count(*) > 1"
-  for (const row of readRows(database, twice)) report('I3', `journal ${row['request_id']} ${row['part']}`, `ends ${row['ends']} times`)
+  const twice =
+    "SELECT request_id, part, count(*) AS ends FROM journal WHERE class = 'terminal' GROUP BY request_id, part HAVING count(*) > 1"
+  for (const row of readRows(database, twice))
+    report('I3', `journal ${row['request_id']} ${row['part']}`, `ends ${row['ends']} times`)
 }
 
 /** I12. */
 function checkOutbox(database: Database, report: Report): void {
-  for (const row of readRows(database, 'SELECT seq FROM outbox')) report('I12', `outbox ${row['seq']}`, 'was not delivered')
+  for (const row of readRows(database, 'SELECT seq FROM outbox'))
+    report('I12', `outbox ${row['seq']}`, 'was not delivered')
 }
 
 /** I8. */
@@ -244,7 +303,8 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
   const oldest = 'SELECT min(time) FROM request'
   const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest}) AND ts_ms > ${head.unrecorded}
     AND request_id NOT IN (SELECT request_id FROM request)`
-  for (const row of readRows(database, unrecorded)) report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
+  for (const row of readRows(database, unrecorded))
+    report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
   // A session costs what its parts cost.
   const differing = `SELECT request.request_id AS id, ${sound('json')} ->> 'cost_nano' AS cost, ended.amount AS own,
       (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal') AS amount
@@ -257,17 +317,26 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
     if (own === null && sealed.last > 0) without++
     else report('I8', `request ${id}`, `says ${cost} where the journal ${own === null ? 'has nothing' : `says ${all}`}`)
   }
-  if (sealed.whole && without !== sealed.payers) report('I8', 'request', `${without} records whose entries are sealed say what they cost, and ${sealed.payers} of these entries charge for one`)
+  if (sealed.whole && without !== sealed.payers)
+    report(
+      'I8',
+      'request',
+      `${without} records whose entries are sealed say what they cost, and ${sealed.payers} of these entries charge for one`
+    )
 }
 
 /** I11: columns by their storage class, JSON by its types. */
 function checkIntegers(database: Database, report: Report): void {
   const columns = {
-    journal: ['amount', 'reserved'], reservation: ['amount'], balance: ['"limit"', 'posted', 'pending'], key: ['budget_limit']
+    journal: ['amount', 'reserved'],
+    reservation: ['amount'],
+    balance: ['"limit"', 'posted', 'pending'],
+    key: ['budget_limit']
   }
   for (const [table, names] of Object.entries(columns)) {
     const broken = names.map((name) => `typeof(${name}) NOT IN ('integer', 'null')`).join(' OR ')
-    for (const row of readRows(database, `SELECT * FROM ${table} WHERE ${broken}`)) report('I11', `${table} ${Object.values(row)[0]}`, 'has money that is no integer')
+    for (const row of readRows(database, `SELECT * FROM ${table} WHERE ${broken}`))
+      report('I11', `${table} ${Object.values(row)[0]}`, 'has money that is no integer')
   }
   const broken = {
     journal: `SELECT journal.seq AS id FROM journal, json_each(${sound('usage_json')}) AS units WHERE units.type <> 'integer'`,
@@ -276,7 +345,8 @@ function checkIntegers(database: Database, report: Report): void {
     price: `SELECT version AS id FROM price, json_tree(${sound('price.json')}) AS rate WHERE rate.type NOT IN ('text', 'array', 'object')`
   }
   for (const [table, query] of Object.entries(broken)) {
-    for (const row of readRows(database, query)) report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
+    for (const row of readRows(database, query))
+      report('I11', `${table} ${row['id']}`, 'has a number with a fraction, or money that is no decimal string')
   }
 }
 

@@ -1,4 +1,5 @@
-// Sealed volumes: the oldest rows of the journal, compressed in a file beside the database, which keeps the file's hash.
+// Sealed volumes: the oldest rows of the journal, compressed in a file beside the database, which keeps the file's
+// hash.
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
@@ -37,8 +38,16 @@ export function volumeOf(row: Row): Volume {
   const number = (name: string): number => Number(row[name])
   const hex = (name: string): string => Buffer.from(row[name] as Uint8Array).toString('hex')
   return {
-    first: number('first'), last: number('last'), bytes: number('bytes'), file: String(row['file']), sha256: hex('sha256'), previous: hex('previous'),
-    hash: hex('hash'), oldest: number('oldest'), newest: number('newest'), sealed: number('sealed')
+    first: number('first'),
+    last: number('last'),
+    bytes: number('bytes'),
+    file: String(row['file']),
+    sha256: hex('sha256'),
+    previous: hex('previous'),
+    hash: hex('hash'),
+    oldest: number('oldest'),
+    newest: number('newest'),
+    sealed: number('sealed')
   }
 }
 
@@ -46,8 +55,8 @@ export function volumeOf(row: Row): Volume {
 const wide: ReadonlySet<string> = new Set(['amount', 'reserved'])
 
 /**
- * Writes one volume, some rows at a time: lines of JSON with the columns of the journal, in members of one gzip file. Its
- * hashes are left out, as they follow from the rows and from the one before them.
+ * Writes one volume, some rows at a time: lines of JSON with the columns of the journal, in members of one gzip file.
+ * Its hashes are left out, as they follow from the rows and from the one before them.
  */
 export class VolumeWriter {
   readonly #folder: string
@@ -62,7 +71,18 @@ export class VolumeWriter {
     this.#folder = folder
     this.#part = join(folder, `${first}.part`)
     this.#fd = openSync(this.#part, 'w', 0o600)
-    this.#volume = { first, last: first - 1, bytes: 0, file: '', sha256: '', previous, hash: previous, oldest: Infinity, newest: 0, sealed: 0 }
+    this.#volume = {
+      first,
+      last: first - 1,
+      bytes: 0,
+      file: '',
+      sha256: '',
+      previous,
+      hash: previous,
+      oldest: Infinity,
+      newest: 0,
+      sealed: 0
+    }
   }
 
   /** The last row that was added. */
@@ -70,9 +90,13 @@ export class VolumeWriter {
     return this.#volume.last
   }
 
-  /** Adds rows as the database has them, with bigints. @throws Error when one is not what its hash says: it is not to be sealed */
+  /**
+   * Adds rows as the database has them, with bigints. @throws Error when one is not what its hash says: it is not to be
+   * sealed
+   */
   add(rows: readonly Row[]): void {
-    if (rows.length === 0) throw new Error(`rows of the journal are missing after row ${this.last}: nothing is put away`)
+    if (rows.length === 0)
+      throw new Error(`rows of the journal are missing after row ${this.last}: nothing is put away`)
     const volume = this.#volume
     let text = ''
     for (const row of rows) {
@@ -80,10 +104,17 @@ export class VolumeWriter {
       const values = entryColumns.map((name) => row[name]!)
       const hash = entryHash(volume.hash, seq, Number(row['boot_id']), values, 0)
       if (seq !== volume.last + 1 || hash !== Buffer.from(row['hash'] as Uint8Array).toString('hex')) {
-        throw new Error(`row ${seq} of the journal is damaged, and not put away: it does not continue row ${volume.last} by its hash`)
+        throw new Error(
+          `row ${seq} of the journal is damaged, and not put away: it does not continue row ${volume.last} by its hash`
+        )
       }
       const time = Number(row['ts_ms'])
-      Object.assign(volume, { last: seq, hash, oldest: Math.min(volume.oldest, time), newest: Math.max(volume.newest, time) })
+      Object.assign(volume, {
+        last: seq,
+        hash,
+        oldest: Math.min(volume.oldest, time),
+        newest: Math.max(volume.newest, time)
+      })
       text += `${JSON.stringify(Object.fromEntries(['seq', 'boot_id', ...entryColumns].map((name) => [name, written(name, row[name]!)])))}\n`
     }
     this.#write(gzipSync(text))
@@ -125,29 +156,50 @@ export class VolumeError extends Error {}
  * The rows of a volume as the journal had them, with bigints, and each with its hash, which is computed.
  * @throws VolumeError when its file is missing or is not the one that was sealed
  */
-export function* readVolume(folder: string, { file, sha256, previous, last, hash: sealedHash }: Volume): Generator<Row & { hash: string }> {
+export function* readVolume(
+  folder: string,
+  { file, sha256, previous, last, hash: sealedHash }: Volume
+): Generator<Row & { hash: string }> {
   const path = join(folder, file)
   let bytes: Buffer
   try {
     bytes = readFileSync(path)
   } catch (error) {
     const missing = (error as NodeJS.ErrnoException).code === 'ENOENT'
-    throw new VolumeError(`is sealed in ${path}, which ${missing ? 'is missing' : `cannot be read (${(error as Error).message})`}: bring that file back`)
+    throw new VolumeError(
+      `is sealed in ${path}, which ${missing ? 'is missing' : `cannot be read (${(error as Error).message})`}: bring that file back`
+    )
   }
   const found = createHash('sha256').update(bytes).digest('hex')
-  if (found !== sha256) throw new VolumeError(`is sealed in ${path}, which was changed: its SHA-256 is ${found} instead of ${sha256}; bring the file back as it was`)
+  if (found !== sha256)
+    throw new VolumeError(
+      `is sealed in ${path}, which was changed: its SHA-256 is ${found} instead of ${sha256}; bring the file back as it was`
+    )
   let hash = previous
   let seq = 0
   for (const line of gunzipSync(bytes).toString().split('\n')) {
     if (line === '') continue
-    const row = Object.fromEntries(Object.entries(JSON.parse(line) as Row).map(([name, value]) => [name, read(name, value)]))
+    const row = Object.fromEntries(
+      Object.entries(JSON.parse(line) as Row).map(([name, value]) => [name, read(name, value)])
+    )
     seq = Number(row['seq'])
-    hash = entryHash(hash, seq, Number(row['boot_id']), entryColumns.map((name) => row[name]!), 0)
+    hash = entryHash(
+      hash,
+      seq,
+      Number(row['boot_id']),
+      entryColumns.map((name) => row[name]!),
+      0
+    )
     yield { ...row, hash }
   }
-  if (seq !== last || hash !== sealedHash) throw new VolumeError(`is sealed in ${path}, which ends with row ${seq} and the hash ${hash} instead of row ${last} and ${sealedHash}`)
+  if (seq !== last || hash !== sealedHash)
+    throw new VolumeError(
+      `is sealed in ${path}, which ends with row ${seq} and the hash ${hash} instead of row ${last} and ${sealedHash}`
+    )
 }
 
 function read(name: string, value: Value): Value {
-  return typeof value === 'number' || (wide.has(name) && typeof value === 'string' && /^-?\d+$/.test(value)) ? BigInt(value) : value
+  return typeof value === 'number' || (wide.has(name) && typeof value === 'string' && /^-?\d+$/.test(value))
+    ? BigInt(value)
+    : value
 }

@@ -1,4 +1,5 @@
-// Work on this store: what is open in memory, all of it on disk by the writer, what has ended read back when it is asked for.
+// Work on this store: what is open in memory, all of it on disk by the writer, what has ended read back when it is
+// asked for.
 import { workValues } from './batch.ts'
 import type { Reader } from './reader.ts'
 import { resultFile } from './results.ts'
@@ -39,7 +40,15 @@ export class WorkList implements Works {
   #caught: Promise<unknown> = Promise.resolve()
 
   /** `found`: the files of results at the start. `rows` of the table work that have not ended. */
-  constructor(writer: Writer, reader: Reader, results: Results, found: readonly string[], rows: readonly Row[], room: Room, now: () => number) {
+  constructor(
+    writer: Writer,
+    reader: Reader,
+    results: Results,
+    found: readonly string[],
+    rows: readonly Row[],
+    room: Room,
+    now: () => number
+  ) {
     this.#writer = writer
     this.#reader = reader
     this.#results = results
@@ -107,7 +116,9 @@ export class WorkList implements Works {
     if (!work) {
       await this.#caughtUp()
       const { tenant, project } = owner
-      const { rows: [json] } = await this.#reader.ask({ kind: 'work', tenant, project, id })
+      const {
+        rows: [json]
+      } = await this.#reader.ask({ kind: 'work', tenant, project, id })
       if (json === undefined) return undefined
       work = JSON.parse(json) as Work
       if (this.#isOver(work)) return undefined
@@ -122,7 +133,11 @@ export class WorkList implements Works {
 
   async list(query: WorkQuery): Promise<{ page: readonly Work[]; more: boolean }> {
     await this.#writer.flushed()
-    const { rows } = await this.#reader.ask({ kind: 'works', query: { ...query, limit: query.limit + 1 }, now: this.#now() })
+    const { rows } = await this.#reader.ask({
+      kind: 'works',
+      query: { ...query, limit: query.limit + 1 },
+      now: this.#now()
+    })
     const all = rows.map((json) => {
       const work = JSON.parse(json) as Work
       const name = nameOf(work, work.id)
@@ -163,7 +178,7 @@ export class WorkList implements Works {
   async sweep(): Promise<number> {
     const left = new Set(this.#found)
     this.#found = []
-    for (let after = '', full = left.size > 0; full; ) {
+    for (let after = '', full = left.size > 0; full;) {
       const { rows } = await this.#reader.ask({ kind: 'names', after, limit: namesAtOnce })
       for (const name of rows) left.delete(resultFile(name))
       after = rows.at(-1) ?? ''

@@ -1,4 +1,5 @@
-// Work that goes on after its request was answered, and what came of it: what is kept of it, and whose it is. The interface.
+// Work that goes on after its request was answered, and what came of it: what is kept of it, and whose it is. The
+// interface.
 import type { Usage } from '../money/usage.ts'
 import type { AttemptCost } from './ledger.ts'
 import type { RequestRecord } from './requests.ts'
@@ -57,9 +58,14 @@ export interface Work extends Owner {
   readonly record: RequestRecord | null
   /** Of attempts that failed before it began, likewise. */
   readonly costs?: readonly KeptCost[] | null
-  /** Its end, seen while the exchange that began it was under way, which has to end it; a start after a crash does in its place. */
+  /**
+   * Its end, seen while the exchange that began it was under way, which has to end it; a start after a crash does in
+   * its place.
+   */
   readonly seen?: SeenEnd
-  /** What its client was shown of it, as far as that can be counted: charged where its upstream never says what it was. */
+  /**
+   * What its client was shown of it, as far as that can be counted: charged where its upstream never says what it was.
+   */
   readonly delivered?: Readonly<Usage> | undefined
   /** Milliseconds for which what came of it is kept; absent: as long as the operator says of tasks. */
   readonly keep?: number
@@ -92,8 +98,8 @@ export interface Works {
   /** Likewise, by what it is called at an account of an upstream, whoever's it is. */
   at(account: string, upstreamId: string): Work | undefined
   /**
-   * Puts it in the place of what has its id; resolves when it is on disk, and is in one batch with what else is queued in the same
-   * turn of the loop. {@link Works.find} finds what was there before until then.
+   * Puts it in the place of what has its id; resolves when it is on disk, and is in one batch with what else is queued
+   * in the same turn of the loop. {@link Works.find} finds what was there before until then.
    */
   put(work: Work): Promise<void>
   /** Puts it without writing it down: progress, which no start needs. */
@@ -111,7 +117,10 @@ export interface Works {
   flushed(): Promise<boolean>
   /** Some of what has expired. */
   expired(limit: number): Promise<readonly Work[]>
-  /** Removes the results that were there at the start and are of no work: of a process that was killed between the two. Resolves with how many. */
+  /**
+   * Removes the results that were there at the start and are of no work: of a process that was killed between the two.
+   * Resolves with how many.
+   */
   sweep(): Promise<number>
   /** Keeps what came of it, as a file: to be done before it is said to have succeeded. */
   keepResult(work: Work, bytes: Buffer): Promise<void>

@@ -2,7 +2,10 @@
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs'
 import type { Damage } from './damage.ts'
 
-/** How page 1 of a database begins, and where it has the size of a page, the count of its pages, and the number that `PRAGMA user_version` shows: https://www.sqlite.org/fileformat.html. */
+/**
+ * How page 1 of a database begins, and where it has the size of a page, the count of its pages, and the number that
+ * `PRAGMA user_version` shows: https://www.sqlite.org/fileformat.html.
+ */
 const magic = 'SQLite format 3\0'
 const sizeAt = 16
 const countAt = 28
@@ -20,7 +23,10 @@ export function versionAfter(writes: number): number {
   return writes % round
 }
 
-/** What SQLite takes from a write-ahead log: the numbers of its first and its last transaction, the pages that it has, and how many the database has after it. */
+/**
+ * What SQLite takes from a write-ahead log: the numbers of its first and its last transaction, the pages that it has,
+ * and how many the database has after it.
+ */
 interface WriteAhead {
   first: number
   last: number
@@ -31,17 +37,28 @@ interface WriteAhead {
 /**
  * Compares the numbers of transactions: each one of this store writes its own into page 1. What was copied into the
  * database ends where the write-ahead log begins, or within it. And each page must be in one of the two. Undefined when
- * they go together, or when there is neither. `fd` is of the database; who closes it gives up all locks that the process
- * has on it.
+ * they go together, or when there is neither. `fd` is of the database; who closes it gives up all locks that the
+ * process has on it.
  */
 export function compareWriteAhead(file: string, fd: number): Damage | undefined {
   const wal = `${file}-wal`
   const log = existsSync(wal) ? readWriteAhead(wal) : undefined
   const page = readStart(fd, versionAt + 4)
-  if (page.length < versionAt + 4) return log && { file, text: `is missing or cut off, while ${wal} goes on from it`, unsound: true }
+  if (page.length < versionAt + 4)
+    return log && { file, text: `is missing or cut off, while ${wal} goes on from it`, unsound: true }
   const own = page.readUInt32BE(versionAt)
-  if (log && distance(own, log.first) > 1) return { file, text: `is older than ${wal}: it ends with transaction ${own}, and that begins with ${log.first}`, unsound: true }
-  if (log && distance(log.last, own) > 0) return { file: wal, text: `is older than the database, or damaged: it ends with transaction ${log.last}, and the database has ${own}`, unsound: true }
+  if (log && distance(own, log.first) > 1)
+    return {
+      file,
+      text: `is older than ${wal}: it ends with transaction ${own}, and that begins with ${log.first}`,
+      unsound: true
+    }
+  if (log && distance(log.last, own) > 0)
+    return {
+      file: wal,
+      text: `is older than the database, or damaged: it ends with transaction ${log.last}, and the database has ${own}`,
+      unsound: true
+    }
   return log || !existsSync(`${file}-journal`) ? findMissing(file, page, fstatSync(fd).size, log) : undefined
 }
 
@@ -51,7 +68,8 @@ function findMissing(file: string, start: Buffer, length: number, log: WriteAhea
   const count = log?.count ?? start.readUInt32BE(countAt)
   const there = Math.floor(length / start.readUInt16BE(sizeAt))
   for (let number = there + 1; number <= count; number++) {
-    if (!log?.pages.has(number)) return { file, text: `is cut off: it ends with page ${there} of ${count}`, unsound: true }
+    if (!log?.pages.has(number))
+      return { file, text: `is cut off: it ends with page ${there} of ${count}`, unsound: true }
   }
   return undefined
 }

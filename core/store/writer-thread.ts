@@ -1,8 +1,10 @@
-// The writer thread: owns the one connection that writes. Applies the commit log to the database, a segment per message.
+// The writer thread: owns the one connection that writes. Applies the commit log to the database, a segment per
+// message.
 import { randomBytes } from 'node:crypto'
 import { ftruncateSync, writeSync } from 'node:fs'
 import type { Handed } from './commit-log.ts'
-import { Committer, readHead } from './committer.ts'
+import { Committer } from './committer.ts'
+import { readHead } from './head.ts'
 import { DamagedStore } from './damage.ts'
 import { readFrames } from './frame-reader.ts'
 import { missingMoves, recover } from './recovery.ts'
@@ -56,7 +58,10 @@ export interface Snapshot {
   room: Record<string, Value>[]
 }
 
-/** What the thread is asked: to apply a segment, or, when nothing is left in the log and the store closes, to say so in the database. */
+/**
+ * What the thread is asked: to apply a segment, or, when nothing is left in the log and the store closes, to say so in
+ * the database.
+ */
 export type WriterRequest = Handed | 'seal'
 
 /** What the thread says. */
@@ -90,15 +95,17 @@ class StoreWriter implements Service<WriterRequest> {
     this.#options = options
     this.#say = say
     this.#history = options.history
-    this.#upkeep = options.keeping && new Upkeep(options.keeping, options.file, options.now, {
-      failed: (error) => {
-        this.#fail(error)
-        say({ kind: 'upkeep', error: String(error) })
-      },
-      healed: () => say({ kind: 'upkeep', error: undefined }),
-      sealed: (volume) => say({ kind: 'sealed', volume }),
-      relieved: () => say({ kind: 'relieved' })
-    })
+    this.#upkeep =
+      options.keeping &&
+      new Upkeep(options.keeping, options.file, options.now, {
+        failed: (error) => {
+          this.#fail(error)
+          say({ kind: 'upkeep', error: String(error) })
+        },
+        healed: () => say({ kind: 'upkeep', error: undefined }),
+        sealed: (volume) => say({ kind: 'sealed', volume }),
+        relieved: () => say({ kind: 'relieved' })
+      })
     if (options.history !== undefined) return
     try {
       say({ kind: 'open', snapshot: this.#open() })
@@ -117,7 +124,9 @@ class StoreWriter implements Service<WriterRequest> {
       if (this.#relieve(committer)) this.#say({ kind: 'relieved' })
       applySegment(committer, request.fd)
       if (committer.head.batch < request.last) {
-        throw new Error(`${request.path} is damaged: it ends with batch ${committer.head.batch} instead of ${request.last}`)
+        throw new Error(
+          `${request.path} is damaged: it ends with batch ${committer.head.batch} instead of ${request.last}`
+        )
       }
       this.#say({ kind: 'applied', seconds: (performance.now() - began) / 1000 })
       this.#upkeep?.begin(committer)
@@ -145,7 +154,9 @@ class StoreWriter implements Service<WriterRequest> {
     } catch (error) {
       if (isUnreadable(error)) {
         this.#leave()
-        throw new DamagedStore(this.#options.file, [{ file: this.#options.file, text: `is damaged: ${(error as Error).message}` }])
+        throw new DamagedStore(this.#options.file, [
+          { file: this.#options.file, text: `is damaged: ${(error as Error).message}` }
+        ])
       }
       if (!isFull(error)) throw error
       this.#fail(error)
@@ -177,7 +188,11 @@ class StoreWriter implements Service<WriterRequest> {
     const committer = (this.#committer = new Committer(database))
     this.#relieve(committer)
     replay(committer, found.log)
-    const log = { history: randomBytes(historyBytes).toString('hex'), boot: committer.head.boot + 1, base: baseOf(committer.head) }
+    const log = {
+      history: randomBytes(historyBytes).toString('hex'),
+      boot: committer.head.boot + 1,
+      base: baseOf(committer.head)
+    }
     makeSegments(file, durability, log)
     committer.boot(missingMoves(committer), log.history, now)
     this.#history = log.history
@@ -224,7 +239,8 @@ class StoreWriter implements Service<WriterRequest> {
     const database = openDatabase(this.#options.file, this.#options.durability)
     try {
       const checkpoint = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()!
-      if (checkpoint['busy'] !== 0) throw new Error('the write-ahead log is in use by a reader: it is checked when the reader is done')
+      if (checkpoint['busy'] !== 0)
+        throw new Error('the write-ahead log is in use by a reader: it is checked when the reader is done')
       this.#verifyHead(database)
       return new Committer(database)
     } catch (error) {
@@ -237,12 +253,18 @@ class StoreWriter implements Service<WriterRequest> {
   #verifyHead(database: Database): void {
     const { file } = this.#options
     const head = readHead(database)
-    if (head.history !== this.#history) throw new Error(`${file} was written by another process: history ${head.history} of start ${head.boot} instead of ${this.#history}`)
+    if (head.history !== this.#history)
+      throw new Error(
+        `${file} was written by another process: history ${head.history} of start ${head.boot} instead of ${this.#history}`
+      )
     const damage = checkLastEntry(database, head)
     if (damage !== undefined) throw new Error(`${file} ${damage}`)
   }
 
-  /** The last connection that is closed moves the write-ahead log into the database, and a damaged one would take it along: one that only reads is last. */
+  /**
+   * The last connection that is closed moves the write-ahead log into the database, and a damaged one would take it
+   * along: one that only reads is last.
+   */
   #leave(): void {
     const last = openForReading(this.#options.file)
     try {

@@ -1,4 +1,5 @@
-// Makes operations durable: gathers them into batches, has one on its way to the commit log at a time, and outlasts disk failures.
+// Makes operations durable: gathers them into batches, has one on its way to the commit log at a time, and outlasts
+// disk failures.
 import { GatewayError } from '../errors.ts'
 import { Applier, writerThread } from './applier.ts'
 import type { WriterThread } from './applier.ts'
@@ -9,40 +10,10 @@ import { FrameEncoder } from './frame.ts'
 import type { Hold } from './hold.ts'
 import { RowIds } from './row-ids.ts'
 import { giveSpare, isFull } from './spare.ts'
-import type { Trouble, Troubles } from './troubles.ts'
+import { newHealth } from './store-health.ts'
+import type { StoreHealth } from './store-health.ts'
+import type { Troubles } from './troubles.ts'
 import type { Snapshot, WriterOptions } from './writer-thread.ts'
-
-/** What operators see of a store. Counters only grow. */
-export interface StoreHealth {
-  /** False while new reservations are refused: the commit log cannot be written, or too much in it waits for the database. */
-  healthy: boolean
-  /** Of the last failure; stays after it was healed. */
-  lastError: string | undefined
-  /** What ails it now; new reservations are refused while one of them says so. */
-  troubles: readonly Trouble[]
-  /** Writes to the commit log, or to the database, that failed. */
-  failures: number
-  /** Writes to the commit log. */
-  commits: number
-  /** Operations committed, and how many were in the last batch. */
-  operations: number
-  lastBatch: number
-  /** From handing a batch to the kernel until it was on disk, in sum and the last one. */
-  commitSeconds: number
-  lastCommitSeconds: number
-  /** Operations not on disk yet, and about how many bytes they hold. */
-  queued: number
-  queuedBytes: number
-  /** Transactions of the database, and the time that the writer thread spent in them. */
-  applies: number
-  applySeconds: number
-  /** Bytes on disk in the commit log that are not in the database yet. */
-  unappliedBytes: number
-  /** Request records that were not kept, because the disk failed or was too slow. */
-  droppedRecords: number
-  /** Holds that a crash had left open and that were ended at start. */
-  recovered: number
-}
 
 /** Reservations are refused above this many operations, or bytes, that wait for the batch after the one under way. */
 const queueLimit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
@@ -53,9 +24,14 @@ const logLimit = 256 * 1024 * 1024
 /** Milliseconds until a failed write to the log is repeated: the first time, and the longest. */
 const firstRetry = 50
 const lastRetry = 1000
-/** How long a failing disk is waited for before those who wait for durability are told; shorter failures go unnoticed. */
+/**
+ * How long a failing disk is waited for before those who wait for durability are told; shorter failures go unnoticed.
+ */
 const patience = 2000
-/** How long what nobody waits for may wait for others to be written with: what a crash can make of it is as small as without. */
+/**
+ * How long what nobody waits for may wait for others to be written with: what a crash can make of it is as small as
+ * without.
+ */
 const company = 5
 /** Turns of a busy loop that a batch lets pass for what they may add to it. */
 const busyTurns = 3
@@ -75,10 +51,7 @@ interface Flight {
 
 /** The queue of one store. Nothing is acknowledged before it is on disk, and nothing that was taken is given up. */
 export class Writer {
-  readonly health: StoreHealth = {
-    healthy: true, lastError: undefined, troubles: [], failures: 0, commits: 0, operations: 0, lastBatch: 0, commitSeconds: 0, lastCommitSeconds: 0,
-    queued: 0, queuedBytes: 0, applies: 0, applySeconds: 0, unappliedBytes: 0, droppedRecords: 0, recovered: 0
-  }
+  readonly health: StoreHealth = newHealth()
   /** Told of the holds whose end has become durable. */
   onEnded: (ended: readonly Hold[]) => void = () => {}
   /** Asked to add the balances to a batch, several times a second. */
@@ -113,7 +86,13 @@ export class Writer {
   #closing = false
   #closed = false
 
-  private constructor(thread: WriterThread, options: WriterOptions, snapshot: Snapshot, troubles: Troubles, now: () => number) {
+  private constructor(
+    thread: WriterThread,
+    options: WriterOptions,
+    snapshot: Snapshot,
+    troubles: Troubles,
+    now: () => number
+  ) {
     this.#troubles = troubles
     this.#file = options.file
     this.#now = now
@@ -143,17 +122,26 @@ export class Writer {
         health.lastError = error
         troubles.begin('upkeep', error)
       },
-      sealed: ({ file, first, last, bytes }) => troubles.log.info('a volume of the journal was sealed', { volume: file, first, last, bytes }),
-      relieved: () => troubles.log.warn('the disk is nearly full: the oldest request records went to make room', { store: options.file, remedy: 'make room on the disk, or let the store keep less (store.requests, store.journal)' })
+      sealed: ({ file, first, last, bytes }) =>
+        troubles.log.info('a volume of the journal was sealed', { volume: file, first, last, bytes }),
+      relieved: () =>
+        troubles.log.warn('the disk is nearly full: the oldest request records went to make room', {
+          store: options.file,
+          remedy: 'make room on the disk, or let the store keep less (store.requests, store.journal)'
+        })
     })
   }
 
   /**
-   * Starts the thread, which opens the file, brings its schema up to date, applies what the commit log still has and ends
-   * what a crash left open.
+   * Starts the thread, which opens the file, brings its schema up to date, applies what the commit log still has and
+   * ends what a crash left open.
    * @throws Error when the file cannot be opened or was written by a newer version
    */
-  static async open(store: Pick<WriterOptions, 'file' | 'durability' | 'keeping'>, troubles: Troubles, now: () => number): Promise<{ writer: Writer; snapshot: Snapshot }> {
+  static async open(
+    store: Pick<WriterOptions, 'file' | 'durability' | 'keeping'>,
+    troubles: Troubles,
+    now: () => number
+  ): Promise<{ writer: Writer; snapshot: Snapshot }> {
     const options: WriterOptions = { ...store, now: now(), history: undefined }
     const thread = writerThread(options)
     const message = await thread.next()
@@ -179,7 +167,12 @@ export class Writer {
    * @throws GatewayError `billing_unavailable` while the disk fails, or too much waits for it
    */
   admit(): Draft {
-    if (this.full) throw unavailable(this.#log.bytes < logLimit && this.health.healthy ? `${this.#draft.ops} operations wait for the disk` : this.health.lastError)
+    if (this.full)
+      throw unavailable(
+        this.#log.bytes < logLimit && this.health.healthy
+          ? `${this.#draft.ops} operations wait for the disk`
+          : this.health.lastError
+      )
     return this.#draft
   }
 
@@ -194,10 +187,19 @@ export class Writer {
 
   /** No new work is taken. */
   get full(): boolean {
-    return this.#closing || !this.health.healthy || this.#draft.ops >= queueLimit.ops || this.#draft.bytes >= queueLimit.bytes || this.#log.bytes >= logLimit
+    return (
+      this.#closing ||
+      !this.health.healthy ||
+      this.#draft.ops >= queueLimit.ops ||
+      this.#draft.bytes >= queueLimit.bytes ||
+      this.#log.bytes >= logLimit
+    )
   }
 
-  /** Sends the draft at the end of this turn of the loop, or as soon as the batch under way is on disk; a little later when the loop is busy. */
+  /**
+   * Sends the draft at the end of this turn of the loop, or as soon as the batch under way is on disk; a little later
+   * when the loop is busy.
+   */
   wake(): void {
     this.#awaited = true
     this.#asked++
@@ -262,10 +264,14 @@ export class Writer {
     clearTimeout(this.#retry)
     await this.#applier.close(lost === 0 && this.#log.bytes === 0)
     this.#log.close()
-    if (lost > 0) throw new Error(`${this.#file} could not be written, ${lost} operations are lost: ${this.health.lastError}`)
+    if (lost > 0)
+      throw new Error(`${this.#file} could not be written, ${lost} operations are lost: ${this.health.lastError}`)
   }
 
-  /** Several who ask in one turn are a sign that there is more to read: the next turn follows at once, and may bring others. */
+  /**
+   * Several who ask in one turn are a sign that there is more to read: the next turn follows at once, and may bring
+   * others.
+   */
   readonly #look = (): void => {
     if (this.#asked < 2 || this.#turns === 0) return this.#cut(true)
     this.#asked = 0
@@ -290,7 +296,13 @@ export class Writer {
     if (this.#closed) return draft.disappoint(unavailable('the store is closed'))
     this.#draft = new Draft()
     this.#written = Math.max(this.#written, this.#now())
-    const batch = draft.seal(++this.#number, this.#written, this.#rowIds, lazily && !this.#due ? this.#draft : undefined, performance.now() - company)
+    const batch = draft.seal(
+      ++this.#number,
+      this.#written,
+      this.#rowIds,
+      lazily && !this.#due ? this.#draft : undefined,
+      performance.now() - company
+    )
     const turns = this.#due
     if (turns) this.#balance(batch)
     this.#flight = { draft, number: batch.number, frame: this.#encoder.encode(batch), turns, began: performance.now() }
@@ -372,5 +384,8 @@ export class Writer {
 
 /** The refusal of new work for a reason that passes. `cause` is for the operator alone. */
 export function unavailable(cause: string | undefined): GatewayError {
-  return new GatewayError('billing_unavailable', 'Requests cannot be accounted for at the moment. Try again.', { retryAfterMs: 1000, cause })
+  return new GatewayError('billing_unavailable', 'Requests cannot be accounted for at the moment. Try again.', {
+    retryAfterMs: 1000,
+    cause
+  })
 }

@@ -26,7 +26,9 @@ export class LineWriter {
     stream.on('error', () => {})
   }
 
-  /** Queues one line, line end included; it is written at the end of this turn of the loop, with all others of the turn. */
+  /**
+   * Queues one line, line end included; it is written at the end of this turn of the loop, with all others of the turn.
+   */
   write(line: string): void {
     if (this.#queued + line.length > queueLimit) {
       this.#lost++

@@ -32,7 +32,10 @@ export interface LogOptions {
   level?: LogLevel
   /** For people at a terminal instead of programs: time, level and phrase first. */
   pretty?: boolean
-  /** Takes one line with its line end. Default: standard error, which is never waited for; lines it cannot take are counted. */
+  /**
+   * Takes one line with its line end. Default: standard error, which is never waited for; lines it cannot take are
+   * counted.
+   */
   write?(line: string): void
 }
 
@@ -43,7 +46,11 @@ const longestValue = 8 * 1024
 export function createLogger({ level = 'info', pretty = false, write }: LogOptions = {}): ProgramLogger {
   const format = pretty ? prettyLine : jsonLine
   const threshold = severities[level]
-  const stderr = write ? undefined : new LineWriter(process.stderr, (lines) => line({}, 'warn', 'log lines were lost: more came than standard error took', { lines }))
+  const stderr = write
+    ? undefined
+    : new LineWriter(process.stderr, (lines) =>
+        line({}, 'warn', 'log lines were lost: more came than standard error took', { lines })
+      )
   const put = write ?? ((text) => stderr?.write(text))
   const line = (base: LogFields, of: LogLevel, message: string, fields?: LogFields): void => {
     if (severities[of] >= threshold) put(format(of, message, { ...base, ...fields }).replace(secrets, '$1[redacted]'))
@@ -74,7 +81,8 @@ function jsonLine(level: LogLevel, message: string, fields: LogFields): string {
 const colours = { debug: 'gray', info: 'cyan', warn: 'yellow', error: 'red' } as const
 
 function prettyLine(level: LogLevel, message: string, fields: LogFields): string {
-  const paint = (colour: Parameters<typeof styleText>[0], text: string): string => styleText(colour, text, { stream: process.stderr })
+  const paint = (colour: Parameters<typeof styleText>[0], text: string): string =>
+    styleText(colour, text, { stream: process.stderr })
   const rest = Object.entries(fields).map(([name, value]) => {
     const shown = plain(name, value)
     return ` ${paint('gray', `${name}=`)}${typeof shown === 'string' ? shown : stringify(shown)}`

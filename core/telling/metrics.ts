@@ -16,7 +16,10 @@ export type Labels = Readonly<Record<string, string>>
 /** Creates metrics; asking again for the same name returns the same one. */
 export interface PluginMetrics {
   counter(definition: MetricDefinition): Counter
-  gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void }
+  gauge(definition: MetricDefinition): {
+    set(labels: Labels, value: number): void
+    add(labels: Labels, by: number): void
+  }
   histogram(definition: MetricDefinition & { buckets?: readonly number[] }): Histogram
 }
 
@@ -30,7 +33,10 @@ export interface Histogram {
   observe(labels: Labels, value: number): void
 }
 
-/** Series of one metric. More than this is a label that is not from a closed list: what comes after is dropped and counted. */
+/**
+ * Series of one metric. More than this is a label that is not from a closed list: what comes after is dropped and
+ * counted.
+ */
 const mostSeries = 10_000
 /** Seconds, from a quick refusal to a long answer. */
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
@@ -46,25 +52,38 @@ export class Metrics implements PluginMetrics {
 
   constructor() {
     this.#dropped = this.counter({
-      name: 'metrics_series_dropped_total', help: 'Updates lost because their metric has too many series already.', labels: ['metric']
+      name: 'metrics_series_dropped_total',
+      help: 'Updates lost because their metric has too many series already.',
+      labels: ['metric']
     })
-    this.gauge({ name: 'build_info', help: 'Always 1; the labels tell what runs.', labels: ['version', 'node'] })
-      .set({ version, node: process.versions.node }, 1)
+    this.gauge({ name: 'build_info', help: 'Always 1; the labels tell what runs.', labels: ['version', 'node'] }).set(
+      { version, node: process.versions.node },
+      1
+    )
   }
 
   /** A counter's name ends in `_total`. */
   counter(definition: MetricDefinition): Counter {
-    if (!definition.name.endsWith('_total')) throw new Error(`the counter ${definition.name} must have a name that ends in _total`)
+    if (!definition.name.endsWith('_total'))
+      throw new Error(`the counter ${definition.name} must have a name that ends in _total`)
     return this.#once('counter', definition, (family) => {
-      const cells = new Cells<Sum, Pick<Sum, 'add'>>(family, (labels) => new Sum(family.name, labels), { add: () => this.#drop(family) })
+      const cells = new Cells<Sum, Pick<Sum, 'add'>>(family, (labels) => new Sum(family.name, labels), {
+        add: () => this.#drop(family)
+      })
       this.#register(family, () => cells.all)
       return { add: (labels: Labels, by?: number) => cells.of(labels).add(by) }
     })
   }
 
-  gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
+  gauge(definition: MetricDefinition): {
+    set(labels: Labels, value: number): void
+    add(labels: Labels, by: number): void
+  } {
     return this.#once('gauge', definition, (family) => {
-      const cells = new Cells<Level, Pick<Level, 'set' | 'add'>>(family, (labels) => new Level(family.name, labels), { set: () => this.#drop(family), add: () => this.#drop(family) })
+      const cells = new Cells<Level, Pick<Level, 'set' | 'add'>>(family, (labels) => new Level(family.name, labels), {
+        set: () => this.#drop(family),
+        add: () => this.#drop(family)
+      })
       this.#register(family, () => cells.all)
       return {
         set: (labels: Labels, value: number) => cells.of(labels).set(value),
@@ -77,7 +96,11 @@ export class Metrics implements PluginMetrics {
   histogram(definition: MetricDefinition & { buckets?: readonly number[] }): Histogram {
     const { buckets: bounds = durationBuckets } = definition
     return this.#once('histogram', definition, (family) => {
-      const cells = new Cells<Spread, Pick<Spread, 'observe'>>(family, (labels) => new Spread(family.name, labels, bounds), { observe: () => this.#drop(family) })
+      const cells = new Cells<Spread, Pick<Spread, 'observe'>>(
+        family,
+        (labels) => new Spread(family.name, labels, bounds),
+        { observe: () => this.#drop(family) }
+      )
       this.#register(family, () => cells.all.flatMap((cell) => cell.values()))
       return { observe: (labels: Labels, value: number) => cells.of(labels).observe(value) }
     })
@@ -87,15 +110,24 @@ export class Metrics implements PluginMetrics {
    * A number that lives elsewhere, read when somebody looks: `read` gives it, or one for each value of the only label.
    * A counter when its name ends in `_total`, otherwise a gauge.
    */
-  observed({ label, ...definition }: { name: string; help: string; label?: string }, read: () => number | Iterable<readonly [string, number]>): void {
+  observed(
+    { label, ...definition }: { name: string; help: string; label?: string },
+    read: () => number | Iterable<readonly [string, number]>
+  ): void {
     const labels = label === undefined ? [] : [label]
-    this.#once(definition.name.endsWith('_total') ? 'counter' : 'gauge', { ...definition, labels }, (family) => this.#register(family, () => {
-      const value = read()
-      return typeof value === 'number' ? [{ labels: {}, value }] : Array.from(value, ([name, figure]) => ({ labels: { [label!]: name }, value: figure }))
-    }))
+    this.#once(definition.name.endsWith('_total') ? 'counter' : 'gauge', { ...definition, labels }, (family) =>
+      this.#register(family, () => {
+        const value = read()
+        return typeof value === 'number'
+          ? [{ labels: {}, value }]
+          : Array.from(value, ([name, figure]) => ({ labels: { [label!]: name }, value: figure }))
+      })
+    )
   }
 
-  /** All metrics, with those of the process, in OpenMetrics or in Prometheus' text format as an Accept header has it. */
+  /**
+   * All metrics, with those of the process, in OpenMetrics or in Prometheus' text format as an Accept header has it.
+   */
   async expose(accept = ''): Promise<{ contentType: string; text: string }> {
     const rendered = await Registry.merge([this.#registry, registryOfProcess()]).metrics()
     // The library's spelling of what is no number is its own.
@@ -108,7 +140,8 @@ export class Metrics implements PluginMetrics {
   #once<M>(type: MetricType, { name, help, labels = [] }: MetricDefinition, make: (family: Family) => M): M {
     const signature = `${type} with the labels ${labels.join(', ') || 'none'}`
     const made = this.#made.get(name)
-    if (made && made.signature !== signature) throw new Error(`the metric ${name} is a ${made.signature} already: give this one another name`)
+    if (made && made.signature !== signature)
+      throw new Error(`the metric ${name} is a ${made.signature} already: give this one another name`)
     if (made) return made.metric as M
     const metric = make({ name: `sluice_${name}`, help, type, labels })
     this.#made.set(name, { signature, metric })
@@ -120,11 +153,17 @@ export class Metrics implements PluginMetrics {
   }
 
   /**
-   * The library's own metrics look their labels up anew at each update: {@link Cells} save half a microsecond of it, four
-   * or so for a request. Of a metric that it renders, the library wants what is given here and no more.
+   * The library's own metrics look their labels up anew at each update: {@link Cells} save half a microsecond of it,
+   * four or so for a request. Of a metric that it renders, the library wants what is given here and no more.
    */
   #register({ name, help, type }: Family, values: () => readonly MetricValueWithName<string>[]): void {
-    const metric = { name, help, type, aggregator: 'sum', get: () => ({ name, help, type, aggregator: 'sum', values: values() }) }
+    const metric = {
+      name,
+      help,
+      type,
+      aggregator: 'sum',
+      get: () => ({ name, help, type, aggregator: 'sum', values: values() })
+    }
     this.#registry.registerMetric(metric as unknown as Metric<string>)
   }
 }
@@ -203,7 +242,11 @@ class Spread {
     const [name, labels] = [this.#name, this.#labels]
     let below = 0
     return [
-      ...this.#bounds.map((le, i) => ({ metricName: `${name}_bucket`, labels: { ...labels, le }, value: (below += this.#counts[i]!) })),
+      ...this.#bounds.map((le, i) => ({
+        metricName: `${name}_bucket`,
+        labels: { ...labels, le },
+        value: (below += this.#counts[i]!)
+      })),
       { metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: this.#count },
       { metricName: `${name}_sum`, labels, value: this.#sum },
       { metricName: `${name}_count`, labels, value: this.#count }
@@ -241,8 +284,11 @@ class Cells<C extends Lost, Lost> {
 
   #grow(labels: Labels): Lost {
     const { name, labels: names } = this.#family
-    const wrong = Object.keys(labels).find((label) => !names.includes(label)) ?? names.find((label) => typeof labels[label] !== 'string')
-    if (wrong !== undefined) throw new TypeError(`${name} has the labels ${names.join(', ')}, and is given ${wrong}: ${labels[wrong]}`)
+    const wrong =
+      Object.keys(labels).find((label) => !names.includes(label)) ??
+      names.find((label) => typeof labels[label] !== 'string')
+    if (wrong !== undefined)
+      throw new TypeError(`${name} has the labels ${names.join(', ')}, and is given ${wrong}: ${labels[wrong]}`)
     if (this.all.length >= mostSeries) return this.#lost
     let branch = this.#root as Branch<C>
     for (const label of names.slice(0, -1)) {
@@ -269,7 +315,10 @@ function finite(metric: string, value: number): number {
 
 let processRegistry: Registry | undefined
 
-/** CPU, memory, garbage collection and event loop, under the names that dashboards know. Nothing is measured before the first scrape. */
+/**
+ * CPU, memory, garbage collection and event loop, under the names that dashboards know. Nothing is measured before the
+ * first scrape.
+ */
 function registryOfProcess(): Registry {
   if (!processRegistry) {
     processRegistry = new Registry()
@@ -278,7 +327,9 @@ function registryOfProcess(): Registry {
   return processRegistry
 }
 
-/** The same in OpenMetrics 1.0: the family of a counter is named without `_total`, there are no empty lines, and an end. */
+/**
+ * The same in OpenMetrics 1.0: the family of a counter is named without `_total`, there are no empty lines, and an end.
+ */
 function openMetrics(text: string): string {
   return `${text.replace(/^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm, '# HELP $1 $2\n# TYPE $1 counter').replace(/\n{2,}/g, '\n')}# EOF\n`
 }

@@ -1,8 +1,8 @@
 // Waits until the event loop has looked for input.
 
 /**
- * Hands on what it was given as soon as the event loop has looked for input from the beginning, and what it found has been
- * taken. Whatever is done in the middle of a look waits for the next one.
+ * Hands on what it was given as soon as the event loop has looked for input from the beginning, and what it found has
+ * been taken. Whatever is done in the middle of a look waits for the next one.
  */
 export class AfterLook<T> {
   readonly #ready: (item: T) => void

@@ -26,8 +26,21 @@ export interface AnswerHead {
 /** Some leave the space before an empty reason phrase out. */
 const statusPattern = /^HTTP\/1\.[01] [1-9]\d\d[ \r]/
 
-const common = ['cache-control', 'connection', 'content-encoding', 'content-length', 'content-type', 'date', 'keep-alive', 'retry-after', 'server',
-  'set-cookie', 'transfer-encoding', 'vary', 'x-request-id']
+const common = [
+  'cache-control',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'date',
+  'keep-alive',
+  'retry-after',
+  'server',
+  'set-cookie',
+  'transfer-encoding',
+  'vary',
+  'x-request-id'
+]
 /** Neither checked nor changed, which saves a microsecond a request. */
 const known = knownNames(common, (lower) => lower)
 
@@ -53,7 +66,7 @@ export function readHead(text: string): AnswerHead {
 function readFields(text: string, from: number): UpstreamHeaders {
   const headers = headerFields<string | string[] | undefined>()
   const last = text.length - 2
-  for (let at = from; at < last; ) {
+  for (let at = from; at < last;) {
     const end = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
     if (colon === -1 || colon > end) throw new BadResponse('a header line has no colon')
@@ -80,13 +93,19 @@ function nameOf(written: string): string {
 const chunkedPattern = /\r\ntransfer-encoding:[\t ]*chunked *\r\n/i
 
 /** RFC 9112 §6.3, without what it lets a reader repair. */
-function framingOf(text: string, status: number, old: boolean, headers: UpstreamHeaders): { framing: Framing; length: number } {
+function framingOf(
+  text: string,
+  status: number,
+  old: boolean,
+  headers: UpstreamHeaders
+): { framing: Framing; length: number } {
   const coding = headers['transfer-encoding']
   const length = headers['content-length']
   if (coding !== undefined) {
     if (length !== undefined) throw new BadResponse('both transfer-encoding and content-length')
     if (old) throw new BadResponse('transfer-encoding in HTTP/1.0')
-    if (typeof coding !== 'string' || !chunkedPattern.test(text)) throw new BadResponse('a transfer-encoding other than chunked')
+    if (typeof coding !== 'string' || !chunkedPattern.test(text))
+      throw new BadResponse('a transfer-encoding other than chunked')
   }
   const bytes = typeof length === 'string' ? digits(length) : undefined
   if (length !== undefined && bytes === undefined) throw new BadResponse('an invalid content-length')
@@ -99,9 +118,13 @@ function framingOf(text: string, status: number, old: boolean, headers: Upstream
 function keepMsOf(old: boolean, headers: UpstreamHeaders): number {
   const { connection, 'keep-alive': hint } = headers
   if (connection === undefined ? old : connection !== 'keep-alive') {
-    const tokens = String(connection ?? '').toLowerCase().split(/[\t ]*,[\t ]*/)
+    const tokens = String(connection ?? '')
+      .toLowerCase()
+      .split(/[\t ]*,[\t ]*/)
     if (tokens.includes('close') || (old && !tokens.includes('keep-alive'))) return 0
   }
   const seconds = hint === undefined ? undefined : /(?:^|[\s,;])timeout\s*=\s*"?(\d+)/i.exec(String(hint))?.[1]
-  return seconds === undefined ? keepAliveMs : Math.min(Math.max(Number(seconds) * 1000 - keepAliveMarginMs, 0), keepAliveMs)
+  return seconds === undefined
+    ? keepAliveMs
+    : Math.min(Math.max(Number(seconds) * 1000 - keepAliveMarginMs, 0), keepAliveMs)
 }

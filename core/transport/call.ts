@@ -6,9 +6,9 @@ import type { Pool, Taker } from './pool.ts'
 import type { UpstreamCall, UpstreamHeaders, UpstreamSink } from './transport.ts'
 
 /**
- * A connection that its upstream closes for idleness in the very moment of reuse fails the request unseen. When nothing of
- * an answer has come, and within this time of sending, that is taken to be what happened, and the request is sent once
- * more, on a new connection (RFC 9112, section 9.3.1).
+ * A connection that its upstream closes for idleness in the very moment of reuse fails the request unseen. When nothing
+ * of an answer has come, and within this time of sending, that is taken to be what happened, and the request is sent
+ * once more, on a new connection (RFC 9112, section 9.3.1).
  */
 const staleMs = 500
 

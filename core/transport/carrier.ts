@@ -32,7 +32,10 @@ export interface Carrier {
   usable(now: number): boolean
 }
 
-/** Who keeps connections. Told once of each socket that it is being opened, that it is open, and that it is closed; and after each answer that allows another. */
+/**
+ * Who keeps connections. Told once of each socket that it is being opened, that it is open, and that it is closed; and
+ * after each answer that allows another.
+ */
 export interface Keeper {
   opening(): void
   opened(): void

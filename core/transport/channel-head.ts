@@ -1,4 +1,5 @@
-// Writes heads of requests. What would be read as something else than it is (a line break in a value) is refused, never sent.
+// Writes heads of requests. What would be read as something else than it is (a line break in a value) is refused, never
+// sent.
 import { lengthOf } from '../bodies/upload.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import { GatewayError } from '../errors.ts'
@@ -10,13 +11,26 @@ const targetPattern = /^\/[!"$-~]*$/
 /** RFC 9110 §5.5; what is no ASCII goes out as latin1. */
 const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/
 /** Fields that say how a request is framed and delivered: they are written here and nowhere else. */
-const framing: ReadonlySet<string> = new Set(['connection', 'content-length', 'expect', 'host', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade'])
+const framing: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade'
+])
 
 /** What all requests to one channel have in common, made once. */
 export class ChannelHead {
   readonly #channel: Channel
   readonly #fields: string
-  /** Of the request that was sent last, all but the length, and the same until its digits: the next one is mostly like it, which saves a microsecond. */
+  /**
+   * Of the request that was sent last, all but the length, and the same until its digits: the next one is mostly like
+   * it, which saves a microsecond.
+   */
   #last: { method: string; path: string; headers: readonly string[]; start: string; sized: string } | undefined
 
   /** @throws GatewayError when a header of the channel cannot be sent */
@@ -26,7 +40,9 @@ export class ChannelHead {
     this.#fields =
       ` HTTP/1.1\r\nhost: ${baseUrl.host}\r\nconnection: ${reuse ? 'keep-alive' : 'close'}\r\n` +
       'accept-encoding: identity\r\nuser-agent: sluice\r\n' +
-      Object.entries(headers).map(([name, value]) => field(name, value)).join('')
+      Object.entries(headers)
+        .map(([name, value]) => field(name, value))
+        .join('')
   }
 
   /**
@@ -39,7 +55,13 @@ export class ChannelHead {
       const target = targetOf(this.#channel, path)
       // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
       const parts = [method, ' ', target, this.#fields, fields(headers)]
-      last = this.#last = { method, path, headers, start: parts.join(''), sized: [...parts, 'content-length: '].join('') }
+      last = this.#last = {
+        method,
+        path,
+        headers,
+        start: parts.join(''),
+        sized: [...parts, 'content-length: '].join('')
+      }
     }
     return method === 'POST' || lengthOf(body) > 0 ? last.sized + (lengthOf(body) + '\r\n\r\n') : `${last.start}\r\n`
   }

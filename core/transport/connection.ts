@@ -1,4 +1,5 @@
-// One connection to an upstream: sends a request, reads its answer out of a shared buffer, and is kept for the next one.
+// One connection to an upstream: sends a request, reads its answer out of a shared buffer, and is kept for the next
+// one.
 import type { Socket } from 'node:net'
 import { isPieces, lengthOf } from '../bodies/upload.ts'
 import type { StoredBody } from '../bodies/upload.ts'
@@ -10,14 +11,20 @@ import { ResponseParser } from './response-parser.ts'
 const readBytes = 64 * 1024
 /** Of a stored body, what is read and written at a time. */
 const storedBytes = 256 * 1024
-/** A read of this size is followed by one into a buffer of its own, which is handed on instead of copied when it is as full. */
+/**
+ * A read of this size is followed by one into a buffer of its own, which is handed on instead of copied when it is as
+ * full.
+ */
 const handedOnBytes = readBytes / 2
 
 /** Every connection reads into it, and takes out what it read before anything else can run. */
 const shared = Buffer.allocUnsafeSlow(readBytes)
 
 /** Opens the socket that reads by `onread`. */
-export type Open = (onread: { buffer: () => Buffer; callback: (length: number, bytes: Uint8Array) => boolean }) => Socket
+export type Open = (onread: {
+  buffer: () => Buffer
+  callback: (length: number, bytes: Uint8Array) => boolean
+}) => Socket
 
 /** Made for a call and connecting; HTTP/1.1 with a parser of our own. */
 export class Connection implements Carrier {
@@ -54,7 +61,10 @@ export class Connection implements Carrier {
     socket.on('end', () => this.#ended())
     socket.on('error', (cause) => this.#lost(cause))
     socket.on('close', () => this.#closed())
-    this.#connectTimer = setTimeout(() => socket.destroy(new ConnectTimeout(`no connection within ${connectTimeout} ms`)), connectTimeout)
+    this.#connectTimer = setTimeout(
+      () => socket.destroy(new ConnectTimeout(`no connection within ${connectTimeout} ms`)),
+      connectTimeout
+    )
   }
 
   wait(now: number): void {
@@ -114,7 +124,10 @@ export class Connection implements Carrier {
     }
   }
 
-  /** As fast as the socket takes it, through one piece of memory that is used again: new memory for each would be garbage by the megabyte. */
+  /**
+   * As fast as the socket takes it, through one piece of memory that is used again: new memory for each would be
+   * garbage by the megabyte.
+   */
   async #writeStored(head: string, body: StoredBody): Promise<void> {
     const socket = this.#socket
     this.#storing = true

@@ -54,13 +54,18 @@ export class Connector {
 
   /**
    * A socket that is connecting; {@link event} or `error` tell how that went. Private addresses are refused where the
-   * connection is made: IP literals here, names by the very addresses that will be used, so that a name cannot change its
-   * answer in between.
+   * connection is made: IP literals here, names by the very addresses that will be used, so that a name cannot change
+   * its answer in between.
    */
   open(onread?: OnReadOpts): Socket {
     const host = this.#host
     const options: TcpNetConnectOpts = {
-      host, port: this.#port, noDelay: true, keepAlive: true, keepAliveInitialDelay: probeMs, ...(onread && { onread })
+      host,
+      port: this.#port,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: probeMs,
+      ...(onread && { onread })
     }
     const { refusal } = this
     if (refusal) return new Socket().destroy(refusal)

@@ -3,19 +3,36 @@ import { BlockList, isIP } from 'node:net'
 
 /** Everything in the IPv4 special-purpose registry (RFC 6890 and its updates), multicast and the reserved top. */
 const reserved4 = [
-  ['0.0.0.0', 8], ['10.0.0.0', 8], ['100.64.0.0', 10], ['127.0.0.0', 8], ['169.254.0.0', 16], ['172.16.0.0', 12],
-  ['192.0.0.0', 24], ['192.0.2.0', 24], ['192.88.99.0', 24], ['192.168.0.0', 16], ['198.18.0.0', 15],
-  ['198.51.100.0', 24], ['203.0.113.0', 24], ['224.0.0.0', 4], ['240.0.0.0', 4]
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4]
 ] as const
 
 /**
- * Global unicast is `2000::/3`: all around it is not public, which covers loopback, unique-local and link-local, and the
- * forms that carry an IPv4 address (mapped, compatible, NAT64). Inside it: protocol assignments with Teredo,
+ * Global unicast is `2000::/3`: all around it is not public, which covers loopback, unique-local and link-local, and
+ * the forms that carry an IPv4 address (mapped, compatible, NAT64). Inside it: protocol assignments with Teredo,
  * documentation, and 6to4, which would reach the IPv4 address it carries.
  */
 const reserved6 = [
-  ['::', 3], ['4000::', 2], ['8000::', 1],
-  ['2001::', 23], ['2001:db8::', 32], ['2002::', 16], ['3fff::', 20]
+  ['::', 3],
+  ['4000::', 2],
+  ['8000::', 1],
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20]
 ] as const
 
 // One list a family: BlockList compares IPv4 with IPv6 rules through the mapped form, and `::/3` would match all of it.

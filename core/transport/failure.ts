@@ -29,8 +29,14 @@ export class SinkFailed extends Error {}
 /** The error for a sink. Its message is for the client: it says what happened and never where. */
 export function describe(cause: Error, headed: boolean): GatewayError {
   if (cause instanceof SinkFailed) return asGatewayError(cause.cause)
-  if (cause instanceof BadResponse) return new GatewayError('upstream_bad_response', 'The upstream sent an invalid HTTP response.', { cause })
-  if (headed) return new GatewayError('upstream_stream_interrupted', 'The upstream connection was lost before the answer was complete.', { cause })
+  if (cause instanceof BadResponse)
+    return new GatewayError('upstream_bad_response', 'The upstream sent an invalid HTTP response.', { cause })
+  if (headed)
+    return new GatewayError(
+      'upstream_stream_interrupted',
+      'The upstream connection was lost before the answer was complete.',
+      { cause }
+    )
   return new GatewayError('upstream_connection_failed', reasonOf(cause), { cause })
 }
 

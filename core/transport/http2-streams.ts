@@ -1,4 +1,5 @@
-// Streams of HTTP/2 beneath undici: whether one ended as it should, and that one which is given up is reset. Undici and Node see to neither.
+// Streams of HTTP/2 beneath undici: whether one ended as it should, and that one which is given up is reset. Undici and
+// Node see to neither.
 import { subscribe } from 'node:diagnostics_channel'
 import { constants } from 'node:http2'
 import type { ClientHttp2Stream } from 'node:http2'
@@ -24,13 +25,14 @@ subscribe('http2.client.stream.created', (message) => {
 
 function mend(stream: ClientHttp2Stream, owner: StreamOwner): void {
   const { push, close } = stream
-  // Node ends what is read in two cases: END_STREAM has come, or the stream is closed, and then undici takes what was reset
-  // with NO_ERROR or CANCEL for whole. Only in the first the stream is not closed yet.
+  // Node ends what is read in two cases: END_STREAM has come, or the stream is closed, and then undici takes what was
+  // reset with NO_ERROR or CANCEL for whole. Only in the first the stream is not closed yet.
   stream.push = (chunk, encoding) => {
     if (chunk === null && !stream.closed) owner.whole()
     return push.call(stream, chunk, encoding)
   }
-  // Undici gives up with NO_ERROR, which Node says only after all of the request is sent, and destroys the stream before. It
-  // is never said then, and Node sends empty frames of a body that is not there any more, for ever and without a pause.
+  // Undici gives up with NO_ERROR, which Node says only after all of the request is sent, and destroys the stream
+  // before. It is never said then, and Node sends empty frames of a body that is not there any more, for ever and
+  // without a pause.
   stream.close = (code = constants.NGHTTP2_CANCEL, done) => close.call(stream, code, done)
 }

@@ -12,12 +12,12 @@ export interface Taker {
 }
 
 /**
- * Shared by channels and generations. There is no limit and no queue: a request has a connection of its own, the one that
- * was used last if any waits.
+ * Shared by channels and generations. There is no limit and no queue: a request has a connection of its own, the one
+ * that was used last if any waits.
  *
- * What comes over a connection that nobody uses is nobody's answer. It may be there unread, and be read before or after the
- * request that is about to be sent: so a connection rests after every answer, and is looked at once more when it is taken.
- * A read in either time closes it.
+ * What comes over a connection that nobody uses is nobody's answer. It may be there unread, and be read before or after
+ * the request that is about to be sent: so a connection rests after every answer, and is looked at once more when it is
+ * taken. A read in either time closes it.
  */
 export class Pool implements Keeper {
   /** Established connections. */
@@ -35,8 +35,8 @@ export class Pool implements Keeper {
   #onEmpty: (() => void) | undefined
 
   /**
-   * `connect` makes a carrier that connects for itself or shares what others have, and tells the pool of sockets. `reuse`: it
-   * carries more than one call. `end` is called when no new one is wanted any more.
+   * `connect` makes a carrier that connects for itself or shares what others have, and tells the pool of sockets.
+   * `reuse`: it carries more than one call. `end` is called when no new one is wanted any more.
    */
   constructor(connect: (keeper: Keeper) => Carrier, reuse: boolean, end: () => void = () => {}) {
     this.#connect = connect
@@ -45,8 +45,8 @@ export class Pool implements Keeper {
   }
 
   /**
-   * A connection that waited, if there is one: `taker` is told when it may send something, if the connection is usable still.
-   * `now`: `performance.now()`.
+   * A connection that waited, if there is one: `taker` is told when it may send something, if the connection is usable
+   * still. `now`: `performance.now()`.
    */
   take(now: number, taker: Taker): Carrier | undefined {
     for (let last = this.#idle.pop(); last; last = this.#idle.pop()) {

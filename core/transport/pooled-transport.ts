@@ -25,8 +25,9 @@ interface Route {
 }
 
 /**
- * Channels share a pool when connecting to them is the same, those of different generations as well. With what connecting
- * depends on, a certificate for instance, the pool is another: what is new goes by the new one, and the old one empties.
+ * Channels share a pool when connecting to them is the same, those of different generations as well. With what
+ * connecting depends on, a certificate for instance, the pool is another: what is new goes by the new one, and the old
+ * one empties.
  */
 export class PooledTransport implements HttpTransport {
   readonly #make: (channel: Channel) => Pool
@@ -46,7 +47,9 @@ export class PooledTransport implements HttpTransport {
   }
 
   async use(channels: Iterable<Channel>): Promise<() => void> {
-    const entries = new Set(Array.from(channels, (channel) => (this.#routes.get(channel) ?? this.#begin(channel)).entry))
+    const entries = new Set(
+      Array.from(channels, (channel) => (this.#routes.get(channel) ?? this.#begin(channel)).entry)
+    )
     for (const entry of entries) entry.users++
     return () => {
       for (const entry of entries) if (--entry.users === 0) this.#end(entry)
@@ -63,7 +66,9 @@ export class PooledTransport implements HttpTransport {
 
   async close(): Promise<void> {
     clearInterval(this.#sweeper)
-    await Promise.all([...Array.from(this.#entries.values(), ({ pool }) => pool), ...this.#closing].map((pool) => pool.close()))
+    await Promise.all(
+      [...Array.from(this.#entries.values(), ({ pool }) => pool), ...this.#closing].map((pool) => pool.close())
+    )
   }
 
   #begin(channel: Channel): Route {
@@ -91,5 +96,7 @@ export class PooledTransport implements HttpTransport {
 
 /** What connecting depends on. A digest: there are secrets in it. */
 function keyOf({ baseUrl, private: mayBePrivate, timeouts, tls, proxy, http, reuse }: Channel): string {
-  return createHash('sha256').update(JSON.stringify([baseUrl.origin, mayBePrivate, timeouts.connect, tls, proxy, http, reuse])).digest('base64')
+  return createHash('sha256')
+    .update(JSON.stringify([baseUrl.origin, mayBePrivate, timeouts.connect, tls, proxy, http, reuse]))
+    .digest('base64')
 }

@@ -20,8 +20,8 @@ const atEnd = 4
 const statusPrefix = Buffer.from('HTTP/1.')
 
 /**
- * One per connection, for one answer after another. It allocates nothing for a body: what a read brought of it is left in
- * the buffer that was read into, moved together when it came in several chunks.
+ * One per connection, for one answer after another. It allocates nothing for a body: what a read brought of it is left
+ * in the buffer that was read into, moved together when it came in several chunks.
  */
 export class ResponseParser {
   /** The head of the answer; set from the push that completed it. */

@@ -59,10 +59,17 @@ export class Sockets implements Keeper {
 
   released(): void {}
 
-  #shake(channel: Channel, { path, headers, maxMessage }: SocketRequest, stream: Socket): Promise<FrameSocket | UpstreamRefusal> {
+  #shake(
+    channel: Channel,
+    { path, headers, maxMessage }: SocketRequest,
+    stream: Socket
+  ): Promise<FrameSocket | UpstreamRefusal> {
     const { promise, resolve, reject } = Promise.withResolvers<FrameSocket | UpstreamRefusal>()
     const { baseUrl, timeouts } = channel
-    const timer = setTimeout(() => stream.destroy(new ConnectTimeout(`no answer to the handshake within ${timeouts.firstByte} ms`)), timeouts.firstByte)
+    const timer = setTimeout(
+      () => stream.destroy(new ConnectTimeout(`no answer to the handshake within ${timeouts.firstByte} ms`)),
+      timeouts.firstByte
+    )
     let socket: WebSocket
     try {
       socket = new WebSocket(new URL(targetOf(channel, path), baseUrl.origin), [], {
@@ -82,10 +89,12 @@ export class Sockets implements Keeper {
       resolve(new FrameSocket(socket, stream))
     })
     socket.once('unexpected-response', (_request, response) => {
-      refusalOf(response).then(resolve, reject).finally(() => {
-        clearTimeout(timer)
-        stream.destroy()
-      })
+      refusalOf(response)
+        .then(resolve, reject)
+        .finally(() => {
+          clearTimeout(timer)
+          stream.destroy()
+        })
     })
     socket.on('error', (error) => {
       clearTimeout(timer)
@@ -112,5 +121,9 @@ async function refusalOf(response: IncomingMessage): Promise<UpstreamRefusal> {
   } catch {
     // The status says enough.
   }
-  return { status: response.statusCode!, headers: response.headers, body: Buffer.concat(pieces).subarray(0, mostRefusalBytes) }
+  return {
+    status: response.statusCode!,
+    headers: response.headers,
+    body: Buffer.concat(pieces).subarray(0, mostRefusalBytes)
+  }
 }

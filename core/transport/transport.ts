@@ -9,18 +9,24 @@ export interface UpstreamRequest {
   method: 'GET' | 'POST' | 'DELETE'
   /** Below the channel's base address, with a leading slash. */
   path: string
-  /** Flat pairs, lower-case names; the channel's own are added. Not changed any more: an array sent again is not looked at again. */
+  /**
+   * Flat pairs, lower-case names; the channel's own are added. Not changed any more: an array sent again is not looked
+   * at again.
+   */
   headers: readonly string[]
   /** No pieces for a request without a body. */
   body: UpstreamBody
 }
 
-/** Header fields of an answer by lower-case name, in no object's shadow: names like `constructor` are only there when sent. */
+/**
+ * Header fields of an answer by lower-case name, in no object's shadow: names like `constructor` are only there when
+ * sent.
+ */
 export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /**
- * Receives an answer. Calls come in this order, `onEnd` or `onError` exactly once and last; none after `abort`. A sink that
- * throws from `onHead` or `onData` loses its connection and is told so as any other failure.
+ * Receives an answer. Calls come in this order, `onEnd` or `onError` exactly once and last; none after `abort`. A sink
+ * that throws from `onHead` or `onData` loses its connection and is told so as any other failure.
  */
 export interface UpstreamSink {
   onHead(status: number, headers: UpstreamHeaders): void
@@ -62,8 +68,8 @@ export interface UpstreamRefusal {
 /** Requests and their answers, as small as it can be so that it can be replaced. */
 export interface HttpTransport {
   /**
-   * Makes ready for channels, before the first request to one of them. To be called once when they are not used any more:
-   * connections that were for them alone are ended, at once or with their answers.
+   * Makes ready for channels, before the first request to one of them. To be called once when they are not used any
+   * more: connections that were for them alone are ended, at once or with their answers.
    */
   use(channels: Iterable<Channel>): Promise<() => void>
   /** @throws GatewayError when the path or a header cannot be sent; the sink hears nothing then */

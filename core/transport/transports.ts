@@ -3,9 +3,20 @@ import type { Channel } from '../catalogue/catalogue.ts'
 import { Http1Transport } from './http1-transport.ts'
 import { Sockets } from './sockets.ts'
 import type { FrameSocket } from '../wire/frame-socket.ts'
-import type { HttpTransport, SocketRequest, Transport, UpstreamCall, UpstreamRefusal, UpstreamRequest, UpstreamSink } from './transport.ts'
+import type {
+  HttpTransport,
+  SocketRequest,
+  Transport,
+  UpstreamCall,
+  UpstreamRefusal,
+  UpstreamRequest,
+  UpstreamSink
+} from './transport.ts'
 
-/** The one for undici is loaded with the first channel that needs it, which takes some 50 ms; a gateway without such a channel never does. */
+/**
+ * The one for undici is loaded with the first channel that needs it, which takes some 50 ms; a gateway without such a
+ * channel never does.
+ */
 export class Transports implements Transport {
   readonly #own = new Http1Transport()
   #undici: HttpTransport | undefined

@@ -24,7 +24,9 @@ export class Tunnels {
   readonly #connector: Connector
   readonly #request: { origin: URL; path: string; method: string; headers: string[] }
 
-  /** `authority`: host and port to be connected to. The proxy itself may have any address: the operator has named it. */
+  /**
+   * `authority`: host and port to be connected to. The proxy itself may have any address: the operator has named it.
+   */
   constructor({ url, authorization }: ChannelProxy, authority: string) {
     this.#connector = new Connector({ baseUrl: url, private: true, tls: undefined })
     const headers = ['host', authority, 'user-agent', 'sluice']
@@ -41,7 +43,8 @@ export class Tunnels {
       if (!tunnel) socket.destroy()
       done(error, tunnel)
     }
-    const failed = (cause: Error): void => settle(new ProxyFailed('the proxy could not be reached or closed the connection', { cause }), null)
+    const failed = (cause: Error): void =>
+      settle(new ProxyFailed('the proxy could not be reached or closed the connection', { cause }), null)
     // Errors of connecting are told from here: undici takes some of them for a reason to try again.
     socket.on('error', failed)
     socket.on('close', () => failed(new Error('the connection was closed')))

@@ -13,7 +13,10 @@ type Controller = Dispatcher.DispatchController
 
 /** Who carries a call. Told once how it ended, before the call is. */
 export interface Bearer {
-  /** Its connection goes on when the call is given up, and may still have to send what was handed over: that must not lie where others put theirs then. */
+  /**
+   * Its connection goes on when the call is given up, and may still have to send what was handed over: that must not
+   * lie where others put theirs then.
+   */
   readonly shared: boolean
   /** The request is about to go out; perhaps more than once, when undici sends it again. */
   started?(): void
@@ -146,8 +149,8 @@ export class UndiciCall implements Dispatcher.DispatchHandler {
 }
 
 /**
- * What is handed over at a time, as the connection takes it. All at once would be queued, and a session of HTTP/2 that has
- * 10 MiB in its queue refuses every answer.
+ * What is handed over at a time, as the connection takes it. All at once would be queued, and a session of HTTP/2 that
+ * has 10 MiB in its queue refuses every answer.
  */
 const sliceBytes = 32 * 1024
 
@@ -201,5 +204,7 @@ function causeOf(error: NodeJS.ErrnoException): Error {
     (name === 'HTTPParserError' && code !== 'HPE_INVALID_EOF_STATE') ||
     code === 'UND_ERR_HEADERS_OVERFLOW' ||
     (code === 'UND_ERR_SOCKET' && message.startsWith('bad '))
-  return malformed ? new BadResponse(message, { cause: error }) : new ConnectionLost('the connection was lost', { cause: error })
+  return malformed
+    ? new BadResponse(message, { cause: error })
+    : new ConnectionLost('the connection was lost', { cause: error })
 }

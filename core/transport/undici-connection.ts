@@ -13,8 +13,13 @@ import type { Bearer } from './undici-call.ts'
 
 /** Time limits are the engine's. An upstream's own of keeping a connection is undici's to look after. */
 const options = {
-  headersTimeout: 0, bodyTimeout: 0, maxHeaderSize: maxHeadBytes, allowH2: false,
-  keepAliveTimeout: keepAliveMs, keepAliveMaxTimeout: keepAliveMs, keepAliveTimeoutThreshold: 1000
+  headersTimeout: 0,
+  bodyTimeout: 0,
+  maxHeaderSize: maxHeadBytes,
+  allowH2: false,
+  keepAliveTimeout: keepAliveMs,
+  keepAliveMaxTimeout: keepAliveMs,
+  keepAliveTimeoutThreshold: 1000
 } as const
 
 /** Carries one call at a time. */

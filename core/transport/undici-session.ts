@@ -18,17 +18,29 @@ import type { Bearer } from './undici-call.ts'
 
 /** An upstream is asked this often whether it is there, which it answers at once. */
 const pingMs = 30_000
-/** A session of which nothing was read for so long is dead: whoever is on it, and came later, would wait for nothing. */
+/**
+ * A session of which nothing was read for so long is dead: whoever is on it, and came later, would wait for nothing.
+ */
 const deadMs = 75_000
 /** How long an upstream may take to close its side of a session that has ended. */
 const lingerMs = 1000
-/** Calls that share a session, if the upstream lets them; what all of them together have queued stays below what a session may. */
+/**
+ * Calls that share a session, if the upstream lets them; what all of them together have queued stays below what a
+ * session may.
+ */
 const maxStreams = 64
 
-/** The pool of a channel that speaks HTTP/2. It keeps no carriers: each is made for a call, and what is kept are the sessions. */
+/**
+ * The pool of a channel that speaks HTTP/2. It keeps no carriers: each is made for a call, and what is kept are the
+ * sessions.
+ */
 export function sessionPool(channel: Channel): Pool {
   let sessions: Sessions | undefined
-  return new Pool((keeper) => new SessionStream((sessions ??= new Sessions(channel, keeper))), false, () => sessions?.retire())
+  return new Pool(
+    (keeper) => new SessionStream((sessions ??= new Sessions(channel, keeper))),
+    false,
+    () => sessions?.retire()
+  )
 }
 
 /** The sessions of a channel, as many as its calls take. */
@@ -42,23 +54,30 @@ class Sessions {
     const dialer = new Dialer(channel, tunnelsOf(channel), ['h2'])
     const clear = channel.baseUrl.protocol === 'http:'
     this.timeout = dialer.timeout
-    this.#open = () => new SessionPool(channel.baseUrl.origin, {
-      headersTimeout: 0, bodyTimeout: 0, maxHeaderSize: maxHeadBytes, keepAliveTimeout: keepAliveMs, keepAliveMaxTimeout: keepAliveMs,
-      allowH2: true, h2Options: { pingInterval: pingMs, maxConcurrentStreams: maxStreams }, ...(clear && { useH2c: true }),
-      connect: (_options, done) => {
-        new Dial(dialer, keeper, (error, socket) => {
-          if (!socket) return done(error!, null)
-          // In clear text nothing is agreed upon: what is spoken has to be known.
-          if (clear) Object.assign(socket, { alpnProtocol: 'h2' })
-          else if ((socket as TLSSocket).alpnProtocol !== 'h2') {
-            socket.destroy()
-            return done(new BadResponse('the upstream does not speak HTTP/2'), null)
-          }
-          watchOver(socket)
-          done(null, socket)
-        })
-      }
-    })
+    this.#open = () =>
+      new SessionPool(channel.baseUrl.origin, {
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        maxHeaderSize: maxHeadBytes,
+        keepAliveTimeout: keepAliveMs,
+        keepAliveMaxTimeout: keepAliveMs,
+        allowH2: true,
+        h2Options: { pingInterval: pingMs, maxConcurrentStreams: maxStreams },
+        ...(clear && { useH2c: true }),
+        connect: (_options, done) => {
+          new Dial(dialer, keeper, (error, socket) => {
+            if (!socket) return done(error!, null)
+            // In clear text nothing is agreed upon: what is spoken has to be known.
+            if (clear) Object.assign(socket, { alpnProtocol: 'h2' })
+            else if ((socket as TLSSocket).alpnProtocol !== 'h2') {
+              socket.destroy()
+              return done(new BadResponse('the upstream does not speak HTTP/2'), null)
+            }
+            watchOver(socket)
+            done(null, socket)
+          })
+        }
+      })
   }
 
   get pool(): UndiciPool {
@@ -72,7 +91,10 @@ class Sessions {
   }
 }
 
-/** Closes what is left of a session that has ended, and one that does not even answer when it is asked whether it is there. */
+/**
+ * Closes what is left of a session that has ended, and one that does not even answer when it is asked whether it is
+ * there.
+ */
 function watchOver(socket: Socket): void {
   let read = -1
   const dead = setInterval(() => {

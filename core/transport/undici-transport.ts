@@ -1,4 +1,5 @@
-// The transport that is undici's: for proxies, for HTTP/2, and for whoever prefers it. Loaded with the first channel that needs it.
+// The transport that is undici's: for proxies, for HTTP/2, and for whoever prefers it. Loaded with the first channel
+// that needs it.
 import type { Channel } from '../catalogue/catalogue.ts'
 import { Dialer } from './dialer.ts'
 import { Pool } from './pool.ts'

@@ -1,4 +1,5 @@
-// One timer for all running exchanges, or all connections: looks at each now and then, so that none needs timers of its own.
+// One timer for all running exchanges, or all connections: looks at each now and then, so that none needs timers of its
+// own.
 import { Roster } from './roster.ts'
 import type { Member } from './roster.ts'
 

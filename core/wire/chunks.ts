@@ -23,7 +23,10 @@ const cr = 0x0d
 const semicolon = 0x3b
 /** More than this times 16 is no exact number any more. */
 const maxSize = Math.floor(Number.MAX_SAFE_INTEGER / 16) - 1
-/** After the first semicolon. Values in quotes are refused: nobody sends them, and they would need a parser of their own. */
+/**
+ * After the first semicolon. Values in quotes are refused: nobody sends them, and they would need a parser of their
+ * own.
+ */
 const extensionPattern = new RegExp(`^${token}(=${token})?(;${token}(=${token})?)*$`)
 /** A whole trailer section whose lines are fields, by their names. */
 const trailerPattern = new RegExp(`^(?:${token}:[^\\r]*\\r\\n)*\\r\\n$`)
@@ -56,7 +59,8 @@ export class ChunkDecoder {
   }
 
   /**
-   * Takes `bytes` from `at` to `length`, which may be changed by it, and returns the position after what belongs to the body.
+   * Takes `bytes` from `at` to `length`, which may be changed by it, and returns the position after what belongs to the
+   * body.
    * @throws Malformed
    */
   read(bytes: Buffer, at: number, length: number): number {
@@ -102,7 +106,8 @@ export class ChunkDecoder {
   /** Extensions are hardly ever sent: looked at as text, and forgotten. */
   #readExtension(byte: number): void {
     if (byte !== cr) {
-      if (this.#extension.length === maxExtensionBytes || ++this.#extensions > maxExtensionsBytes) throw new Malformed('chunk extensions are too long', 'extensions')
+      if (this.#extension.length === maxExtensionBytes || ++this.#extensions > maxExtensionsBytes)
+        throw new Malformed('chunk extensions are too long', 'extensions')
       this.#extension += String.fromCharCode(byte)
     } else if (extensionPattern.test(this.#extension)) this.#state = afterSize
     else throw new Malformed('an invalid chunk extension')

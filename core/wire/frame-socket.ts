@@ -12,7 +12,9 @@ const closeTimeout = 2000
 /** Bytes of UTF-8 (RFC 6455 §5.5: a control frame has 125). */
 const longestReason = 123
 
-/** Of a close frame that had none, and of a connection that ended without one (RFC 6455 §7.4.1). Neither may be sent. */
+/**
+ * Of a close frame that had none, and of a connection that ended without one (RFC 6455 §7.4.1). Neither may be sent.
+ */
 export const noCode = 1005
 export const lostCode = 1006
 
@@ -38,7 +40,15 @@ export interface FrameTaker {
 /** Options of either side. `maxMessage`: bytes; a larger one ends the connection with 1009. */
 export function socketOptions(maxMessage: number): WebSocket.ClientOptions {
   const options = {
-    perMessageDeflate: false, maxPayload: maxMessage, maxFragments, maxBufferedChunks, maxPendingAutoPongs, closeTimeout, autoPong: true, allowSynchronousEvents: true, skipUTF8Validation: false
+    perMessageDeflate: false,
+    maxPayload: maxMessage,
+    maxFragments,
+    maxBufferedChunks,
+    maxPendingAutoPongs,
+    closeTimeout,
+    autoPong: true,
+    allowSynchronousEvents: true,
+    skipUTF8Validation: false
   }
   return options
 }
@@ -77,7 +87,8 @@ export class FrameSocket {
     })
     socket.on('error', (error) => {
       this.#fault = error
-      if ('code' in error && String(error.code).startsWith('WS_')) this.#close({ code: lostCode, reason: '', fault: error })
+      if ('code' in error && String(error.code).startsWith('WS_'))
+        this.#close({ code: lostCode, reason: '', fault: error })
     })
     socket.on('close', (code, reason) => this.#close({ code, reason: reason.toString('utf8'), fault: this.#fault }))
     stream.on('drain', () => this.#taker?.drained())
@@ -86,7 +97,11 @@ export class FrameSocket {
   /** The server's end of a stream of bytes on which the handshake was made. `head`: what was read of it already. */
   static accepted(stream: Duplex, head: Buffer, maxMessage: number): FrameSocket {
     const options = socketOptions(maxMessage)
-    const Server = WebSocket as unknown as new (address: null, protocols: undefined, options: object) => WebSocket & Adopting
+    const Server = WebSocket as unknown as new (
+      address: null,
+      protocols: undefined,
+      options: object
+    ) => WebSocket & Adopting
     const socket = new Server(null, undefined, options)
     socket.setSocket(stream, head, options)
     return new FrameSocket(socket, stream)
@@ -126,7 +141,10 @@ export class FrameSocket {
     this.#socket.resume()
   }
 
-  /** Begins to close, unless that has begun; what was sent before still arrives. Without a code when it is none that may be sent. */
+  /**
+   * Begins to close, unless that has begun; what was sent before still arrives. Without a code when it is none that may
+   * be sent.
+   */
   close(code: number, reason = ''): void {
     this.#taker = undefined
     // What still comes is thrown away, and so is read: the answer to the close frame is behind it.
@@ -151,7 +169,10 @@ export class FrameSocket {
 
 /** Whether a code may stand in a close frame (RFC 6455 §7.4). */
 function isSendable(code: number): boolean {
-  return (code >= 1000 && code <= 1014 && code !== 1004 && code !== noCode && code !== lostCode) || (code >= 3000 && code <= 4999)
+  return (
+    (code >= 1000 && code <= 1014 && code !== 1004 && code !== noCode && code !== lostCode) ||
+    (code >= 3000 && code <= 4999)
+  )
 }
 
 /** Cut between characters. */

@@ -1,4 +1,5 @@
-// Characters of HTTP's grammar that are looked for in what is sent and in what comes, and white space that says nothing.
+// Characters of HTTP's grammar that are looked for in what is sent and in what comes, and white space that says
+// nothing.
 
 /** A token (RFC 9110 §5.6.2), as the source of a regular expression. */
 export const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+"
@@ -19,7 +20,10 @@ export function trimmed(text: string, from: number, to: number): string {
 export function knownNames<K>(lowerNames: Iterable<string>, known: (lower: string) => K): ReadonlyMap<string, K> {
   const names = new Map<string, K>()
   for (const lower of lowerNames) {
-    names.set(lower, known(lower)).set(lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase()), known(lower))
+    names.set(lower, known(lower)).set(
+      lower.replace(/(^|-)[a-z]/g, (letter) => letter.toUpperCase()),
+      known(lower)
+    )
   }
   return names
 }

@@ -2,15 +2,32 @@
 import { namePattern } from './grammar.ts'
 import { STATUS_CODES } from './http.ts'
 
-/** RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte cannot be sent. */
+/**
+ * RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte cannot be
+ * sent.
+ */
 const notInValue = /[^\t\x20-\x7e\x80-\xff]/
 
-/** Headers that belong to one connection (RFC 9110 §7.6.1), say where a body ends, or are the server's own for another reason. */
+/**
+ * Headers that belong to one connection (RFC 9110 §7.6.1), say where a body ends, or are the server's own for another
+ * reason.
+ */
 const own = new Set([
-  'connection', 'content-length', 'date', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
+  'connection',
+  'content-length',
+  'date',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade'
 ])
 
-/** Names seen before, with how their lines begin; nothing for the server's own. Saves 0.5 µs a request. Code gives most of them; bounded, as plugins may make some up. */
+/**
+ * Names seen before, with how their lines begin; nothing for the server's own. Saves 0.5 µs a request. Code gives most
+ * of them; bounded, as plugins may make some up.
+ */
 const beginnings = new Map<string, string>()
 const mostNames = 500
 
@@ -40,13 +57,16 @@ export class HeaderLines {
   }
 
   /**
-   * Adds a header, its name in the case it is sent in. Those of framing and the date are the server's own: they are left out.
+   * Adds a header, its name in the case it is sent in. Those of framing and the date are the server's own: they are
+   * left out.
    * @throws TypeError for a name or value that cannot be sent
    */
   add(name: string, value: string | number): this {
     const beginning = beginnings.get(name) ?? beginningOf(name)
     if (typeof value !== 'number' && notInValue.test(value)) {
-      throw new TypeError(`the value of the header ${name} cannot be sent: it holds a line break or another control character`)
+      throw new TypeError(
+        `the value of the header ${name} cannot be sent: it holds a line break or another control character`
+      )
     }
     if (beginning !== '') this.#text += `${beginning}${value}\r\n`
     return this
@@ -69,10 +89,13 @@ export class HeaderLines {
 
   /** Flat: name, value, name, value. */
   pairs(): string[] {
-    return this.#text.split('\r\n').slice(0, -1).flatMap((line) => {
-      const colon = line.indexOf(': ')
-      return [line.slice(0, colon), line.slice(colon + 2)]
-    })
+    return this.#text
+      .split('\r\n')
+      .slice(0, -1)
+      .flatMap((line) => {
+        const colon = line.indexOf(': ')
+        return [line.slice(0, colon), line.slice(colon + 2)]
+      })
   }
 }
 
@@ -88,13 +111,15 @@ function beginningOf(name: string): string {
 const upgradeRequired = 426
 
 /**
- * The head of an HTTP/1.1 response up to and with its empty line, one byte a character. `framing` holds the headers that
- * belong to the connection, as whole lines. `length`: of the body, undefined when it is not told.
+ * The head of an HTTP/1.1 response up to and with its empty line, one byte a character. `framing` holds the headers
+ * that belong to the connection, as whole lines. `length`: of the body, undefined when it is not told.
  * @throws RangeError for a status that is none
  */
 export function renderHead(status: number, headers: HeaderLines, length: number | undefined, framing: string): string {
-  if (status === upgradeRequired) framing = `${framing.replace('Connection: ', 'Connection: upgrade, ')}Upgrade: websocket\r\n`
-  if (!Number.isInteger(status) || status < 200 || status > 999) throw new RangeError(`${status} is not the status of a response`)
+  if (status === upgradeRequired)
+    framing = `${framing.replace('Connection: ', 'Connection: upgrade, ')}Upgrade: websocket\r\n`
+  if (!Number.isInteger(status) || status < 200 || status > 999)
+    throw new RangeError(`${status} is not the status of a response`)
   const sized = length === undefined ? '' : `Content-Length: ${length}\r\n`
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n${headers.text}${sized}${dateLine || dated()}${framing}\r\n`
 }

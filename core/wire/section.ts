@@ -10,7 +10,10 @@ const none = Buffer.alloc(0)
 
 /** One section after another. What is not whole yet is put aside, up to the limit. */
 export class Section {
-  /** Of the latest section: latin1, all lines ended by CRLF, the last one empty, no control characters within lines but tabs. */
+  /**
+   * Of the latest section: latin1, all lines ended by CRLF, the last one empty, no control characters within lines but
+   * tabs.
+   */
   text = ''
   readonly #limit: number
   /** What came of a section that is not whole yet; how far it was looked through; where its last line begins. */
@@ -36,8 +39,8 @@ export class Section {
   }
 
   /**
-   * The position after the section that begins at `at`, or goes on there, within `length` bytes. -1 when it is not whole:
-   * then all of them were put aside.
+   * The position after the section that begins at `at`, or goes on there, within `length` bytes. -1 when it is not
+   * whole: then all of them were put aside.
    * @throws Malformed
    */
   read(bytes: Buffer, at: number, length: number): number {

@@ -32,20 +32,28 @@ export function presentedKey(request: ClientRequest): string {
     }
   }
   if (key === '') {
-    throw new GatewayError('missing_api_key', 'No API key was given. Send it in the header `Authorization: Bearer <key>`.')
+    throw new GatewayError(
+      'missing_api_key',
+      'No API key was given. Send it in the header `Authorization: Bearer <key>`.'
+    )
   }
   return key
 }
 
 const none: readonly string[] = []
 
-/** A repeated header reaches us as an array. A comma is a part of the value: what another reader takes for two keys is not a valid one. */
+/**
+ * A repeated header reaches us as an array. A comma is a part of the value: what another reader takes for two keys is
+ * not a valid one.
+ */
 function listed(header: string | string[] | undefined): readonly string[] {
   if (header === undefined) return none
   return typeof header === 'string' ? [header] : header
 }
 
-/** The token of RFC 6750 §2.1; empty for other schemes, which are not ours to judge. The scheme's case does not matter. */
+/**
+ * The token of RFC 6750 §2.1; empty for other schemes, which are not ours to judge. The scheme's case does not matter.
+ */
 function bearer(value: string): string {
   const text = unpadded(value)
   return /^bearer[ \t]/i.test(text) ? unpadded(text.slice(7)) : ''
@@ -53,7 +61,9 @@ function bearer(value: string): string {
 
 /** Without the white space that HTTP allows around a value (RFC 9110 §5.6.3). Any other belongs to it. */
 function unpadded(value: string): string {
-  return isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1)) ? value.replace(/^[ \t]+|[ \t]+$/g, '') : value
+  return isBlank(value.charCodeAt(0)) || isBlank(value.charCodeAt(value.length - 1))
+    ? value.replace(/^[ \t]+|[ \t]+$/g, '')
+    : value
 }
 
 function isBlank(code: number): boolean {

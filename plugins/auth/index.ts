@@ -22,7 +22,8 @@ export default definePlugin({
       const own = retirements.get(model)
       if (!own || !found.mayUse(model)) throw unknownModel(model)
       // Whoever asks for a model that goes is to know it, also where a plugin has put another in its place.
-      const asked = model !== requestedModel && found.mayUse(requestedModel) ? retirements.get(requestedModel) : undefined
+      const asked =
+        model !== requestedModel && found.mayUse(requestedModel) ? retirements.get(requestedModel) : undefined
       for (const [header, value] of asked?.length ? asked : own) exchange.setHeader(header, value)
     }
 
@@ -37,9 +38,11 @@ export default definePlugin({
     }
 
     const checkKey = ({ expires, mayCall }: Caller, { request }: Exchange, now: number): void => {
-      if (expires !== undefined && expires <= now) throw new GatewayError('expired_api_key', `The API key expired on ${new Date(expires).toISOString()}.`)
+      if (expires !== undefined && expires <= now)
+        throw new GatewayError('expired_api_key', `The API key expired on ${new Date(expires).toISOString()}.`)
       const { endpoint } = request.operation
-      if (!mayCall(endpoint)) throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint}.`)
+      if (!mayCall(endpoint))
+        throw new GatewayError('endpoint_not_allowed', `This API key may not call the endpoint ${endpoint}.`)
     }
 
     return {

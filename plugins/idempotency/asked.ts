@@ -11,7 +11,11 @@ const sliceBytes = 1024 * 1024
 /** The one key of a request, as it was sent. @throws GatewayError `invalid_field` for what is none */
 export function keyOf(header: string | string[]): string {
   if (typeof header === 'string' && /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(header)) return header
-  throw new GatewayError('invalid_field', 'The header Idempotency-Key must be given once, with 1 to 255 printable ASCII characters.', { param: 'Idempotency-Key' })
+  throw new GatewayError(
+    'invalid_field',
+    'The header Idempotency-Key must be given once, with 1 to 255 printable ASCII characters.',
+    { param: 'Idempotency-Key' }
+  )
 }
 
 /** Unique over all API keys: what one was answered no other is told. Names of tenants and keys have no zero byte. */

@@ -29,14 +29,17 @@ export default definePlugin({
       atLeast: '1KiB',
       atMost: '8MiB',
       default: '1MiB',
-      description: 'The largest answer that is kept. Of a larger one it is remembered that it was given: a repetition is refused, as it would be charged again.'
+      description:
+        'The largest answer that is kept. Of a larger one it is remembered that it was given: a repetition is refused, as it would be charged again.'
     }
   },
   needs: [caller],
   setup({ largest }, { services: { answers }, share, metrics }) {
     const underWay = share(shared, () => new Map<string, UnderWay>())
     const requests = metrics.counter({
-      name: 'idempotent_requests_total', help: 'Requests with an Idempotency-Key, by what became of them.', labels: ['outcome']
+      name: 'idempotent_requests_total',
+      help: 'Requests with an Idempotency-Key, by what became of them.',
+      labels: ['outcome']
     })
     const refuse = (error: GatewayError): never => {
       requests.add({ outcome: error.code })
@@ -65,7 +68,14 @@ export default definePlugin({
         requests.add({ outcome: 'replayed' })
         return replay(answer)
       }
-      if (first) refuse(new GatewayError('idempotency_in_progress', 'The request with this Idempotency-Key is still being answered.', { retryAfterMs: busyMs }))
+      if (first)
+        refuse(
+          new GatewayError(
+            'idempotency_in_progress',
+            'The request with this Idempotency-Key is still being answered.',
+            { retryAfterMs: busyMs }
+          )
+        )
       requests.add({ outcome: 'run' })
       const record = new Recording(largest)
       exchange.set(recording, record)
@@ -82,9 +92,12 @@ export default definePlugin({
         const key = headers['idempotency-key']
         // What costs nothing may be asked as often as one likes.
         // A session cannot be given once more.
-        return key === undefined || !operation.metering || operation.metering.turns ? undefined : ask(exchange, keyOf(key))
+        return key === undefined || !operation.metering || operation.metering.turns
+          ? undefined
+          : ask(exchange, keyOf(key))
       },
-      onResponse: (exchange, response) => (exchange.find(answered) ? undefined : exchange.find(recording)?.begin(response))
+      onResponse: (exchange, response) =>
+        exchange.find(answered) ? undefined : exchange.find(recording)?.begin(response)
     }
   }
 })
@@ -92,12 +105,21 @@ export default definePlugin({
 /** @throws GatewayError when there is nothing left to give */
 function replay({ status, type, streamed, body }: KeptAnswer): Reply {
   if (!body) {
-    throw new GatewayError('idempotency_answer_gone', 'The request with this Idempotency-Key was answered, and its answer was too large to be kept. With another key it is run again, and charged.')
+    throw new GatewayError(
+      'idempotency_answer_gone',
+      'The request with this Idempotency-Key was answered, and its answer was too large to be kept. With another key it is run again, and charged.'
+    )
   }
-  const headers = [['content-type', type], ['Idempotency-Replayed', 'true']] as const
+  const headers = [
+    ['content-type', type],
+    ['Idempotency-Replayed', 'true']
+  ] as const
   return streamed ? { headers, stream: body } : { status, headers, body }
 }
 
 function conflict(): GatewayError {
-  return new GatewayError('idempotency_conflict', 'The Idempotency-Key was used for another request. Take a new one for each request.')
+  return new GatewayError(
+    'idempotency_conflict',
+    'The Idempotency-Key was used for another request. Take a new one for each request.'
+  )
 }

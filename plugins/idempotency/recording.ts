@@ -46,7 +46,10 @@ export class Recording {
     const { status, headers, streaming } = this.#head
     const type = headers['content-type']
     return {
-      asked, status, streamed: streaming, type: typeof type === 'string' ? type : 'application/json',
+      asked,
+      status,
+      streamed: streaming,
+      type: typeof type === 'string' ? type : 'application/json',
       body: this.#chunks && Buffer.concat(this.#chunks)
     }
   }

@@ -19,12 +19,14 @@ export default definePlugin({
       format: 'path',
       words: ['stdout', 'stderr', 'none'],
       default: 'stdout',
-      description: 'Where JSON lines go: `stdout`, `stderr`, `none`, or the path of a file to append to, relative to gateway.yaml. The request log is kept in any case.'
+      description:
+        'Where JSON lines go: `stdout`, `stderr`, `none`, or the path of a file to append to, relative to gateway.yaml. The request log is kept in any case.'
     },
     bodies: {
       type: 'boolean',
       default: false,
-      description: 'Whether lines carry what was asked and answered, without credentials. It is what your users wrote: mind who reads the log.'
+      description:
+        'Whether lines carry what was asked and answered, without credentials. It is what your users wrote: mind who reads the log.'
     },
     body_limit: {
       type: 'string',
@@ -36,17 +38,25 @@ export default definePlugin({
       type: 'string',
       format: 'size',
       default: '1MiB',
-      description: 'Lines waiting for a slow sink, in bytes; above it lines are dropped and counted in `sluice_log_dropped_total`, and nothing waits.'
+      description:
+        'Lines waiting for a slow sink, in bytes; above it lines are dropped and counted in `sluice_log_dropped_total`, and nothing waits.'
     }
   },
   setup({ sink, bodies, body_limit, buffer }, { catalogue, services, metrics, share }) {
     const count = meter(metrics, catalogue)
-    const dropped = metrics.counter({ name: 'log_dropped_total', help: 'Lines lost because the sink of the log was too slow or failed.' })
+    const dropped = metrics.counter({
+      name: 'log_dropped_total',
+      help: 'Lines lost because the sink of the log was too slow or failed.'
+    })
     // Shared, so that two generations never write into each other's lines.
-    const lines = sink === 'none'
-      ? undefined
-      : share(sharedKey<Sink>(sink), () => new Sink(writeTo(sink), (lost) => dropped.add({}, lost)))
-    const text = redactor(body_limit, [...catalogue.channels.values()].map(({ credential }) => credential))
+    const lines =
+      sink === 'none'
+        ? undefined
+        : share(sharedKey<Sink>(sink), () => new Sink(writeTo(sink), (lost) => dropped.add({}, lost)))
+    const text = redactor(
+      body_limit,
+      [...catalogue.channels.values()].map(({ credential }) => credential)
+    )
 
     const bodiesOf = (exchange: Exchange): object => ({
       request_body: text(exchange.body.bytes),
@@ -73,7 +83,10 @@ export default definePlugin({
         services.requests.append(record, json, exchange.receivedAt)
         count(record, exchange.find(charge)?.amount ?? 0n)
         if (!lines) return
-        lines.line(bodies && record.model !== null ? JSON.stringify({ ...record, ...bodiesOf(exchange) }) : json, buffer)
+        lines.line(
+          bodies && record.model !== null ? JSON.stringify({ ...record, ...bodiesOf(exchange) }) : json,
+          buffer
+        )
       },
 
       onConcluded(record) {

@@ -10,15 +10,31 @@ const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 /** Counts one record. Label values come from closed lists: a model that is not in the catalogue is `other`. */
 export function meter(metrics: PluginMetrics, catalogue: Catalogue): (record: RequestRecord, nano: bigint) => void {
   const requests = metrics.counter({
-    name: 'requests_total', help: 'Exchanges, by how they ended.', labels: ['endpoint', 'model', 'outcome', 'code']
+    name: 'requests_total',
+    help: 'Exchanges, by how they ended.',
+    labels: ['endpoint', 'model', 'outcome', 'code']
   })
-  const tokens = metrics.counter({ name: 'tokens_total', help: 'Units consumed, by the class they are priced in.', labels: ['model', 'class'] })
-  const cost = metrics.counter({ name: 'cost_usd_total', help: 'Charged, in US dollars; the ledger holds the exact amounts.', labels: ['model'] })
+  const tokens = metrics.counter({
+    name: 'tokens_total',
+    help: 'Units consumed, by the class they are priced in.',
+    labels: ['model', 'class']
+  })
+  const cost = metrics.counter({
+    name: 'cost_usd_total',
+    help: 'Charged, in US dollars; the ledger holds the exact amounts.',
+    labels: ['model']
+  })
   const duration = metrics.histogram({
-    name: 'request_duration_seconds', help: 'From the arrival of a request to the end of its answer.', labels: ['endpoint', 'outcome'], buckets
+    name: 'request_duration_seconds',
+    help: 'From the arrival of a request to the end of its answer.',
+    labels: ['endpoint', 'outcome'],
+    buckets
   })
   const firstByte = metrics.histogram({
-    name: 'first_byte_seconds', help: 'From the arrival of a request to the first byte of its answer.', labels: ['endpoint', 'model'], buckets
+    name: 'first_byte_seconds',
+    help: 'From the arrival of a request to the first byte of its answer.',
+    labels: ['endpoint', 'model'],
+    buckets
   })
 
   return (record, nano) => {

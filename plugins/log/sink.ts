@@ -22,13 +22,18 @@ export function writeTo(sink: string): Write {
   try {
     appendFileSync(sink, '')
   } catch (error) {
-    throw new Error(`log: the sink ${sink} cannot be written (${(error as Error).message}); name a file in a folder that exists, or stdout, stderr, none`)
+    throw new Error(
+      `log: the sink ${sink} cannot be written (${(error as Error).message}); name a file in a folder that exists, or stdout, stderr, none`
+    )
   }
   // Opened for each batch, so that a file which was rotated away is followed at once.
   return (bytes, done) => appendFile(sink, bytes, done)
 }
 
-/** Lines on their way, put down as bytes as they come: as texts they would live until the write, and collections would move them about. Saves half a microsecond a request in a loop, and more in a gateway. */
+/**
+ * Lines on their way, put down as bytes as they come: as texts they would live until the write, and collections would
+ * move them about. Saves half a microsecond a request in a loop, and more in a gateway.
+ */
 class Batch {
   readonly bytes: Buffer
   length = 0
@@ -68,7 +73,10 @@ export class Sink {
     this.#dropped = dropped
   }
 
-  /** Queues one line, given without its line break; drops it when more than `limit` bytes would wait. Each generation has a limit of its own. */
+  /**
+   * Queues one line, given without its line break; drops it when more than `limit` bytes would wait. Each generation
+   * has a limit of its own.
+   */
   line(text: string, limit: number): void {
     if (this.#queued + text.length >= limit) return this.#dropped(1)
     this.#queued += this.#batches.at(-1)?.add(text) ?? this.#begin(text).add(text)!

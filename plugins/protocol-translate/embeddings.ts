@@ -3,12 +3,21 @@ import { Message, slot, translateEmbeddings } from '../../core/contract/contract
 import type { Attempt, Exchange, Mapper, TranslatedEmbeddings } from '../../core/contract/contract.ts'
 
 /** What the attempt before this was sent, with the client's protocol. */
-const sent = slot('protocol-translate/embeddings').of<Map<Attempt, { translated: TranslatedEmbeddings; speaks: Attempt['protocol'] }>>()
+const sent = slot('protocol-translate/embeddings').of<
+  Map<Attempt, { translated: TranslatedEmbeddings; speaks: Attempt['protocol'] }>
+>()
 
-/** Puts the request in the words of the attempt's channel; returns the members that it leaves out. @throws Untranslatable */
+/**
+ * Puts the request in the words of the attempt's channel; returns the members that it leaves out. @throws
+ * Untranslatable
+ */
 export function sendEmbeddings(exchange: Exchange, attempt: Attempt): readonly string[] {
   const speaks = attempt.bodyProtocol
-  const translated = translateEmbeddings(speaks, Buffer.concat(attempt.body.render() as readonly Buffer[]), attempt.upstreamModel)
+  const translated = translateEmbeddings(
+    speaks,
+    Buffer.concat(attempt.body.render() as readonly Buffer[]),
+    attempt.upstreamModel
+  )
   attempt.body.replace(translated.body)
   attempt.bodyProtocol = attempt.protocol
   if (!exchange.find(sent)) exchange.set(sent, new Map())
@@ -16,8 +25,15 @@ export function sendEmbeddings(exchange: Exchange, attempt: Attempt): readonly s
   return translated.dropped
 }
 
-/** The stage that brings its answer back; undefined for an attempt that was not translated so. `shown`: what is thrown in place of what is. */
-export function embeddingsBack(exchange: Exchange, attempt: Attempt, shown: (error: unknown) => unknown): Mapper | undefined {
+/**
+ * The stage that brings its answer back; undefined for an attempt that was not translated so. `shown`: what is thrown
+ * in place of what is.
+ */
+export function embeddingsBack(
+  exchange: Exchange,
+  attempt: Attempt,
+  shown: (error: unknown) => unknown
+): Mapper | undefined {
   const found = exchange.find(sent)?.get(attempt)
   if (!found) return undefined
   const { translated, speaks } = found

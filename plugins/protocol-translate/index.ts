@@ -1,6 +1,33 @@
-// Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs nothing.
-import { codecNameOf, definePlugin, GatewayError, mayBeSealed, Message, planOf, sharedKey, slot, StreamTranslation, translatesEmbeddings, translateWhole, Untranslatable } from '../../core/contract/contract.ts'
-import type { AnswerHead, AnswerTask, AnswerTranslation, Attempt, Awaitable, Exchange, Keepsake, Mapper, RequestTask, Slot, TranslatedAnswer, TranslatedRequest } from '../../core/contract/contract.ts'
+// Carries a request to a channel of another protocol and its answer back; the same protocol on both sides costs
+// nothing.
+import {
+  codecNameOf,
+  definePlugin,
+  GatewayError,
+  mayBeSealed,
+  Message,
+  planOf,
+  sharedKey,
+  slot,
+  StreamTranslation,
+  translatesEmbeddings,
+  translateWhole,
+  Untranslatable
+} from '../../core/contract/contract.ts'
+import type {
+  AnswerHead,
+  AnswerTask,
+  AnswerTranslation,
+  Attempt,
+  Awaitable,
+  Exchange,
+  Keepsake,
+  Mapper,
+  RequestTask,
+  Slot,
+  TranslatedAnswer,
+  TranslatedRequest
+} from '../../core/contract/contract.ts'
 import { caller, dropped } from '../../core/contract/slots.ts'
 import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
 import { Keepsakes } from './keepsakes.ts'
@@ -24,18 +51,24 @@ const translators = sharedKey<Translator>('translator')
 
 export default definePlugin({
   name: 'protocol-translate',
-  summary: 'Translates between the client\'s protocol and the channel\'s. When both are the same, bytes pass untouched and no stage is added.',
+  summary:
+    "Translates between the client's protocol and the channel's. When both are the same, bytes pass untouched and no stage is added.",
   options: {
     strict: {
       type: 'boolean',
       default: false,
-      description: 'Refuses a request of which something would be left out on the way to another protocol, instead of naming it in `x-sluice-dropped`.'
+      description:
+        'Refuses a request of which something would be left out on the way to another protocol, instead of naming it in `x-sluice-dropped`.'
     }
   },
   provides: [dropped],
   setup({ strict }, { share, catalogue }) {
     const kept = share(keepsakes, () => new Keepsakes())
-    const translator = share(translators, () => new Translator(), (over) => over.close())
+    const translator = share(
+      translators,
+      () => new Translator(),
+      (over) => over.close()
+    )
 
     /** @throws GatewayError where nothing may be left out */
     const lose = (exchange: Exchange, attempt: Attempt, members: readonly string[]): void => {
@@ -44,24 +77,36 @@ export default definePlugin({
       exchange.find(unsaid)!.set(attempt, members)
       if (!strict) return
       const param = members[0]!
-      throw new GatewayError('unsupported_parameter', `The model cannot be told \`${members.join('`, `')}\`, and this gateway leaves nothing out.`, { param })
+      throw new GatewayError(
+        'unsupported_parameter',
+        `The model cannot be told \`${members.join('`, `')}\`, and this gateway leaves nothing out.`,
+        { param }
+      )
     }
 
     const translate = (exchange: Exchange, attempt: Attempt): Awaitable<void> => {
       const speaks = attempt.bodyProtocol
-      if (translatesEmbeddings(speaks, attempt.protocol)) return lose(exchange, attempt, sendEmbeddings(exchange, attempt))
+      if (translatesEmbeddings(speaks, attempt.protocol))
+        return lose(exchange, attempt, sendEmbeddings(exchange, attempt))
       const tenant = exchange.find(caller)?.tenant ?? ''
-      const find = (calls: readonly string[]): ReadonlyMap<string, Keepsake> => new Map(calls.flatMap((call) => {
-        const keepsake = kept.find(tenant, call)
-        return keepsake ? [[call, keepsake] as const] : []
-      }))
+      const find = (calls: readonly string[]): ReadonlyMap<string, Keepsake> =>
+        new Map(
+          calls.flatMap((call) => {
+            const keepsake = kept.find(tenant, call)
+            return keepsake ? [[call, keepsake] as const] : []
+          })
+        )
       const maxOutputTokens = catalogue.models.get(exchange.model)?.maxOutputTokens
       const task: RequestTask = {
         ...pairOf(exchange, attempt),
         head: { model: exchange.model, streaming: exchange.streaming },
         target: {
           model: attempt.upstreamModel,
-          traits: { ...attempt.channel.traits, ...(maxOutputTokens !== undefined && { maxOutputTokens }), ...(!mayAsk(exchange, attempt) && { streamOptions: false }) }
+          traits: {
+            ...attempt.channel.traits,
+            ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+            ...(!mayAsk(exchange, attempt) && { streamOptions: false })
+          }
         }
       }
       const put = (translated: TranslatedRequest): void => {
@@ -86,7 +131,9 @@ export default definePlugin({
       onAttempt(exchange, attempt) {
         try {
           const done = attempt.translated ? translate(exchange, attempt) : unsealed(translator, attempt)
-          return done instanceof Promise ? done.catch((error: unknown) => Promise.reject(shown(error) as Error)) : undefined
+          return done instanceof Promise
+            ? done.catch((error: unknown) => Promise.reject(shown(error) as Error))
+            : undefined
         } catch (error) {
           throw shown(error)
         }
@@ -99,7 +146,9 @@ export default definePlugin({
         const translated = exchange.find(sent)?.get(attempt)
         if (!translated) return embeddingsBack(exchange, attempt, shown)
         const head = headOf(exchange, translated.repeated)
-        return streaming ? streamed(exchange, translated, head, keep) : whole(exchange, translated, head, keep, translator)
+        return streaming
+          ? streamed(exchange, translated, head, keep)
+          : whole(exchange, translated, head, keep, translator)
       }
     }
   }
@@ -111,18 +160,28 @@ function mayAsk({ streaming, body }: Exchange, attempt: Attempt): boolean {
   return !ask || attempt.mayAdd(ask.key)
 }
 
-/** Signatures that the gateway wrapped for a client of this protocol are not for an upstream that gets the request as it came. */
+/**
+ * Signatures that the gateway wrapped for a client of this protocol are not for an upstream that gets the request as it
+ * came.
+ */
 function unsealed(translator: Translator, { protocol, body }: Attempt): Awaitable<void> {
   const name = codecNameOf(protocol)
   if (!name || !mayBeSealed(body.original.bytes)) return undefined
-  const put = (changed: { key: string; json: string } | undefined): void => void (changed && body.setRaw(changed.key, changed.json))
+  const put = (changed: { key: string; json: string } | undefined): void =>
+    void (changed && body.setRaw(changed.key, changed.json))
   const changed = translator.unseal(body.render() as readonly Buffer[], name)
   return changed instanceof Promise ? changed.then(put) : put(changed)
 }
 
 type Keep = (exchange: Exchange, translation: AnswerTranslation) => void
 
-function whole(exchange: Exchange, { task, speaks }: Sent, head: AnswerHead, keep: Keep, translator: Translator): Mapper {
+function whole(
+  exchange: Exchange,
+  { task, speaks }: Sent,
+  head: AnswerHead,
+  keep: Keep,
+  translator: Translator
+): Mapper {
   let left: AbortController | undefined
   const made = (translated: TranslatedAnswer): Message => {
     keep(exchange, translated)
@@ -133,7 +192,9 @@ function whole(exchange: Exchange, { task, speaks }: Sent, head: AnswerHead, kee
     speaks,
     mapBeside({ data }) {
       left = new AbortController()
-      return translator.answerBeside(data, task, head, left.signal)?.then(made, (error: unknown) => Promise.reject(shown(error) as Error))
+      return translator
+        .answerBeside(data, task, head, left.signal)
+        ?.then(made, (error: unknown) => Promise.reject(shown(error) as Error))
     },
     map({ data }, emit) {
       try {
@@ -179,7 +240,11 @@ function streamed(exchange: Exchange, { task, speaks }: Sent, head: AnswerHead, 
 function pairOf({ request }: Exchange, attempt: Attempt): Pick<RequestTask, 'client' | 'upstream'> {
   const [client, upstream] = [codecNameOf(attempt.bodyProtocol), codecNameOf(attempt.protocol)]
   if (client && upstream) return { client, upstream }
-  throw new GatewayError('protocol_mismatch', `This model cannot be used with the endpoint ${request.operation.endpoint}.`, { param: 'model' })
+  throw new GatewayError(
+    'protocol_mismatch',
+    `This model cannot be used with the endpoint ${request.operation.endpoint}.`,
+    { param: 'model' }
+  )
 }
 
 function headOf(exchange: Exchange, request: Readonly<Record<string, unknown>>): AnswerHead {

@@ -1,7 +1,16 @@
 // The thread that translates large requests and answers, one after the other: what takes long there holds up no stream.
 import { parentPort } from 'node:worker_threads'
 import { translateRequest, translateWhole, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
-import type { AnswerHead, AnswerTask, CodecName, Keepsake, RequestTask, TranslatedAnswer, TranslatedRequest, UntranslatableCode } from '../../core/contract/contract.ts'
+import type {
+  AnswerHead,
+  AnswerTask,
+  CodecName,
+  Keepsake,
+  RequestTask,
+  TranslatedAnswer,
+  TranslatedRequest,
+  UntranslatableCode
+} from '../../core/contract/contract.ts'
 
 /** What the thread is asked. The bytes are its own. */
 export type Question = { bytes: Uint8Array } & (
@@ -30,7 +39,8 @@ function answerTo(question: Question): Answer {
     const { task, kept } = question
     return { result: owned(translateRequest(bytes, task, () => kept)) }
   } catch (error) {
-    if (error instanceof Untranslatable) return { refusal: { code: error.code, message: error.message, param: error.param } }
+    if (error instanceof Untranslatable)
+      return { refusal: { code: error.code, message: error.message, param: error.param } }
     return { fault: error instanceof Error ? (error.stack ?? error.message) : String(error) }
   }
 }

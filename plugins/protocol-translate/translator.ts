@@ -1,8 +1,18 @@
-// Translates requests and whole answers: small ones at once, large ones in a thread beside the loop, in the order in which they come.
+// Translates requests and whole answers: small ones at once, large ones in a thread beside the loop, in the order in
+// which they come.
 import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { GatewayError, translateRequest, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
-import type { AnswerHead, AnswerTask, Awaitable, CodecName, Keepsake, RequestTask, TranslatedAnswer, TranslatedRequest } from '../../core/contract/contract.ts'
+import type {
+  AnswerHead,
+  AnswerTask,
+  Awaitable,
+  CodecName,
+  Keepsake,
+  RequestTask,
+  TranslatedAnswer,
+  TranslatedRequest
+} from '../../core/contract/contract.ts'
 import type { Answer, Question } from './thread.ts'
 
 /** Bytes up to which it is translated at once: some milliseconds, whatever it is made of. */
@@ -46,43 +56,66 @@ export class Translator {
     this.#patience = patience
   }
 
-  /** @throws Untranslatable, or rejects with it; GatewayError `invalid_request` for a request that the thread cannot cope with */
+  /**
+   * @throws Untranslatable, or rejects with it; GatewayError `invalid_request` for a request that the thread cannot
+   * cope with
+   */
   translate(pieces: Pieces, task: RequestTask, find: Find): Awaitable<TranslatedRequest> {
     const bytes = small(pieces)
     // Whoever finds what was kept leaves nothing missing.
-    return bytes ? (translateRequest(bytes, task, find) as TranslatedRequest) : this.#translateBeside(pieces, task, find)
+    return bytes
+      ? (translateRequest(bytes, task, find) as TranslatedRequest)
+      : this.#translateBeside(pieces, task, find)
   }
 
   /** Likewise: the member of a request that has signatures of the gateway's own, as JSON without them. */
   unseal(pieces: Pieces, protocol: CodecName): Awaitable<{ key: string; json: string } | undefined> {
     const bytes = small(pieces)
-    return bytes ? unsealRequest(bytes, protocol) : this.#beside(pieces, (own) => ({ kind: 'unseal', bytes: own, protocol }))
+    return bytes
+      ? unsealRequest(bytes, protocol)
+      : this.#beside(pieces, (own) => ({ kind: 'unseal', bytes: own, protocol }))
   }
 
   /**
-   * A whole answer, when it is large: undefined for one that can be translated at once. One that nobody wants any more does not wait.
-   * Rejects with Untranslatable; GatewayError `upstream_bad_response` for an answer that the thread cannot cope with, `overloaded`
-   * when too much waits.
+   * A whole answer, when it is large: undefined for one that can be translated at once. One that nobody wants any more
+   * does not wait. Rejects with Untranslatable; GatewayError `upstream_bad_response` for an answer that the thread
+   * cannot cope with, `overloaded` when too much waits.
    */
-  answerBeside(bytes: Buffer, task: AnswerTask, head: AnswerHead, left: AbortSignal): Promise<TranslatedAnswer> | undefined {
+  answerBeside(
+    bytes: Buffer,
+    task: AnswerTask,
+    head: AnswerHead,
+    left: AbortSignal
+  ): Promise<TranslatedAnswer> | undefined {
     if (bytes.length <= smallBytes) return undefined
     const waiting = this.#queue.reduce((sum, { answer, pieces }) => (answer ? sum + sizeOf(pieces) : sum), 0)
-    if (waiting + bytes.length > mostWaiting) return Promise.reject(new GatewayError('overloaded', 'Too many large answers are being translated at the moment.'))
+    if (waiting + bytes.length > mostWaiting)
+      return Promise.reject(
+        new GatewayError('overloaded', 'Too many large answers are being translated at the moment.')
+      )
     return new Promise((resolve, reject) => {
       const one: Waiting = {
         pieces: [bytes],
         answer: true,
         ask: (own) => ({ kind: 'answer', bytes: own, task, head }),
-        lost: () => new GatewayError('upstream_bad_response', 'The answer of the upstream is too involved to be brought into the protocol of the request.'),
+        lost: () =>
+          new GatewayError(
+            'upstream_bad_response',
+            'The answer of the upstream is too involved to be brought into the protocol of the request.'
+          ),
         resolve: resolve as Waiting['resolve'],
         reject
       }
-      left.addEventListener('abort', () => {
-        const at = this.#queue.indexOf(one)
-        if (at === -1) return
-        this.#queue.splice(at, 1)
-        reject(new GatewayError('client_closed', 'The client left.'))
-      }, { once: true })
+      left.addEventListener(
+        'abort',
+        () => {
+          const at = this.#queue.indexOf(one)
+          if (at === -1) return
+          this.#queue.splice(at, 1)
+          reject(new GatewayError('client_closed', 'The client left.'))
+        },
+        { once: true }
+      )
       this.#queue.push(one)
       this.#next()
     })
@@ -94,15 +127,24 @@ export class Translator {
   }
 
   async #translateBeside(pieces: Pieces, task: RequestTask, find: Find): Promise<TranslatedRequest> {
-    const ask = (kept: ReadonlyMap<string, Keepsake> | undefined) => (bytes: Uint8Array): Question => ({ kind: 'translate', bytes, task, kept })
+    const ask =
+      (kept: ReadonlyMap<string, Keepsake> | undefined) =>
+      (bytes: Uint8Array): Question => ({ kind: 'translate', bytes, task, kept })
     const first = await this.#beside<TranslatedRequest | readonly string[]>(pieces, ask(undefined))
     if ('body' in first) return first
-    return (await this.#beside<TranslatedRequest>(pieces, ask(find(first))))
+    return await this.#beside<TranslatedRequest>(pieces, ask(find(first)))
   }
 
   #beside<T>(pieces: Pieces, ask: Waiting['ask']): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ pieces, answer: false, ask, lost: tooInvolved, resolve: resolve as Waiting['resolve'], reject })
+      this.#queue.push({
+        pieces,
+        answer: false,
+        ask,
+        lost: tooInvolved,
+        resolve: resolve as Waiting['resolve'],
+        reject
+      })
       this.#next()
     })
   }
@@ -155,7 +197,8 @@ export class Translator {
     // An idle thread keeps no process alive.
     if (this.#queue.length === 0) this.#thread?.unref()
     if ('result' in answer) over?.resolve(answer.result)
-    else if ('refusal' in answer) over?.reject(new Untranslatable(answer.refusal.code, answer.refusal.message, answer.refusal.param))
+    else if ('refusal' in answer)
+      over?.reject(new Untranslatable(answer.refusal.code, answer.refusal.message, answer.refusal.param))
     else over?.reject(new Error(answer.fault))
     this.#next()
   }
@@ -177,7 +220,10 @@ export class Translator {
 }
 
 function tooInvolved(): GatewayError {
-  return new GatewayError('invalid_request', 'The request is too involved to be brought into the protocol of the channel that serves this model. Send less at a time.')
+  return new GatewayError(
+    'invalid_request',
+    'The request is too involved to be brought into the protocol of the channel that serves this model. Send less at a time.'
+  )
 }
 
 /** One copy of all pieces, made in several turns of the loop: new memory is slow to write to. */

@@ -53,7 +53,14 @@ export interface Bound {
 /** In the order of their dates. */
 export function termsOf({ prices, contextWindow = Infinity, maxOutputTokens = Infinity }: Model): Terms[] {
   return prices.map(({ from, price }) => {
-    const terms = (own: Price): Terms => ({ from, price: own, brackets: bracketsOf(own), contextWindow, maxOutputTokens, pictures: [] })
+    const terms = (own: Price): Terms => ({
+      from,
+      price: own,
+      brackets: bracketsOf(own),
+      contextWindow,
+      maxOutputTokens,
+      pictures: []
+    })
     const pictures = price.pictures?.map(({ size, quality, price: own }) => ({ size, quality, terms: terms(own) }))
     return { ...terms(price), pictures: pictures ?? [] }
   })
@@ -63,28 +70,54 @@ export function termsOf({ prices, contextWindow = Infinity, maxOutputTokens = In
 export function termsFor({ fields }: RequestBody, terms: Terms): Terms {
   if (terms.pictures.length === 0) return terms
   const [asked, quality] = [fields.string('size') ?? 'auto', fields.string('quality') ?? 'auto']
-  return terms.pictures.find((picture) => (picture.size ?? asked) === asked && (picture.quality ?? quality) === quality)?.terms ?? terms
+  return (
+    terms.pictures.find((picture) => (picture.size ?? asked) === asked && (picture.quality ?? quality) === quality)
+      ?.terms ?? terms
+  )
 }
 
 /**
  * The bound of one request. `defaultOutput` stands in for a limit that the client did not give.
  * @throws GatewayError `invalid_field` when a limit in the body is none
  */
-export function boundOf(exchange: Exchange, terms: Terms, metering: Metering, estimate: 'worst' | 'typical', defaultOutput: number): Bound {
+export function boundOf(
+  exchange: Exchange,
+  terms: Terms,
+  metering: Metering,
+  estimate: 'worst' | 'typical',
+  defaultOutput: number
+): Bound {
   const { body } = exchange
   const count = answers(body, metering)
   const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
   const input = Math.min(inputTokens(exchange, estimate), terms.contextWindow)
   const output = Math.min(outputLimit(body, metering) ?? defaultOutput, terms.maxOutputTokens)
   const seconds = soundOf(body, metering)?.second ?? secondsAsked(body, metering)
-  return { input, output, count, characters, seconds, amount: amountOf(terms, { input, output, count, characters, seconds }) }
+  return {
+    input,
+    output,
+    count,
+    characters,
+    seconds,
+    amount: amountOf(terms, { input, output, count, characters, seconds })
+  }
 }
 
-/** The bound of one response of a session, of which is known how much it may read. `maxOutput`: what the client, or else the operator, limits it to. */
+/**
+ * The bound of one response of a session, of which is known how much it may read. `maxOutput`: what the client, or else
+ * the operator, limits it to.
+ */
 export function turnBound(terms: Terms, read: number, maxOutput: number): Bound {
   const input = Math.min(read, terms.contextWindow)
   const output = Math.min(maxOutput, terms.maxOutputTokens)
-  return { input, output, count: 1, characters: 0, seconds: 0, amount: amountOf(terms, { input, output, count: 1, characters: 0, seconds: 0 }) }
+  return {
+    input,
+    output,
+    count: 1,
+    characters: 0,
+    seconds: 0,
+    amount: amountOf(terms, { input, output, count: 1, characters: 0, seconds: 0 })
+  }
 }
 
 /**
@@ -105,8 +138,8 @@ export function within(left: bigint | undefined, bound: Bound, terms: Terms): Bo
 }
 
 /**
- * The dearest that a prompt of at most `input` tokens can come to: a shorter one may fall into a bracket that costs more.
- * The same arithmetic as the settlement's, so that what stays within the bound never costs more than it.
+ * The dearest that a prompt of at most `input` tokens can come to: a shorter one may fall into a bracket that costs
+ * more. The same arithmetic as the settlement's, so that what stays within the bound never costs more than it.
  */
 function amountOf({ brackets }: Terms, { input, output, count, characters, seconds }: Omit<Bound, 'amount'>): bigint {
   const answered = BigInt(output * count)
@@ -114,7 +147,11 @@ function amountOf({ brackets }: Terms, { input, output, count, characters, secon
   let most = 0n
   for (const bracket of brackets) {
     if (input <= bracket.above) break
-    const pieces = bracket.request + images * bracket.image + BigInt(characters) * bracket.character + BigInt(seconds * count) * bracket.second
+    const pieces =
+      bracket.request +
+      images * bracket.image +
+      BigInt(characters) * bracket.character +
+      BigInt(seconds * count) * bracket.second
     const amount = rounded(BigInt(Math.min(input, bracket.upTo)) * bracket.input + answered * bracket.output + pieces)
     if (amount > most) most = amount
   }

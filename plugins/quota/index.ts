@@ -12,12 +12,15 @@ const held = slot('quota/reservation').of<Hold>()
 /** Output tokens that the budget still allows each answer, where that is less than was asked for. */
 const clamped = slot('quota/clamped').of<number>()
 
-/** How often a stream tells the ledger how far it is, in events: about tokens. A crash charges at most this much less. */
+/**
+ * How often a stream tells the ledger how far it is, in events: about tokens. A crash charges at most this much less.
+ */
 const deliveryStep = 64
 
 export default definePlugin({
   name: 'quota',
-  summary: 'Reserves the most a request can cost in every budget above its key, and settles the real cost when it ends.',
+  summary:
+    'Reserves the most a request can cost in every budget above its key, and settles the real cost when it ends.',
   options: {
     estimate: {
       type: 'string',
@@ -31,7 +34,8 @@ export default definePlugin({
       type: 'integer',
       minimum: 1,
       default: 4096,
-      description: 'Output tokens held when a request does not limit its output by itself; the maximum of the model still holds.'
+      description:
+        'Output tokens held when a request does not limit its output by itself; the maximum of the model still holds.'
     },
     clamp_output: {
       type: 'boolean',
@@ -52,11 +56,17 @@ export default definePlugin({
         if (!metering) return
         const { scopes } = exchange.get(caller)
         const now = inForce(terms.get(exchange.model) ?? [], exchange.receivedAt)
-        if (!now) throw new GatewayError('price_missing', `The model \`${exchange.model.slice(0, 128)}\` has no price, so it cannot be used.`)
+        if (!now)
+          throw new GatewayError(
+            'price_missing',
+            `The model \`${exchange.model.slice(0, 128)}\` has no price, so it cannot be used.`
+          )
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = metering.pictures ? termsFor(exchange.body, now) : now
         const whole = boundOf(exchange, term, metering, estimate, default_output)
-        const bound = clamp_output ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term) : whole
+        const bound = clamp_output
+          ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term)
+          : whole
         if (bound !== whole) {
           exchange.set(clamped, bound.output)
           exchange.setHeader('X-Sluice-Max-Output', bound.output)
@@ -68,7 +78,10 @@ export default definePlugin({
           amount: bound.amount,
           model: exchange.model,
           price: term.price,
-          estimate: { input: Math.min(inputTokens(exchange, 'typical'), bound.input), maxOutput: bound.output * bound.count },
+          estimate: {
+            input: Math.min(inputTokens(exchange, 'typical'), bound.input),
+            maxOutput: bound.output * bound.count
+          },
           time: exchange.receivedAt,
           endpoint: name,
           clientProtocol: protocol,
@@ -114,7 +127,8 @@ function limitOutput({ body }: Attempt, limits: readonly string[], most: number)
   const settings = new Map<string, Record<string, unknown>>()
   const lower = (field: string, usual?: number): boolean => {
     const [outer, inner] = field.split('.', 2) as [string, string?]
-    const inside = inner === undefined ? undefined : (settings.get(outer) ?? ((fields.json(outer) ?? {}) as Record<string, unknown>))
+    const inside =
+      inner === undefined ? undefined : (settings.get(outer) ?? ((fields.json(outer) ?? {}) as Record<string, unknown>))
     const limit = (inside ? inside[inner!] : fields.number(outer)) ?? usual
     if (typeof limit !== 'number') return false
     const lowered = Math.min(limit, most)

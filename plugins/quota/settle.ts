@@ -39,7 +39,10 @@ export function failedCosts(exchange: Exchange, { price }: Hold): readonly Attem
 
 /** What failed, as the error that it is to a client. */
 export function refuse(cause: unknown): never {
-  throw new GatewayError('billing_unavailable', 'The answer could not be accounted for. Try again.', { retryAfterMs: 1000, cause })
+  throw new GatewayError('billing_unavailable', 'The answer could not be accounted for. Try again.', {
+    retryAfterMs: 1000,
+    cause
+  })
 }
 
 function ended(exchange: Exchange, { reservation, price }: Hold, outcome: Outcome): Promise<void> {
@@ -61,7 +64,10 @@ function ended(exchange: Exchange, { reservation, price }: Hold, outcome: Outcom
  */
 function chargeable(exchange: Exchange, { usage }: Attempt, { kind, bytes }: Outcome): MeteredUsage | undefined {
   // A whole answer that nobody counted: a missing number is not zero.
-  if (!usage) return kind === 'completed' ? { usage: { ...promptOf(exchange), output: Math.ceil(bytes / 3) }, source: 'estimated' } : undefined
+  if (!usage)
+    return kind === 'completed'
+      ? { usage: { ...promptOf(exchange), output: Math.ceil(bytes / 3) }, source: 'estimated' }
+      : undefined
   // Whoever was shown nothing pays only what the upstream itself has counted to the end.
   return kind !== 'completed' && bytes === 0 && usage.source !== 'upstream' ? undefined : usage
 }
@@ -71,7 +77,8 @@ function costsOf(exchange: Exchange, attempts: readonly Attempt[], price: Price)
   if (attempts.length === 0) return undefined
   return attempts.map((attempt) => {
     const { number, channel } = attempt
-    if (!attempt.usage && !mayBeBilled(attempt)) return { attempt: number, channel: channel.name, usage: noUsage, amount: 0n, source: 'estimated' }
+    if (!attempt.usage && !mayBeBilled(attempt))
+      return { attempt: number, channel: channel.name, usage: noUsage, amount: 0n, source: 'estimated' }
     const metered = attempt.usage ?? { usage: promptOf(exchange), source: 'estimated' }
     return { attempt: number, channel: channel.name, ...priced(exchange, metered, price) }
   })
@@ -90,10 +97,16 @@ function priced(exchange: Exchange, { usage, source }: MeteredUsage, price: Pric
 /** The transport's code of a connection that was there and got lost. */
 const lost = 'SLUICE_LOST'
 
-/** An upstream that took the request and then failed may have read the prompt; one that refused it or was not reached has not. */
+/**
+ * An upstream that took the request and then failed may have read the prompt; one that refused it or was not reached
+ * has not.
+ */
 function mayBeBilled({ status, error }: Attempt): boolean {
   if (status !== undefined) return status < 300
-  return error?.code !== 'upstream_connection_failed' || (error.details.cause as NodeJS.ErrnoException | undefined)?.code === lost
+  return (
+    error?.code !== 'upstream_connection_failed' ||
+    (error.details.cause as NodeJS.ErrnoException | undefined)?.code === lost
+  )
 }
 
 function promptOf(exchange: Exchange): Usage {

@@ -1,5 +1,13 @@
 // What a session is charged: each of its turns for itself, out of the same budgets.
-import { costOf, formatDollars, GatewayError, incredible, noUsage, sumOf, withCall } from '../../core/contract/contract.ts'
+import {
+  costOf,
+  formatDollars,
+  GatewayError,
+  incredible,
+  noUsage,
+  sumOf,
+  withCall
+} from '../../core/contract/contract.ts'
 import type { Exchange, Turn } from '../../core/contract/contract.ts'
 import { caller, charge, slot } from '../../core/contract/slots.ts'
 import type { Charge } from '../../core/contract/slots.ts'
@@ -29,8 +37,8 @@ export interface TurnSetting {
 }
 
 /**
- * Begins a session: its budgets must be good for a response now. It holds nothing itself, but it has a place in the ledger, so that a crash leaves a
- * record of it.
+ * Begins a session: its budgets must be good for a response now. It holds nothing itself, but it has a place in the
+ * ledger, so that a crash leaves a record of it.
  * @throws GatewayError `quota_<scope>_exceeded`
  */
 export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger: Ledger, defaultOutput: number): void {
@@ -40,27 +48,39 @@ export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger
   checkAllowance(exchange, amount)
   const left = ledger.affordable(scopes, exchange.receivedAt)
   // Only the ledger says which budget it is.
-  if (left !== undefined && left < amount) void ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt }).void()
+  if (left !== undefined && left < amount)
+    void ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt }).void()
   const place = ledger.reserve({ ...common, amount: 0n, time: exchange.receivedAt })
   const bill: Bill = { terms, usage: { ...noUsage }, amount: 0n, reserved: 0n, source: 'upstream' }
   exchange.set(billed, bill)
   exchange.showAfter(() => place.durable)
   exchange.defer(() => {
     const { amount: spent, reserved, usage, source } = bill
-    if (reserved > 0n || spent > 0n) exchange.set(charge, { amount: spent, reserved, priceVersion: terms.price.version, usage, source })
+    if (reserved > 0n || spent > 0n)
+      exchange.set(charge, { amount: spent, reserved, priceVersion: terms.price.version, usage, source })
     return place.void().catch(refuse)
   })
 }
 
 /**
- * Holds what a turn may cost, and settles what it did cost when it ends. One that nobody asked for is charged whatever the budgets have left.
+ * Holds what a turn may cost, and settles what it did cost when it ends. One that nobody asked for is charged whatever
+ * the budgets have left.
  * @throws GatewayError `quota_<scope>_exceeded`
  */
-export function holdTurn(exchange: Exchange<typeof caller>, bill: Bill, turn: Turn, { ledger, estimate, defaultOutput }: TurnSetting): void {
+export function holdTurn(
+  exchange: Exchange<typeof caller>,
+  bill: Bill,
+  turn: Turn,
+  { ledger, estimate, defaultOutput }: TurnSetting
+): void {
   const { terms } = bill
   const { input, output, amount } = turnBound(terms, turn.input[estimate], turn.maxOutput ?? defaultOutput)
   const request: ReserveRequest = {
-    ...commonOf(exchange, terms), part: turn.part, amount, time: Date.now(), estimate: { input: Math.min(turn.input.typical, input), maxOutput: output }
+    ...commonOf(exchange, terms),
+    part: turn.part,
+    amount,
+    time: Date.now(),
+    estimate: { input: Math.min(turn.input.typical, input), maxOutput: output }
   }
   let reservation: Reservation
   let refusal: unknown
@@ -91,7 +111,10 @@ function checkAllowance(exchange: Exchange<typeof caller>, amount: bigint): void
   const allowance = exchange.get(caller).secret?.allowance
   if (!allowance || amount <= allowance.left) return
   const left = allowance.left > 0n ? formatDollars(allowance.left) : '0'
-  throw new GatewayError('quota_key_exceeded', `A response may cost up to ${formatDollars(amount)} USD, and ${left} USD of what this client secret may spend is left.`)
+  throw new GatewayError(
+    'quota_key_exceeded',
+    `A response may cost up to ${formatDollars(amount)} USD, and ${left} USD of what this client secret may spend is left.`
+  )
 }
 
 function settleTurn(exchange: Exchange, bill: Bill, turn: Turn, reservation: Reservation): Promise<void> {
@@ -122,7 +145,13 @@ function settleTurn(exchange: Exchange, bill: Bill, turn: Turn, reservation: Res
 function commonOf(exchange: Exchange<typeof caller>, { price }: Terms): Omit<ReserveRequest, 'amount' | 'time'> {
   const { name, protocol } = exchange.request.operation
   return {
-    requestId: exchange.id, scopes: exchange.get(caller).scopes, model: exchange.model, price, estimate: { input: 0, maxOutput: 0 },
-    endpoint: name, clientProtocol: protocol, streamed: true
+    requestId: exchange.id,
+    scopes: exchange.get(caller).scopes,
+    model: exchange.model,
+    price,
+    estimate: { input: 0, maxOutput: 0 },
+    endpoint: name,
+    clientProtocol: protocol,
+    streamed: true
   }
 }

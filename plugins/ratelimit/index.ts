@@ -22,7 +22,8 @@ export default definePlugin({
       type: 'string',
       enum: ['delta', 'epoch'],
       default: 'delta',
-      description: 'How `X-RateLimit-Reset` tells the time: `delta` in seconds from now, `epoch` as Unix time in seconds.'
+      description:
+        'How `X-RateLimit-Reset` tells the time: `delta` in seconds from now, `epoch` as Unix time in seconds.'
     },
     expected_output: {
       type: 'integer',
@@ -43,7 +44,9 @@ export default definePlugin({
     }
 
     const apply = (exchange: Exchange<typeof caller>, decision: Decision): void => {
-      const shown = decision.admitted ? tightest(decision.states) : decision.states.find(({ name }) => name === decision.refusedBy)
+      const shown = decision.admitted
+        ? tightest(decision.states)
+        : decision.states.find(({ name }) => name === decision.refusedBy)
       if (shown) show(exchange, shown, decision.admitted ? shown.resetMs : decision.retryAfterMs)
       if (!decision.admitted) throw refusalOf(exchange.get(caller).limits, decision)
       const { lease } = decision
@@ -57,7 +60,8 @@ export default definePlugin({
         if (!isLimited(limits)) return
         const { metering } = exchange.request.operation
         // A session has the slot; tokens are its turns'.
-        const tokens = limits.tpm === undefined || !metering || metering.turns ? 0 : expectedTokens(exchange, expected_output)
+        const tokens =
+          limits.tpm === undefined || !metering || metering.turns ? 0 : expectedTokens(exchange, expected_output)
         const decision = services.limits.decide(key, limits, tokens)
         return decision instanceof Promise ? decision.then((made) => apply(exchange, made)) : apply(exchange, decision)
       },
@@ -66,7 +70,8 @@ export default definePlugin({
         const { key, limits } = exchange.get(caller)
         const { concurrency: _slot, ...rates } = limits
         if (!isLimited(rates)) return
-        const tokens = rates.tpm === undefined ? 0 : turn.input.typical + Math.min(turn.maxOutput ?? Infinity, expected_output)
+        const tokens =
+          rates.tpm === undefined ? 0 : turn.input.typical + Math.min(turn.maxOutput ?? Infinity, expected_output)
         const take = (decision: Decision): void => {
           if (!decision.admitted) throw refusalOf(limits, decision)
           turn.defer(() => decision.lease.release(turn.usage ? tokensOf(turn.usage.usage) : 0))
@@ -82,11 +87,17 @@ function isLimited({ rps, rpm, tpm, concurrency }: Caller['limits']): boolean {
   return rps !== undefined || rpm !== undefined || tpm !== undefined || concurrency !== undefined
 }
 
-/** An expectation, not a bound: what it misses is corrected at the end of the answer. Never 0, which would mean no tokens at all. */
+/**
+ * An expectation, not a bound: what it misses is corrected at the end of the answer. Never 0, which would mean no
+ * tokens at all.
+ */
 function expectedTokens(exchange: Exchange, expectedOutput: number): number {
   const { body, request } = exchange
   const metering = request.operation.metering!
-  return inputTokens(exchange, 'typical') + Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
+  return (
+    inputTokens(exchange, 'typical') +
+    Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
+  )
 }
 
 /** The limit with the smallest share left; undefined when none applies to this request. */
@@ -98,7 +109,10 @@ function tightest(states: readonly LimitState[]): LimitState | undefined {
   return tight
 }
 
-/** Cached input does not count, as at most upstreams. When an upstream was at work and nothing is known of it, the expectation stays. */
+/**
+ * Cached input does not count, as at most upstreams. When an upstream was at work and nothing is known of it, the
+ * expectation stays.
+ */
 function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   // From the attempt: the slot is filled by a release too, and maybe by a later one.
   const metered = exchange.attempts.at(-1)?.usage?.usage
@@ -107,10 +121,26 @@ function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
 }
 
-function tokensOf({ input, cache_write, cache_write_long = 0, output, audio_input = 0, audio_output = 0, image_input = 0, image_output = 0 }: Usage): number {
+function tokensOf({
+  input,
+  cache_write,
+  cache_write_long = 0,
+  output,
+  audio_input = 0,
+  audio_output = 0,
+  image_input = 0,
+  image_output = 0
+}: Usage): number {
   return input + cache_write + cache_write_long + output + audio_input + audio_output + image_input + image_output
 }
 
-function refusalOf(limits: KeyLimits, { refusedBy, retryAfterMs }: Extract<Decision, { admitted: false }>): GatewayError {
-  return new GatewayError(`rate_limit_${refusedBy}`, `This API key is limited to ${limits[refusedBy]} ${words[refusedBy]}. Try again later.`, { retryAfterMs })
+function refusalOf(
+  limits: KeyLimits,
+  { refusedBy, retryAfterMs }: Extract<Decision, { admitted: false }>
+): GatewayError {
+  return new GatewayError(
+    `rate_limit_${refusedBy}`,
+    `This API key is limited to ${limits[refusedBy]} ${words[refusedBy]}. Try again later.`,
+    { retryAfterMs }
+  )
 }

@@ -27,13 +27,16 @@ export class HealthBoard {
   /** By channel name, for the admin API. */
   report(): Record<string, ChannelHealth> {
     const now = performance.now()
-    return Object.fromEntries(Array.from(this.#generations.at(-1) ?? [], ([{ name }, state]) => [name, state.report(now)]))
+    return Object.fromEntries(
+      Array.from(this.#generations.at(-1) ?? [], ([{ name }, state]) => [name, state.report(now)])
+    )
   }
 
   /** With another address or credential a channel's past says nothing about it. */
   #known({ name, baseUrl, credential }: Channel): ChannelState | undefined {
     for (const [channel, state] of this.#generations.at(-1) ?? []) {
-      if (channel.name === name) return channel.baseUrl.href === baseUrl.href && channel.credential === credential ? state : undefined
+      if (channel.name === name)
+        return channel.baseUrl.href === baseUrl.href && channel.credential === credential ? state : undefined
     }
     return undefined
   }

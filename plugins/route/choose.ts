@@ -4,10 +4,16 @@ import type { States } from './board.ts'
 
 /**
  * One of the channels, which come by rank; undefined when all have failed already. `random` gives a number from
- * 0 to below 1. When every channel is out, they all count as in, the one that is back first before the others: a request
- * that may fail is better than one that is refused.
+ * 0 to below 1. When every channel is out, they all count as in, the one that is back first before the others: a
+ * request that may fail is better than one that is refused.
  */
-export function choose(candidates: Candidates, failed: ReadonlySet<Channel>, states: States, now: number, random: () => number): Channel | undefined {
+export function choose(
+  candidates: Candidates,
+  failed: ReadonlySet<Channel>,
+  states: States,
+  now: number,
+  random: () => number
+): Channel | undefined {
   const { channels } = candidates
   // However it is, there is no other.
   if (channels.length === 1) return failed.has(channels[0]!) ? undefined : channels[0]
@@ -15,9 +21,13 @@ export function choose(candidates: Candidates, failed: ReadonlySet<Channel>, sta
   const left = (usable.length > 0 ? usable : channels).filter((channel) => !failed.has(channel))
   const first = left[0]
   if (!first || left.length === 1) return first
-  if (usable.length === 0) return left.reduce((best, channel) => (states.get(channel)!.until < states.get(best)!.until ? channel : best))
+  if (usable.length === 0)
+    return left.reduce((best, channel) => (states.get(channel)!.until < states.get(best)!.until ? channel : best))
   const rank = candidates.rank(first)
-  return byWeight(left.filter((channel) => candidates.rank(channel) === rank), random)
+  return byWeight(
+    left.filter((channel) => candidates.rank(channel) === rank),
+    random
+  )
 }
 
 function byWeight(channels: readonly Channel[], random: () => number): Channel {

@@ -91,7 +91,9 @@ export class ChannelState {
     return true
   }
 
-  /** The upstream refused our credential: nothing will work until someone changes it. True when the channel is out now. */
+  /**
+   * The upstream refused our credential: nothing will work until someone changes it. True when the channel is out now.
+   */
   refused(now: number, startedAt: number): boolean {
     this.#failures++
     if (this.#isOld(startedAt)) return false

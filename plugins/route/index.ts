@@ -18,7 +18,8 @@ const noneFailed: ReadonlySet<Channel> = new Set()
 
 export default definePlugin({
   name: 'route',
-  summary: 'Chooses a channel by priority, weight and health, and the next one when it fails before anything was sent to the client.',
+  summary:
+    'Chooses a channel by priority, weight and health, and the next one when it fails before anything was sent to the client.',
   options: {
     attempts: {
       type: 'integer',
@@ -34,7 +35,7 @@ export default definePlugin({
       default: 1,
       description:
         'How often one request is sent again to a channel that failed it, when no other is left and the failure may pass: ' +
-        'a lost connection, an error of the upstream\'s, a 429 that asks for at most 5 s.'
+        "a lost connection, an error of the upstream's, a 429 that asks for at most 5 s."
     },
     eject_after: {
       type: 'integer',
@@ -71,8 +72,15 @@ export default definePlugin({
       return budget
     }
 
-    /** The one channel that is left, once it may be asked again; undefined when none may, or nobody waits for it any more. */
-    const again = async (exchange: Exchange, failures: readonly AttemptFailure[], now: number): Promise<Channel | undefined> => {
+    /**
+     * The one channel that is left, once it may be asked again; undefined when none may, or nobody waits for it any
+     * more.
+     */
+    const again = async (
+      exchange: Exchange,
+      failures: readonly AttemptFailure[],
+      now: number
+    ): Promise<Channel | undefined> => {
       const next = soonest(failures, now, Math.random)
       if (!next || !budgetOf(exchange.model).take(now, allowance)) return undefined
       const { signal } = exchange
@@ -94,7 +102,8 @@ export default definePlugin({
         if (!last) budgetOf(name).request(now)
         const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed
         const channel = choose(candidates, failed, states, now, Math.random)
-        if (!channel) return last && failures.length - failed.size < repeats ? again(exchange, failures, now) : undefined
+        if (!channel)
+          return last && failures.length - failed.size < repeats ? again(exchange, failures, now) : undefined
         if (last && !budgetOf(name).take(now, allowance)) return undefined
         states.get(channel)!.chosen(now)
         return channel

@@ -20,8 +20,16 @@ export class Judge {
     this.#states = states
     this.#ejectAfter = ejectAfter
     this.#log = log
-    this.#tries = metrics.counter({ name: 'attempts_total', help: 'Attempts at channels, by how they ended.', labels: ['channel', 'code'] })
-    this.#ejections = metrics.counter({ name: 'channel_ejections_total', help: 'Times a channel was left out for its failures.', labels: ['channel'] })
+    this.#tries = metrics.counter({
+      name: 'attempts_total',
+      help: 'Attempts at channels, by how they ended.',
+      labels: ['channel', 'code']
+    })
+    this.#ejections = metrics.counter({
+      name: 'channel_ejections_total',
+      help: 'Times a channel was left out for its failures.',
+      labels: ['channel']
+    })
   }
 
   /** Before another channel is chosen. */
@@ -45,7 +53,11 @@ export class Judge {
     this.#tries.add({ channel: channel.name, code: error?.code ?? 'ok' })
     if (!this.#tell(state, attempt, now)) return
     this.#ejections.add({ channel: channel.name })
-    this.#log.warn('a channel is left out', { channel: channel.name, ms: Math.round(state.until - now), code: error?.code })
+    this.#log.warn('a channel is left out', {
+      channel: channel.name,
+      ms: Math.round(state.until - now),
+      code: error?.code
+    })
   }
 
   /** True when the channel is out because of it. */

@@ -9,14 +9,15 @@ import { together, usageOf } from './turns.ts'
 
 export default definePlugin({
   name: 'usage-meter',
-  summary: 'Reads the real usage at the end of every answer, asks streaming upstreams to report it, and labels estimates as such.',
+  summary:
+    'Reads the real usage at the end of every answer, asks streaming upstreams to report it, and labels estimates as such.',
   options: {
     bytes_per_token: {
       type: 'number',
       minimum: 1,
       maximum: 16,
       default: 4,
-      description: 
+      description:
         'UTF-8 bytes of text counted as one token where an upstream reports no usage, for the prompt and for the answer. ' +
         'Pictures, sounds and files of the prompt count as 85 tokens each.'
     }
@@ -29,7 +30,11 @@ export default definePlugin({
       help: 'Usage reports that could not be true (negative, fractional, parts above their whole) and were replaced by an estimate.',
       labels: ['channel']
     })
-    const estimated = metrics.counter({ name: 'usage_estimated_total', help: 'Answers whose usage is an estimate.', labels: ['channel'] })
+    const estimated = metrics.counter({
+      name: 'usage_estimated_total',
+      help: 'Answers whose usage is an estimate.',
+      labels: ['channel']
+    })
     return {
       onRequest(exchange) {
         if (!exchange.request.operation.metering) return
@@ -49,10 +54,13 @@ export default definePlugin({
           // The request went to the same channel without it, and was answered.
           if (!added || !error || next?.channel !== channel || next.added || next.error || told.has(channel)) return
           told.add(channel)
-          log.warn(`a channel does not take ${added}: the usage of its streams is estimated unless it is told all the same`, {
-            channel: channel.name,
-            hint: `say "usage: { stream_options: false }" in channels.${channel.name} of gateway.yaml: then it is not asked after a start or a reload either`
-          })
+          log.warn(
+            `a channel does not take ${added}: the usage of its streams is estimated unless it is told all the same`,
+            {
+              channel: channel.name,
+              hint: `say "usage: { stream_options: false }" in channels.${channel.name} of gateway.yaml: then it is not asked after a start or a reload either`
+            }
+          )
         })
       },
       onTurn(exchange, turn) {
@@ -68,9 +76,12 @@ export default definePlugin({
       },
       onResponse(exchange, { attempt, streaming, frames }) {
         const { metering } = exchange.request.operation
-        // What the gateway says by itself, nobody has counted; a session is counted by its turns, what is free is not, and what comes later is counted then.
+        // What the gateway says by itself, nobody has counted; a session is counted by its turns, what is free is not,
+        // and what comes later is counted then.
         if (!attempt || frames || !metering || metering.later) return
-        const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, () => boundsOf(exchange, catalogue.models.get(exchange.model)))
+        const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, () =>
+          boundsOf(exchange, catalogue.models.get(exchange.model))
+        )
         const end = (complete: boolean): void => {
           // What goes on is counted when it has ended.
           if (exchange.find(goingOn)) return
@@ -79,7 +90,8 @@ export default definePlugin({
           if (meter.insane) rejected.add({ channel })
           if (attempt.usage.source === 'estimated' || attempt.usage.source === 'partial') estimated.add({ channel })
         }
-        if (!streaming || attempt.translated || !askedByUs(exchange, attempt.protocol)) return { observe: (message) => meter.see(message), end }
+        if (!streaming || attempt.translated || !askedByUs(exchange, attempt.protocol))
+          return { observe: (message) => meter.see(message), end }
         return {
           takes: 'runs',
           map(message, emit) {
@@ -98,11 +110,19 @@ export default definePlugin({
 
 /** The prompt as the body has it, within the model's context and what was held; the answer within its limits. */
 function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Bounds> {
-  const { body, request: { operation: { metering } } } = exchange
+  const {
+    body,
+    request: {
+      operation: { metering }
+    }
+  } = exchange
   const most = Math.min(model?.contextWindow ?? Infinity, exchange.find(heldInput) ?? Infinity)
   const limit = metering && metering.outputLimits.length > 0 ? (outputLimit(body, metering) ?? Infinity) : Infinity
   const output = Math.min(limit, model?.maxOutputTokens ?? Infinity) * (metering ? answers(body, metering) : 1)
-  const sound = metering && model && inForce(model.prices, exchange.receivedAt)?.price.perMillion.second !== undefined ? soundOf(body, metering) : undefined
+  const sound =
+    metering && model && inForce(model.prices, exchange.receivedAt)?.price.perMillion.second !== undefined
+      ? soundOf(body, metering)
+      : undefined
   return { input: (bytesPerToken) => estimatedInput(exchange, bytesPerToken, most), output, sound }
 }
 

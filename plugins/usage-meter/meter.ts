@@ -14,7 +14,10 @@ const sampleBytes = 4 * 1024
 
 const nothing = Buffer.alloc(0)
 
-/** What an estimate cannot be above, in tokens, and how long the sound is that is charged by the second: asked for when there is an estimate to be made. */
+/**
+ * What an estimate cannot be above, in tokens, and how long the sound is that is charged by the second: asked for when
+ * there is an estimate to be made.
+ */
 export type Bounds = () => { input: (bytesPerToken: number) => number; output: number; sound: SoundLength | undefined }
 
 /** One per attempt. Costs a search for one word per event; parses only what holds usage. */
@@ -77,7 +80,11 @@ export class Meter {
     // What is charged by the piece is known; pictures and sound have no tokens that their size could tell.
     if (units) return { usage: { ...noUsage, ...units }, source: complete ? 'measured' : 'partial' }
     const { input, output, sound } = this.#bounds()
-    if (sound) return { usage: { ...noUsage, second: sound.second }, source: !complete ? 'partial' : sound.measured ? 'measured' : 'estimated' }
+    if (sound)
+      return {
+        usage: { ...noUsage, second: sound.second },
+        source: !complete ? 'partial' : sound.measured ? 'measured' : 'estimated'
+      }
     const usage = { ...noUsage, input: input(this.#bytesPerToken), output: Math.min(this.#outputTokens(), output) }
     return { usage, source: complete ? 'estimated' : 'partial' }
   }
@@ -106,7 +113,10 @@ export class Meter {
   #outputTokens(): number {
     if (this.#body) return this.#tokens(this.#protocol.answerBytes(this.#body.json()))
     if (this.#runBytes > 0) return this.#tokens(this.#runText)
-    return Math.max(this.#events, this.#tokens(this.#eventBytes - this.#smallEvents * this.#envelope() + this.#largeBytes))
+    return Math.max(
+      this.#events,
+      this.#tokens(this.#eventBytes - this.#smallEvents * this.#envelope() + this.#largeBytes)
+    )
   }
 
   /** The median of the samples that have text; without any, no event is taken to have some. */

@@ -38,7 +38,11 @@ export const agents: readonly Agent[] = [
     call: (command) => ({ call: 'Bash', arguments: { command, description: 'Writes a file' } }),
     args: (prompt) => ['-p', prompt, '--allowedTools', 'Bash'],
     env: ({ url, key, model }) => ({
-      ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key, ANTHROPIC_MODEL: model, ANTHROPIC_SMALL_FAST_MODEL: model, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
+      ANTHROPIC_BASE_URL: url,
+      ANTHROPIC_API_KEY: key,
+      ANTHROPIC_MODEL: model,
+      ANTHROPIC_SMALL_FAST_MODEL: model,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1'
     })
   },
   {
@@ -49,7 +53,9 @@ export const agents: readonly Agent[] = [
     args: (prompt) => ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', prompt],
     env: ({ key }) => ({ SLUICE_KEY: key }),
     // Its search of the web runs at its vendor, which no other channel can do.
-    settings: ({ url, model }) => ['.codex/config.toml', `
+    settings: ({ url, model }) => [
+      '.codex/config.toml',
+      `
 model = "${model}"
 model_provider = "sluice"
 web_search = "disabled"
@@ -57,7 +63,8 @@ check_for_update_on_startup = false
 analytics = { enabled = false }
 features = { plugins = false, apps = false }
 model_providers.sluice = { name = "Sluice", base_url = "${url}/v1", env_key = "SLUICE_KEY", wire_api = "responses" }
-`]
+`
+    ]
   },
   {
     name: 'gemini-cli',
@@ -66,9 +73,14 @@ model_providers.sluice = { name = "Sluice", base_url = "${url}/v1", env_key = "S
     call: (command) => ({ call: 'run_shell_command', arguments: { command } }),
     args: (prompt, model) => ['-m', model, '--yolo', '-p', prompt],
     env: ({ url, key }) => ({ GEMINI_API_KEY: key, GOOGLE_GEMINI_BASE_URL: url, GEMINI_CLI_TRUST_WORKSPACE: 'true' }),
-    settings: () => ['.gemini/settings.json', JSON.stringify({
-      security: { auth: { selectedType: 'gemini-api-key' } }, privacy: { usageStatisticsEnabled: false }, general: { enableAutoUpdate: false, enableAutoUpdateNotification: false }
-    })]
+    settings: () => [
+      '.gemini/settings.json',
+      JSON.stringify({
+        security: { auth: { selectedType: 'gemini-api-key' } },
+        privacy: { usageStatisticsEnabled: false },
+        general: { enableAutoUpdate: false, enableAutoUpdateNotification: false }
+      })
+    ]
   },
   {
     name: 'qwen-code',
@@ -77,9 +89,14 @@ model_providers.sluice = { name = "Sluice", base_url = "${url}/v1", env_key = "S
     call: (command) => ({ call: 'run_shell_command', arguments: { command, is_background: false } }),
     args: (prompt) => ['--yolo', '-p', prompt],
     env: ({ url, key, model }) => ({ OPENAI_API_KEY: key, OPENAI_BASE_URL: `${url}/v1`, OPENAI_MODEL: model }),
-    settings: () => ['.qwen/settings.json', JSON.stringify({
-      security: { auth: { selectedType: 'openai' } }, privacy: { usageStatisticsEnabled: false }, general: { enableAutoUpdate: false }
-    })]
+    settings: () => [
+      '.qwen/settings.json',
+      JSON.stringify({
+        security: { auth: { selectedType: 'openai' } },
+        privacy: { usageStatisticsEnabled: false },
+        general: { enableAutoUpdate: false }
+      })
+    ]
   },
   {
     name: 'opencode',
@@ -90,10 +107,28 @@ model_providers.sluice = { name = "Sluice", base_url = "${url}/v1", env_key = "S
     wants: /^CONNECT registry\.npmjs\.org:443 /,
     // It puts words with spaces in quotes.
     args: (prompt) => ['run', ...prompt.split(' ')],
-    env: () => ({ OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_PURE: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' }),
-    settings: ({ url, key, model }) => ['.config/opencode/opencode.json', JSON.stringify({
-      provider: { sluice: { npm: '@ai-sdk/openai-compatible', options: { baseURL: `${url}/v1`, apiKey: key }, models: { [model]: {} } } },
-      model: `sluice/${model}`, small_model: `sluice/${model}`, enabled_providers: ['sluice'], autoupdate: false, share: 'disabled'
-    })]
+    env: () => ({
+      OPENCODE_DISABLE_AUTOUPDATE: '1',
+      OPENCODE_DISABLE_MODELS_FETCH: '1',
+      OPENCODE_PURE: '1',
+      OPENCODE_DISABLE_LSP_DOWNLOAD: '1'
+    }),
+    settings: ({ url, key, model }) => [
+      '.config/opencode/opencode.json',
+      JSON.stringify({
+        provider: {
+          sluice: {
+            npm: '@ai-sdk/openai-compatible',
+            options: { baseURL: `${url}/v1`, apiKey: key },
+            models: { [model]: {} }
+          }
+        },
+        model: `sluice/${model}`,
+        small_model: `sluice/${model}`,
+        enabled_providers: ['sluice'],
+        autoupdate: false,
+        share: 'disabled'
+      })
+    ]
   }
 ]

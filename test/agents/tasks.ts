@@ -1,4 +1,5 @@
-// Command-line agents as their vendors ship them: each writes a file with its tool, by way of every channel, and calls nobody but the gateway. `npm run test:agents`.
+// Command-line agents as their vendors ship them: each writes a file with its tool, by way of every channel, and calls
+// nobody but the gateway. `npm run test:agents`.
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -30,7 +31,12 @@ async function trap(t: Test): Promise<{ url: string; wanted: string[] }> {
 }
 
 /** Runs an agent in a home of its own. */
-async function run(t: Test, agent: Agent, address: { url: string; key: string; model: string }, proxy: string): Promise<{ code: unknown; output: string; written: string | undefined }> {
+async function run(
+  t: Test,
+  agent: Agent,
+  address: { url: string; key: string; model: string },
+  proxy: string
+): Promise<{ code: unknown; output: string; written: string | undefined }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-agent-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
   const [home, work] = [join(folder, 'home'), join(folder, 'work')]
@@ -39,12 +45,24 @@ async function run(t: Test, agent: Agent, address: { url: string; key: string; m
   const [file, text] = agent.settings?.(address) ?? ['.settings', '']
   mkdirSync(dirname(join(home, file)), { recursive: true })
   writeFileSync(join(home, file), text)
-  const env = { PATH: process.env['PATH'], HOME: home, HTTPS_PROXY: proxy, HTTP_PROXY: proxy, NO_PROXY: '127.0.0.1', ...agent.env(address) }
+  const env = {
+    PATH: process.env['PATH'],
+    HOME: home,
+    HTTPS_PROXY: proxy,
+    HTTP_PROXY: proxy,
+    NO_PROXY: '127.0.0.1',
+    ...agent.env(address)
+  }
   const prompt = `Write. [[simulator ${JSON.stringify(agent.call('echo hello > out.txt'))}]]`
   const { code, output } = await new Promise<{ code: unknown; output: string }>((resolve) => {
-    const child = execFile(agent.program, agent.args(prompt, address.model), { cwd: work, env, encoding: 'utf8', timeout: 120_000 }, (error, stdout, stderr) => {
-      resolve({ code: error ? (error.code ?? error.signal) : 0, output: `${stdout}\n${stderr}` })
-    })
+    const child = execFile(
+      agent.program,
+      agent.args(prompt, address.model),
+      { cwd: work, env, encoding: 'utf8', timeout: 120_000 },
+      (error, stdout, stderr) => {
+        resolve({ code: error ? (error.code ?? error.signal) : 0, output: `${stdout}\n${stderr}` })
+      }
+    )
     child.stdin!.end()
   })
   let written: string | undefined
@@ -57,19 +75,37 @@ async function run(t: Test, agent: Agent, address: { url: string; key: string; m
 }
 
 for (const agent of agents) {
-  t.test(`${agent.name} finishes a task that takes its tool, by way of every channel`, { timeout: 600_000 }, async (t) => {
-    const local = await startAll(t)
-    const { url: proxy, wanted } = await trap(t)
-    for (const channel of Object.keys(channels)) {
-      const { code, output, written } = await run(t, agent, { url: local.url, key: testKey, model: `via-${channel}` }, proxy)
-      t.same([code, written], [0, 'hello\n'], channel, { output })
-      t.match(output, /The tool answered/, channel)
-      const { data } = (await local.admin('/admin/v1/requests?limit=10')) as { data: Record<string, any>[] }
-      // The simulator refuses what an agent asks beside its task, such as for a title, as the tool is not offered there.
-      const own = data.filter(({ model, status }) => model === `via-${channel}` && status === 200)
-      t.ok(own.length >= 2, channel)
-      t.match(own, own.map(() => ({ client_protocol: agent.protocol, channel, outcome: 'completed', usage_source: 'upstream' })), channel)
+  t.test(
+    `${agent.name} finishes a task that takes its tool, by way of every channel`,
+    { timeout: 600_000 },
+    async (t) => {
+      const local = await startAll(t)
+      const { url: proxy, wanted } = await trap(t)
+      for (const channel of Object.keys(channels)) {
+        const { code, output, written } = await run(
+          t,
+          agent,
+          { url: local.url, key: testKey, model: `via-${channel}` },
+          proxy
+        )
+        t.same([code, written], [0, 'hello\n'], channel, { output })
+        t.match(output, /The tool answered/, channel)
+        const { data } = (await local.admin('/admin/v1/requests?limit=10')) as { data: Record<string, any>[] }
+        // The simulator refuses what an agent asks beside its task, such as for a title, as the tool is not offered
+        // there.
+        const own = data.filter(({ model, status }) => model === `via-${channel}` && status === 200)
+        t.ok(own.length >= 2, channel)
+        t.match(
+          own,
+          own.map(() => ({ client_protocol: agent.protocol, channel, outcome: 'completed', usage_source: 'upstream' })),
+          channel
+        )
+      }
+      t.same(
+        wanted.filter((line) => !agent.wants?.test(line)),
+        [],
+        'it calls nobody else'
+      )
     }
-    t.same(wanted.filter((line) => !agent.wants?.test(line)), [], 'it calls nobody else')
-  })
+  )
 }

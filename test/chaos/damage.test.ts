@@ -32,7 +32,11 @@ const charges = new Map<string, bigint>()
 
 /** Charges a request, and knows when it was acknowledged. */
 async function charge(store: Store, output: number): Promise<void> {
-  const reservation = reserve(store.ledger, [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')], 1000n)
+  const reservation = reserve(
+    store.ledger,
+    [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')],
+    1000n
+  )
   await settle(store, reservation, output)
   charges.set(reservation.requestId, BigInt(output))
 }
@@ -45,7 +49,8 @@ async function several(store: Store, count: number): Promise<void> {
 function take(file: string, name: string): string {
   const folder = join(home, name)
   mkdirSync(folder)
-  for (const ending of endings) if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, join(folder, `sluice.db${ending}`))
+  for (const ending of endings)
+    if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, join(folder, `sluice.db${ending}`))
   return folder
 }
 
@@ -105,21 +110,24 @@ t.before(async () => {
 /** What is done to a file. Returns false when that changes nothing. */
 type Harm = (path: string, older: string) => boolean
 
-const edit = (change: (bytes: Buffer) => Buffer): Harm => (path) => {
-  if (!existsSync(path)) return false
-  const bytes = readFileSync(path)
-  const changed = change(Buffer.from(bytes))
-  writeFileSync(path, changed)
-  return !changed.equals(bytes)
-}
+const edit =
+  (change: (bytes: Buffer) => Buffer): Harm =>
+  (path) => {
+    if (!existsSync(path)) return false
+    const bytes = readFileSync(path)
+    const changed = change(Buffer.from(bytes))
+    writeFileSync(path, changed)
+    return !changed.equals(bytes)
+  }
 
 /** Turns one bit around, at a part of the file or of the bytes that are not zero. */
-const flip = (part: number): Harm => edit((bytes) => {
-  let end = bytes.length
-  while (end > 0 && bytes[end - 1] === 0) end--
-  if (end > 0) bytes[Math.min(end - 1, Math.floor(end * part))]! ^= 1 << random(8)
-  return bytes
-})
+const flip = (part: number): Harm =>
+  edit((bytes) => {
+    let end = bytes.length
+    while (end > 0 && bytes[end - 1] === 0) end--
+    if (end > 0) bytes[Math.min(end - 1, Math.floor(end * part))]! ^= 1 << random(8)
+    return bytes
+  })
 
 const harms: Record<string, Harm> = {
   missing: (path) => existsSync(path) && (rmSync(path), true),
@@ -131,7 +139,11 @@ const harms: Record<string, Harm> = {
   'a bit near its end': flip(0.97),
   'its last byte': flip(1),
   'a page of zeros': edit((bytes) => bytes.fill(0, Math.min(bytes.length, 8192), Math.min(bytes.length, 12288))),
-  older: (path, older) => existsSync(path) && existsSync(older) && !readFileSync(path).equals(readFileSync(older)) && (cpSync(older, path), true)
+  older: (path, older) =>
+    existsSync(path) &&
+    existsSync(older) &&
+    !readFileSync(path).equals(readFileSync(older)) &&
+    (cpSync(older, path), true)
 }
 
 /** Both segments for each other, which only changes their names. */
@@ -150,7 +162,10 @@ interface Outcome {
   lost: number
 }
 
-const files = (folder: string): string[] => readdirSync(folder).filter((name) => !/-shm|\.lock/.test(name)).map((name) => `${name} ${hash('sha256', readFileSync(join(folder, name)))}`)
+const files = (folder: string): string[] =>
+  readdirSync(folder)
+    .filter((name) => !/-shm|\.lock/.test(name))
+    .map((name) => `${name} ${hash('sha256', readFileSync(join(folder, name)))}`)
 
 async function outcomeOf(file: string, expected: ReadonlyMap<string, bigint>): Promise<Outcome> {
   try {
@@ -158,7 +173,12 @@ async function outcomeOf(file: string, expected: ReadonlyMap<string, bigint>): P
   } catch (error) {
     return { refused: (error as Error).message, breaches: [], lost: 0 }
   }
-  const stored = new Map(query(file, "SELECT request_id, amount FROM journal WHERE class = 'terminal'").map((row) => [row['request_id'], row['amount']]))
+  const stored = new Map(
+    query(file, "SELECT request_id, amount FROM journal WHERE class = 'terminal'").map((row) => [
+      row['request_id'],
+      row['amount']
+    ])
+  )
   const lost = [...expected].filter(([id, amount]) => stored.get(id) !== amount).length
   return { refused: undefined, breaches: verify(file).map(({ invariant, row }) => `${invariant} ${row}`), lost }
 }
@@ -177,9 +197,11 @@ async function trial(image: Image, what: string, harm: (folder: string) => boole
   if (refused === undefined) {
     if (lost > 0 && breaches.length === 0) t.fail(`${what}: ${lost} charges are lost, and nobody says so`)
   } else if (!refused.includes(file)) t.fail(`${what}: the refusal names no file: ${refused}`)
-  else if (sizes.some((size, index) => size !== undefined && size > 0 && !existsSync(`${file}${endings[index]}`))) t.fail(`${what}: a start that refused took a file away`)
+  else if (sizes.some((size, index) => size !== undefined && size > 0 && !existsSync(`${file}${endings[index]}`)))
+    t.fail(`${what}: a start that refused took a file away`)
   if (refused !== undefined) await mend(what, folder, image.charges)
-  if (process.env['SLUICE_LONG']) t.comment(`${what}: ${refused ?? (breaches.length > 0 ? breaches.slice(0, 2).join(', ') : 'nothing is lost')}`)
+  if (process.env['SLUICE_LONG'])
+    t.comment(`${what}: ${refused ?? (breaches.length > 0 ? breaches.slice(0, 2).join(', ') : 'nothing is lost')}`)
   rmSync(folder, { recursive: true })
   return outcome
 }
@@ -198,7 +220,8 @@ async function mend(what: string, folder: string, expected: ReadonlyMap<string, 
     if (files(folder).join() !== before.join()) t.fail(`${what}: looking changed the files`)
     const sizes = plan.aside.map((path) => statSync(path).size)
     const aside = repair(file, plan, Date.now())
-    if (plan.aside.some((path, index) => statSync(join(aside, basename(path))).size !== sizes[index])) t.fail(`${what}: what was put aside is not whole`)
+    if (plan.aside.some((path, index) => statSync(join(aside, basename(path))).size !== sizes[index]))
+      t.fail(`${what}: what was put aside is not whole`)
   } catch (error) {
     if (!/Bring back a backup/.test((error as Error).message)) t.fail(`${what}: ${String(error)}`)
     counts.without++
@@ -210,28 +233,41 @@ async function mend(what: string, folder: string, expected: ReadonlyMap<string, 
   // Where a price is lost, nobody can say what is due at it.
   const wrong = breaches.filter((breach) => !(breach.startsWith('I4 journal') && plan.lost.length > 0))
   if (refused !== undefined || wrong.length > 0) t.fail(`${what}: mended, and ${refused ?? wrong.join(', ')}`)
-  const told = plan.lost.length > 0 || plan.base !== 'whole' || plan.foreign.batches > 0 || plan.damage.some(({ text }) => text.includes('older'))
+  const told =
+    plan.lost.length > 0 ||
+    plan.base !== 'whole' ||
+    plan.foreign.batches > 0 ||
+    plan.damage.some(({ text }) => text.includes('older'))
   if (lost > 0 && !told) t.fail(`${what}: the repair lost ${lost} charges and did not say so`)
   counts.mended++
   if (lost === 0) counts.saved++
 }
 
 t.test('what was left by a crash is whole', async (t) => {
-  for (const [name, image] of images) t.same(await outcomeOf(join(copyOf(image, `whole ${name}`), 'sluice.db'), image.charges), { refused: undefined, breaches: [], lost: 0 }, name)
+  for (const [name, image] of images)
+    t.same(
+      await outcomeOf(join(copyOf(image, `whole ${name}`), 'sluice.db'), image.charges),
+      { refused: undefined, breaches: [], lost: 0 },
+      name
+    )
 })
 
 t.test('a start that refuses says what is wrong before it has written anything', async (t) => {
   const cut = join(copyOf(images.get('after a checkpoint')!, 'cut'), 'sluice.db')
   harms['cut in half']!(cut, cut)
   const before = files(dirname(cut))
-  await t.rejects(openStore({ file: cut, durability: 'process' }), { message: /sluice\.db is cut off: it ends with page \d+ of \d+/ })
+  await t.rejects(openStore({ file: cut, durability: 'process' }), {
+    message: /sluice\.db is cut off: it ends with page \d+ of \d+/
+  })
   t.same(files(dirname(cut)), before, 'and leaves all files as they are')
 
   const mixed = join(copyOf(images.get('stopped')!, 'mixed'), 'sluice.db')
   const database = openDatabase(mixed, 'process')
   database.exec('PRAGMA user_version = 1')
   database.close()
-  await t.rejects(openStore({ file: mixed, durability: 'process' }), { message: /sluice\.db has pages of different moments: transaction 1 by its first page/ })
+  await t.rejects(openStore({ file: mixed, durability: 'process' }), {
+    message: /sluice\.db has pages of different moments: transaction 1 by its first page/
+  })
 })
 
 t.test('wherever the write-ahead log of a young store is cut off', async (t) => {
@@ -242,7 +278,9 @@ t.test('wherever the write-ahead log of a young store is cut off', async (t) => 
   const cuts = Array.from({ length: frames }, (_, at) => 32 + at * frame + 100).slice(long ? 0 : -12)
   let refused = 0
   for (const cut of cuts) {
-    const outcome = await trial(image, `cut at ${cut} of ${size}`, (folder) => edit((bytes) => bytes.subarray(0, cut))(join(folder, 'sluice.db-wal'), ''))
+    const outcome = await trial(image, `cut at ${cut} of ${size}`, (folder) =>
+      edit((bytes) => bytes.subarray(0, cut))(join(folder, 'sluice.db-wal'), '')
+    )
     if (outcome?.refused !== undefined) refused++
   }
   t.ok(refused > 0, `${refused} of ${cuts.length} refused to start`)
@@ -256,9 +294,13 @@ function copyOf(image: Image, name: string): string {
 
 t.test('whatever happens to one file, nothing that was acknowledged is lost without a word', async (t) => {
   const cases = [...images].flatMap(([name, image]) => [
-    ...endings.flatMap((ending: Ending) => Object.entries(harms).map(([kind, harm]) => ({
-      what: `${name}: sluice.db${ending} ${kind}`, image, run: (folder: string) => harm(join(folder, `sluice.db${ending}`), join(image.older, `sluice.db${ending}`))
-    }))),
+    ...endings.flatMap((ending: Ending) =>
+      Object.entries(harms).map(([kind, harm]) => ({
+        what: `${name}: sluice.db${ending} ${kind}`,
+        image,
+        run: (folder: string) => harm(join(folder, `sluice.db${ending}`), join(image.older, `sluice.db${ending}`))
+      }))
+    ),
     { what: `${name}: both segments swapped`, image, run: swap }
   ])
   const chosen = long ? cases : cases.filter((_, index) => index % 9 === 4)
@@ -270,6 +312,12 @@ t.test('whatever happens to one file, nothing that was acknowledged is lost with
     else if (outcome.breaches.length > 0) told++
     else whole++
   }
-  t.ok(refused > 0 && whole > 0, `${chosen.length} cases: ${refused} refused to start, ${whole} lost nothing, ${told} are named by verify`)
-  t.ok(counts.mended > 0, `${counts.mended} of those refused were mended, ${counts.saved} of them without a loss; ${counts.without} need a backup`)
+  t.ok(
+    refused > 0 && whole > 0,
+    `${chosen.length} cases: ${refused} refused to start, ${whole} lost nothing, ${told} are named by verify`
+  )
+  t.ok(
+    counts.mended > 0,
+    `${counts.mended} of those refused were mended, ${counts.saved} of them without a loss; ${counts.without} need a backup`
+  )
 })

@@ -1,4 +1,5 @@
-// The disk that other tests rely on: what it fails, what it keeps over a loss of power, and that it kills where it is told.
+// The disk that other tests rely on: what it fails, what it keeps over a loss of power, and that it kills where it is
+// told.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +17,10 @@ function run(disk: Disk, file: string, steps: string): { log: string; signal: No
     fs.closeSync(fd)
     fd = fs.openSync(${JSON.stringify(file)}, 'r+')
     ${steps}`
-  const { stdout, signal } = spawnSync(process.execPath, ['-e', program], { env: { ...process.env, ...disk.env }, encoding: 'utf8' })
+  const { stdout, signal } = spawnSync(process.execPath, ['-e', program], {
+    env: { ...process.env, ...disk.env },
+    encoding: 'utf8'
+  })
   return { log: stdout.trim().split('\n').join(' '), signal }
 }
 
@@ -27,12 +31,19 @@ t.test('a sync that failed is believed by the next one, and power takes what it 
     const file = join(home, `store-${seed}`)
     const disk = Disk.make(t, file, seed)
     disk.set({ syncs: 'EIO', times: 1 })
-    t.equal(run(disk, file, "page(0, 'a'); page(1, 'b'); sync(); sync(); page(2, 'c'); sync(); page(3, 'd')").log, 'done done EIO done done done done')
+    t.equal(
+      run(disk, file, "page(0, 'a'); page(1, 'b'); sync(); sync(); page(2, 'c'); sync(); page(3, 'd')").log,
+      'done done EIO done done done done'
+    )
     t.equal(readFileSync(file, 'latin1').length, 4 * 4096, 'as long as there is power all is there')
     disk.losePower()
     const kept = readFileSync(file, 'latin1')
     t.equal(kept[2 * 4096], 'c', 'what was synced is kept')
-    for (const [page, text] of [[0, 'a'], [1, 'b'], [3, 'd']] as const) {
+    for (const [page, text] of [
+      [0, 'a'],
+      [1, 'b'],
+      [3, 'd']
+    ] as const) {
       const is = kept[page * 4096]
       if (is === text) continue
       t.ok(is === '\0' || is === undefined, 'a page is there or not')
@@ -49,7 +60,10 @@ t.test('a file that is opened for durable writes needs no sync, and loses what w
   const durable = `fs.closeSync(fd); fd = fs.openSync(${JSON.stringify(file)}, fs.constants.O_RDWR | fs.constants.O_DSYNC);`
   t.equal(run(disk, file, `${durable} page(0, 'a')`).log, 'done')
   disk.set({ syncs: 'EIO', times: 1 })
-  t.equal(run(disk, file, `${durable} log(() => fs.writeSync(fd, 'b'.repeat(16 * 4096), 4096)); page(17, 'c')`).log, 'EIO done')
+  t.equal(
+    run(disk, file, `${durable} log(() => fs.writeSync(fd, 'b'.repeat(16 * 4096), 4096)); page(17, 'c')`).log,
+    'EIO done'
+  )
   disk.losePower()
   const kept = readFileSync(file, 'latin1')
   t.same([kept[0], kept[17 * 4096]], ['a', 'c'])
@@ -62,7 +76,14 @@ t.test('it fails what it is told to, and is killed where it is told', { skip: no
   const file = join(t.testdir(), 'store')
   const disk = Disk.make(t, file)
   disk.set({ writes: 'ENOSPC' })
-  t.equal(run(disk, file, "page(0, 'a'); sync(); log(() => fs.ftruncateSync(fd, 0)); log(() => fs.writevSync(fd, [Buffer.from('x')], 0))").log, 'ENOSPC done ENOSPC ENOSPC')
+  t.equal(
+    run(
+      disk,
+      file,
+      "page(0, 'a'); sync(); log(() => fs.ftruncateSync(fd, 0)); log(() => fs.writevSync(fd, [Buffer.from('x')], 0))"
+    ).log,
+    'ENOSPC done ENOSPC ENOSPC'
+  )
   t.same(disk.calls, { writes: 3, syncs: 1, failed: 3 })
   disk.set({ killAt: 3 })
   t.same(run(disk, file, "page(0, 'a'); sync(); page(1, 'b'); sync()"), { log: 'done done', signal: 'SIGKILL' })

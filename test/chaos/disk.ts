@@ -1,15 +1,27 @@
 // Disks that fail when a test says so, for a process that is started on one: disk.c is compiled and preloaded into it.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, copyFileSync, mkdirSync, mkdtempSync, openSync, readdirSync, readSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  writeSync
+} from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Test } from 'tap'
 
 /** Why no disk can be made here; false where one can. */
 export const noDisk: string | false =
-  process.platform !== 'linux' ? 'only Linux has the preloading that this needs'
-  : spawnSync('cc', ['-fsyntax-only', '-x', 'c', '-'], { input: '#include <stdlib.h>\n' }).status !== 0 ? 'there is no C compiler: install gcc and libc6-dev'
-  : false
+  process.platform !== 'linux'
+    ? 'only Linux has the preloading that this needs'
+    : spawnSync('cc', ['-fsyntax-only', '-x', 'c', '-'], { input: '#include <stdlib.h>\n' }).status !== 0
+      ? 'there is no C compiler: install gcc and libc6-dev'
+      : false
 
 type Failure = 'EIO' | 'ENOSPC'
 
@@ -17,7 +29,9 @@ type Failure = 'EIO' | 'ENOSPC'
 export interface Trouble {
   /** Writes fail, half of them (EIO) after writing a part. */
   writes?: Failure
-  /** Syncs fail, and so do writes that are to be durable when they return. What was to be synced is lost when power is. */
+  /**
+   * Syncs fail, and so do writes that are to be durable when they return. What was to be synced is lost when power is.
+   */
   syncs?: Failure
   /** Only one of so many fails, by chance. */
   oneIn?: number
@@ -31,7 +45,19 @@ export interface Trouble {
 }
 
 /** In the order of disk.c. */
-const fields = ['WRITE_ERROR', 'SYNC_ERROR', 'ONE_IN', 'TIMES', 'WRITE_DELAY', 'SYNC_DELAY', 'KILL_AT', 'SEED', 'WRITES', 'SYNCS', 'FAILED'] as const
+const fields = [
+  'WRITE_ERROR',
+  'SYNC_ERROR',
+  'ONE_IN',
+  'TIMES',
+  'WRITE_DELAY',
+  'SYNC_DELAY',
+  'KILL_AT',
+  'SEED',
+  'WRITES',
+  'SYNCS',
+  'FAILED'
+] as const
 
 let library: string | undefined
 
@@ -40,7 +66,17 @@ function compile(): string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
   process.on('exit', () => rmSync(folder, { recursive: true }))
   const file = join(folder, 'disk.so')
-  execFileSync('cc', ['-std=gnu11', '-O2', '-shared', '-fPIC', '-o', file, join(import.meta.dirname, 'disk.c'), '-ldl', '-lpthread'])
+  execFileSync('cc', [
+    '-std=gnu11',
+    '-O2',
+    '-shared',
+    '-fPIC',
+    '-o',
+    file,
+    join(import.meta.dirname, 'disk.c'),
+    '-ldl',
+    '-lpthread'
+  ])
   return file
 }
 
@@ -59,7 +95,12 @@ export class Disk {
     const control = join(folder, 'control')
     this.#control = openSync(control, 'w+')
     this.#write(0, [0, 0, 0, -1, 0, 0, 0, seed, 0, 0, 0])
-    this.env = { LD_PRELOAD: library, SLUICE_DISK_CONTROL: control, SLUICE_DISK_PATH: file, SLUICE_DISK_PLATTER: this.#platter }
+    this.env = {
+      LD_PRELOAD: library,
+      SLUICE_DISK_CONTROL: control,
+      SLUICE_DISK_PATH: file,
+      SLUICE_DISK_PLATTER: this.#platter
+    }
   }
 
   /** Makes a sound disk for a store that does not exist yet. */
@@ -90,9 +131,11 @@ export class Disk {
   losePower(): void {
     const folder = dirname(this.#file)
     const own = (name: string): boolean => name.startsWith(basename(this.#file))
-    for (const name of readdirSync(folder)) if (own(name) && !name.endsWith('.lock')) rmSync(join(folder, name), { recursive: true })
+    for (const name of readdirSync(folder))
+      if (own(name) && !name.endsWith('.lock')) rmSync(join(folder, name), { recursive: true })
     for (const name of readdirSync(this.#platter)) {
-      if (!name.endsWith('.lock') && !name.endsWith('.lock-journal')) copyFileSync(join(this.#platter, name), join(folder, name))
+      if (!name.endsWith('.lock') && !name.endsWith('.lock-journal'))
+        copyFileSync(join(this.#platter, name), join(folder, name))
     }
   }
 

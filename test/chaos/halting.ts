@@ -1,4 +1,5 @@
-// A gateway that can be stopped where no upstream can stop it: `node test/chaos/halting.ts <config>`, with requests that say where.
+// A gateway that can be stopped where no upstream can stop it: `node test/chaos/halting.ts <config>`, with requests
+// that say where.
 import { startGateway } from '../../core/container.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
 import type { Exchange } from '../../core/contract/contract.ts'

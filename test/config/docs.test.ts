@@ -16,7 +16,11 @@ const root = join(import.meta.dirname, '../..')
 const shippedFile = join(root, 'gateway.yaml')
 
 t.test('the shipped gateway.yaml works with nothing in the environment', (t) => {
-  const { config, problems } = loadConfig(shippedFile, { env: {}, plugins: shipped, simulatorUrl: new URL('http://127.0.0.1:1/v1') })
+  const { config, problems } = loadConfig(shippedFile, {
+    env: {},
+    plugins: shipped,
+    simulatorUrl: new URL('http://127.0.0.1:1/v1')
+  })
   t.same(problems, undefined)
   t.same(config?.simulated, ['demo', 'demo-anthropic', 'demo-gemini'])
   t.equal(config?.chain.length, 8)
@@ -27,7 +31,11 @@ t.test('the shipped gateway.yaml works with nothing in the environment', (t) => 
 t.test('the real channel in the shipped file works when its comments are taken off', (t) => {
   const file = join(t.testdir(), 'gateway.yaml')
   writeFileSync(file, readFileSync(shippedFile, 'utf8').replace(/^ {2}# (?=( *(gpt-5|openai|[a-z_]+):))/gm, '  '))
-  const { config, problems } = loadConfig(file, { env: { OPENAI_API_KEY: 'sk-x' }, plugins: shipped, simulatorUrl: new URL('http://127.0.0.1:1/v1') })
+  const { config, problems } = loadConfig(file, {
+    env: { OPENAI_API_KEY: 'sk-x' },
+    plugins: shipped,
+    simulatorUrl: new URL('http://127.0.0.1:1/v1')
+  })
   t.same(problems, undefined)
   t.match(config?.channels.get('openai'), { credential: 'sk-x', private: false })
   t.equal(config?.models.get('gpt-5')?.prices[0]?.price.perMillion.input, 1_250_000_000n)
@@ -37,15 +45,27 @@ t.test('the real channel in the shipped file works when its comments are taken o
 t.test('the schema for editors takes what the loader takes', (t) => {
   const validate = new Ajv({ strict: false, allErrors: true }).compile(editorSchema(plugins))
   const accepts = (text: string): boolean => validate(parse(text, { merge: true }))
-  const rest = 'channels: { demo: { protocol: simulator, models: { demo: demo } } }\nmodels: { demo: { price: free } }\n'
-  t.ok(accepts(`${rest}chain: [auth, log: { flush: 5s, level: debug }, { needy: { must: x } }]\nx-any: 5\nadmin: false`))
+  const rest =
+    'channels: { demo: { protocol: simulator, models: { demo: demo } } }\nmodels: { demo: { price: free } }\n'
+  t.ok(
+    accepts(`${rest}chain: [auth, log: { flush: 5s, level: debug }, { needy: { must: x } }]\nx-any: 5\nadmin: false`)
+  )
   const variables = 'json_body: "${SIZE}", connections: "${N:-5}", on_disconnect: "${HOW}"'
   t.ok(accepts(`${rest}chain: [auth]\nlisten: { port: "\${PORT}" }\nlimits: { ${variables} }`))
-  t.ok(accepts(`${rest.replace('free', '{ input: 1, output: "2.5", per: 1 }')}chain: [auth]\nlimits: { json_body: 1024 }`))
+  t.ok(
+    accepts(`${rest.replace('free', '{ input: 1, output: "2.5", per: 1 }')}chain: [auth]\nlimits: { json_body: 1024 }`)
+  )
   const refused = [
-    'chain: [auht]', 'chain: [{ auth: {}, log: {} }]', 'chain: [log: { flush: 5 }]', 'chain: [log: { level: loud }]',
-    'chain: [needy: {}]', 'chain: []', 'chain: [auth]\nlisten: { port: x }', 'chain: [auth]\nlimts: {}',
-    'chain: [auth]\nlimits: { json_body: 5XB }', 'chain: [auth]\nadmin: true'
+    'chain: [auht]',
+    'chain: [{ auth: {}, log: {} }]',
+    'chain: [log: { flush: 5 }]',
+    'chain: [log: { level: loud }]',
+    'chain: [needy: {}]',
+    'chain: []',
+    'chain: [auth]\nlisten: { port: x }',
+    'chain: [auth]\nlimts: {}',
+    'chain: [auth]\nlimits: { json_body: 5XB }',
+    'chain: [auth]\nadmin: true'
   ]
   for (const text of refused) t.notOk(accepts(rest + text), text)
   t.match(editorSchema(plugins), { $schema: 'http://json-schema.org/draft-07/schema#', title: 'gateway.yaml' })
@@ -54,18 +74,21 @@ t.test('the schema for editors takes what the loader takes', (t) => {
 
 t.test('options become a table, nested ones below what holds them', (t) => {
   const { options, required } = plugins.get('log')!
-  t.equal(optionsTable([{ prefix: 'log.', options, required }]), [
-    '| key | value | default | meaning |',
-    '|---|---|---|---|',
-    '| `log.sink` | text | `"stdout"` | Where to. |',
-    '| `log.bodies` | `true` or `false` | `false` | Bodies too. |',
-    '| `log.level` | `info`, `debug` | `"info"` | How much. |',
-    '| `log.flush` | duration | `"100ms"` | How often. |',
-    '| `log.list` | list: text |  | Words. |',
-    '| `log.nested` | map |  | More. |',
-    '| `log.nested.depth` | whole number from 1 | `2` | Depth. |',
-    ''
-  ].join('\n'))
+  t.equal(
+    optionsTable([{ prefix: 'log.', options, required }]),
+    [
+      '| key | value | default | meaning |',
+      '|---|---|---|---|',
+      '| `log.sink` | text | `"stdout"` | Where to. |',
+      '| `log.bodies` | `true` or `false` | `false` | Bodies too. |',
+      '| `log.level` | `info`, `debug` | `"info"` | How much. |',
+      '| `log.flush` | duration | `"100ms"` | How often. |',
+      '| `log.list` | list: text |  | Words. |',
+      '| `log.nested` | map |  | More. |',
+      '| `log.nested.depth` | whole number from 1 | `2` | Depth. |',
+      ''
+    ].join('\n')
+  )
   t.match(optionsTable([{ prefix: '', ...plugins.get('needy')! }]), '| `must` | text | **required** | Needed. |')
   t.end()
 })
@@ -83,7 +106,8 @@ t.test('npm run docs writes what is out of date, and --check names it', (t) => {
   for (const name of ['node_modules', 'package.json']) symlinkSync(join(root, name), join(folder, name))
   mkdirSync(join(folder, 'test/config'), { recursive: true })
   cpSync(join(root, 'test/config/plugins.ts'), join(folder, 'plugins/index.ts'))
-  const run = (...args: string[]) => spawnSync(process.execPath, [join(folder, 'config/docs.ts'), ...args], { encoding: 'utf8' })
+  const run = (...args: string[]) =>
+    spawnSync(process.execPath, [join(folder, 'config/docs.ts'), ...args], { encoding: 'utf8' })
   const imports = readFileSync(join(folder, 'plugins/index.ts'), 'utf8')
   writeFileSync(join(folder, 'plugins/index.ts'), imports.replaceAll('../../core/', '../core/'))
 
@@ -95,7 +119,9 @@ t.test('npm run docs writes what is out of date, and --check names it', (t) => {
   t.match(wrote.stdout, /^wrote config\/gateway\.schema\.json$/m)
   t.match(readFileSync(join(folder, 'plugins/README.md'), 'utf8'), '| `needy.must` |')
   t.match(readFileSync(join(folder, 'config/README.md'), 'utf8'), '| `channels.<name>.base_url` |')
-  t.match(JSON.parse(readFileSync(join(folder, 'config/gateway.schema.json'), 'utf8')), { properties: { chain: { type: 'array' } } })
+  t.match(JSON.parse(readFileSync(join(folder, 'config/gateway.schema.json'), 'utf8')), {
+    properties: { chain: { type: 'array' } }
+  })
   t.equal(run('--check').status, 0)
   t.equal(run().stdout, '', 'nothing is written twice')
 

@@ -41,8 +41,14 @@ chain: [auth]
 t.test('each faulty file gives exactly its problems, in the order of the file, with their places', (t) => {
   // In these files whatever is secret has the word hunter in it.
   const env = {
-    PORT_WORD: 'hunter-port', COUNT: '5', SIZE_WORD: 'hunter-size', BASE: 'hunter-base', SECRET: 'hunter', PRICE: 'hunter-price',
-    NOT_A_KEY: 'hunter-key', TENANT: 'hunter-tenant'
+    PORT_WORD: 'hunter-port',
+    COUNT: '5',
+    SIZE_WORD: 'hunter-size',
+    BASE: 'hunter-base',
+    SECRET: 'hunter',
+    PRICE: 'hunter-price',
+    NOT_A_KEY: 'hunter-key',
+    TENANT: 'hunter-tenant'
   }
   const cwd = process.cwd()
   process.chdir(cases)
@@ -61,11 +67,27 @@ t.test('the least file is filled in with the documented defaults', (t) => {
   t.match(config.settings, {
     listen: { host: '127.0.0.1', port: 8080, tls: undefined },
     admin: { host: '127.0.0.1', port: 9090, token: '' },
-    store: { sqlite: join(folder, 'data/sluice.db'), durability: 'power', requests: { age: 30 * 86_400_000, size: 8 * 2 ** 30 }, journal: { age: 90 * 86_400_000, size: 4 * 2 ** 30 }, answers: { age: 86_400_000, size: 256 * 2 ** 20 }, routes: { age: 30 * 86_400_000 } }
+    store: {
+      sqlite: join(folder, 'data/sluice.db'),
+      durability: 'power',
+      requests: { age: 30 * 86_400_000, size: 8 * 2 ** 30 },
+      journal: { age: 90 * 86_400_000, size: 4 * 2 ** 30 },
+      answers: { age: 86_400_000, size: 256 * 2 ** 20 },
+      routes: { age: 30 * 86_400_000 }
+    }
   })
   t.same(config.settings.limits, {
-    jsonBody: 32 * 2 ** 20, multipartBody: 100 * 2 ** 20, bodyMemory: 512 * 2 ** 20, cacheMemory: 64 * 2 ** 20, drainTimeout: 30_000, clientStall: 60_000,
-    clientHeader: 10_000, clientBody: 30_000, keepAlive: 65_000, connections: 20_000, onDisconnect: 'drain',
+    jsonBody: 32 * 2 ** 20,
+    multipartBody: 100 * 2 ** 20,
+    bodyMemory: 512 * 2 ** 20,
+    cacheMemory: 64 * 2 ** 20,
+    drainTimeout: 30_000,
+    clientStall: 60_000,
+    clientHeader: 10_000,
+    clientBody: 30_000,
+    keepAlive: 65_000,
+    connections: 20_000,
+    onDisconnect: 'drain',
     disconnectDrain: { time: 1000, bytes: 256 * 1024, concurrent: 64 },
     realtime: { origins: [], message: 16 * 1024 * 1024, idle: 600_000, duration: 3_600_000, ping: 20_000 }
   })
@@ -87,7 +109,8 @@ t.test('the least file is filled in with the documented defaults', (t) => {
 })
 
 t.test('a file that says everything means what it says', (t) => {
-  const config = loaded(`
+  const config = loaded(
+    `
 x-budgets: &small { usd: 0.000000001, per: total }
 listen: { host: "::", port: 0 }
 admin: false
@@ -134,37 +157,75 @@ keys:
     expires: 2027-01-01
   - { name: hashed, key_sha256: ${createHash('sha256').update('sk-other').digest('hex').toUpperCase()}, tenant: acme }
 chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { token: "\${KEY}" }]
-`, { CONNECTIONS: '17', KEY: '0123456789' })
+`,
+    { CONNECTIONS: '17', KEY: '0123456789' }
+  )
   t.same(config.settings.listen, { host: '::', port: 0, tls: undefined })
   t.equal(config.settings.admin, undefined)
-  t.same(config.settings.store, { sqlite: '/var/lib/x.db', durability: 'process', requests: { age: 86_400_000, size: 2 ** 30 }, journal: { age: 2 * 86_400_000, size: 2 * 2 ** 30 }, answers: { age: 7_200_000, size: 32 * 2 ** 20 }, routes: { age: 3 * 86_400_000 } })
+  t.same(config.settings.store, {
+    sqlite: '/var/lib/x.db',
+    durability: 'process',
+    requests: { age: 86_400_000, size: 2 ** 30 },
+    journal: { age: 2 * 86_400_000, size: 2 * 2 ** 30 },
+    answers: { age: 7_200_000, size: 32 * 2 ** 20 },
+    routes: { age: 3 * 86_400_000 }
+  })
   t.match(config.settings.limits, { jsonBody: 1048576, connections: 17, onDisconnect: 'abort', drainTimeout: 120_000 })
 
   const first = config.channels.get('first')!
   t.equal(first.baseUrl.href, 'https://one.example/api/v1?api-version=2', 'without trailing slashes, with the query')
   t.equal(first.credential, '0123456789', 'digits stay text')
-  t.same({ ...first.headers }, { 'x-team': 'platform', authorization: 'Bearer 0123456789' }, 'the credential as its protocol wants it')
+  t.same(
+    { ...first.headers },
+    { 'x-team': 'platform', authorization: 'Bearer 0123456789' },
+    'the credential as its protocol wants it'
+  )
   t.same(first.timeouts, { connect: 1500, firstByte: 60_000, idle: 60_000, total: 3_600_000 })
   t.equal(config.channels.get('second')!.baseUrl.href, 'http://10.0.0.8:8000/')
 
   const gpt = config.models.get('gpt-5')!
-  t.same(gpt.channels.map(({ name }) => name), ['second', 'other', 'first'], 'by priority, whatever they speak')
+  t.same(
+    gpt.channels.map(({ name }) => name),
+    ['second', 'other', 'first'],
+    'by priority, whatever they speak'
+  )
   t.same(gpt.prices[0]!.price.perMillion, {
-    input: 1_250_000_000n, cached_input: 125_000_000n, cache_write: 0n, cache_write_long: 0n, output: 10_000_000_000n,
-    audio_input: 1_250_000_000n, image_input: 1_250_000_000n, audio_output: 10_000_000_000n, image_output: 10_000_000_000n,
+    input: 1_250_000_000n,
+    cached_input: 125_000_000n,
+    cache_write: 0n,
+    cache_write_long: 0n,
+    output: 10_000_000_000n,
+    audio_input: 1_250_000_000n,
+    image_input: 1_250_000_000n,
+    audio_output: 10_000_000_000n,
+    image_output: 10_000_000_000n,
     image: 40_000_000_000_000n
   })
   t.match(gpt.prices[0]!.price.version, /^[0-9a-f]{12}$/)
   t.equal(gpt.created, Date.UTC(2025, 7, 7) / 1000)
   t.same(gpt.deprecated, { since: Date.UTC(2026, 8, 1), sunset: Date.UTC(2027, 2, 1, 10, 30), replacement: 'gpt-6' })
-  t.match(config.models.get('meta/llama:free')!.prices[0]!.price.perMillion, { input: 500_000_000n, output: 1_000_000_000n })
+  t.match(config.models.get('meta/llama:free')!.prices[0]!.price.perMillion, {
+    input: 500_000_000n,
+    output: 1_000_000_000n
+  })
 
   const acme = config.tenants.get('acme')!
   t.same(acme.budget, { limit: 1_000_500_000_000n, per: 'month' })
-  t.same(acme.projects.get('web')!.members.get('alice@example.com'), { models: ['gpt-5'], budget: { limit: 1n, per: 'total' } })
+  t.same(acme.projects.get('web')!.members.get('alice@example.com'), {
+    models: ['gpt-5'],
+    budget: { limit: 1n, per: 'total' }
+  })
   t.match(config.keys[0], {
-    name: 'laptop', sha256: createHash('sha256').update('sk-laptop').digest(), tenant: 'acme', project: 'web', member: 'alice@example.com',
-    models: ['gpt-5'], endpoints: ['chat', 'models'], budget: { limit: 1n, per: 'day' }, expires: Date.UTC(2027, 0, 1), at: { line: 36, column: 5 }
+    name: 'laptop',
+    sha256: createHash('sha256').update('sk-laptop').digest(),
+    tenant: 'acme',
+    project: 'web',
+    member: 'alice@example.com',
+    models: ['gpt-5'],
+    endpoints: ['chat', 'models'],
+    budget: { limit: 1n, per: 'day' },
+    expires: Date.UTC(2027, 0, 1),
+    at: { line: 36, column: 5 }
   })
   t.same(config.keys[0]!.limits, { rps: 10, rpm: 300, tpm: 200_000, concurrency: 8 })
   t.same(config.keys[1]!.sha256, createHash('sha256').update('sk-other').digest())
@@ -177,28 +238,47 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
 })
 
 t.test('equal prices have one version, however they are written', (t) => {
-  const version = (price: string): string => loaded(least.replace('price: free', `price: ${price}`)).models.get('demo')!.prices[0]!.price.version
-  t.equal(version('{ input: 1.25, output: 10 }'), version('{ output: "10.0", per: 1K, input: 0.00125 }'.replace('"10.0"', '0.01')))
+  const version = (price: string): string =>
+    loaded(least.replace('price: free', `price: ${price}`)).models.get('demo')!.prices[0]!.price.version
+  t.equal(
+    version('{ input: 1.25, output: 10 }'),
+    version('{ output: "10.0", per: 1K, input: 0.00125 }'.replace('"10.0"', '0.01'))
+  )
   t.equal(version('{ input: 1, output: 2 }'), version('{ input: 1, output: 2, cached_input: 1 }'))
   t.not(version('{ input: 1, output: 2 }'), version('{ input: 1, output: 2, cached_input: 0.5 }'))
   t.end()
 })
 
 t.test('prices and budgets are exact to the nano-dollar, as numbers and as text', (t) => {
-  fc.assert(fc.property(fc.bigInt(0n, 10n ** 15n - 1n), fc.integer({ min: 0, max: 9 }), fc.boolean(), (digits, decimals, quoted) => {
-    const whole = digits.toString().padStart(decimals + 1, '0')
-    const written = decimals === 0 ? whole : `${whole.slice(0, -decimals)}.${whole.slice(-decimals)}`
-    const usd = quoted ? JSON.stringify(written) : written
-    const nano = digits * 10n ** BigInt(9 - decimals)
-    fc.pre(nano <= 10n ** 18n)
-    const config = loaded(`${least.replace('free', `{ input: ${usd}, output: 0 }`)}tenants: { acme: { budget: { usd: ${usd}, per: day } } }`)
-    return config.tenants.get('acme')!.budget!.limit === nano && config.models.get('demo')!.prices[0]!.price.perMillion.input === nano
-  }), { numRuns: 60 })
+  fc.assert(
+    fc.property(
+      fc.bigInt(0n, 10n ** 15n - 1n),
+      fc.integer({ min: 0, max: 9 }),
+      fc.boolean(),
+      (digits, decimals, quoted) => {
+        const whole = digits.toString().padStart(decimals + 1, '0')
+        const written = decimals === 0 ? whole : `${whole.slice(0, -decimals)}.${whole.slice(-decimals)}`
+        const usd = quoted ? JSON.stringify(written) : written
+        const nano = digits * 10n ** BigInt(9 - decimals)
+        fc.pre(nano <= 10n ** 18n)
+        const config = loaded(
+          `${least.replace('free', `{ input: ${usd}, output: 0 }`)}tenants: { acme: { budget: { usd: ${usd}, per: day } } }`
+        )
+        return (
+          config.tenants.get('acme')!.budget!.limit === nano &&
+          config.models.get('demo')!.prices[0]!.price.perMillion.input === nano
+        )
+      }
+    ),
+    { numRuns: 60 }
+  )
   t.end()
 })
 
 t.test('sections with nothing in them, and list entries without options, are as if left out', (t) => {
-  const config = loaded(`${least.replace('[auth]', '[auth, log: ]')}limits:\nkeys:\ntenants:\n  acme:\n    projects:\n      web:\n`)
+  const config = loaded(
+    `${least.replace('[auth]', '[auth, log: ]')}limits:\nkeys:\ntenants:\n  acme:\n    projects:\n      web:\n`
+  )
   t.equal(config.settings.limits.jsonBody, 32 * 2 ** 20)
   t.same([...config.tenants.get('acme')!.projects.keys()], ['web'])
   t.match(config.chain[1], { plugin: 'log', options: { sink: 'stdout' } })
@@ -222,7 +302,8 @@ t.test('a variable is filled in where it stands, and typed by what is asked for'
 })
 
 t.test('the redacted file keeps variables as written and shows no secret', (t) => {
-  const { redacted } = loaded(`
+  const { redacted } = loaded(
+    `
 x-secret: sk-hidden
 admin: { token: "\${TOKEN}" }
 listen: { host: "\${HOST:-127.0.0.1}" }
@@ -240,21 +321,31 @@ models: { demo: { price: free } }
 tenants: { acme: { budget: { usd: 1.5, per: day } } }
 keys: [{ name: a, key: sk-hidden, tenant: acme }, { name: b, key_sha256: ${'ab'.repeat(32)}, tenant: acme }]
 chain: [auth, shy: { token: hidden }]
-`, { TOKEN: 'hidden', VERSION: 'hidden' })
+`,
+    { TOKEN: 'hidden', VERSION: 'hidden' }
+  )
   t.same(redacted, {
     admin: { token: '${TOKEN}' },
     listen: { host: '${HOST:-127.0.0.1}' },
     channels: {
       demo: {
-        protocol: 'simulator', credential: '${KEY:-[redacted]}', models: { demo: 'demo' }, headers: { 'x-a': '[redacted]', 'x-b': '[redacted]' }
+        protocol: 'simulator',
+        credential: '${KEY:-[redacted]}',
+        models: { demo: 'demo' },
+        headers: { 'x-a': '[redacted]', 'x-b': '[redacted]' }
       },
       other: {
-        protocol: 'openai', base_url: 'https://api.example.com/v1?key=[redacted]&version=${VERSION}&[redacted]', models: { demo: 'demo' }
+        protocol: 'openai',
+        base_url: 'https://api.example.com/v1?key=[redacted]&version=${VERSION}&[redacted]',
+        models: { demo: 'demo' }
       }
     },
     models: { demo: { price: 'free' } },
     tenants: { acme: { budget: { usd: 1.5, per: 'day' } } },
-    keys: [{ name: 'a', key: '[redacted]', tenant: 'acme' }, { name: 'b', key_sha256: '[redacted]', tenant: 'acme' }],
+    keys: [
+      { name: 'a', key: '[redacted]', tenant: 'acme' },
+      { name: 'b', key_sha256: '[redacted]', tenant: 'acme' }
+    ],
     chain: ['auth', { shy: { token: '[redacted]' } }]
   })
   t.end()
@@ -263,7 +354,9 @@ chain: [auth, shy: { token: hidden }]
 t.test('what cannot be read is a problem, not an error', (t) => {
   const at = (path: string): unknown => loadConfig(path, { env: {}, plugins, simulatorUrl }).problems
   mkdirSync(join(folder, 'folder'), { recursive: true })
-  t.same(at(join(folder, 'nothing.yaml')), [{ place: join(folder, 'nothing.yaml'), message: 'there is no such file: name one with --config' }])
+  t.same(at(join(folder, 'nothing.yaml')), [
+    { place: join(folder, 'nothing.yaml'), message: 'there is no such file: name one with --config' }
+  ])
   t.same(at(join(folder, 'folder')), [{ place: join(folder, 'folder'), message: 'is not a file' }])
   t.same(messages(Buffer.alloc(1024 * 1024 + 1, '#')), [' is larger than 1 MiB'])
   t.same(messages(Buffer.from('listen: {}\nlimits: \0')), [':2:9 a NUL byte: the file must be text in UTF-8'])
@@ -273,12 +366,22 @@ t.test('what cannot be read is a problem, not an error', (t) => {
 })
 
 t.test('bombs are refused, and thousands of keys may share one anchor', (t) => {
-  const nine = (level: number): string => level === 0 ? 'x' : Array(9).fill(`*l${level - 1}`).join(', ')
+  const nine = (level: number): string =>
+    level === 0
+      ? 'x'
+      : Array(9)
+          .fill(`*l${level - 1}`)
+          .join(', ')
   const levels = Array.from({ length: 12 }, (_, level) => `  l${level}: &l${level} [${nine(level)}]`)
-  t.match(messages(`x-bomb:\n${levels.join('\n')}\n${least}`), [/^:\d+:\d+ aliases add more than 100000 values to the file$/])
+  t.match(messages(`x-bomb:\n${levels.join('\n')}\n${least}`), [
+    /^:\d+:\d+ aliases add more than 100000 values to the file$/
+  ])
   t.match(messages('['.repeat(20_000))[0], /nested too deeply/)
   t.match(messages(`x: ${'['.repeat(100)}${']'.repeat(100)}\n`).join(), /nested too deeply/)
-  const keys = Array.from({ length: 1000 }, (_, index) => `  - { name: k${index}, key: sk-${index}, tenant: acme, limits: *limits }`)
+  const keys = Array.from(
+    { length: 1000 },
+    (_, index) => `  - { name: k${index}, key: sk-${index}, tenant: acme, limits: *limits }`
+  )
   const config = loaded(`x-limits: &limits { rps: 7 }\n${least}tenants: { acme: }\nkeys:\n${keys.join('\n')}\n`)
   t.equal(config.keys.length, 1000)
   t.equal(config.keys[999]!.limits.rps, 7)
@@ -294,13 +397,62 @@ t.test('no bytes make the loader throw', (t) => {
     return config ? !problems : problems.length > 0 && problems.every(({ place }) => place.startsWith(file))
   }
   const token = fc.constantFrom(
-    '\n', '\n  ', '\n- ', ': ', ' ', '{', '}', '[', ']', ',', '"', "'", '|', '>', '&a', ' *a', '<<: ', '? ', '# ', '!!', '!x',
-    '---', '\t', '%', '${A}', '${', '$$', 'channels', 'models', 'keys', 'chain', 'limits', 'tenants', 'demo', 'price', 'auth',
-    '1', '0x1F', '1e999', '.nan', '~', 'null', 'true', '__proto__', '\u2028', '😀'
+    '\n',
+    '\n  ',
+    '\n- ',
+    ': ',
+    ' ',
+    '{',
+    '}',
+    '[',
+    ']',
+    ',',
+    '"',
+    "'",
+    '|',
+    '>',
+    '&a',
+    ' *a',
+    '<<: ',
+    '? ',
+    '# ',
+    '!!',
+    '!x',
+    '---',
+    '\t',
+    '%',
+    '${A}',
+    '${',
+    '$$',
+    'channels',
+    'models',
+    'keys',
+    'chain',
+    'limits',
+    'tenants',
+    'demo',
+    'price',
+    'auth',
+    '1',
+    '0x1F',
+    '1e999',
+    '.nan',
+    '~',
+    'null',
+    'true',
+    '__proto__',
+    '\u2028',
+    '😀'
   )
-  fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => tolerates(Buffer.from(bytes))), { numRuns: 200 })
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => tolerates(Buffer.from(bytes))),
+    { numRuns: 200 }
+  )
   fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 60 }), tolerates), { numRuns: 200 })
-  fc.assert(fc.property(fc.array(token, { maxLength: 40 }), (tokens) => tolerates(tokens.join(''))), { numRuns: 600 })
+  fc.assert(
+    fc.property(fc.array(token, { maxLength: 40 }), (tokens) => tolerates(tokens.join(''))),
+    { numRuns: 600 }
+  )
   t.end()
 })
 
@@ -309,22 +461,40 @@ t.test('no value in any place makes the loader throw, and a wrong one is reporte
   whole.chain = ['auth', { log: { nested: { depth: 1 } } }]
   const odd = fc.oneof(
     fc.jsonValue({ maxDepth: 2 }),
-    fc.constantFrom(null, '', {}, [], [null], -1, 1e300, 'sk-x', '${X}', '2026-01-01', JSON.parse('{"__proto__": 1, "constructor": {}}'))
+    fc.constantFrom(
+      null,
+      '',
+      {},
+      [],
+      [null],
+      -1,
+      1e300,
+      'sk-x',
+      '${X}',
+      '2026-01-01',
+      JSON.parse('{"__proto__": 1, "constructor": {}}')
+    )
   )
   /** Every way down the file, so that each value is replaced some time. */
   const paths: string[][] = []
   const walk = (value: unknown, path: string[]): void => {
     paths.push(path)
-    if (typeof value === 'object' && value !== null) for (const [name, item] of Object.entries(value)) walk(item, [...path, name])
+    if (typeof value === 'object' && value !== null)
+      for (const [name, item] of Object.entries(value)) walk(item, [...path, name])
   }
   walk(whole, [])
-  fc.assert(fc.property(fc.constantFrom(...paths.slice(1)), odd, (path, value) => {
-    const copy = structuredClone(whole)
-    let at = copy
-    for (const name of path.slice(0, -1)) at = at[name]
-    at[path.at(-1)!] = value
-    const { config, problems } = load(JSON.stringify(copy, null, 1))
-    return config ? !problems : problems.length > 0 && problems.every(({ place }) => /^:\d+:\d+$/.test(place.replace(file, '')))
-  }), { numRuns: 800 })
+  fc.assert(
+    fc.property(fc.constantFrom(...paths.slice(1)), odd, (path, value) => {
+      const copy = structuredClone(whole)
+      let at = copy
+      for (const name of path.slice(0, -1)) at = at[name]
+      at[path.at(-1)!] = value
+      const { config, problems } = load(JSON.stringify(copy, null, 1))
+      return config
+        ? !problems
+        : problems.length > 0 && problems.every(({ place }) => /^:\d+:\d+$/.test(place.replace(file, '')))
+    }),
+    { numRuns: 800 }
+  )
   t.end()
 })

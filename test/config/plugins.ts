@@ -16,17 +16,25 @@ const list: readonly Plugin[] = [
       flush: { type: 'string', format: 'duration', default: '100ms', description: 'How often.' },
       list: { type: 'array', items: { type: 'string', description: 'A word.' }, default: [], description: 'Words.' },
       nested: {
-        type: 'object', description: 'More.', default: {},
+        type: 'object',
+        description: 'More.',
+        default: {},
         properties: { depth: { type: 'integer', minimum: 1, default: 2, description: 'Depth.' } }
       }
     },
     setup
   }),
   definePlugin({
-    name: 'needy', summary: 'A required option.', options: { must: { type: 'string', description: 'Needed.' } }, required: ['must'], setup
+    name: 'needy',
+    summary: 'A required option.',
+    options: { must: { type: 'string', description: 'Needed.' } },
+    required: ['must'],
+    setup
   }),
   definePlugin({
-    name: 'shy', summary: 'A secret option.', setup,
+    name: 'shy',
+    summary: 'A secret option.',
+    setup,
     options: { token: { type: 'string', secret: true, default: '', description: 'Secret.' } }
   })
 ]

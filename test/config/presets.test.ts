@@ -14,13 +14,24 @@ import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 function load(t: Test, channel: object): Loaded {
   const file = join(t.testdir(), 'gateway.yaml')
   const models = { m: 'their-m' }
-  writeFileSync(file, JSON.stringify({ channels: { a: { models, ...channel } }, models: { m: { price: 'free' } }, chain: ['auth', 'quota', 'ratelimit', 'route', 'usage-meter', 'log'] }))
+  writeFileSync(
+    file,
+    JSON.stringify({
+      channels: { a: { models, ...channel } },
+      models: { m: { price: 'free' } },
+      chain: ['auth', 'quota', 'ratelimit', 'route', 'usage-meter', 'log']
+    })
+  )
   return loadConfig(file, { env: {}, plugins, simulatorUrl: new URL('http://127.0.0.1:1/v1') })
 }
 
 t.test('every preset makes a channel with what it leaves open', (t) => {
   for (const preset of presetNames) {
-    const { config, problems } = load(t, { preset, ...(preset === 'azure' && { base_url: 'https://me.openai.azure.com/openai' }), credential: 'secret' })
+    const { config, problems } = load(t, {
+      preset,
+      ...(preset === 'azure' && { base_url: 'https://me.openai.azure.com/openai' }),
+      credential: 'secret'
+    })
     t.same(problems, undefined, preset)
     const channel = config!.channels.get('a')!
     t.equal(channel.protocol, 'openai')
@@ -30,13 +41,26 @@ t.test('every preset makes a channel with what it leaves open', (t) => {
 })
 
 t.test('what the entry says counts first, and a name that there is not is refused', (t) => {
-  const own = load(t, { preset: 'mistral', base_url: 'https://own.example/v1?x=1', query: { x: '2', y: '3' }, endpoints: ['chat'] }).config!.channels.get('a')!
+  const own = load(t, {
+    preset: 'mistral',
+    base_url: 'https://own.example/v1?x=1',
+    query: { x: '2', y: '3' },
+    endpoints: ['chat']
+  }).config!.channels.get('a')!
   t.equal(own.baseUrl.href, 'https://own.example/v1?x=1&y=3')
   t.same([...own.endpoints], ['chat'])
   t.same(own.traits, { maxTokensMember: 'max_tokens' })
   t.equal(own.streamOptions, false)
-  const more = load(t, { preset: 'deepseek', traits: { developer_role: true }, usage: { stream_options: false } }).config!.channels.get('a')!
-  t.same(more.traits, { maxTokensMember: 'max_tokens', replaysReasoning: true, developerRole: true }, 'traits of the entry stand beside those of the preset')
+  const more = load(t, {
+    preset: 'deepseek',
+    traits: { developer_role: true },
+    usage: { stream_options: false }
+  }).config!.channels.get('a')!
+  t.same(
+    more.traits,
+    { maxTokensMember: 'max_tokens', replaysReasoning: true, developerRole: true },
+    'traits of the entry stand beside those of the preset'
+  )
   t.equal(more.streamOptions, false)
   const [problem] = load(t, { preset: 'mistrall', protocol: 'openai', base_url: 'https://own.example/v1' }).problems!
   t.match(problem!.message, /mistral/)
@@ -47,7 +71,11 @@ t.test('what the entry says counts first, and a name that there is not is refuse
 t.test('calls go below the path of the model, with its parameters, and the key in its header', async (t) => {
   const upstream = await Upstream.start(t)
   const base = upstream.url.href.replace('/v1', '/openai')
-  const local = await gateway(t, { channels: { a: { preset: 'azure', base_url: base, models: { [testModel]: 'my deployment' } } } }, { upstreams: { a: upstream } })
+  const local = await gateway(
+    t,
+    { channels: { a: { preset: 'azure', base_url: base, models: { [testModel]: 'my deployment' } } } },
+    { upstreams: { a: upstream } }
+  )
   upstream.json(chatAnswer()).sse(chatEvents())
   t.equal((await local.chat()).json().model, testModel)
   const [request] = upstream.requests

@@ -1,7 +1,18 @@
 // Noticing a changed configuration file, with real files and every way in which one is replaced.
 import { createHash } from 'node:crypto'
 import {
-  appendFileSync, closeSync, ftruncateSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync, writeSync
+  appendFileSync,
+  closeSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+  writeSync
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -138,7 +149,9 @@ t.test('new times with the same content are no change, and nothing is reported a
 
 t.test('of several files those are named that have changed, once nothing changes any more', async (t) => {
   const folder = t.testdir({ 'gateway.yaml': 'old', 'cert.pem': 'old', 'key.pem': 'old' })
-  const [file, cert, key, later] = ['gateway.yaml', 'cert.pem', 'key.pem', 'later.pem'].map((name) => join(folder, name)) as [string, string, string, string]
+  const [file, cert, key, later] = ['gateway.yaml', 'cert.pem', 'key.pem', 'later.pem'].map((name) =>
+    join(folder, name)
+  ) as [string, string, string, string]
   const inUse = new Map([file, cert, key].map((path) => [path, hashOf('old')]))
   inUse.set(later, '')
   const seen: (readonly string[])[] = []

@@ -25,8 +25,14 @@ const model = 'demo'
 const hello = { model, messages: [{ role: 'user', content: 'Hi' }] }
 const tree = {
   acme: {
-    models: ['*'], budget: { usd: 100, per: 'month' },
-    projects: { web: { budget: { usd: 10, per: 'day' }, members: { alice: { models: ['demo'], budget: { usd: 1, per: 'total' } } } } }
+    models: ['*'],
+    budget: { usd: 100, per: 'month' },
+    projects: {
+      web: {
+        budget: { usd: 10, per: 'day' },
+        members: { alice: { models: ['demo'], budget: { usd: 1, per: 'total' } } }
+      }
+    }
   },
   other: {}
 }
@@ -45,43 +51,65 @@ function chatWith(t: Test, { url }: LocalGateway, key: string): Promise<Received
 
 /** A chat completion: a thousand tokens in, five hundred out. */
 const answer = {
-  id: 'c', object: 'chat.completion', choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }],
+  id: 'c',
+  object: 'chat.completion',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }],
   usage: { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500 }
 }
 
 /** The answer's head at once, its body when something has happened. */
 function answerAfter(event: Promise<unknown>): Step[] {
   const body = JSON.stringify(answer)
-  return [head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), until(event), bytes(body)]
+  return [
+    head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }),
+    until(event),
+    bytes(body)
+  ]
 }
 
-const refusal = (reply: ReceivedReply): Record<string, string> => ({ status: String(reply.status), ...reply.json().error })
-
-t.test('health and metrics are open, unknown paths and methods are refused in JSON, and nothing may be cached', async (t) => {
-  const local = await gateway(t, { admin: { token: 'a-token' } })
-  const admin = adminOf(t, local)
-  for (const path of ['/healthz', '/livez', '/readyz', '/readyz?verbose']) {
-    const reply = await admin('GET', path)
-    t.equal(reply.status, 200, path)
-    t.strictSame(reply.json(), { status: 'ok' })
-    t.match(reply.headers, { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff', 'content-type': 'application/json' })
-  }
-  const metrics = await admin('GET', '/metrics')
-  t.match(metrics.headers['content-type'], /^text\/plain; version=0\.0\.4/)
-  t.match(metrics.text, /^sluice_config_last_reload_successful 1$/m)
-  const open = await admin('GET', '/metrics', { headers: { accept: 'application/openmetrics-text; version=1.0.0' } })
-  t.match(open.headers['content-type'], /^application\/openmetrics-text/)
-  t.match(open.text, /# EOF\n$/)
-
-  const client = await connect(t, local.adminUrl)
-  client.write('HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n')
-  t.equal((await client.head()).start[1], '200')
-  t.match(refusal(await admin('GET', '/helthz')), { status: '404', type: 'not_found_error', code: 'route_not_found', message: /Did you mean \/healthz\?/ })
-  for (const path of ['//healthz', '/healthz/', '/./healthz', '/%68ealthz', '/Healthz', '/v1/models']) t.equal((await admin('GET', path)).status, 404, path)
-  const wrong = await admin('POST', '/healthz')
-  t.match(refusal(wrong), { status: '405', code: 'method_not_allowed' })
-  t.equal(wrong.headers['allow'], 'GET, HEAD')
+const refusal = (reply: ReceivedReply): Record<string, string> => ({
+  status: String(reply.status),
+  ...reply.json().error
 })
+
+t.test(
+  'health and metrics are open, unknown paths and methods are refused in JSON, and nothing may be cached',
+  async (t) => {
+    const local = await gateway(t, { admin: { token: 'a-token' } })
+    const admin = adminOf(t, local)
+    for (const path of ['/healthz', '/livez', '/readyz', '/readyz?verbose']) {
+      const reply = await admin('GET', path)
+      t.equal(reply.status, 200, path)
+      t.strictSame(reply.json(), { status: 'ok' })
+      t.match(reply.headers, {
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'content-type': 'application/json'
+      })
+    }
+    const metrics = await admin('GET', '/metrics')
+    t.match(metrics.headers['content-type'], /^text\/plain; version=0\.0\.4/)
+    t.match(metrics.text, /^sluice_config_last_reload_successful 1$/m)
+    const open = await admin('GET', '/metrics', { headers: { accept: 'application/openmetrics-text; version=1.0.0' } })
+    t.match(open.headers['content-type'], /^application\/openmetrics-text/)
+    t.match(open.text, /# EOF\n$/)
+
+    const client = await connect(t, local.adminUrl)
+    client.write('HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    t.equal((await client.head()).start[1], '200')
+    t.match(refusal(await admin('GET', '/helthz')), {
+      status: '404',
+      type: 'not_found_error',
+      code: 'route_not_found',
+      message: /Did you mean \/healthz\?/
+    })
+    for (const path of ['//healthz', '/healthz/', '/./healthz', '/%68ealthz', '/Healthz', '/v1/models'])
+      t.equal((await admin('GET', path)).status, 404, path)
+    const wrong = await admin('POST', '/healthz')
+    t.match(refusal(wrong), { status: '405', code: 'method_not_allowed' })
+    t.equal(wrong.headers['allow'], 'GET, HEAD')
+  }
+)
 
 t.test('with a token everything below /admin needs it, also to learn that something is not there', async (t) => {
   const local = await gateway(t, { admin: { token: 'an admin token' } })
@@ -92,12 +120,21 @@ t.test('with a token everything below /admin needs it, also to learn that someth
     t.match(bare.headers['www-authenticate'], /^Bearer /)
     for (const authorization of ['Bearer wrong', 'Bearer an admin token ', 'Bearer an admin tokem']) {
       const reply = await admin('GET', path, { headers: { authorization } })
-      if (!authorization.endsWith(' ')) t.match(refusal(reply), { status: '401', code: 'invalid_admin_token' }, authorization)
+      if (!authorization.endsWith(' '))
+        t.match(refusal(reply), { status: '401', code: 'invalid_admin_token' }, authorization)
     }
     t.match(refusal(await admin('GET', path, { headers: { authorization: 'Basic YTpi' } })), { status: '401' })
-    t.match(refusal(await admin('GET', path, { headers: { authorization: `Bearer ${testKey}` } })), { status: '401' }, 'a client key is no token')
+    t.match(
+      refusal(await admin('GET', path, { headers: { authorization: `Bearer ${testKey}` } })),
+      { status: '401' },
+      'a client key is no token'
+    )
   }
-  const headers = { authorization: 'bearer an admin token', host: 'gateway.example', origin: 'https://elsewhere.example' }
+  const headers = {
+    authorization: 'bearer an admin token',
+    host: 'gateway.example',
+    origin: 'https://elsewhere.example'
+  }
   t.equal((await admin('GET', '/admin/v1/keys', { headers })).status, 200, 'who has the token may come from anywhere')
   t.equal((await admin('GET', '/admin/v1/nothing', { headers })).status, 404)
 })
@@ -108,33 +145,80 @@ t.test('without a token no web page and no other machine comes in', async (t) =>
   const { host, port } = new URL(local.adminUrl)
   const get = (headers: Record<string, string>): Promise<ReceivedReply> => admin('GET', '/admin/v1/keys', { headers })
   for (const headers of [
-    {}, { host: 'localhost' }, { host: `LOCALHOST:${port}` }, { host: 'sluice.localhost:80' }, { host: '[::1]:9090' }, { host: '127.8.9.1' },
-    { origin: `http://${host}` }, { 'sec-fetch-site': 'same-origin' }, { 'sec-fetch-site': 'none' }
+    {},
+    { host: 'localhost' },
+    { host: `LOCALHOST:${port}` },
+    { host: 'sluice.localhost:80' },
+    { host: '[::1]:9090' },
+    { host: '127.8.9.1' },
+    { origin: `http://${host}` },
+    { 'sec-fetch-site': 'same-origin' },
+    { 'sec-fetch-site': 'none' }
   ]) {
     t.equal((await get(headers as Record<string, string>)).status, 200, JSON.stringify(headers))
   }
   for (const headers of [
-    { host: 'attacker.example' }, { host: `attacker.example:${port}` }, { host: '10.0.0.1' }, { host: '127.0.0.1.attacker.example' },
-    { host: '[fe80::1]' }, { host: 'localhost.attacker.example' }, { host: '127.0.0.1@attacker.example' }, { host: '' },
-    ...['X-Forwarded-For', 'Forwarded', 'Via', 'X-Real-IP', 'X-Forwarded-Host', 'X-Forwarded-Proto', 'X-Forwarded', 'CF-Connecting-IP', 'CF-Ray',
-      'True-Client-IP', 'X-Client-IP', 'X-Cluster-Client-IP', 'Fastly-Client-IP', 'X-Azure-ClientIP', 'X-Original-Forwarded-For', 'X-Original-URL',
-      'X-Envoy-External-Address', 'CDN-Loop'].map((name) => ({ [name]: '127.0.0.1' }))
+    { host: 'attacker.example' },
+    { host: `attacker.example:${port}` },
+    { host: '10.0.0.1' },
+    { host: '127.0.0.1.attacker.example' },
+    { host: '[fe80::1]' },
+    { host: 'localhost.attacker.example' },
+    { host: '127.0.0.1@attacker.example' },
+    { host: '' },
+    ...[
+      'X-Forwarded-For',
+      'Forwarded',
+      'Via',
+      'X-Real-IP',
+      'X-Forwarded-Host',
+      'X-Forwarded-Proto',
+      'X-Forwarded',
+      'CF-Connecting-IP',
+      'CF-Ray',
+      'True-Client-IP',
+      'X-Client-IP',
+      'X-Cluster-Client-IP',
+      'Fastly-Client-IP',
+      'X-Azure-ClientIP',
+      'X-Original-Forwarded-For',
+      'X-Original-URL',
+      'X-Envoy-External-Address',
+      'CDN-Loop'
+    ].map((name) => ({ [name]: '127.0.0.1' }))
   ]) {
-    t.match(refusal(await get(headers as Record<string, string>)), { status: '403', type: 'permission_error', code: 'local_only' }, JSON.stringify(headers))
+    t.match(
+      refusal(await get(headers as Record<string, string>)),
+      { status: '403', type: 'permission_error', code: 'local_only' },
+      JSON.stringify(headers)
+    )
   }
   for (const headers of [
-    { origin: 'https://attacker.example' }, { origin: 'null' }, { origin: `https://${host}` }, { origin: 'http://127.0.0.1:1' },
-    { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site' }
+    { origin: 'https://attacker.example' },
+    { origin: 'null' },
+    { origin: `https://${host}` },
+    { origin: 'http://127.0.0.1:1' },
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' }
   ]) {
-    t.match(refusal(await get(headers as Record<string, string>)), { status: '403', code: 'origin_not_allowed' }, JSON.stringify(headers))
+    t.match(
+      refusal(await get(headers as Record<string, string>)),
+      { status: '403', code: 'origin_not_allowed' },
+      JSON.stringify(headers)
+    )
   }
-  const posted = await admin('POST', '/admin/v1/keys', { headers: { origin: 'https://attacker.example', 'content-type': 'text/plain' }, body: { tenant: 'acme' } })
+  const posted = await admin('POST', '/admin/v1/keys', {
+    headers: { origin: 'https://attacker.example', 'content-type': 'text/plain' },
+    body: { tenant: 'acme' }
+  })
   t.equal(posted.status, 403)
   t.equal((await local.admin('/admin/v1/keys')).data.length, 1, 'and nothing was made')
 
-  const from = (remoteAddress: string) => () => guardFor('')({ headers: { host: 'localhost' }, socket: { remoteAddress } } as unknown as IncomingMessage)
+  const from = (remoteAddress: string) => () =>
+    guardFor('')({ headers: { host: 'localhost' }, socket: { remoteAddress } } as unknown as IncomingMessage)
   for (const address of ['127.0.0.1', '127.3.4.5', '::1', '::ffff:127.0.0.1']) t.doesNotThrow(from(address), address)
-  for (const address of ['10.0.0.1', '::ffff:10.0.0.1', '2001:db8::1', '', '128.0.0.1', '127.evil']) t.throws(from(address), GatewayError, address)
+  for (const address of ['10.0.0.1', '::ffff:10.0.0.1', '2001:db8::1', '', '128.0.0.1', '127.evil'])
+    t.throws(from(address), GatewayError, address)
 })
 
 t.test('readiness turns while the gateway drains, and the admin API answers until the end', async (t) => {
@@ -157,32 +241,42 @@ t.test('readiness turns while the gateway drains, and the admin API answers unti
   await t.rejects(admin('GET', '/healthz'))
 })
 
-t.test('readiness turns while the disk takes no commits, keys are refused then, and all is well afterwards', async (t) => {
-  const file = join(t.testdir(), 'sluice.db')
-  const local = await gateway(t, { tenants: tree, store: { sqlite: file, durability: 'process' } })
-  const admin = adminOf(t, local)
-  await local.chat()
-  const { write } = fs
-  const mend = (): void => {
-    fs.write = write
+t.test(
+  'readiness turns while the disk takes no commits, keys are refused then, and all is well afterwards',
+  async (t) => {
+    const file = join(t.testdir(), 'sluice.db')
+    const local = await gateway(t, { tenants: tree, store: { sqlite: file, durability: 'process' } })
+    const admin = adminOf(t, local)
+    await local.chat()
+    const { write } = fs
+    const mend = (): void => {
+      fs.write = write
+      syncBuiltinESMExports()
+    }
+    t.teardown(mend)
+    fs.write = ((...call: unknown[]) =>
+      process.nextTick(
+        call.at(-1) as (error: Error) => void,
+        new Error('ENOSPC: no space left on device, write')
+      )) as typeof write
     syncBuiltinESMExports()
+    const waiting = local.chat()
+    await eventually(async () => (await admin('GET', '/readyz')).status === 503, 8000)
+    const ready = await admin('GET', '/readyz')
+    t.match(ready.json(), {
+      status: 'unavailable',
+      reasons: [/^store: the commit log cannot be written: new requests are refused; the disk is full, since 20/]
+    })
+    t.notMatch(ready.text, 'sluice.db', 'which anybody may read, so it has no paths')
+    const refused = await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })
+    t.match(refusal(refused), { status: '503', code: 'billing_unavailable' })
+    t.equal(refused.headers['retry-after'], '1')
+    mend()
+    await eventually(async () => (await admin('GET', '/readyz')).status === 200, 8000)
+    await waiting
+    t.equal((await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })).status, 201)
   }
-  t.teardown(mend)
-  fs.write = ((...call: unknown[]) => process.nextTick(call.at(-1) as (error: Error) => void, new Error('ENOSPC: no space left on device, write'))) as typeof write
-  syncBuiltinESMExports()
-  const waiting = local.chat()
-  await eventually(async () => (await admin('GET', '/readyz')).status === 503, 8000)
-  const ready = await admin('GET', '/readyz')
-  t.match(ready.json(), { status: 'unavailable', reasons: [/^store: the commit log cannot be written: new requests are refused; the disk is full, since 20/] })
-  t.notMatch(ready.text, 'sluice.db', 'which anybody may read, so it has no paths')
-  const refused = await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })
-  t.match(refusal(refused), { status: '503', code: 'billing_unavailable' })
-  t.equal(refused.headers['retry-after'], '1')
-  mend()
-  await eventually(async () => (await admin('GET', '/readyz')).status === 200, 8000)
-  await waiting
-  t.equal((await admin('POST', '/admin/v1/keys', { body: { tenant: 'acme', name: 'late' } })).status, 201)
-})
+)
 
 t.test('a database that another process holds shows in readiness, and turns nobody away', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
@@ -194,14 +288,24 @@ t.test('a database that another process holds shows in readiness, and turns nobo
   await eventually(async () => (await admin('GET', '/readyz')).json().status === 'degraded', 8000)
   const ready = await admin('GET', '/readyz')
   t.equal(ready.status, 200)
-  t.match(ready.json(), { reasons: [/^store: the database cannot be written: what is charged is kept in the commit log; another process holds the database, since 20/] })
+  t.match(ready.json(), {
+    reasons: [
+      /^store: the database cannot be written: what is charged is kept in the commit log; another process holds the database, since 20/
+    ]
+  })
   t.equal((await local.chat()).status, 200)
   other.close()
   await eventually(async () => (await admin('GET', '/readyz')).json().status === 'ok', 8000)
 })
 
 t.test('the request log is listed newest first, filtered by every field and walked page by page', async (t) => {
-  const local = await gateway(t, { tenants: tree, keys: [{ name: 'test', key: testKey, tenant: 'acme' }, { name: 'second', key: 'sk-second', tenant: 'other' }] })
+  const local = await gateway(t, {
+    tenants: tree,
+    keys: [
+      { name: 'test', key: testKey, tenant: 'acme' },
+      { name: 'second', key: 'sk-second', tenant: 'other' }
+    ]
+  })
   const admin = adminOf(t, local)
   const began = new Date().toISOString()
   const ids: string[] = []
@@ -210,9 +314,13 @@ t.test('the request log is listed newest first, filtered by every field and walk
     ids.unshift(reply.headers['x-request-id']!)
   }
   await eventually(async () => (await local.admin('/admin/v1/requests')).data.length === 7)
-  const idsOf = async (query: string): Promise<string[]> => (await local.admin(`/admin/v1/requests?${query}`)).data.map((record: any) => record.request_id)
+  const idsOf = async (query: string): Promise<string[]> =>
+    (await local.admin(`/admin/v1/requests?${query}`)).data.map((record: any) => record.request_id)
   t.strictSame(await idsOf(''), ids)
-  t.strictSame(await idsOf('key=second'), ids.filter((_, at) => at === 1 || at === 4))
+  t.strictSame(
+    await idsOf('key=second'),
+    ids.filter((_, at) => at === 1 || at === 4)
+  )
   t.strictSame(await idsOf('tenant=other&key=test'), [], 'conditions hold together')
   t.strictSame((await idsOf('tenant=acme')).length, 5)
   t.strictSame(await idsOf(`request_id=${ids[3]}`), [ids[3]])
@@ -224,7 +332,9 @@ t.test('the request log is listed newest first, filtered by every field and walk
   let cursor: string | null = null
   let pages = 0
   do {
-    const page: { data: { request_id: string }[]; next: string | null } = await local.admin(`/admin/v1/requests?limit=3${cursor === null ? '' : `&cursor=${cursor}`}`)
+    const page: { data: { request_id: string }[]; next: string | null } = await local.admin(
+      `/admin/v1/requests?limit=3${cursor === null ? '' : `&cursor=${cursor}`}`
+    )
     walked.push(...page.data.map((record) => record.request_id))
     cursor = page.next
     pages++
@@ -233,38 +343,96 @@ t.test('the request log is listed newest first, filtered by every field and walk
   t.equal(pages, 3)
 
   const [record] = (await local.admin(`/admin/v1/requests?request_id=${ids[0]}`)).data
-  t.match(record, { tenant: 'acme', key: 'test', model: 'demo', endpoint: 'chat', status: 200, outcome: 'completed', usage_source: 'upstream', streamed: false })
+  t.match(record, {
+    tenant: 'acme',
+    key: 'test',
+    model: 'demo',
+    endpoint: 'chat',
+    status: 200,
+    outcome: 'completed',
+    usage_source: 'upstream',
+    streamed: false
+  })
   t.equal(record.cost_usd, formatDollars(BigInt(record.cost_nano)))
   // How the cost came about: each class at its price, in dollars per million, rounded half up once.
   t.match(record, { price_version: /./, reserved_nano: /^\d+$/ })
-  const parts: bigint = record.cost_lines.reduce((sum: bigint, line: any) => sum + BigInt(line.units) * parseDollars(line.usd_per_million)!, 0n)
+  const parts: bigint = record.cost_lines.reduce(
+    (sum: bigint, line: any) => sum + BigInt(line.units) * parseDollars(line.usd_per_million)!,
+    0n
+  )
   t.equal(String((parts + 500_000n) / 1_000_000n), record.cost_nano)
-  t.strictSame(record.cost_lines.map((line: any) => [line.class, line.units]), [['input', record.usage.input], ['output', record.usage.output]])
+  t.strictSame(
+    record.cost_lines.map((line: any) => [line.class, line.units]),
+    [
+      ['input', record.usage.input],
+      ['output', record.usage.output]
+    ]
+  )
 
   for (const [query, param, message] of [
-    ['limt=3', 'limt', /unknown parameter "limt", did you mean "limit"\?/], ['limit=0', 'limit', /from 1 to 1000/], ['limit=1001', 'limit', /"1001"/],
-    ['limit=ten', 'limit', /"ten"/], ['limit=1e2', 'limit', /limit/], ['since=yesterday', 'since', /"yesterday"/], ['since=1', 'since', /since/],
-    ['since=2026-02-30', 'since', /since/], ['cursor=abc', 'cursor', /cursor/], ['cursor=-1', 'cursor', /cursor/], ['key=', 'key', /empty/],
-    ['key=a&key=b', 'key', /twice/], [`${'x'.repeat(200)}=1`, `${'x'.repeat(39)}…`, /unknown/]
+    ['limt=3', 'limt', /unknown parameter "limt", did you mean "limit"\?/],
+    ['limit=0', 'limit', /from 1 to 1000/],
+    ['limit=1001', 'limit', /"1001"/],
+    ['limit=ten', 'limit', /"ten"/],
+    ['limit=1e2', 'limit', /limit/],
+    ['since=yesterday', 'since', /"yesterday"/],
+    ['since=1', 'since', /since/],
+    ['since=2026-02-30', 'since', /since/],
+    ['cursor=abc', 'cursor', /cursor/],
+    ['cursor=-1', 'cursor', /cursor/],
+    ['key=', 'key', /empty/],
+    ['key=a&key=b', 'key', /twice/],
+    [`${'x'.repeat(200)}=1`, `${'x'.repeat(39)}…`, /unknown/]
   ] as const) {
-    t.match(refusal(await admin('GET', `/admin/v1/requests?${query}`)), { status: '400', code: 'invalid_field', param, message }, query.slice(0, 40))
+    t.match(
+      refusal(await admin('GET', `/admin/v1/requests?${query}`)),
+      { status: '400', code: 'invalid_field', param, message },
+      query.slice(0, 40)
+    )
   }
 })
 
 t.test('balances show what was charged, what is held and what is left, for every budget from the start', async (t) => {
   const upstream = await Upstream.start(t)
-  const keys = [{ name: 'test', key: testKey, tenant: 'acme', project: 'web', member: 'bob', budget: { usd: '0.5', per: 'day' } }]
-  const tenants = { acme: { budget: { usd: 100, per: 'month' }, projects: { web: { members: { bob: {} } } } }, other: { budget: { usd: 7, per: 'total' } } }
+  const keys = [
+    { name: 'test', key: testKey, tenant: 'acme', project: 'web', member: 'bob', budget: { usd: '0.5', per: 'day' } }
+  ]
+  const tenants = {
+    acme: { budget: { usd: 100, per: 'month' }, projects: { web: { members: { bob: {} } } } },
+    other: { budget: { usd: 7, per: 'total' } }
+  }
   const local = await gateway(t, { tenants, keys }, { upstreams: { first: upstream } })
-  const rows = async (query = ''): Promise<Record<string, any>> => (
-    Object.fromEntries((await local.admin(`/admin/v1/balances${query}`)).data.map(({ scope, window, ...row }: any) => [`${scope} ${window}`, row]))
-  )
+  const rows = async (query = ''): Promise<Record<string, any>> =>
+    Object.fromEntries(
+      (await local.admin(`/admin/v1/balances${query}`)).data.map(({ scope, window, ...row }: any) => [
+        `${scope} ${window}`,
+        row
+      ])
+    )
   const today = new Date().toISOString().slice(0, 10)
   const untouched = { posted_usd: '0', posted_nano: '0', pending_usd: '0', pending_nano: '0' }
   t.strictSame(await rows(), {
-    [`key:test ${today}`]: { limit_usd: '0.5', limit_nano: '500000000', ...untouched, left_usd: '0.5', left_nano: '500000000' },
-    [`tenant:acme ${today.slice(0, 7)}`]: { limit_usd: '100', limit_nano: '100000000000', ...untouched, left_usd: '100', left_nano: '100000000000' },
-    'tenant:other total': { limit_usd: '7', limit_nano: '7000000000', ...untouched, left_usd: '7', left_nano: '7000000000' }
+    [`key:test ${today}`]: {
+      limit_usd: '0.5',
+      limit_nano: '500000000',
+      ...untouched,
+      left_usd: '0.5',
+      left_nano: '500000000'
+    },
+    [`tenant:acme ${today.slice(0, 7)}`]: {
+      limit_usd: '100',
+      limit_nano: '100000000000',
+      ...untouched,
+      left_usd: '100',
+      left_nano: '100000000000'
+    },
+    'tenant:other total': {
+      limit_usd: '7',
+      limit_nano: '7000000000',
+      ...untouched,
+      left_usd: '7',
+      left_nano: '7000000000'
+    }
   })
 
   const go = Promise.withResolvers<void>()
@@ -279,11 +447,26 @@ t.test('balances show what was charged, what is held and what is left, for every
   // A thousand at one dollar a million, five hundred at two.
   t.equal((await local.record(reply)).cost_nano, '2000000')
   const after = await rows()
-  t.match(after[`key:test ${today}`], { posted_usd: '0.002', posted_nano: '2000000', pending_nano: '0', left_nano: '498000000' })
-  for (const id of [`tenant:acme ${today.slice(0, 7)}`, 'tenant:acme total', 'project:acme/web total', 'member:acme/web/bob total', 'key:test total']) {
+  t.match(after[`key:test ${today}`], {
+    posted_usd: '0.002',
+    posted_nano: '2000000',
+    pending_nano: '0',
+    left_nano: '498000000'
+  })
+  for (const id of [
+    `tenant:acme ${today.slice(0, 7)}`,
+    'tenant:acme total',
+    'project:acme/web total',
+    'member:acme/web/bob total',
+    'key:test total'
+  ]) {
     t.equal(after[id].posted_nano, '2000000', id)
   }
-  t.match(after['key:test total'], { limit_usd: null, limit_nano: null, left_usd: null, left_nano: null }, 'the budget is for a day')
+  t.match(
+    after['key:test total'],
+    { limit_usd: null, limit_nano: null, left_usd: null, left_nano: null },
+    'the budget is for a day'
+  )
 
   t.strictSame(Object.keys(await rows('?scope=key:test')), [`key:test ${today}`, 'key:test total'])
   t.strictSame(Object.keys(await rows('?tenant=other')), ['tenant:other total'])
@@ -319,7 +502,14 @@ t.test('channels show their health and no credential, the configuration no secre
   t.match(channels.json(), {
     next: null,
     data: [
-      { name: 'bad', protocol: 'openai', models: { [testModel]: testModel }, priority: 0, weight: 1, health: { failures: 1, successes: 0 } },
+      {
+        name: 'bad',
+        protocol: 'openai',
+        models: { [testModel]: testModel },
+        priority: 0,
+        weight: 1,
+        health: { failures: 1, successes: 0 }
+      },
       { name: 'good', priority: 1, health: { state: 'healthy', until: null, failures: 0, successes: 1 } },
       { name: 'pretend', protocol: 'simulator', priority: 5 }
     ]
@@ -333,7 +523,8 @@ t.test('channels show their health and no credential, the configuration no secre
   t.equal(shown.admin.token, '${ADMIN}', 'variables stay as they are written')
   t.equal(shown.channels.bad.credential, '[redacted]')
   for (const { text } of [channels, config]) {
-    for (const hidden of [secret, 'the-admin-secret', testKey, 'upstream-secret-of-good']) t.notOk(text.includes(hidden), `no ${hidden}`)
+    for (const hidden of [secret, 'the-admin-secret', testKey, 'upstream-secret-of-good'])
+      t.notOk(text.includes(hidden), `no ${hidden}`)
   }
 })
 
@@ -342,12 +533,18 @@ t.test('a reload is taken over or refused with its problems while the old config
   const admin = adminOf(t, local)
   const before = (await local.admin('/admin/v1/config')).hash
 
-  writeFileSync(local.file, `${readFileSync(local.file, 'utf8').replace('tenant: acme', 'tenant: acmee')}\nnonsense: 1\n`)
+  writeFileSync(
+    local.file,
+    `${readFileSync(local.file, 'utf8').replace('tenant: acme', 'tenant: acmee')}\nnonsense: 1\n`
+  )
   const refused = await admin('POST', '/admin/v1/reload')
   t.equal(refused.status, 422)
   const { error, problems, ok, hash } = refused.json()
   t.match(error, { type: 'invalid_request_error', code: 'config_refused' })
-  t.match(problems, [{ place: /gateway\.yaml:\d+:\d+$/, message: /no tenant "acmee", did you mean "acme"\?/ }, { place: /:\d+:1$/, message: /unknown key/ }])
+  t.match(problems, [
+    { place: /gateway\.yaml:\d+:\d+$/, message: /no tenant "acmee", did you mean "acme"\?/ },
+    { place: /:\d+:1$/, message: /unknown key/ }
+  ])
   t.strictSame([ok, hash], [false, before])
   t.match((await local.admin('/admin/v1/config')).last_reload, { ok: false, reason: 'admin API', problems })
   t.equal((await local.chat()).status, 200, 'the old one serves')
@@ -359,7 +556,10 @@ t.test('a reload is taken over or refused with its problems while the old config
   const after = await local.admin('/admin/v1/config')
   t.not(after.hash, before)
   t.match(after.last_reload, { ok: true, hash: after.hash })
-  t.strictSame((await local.admin('/admin/v1/tenants')).data.map(({ name }: any) => name), ['acme', 'fresh'])
+  t.strictSame(
+    (await local.admin('/admin/v1/tenants')).data.map(({ name }: any) => name),
+    ['acme', 'fresh']
+  )
   t.equal((await admin('GET', '/admin/v1/reload')).status, 405)
 })
 
@@ -368,11 +568,25 @@ t.test('tenants show their tree with what each may use and spend', async (t) => 
   t.strictSame(await local.admin('/admin/v1/tenants'), {
     data: [
       {
-        name: 'acme', scope: 'tenant:acme', models: ['*'], budget: { usd: '100', usd_nano: '100000000000', per: 'month' },
-        projects: [{
-          name: 'web', scope: 'project:acme/web', budget: { usd: '10', usd_nano: '10000000000', per: 'day' },
-          members: [{ name: 'alice', scope: 'member:acme/web/alice', models: ['demo'], budget: { usd: '1', usd_nano: '1000000000', per: 'total' } }]
-        }]
+        name: 'acme',
+        scope: 'tenant:acme',
+        models: ['*'],
+        budget: { usd: '100', usd_nano: '100000000000', per: 'month' },
+        projects: [
+          {
+            name: 'web',
+            scope: 'project:acme/web',
+            budget: { usd: '10', usd_nano: '10000000000', per: 'day' },
+            members: [
+              {
+                name: 'alice',
+                scope: 'member:acme/web/alice',
+                models: ['demo'],
+                budget: { usd: '1', usd_nano: '1000000000', per: 'total' }
+              }
+            ]
+          }
+        ]
       },
       { name: 'other', scope: 'tenant:other', models: ['*'], budget: null, projects: [] }
     ],
@@ -384,26 +598,52 @@ t.test('a key works from the moment it is made until it is revoked, and its secr
   const local = await gateway(t, { tenants: tree })
   const admin = adminOf(t, local)
   const request = {
-    name: 'größe@x+1', tenant: 'acme', project: 'web', member: 'alice', models: ['demo'], endpoints: ['chat'],
-    limits: { rpm: 60, concurrency: 2 }, budget: { usd: '0.25', per: 'day' }, expires: '2100-01-01'
+    name: 'größe@x+1',
+    tenant: 'acme',
+    project: 'web',
+    member: 'alice',
+    models: ['demo'],
+    endpoints: ['chat'],
+    limits: { rpm: 60, concurrency: 2 },
+    budget: { usd: '0.25', per: 'day' },
+    expires: '2100-01-01'
   }
   const made = await admin('POST', '/admin/v1/keys', { body: request })
   t.equal(made.status, 201)
   const { key, ...shown } = made.json()
   t.match(key, /^sk-[0-9A-Za-z]{43}$/)
-  t.strictSame({ ...shown, created: '' }, {
-    ...request, source: 'store', state: 'active', hint: `${key.slice(0, 7)}…${key.slice(-4)}`,
-    budget: { usd: '0.25', usd_nano: '250000000', per: 'day' }, expires: '2100-01-01T00:00:00.000Z', created: '', revoked: null
-  })
+  t.strictSame(
+    { ...shown, created: '' },
+    {
+      ...request,
+      source: 'store',
+      state: 'active',
+      hint: `${key.slice(0, 7)}…${key.slice(-4)}`,
+      budget: { usd: '0.25', usd_nano: '250000000', per: 'day' },
+      expires: '2100-01-01T00:00:00.000Z',
+      created: '',
+      revoked: null
+    }
+  )
   const reply = await chatWith(t, local, key)
   t.equal(reply.status, 200)
   t.match(await local.record(reply), { key: request.name, tenant: 'acme', project: 'web', member: 'alice' })
-  t.equal((await ask(t, local.url, { path: '/v1/models', headers: { authorization: `Bearer ${key}` } })).status, 403, 'its scope holds')
+  t.equal(
+    (await ask(t, local.url, { path: '/v1/models', headers: { authorization: `Bearer ${key}` } })).status,
+    403,
+    'its scope holds'
+  )
 
   const list = await admin('GET', '/admin/v1/keys')
-  t.match(list.json(), { data: [shown, { name: 'test', source: 'file', state: 'active', hint: null, created: null }].sort((a, b) => (a.name < b.name ? -1 : 1)), next: null })
+  t.match(list.json(), {
+    data: [shown, { name: 'test', source: 'file', state: 'active', hint: null, created: null }].sort((a, b) =>
+      a.name < b.name ? -1 : 1
+    ),
+    next: null
+  })
   t.notOk(list.text.includes(key.slice(8, 40)))
-  for (const file of ['sluice.db', 'sluice.db-wal', 'sluice.db.log0', 'sluice.db.log1']) t.notOk(readFileSync(join(local.file, '..', file)).includes(key.slice(8, 40)), `${file} has only its digest`)
+  for (const file of ['sluice.db', 'sluice.db-wal', 'sluice.db.log0', 'sluice.db.log1'])
+    t.notOk(readFileSync(join(local.file, '..', file)).includes(key.slice(8, 40)), `${file} has only its digest`)
 
   const path = `/admin/v1/keys/${encodeURIComponent(request.name)}`
   const revoked = await admin('DELETE', path)
@@ -411,16 +651,28 @@ t.test('a key works from the moment it is made until it is revoked, and its secr
   t.match(revoked.json(), { name: request.name, state: 'revoked', revoked: /^20/ })
   t.equal((await chatWith(t, local, key)).status, 401)
   t.strictSame((await admin('DELETE', path)).json(), revoked.json(), 'once more changes nothing')
-  t.match(refusal(await admin('POST', '/admin/v1/keys', { body: request })), { status: '409', code: 'key_exists', message: /in the store, revoked/ })
-  t.strictSame(local.lines.filter(({ message }) => message.startsWith('a key')).slice(0, 2).map(({ message, fields }) => [message, fields['key']]), [
-    ['a key was made', request.name], ['a key was revoked', request.name]
-  ])
+  t.match(refusal(await admin('POST', '/admin/v1/keys', { body: request })), {
+    status: '409',
+    code: 'key_exists',
+    message: /in the store, revoked/
+  })
+  t.strictSame(
+    local.lines
+      .filter(({ message }) => message.startsWith('a key'))
+      .slice(0, 2)
+      .map(({ message, fields }) => [message, fields['key']]),
+    [
+      ['a key was made', request.name],
+      ['a key was revoked', request.name]
+    ]
+  )
   t.notOk(JSON.stringify(local.lines).includes(key))
 })
 
 t.test('keys outlive the process, and go with their owner', async (t) => {
   const local = await gateway(t, { tenants: tree })
-  const make = async (body: unknown): Promise<{ name: string; key: string }> => (await adminOf(t, local)('POST', '/admin/v1/keys', { body })).json()
+  const make = async (body: unknown): Promise<{ name: string; key: string }> =>
+    (await adminOf(t, local)('POST', '/admin/v1/keys', { body })).json()
   const first = await make({ tenant: 'acme', project: 'web' })
   t.match(first.name, /^web-[0-9a-f]{8}$/, 'a name is made when none is given')
   const second = await make({ tenant: 'other' })
@@ -437,21 +689,37 @@ t.test('keys outlive the process, and go with their owner', async (t) => {
   t.match(await again.reload('test'), { ok: true })
   t.equal((await chatWith(t, next, first.key)).status, 401)
   t.equal((await chatWith(t, next, second.key)).status, 200)
-  const states = (await adminOf(t, next)('GET', '/admin/v1/keys')).json().data.map(({ name, state }: any) => [name, state])
+  const states = (await adminOf(t, next)('GET', '/admin/v1/keys'))
+    .json()
+    .data.map(({ name, state }: any) => [name, state])
   t.strictSame(Object.fromEntries(states), { test: 'active', [first.name]: 'unowned', [second.name]: 'active' })
 })
 
 t.test('keys of the file are read only, and names are taken once', async (t) => {
   const local = await gateway(t, { tenants: tree })
   const admin = adminOf(t, local)
-  t.match(refusal(await admin('DELETE', '/admin/v1/keys/test')), { status: '409', code: 'key_read_only', message: /gateway\.yaml:\d+:\d+: take it out there/ })
+  t.match(refusal(await admin('DELETE', '/admin/v1/keys/test')), {
+    status: '409',
+    code: 'key_read_only',
+    message: /gateway\.yaml:\d+:\d+: take it out there/
+  })
   t.equal((await local.chat()).status, 200)
   const create = (body: unknown): Promise<ReceivedReply> => admin('POST', '/admin/v1/keys', { body })
-  t.match(refusal(await create({ name: 'test', tenant: 'acme' })), { status: '409', code: 'key_exists', param: 'name', message: /gateway\.yaml:\d+:\d+/ })
+  t.match(refusal(await create({ name: 'test', tenant: 'acme' })), {
+    status: '409',
+    code: 'key_exists',
+    param: 'name',
+    message: /gateway\.yaml:\d+:\d+/
+  })
   const twins = await Promise.all([create({ name: 'twin', tenant: 'acme' }), create({ name: 'twin', tenant: 'acme' })])
   t.strictSame(twins.map(({ status }) => status).sort(), [201, 409])
-  t.match(refusal(await admin('DELETE', '/admin/v1/keys/twim')), { status: '404', code: 'key_not_found', message: /did you mean "twin"\?/ })
-  for (const path of ['/admin/v1/keys/', '/admin/v1/keys/a/b', '/admin/v1/keys/%ff']) t.equal((await admin('DELETE', path)).status, 404, path)
+  t.match(refusal(await admin('DELETE', '/admin/v1/keys/twim')), {
+    status: '404',
+    code: 'key_not_found',
+    message: /did you mean "twin"\?/
+  })
+  for (const path of ['/admin/v1/keys/', '/admin/v1/keys/a/b', '/admin/v1/keys/%ff'])
+    t.equal((await admin('DELETE', path)).status, 404, path)
 
   for (let i = 0; i < 5; i++) await create({ name: `many-${i}`, tenant: 'acme' })
   const names: string[] = []
@@ -491,11 +759,19 @@ t.test('a request for a key is checked field by field, and a refused one makes n
     [{ tenant: 'acme', budget: { usd: 5, per: 'week' } }, 'budget.per', /one of day, month, total/],
     [{ tenant: 'acme', expires: 'soon' }, 'expires', /a date like/],
     [{ tenant: 'acme', expires: '2020-01-01' }, 'expires', /in the past/],
-    [{ tenant: 'acme', modls: [], limits: { tpm: 'x' } }, 'modls', /did you mean "models"\?.* limits\.tpm must be a whole number/],
+    [
+      { tenant: 'acme', modls: [], limits: { tpm: 'x' } },
+      'modls',
+      /did you mean "models"\?.* limits\.tpm must be a whole number/
+    ],
     [`${'['.repeat(7000)}${']'.repeat(7000)}`, undefined, /JSON object/],
     [`{"tenant":${'['.repeat(7000)}${']'.repeat(7000)}}`, 'tenant', /must be text, not a list/],
     [`{"tenant":"acme","models":${'['.repeat(7000)}${']'.repeat(7000)}}`, 'models.0', /must be text, not a list/],
-    [`{"tenant":"acme","limits":${'{"rps":'.repeat(2000)}1${'}'.repeat(2000)}}`, 'limits.rps', /must be a whole number, not a map/],
+    [
+      `{"tenant":"acme","limits":${'{"rps":'.repeat(2000)}1${'}'.repeat(2000)}}`,
+      'limits.rps',
+      /must be a whole number, not a map/
+    ],
     [`{"tenant":"acme","x":${'{"x":'.repeat(2000)}1${'}'.repeat(2000)}}`, 'x', /unknown key/],
     ['{"tenant":', undefined, /no JSON/],
     [Buffer.from([0x22, 0xff, 0x22]), undefined, /UTF-8/],
@@ -506,13 +782,22 @@ t.test('a request for a key is checked field by field, and a refused one makes n
     t.match(error, { status: '400', type: 'invalid_request_error', message }, String(message))
     t.equal(error['param'], param)
   }
-  t.match(refusal(await admin('POST', '/admin/v1/keys', { body: { tenant: 'x'.repeat(70_000) } })), { status: '413', code: 'request_too_large' })
-  t.match(refusal(await admin('POST', '/admin/v1/keys?dry=1', { body: { tenant: 'acme' } })), { status: '400', param: 'dry' })
+  t.match(refusal(await admin('POST', '/admin/v1/keys', { body: { tenant: 'x'.repeat(70_000) } })), {
+    status: '413',
+    code: 'request_too_large'
+  })
+  t.match(refusal(await admin('POST', '/admin/v1/keys?dry=1', { body: { tenant: 'acme' } })), {
+    status: '400',
+    param: 'dry'
+  })
   const leaver = await connect(t, local.adminUrl)
   leaver.write('POST /admin/v1/keys HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"tenant"').close()
   await leaver.closed
   t.equal((await local.admin('/admin/v1/keys')).data.length, 1)
-  t.strictSame(local.lines.filter(({ level }) => level === 'error'), [])
+  t.strictSame(
+    local.lines.filter(({ level }) => level === 'error'),
+    []
+  )
 })
 
 t.test('a port that is taken, and a listener that is turned off', async (t) => {
@@ -520,8 +805,13 @@ t.test('a port that is taken, and a listener that is turned off', async (t) => {
   const port = Number(new URL(first.adminUrl).port)
   const text = readFileSync(first.file, 'utf8').replaceAll('sluice.db', 'second.db')
   const file = join(first.file, '..', 'second.yaml')
-  writeFileSync(file, text.replace(/^admin:\n {2}host: 127.0.0.1\n {2}port: 0/m, `admin:\n  host: 127.0.0.1\n  port: ${port}`))
-  await t.rejects(startGateway({ config: file, log: silentLog }), { message: `127.0.0.1:${port} is in use by another process. Stop that process, or choose another admin.port.` })
+  writeFileSync(
+    file,
+    text.replace(/^admin:\n {2}host: 127.0.0.1\n {2}port: 0/m, `admin:\n  host: 127.0.0.1\n  port: ${port}`)
+  )
+  await t.rejects(startGateway({ config: file, log: silentLog }), {
+    message: `127.0.0.1:${port} is in use by another process. Stop that process, or choose another admin.port.`
+  })
   writeFileSync(file, text.replace(/^admin:\n {2}host: 127.0.0.1\n {2}port: 0/m, 'admin: false'))
   const off = await startGateway({ config: file, log: silentLog })
   t.equal(off.adminUrl, undefined)

@@ -23,7 +23,11 @@ import { head, events, stall, until, Upstream } from '../kit/upstream.ts'
 const root = join(import.meta.dirname, '..', '..')
 const shipped = join(root, 'gateway.yaml')
 const chatPath = '/v1/chat/completions'
-const event = { id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant', content: 'x' }, finish_reason: null }] }
+const event = {
+  id: 'c',
+  object: 'chat.completion.chunk',
+  choices: [{ index: 0, delta: { role: 'assistant', content: 'x' }, finish_reason: null }]
+}
 
 // Some twenty processes: on a busy machine they take longer than a file is given.
 t.setTimeout(240_000)
@@ -32,7 +36,10 @@ t.setTimeout(240_000)
 async function freePort(): Promise<number> {
   for (;;) {
     const server = createServer().listen(20_000 + Math.floor(Math.random() * 12_000), '127.0.0.1')
-    const free = await once(server, 'listening').then(() => true, () => false)
+    const free = await once(server, 'listening').then(
+      () => true,
+      () => false
+    )
     const { port } = (server.address() ?? {}) as Partial<AddressInfo>
     server.close()
     if (free) return port!
@@ -52,7 +59,11 @@ function writeShipped(t: Test, changes: readonly (readonly [string | RegExp, str
 async function recordsOf(t: Test, file: string): Promise<RequestRecord[]> {
   const store = await openStore({ file: join(dirname(file), 'sluice.db'), durability: 'process' })
   const { data } = await store.requests.list({ limit: 10 })
-  t.strictSame(store.ledger.balances().filter(({ pending }) => pending !== 0n), [], 'nothing is held')
+  t.strictSame(
+    store.ledger.balances().filter(({ pending }) => pending !== 0n),
+    [],
+    'nothing is held'
+  )
   t.equal(store.health().recovered, 0, 'and nothing had to be mended')
   await store.close()
   return data
@@ -85,29 +96,59 @@ t.test('help is on standard output, mistakes of the command line are on standard
 t.test('check says every problem with its place, or sums up what is right', async (t) => {
   const right = writeShipped(t)
   const wrong = join(dirname(right), 'wrong.yaml')
-  writeFileSync(wrong, readFileSync(right, 'utf8')
-    .replace('protocol: simulator', 'protocol: simulater')
-    .replace('drain_timeout: 30s', 'drain_timeout: soon')
-    .replace('tenant: acme', 'tenant: acmee')
-    .replace('rps: 10', 'rsp: 10')
-    .replace('- quota: {}', '- qouta: {}'))
-  const lineOf = (text: string): number => readFileSync(wrong, 'utf8').split('\n').findIndex((line) => line.includes(text)) + 1
+  writeFileSync(
+    wrong,
+    readFileSync(right, 'utf8')
+      .replace('protocol: simulator', 'protocol: simulater')
+      .replace('drain_timeout: 30s', 'drain_timeout: soon')
+      .replace('tenant: acme', 'tenant: acmee')
+      .replace('rps: 10', 'rsp: 10')
+      .replace('- quota: {}', '- qouta: {}')
+  )
+  const lineOf = (text: string): number =>
+    readFileSync(wrong, 'utf8')
+      .split('\n')
+      .findIndex((line) => line.includes(text)) + 1
   const file = writeConfig(dirname(right), 'unset.yaml', `x-a: "\${SURELY_UNSET}"\n${readFileSync(right, 'utf8')}`)
-  const [plain, json, good, goodJson, unset] = await sluiceEach([
-    ['check', '--config', wrong], ['check', '--json', '--config', wrong], ['check', '--config', right], ['check', '--config', right, '--json'], ['check', '--config', file]
-  ]) as [Ended, Ended, Ended, Ended, Ended]
+  const [plain, json, good, goodJson, unset] = (await sluiceEach([
+    ['check', '--config', wrong],
+    ['check', '--json', '--config', wrong],
+    ['check', '--config', right],
+    ['check', '--config', right, '--json'],
+    ['check', '--config', file]
+  ])) as [Ended, Ended, Ended, Ended, Ended]
   t.match(plain, { code: 2, err: '' })
   const lines = plain.out.trimEnd().split('\n')
   t.equal(lines.length, 5)
-  for (const [at, message] of [['soon', /must be a duration/], ['simulater', /did you mean "simulator"\?/], ['acmee', /did you mean "acme"\?/], ['rsp', /did you mean "rps"\?/], ['qouta', /did you mean "quota"\?/]] as const) {
+  for (const [at, message] of [
+    ['soon', /must be a duration/],
+    ['simulater', /did you mean "simulator"\?/],
+    ['acmee', /did you mean "acme"\?/],
+    ['rsp', /did you mean "rps"\?/],
+    ['qouta', /did you mean "quota"\?/]
+  ] as const) {
     const [line] = lines.filter((line) => line.startsWith(`${wrong}:${lineOf(at)}:`))
     t.match(line, message, at)
     t.match(line, /^\S+:\d+:\d+ /)
   }
   t.equal(json.code, 2)
-  t.match(JSON.parse(json.out), { ok: false, file: wrong, problems: lines.map((line) => ({ place: line.split(' ', 1)[0] })) })
-  t.match(good, { code: 0, err: '', out: /^\S+gateway\.yaml is right: 3 channels, 3 models, 1 tenant, 1 key; SHA-256 [0-9a-f]{64}\n$/ })
-  t.match(JSON.parse(goodJson.out), { ok: true, channels: 3, keys: 1, hash: good.out.trimEnd().slice(-64), problems: [] })
+  t.match(JSON.parse(json.out), {
+    ok: false,
+    file: wrong,
+    problems: lines.map((line) => ({ place: line.split(' ', 1)[0] }))
+  })
+  t.match(good, {
+    code: 0,
+    err: '',
+    out: /^\S+gateway\.yaml is right: 3 channels, 3 models, 1 tenant, 1 key; SHA-256 [0-9a-f]{64}\n$/
+  })
+  t.match(JSON.parse(goodJson.out), {
+    ok: true,
+    channels: 3,
+    keys: 1,
+    hash: good.out.trimEnd().slice(-64),
+    problems: []
+  })
   t.match(unset, { code: 2, out: /SURELY_UNSET/ })
 })
 
@@ -120,7 +161,8 @@ t.test('start names its addresses and how to try it, and SIGINT ends it', async 
   const running = await spawnGateway(t, readFileSync(writeShipped(t), 'utf8'))
   const [ready, trial] = running.output().split('\n')
   t.equal(ready, `sluice is ready: ${running.url} (admin ${running.adminUrl}, loopback only: admin.token is empty)`)
-  const [, address, key, body] = /^try: curl (\S+) -H 'Authorization: Bearer (\S+)' -H 'Content-Type: application\/json' -d '(.+)'$/.exec(trial!)!
+  const [, address, key, body] =
+    /^try: curl (\S+) -H 'Authorization: Bearer (\S+)' -H 'Content-Type: application\/json' -d '(.+)'$/.exec(trial!)!
   t.equal(address, running.url + chatPath)
   const reply = await ask(t, running.url, { path: chatPath, headers: { authorization: `Bearer ${key}` }, body })
   t.equal(reply.status, 200)
@@ -133,11 +175,18 @@ t.test('SIGTERM lets a stream end, then the process ends with 0 and everything i
   const upstream = await Upstream.start(t)
   const go = Promise.withResolvers<void>()
   upstream.script(
-    head(200, { 'content-type': 'text/event-stream' }), events([event]), until(go.promise),
-    events([{ ...event, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }, 'data: [DONE]\n\n']), ({ socket }) => void socket.destroySoon()
+    head(200, { 'content-type': 'text/event-stream' }),
+    events([event]),
+    until(go.promise),
+    events([{ ...event, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }, 'data: [DONE]\n\n']),
+    ({ socket }) => void socket.destroySoon()
   )
   const running = await spawnGateway(t, { admin: { token: 'token' } }, { upstreams: { first: upstream } })
-  t.match(running.output(), /^sluice is ready: \S+ \(admin \S+\)\n/, 'no note when there is a token, no trial without the demo key')
+  t.match(
+    running.output(),
+    /^sluice is ready: \S+ \(admin \S+\)\n/,
+    'no note when there is a token, no trial without the demo key'
+  )
   t.notMatch(running.output(), /curl/)
   const client = await running.openChat({ stream: true })
   await client.body('"x"')
@@ -161,17 +210,32 @@ t.test('a second signal does not wait, and yet settles and closes the store', as
   running.process.kill('SIGINT')
   t.strictSame(await running.exited, { code: 130, signal: null })
   t.match(Buffer.concat(client.reads.map(({ bytes }) => bytes)).toString(), /"code":"draining"/, 'the client was told')
-  t.match(await recordsOf(t, running.file), [{ outcome: 'failed', error_code: 'draining', usage_source: /partial|estimated/ }])
+  t.match(await recordsOf(t, running.file), [
+    { outcome: 'failed', error_code: 'draining', usage_source: /partial|estimated/ }
+  ])
 })
 
 t.test('a fault that nothing catches is logged, and the process drains and ends with 1', async (t) => {
   const upstream = await Upstream.start(t)
   const go = Promise.withResolvers<void>()
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([event]), until(go.promise), events(['data: [DONE]\n\n']), ({ socket }) => void socket.destroySoon())
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events([event]),
+    until(go.promise),
+    events(['data: [DONE]\n\n']),
+    ({ socket }) => void socket.destroySoon()
+  )
   const faults = `
     process.on('SIGUSR2', () => { throw new Error('thrown by the test') })
     process.on('SIGWINCH', () => { void Promise.reject(new Error('rejected by the test')) })`
-  const running = await spawnGateway(t, {}, { upstreams: { first: upstream }, env: { NODE_OPTIONS: `--import=data:text/javascript;base64,${Buffer.from(faults).toString('base64')}` } })
+  const running = await spawnGateway(
+    t,
+    {},
+    {
+      upstreams: { first: upstream },
+      env: { NODE_OPTIONS: `--import=data:text/javascript;base64,${Buffer.from(faults).toString('base64')}` }
+    }
+  )
   const client = await running.openChat({ stream: true })
   await client.body('"x"')
   running.process.kill('SIGWINCH')
@@ -207,7 +271,11 @@ t.test('a renewed certificate is noticed by itself, and on SIGHUP', async (t) =>
   const renew = (next: Certificate): void => {
     for (const part of ['cert', 'key'] as const) copyFileSync(next[part], own[part])
   }
-  const shows = ({ ca }: Certificate): Promise<boolean> => connect(t, running.url, ca).then(() => true, () => false)
+  const shows = ({ ca }: Certificate): Promise<boolean> =>
+    connect(t, running.url, ca).then(
+      () => true,
+      () => false
+    )
   t.ok(await shows(own))
   renew(second)
   await eventually(() => shows(second), 10_000)
@@ -231,52 +299,110 @@ t.test('what cannot be started says why in one sentence', async (t) => {
   ])
   t.match(broken, { code: 2, out: '', err: /^\S+broken\.yaml:\d+:\d+ .*no tenant "nobody".*\n$/ })
   t.match(missing, { code: 2, out: '', err: /^\S+missing\.yaml there is no such file: name one with --config\n$/ })
-  t.match(inUse, { code: 1, out: '', err: new RegExp(`^sluice start: 127\\.0\\.0\\.1:${port} is in use by another process\\..*\\n$`) })
-  t.match(locked, { code: 1, out: '', err: new RegExp(`^sluice start: \\S+sluice\\.db is in use by process ${process.pid}: .*\\n$`) })
+  t.match(inUse, {
+    code: 1,
+    out: '',
+    err: new RegExp(`^sluice start: 127\\.0\\.0\\.1:${port} is in use by another process\\..*\\n$`)
+  })
+  t.match(locked, {
+    code: 1,
+    out: '',
+    err: new RegExp(`^sluice start: \\S+sluice\\.db is in use by process ${process.pid}: .*\\n$`)
+  })
 })
 
-t.test('keys are made, listed and revoked in the store while no gateway runs, and through it while it does', async (t) => {
-  const config: Overrides = {
-    admin: { port: await freePort(), token: '${TOKEN:-a-token}' },
-    tenants: { acme: { projects: { web: { members: { alice: {} } } } } }
+t.test(
+  'keys are made, listed and revoked in the store while no gateway runs, and through it while it does',
+  async (t) => {
+    const config: Overrides = {
+      admin: { port: await freePort(), token: '${TOKEN:-a-token}' },
+      tenants: { acme: { projects: { web: { members: { alice: {} } } } } }
+    }
+    const running = await gateway(t, config)
+    const keys = (...args: string[]): Promise<Ended> => sluice(['keys', ...args, '--config', running.file])
+    const works = async (key: string): Promise<boolean> =>
+      (await ask(t, running.url, { path: '/v1/models', headers: { authorization: `Bearer ${key.trim()}` } })).status ===
+      200
+
+    const live = await keys(
+      'create',
+      '--tenant',
+      'acme',
+      '--name',
+      'live',
+      '--models',
+      'demo,gpt-*',
+      '--rpm',
+      '60',
+      '--budget',
+      '5/day',
+      '--expires',
+      '2100-01-01'
+    )
+    t.match(live, {
+      code: 0,
+      out: /^sk-\w{43}\n$/,
+      err: `live was made for acme in the gateway at ${running.adminUrl}. Its secret is not shown again.\n`
+    })
+    t.ok(await works(live.out))
+    const [listed, json, unknown, readOnly, misspelt, clash] = (await sluiceEach(
+      [
+        ['list'],
+        ['list', '--json'],
+        ['revoke', 'lve'],
+        ['revoke', 'test'],
+        ['create', '--tenant', 'acmee'],
+        ['create', '--tenant', 'acme', '--name', 'live']
+      ].map((args) => ['keys', ...args, '--config', running.file])
+    )) as [Ended, Ended, Ended, Ended, Ended, Ended]
+    const wrongToken = await sluice(['keys', 'list', '--config', running.file], { env: { TOKEN: 'another' } })
+    t.match(listed, {
+      code: 0,
+      err: '',
+      out: /^NAME +STATE +SOURCE +OWNER +MODELS +BUDGET +EXPIRES +SECRET\nlive +active +store +acme +demo,gpt-\* +5\/day +2100-01-01 +sk-\w{4}…\w{4}\ntest +active +file +acme +\* +- +- +-\n$/
+    })
+    t.match(JSON.parse(json.out), {
+      data: [{ name: 'live', limits: { rpm: 60 }, budget: { usd: '5', per: 'day' } }, { name: 'test' }]
+    })
+    t.match(wrongToken, { code: 1, err: /does not let this command in: This is not the admin token/ })
+    t.match(unknown, { code: 1, err: /no key "lve", did you mean "live"\?/ })
+    t.match(readOnly, { code: 1, err: /gateway\.yaml:\d+:\d+: take it out there/ })
+    t.match(misspelt, { code: 1, out: '', err: /no tenant "acmee", did you mean "acme"\?/ })
+    t.match(clash, { code: 1, out: '', err: /already, in the store: choose another name/ })
+    t.match(await keys('revoke', 'live'), {
+      code: 0,
+      out: '',
+      err: `live is revoked in the gateway at ${running.adminUrl}.\n`
+    })
+    t.notOk(await works(live.out))
+    await running.gateway.close()
+
+    const store = join(dirname(running.file), 'sluice.db')
+    const offline = await keys('create', '--tenant', 'acme', '--project', 'web', '--member', 'alice', '--json')
+    const { key, name } = JSON.parse(offline.out)
+    t.match(offline, {
+      code: 0,
+      err: `${name} was made for acme/web/alice in ${store}. Its secret is not shown again.\n`
+    })
+    const second = await keys('create', '--tenant', 'acme', '--name', 'second')
+    t.match(await keys('revoke', 'second'), { code: 0, err: `second is revoked in ${store}.\n` })
+    t.match(await keys('create', '--tenant', 'acme', '--name', 'test'), {
+      code: 1,
+      err: /a key test already, in \S+gateway\.yaml:\d+:\d+/
+    })
+    const after = await startGateway({ config: running.file, log: silentLog })
+    t.teardown(() => after.close())
+    const status = async (secret: string): Promise<number> =>
+      (await ask(t, after.url, { path: '/v1/models', headers: { authorization: `Bearer ${secret.trim()}` } })).status
+    t.strictSame([await status(key), await status(second.out), await status(testKey)], [200, 401, 200])
+    const other = writeConfig(
+      dirname(running.file),
+      'other.yaml',
+      readFileSync(running.file, 'utf8').replace(/port: [1-9]\d*/, 'port: 0')
+    )
+    t.match(await sluice(['keys', 'list', '--config', other]), {
+      code: 1,
+      err: /is in use by process \d+: .* no admin\.port at which the gateway could be asked\.\n$/
+    })
   }
-  const running = await gateway(t, config)
-  const keys = (...args: string[]): Promise<Ended> => sluice(['keys', ...args, '--config', running.file])
-  const works = async (key: string): Promise<boolean> => (
-    (await ask(t, running.url, { path: '/v1/models', headers: { authorization: `Bearer ${key.trim()}` } })).status === 200
-  )
-
-  const live = await keys('create', '--tenant', 'acme', '--name', 'live', '--models', 'demo,gpt-*', '--rpm', '60', '--budget', '5/day', '--expires', '2100-01-01')
-  t.match(live, { code: 0, out: /^sk-\w{43}\n$/, err: `live was made for acme in the gateway at ${running.adminUrl}. Its secret is not shown again.\n` })
-  t.ok(await works(live.out))
-  const [listed, json, unknown, readOnly, misspelt, clash] = await sluiceEach([
-    ['list'], ['list', '--json'], ['revoke', 'lve'], ['revoke', 'test'], ['create', '--tenant', 'acmee'], ['create', '--tenant', 'acme', '--name', 'live']
-  ].map((args) => ['keys', ...args, '--config', running.file])) as [Ended, Ended, Ended, Ended, Ended, Ended]
-  const wrongToken = await sluice(['keys', 'list', '--config', running.file], { env: { TOKEN: 'another' } })
-  t.match(listed, { code: 0, err: '', out: /^NAME +STATE +SOURCE +OWNER +MODELS +BUDGET +EXPIRES +SECRET\nlive +active +store +acme +demo,gpt-\* +5\/day +2100-01-01 +sk-\w{4}…\w{4}\ntest +active +file +acme +\* +- +- +-\n$/ })
-  t.match(JSON.parse(json.out), { data: [{ name: 'live', limits: { rpm: 60 }, budget: { usd: '5', per: 'day' } }, { name: 'test' }] })
-  t.match(wrongToken, { code: 1, err: /does not let this command in: This is not the admin token/ })
-  t.match(unknown, { code: 1, err: /no key "lve", did you mean "live"\?/ })
-  t.match(readOnly, { code: 1, err: /gateway\.yaml:\d+:\d+: take it out there/ })
-  t.match(misspelt, { code: 1, out: '', err: /no tenant "acmee", did you mean "acme"\?/ })
-  t.match(clash, { code: 1, out: '', err: /already, in the store: choose another name/ })
-  t.match(await keys('revoke', 'live'), { code: 0, out: '', err: `live is revoked in the gateway at ${running.adminUrl}.\n` })
-  t.notOk(await works(live.out))
-  await running.gateway.close()
-
-  const store = join(dirname(running.file), 'sluice.db')
-  const offline = await keys('create', '--tenant', 'acme', '--project', 'web', '--member', 'alice', '--json')
-  const { key, name } = JSON.parse(offline.out)
-  t.match(offline, { code: 0, err: `${name} was made for acme/web/alice in ${store}. Its secret is not shown again.\n` })
-  const second = await keys('create', '--tenant', 'acme', '--name', 'second')
-  t.match(await keys('revoke', 'second'), { code: 0, err: `second is revoked in ${store}.\n` })
-  t.match(await keys('create', '--tenant', 'acme', '--name', 'test'), { code: 1, err: /a key test already, in \S+gateway\.yaml:\d+:\d+/ })
-  const after = await startGateway({ config: running.file, log: silentLog })
-  t.teardown(() => after.close())
-  const status = async (secret: string): Promise<number> => (
-    (await ask(t, after.url, { path: '/v1/models', headers: { authorization: `Bearer ${secret.trim()}` } })).status
-  )
-  t.strictSame([await status(key), await status(second.out), await status(testKey)], [200, 401, 200])
-  const other = writeConfig(dirname(running.file), 'other.yaml', readFileSync(running.file, 'utf8').replace(/port: [1-9]\d*/, 'port: 0'))
-  t.match(await sluice(['keys', 'list', '--config', other]), { code: 1, err: /is in use by process \d+: .* no admin\.port at which the gateway could be asked\.\n$/ })
-})
+)

@@ -35,8 +35,12 @@ t.test('GET /openapi.json', async (t) => {
   })
 
   await t.test('is the table of operations', (t) => {
-    const shown = Object.entries(document.paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`))
-    const served = operations.flatMap(({ method, paths }) => paths.map((path) => `${method} ${path.replace('...}', '}')}`))
+    const shown = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`)
+    )
+    const served = operations.flatMap(({ method, paths }) =>
+      paths.map((path) => `${method} ${path.replace('...}', '}')}`)
+    )
     // The document is an operation, too, and does not describe itself.
     t.same(shown.sort(), [...new Set(served)].filter((one) => one !== 'GET /openapi.json').sort())
     const described = Object.values(document.paths).flatMap((methods) => Object.values(methods))
@@ -46,14 +50,23 @@ t.test('GET /openapi.json', async (t) => {
         const found = document.paths[path.replace('...}', '}')]?.[operation.method.toLowerCase()]
         if (found?.operationId !== (index === 0 ? operation.name : `${operation.name}.${index + 1}`)) continue
         const inPath = [...path.matchAll(/\{(\w+)/g)].map(([, name]) => name)
-        t.same(found.parameters?.filter((one) => one.in === 'path').map(({ name }) => name) ?? [], inPath, `${path}: parameters of the path`)
+        t.same(
+          found.parameters?.filter((one) => one.in === 'path').map(({ name }) => name) ?? [],
+          inPath,
+          `${path}: parameters of the path`
+        )
         const names = Object.keys(operation.parameters ?? {})
         const bodies = Object.values(found.requestBody?.content ?? {})
         for (const { schema } of bodies) {
           t.same(Object.keys(schema.properties), names, `${path}: members`)
           t.same(schema.required ?? [], operation.required ?? [], `${path}: what is required`)
         }
-        if (bodies.length === 0) t.same(found.parameters?.filter((one) => one.in === 'query').map(({ name }) => name) ?? [], names, `${path}: the query`)
+        if (bodies.length === 0)
+          t.same(
+            found.parameters?.filter((one) => one.in === 'query').map(({ name }) => name) ?? [],
+            names,
+            `${path}: the query`
+          )
         t.same(found.tags, [operation.endpoint])
       }
     }
@@ -61,7 +74,9 @@ t.test('GET /openapi.json', async (t) => {
   })
 
   await t.test('every operation is in it, but those that headers or the query choose over another', (t) => {
-    const ids = new Set(Object.values(document.paths).flatMap((methods) => Object.values(methods).map(({ operationId }) => operationId)))
+    const ids = new Set(
+      Object.values(document.paths).flatMap((methods) => Object.values(methods).map(({ operationId }) => operationId))
+    )
     const missing = operations.filter(({ name }) => !ids.has(name) && ![...ids].some((id) => id.startsWith(`${name}.`)))
     for (const { name, when } of missing) t.ok(name === 'openapi' || when !== undefined, name)
     t.end()

@@ -13,7 +13,10 @@ t.setTimeout(90_000)
 const root = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 /** A picture of one point. */
-const png = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64')
+const png = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64'
+)
 
 t.test('every endpoint has a line in the README, and every line works', async (t) => {
   const readme = readFileSync(join(root, 'README.md'), 'utf8')
@@ -23,7 +26,10 @@ t.test('every endpoint has a line in the README, and every line works', async (t
   for (const { paths } of operations) t.ok(section.includes(methods(paths[0]!)), paths[0]!)
 
   const shipped = readFileSync(join(root, 'gateway.yaml'), 'utf8')
-    .replace('port: 8080', 'port: 0').replace('port: 9090', 'port: 0').replace('./data/sluice.db', './sluice.db').replace('rps: 10', 'rps: 1000')
+    .replace('port: 8080', 'port: 0')
+    .replace('port: 9090', 'port: 0')
+    .replace('./data/sluice.db', './sluice.db')
+    .replace('rps: 10', 'rps: 1000')
   const { url } = await gateway(t, shipped)
   const folder = mkdtempSync(join(tmpdir(), 'sluice-readme-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
@@ -31,8 +37,14 @@ t.test('every endpoint has a line in the README, and every line works', async (t
   const made = /^R=.*?\)(?= +#)/m.exec(readme)![0]
   const setting = `S=${url} K='Authorization: Bearer sk-demo-alice-000000000000' J='Content-Type: application/json'`
   for (const command of commands) {
-    const { stdout } = await run('sh', ['-c', `${setting}; ${command.includes('$R') ? `${made};` : ''} ${command.replace('curl ', 'curl -sS --fail-with-body ')}`], { cwd: folder, encoding: 'utf8' })
-      .catch((error: { stdout: string; message: string }) => ({ stdout: `failed: ${error.stdout} ${error.message}` }))
+    const { stdout } = await run(
+      'sh',
+      [
+        '-c',
+        `${setting}; ${command.includes('$R') ? `${made};` : ''} ${command.replace('curl ', 'curl -sS --fail-with-body ')}`
+      ],
+      { cwd: folder, encoding: 'utf8' }
+    ).catch((error: { stdout: string; message: string }) => ({ stdout: `failed: ${error.stdout} ${error.message}` }))
     t.notMatch(stdout, /^(failed|\{"error":)/, command)
   }
   t.match(readFileSync(join(folder, 'hello.wav'), 'latin1').slice(0, 4), 'RIFF')

@@ -1,4 +1,5 @@
-// Responses that an upstream makes in the background and as a stream: on disk as work before they are seen, and settled once, whoever sees their end.
+// Responses that an upstream makes in the background and as a stream: on disk as work before they are seen, and settled
+// once, whoever sees their end.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
@@ -19,12 +20,16 @@ t.setTimeout(60_000)
 const path = '/v1/responses'
 const usage = { input_tokens: 30, output_tokens: 21, total_tokens: 51 }
 const cost = 72_000n
-const framed = (event: { type: string; [member: string]: unknown }): string => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+const framed = (event: { type: string; [member: string]: unknown }): string =>
+  `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 
 /** A response as it is told. */
 type State = { readonly status: string; readonly [member: string]: unknown }
 
-/** An upstream whose responses go on as the test says: as streams to whoever made them or takes them up, and as they are to whoever asks. */
+/**
+ * An upstream whose responses go on as the test says: as streams to whoever made them or takes them up, and as they are
+ * to whoever asks.
+ */
 class Maker {
   readonly channel: Record<string, unknown>
   /** What it makes fails before it has said anything. */
@@ -42,7 +47,13 @@ class Maker {
   readonly #listeners = new Map<string, ServerResponse[]>()
 
   private constructor(port: number) {
-    this.channel = { protocol: 'openai', base_url: `http://127.0.0.1:${port}/v1`, private: true, endpoints: ['responses'], models: { demo: 'demo' } }
+    this.channel = {
+      protocol: 'openai',
+      base_url: `http://127.0.0.1:${port}/v1`,
+      private: true,
+      endpoints: ['responses'],
+      models: { demo: 'demo' }
+    }
   }
 
   static async start(t: Test): Promise<Maker> {
@@ -63,9 +74,11 @@ class Maker {
   #answer(method: string, url: string, body: string, response: ServerResponse): void {
     const [, id = this.again ?? `resp_${++this.#made}`, rest = ''] = /responses\/(\w+)(.*)$/.exec(url) ?? []
     const made = url.endsWith('/responses')
-    const tell = (status: number, body: unknown): void => void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    const tell = (status: number, body: unknown): void =>
+      void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     if (made) this.#states.set(id, this.#state(id, 'in_progress'))
-    if (!this.#states.has(id) || (rest === '/cancel' && !this.callsOff)) return tell(404, { error: { message: 'Not found.' } })
+    if (!this.#states.has(id) || (rest === '/cancel' && !this.callsOff))
+      return tell(404, { error: { message: 'Not found.' } })
     if (rest === '/cancel') this.end(id, 'cancelled')
     if (method === 'DELETE') {
       this.#states.delete(id)
@@ -78,7 +91,13 @@ class Maker {
     }
     response.setHeader('content-type', 'text/event-stream')
     response.write(framed({ type: 'response.created', response: this.#state(id, 'in_progress') }))
-    if (made && this.fails) return void response.end(framed({ type: 'response.failed', response: this.#state(id, 'failed', { error: { code: 'server_error', message: 'No.' } }) }))
+    if (made && this.fails)
+      return void response.end(
+        framed({
+          type: 'response.failed',
+          response: this.#state(id, 'failed', { error: { code: 'server_error', message: 'No.' } })
+        })
+      )
     response.write(framed({ type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'Hello' }))
     this.#listeners.set(id, [...(this.#listeners.get(id) ?? []), response])
   }
@@ -100,7 +119,10 @@ class Maker {
 
   /** Tells of so many more words. */
   say(id: string, words: number): void {
-    for (let n = 0; n < words; n++) this.#listeners.get(id)![0]!.write(framed({ type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'word ' }))
+    for (let n = 0; n < words; n++)
+      this.#listeners
+        .get(id)![0]!
+        .write(framed({ type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'word ' }))
   }
 
   forget(id: string): void {
@@ -124,7 +146,9 @@ interface Listening {
 async function listen({ url }: TestGateway, at?: string): Promise<Listening> {
   const left = new AbortController()
   const reply = await fetch(`${url}${path}${at === undefined ? '' : `/${at}?stream=true`}`, {
-    method: at === undefined ? 'POST' : 'GET', signal: left.signal, headers: { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' },
+    method: at === undefined ? 'POST' : 'GET',
+    signal: left.signal,
+    headers: { authorization: `Bearer ${testKey}`, 'content-type': 'application/json' },
     ...(at === undefined && { body: JSON.stringify({ model: 'demo', input: 'Hi', background: true, stream: true }) })
   })
   const reader = reply.body!.getReader()
@@ -136,13 +160,20 @@ async function listen({ url }: TestGateway, at?: string): Promise<Listening> {
       text += Buffer.from(value).toString()
     }
   })().catch(() => text)
-  return { id: /"id":"(resp_[^"]+)"/.exec(text)?.[1] ?? '', request: { headers: { 'x-request-id': reply.headers.get('x-request-id')! } }, leave: () => left.abort(), rest }
+  return {
+    id: /"id":"(resp_[^"]+)"/.exec(text)?.[1] ?? '',
+    request: { headers: { 'x-request-id': reply.headers.get('x-request-id')! } },
+    leave: () => left.abort(),
+    rest
+  }
 }
 
 /** What was charged in all, and what is held, in nano-dollars. */
 async function books({ admin }: TestGateway): Promise<{ posted: bigint; pending: bigint }> {
   const { data } = (await admin('/admin/v1/balances')) as { data: Record<string, string>[] }
-  const total = data.find(({ scope, window }) => scope === 'tenant:acme' && window === 'total') ?? data.find(({ scope }) => scope === 'tenant:acme')
+  const total =
+    data.find(({ scope, window }) => scope === 'tenant:acme' && window === 'total') ??
+    data.find(({ scope }) => scope === 'tenant:acme')
   return { posted: BigInt(total?.['posted_nano'] ?? 0), pending: BigInt(total?.['pending_nano'] ?? 0) }
 }
 
@@ -151,13 +182,26 @@ async function settled(local: TestGateway): Promise<bigint> {
   return (await books(local)).posted
 }
 
-const overrides = (database: string, channels: object, more: object = {}): Record<string, unknown> => ({ channels, store: { sqlite: database }, tasks: { poll: { first: '20ms', most: '50ms' } }, ...more })
+const overrides = (database: string, channels: object, more: object = {}): Record<string, unknown> => ({
+  channels,
+  store: { sqlite: database },
+  tasks: { poll: { first: '20ms', most: '50ms' } },
+  ...more
+})
 
 function sound(t: Test, database: string, requests: number): void {
   t.same(rows(database, 'SELECT id FROM work WHERE open = 1'), [], 'nothing is open')
   t.same(rows(database, 'SELECT id FROM reservation'), [], 'nothing is held')
-  t.equal(rows(database, "SELECT seq FROM journal WHERE class = 'terminal' AND kind = 'settle'").length, requests, 'each was charged once')
-  t.equal(rows(database, "SELECT seq FROM request WHERE json ->> 'endpoint' = 'responses'").length, requests, 'and has one record')
+  t.equal(
+    rows(database, "SELECT seq FROM journal WHERE class = 'terminal' AND kind = 'settle'").length,
+    requests,
+    'each was charged once'
+  )
+  t.equal(
+    rows(database, "SELECT seq FROM request WHERE json ->> 'endpoint' = 'responses'").length,
+    requests,
+    'and has one record'
+  )
   t.same(verify(database), [])
 }
 
@@ -167,7 +211,9 @@ t.test('a gateway that is killed in mid-stream asks for the end, and settles wha
   const config = overrides(database, { demo: maker.channel })
   const ends = { completed: 'completed', failed: 'failed', cancelled: 'aborted' }
   let running = await spawnGateway(t, config)
-  const streams = await Promise.all(Object.entries(ends).map(async ([end, outcome]) => ({ end, outcome, ...(await listen(running)) })))
+  const streams = await Promise.all(
+    Object.entries(ends).map(async ([end, outcome]) => ({ end, outcome, ...(await listen(running)) }))
+  )
   running.process.kill('SIGKILL')
   await running.exited
   await Promise.all(streams.map(({ rest }) => rest))
@@ -178,184 +224,291 @@ t.test('a gateway that is killed in mid-stream asks for the end, and settles wha
   for (const { id, end } of streams) maker.end(id, end)
   t.equal(await settled(running), 3n * cost)
   for (const { request, end, outcome } of streams) {
-    t.match(await running.record(request), {
-      endpoint: 'responses', tenant: 'acme', key: 'test', model: 'demo', channel: 'demo', streamed: true, status: 200, outcome, cost_nano: String(cost), usage: { input: 30, output: 21 }, usage_source: 'upstream'
-    }, end)
+    t.match(
+      await running.record(request),
+      {
+        endpoint: 'responses',
+        tenant: 'acme',
+        key: 'test',
+        model: 'demo',
+        channel: 'demo',
+        streamed: true,
+        status: 200,
+        outcome,
+        cost_nano: String(cost),
+        usage: { input: 30, output: 21 },
+        usage_source: 'upstream'
+      },
+      end
+    )
   }
   running.process.kill('SIGTERM')
   await running.exited
   sound(t, database, 3)
 })
 
-t.test('whatever becomes of a stream in the background, it is charged once for what its upstream counted', async (t) => {
-  const maker = await Maker.start(t)
-  const database = join(folder(t), 'books.db')
-  const local = await gateway(t, overrides(database, { demo: maker.channel }, { limits: { disconnect_drain: { time: '1ms' } } }))
-  const read = async (id: string): Promise<string> => (await local.ask({ method: 'GET', path: `${path}/${id}` })).json().status
-  const ways: Record<string, [end: (stream: Listening) => Promise<unknown>, outcome?: string]> = {
-    'it ends': [async ({ id, rest }) => {
-      maker.end(id)
-      maker.tell(id, 0)
-      t.match(await rest, 'response.completed')
-    }],
-    'its client leaves': [async ({ id, leave }) => {
-      leave()
-      maker.end(id)
-    }],
-    'its upstream cuts it': [async ({ id, rest }) => {
-      maker.cut(id)
-      t.match(await rest, 'upstream_stream_interrupted')
-      maker.end(id)
-    }],
-    'others see its end first': [async ({ id, rest }) => {
-      maker.end(id)
-      t.same(await Promise.all(Array.from({ length: 10 }, () => read(id))), Array(10).fill('completed'))
-      t.ok((await books(local)).pending > 0n, 'the stream has yet to end')
-      maker.tell(id, 0)
-      await rest
-    }],
-    'others see its end, and it is cut': [async ({ id, rest }) => {
-      maker.end(id)
-      await read(id)
-      maker.cut(id)
-      await rest
-    }],
-    'it is called off, and its stream told': [async ({ id, rest }) => {
-      t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
-      maker.tell(id, 0)
-      await rest
-    }],
-    'it is called off, and its stream cut': [async ({ id, rest }) => {
-      t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
-      maker.cut(id)
-      await rest
-    }, 'aborted'],
-    'another client takes it up and sees its end first': [async ({ id, rest }) => {
-      const other = await listen(local, id)
-      maker.end(id)
-      maker.tell(id, 1)
-      t.match(await other.rest, 'response.completed')
-      maker.tell(id, 0)
-      await rest
-    }],
-    'another client takes it up when the first has left': [async ({ id, leave }) => {
-      leave()
-      const other = await listen(local, id)
-      maker.end(id)
-      maker.tell(id, 1)
-      t.match(await other.rest, 'response.completed')
-    }]
+t.test(
+  'whatever becomes of a stream in the background, it is charged once for what its upstream counted',
+  async (t) => {
+    const maker = await Maker.start(t)
+    const database = join(folder(t), 'books.db')
+    const local = await gateway(
+      t,
+      overrides(database, { demo: maker.channel }, { limits: { disconnect_drain: { time: '1ms' } } })
+    )
+    const read = async (id: string): Promise<string> =>
+      (await local.ask({ method: 'GET', path: `${path}/${id}` })).json().status
+    const ways: Record<string, [end: (stream: Listening) => Promise<unknown>, outcome?: string]> = {
+      'it ends': [
+        async ({ id, rest }) => {
+          maker.end(id)
+          maker.tell(id, 0)
+          t.match(await rest, 'response.completed')
+        }
+      ],
+      'its client leaves': [
+        async ({ id, leave }) => {
+          leave()
+          maker.end(id)
+        }
+      ],
+      'its upstream cuts it': [
+        async ({ id, rest }) => {
+          maker.cut(id)
+          t.match(await rest, 'upstream_stream_interrupted')
+          maker.end(id)
+        }
+      ],
+      'others see its end first': [
+        async ({ id, rest }) => {
+          maker.end(id)
+          t.same(await Promise.all(Array.from({ length: 10 }, () => read(id))), Array(10).fill('completed'))
+          t.ok((await books(local)).pending > 0n, 'the stream has yet to end')
+          maker.tell(id, 0)
+          await rest
+        }
+      ],
+      'others see its end, and it is cut': [
+        async ({ id, rest }) => {
+          maker.end(id)
+          await read(id)
+          maker.cut(id)
+          await rest
+        }
+      ],
+      'it is called off, and its stream told': [
+        async ({ id, rest }) => {
+          t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
+          maker.tell(id, 0)
+          await rest
+        }
+      ],
+      'it is called off, and its stream cut': [
+        async ({ id, rest }) => {
+          t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
+          maker.cut(id)
+          await rest
+        },
+        'aborted'
+      ],
+      'another client takes it up and sees its end first': [
+        async ({ id, rest }) => {
+          const other = await listen(local, id)
+          maker.end(id)
+          maker.tell(id, 1)
+          t.match(await other.rest, 'response.completed')
+          maker.tell(id, 0)
+          await rest
+        }
+      ],
+      'another client takes it up when the first has left': [
+        async ({ id, leave }) => {
+          leave()
+          const other = await listen(local, id)
+          maker.end(id)
+          maker.tell(id, 1)
+          t.match(await other.rest, 'response.completed')
+        }
+      ]
+    }
+    let charged = 0n
+    for (const [way, [end, outcome]] of Object.entries(ways)) {
+      const stream = await listen(local)
+      t.ok((await books(local)).pending > 0n)
+      await end(stream)
+      charged += cost
+      t.equal(await settled(local), charged, way)
+      t.match(
+        await local.record(stream.request),
+        {
+          streamed: true,
+          cost_nano: String(cost),
+          usage: { input: 30, output: 21 },
+          usage_source: 'upstream',
+          ...(outcome !== undefined && { outcome })
+        },
+        way
+      )
+    }
+    await local.gateway.close()
+    sound(t, database, Object.keys(ways).length)
   }
-  let charged = 0n
-  for (const [way, [end, outcome]] of Object.entries(ways)) {
-    const stream = await listen(local)
-    t.ok((await books(local)).pending > 0n)
-    await end(stream)
-    charged += cost
-    t.equal(await settled(local), charged, way)
-    t.match(await local.record(stream.request), { streamed: true, cost_nano: String(cost), usage: { input: 30, output: 21 }, usage_source: 'upstream', ...(outcome !== undefined && { outcome }) }, way)
-  }
-  await local.gateway.close()
-  sound(t, database, Object.keys(ways).length)
-})
+)
 
-t.test('what was told of a stream that is deleted or called off is charged once: as its upstream counted it, or as far as it was seen', async (t) => {
-  const maker = await Maker.start(t)
-  const database = join(folder(t), 'books.db')
-  const local = await gateway(t, overrides(database, { demo: maker.channel }))
-  const remove = async ({ id }: Listening): Promise<void> => {
-    t.equal((await local.ask({ method: 'DELETE', path: `${path}/${id}` })).status, 200)
-    t.equal((await local.ask({ method: 'GET', path: `${path}/${id}` })).status, 404)
+t.test(
+  'what was told of a stream that is deleted or called off is charged once: as its upstream counted it, or as far as it was seen',
+  async (t) => {
+    const maker = await Maker.start(t)
+    const database = join(folder(t), 'books.db')
+    const local = await gateway(t, overrides(database, { demo: maker.channel }))
+    const remove = async ({ id }: Listening): Promise<void> => {
+      t.equal((await local.ask({ method: 'DELETE', path: `${path}/${id}` })).status, 200)
+      t.equal((await local.ask({ method: 'GET', path: `${path}/${id}` })).status, 404)
+    }
+    const cancel = async ({ id }: Listening): Promise<void> => {
+      t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
+      maker.cut(id)
+    }
+    const told = async ({ id, rest }: Listening): Promise<void> => {
+      t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
+      maker.counts = false
+      maker.end(id, 'cancelled')
+      maker.tell(id, 0)
+      t.match(await rest, /"status":"cancelled".*"usage":null/)
+    }
+    const ways: [string, (stream: Listening) => Promise<void>, { counts?: boolean; callsOff?: boolean }, object][] = [
+      [
+        'deleted, and counted',
+        remove,
+        {},
+        { outcome: 'aborted', cost_nano: String(cost), usage: { input: 30, output: 21 }, usage_source: 'upstream' }
+      ],
+      [
+        'called off, and counted',
+        cancel,
+        {},
+        { outcome: 'aborted', cost_nano: String(cost), usage_source: 'upstream' }
+      ],
+      [
+        'deleted, and not counted',
+        remove,
+        { counts: false },
+        { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }
+      ],
+      [
+        'deleted where nothing can be called off',
+        remove,
+        { callsOff: false },
+        { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }
+      ],
+      [
+        'called off, and counted for who did, but not in its stream',
+        told,
+        {},
+        { outcome: 'aborted', cost_nano: String(cost), usage_source: 'upstream' }
+      ],
+      [
+        'called off, and not counted',
+        cancel,
+        { counts: false },
+        { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }
+      ]
+    ]
+    let charged = 0n
+    for (const [way, end, { counts = true, callsOff = true }, expected] of ways) {
+      const stream = await listen(local)
+      Object.assign(maker, { counts, callsOff })
+      await end(stream)
+      await stream.rest
+      const posted = await settled(local)
+      const record = await local.record(stream.request)
+      t.match(record, { streamed: true, ...expected }, way)
+      t.equal(posted - charged, BigInt(record.cost_nano), way)
+      t.ok(posted > charged, `${way}: not for nothing`)
+      charged = posted
+    }
+    await local.gateway.close()
+    sound(t, database, ways.length)
   }
-  const cancel = async ({ id }: Listening): Promise<void> => {
-    t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
-    maker.cut(id)
-  }
-  const told = async ({ id, rest }: Listening): Promise<void> => {
-    t.equal((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json().status, 'cancelled')
-    maker.counts = false
-    maker.end(id, 'cancelled')
-    maker.tell(id, 0)
-    t.match(await rest, /"status":"cancelled".*"usage":null/)
-  }
-  const ways: [string, (stream: Listening) => Promise<void>, { counts?: boolean; callsOff?: boolean }, object][] = [
-    ['deleted, and counted', remove, {}, { outcome: 'aborted', cost_nano: String(cost), usage: { input: 30, output: 21 }, usage_source: 'upstream' }],
-    ['called off, and counted', cancel, {}, { outcome: 'aborted', cost_nano: String(cost), usage_source: 'upstream' }],
-    ['deleted, and not counted', remove, { counts: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }],
-    ['deleted where nothing can be called off', remove, { callsOff: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }],
-    ['called off, and counted for who did, but not in its stream', told, {}, { outcome: 'aborted', cost_nano: String(cost), usage_source: 'upstream' }],
-    ['called off, and not counted', cancel, { counts: false }, { outcome: 'aborted', usage: { output: Number }, usage_source: 'partial' }]
-  ]
-  let charged = 0n
-  for (const [way, end, { counts = true, callsOff = true }, expected] of ways) {
-    const stream = await listen(local)
-    Object.assign(maker, { counts, callsOff })
-    await end(stream)
+)
+
+t.test(
+  "what was seen of a stream's end is known after a kill, also when its upstream knows nothing of it any more",
+  async (t) => {
+    const maker = await Maker.start(t)
+    const database = join(folder(t), 'books.db')
+    const config = overrides(database, { demo: maker.channel })
+    let running = await spawnGateway(t, config)
+    const stream = await listen(running)
+    maker.end(stream.id)
+    t.equal((await running.ask({ method: 'GET', path: `${path}/${stream.id}` })).json().status, 'completed')
+    maker.forget(stream.id)
+    running.process.kill('SIGKILL')
+    await running.exited
     await stream.rest
-    const posted = await settled(local)
-    const record = await local.record(stream.request)
-    t.match(record, { streamed: true, ...expected }, way)
-    t.equal(posted - charged, BigInt(record.cost_nano), way)
-    t.ok(posted > charged, `${way}: not for nothing`)
-    charged = posted
+    running = await spawnGateway(t, config)
+    t.equal(await settled(running), cost)
+    t.match(await running.record(stream.request), {
+      outcome: 'completed',
+      cost_nano: String(cost),
+      usage_source: 'upstream'
+    })
+    running.process.kill('SIGTERM')
+    await running.exited
+    sound(t, database, 1)
   }
-  await local.gateway.close()
-  sound(t, database, ways.length)
-})
+)
 
-t.test('what was seen of a stream\'s end is known after a kill, also when its upstream knows nothing of it any more', async (t) => {
-  const maker = await Maker.start(t)
-  const database = join(folder(t), 'books.db')
-  const config = overrides(database, { demo: maker.channel })
-  let running = await spawnGateway(t, config)
-  const stream = await listen(running)
-  maker.end(stream.id)
-  t.equal((await running.ask({ method: 'GET', path: `${path}/${stream.id}` })).json().status, 'completed')
-  maker.forget(stream.id)
-  running.process.kill('SIGKILL')
-  await running.exited
-  await stream.rest
-  running = await spawnGateway(t, config)
-  t.equal(await settled(running), cost)
-  t.match(await running.record(stream.request), { outcome: 'completed', cost_nano: String(cost), usage_source: 'upstream' })
-  running.process.kill('SIGTERM')
-  await running.exited
-  sound(t, database, 1)
-})
-
-t.test('what was shown of a stream before a kill is charged where its upstream says nothing of it afterwards', async (t) => {
-  const maker = await Maker.start(t)
-  const database = join(folder(t), 'books.db')
-  const config = overrides(database, { demo: maker.channel })
-  let running = await spawnGateway(t, config)
-  const stream = await listen(running)
-  maker.say(stream.id, 199)
-  await eventually(() => rows(database, 'SELECT id FROM reservation WHERE delivered_units >= 192').length === 1, 10_000)
-  running.process.kill('SIGKILL')
-  await running.exited
-  await stream.rest
-  running = await spawnGateway(t, config)
-  maker.counts = false
-  t.equal((await running.ask({ method: 'DELETE', path: `${path}/${stream.id}` })).status, 200)
-  const posted = await settled(running)
-  const record = await running.record(stream.request)
-  t.match(record, { outcome: 'aborted', usage: { output: 192 }, usage_source: 'recovered', cost_nano: String(posted) })
-  running.process.kill('SIGTERM')
-  await running.exited
-  sound(t, database, 1)
-})
+t.test(
+  'what was shown of a stream before a kill is charged where its upstream says nothing of it afterwards',
+  async (t) => {
+    const maker = await Maker.start(t)
+    const database = join(folder(t), 'books.db')
+    const config = overrides(database, { demo: maker.channel })
+    let running = await spawnGateway(t, config)
+    const stream = await listen(running)
+    maker.say(stream.id, 199)
+    await eventually(
+      () => rows(database, 'SELECT id FROM reservation WHERE delivered_units >= 192').length === 1,
+      10_000
+    )
+    running.process.kill('SIGKILL')
+    await running.exited
+    await stream.rest
+    running = await spawnGateway(t, config)
+    maker.counts = false
+    t.equal((await running.ask({ method: 'DELETE', path: `${path}/${stream.id}` })).status, 200)
+    const posted = await settled(running)
+    const record = await running.record(stream.request)
+    t.match(record, {
+      outcome: 'aborted',
+      usage: { output: 192 },
+      usage_source: 'recovered',
+      cost_nano: String(posted)
+    })
+    running.process.kill('SIGTERM')
+    await running.exited
+    sound(t, database, 1)
+  }
+)
 
 t.test('of a response that failed before it was shown, nothing stays open when another one is made', async (t) => {
   const [first, second] = [await Maker.start(t), await Maker.start(t)]
   const database = join(folder(t), 'books.db')
-  const local = await gateway(t, overrides(database, { demo: first.channel, second: { ...second.channel, priority: 1 } }))
+  const local = await gateway(
+    t,
+    overrides(database, { demo: first.channel, second: { ...second.channel, priority: 1 } })
+  )
   first.fails = true
   const stream = await listen(local)
   second.end(stream.id)
   second.tell(stream.id, 0)
   t.match(await stream.rest, 'response.completed')
   t.equal(await settled(local), cost)
-  t.match(await local.record(stream.request), { channel: 'second', attempts: [{ channel: 'demo' }, { channel: 'second' }] })
+  t.match(await local.record(stream.request), {
+    channel: 'second',
+    attempts: [{ channel: 'demo' }, { channel: 'second' }]
+  })
   second.fails = true
   t.match(await (await listen(local)).rest, 'error', 'none can make it')
   t.equal(await settled(local), cost)
@@ -367,7 +520,10 @@ t.test('of a response that failed before it was shown, nothing stays open when a
 t.test('what attempts cost that failed before a stream was shown is in the journal after a kill', async (t) => {
   const [broken, maker] = [await Upstream.start(t), await Maker.start(t)]
   const database = join(folder(t), 'books.db')
-  const config = overrides(database, { demo: { ...maker.channel, base_url: `${broken.url}` }, second: { ...maker.channel, priority: 1 } })
+  const config = overrides(database, {
+    demo: { ...maker.channel, base_url: `${broken.url}` },
+    second: { ...maker.channel, priority: 1 }
+  })
   broken.script(head(200, { 'content-type': 'text/event-stream' }), bytes('event: response.created\n'), reset())
   let running = await spawnGateway(t, config)
   const stream = await listen(running)
@@ -380,38 +536,84 @@ t.test('what attempts cost that failed before a stream was shown is in the journ
   running.process.kill('SIGTERM')
   await running.exited
   const entries = journal(database)
-  t.match(entries.map(({ kind, class: of, channel }) => [kind, of, channel]), [['cost', 'cost:1', 'demo'], ['settle', 'terminal', 'second']])
+  t.match(
+    entries.map(({ kind, class: of, channel }) => [kind, of, channel]),
+    [
+      ['cost', 'cost:1', 'demo'],
+      ['settle', 'terminal', 'second']
+    ]
+  )
   t.ok(entries[0]!.amount > 0n)
   sound(t, database, 1)
 })
 
-t.test('an upstream that gives a name again which is under way is believed neither by who has it nor by anybody else', async (t) => {
-  const [maker, other] = [await Maker.start(t), await Maker.start(t)]
-  const database = join(folder(t), 'books.db')
-  const foreign = 'sk-test-foreign-0000000000000'
-  const local = await gateway(t, overrides(database, { demo: maker.channel, second: { ...other.channel, models: { other: 'demo' } } }, {
-    chain: [{ auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0, eject_after: 1000 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }],
-    models: { demo: { price: { input: 1, output: 2 } }, other: { price: { input: 1, output: 2 } } },
-    tenants: { acme: {}, rival: {} }, keys: [{ name: 'test', key: testKey, tenant: 'acme' }, { name: 'foreign', key: foreign, tenant: 'rival' }]
-  }))
-  const stream = await listen(local)
-  const ask = (key: string, body: object): Promise<ReceivedReply> => local.ask({ path, headers: { authorization: `Bearer ${key}` }, body: { model: 'demo', input: 'Hi', ...body } })
-  for (const [who, key, model] of [['its owner', testKey, 'demo'], ['its owner, at another account', testKey, 'other'], ['another tenant', foreign, 'demo']] as const) {
-    for (const more of [{ background: true, stream: true }, { background: true }, { stream: true }, {}]) {
-      for (const one of [maker, other]) one.again = stream.id
-      t.match((await ask(key, { model, ...more })).json(), { error: { code: 'upstream_bad_response' } }, `${who}: ${JSON.stringify(more)}`)
+t.test(
+  'an upstream that gives a name again which is under way is believed neither by who has it nor by anybody else',
+  async (t) => {
+    const [maker, other] = [await Maker.start(t), await Maker.start(t)]
+    const database = join(folder(t), 'books.db')
+    const foreign = 'sk-test-foreign-0000000000000'
+    const local = await gateway(
+      t,
+      overrides(
+        database,
+        { demo: maker.channel, second: { ...other.channel, models: { other: 'demo' } } },
+        {
+          chain: [
+            { auth: {} },
+            { quota: {} },
+            { ratelimit: {} },
+            { route: { repeats: 0, eject_after: 1000 } },
+            { 'protocol-translate': {} },
+            { 'usage-meter': {} },
+            { log: { sink: 'none' } }
+          ],
+          models: { demo: { price: { input: 1, output: 2 } }, other: { price: { input: 1, output: 2 } } },
+          tenants: { acme: {}, rival: {} },
+          keys: [
+            { name: 'test', key: testKey, tenant: 'acme' },
+            { name: 'foreign', key: foreign, tenant: 'rival' }
+          ]
+        }
+      )
+    )
+    const stream = await listen(local)
+    const ask = (key: string, body: object): Promise<ReceivedReply> =>
+      local.ask({ path, headers: { authorization: `Bearer ${key}` }, body: { model: 'demo', input: 'Hi', ...body } })
+    for (const [who, key, model] of [
+      ['its owner', testKey, 'demo'],
+      ['its owner, at another account', testKey, 'other'],
+      ['another tenant', foreign, 'demo']
+    ] as const) {
+      for (const more of [{ background: true, stream: true }, { background: true }, { stream: true }, {}]) {
+        for (const one of [maker, other]) one.again = stream.id
+        t.match(
+          (await ask(key, { model, ...more })).json(),
+          { error: { code: 'upstream_bad_response' } },
+          `${who}: ${JSON.stringify(more)}`
+        )
+      }
     }
+    t.equal(
+      (
+        await local.ask({
+          method: 'GET',
+          path: `${path}/${stream.id}`,
+          headers: { authorization: `Bearer ${foreign}` }
+        })
+      ).status,
+      404
+    )
+    t.ok((await books(local)).pending > 0n, 'the first is still held for')
+    maker.end(stream.id)
+    maker.tell(stream.id, 0)
+    t.match(await stream.rest, 'response.completed')
+    t.equal(await settled(local), cost, 'and is all that is charged')
+    other.again = stream.id
+    other.end(stream.id)
+    t.equal((await ask(foreign, { model: 'other' })).status, 200, "what has ended is in nobody's way")
+    await local.gateway.close()
+    t.same(rows(database, 'SELECT id FROM work WHERE open = 1'), [])
+    t.same(verify(database), [])
   }
-  t.equal((await local.ask({ method: 'GET', path: `${path}/${stream.id}`, headers: { authorization: `Bearer ${foreign}` } })).status, 404)
-  t.ok((await books(local)).pending > 0n, 'the first is still held for')
-  maker.end(stream.id)
-  maker.tell(stream.id, 0)
-  t.match(await stream.rest, 'response.completed')
-  t.equal(await settled(local), cost, 'and is all that is charged')
-  other.again = stream.id
-  other.end(stream.id)
-  t.equal((await ask(foreign, { model: 'other' })).status, 200, 'what has ended is in nobody\'s way')
-  await local.gateway.close()
-  t.same(rows(database, 'SELECT id FROM work WHERE open = 1'), [])
-  t.same(verify(database), [])
-})
+)

@@ -23,14 +23,33 @@ const path = '/v1/responses'
 const price = { input: 1, output: 2 }
 
 /** A gateway in front of a simulator of its own, with a store that outlives it. */
-async function open(t: Test, more: object = {}): Promise<{ upstream: Simulator; overrides: Record<string, unknown>; database: string }> {
+async function open(
+  t: Test,
+  more: object = {}
+): Promise<{ upstream: Simulator; overrides: Record<string, unknown>; database: string }> {
   const upstream = await startSimulator({ port: 0 })
   t.teardown(() => upstream.close())
   const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const database = join(folder, 'sluice.db')
-  const channel = { protocol: 'openai', base_url: new URL('/v1', upstream.url).href, private: true, endpoints: ['responses'], models: { demo: 'demo' }, credential: 'secret' }
-  return { upstream, database, overrides: { channels: { demo: channel }, store: { sqlite: database }, tasks: { poll: { first: '20ms', most: '50ms' } }, ...more } }
+  const channel = {
+    protocol: 'openai',
+    base_url: new URL('/v1', upstream.url).href,
+    private: true,
+    endpoints: ['responses'],
+    models: { demo: 'demo' },
+    credential: 'secret'
+  }
+  return {
+    upstream,
+    database,
+    overrides: {
+      channels: { demo: channel },
+      store: { sqlite: database },
+      tasks: { poll: { first: '20ms', most: '50ms' } },
+      ...more
+    }
+  }
 }
 
 const directive = (members: object): string => `Tell me. [[simulator ${JSON.stringify(members)}]]`
@@ -39,12 +58,15 @@ function create(local: TestGateway, members: object, more: object = {}): Promise
   return local.ask({ path, body: { model: 'demo', input: directive(members), background: true, ...more } })
 }
 
-const read = (local: TestGateway, id: string, rest = ''): Promise<ReceivedReply> => local.ask({ method: 'GET', path: `${path}/${id}${rest}` })
+const read = (local: TestGateway, id: string, rest = ''): Promise<ReceivedReply> =>
+  local.ask({ method: 'GET', path: `${path}/${id}${rest}` })
 
 /** What was charged in all, and what is held, in nano-dollars. */
 async function books({ admin }: TestGateway): Promise<{ posted: bigint; pending: bigint }> {
   const { data } = (await admin('/admin/v1/balances')) as { data: Record<string, string>[] }
-  const total = data.find(({ scope, window }) => scope === 'tenant:acme' && window === 'total') ?? data.find(({ scope }) => scope === 'tenant:acme')
+  const total =
+    data.find(({ scope, window }) => scope === 'tenant:acme' && window === 'total') ??
+    data.find(({ scope }) => scope === 'tenant:acme')
   return { posted: BigInt(total?.['posted_nano'] ?? 0), pending: BigInt(total?.['pending_nano'] ?? 0) }
 }
 
@@ -67,16 +89,27 @@ t.test('nobody asks: the gateway does, and the record says what it cost', async 
   const { posted } = await settled(local)
   t.equal(posted, costOf(upstream))
   t.ok(posted > 0n)
-  t.match(await local.record(reply), { endpoint: 'responses', outcome: 'completed', status: 200, error_code: null, usage: { output: 30 }, usage_source: 'upstream', cost_nano: String(posted) })
+  t.match(await local.record(reply), {
+    endpoint: 'responses',
+    outcome: 'completed',
+    status: 200,
+    error_code: null,
+    usage: { output: 30 },
+    usage_source: 'upstream',
+    cost_nano: String(posted)
+  })
 })
 
 t.test('whoever sees the end first, it is settled once', async (t) => {
   const { upstream, overrides, database } = await open(t)
   const local = await gateway(t, overrides)
   const ends: Record<string, (id: string) => Promise<unknown>> = {
-    'fifty who poll': (id) => Promise.all(Array.from({ length: 50 }, async () => {
-      while (/queued|in_progress/.test(((await read(local, id)).json() as { status: string }).status));
-    })),
+    'fifty who poll': (id) =>
+      Promise.all(
+        Array.from({ length: 50 }, async () => {
+          while (/queued|in_progress/.test(((await read(local, id)).json() as { status: string }).status));
+        })
+      ),
     'a stream that is taken up': async (id) => {
       const events = readEvents((await read(local, id, '?stream=true')).body)
       t.match(JSON.parse(events.at(-1)!.data), { type: 'response.completed' })
@@ -91,8 +124,14 @@ t.test('whoever sees the end first, it is settled once', async (t) => {
     }
   }
   for (const [who, end] of Object.entries(ends)) {
-    const reply = await create(local, { tokens: 12, queue_ms: 20, work_ms: 60 }, { stream: who === 'a stream that is taken up' })
-    const id = reply.headers['content-type']!.includes('event-stream') ? JSON.parse(readEvents(reply.body)[0]!.data).response.id : reply.json().id
+    const reply = await create(
+      local,
+      { tokens: 12, queue_ms: 20, work_ms: 60 },
+      { stream: who === 'a stream that is taken up' }
+    )
+    const id = reply.headers['content-type']!.includes('event-stream')
+      ? JSON.parse(readEvents(reply.body)[0]!.data).response.id
+      : reply.json().id
     await end(id)
     const { posted } = await settled(local)
     t.equal(posted, costOf(upstream), who)
@@ -104,19 +143,44 @@ t.test('whoever sees the end first, it is settled once', async (t) => {
 
 t.test('what is called off or fails costs what its upstream counted, which may be nothing', async (t) => {
   const upstream = await Upstream.start(t)
-  const local = await gateway(t, { channels: { a: { endpoints: ['responses'] } }, tasks: { poll: { first: '60s', most: '60s' } } }, { upstreams: { a: upstream } })
+  const local = await gateway(
+    t,
+    { channels: { a: { endpoints: ['responses'] } }, tasks: { poll: { first: '60s', most: '60s' } } },
+    { upstreams: { a: upstream } }
+  )
   let number = 0
-  const begin = async (): Promise<{ reply: ReceivedReply; id: string; state: (status: string, more?: object) => void }> => {
+  const begin = async (): Promise<{
+    reply: ReceivedReply
+    id: string
+    state: (status: string, more?: object) => void
+  }> => {
     const id = `resp_${++number}`
-    const state = (status: string, more: object = {}): void => void upstream.json({ id, object: 'response', status, background: true, model: 'test-model', output: [], usage: null, ...more })
+    const state = (status: string, more: object = {}): void =>
+      void upstream.json({
+        id,
+        object: 'response',
+        status,
+        background: true,
+        model: 'test-model',
+        output: [],
+        usage: null,
+        ...more
+      })
     state('queued')
     const reply = await local.ask({ path, body: { model: 'test-model', input: 'Hi', background: true } })
     t.equal(reply.json().status, 'queued')
     return { reply, id, state }
   }
-  const usage = (input: number, output: number): object => ({ usage: { input_tokens: input, output_tokens: output, total_tokens: input + output } })
+  const usage = (input: number, output: number): object => ({
+    usage: { input_tokens: input, output_tokens: output, total_tokens: input + output }
+  })
   let charged = 0n
-  const check = async ({ reply }: { reply: ReceivedReply }, input: number, output: number, more: object): Promise<void> => {
+  const check = async (
+    { reply }: { reply: ReceivedReply },
+    input: number,
+    output: number,
+    more: object
+  ): Promise<void> => {
     charged += BigInt(input + 2 * output) * 1000n
     t.equal((await settled(local)).posted, charged)
     t.match(await local.record(reply), more)
@@ -153,17 +217,31 @@ t.test('what is called off or fails costs what its upstream counted, which may b
   counted.state('in_progress')
   counted.state('cancelled', usage(9, 4))
   upstream.json({ id: counted.id, object: 'response', deleted: true })
-  t.equal((await local.ask({ method: 'DELETE', path: `${path}/${counted.id}` })).status, 200, 'deleted while it was made')
+  t.equal(
+    (await local.ask({ method: 'DELETE', path: `${path}/${counted.id}` })).status,
+    200,
+    'deleted while it was made'
+  )
   await check(counted, 9, 4, { outcome: 'aborted', usage_source: 'upstream' })
   const late = await begin()
   late.state('completed', usage(5, 6))
   upstream.json({ id: late.id, object: 'response', deleted: true })
-  t.equal((await local.ask({ method: 'DELETE', path: `${path}/${late.id}` })).status, 200, 'deleted when it had ended, and nobody knew')
+  t.equal(
+    (await local.ask({ method: 'DELETE', path: `${path}/${late.id}` })).status,
+    200,
+    'deleted when it had ended, and nobody knew'
+  )
   await check(late, 5, 6, { outcome: 'completed' })
   const silent = await begin()
-  silent.state('completed', { output: [{ id: 'msg_1', type: 'message', content: [{ type: 'output_text', text: 'x'.repeat(40) }] }] })
+  silent.state('completed', {
+    output: [{ id: 'msg_1', type: 'message', content: [{ type: 'output_text', text: 'x'.repeat(40) }] }]
+  })
   await read(local, silent.id)
-  t.match(await local.record(silent.reply), { usage_source: 'estimated', usage: { output: 10 } }, 'what nobody counted is estimated')
+  t.match(
+    await local.record(silent.reply),
+    { usage_source: 'estimated', usage: { output: 10 } },
+    'what nobody counted is estimated'
+  )
 })
 
 t.test('a client that leaves its stream leaves the response behind, which is settled like any other', async (t) => {
@@ -175,8 +253,15 @@ t.test('a client that leaves its stream leaves the response behind, which is set
   const { posted } = await settled(local)
   const left = new AbortController()
   const response = await fetch(`${local.url}${path}`, {
-    method: 'POST', signal: left.signal, headers: { authorization: 'Bearer sk-test-000000000000000000000000', 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'demo', input: directive({ tokens: 14, queue_ms: 5, work_ms: 300 }), background: true, stream: true })
+    method: 'POST',
+    signal: left.signal,
+    headers: { authorization: 'Bearer sk-test-000000000000000000000000', 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'demo',
+      input: directive({ tokens: 14, queue_ms: 5, work_ms: 300 }),
+      background: true,
+      stream: true
+    })
   })
   const reader = response.body!.getReader()
   const first = Buffer.from((await reader.read()).value!).toString()
@@ -186,7 +271,11 @@ t.test('a client that leaves its stream leaves the response behind, which is set
   const after = await settled(local)
   t.equal(after.posted, costOf(upstream))
   t.ok(after.posted > posted)
-  t.match(await local.record({ headers: { 'x-request-id': response.headers.get('x-request-id')! } }), { outcome: 'completed', usage: { output: 14 }, usage_source: 'upstream' })
+  t.match(await local.record({ headers: { 'x-request-id': response.headers.get('x-request-id')! } }), {
+    outcome: 'completed',
+    usage: { output: 14 },
+    usage_source: 'upstream'
+  })
 })
 
 t.test('a gateway that was killed meanwhile finds the response again, and settles it once', async (t) => {
@@ -196,13 +285,17 @@ t.test('a gateway that was killed meanwhile finds the response again, and settle
   const server = createServer((request, response) => {
     asked++
     request.resume()
-    response.setHeader('content-type', 'application/json').end(JSON.stringify({ id: 'resp_1', object: 'response', background: true, model: 'demo', output: [], ...state }))
+    response
+      .setHeader('content-type', 'application/json')
+      .end(JSON.stringify({ id: 'resp_1', object: 'response', background: true, model: 'demo', output: [], ...state }))
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())
   const { overrides, database } = await open(t)
   const base_url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
-  const channels = { demo: { protocol: 'openai', base_url, private: true, endpoints: ['responses'], models: { demo: 'demo' } } }
+  const channels = {
+    demo: { protocol: 'openai', base_url, private: true, endpoints: ['responses'], models: { demo: 'demo' } }
+  }
   let running = await spawnGateway(t, { ...overrides, channels })
   const created = await create(running, {})
   running.process.kill('SIGKILL')
@@ -211,14 +304,20 @@ t.test('a gateway that was killed meanwhile finds the response again, and settle
   running = await spawnGateway(t, { ...overrides, channels })
   t.ok((await books(running)).pending > 0n, 'its hold is there')
   await eventually(() => asked > before, 10_000)
-  const polls = Promise.all(Array.from({ length: 50 }, async () => {
-    while (/queued/.test((await read(running, 'resp_1')).json().status));
-  }))
+  const polls = Promise.all(
+    Array.from({ length: 50 }, async () => {
+      while (/queued/.test((await read(running, 'resp_1')).json().status));
+    })
+  )
   const cancel = running.ask({ method: 'POST', path: `${path}/resp_1/cancel` })
   state = { status: 'completed', usage: { input_tokens: 30, output_tokens: 21, total_tokens: 51 } }
   await Promise.all([polls, cancel])
   t.equal((await settled(running)).posted, 72_000n)
-  t.match(await running.record(created), { usage: { input: 30, output: 21 }, usage_source: 'upstream', outcome: 'completed' })
+  t.match(await running.record(created), {
+    usage: { input: 30, output: 21 },
+    usage_source: 'upstream',
+    outcome: 'completed'
+  })
   running.process.kill('SIGTERM')
   await running.exited
   t.same(verify(database), [])

@@ -14,7 +14,10 @@ const answer = 64 * MiB
 /** Sends 64 MB of content events, as fast as they are taken. */
 const flood: Step = async (stage) => {
   const [, event] = chatEvents(1)
-  const text = JSON.stringify({ ...event, choices: [{ index: 0, delta: { content: 'x'.repeat(16_000) }, finish_reason: null }] })
+  const text = JSON.stringify({
+    ...event,
+    choices: [{ index: 0, delta: { content: 'x'.repeat(16_000) }, finish_reason: null }]
+  })
   const piece = Buffer.from(`data: ${text}\n\n`)
   const framed = Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')])
   for (let sent = 0; sent < answer; sent += piece.length) await stage.write(framed)
@@ -24,7 +27,9 @@ t.test('64 MB for a client that stops reading', async (t) => {
   const upstream = await Upstream.start(t)
   const running = await gateway(t, { limits: { client_stall: '2s' } }, { upstreams: { up: upstream } })
   const request = (stream: boolean) => ({
-    path: '/v1/chat/completions', headers: { authorization: `Bearer ${testKey}` }, body: { model: testModel, messages: [], stream }
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${testKey}` },
+    body: { model: testModel, messages: [], stream }
   })
   // Warm up, so that what a first stream costs for good is not counted.
   for (let n = 0; n < 20; n++) {
@@ -40,23 +45,31 @@ t.test('64 MB for a client that stops reading', async (t) => {
   }
   const stalled = performance.now()
   const written = (): number => upstream.connections.reduce((sum, connection) => sum + connection.written, 0)
-  for (let last = -1; last !== written(); ) {
+  for (let last = -1; last !== written();) {
     last = written()
     await new Promise((resolve) => setTimeout(resolve, 200))
   }
   const growth = (heldBytes() - before) / 16
   t.ok(growth < MiB, `${Math.round(growth / 1024)} KiB held for each`)
-  t.ok(upstream.connections.every((connection) => connection.written < answer / 2), 'the upstream is held back')
+  t.ok(
+    upstream.connections.every((connection) => connection.written < answer / 2),
+    'the upstream is held back'
+  )
 
   const steps = Array.from({ length: 30 }, (_, n) => [events([chatEvents(30)[n + 1]]), pause(20)]).flat()
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([chatEvents(1)[0]]), ...steps, events([...chatEvents(1).slice(-2), 'data: [DONE]\n\n']), endOfBody())
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events([chatEvents(1)[0]]),
+    ...steps,
+    events([...chatEvents(1).slice(-2), 'data: [DONE]\n\n']),
+    endOfBody()
+  )
   const neighbour = await connect(t, running.url)
   neighbour.send(request(true))
   const { body } = await neighbour.reply()
   t.ok(checkChatStream(body).choices[0]!.content.includes('word29'), 'a neighbour streams on')
   const gaps = neighbour.reads.slice(1).map(({ at }, n) => at - neighbour.reads[n]!.at)
   t.ok(Math.max(...gaps) < 500, `its longest gap is ${Math.round(Math.max(...gaps))} ms`)
-
 
   await eventually(() => upstream.requests.slice(20, 36).every((request) => request.connection.end), 10_000)
   const took = performance.now() - stalled
@@ -70,9 +83,18 @@ t.test('64 MB for a client that stops reading', async (t) => {
 t.test('a slow reader gets every byte', async (t) => {
   const upstream = await Upstream.start(t)
   const running = await gateway(t, {}, { upstreams: { up: upstream } })
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), flood, events([...chatEvents(1).slice(-2), 'data: [DONE]\n\n']), ({ write }) => write('0\r\n\r\n'))
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    flood,
+    events([...chatEvents(1).slice(-2), 'data: [DONE]\n\n']),
+    ({ write }) => write('0\r\n\r\n')
+  )
   const client = await connect(t, running.url)
-  client.send({ path: '/v1/chat/completions', headers: { authorization: `Bearer ${testKey}` }, body: { model: testModel, messages: [], stream: true } })
+  client.send({
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${testKey}` },
+    body: { model: testModel, messages: [], stream: true }
+  })
   for (let n = 0; n < 5; n++) {
     await client.body(1000 + n * MiB)
     client.stopReading()

@@ -22,7 +22,10 @@ t.test('a body of the largest size passes, one byte more is refused before it is
   for (const chunked of [false, true]) {
     const send = async (text: string, declared = text.length): Promise<number> => {
       const client = await connect(t, running.url)
-      if (chunked) client.write(`${start}transfer-encoding: chunked\r\n\r\n${chunk(text.slice(0, 1000))}${chunk(text.slice(1000))}0\r\n\r\n`)
+      if (chunked)
+        client.write(
+          `${start}transfer-encoding: chunked\r\n\r\n${chunk(text.slice(0, 1000))}${chunk(text.slice(1000))}0\r\n\r\n`
+        )
       else client.write(`${start}content-length: ${declared}\r\n\r\n${text}`)
       const { status, text: reply } = await client.reply()
       if (status !== 200) t.match(JSON.parse(reply), { error: { code: 'request_too_large', message: /65536 bytes/ } })
@@ -73,24 +76,46 @@ t.test('large bodies sent at the same time reach the upstream byte for byte, how
     return JSON.stringify({ model: testModel, messages: [{ role: 'user', content }] })
   })
   const session = openSession(t, running.url)
-  const http2 = { ':method': 'POST', ':path': '/v1/chat/completions', authorization: `Bearer ${testKey}`, 'content-type': 'application/json' }
-  await Promise.all(texts.map(async (text, number) => {
-    if (number % 3 === 2) {
-      t.equal((await askHttp2(session, { ...http2, ...number % 2 && { 'content-length': text.length } }, text)).headers[':status'], 200)
-      return
-    }
-    const client = await connect(t, running.url)
-    if (number % 3 === 0) client.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
-    else client.write(`${start}transfer-encoding: chunked\r\n\r\n${chunk(text.slice(0, 150_000))}${chunk(text.slice(150_000))}0\r\n\r\n`)
-    t.equal((await client.reply()).status, 200)
-  }))
+  const http2 = {
+    ':method': 'POST',
+    ':path': '/v1/chat/completions',
+    authorization: `Bearer ${testKey}`,
+    'content-type': 'application/json'
+  }
+  await Promise.all(
+    texts.map(async (text, number) => {
+      if (number % 3 === 2) {
+        t.equal(
+          (await askHttp2(session, { ...http2, ...(number % 2 && { 'content-length': text.length }) }, text)).headers[
+            ':status'
+          ],
+          200
+        )
+        return
+      }
+      const client = await connect(t, running.url)
+      if (number % 3 === 0) client.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
+      else
+        client.write(
+          `${start}transfer-encoding: chunked\r\n\r\n${chunk(text.slice(0, 150_000))}${chunk(text.slice(150_000))}0\r\n\r\n`
+        )
+      t.equal((await client.reply()).status, 200)
+    })
+  )
   const received = new Set(upstream.requests.map(({ body }) => body.toString()))
-  t.strictSame(texts.map((text) => received.has(text)), texts.map(() => true))
+  t.strictSame(
+    texts.map((text) => received.has(text)),
+    texts.map(() => true)
+  )
 })
 
 t.test('bodies that would not fit in memory together are refused, and the memory comes back', async (t) => {
   const upstream = await Upstream.start(t)
-  const running = await gateway(t, { limits: { body_memory: '256KiB', client_body: '500ms' } }, { upstreams: { up: upstream } })
+  const running = await gateway(
+    t,
+    { limits: { body_memory: '256KiB', client_body: '500ms' } },
+    { upstreams: { up: upstream } }
+  )
   const holding = await Promise.all(Array.from({ length: 4 }, () => connect(t, running.url)))
   for (const client of holding) client.write(`${start}content-length: 65536\r\n\r\n{`)
   await new Promise((resolve) => setTimeout(resolve, 100))
@@ -112,7 +137,11 @@ t.test('what is not JSON by its own account is refused', async (t) => {
     const reply = await running.ask({ path: '/v1/chat/completions', headers, body: Buffer.from('{"model":"demo"}') })
     t.match([reply.status, reply.json().error.code], [status, code])
   }
-  const plus = await running.ask({ path: '/v1/chat/completions', headers: { 'content-type': 'application/vnd.api+json' }, body: Buffer.from('{"model":"demo","messages":[{"role":"user","content":"x"}]}') })
+  const plus = await running.ask({
+    path: '/v1/chat/completions',
+    headers: { 'content-type': 'application/vnd.api+json' },
+    body: Buffer.from('{"model":"demo","messages":[{"role":"user","content":"x"}]}')
+  })
   t.equal(plus.status, 200)
 })
 
@@ -125,39 +154,49 @@ t.test('a string that is no JSON is the fault of the client, whether anybody rea
     `{"model":"demo","messages":[{"role":"user","content":"two\nlines"}]}`,
     `{"model":"demo","messages":[{"role":"user","content":"C:\\dir"}]}`
   ]) {
-    const reply = await running.ask({ path: '/v1/chat/completions', headers: { 'content-type': 'application/json' }, body: Buffer.from(text) })
+    const reply = await running.ask({
+      path: '/v1/chat/completions',
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from(text)
+    })
     t.match([reply.status, reply.json().error.code], [400, 'invalid_json'], text)
   }
 })
 
-t.test('a body whose memory is used again is never seen by another request, also when clients leave and upstreams fail', async (t) => {
-  const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
-  const running = await gateway(t, {}, { upstreams: { first, second } })
-  for (let number = 0; number < 60; number++) {
-    // Of some requests the head is read alone, and the connection broken while the body is on its way.
-    if (number % 3 === 0) first.scriptFromHead(reset())
-    else first.json(chatAnswer())
-    second.json(chatAnswer())
-  }
-  const texts = Array.from({ length: 48 }, (_, number) => {
-    const content = `${number}:`.repeat(20_000 + 1000 * (number % 7))
-    return JSON.stringify({ model: testModel, messages: [{ role: 'user', content }] })
-  })
-  const lane = async (from: number): Promise<void> => {
-    for (let number = from; number < texts.length; number += 8) {
-      const text = texts[number]!
-      const client = await connect(t, running.url)
-      client.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
-      if (number % 5 === 4) client.close()
-      else t.equal((await client.reply()).status, 200)
+t.test(
+  'a body whose memory is used again is never seen by another request, also when clients leave and upstreams fail',
+  async (t) => {
+    const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
+    const running = await gateway(t, {}, { upstreams: { first, second } })
+    for (let number = 0; number < 60; number++) {
+      // Of some requests the head is read alone, and the connection broken while the body is on its way.
+      if (number % 3 === 0) first.scriptFromHead(reset())
+      else first.json(chatAnswer())
+      second.json(chatAnswer())
     }
+    const texts = Array.from({ length: 48 }, (_, number) => {
+      const content = `${number}:`.repeat(20_000 + 1000 * (number % 7))
+      return JSON.stringify({ model: testModel, messages: [{ role: 'user', content }] })
+    })
+    const lane = async (from: number): Promise<void> => {
+      for (let number = from; number < texts.length; number += 8) {
+        const text = texts[number]!
+        const client = await connect(t, running.url)
+        client.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
+        if (number % 5 === 4) client.close()
+        else t.equal((await client.reply()).status, 200)
+      }
+    }
+    await Promise.all(Array.from({ length: 8 }, (_, from) => lane(from)))
+    const sent = new Set(texts)
+    const arrived = [...first.requests, ...second.requests].filter(({ complete }) => complete)
+    t.ok(
+      arrived.every(({ body }) => sent.has(body.toString())),
+      `${arrived.length} bodies arrived whole, each as somebody sent it`
+    )
+    t.ok(arrived.length >= 38)
   }
-  await Promise.all(Array.from({ length: 8 }, (_, from) => lane(from)))
-  const sent = new Set(texts)
-  const arrived = [...first.requests, ...second.requests].filter(({ complete }) => complete)
-  t.ok(arrived.every(({ body }) => sent.has(body.toString())), `${arrived.length} bodies arrived whole, each as somebody sent it`)
-  t.ok(arrived.length >= 38)
-})
+)
 
 t.test('what a stage puts into an answer of the request body stays as it was while its client is slow', async (t) => {
   const upstream = await Upstream.start(t)
@@ -170,14 +209,21 @@ t.test('what a stage puts into an answer of the request body stays as it was whi
     })
   })
   const chain = [{ auth: {} }, { route: {} }, { append: {} }]
-  const running = await gateway(t, { chain }, { upstreams: { upstream }, plugins: new Map([...plugins, ['append', append]]) })
-  const textOf = (letter: string): string => JSON.stringify({ model: testModel, messages: [{ role: 'user', content: letter.repeat(8_000_000) }] })
+  const running = await gateway(
+    t,
+    { chain },
+    { upstreams: { upstream }, plugins: new Map([...plugins, ['append', append]]) }
+  )
+  const textOf = (letter: string): string =>
+    JSON.stringify({ model: testModel, messages: [{ role: 'user', content: letter.repeat(8_000_000) }] })
   for (let i = 0; i < 4; i++) upstream.json(chatAnswer())
   const slow = await connect(t, running.url)
   slow.stopReading()
   const text = textOf('a')
   slow.write(`${start}content-length: ${text.length}\r\n\r\n${text}`)
-  await eventually(async () => upstream.requests.length === 1 && (await figures(t, running)).get('sluice_exchanges_running') === 0)
+  await eventually(
+    async () => upstream.requests.length === 1 && (await figures(t, running)).get('sluice_exchanges_running') === 0
+  )
   for (const letter of 'bcd') {
     const other = textOf(letter)
     const client = await connect(t, running.url)
@@ -203,8 +249,13 @@ t.test('a reply that a plugin makes of the request body stays as it was while it
     })
   })
   const chain = [{ auth: {} }, { echo: {} }, { route: {} }]
-  const running = await gateway(t, { chain }, { upstreams: { upstream }, plugins: new Map([...plugins, ['echo', echo]]) })
-  const textOf = (letter: string): string => JSON.stringify({ model: testModel, messages: [{ role: 'user', content: letter.repeat(8_000_000) }] })
+  const running = await gateway(
+    t,
+    { chain },
+    { upstreams: { upstream }, plugins: new Map([...plugins, ['echo', echo]]) }
+  )
+  const textOf = (letter: string): string =>
+    JSON.stringify({ model: testModel, messages: [{ role: 'user', content: letter.repeat(8_000_000) }] })
   const slow = await connect(t, running.url)
   slow.stopReading()
   const text = textOf('a')

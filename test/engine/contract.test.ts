@@ -1,5 +1,5 @@
-// What the contract promises to plugins, in the real engine: the order of an answer's end, bodies that a stage cannot see,
-// releases and stages that fail, hooks that live as long as they are used, and set-ups that take their time.
+// What the contract promises to plugins, in the real engine: the order of an answer's end, bodies that a stage cannot
+// see, releases and stages that fail, hooks that live as long as they are used, and set-ups that take their time.
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
@@ -30,7 +30,12 @@ function staged(name: string, stage: () => Stage): Plugin {
   return plugin(name, () => ({ onResponse: () => stage() }))
 }
 
-const delta = (content: string): string => JSON.stringify({ id: 'x', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content }, finish_reason: null }] })
+const delta = (content: string): string =>
+  JSON.stringify({
+    id: 'x',
+    object: 'chat.completion.chunk',
+    choices: [{ index: 0, delta: { content }, finish_reason: null }]
+  })
 
 t.test('what the end of a stage emits goes through the stages above it and comes before the end marker', async (t) => {
   const upstream = await Upstream.start(t)
@@ -56,7 +61,11 @@ t.test('what the end of a stage emits goes through the stages above it and comes
     t.equal(read.at(-1), '[DONE]', marked ? 'with an end marker' : 'without one')
     t.equal(read.at(-2), delta('lower true'))
     t.equal(read.filter((data) => data === '[DONE]').length, 1)
-    t.strictSame(seen.slice(-2), [delta('lower true'), '[DONE]'], 'the stage above saw what the end emitted, and the end marker last')
+    t.strictSame(
+      seen.slice(-2),
+      [delta('lower true'), '[DONE]'],
+      'the stage above saw what the end emitted, and the end marker last'
+    )
     t.equal(answer.outcome.bytes, Buffer.byteLength(answer.body))
   }
   t.equal(ended, 2)
@@ -81,40 +90,56 @@ t.test('an answer that ends too early has no end marker, and nothing that its en
   t.strictSame(ends, [false])
 })
 
-t.test('a whole answer that a stage keeps to its end is sent then; none or two of it is a bug with the name of the plugin', async (t) => {
-  const upstream = await Upstream.start(t)
-  let times = 1
-  const stage = staged('keeper', () => {
-    let kept: Message | undefined
-    return {
-      map: (message) => void (kept = message),
-      end(_complete, emit) {
-        for (let i = 0; i < times; i++) emit(kept!)
+t.test(
+  'a whole answer that a stage keeps to its end is sent then; none or two of it is a bug with the name of the plugin',
+  async (t) => {
+    const upstream = await Upstream.start(t)
+    let times = 1
+    const stage = staged('keeper', () => {
+      let kept: Message | undefined
+      return {
+        map: (message) => void (kept = message),
+        end(_complete, emit) {
+          for (let i = 0; i < times; i++) emit(kept!)
+        }
       }
-    }
-  })
-  const bench = await Workbench.open(t, sections(upstream, ['keeper']), { more: [stage] })
-  upstream.json(chatAnswer())
-  const answer = await bench.send()
-  t.same(JSON.parse(answer.body), chatAnswer())
-  for (times of [0, 2]) {
+    })
+    const bench = await Workbench.open(t, sections(upstream, ['keeper']), { more: [stage] })
     upstream.json(chatAnswer())
-    const broken = await bench.send()
-    t.match([broken.status, JSON.parse(broken.body).error.code], [500, 'internal_error'])
+    const answer = await bench.send()
+    t.same(JSON.parse(answer.body), chatAnswer())
+    for (times of [0, 2]) {
+      upstream.json(chatAnswer())
+      const broken = await bench.send()
+      t.match([broken.status, JSON.parse(broken.body).error.code], [500, 'internal_error'])
+    }
   }
-})
+)
 
 t.test('a stage is told of its end once, also when it came too late or another one did not come', async (t) => {
   const upstream = await Upstream.start(t)
   const ends: string[] = []
-  const observer = (name: string): Stage => ({ observe: () => {}, end: (complete: boolean) => void ends.push(`${name} ${complete}`) })
+  const observer = (name: string): Stage => ({
+    observe: () => {},
+    end: (complete: boolean) => void ends.push(`${name} ${complete}`)
+  })
   let come = (): void => {}
   let asked = (): void => {}
   const lower = staged('lower', () => observer('lower'))
-  const late = plugin('late', () => ({ onResponse: () => (asked(), new Promise<Stage>((resolve) => (come = () => resolve(observer('late'))))) }))
-  const broken = plugin('broken', () => ({ onResponse: () => { throw new GatewayError('content_blocked', 'No.') } }))
-  const refusing = plugin('refusing', () => ({ onResponse: () => Promise.reject(new GatewayError('content_blocked', 'No.')) }))
-  const bench = await Workbench.open(t, sections(upstream, ['late', 'lower']), { more: [lower, late, broken, refusing] })
+  const late = plugin('late', () => ({
+    onResponse: () => (asked(), new Promise<Stage>((resolve) => (come = () => resolve(observer('late')))))
+  }))
+  const broken = plugin('broken', () => ({
+    onResponse: () => {
+      throw new GatewayError('content_blocked', 'No.')
+    }
+  }))
+  const refusing = plugin('refusing', () => ({
+    onResponse: () => Promise.reject(new GatewayError('content_blocked', 'No.'))
+  }))
+  const bench = await Workbench.open(t, sections(upstream, ['late', 'lower']), {
+    more: [lower, late, broken, refusing]
+  })
   upstream.sse(chatEvents())
   const waits = new Promise<void>((resolve) => (asked = resolve))
   const { client, answer } = bench.start({ body: { stream: true } })
@@ -133,7 +158,9 @@ t.test('a stage is told of its end once, also when it came too late or another o
   }
   ends.length = 0
   const blind = staged('blind', () => ({ ...observer('blind'), takes: 'messages' }))
-  const sound = plugin('sound', () => ({ onRequest: () => ({ status: 200, headers: [['content-type', 'audio/wav']], body: Buffer.from('RIFF') }) }))
+  const sound = plugin('sound', () => ({
+    onRequest: () => ({ status: 200, headers: [['content-type', 'audio/wav']], body: Buffer.from('RIFF') })
+  }))
   const own = await Workbench.open(t, sections(upstream, ['blind', 'sound']), { more: [blind, sound] })
   t.equal((await own.send()).status, 502)
   t.same(ends, ['blind false'], 'of an answer of our own')
@@ -143,12 +170,18 @@ t.test('what a stage cannot see is refused, unless it says that it takes runs of
   const upstream = await Upstream.start(t)
   const kinds: string[] = []
   const whole = staged('whole', () => ({ map: (message, emit) => (kinds.push(message.kind), emit(message)) }))
-  const runs = staged('runs', () => ({ takes: 'runs', map: (message, emit) => (kinds.push(message.kind), emit(message)) }))
+  const runs = staged('runs', () => ({
+    takes: 'runs',
+    map: (message, emit) => (kinds.push(message.kind), emit(message))
+  }))
   const observer = staged('observer', () => ({ observe: (message) => void kinds.push(message.kind) }))
   const strict = staged('strict', () => ({ takes: 'messages', observe: (message) => void kinds.push(message.kind) }))
   const bench = await Workbench.open(t, sections(upstream, ['whole']), { more: [whole, runs, observer, strict] })
   const answerOf = (size: number): object => ({ ...chatAnswer(), padding: 'x'.repeat(size) })
-  const ask = async (name: string, size: number): Promise<{ status: number; code: string | undefined; length: number }> => {
+  const ask = async (
+    name: string,
+    size: number
+  ): Promise<{ status: number; code: string | undefined; length: number }> => {
     await bench.reload(sections(upstream, [name]))
     kinds.length = 0
     upstream.json(answerOf(size))
@@ -162,7 +195,10 @@ t.test('what a stage cannot see is refused, unless it says that it takes runs of
     t.strictSame(kinds, ['json'])
     t.match(await ask(name, 9 * mega), { status: 502, code: 'answer_not_inspected' }, 'what is too large is refused')
     t.strictSame(kinds, [])
-    t.ok(bench.log.some(({ fields }) => String(fields['error']).includes(`the plugin ${name} takes whole messages`)), 'and the log says for whom')
+    t.ok(
+      bench.log.some(({ fields }) => String(fields['error']).includes(`the plugin ${name} takes whole messages`)),
+      'and the log says for whom'
+    )
   }
   for (const name of ['runs', 'observer']) {
     t.match(await ask(name, 9 * mega), { status: 200, length: JSON.stringify(answerOf(9 * mega)).length })
@@ -176,11 +212,15 @@ t.test('a stage that fails is named, in a stream and in a whole answer, wherever
   const bad = (): never => {
     throw new TypeError('a mistake')
   }
-  const broken = staged('broken', () => ({
-    map: (message, emit) => (where === 'map' ? bad() : emit(message)),
-    end: () => where === 'end' && bad()
-  } as Stage))
-  const watch = staged('watch', () => ({ observe: () => where === 'observe' && bad() } as Stage))
+  const broken = staged(
+    'broken',
+    () =>
+      ({
+        map: (message, emit) => (where === 'map' ? bad() : emit(message)),
+        end: () => where === 'end' && bad()
+      }) as Stage
+  )
+  const watch = staged('watch', () => ({ observe: () => where === 'observe' && bad() }) as Stage)
   const bench = await Workbench.open(t, sections(upstream, ['watch', 'broken']), { more: [broken, watch] })
   for (where of ['map', 'end', 'observe']) {
     for (const stream of [false, true]) {
@@ -191,74 +231,105 @@ t.test('a stage that fails is named, in a stream and in a whole answer, wherever
       t.match(answer.body, 'internal_error')
       t.notMatch(answer.body, '[DONE]')
       const plugin = where === 'observe' ? 'watch' : 'broken'
-      t.ok(bench.log.some(({ level, fields }) => level === 'error' && String(fields['error']).includes(`in the plugin ${plugin}`)), `${plugin} is named when it fails in ${where}`)
+      t.ok(
+        bench.log.some(
+          ({ level, fields }) => level === 'error' && String(fields['error']).includes(`in the plugin ${plugin}`)
+        ),
+        `${plugin} is named when it fails in ${where}`
+      )
     }
   }
 })
 
-t.test('a release that fails by mistake leaves a good answer alone and is logged with the name of its plugin', async (t) => {
-  const upstream = await Upstream.start(t)
-  let release: () => void | Promise<void> = () => {}
-  let other = 0
-  const one = plugin('one', () => ({ onRequest: (exchange) => exchange.defer(() => release()) }))
-  const two = plugin('two', () => ({ onRequest: (exchange) => exchange.defer(() => void other++) }))
-  const bench = await Workbench.open(t, sections(upstream, ['two', 'one']), { more: [one, two] })
-  const ways: Record<string, () => void | Promise<void>> = {
-    thrown: () => {
-      throw new TypeError('a mistake')
-    },
-    rejected: () => Promise.reject(new TypeError('a mistake')),
-    later: async () => {
-      await turn()
-      throw new TypeError('a mistake')
+t.test(
+  'a release that fails by mistake leaves a good answer alone and is logged with the name of its plugin',
+  async (t) => {
+    const upstream = await Upstream.start(t)
+    let release: () => void | Promise<void> = () => {}
+    let other = 0
+    const one = plugin('one', () => ({ onRequest: (exchange) => exchange.defer(() => release()) }))
+    const two = plugin('two', () => ({ onRequest: (exchange) => exchange.defer(() => void other++) }))
+    const bench = await Workbench.open(t, sections(upstream, ['two', 'one']), { more: [one, two] })
+    const ways: Record<string, () => void | Promise<void>> = {
+      thrown: () => {
+        throw new TypeError('a mistake')
+      },
+      rejected: () => Promise.reject(new TypeError('a mistake')),
+      later: async () => {
+        await turn()
+        throw new TypeError('a mistake')
+      }
     }
-  }
-  for (const [how, way] of Object.entries(ways)) {
-    release = way
-    for (const stream of [false, true]) {
-      bench.log.length = 0
-      if (stream) upstream.sse(chatEvents())
-      else upstream.json(chatAnswer())
-      const before = other
-      const answer = await bench.send({ body: { stream } })
-      t.match([answer.status, answer.complete, answer.outcome.kind], [200, true, 'completed'], how)
-      if (stream) t.match(answer.body, '[DONE]')
-      t.equal(other, before + 1, 'the other release has run')
-      t.ok(bench.log.some(({ level, fields }) => level === 'error' && fields['plugin'] === 'one' && String(fields['error']).includes('a mistake')))
+    for (const [how, way] of Object.entries(ways)) {
+      release = way
+      for (const stream of [false, true]) {
+        bench.log.length = 0
+        if (stream) upstream.sse(chatEvents())
+        else upstream.json(chatAnswer())
+        const before = other
+        const answer = await bench.send({ body: { stream } })
+        t.match([answer.status, answer.complete, answer.outcome.kind], [200, true, 'completed'], how)
+        if (stream) t.match(answer.body, '[DONE]')
+        t.equal(other, before + 1, 'the other release has run')
+        t.ok(
+          bench.log.some(
+            ({ level, fields }) =>
+              level === 'error' && fields['plugin'] === 'one' && String(fields['error']).includes('a mistake')
+          )
+        )
+      }
     }
+    release = () => {
+      throw new GatewayError('billing_unavailable', 'On purpose.')
+    }
+    upstream.json(chatAnswer())
+    const refused = await bench.send()
+    t.match(
+      [refused.status, JSON.parse(refused.body).error],
+      [503, { code: 'billing_unavailable', message: 'On purpose.' }],
+      'a GatewayError is thrown on purpose, and is the answer'
+    )
   }
-  release = () => {
-    throw new GatewayError('billing_unavailable', 'On purpose.')
-  }
-  upstream.json(chatAnswer())
-  const refused = await bench.send()
-  t.match([refused.status, JSON.parse(refused.body).error], [503, { code: 'billing_unavailable', message: 'On purpose.' }], 'a GatewayError is thrown on purpose, and is the answer')
-})
+)
 
 t.test('hooks live as long as an exchange uses them, and one that cannot be disposed stops no other', async (t) => {
   const upstream = await Upstream.start(t)
   const disposed: string[] = []
-  const make = (name: string, dispose: () => void | Promise<void>): Plugin => plugin(name, () => ({
-    onResponse: () => ({ observe: () => t.notOk(disposed.includes(name), `${name} is not disposed while its stage works`) }),
-    async dispose() {
-      disposed.push(name)
-      await dispose()
-    }
-  }))
+  const make = (name: string, dispose: () => void | Promise<void>): Plugin =>
+    plugin(name, () => ({
+      onResponse: () => ({
+        observe: () => t.notOk(disposed.includes(name), `${name} is not disposed while its stage works`)
+      }),
+      async dispose() {
+        disposed.push(name)
+        await dispose()
+      }
+    }))
   const sync = plugin('sync', () => ({
     dispose() {
       disposed.push('sync')
       throw new Error('a mistake')
     }
   }))
-  const more = [make('first', () => {}), sync, make('rejecting', () => Promise.reject(new Error('a mistake'))), make('last', () => {})]
+  const more = [
+    make('first', () => {}),
+    sync,
+    make('rejecting', () => Promise.reject(new Error('a mistake'))),
+    make('last', () => {})
+  ]
   const names = more.map(({ name }) => name)
   const chain = sections(upstream, names)
   const bench = await Workbench.open(t, { ...chain, limits: { drain_timeout: '1ms' } }, { more })
   let go!: () => void
   const gate = new Promise<void>((resolve) => (go = resolve))
   const list = chatEvents()
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(list.slice(0, 3)), () => gate, events([...list.slice(3), 'data: [DONE]\n\n']), endOfBody())
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events(list.slice(0, 3)),
+    () => gate,
+    events([...list.slice(3), 'data: [DONE]\n\n']),
+    endOfBody()
+  )
   const { client, answer } = bench.start({ body: { stream: true } })
   await client.began
   await bench.reload({ ...chain, limits: { drain_timeout: '1ms' } })
@@ -268,7 +339,8 @@ t.test('hooks live as long as an exchange uses them, and one that cannot be disp
   t.equal((await answer).complete, true)
   await eventually(() => disposed.length === 4)
   t.strictSame(disposed, ['last', 'rejecting', 'sync', 'first'], 'last plugin first, each of them')
-  const complaints = () => bench.log.filter(({ message }) => message.includes('disposed')).map(({ fields }) => fields['plugin'])
+  const complaints = () =>
+    bench.log.filter(({ message }) => message.includes('disposed')).map(({ fields }) => fields['plugin'])
   await eventually(() => complaints().length === 2)
   t.strictSame(complaints(), ['rejecting', 'sync'], 'and those that failed are named')
 })
@@ -326,9 +398,17 @@ t.test('a reply of bytes goes out as these bytes, whatever kind of view they are
   const upstream = await Upstream.start(t)
   const text = 'ÄÖÜ {"a":1}'
   const bytes = new TextEncoder().encode(`..${text}..`).subarray(2, -2)
-  const bodies: unknown[] = [bytes, Buffer.from(bytes), new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), bytes.slice().buffer, text]
+  const bodies: unknown[] = [
+    bytes,
+    Buffer.from(bytes),
+    new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+    bytes.slice().buffer,
+    text
+  ]
   let body: unknown
-  const bench = await Workbench.open(t, sections(upstream, ['replier']), { more: [plugin('replier', () => ({ onRequest: () => ({ status: 200, body }) }))] })
+  const bench = await Workbench.open(t, sections(upstream, ['replier']), {
+    more: [plugin('replier', () => ({ onRequest: () => ({ status: 200, body }) }))]
+  })
   for (body of bodies) t.equal((await bench.send()).body, text, Object.prototype.toString.call(body))
   body = { a: [1] }
   const answer = await bench.send()
@@ -340,11 +420,22 @@ t.test('a reply has one type: that which it says, or JSON', async (t) => {
   const replier = plugin('replier', () => ({ onRequest: () => ({ status: 200, headers, body: { a: 1 } }) }))
   const looking = staged('looking', () => ({ observe: () => {} }))
   for (const chain of [['replier'], ['looking', 'replier']]) {
-    const running = await gateway(t, { chain: [...chain, { route: {} }] }, { plugins: new Map([...plugins, ...[replier, looking].map((one): [string, Plugin] => [one.name, one])]) })
-    for (const [given, type] of [[[], 'application/json'], [[['Content-Type', 'application/problem+json']], 'application/problem+json']] as [[string, string][], string][]) {
+    const running = await gateway(
+      t,
+      { chain: [...chain, { route: {} }] },
+      { plugins: new Map([...plugins, ...[replier, looking].map((one): [string, Plugin] => [one.name, one])]) }
+    )
+    for (const [given, type] of [
+      [[], 'application/json'],
+      [[['Content-Type', 'application/problem+json']], 'application/problem+json']
+    ] as [[string, string][], string][]) {
       headers = given
       const { head, text } = await running.chat()
-      t.same([Array.from(head.raw.matchAll(/^content-type: (.*)$/gim), ([, value]) => value), text], [[type], '{"a":1}'], chain.join())
+      t.same(
+        [Array.from(head.raw.matchAll(/^content-type: (.*)$/gim), ([, value]) => value), text],
+        [[type], '{"a":1}'],
+        chain.join()
+      )
     }
   }
 })
@@ -352,16 +443,51 @@ t.test('a reply has one type: that which it says, or JSON', async (t) => {
 t.test('the headers of a request are those that were sent, and nothing else', async (t) => {
   const teller = plugin('teller', () => ({
     onRequest({ request: { headers } }) {
-      const asked = ['host', 'authorization', 'x-api-key', 'upgrade', 'expect', 'constructor', '__proto__', 'hasOwnProperty', 'x-mine']
-      return { status: 200, body: { names: Object.keys(headers).filter((name) => !name.startsWith(':') && name !== 'connection').sort(), known: asked.filter((name) => name in headers) } }
+      const asked = [
+        'host',
+        'authorization',
+        'x-api-key',
+        'upgrade',
+        'expect',
+        'constructor',
+        '__proto__',
+        'hasOwnProperty',
+        'x-mine'
+      ]
+      return {
+        status: 200,
+        body: {
+          names: Object.keys(headers)
+            .filter((name) => !name.startsWith(':') && name !== 'connection')
+            .sort(),
+          known: asked.filter((name) => name in headers)
+        }
+      }
     }
   }))
-  const running = await gateway(t, { chain: ['teller', { route: {} }] }, { plugins: new Map([...plugins, [teller.name, teller]]) })
+  const running = await gateway(
+    t,
+    { chain: ['teller', { route: {} }] },
+    { plugins: new Map([...plugins, [teller.name, teller]]) }
+  )
   const mine = { 'x-mine': '1', constructor: '2' }
-  const told = { names: ['authorization', 'constructor', 'content-length', 'content-type', 'host', 'x-mine'], known: ['host', 'authorization', 'constructor', 'x-mine'] }
-  t.match((await running.ask({ path: '/v1/chat/completions', headers: mine, body: { model: 'demo', messages: [] } })).json(), told)
+  const told = {
+    names: ['authorization', 'constructor', 'content-length', 'content-type', 'host', 'x-mine'],
+    known: ['host', 'authorization', 'constructor', 'x-mine']
+  }
+  t.match(
+    (await running.ask({ path: '/v1/chat/completions', headers: mine, body: { model: 'demo', messages: [] } })).json(),
+    told
+  )
   const body = JSON.stringify({ model: 'demo', messages: [] })
   const session = openSession(t, running.url)
-  const headers = { ':method': 'POST', ':path': '/v1/chat/completions', authorization: `Bearer ${testKey}`, 'content-type': 'application/json', 'content-length': body.length, ...mine }
+  const headers = {
+    ':method': 'POST',
+    ':path': '/v1/chat/completions',
+    authorization: `Bearer ${testKey}`,
+    'content-type': 'application/json',
+    'content-length': body.length,
+    ...mine
+  }
   t.match((await askHttp2(session, headers, body)).json(), told)
 })

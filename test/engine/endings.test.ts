@@ -24,7 +24,10 @@ process.on('unhandledRejection', (reason) => rejections.push(reason))
 async function settled(t: Test, { admin, adminUrl }: LocalGateway, upstream: Upstream): Promise<void> {
   const figure = async (name: string): Promise<number> => {
     const text = await (await fetch(`${adminUrl}/metrics`)).text()
-    return [...text.matchAll(new RegExp(`^sluice_${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))].reduce((sum, [, value]) => sum + Number(value), 0)
+    return [...text.matchAll(new RegExp(`^sluice_${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))].reduce(
+      (sum, [, value]) => sum + Number(value),
+      0
+    )
   }
   await eventually(async () => (await figure('exchanges_running')) === 0, 5000)
   const { data } = await admin('/admin/v1/balances')
@@ -38,7 +41,9 @@ async function records({ admin }: LocalGateway): Promise<Map<string, RequestReco
   const found = new Map<string, RequestRecord>()
   let cursor: string | null = null
   do {
-    const page: { data: RequestRecord[]; next: string | null } = await admin(`/admin/v1/requests?limit=100${cursor ? `&cursor=${cursor}` : ''}`)
+    const page: { data: RequestRecord[]; next: string | null } = await admin(
+      `/admin/v1/requests?limit=100${cursor ? `&cursor=${cursor}` : ''}`
+    )
     for (const record of page.data) {
       if (found.has(record.request_id)) throw new Error(`two records of ${record.request_id}`)
       found.set(record.request_id, record)
@@ -50,7 +55,11 @@ async function records({ admin }: LocalGateway): Promise<Map<string, RequestReco
 
 t.test('200 streams at once, each cut by the upstream or the client at a random byte, or by nobody', async (t) => {
   const upstream = await Upstream.start(t)
-  const running = await gateway(t, { keys: [{ name: 'test', key: testKey, tenant: 'acme', limits: { concurrency: 200 } }] }, { upstreams: { up: upstream } })
+  const running = await gateway(
+    t,
+    { keys: [{ name: 'test', key: testKey, tenant: 'acme', limits: { concurrency: 200 } }] },
+    { upstreams: { up: upstream } }
+  )
   let seed = 20261121
   const random = (below: number): number => (seed = (seed * 1103515245 + 12345) >>> 0) % below
   const list = chatEvents(20)
@@ -66,9 +75,11 @@ t.test('200 streams at once, each cut by the upstream or the client at a random 
     const cut = mine % 2 === 0 ? random(wire.length) : wire.length
     cuts.push(cut)
     await stage.write('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n')
-    for (let at = 0; at < cut; ) {
+    for (let at = 0; at < cut;) {
       const to = Math.min(cut, at + 1 + random(400))
-      await stage.write(Buffer.concat([Buffer.from(`${(to - at).toString(16)}\r\n`), wire.subarray(at, to), Buffer.from('\r\n')]))
+      await stage.write(
+        Buffer.concat([Buffer.from(`${(to - at).toString(16)}\r\n`), wire.subarray(at, to), Buffer.from('\r\n')])
+      )
       at = to
     }
     if (cut < wire.length) stage.socket.resetAndDestroy()
@@ -116,7 +127,11 @@ t.test('a client that leaves is noticed upstream, wherever the exchange stands',
     ['before the head, streaming', request.body, [stall()]],
     ['before the head, not streaming', { ...request.body, stream: false }, [stall()]],
     ['before the first event', request.body, [head(200, { 'content-type': 'text/event-stream' }), stall()]],
-    ['in the middle of a JSON body', { ...request.body, stream: false }, [head(200, { 'content-type': 'application/json' }), bytes('5\r\n{"id"\r\n'), stall()]]
+    [
+      'in the middle of a JSON body',
+      { ...request.body, stream: false },
+      [head(200, { 'content-type': 'application/json' }), bytes('5\r\n{"id"\r\n'), stall()]
+    ]
   ] as const) {
     upstream.script(...script)
     const client = await connect(t, running.url)
@@ -129,15 +144,27 @@ t.test('a client that leaves is noticed upstream, wherever the exchange stands',
     t.ok(performance.now() - left < 5000, `${name}: ${Math.round(performance.now() - left)} ms`)
   }
   await settled(t, running, upstream)
-  for (const record of (await records(running)).values()) t.match(record, { outcome: 'aborted', status: 499, cost_nano: '0' })
+  for (const record of (await records(running)).values())
+    t.match(record, { outcome: 'aborted', status: 499, cost_nano: '0' })
 })
 
 t.test('a client that leaves in mid-stream: the upstream is read on for its usage, within bounds', async (t) => {
   const upstream = await Upstream.start(t)
   const list = chatEvents(5, 7)
-  const running = await gateway(t, { limits: { disconnect_drain: { time: '300ms', bytes: '64KiB', concurrent: 1 } } }, { upstreams: { up: upstream } })
-  const start = [head(200, { 'content-type': 'text/event-stream' }), ...list.slice(0, 3).map((event) => bytes(chunked(event)))]
-  const rest = [...list.slice(3).map((event) => bytes(chunked(event))), bytes(chunked('data: [DONE]\n\n')), bytes('0\r\n\r\n')]
+  const running = await gateway(
+    t,
+    { limits: { disconnect_drain: { time: '300ms', bytes: '64KiB', concurrent: 1 } } },
+    { upstreams: { up: upstream } }
+  )
+  const start = [
+    head(200, { 'content-type': 'text/event-stream' }),
+    ...list.slice(0, 3).map((event) => bytes(chunked(event)))
+  ]
+  const rest = [
+    ...list.slice(3).map((event) => bytes(chunked(event))),
+    bytes(chunked('data: [DONE]\n\n')),
+    bytes('0\r\n\r\n')
+  ]
 
   upstream.script(...start, pause(100), ...rest)
   const quick = await connect(t, running.url)
@@ -145,7 +172,12 @@ t.test('a client that leaves in mid-stream: the upstream is read on for its usag
   await quick.body('word1')
   const id = (await quick.head()).headers['x-request-id']!
   quick.close()
-  t.match(await running.record({ headers: { 'x-request-id': id } }), { outcome: 'aborted', status: 200, usage: { input: 7, output: 5 }, usage_source: 'upstream' })
+  t.match(await running.record({ headers: { 'x-request-id': id } }), {
+    outcome: 'aborted',
+    status: 200,
+    usage: { input: 7, output: 5 },
+    usage_source: 'upstream'
+  })
 
   upstream.script(...start, stall())
   const slow = await connect(t, running.url)
@@ -165,7 +197,13 @@ t.test('a client that leaves in mid-stream: the upstream is read on for its usag
 t.test('with on_disconnect: abort the upstream hears of it at once', async (t) => {
   const upstream = await Upstream.start(t)
   const running = await gateway(t, { limits: { on_disconnect: 'abort' } }, { upstreams: { up: upstream } })
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), ...chatEvents(5).slice(0, 3).map((event) => bytes(chunked(event))), stall())
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    ...chatEvents(5)
+      .slice(0, 3)
+      .map((event) => bytes(chunked(event))),
+    stall()
+  )
   const client = await connect(t, running.url)
   client.send(request)
   await client.body('word1')
@@ -180,8 +218,12 @@ t.test('a client gone while its body is on the way is no exchange with an upstre
   const upstream = await Upstream.start(t)
   const running = await gateway(t, {}, { upstreams: { up: upstream } })
   const client = await connect(t, running.url)
-  client.write(`POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"model"`)
-  await eventually(async () => (await (await fetch(`${running.adminUrl}/metrics`)).text()).includes('sluice_exchanges_running 1'))
+  client.write(
+    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"model"`
+  )
+  await eventually(async () =>
+    (await (await fetch(`${running.adminUrl}/metrics`)).text()).includes('sluice_exchanges_running 1')
+  )
   client.reset()
   await settled(t, running, upstream)
   t.match([...(await records(running)).values()], [{ outcome: 'aborted', status: 499, channel: null }])
@@ -195,10 +237,28 @@ t.test('the end marker counts, not what the connection does after it', async (t)
   const without = list.slice(0, -1)
   for (const [name, steps, usageSource] of [
     ['kept open', [...list, 'data: [DONE]\n\n'].map((event) => bytes(chunked(event))).concat(stall()), 'upstream'],
-    ['reset', [...list, 'data: [DONE]\n\n'].map((event) => bytes(chunked(event))).concat(({ socket }) => void socket.resetAndDestroy()), 'upstream'],
-    ['usage after the marker', [...without, 'data: [DONE]\n\n', list.at(-1)!].map((event) => bytes(chunked(event))).concat(bytes('0\r\n\r\n')), 'upstream'],
-    ['no marker but a finish reason', list.map((event) => bytes(chunked(event))).concat(bytes('0\r\n\r\n')), 'upstream'],
-    ['no usage at all', [...without, 'data: [DONE]\n\n'].map((event) => bytes(chunked(event))).concat(bytes('0\r\n\r\n')), 'estimated']
+    [
+      'reset',
+      [...list, 'data: [DONE]\n\n']
+        .map((event) => bytes(chunked(event)))
+        .concat(({ socket }) => void socket.resetAndDestroy()),
+      'upstream'
+    ],
+    [
+      'usage after the marker',
+      [...without, 'data: [DONE]\n\n', list.at(-1)!].map((event) => bytes(chunked(event))).concat(bytes('0\r\n\r\n')),
+      'upstream'
+    ],
+    [
+      'no marker but a finish reason',
+      list.map((event) => bytes(chunked(event))).concat(bytes('0\r\n\r\n')),
+      'upstream'
+    ],
+    [
+      'no usage at all',
+      [...without, 'data: [DONE]\n\n'].map((event) => bytes(chunked(event))).concat(bytes('0\r\n\r\n')),
+      'estimated'
+    ]
   ] as const) {
     upstream.script(head(200, { 'content-type': 'text/event-stream' }), ...steps)
     const reply = await running.chat({ stream: true })
@@ -212,7 +272,12 @@ t.test('a keep-alive connection serves on after every kind of answer', async (t)
   const upstream = await Upstream.start(t)
   const running = await gateway(t, {}, { upstreams: { up: upstream } })
   const client = await connect(t, running.url)
-  upstream.json(chatAnswer()).sse(chatEvents(2)).json({ error: { message: 'no' } }, { status: 400 }).sse(chatEvents(2).slice(0, 2), { done: false }).json(chatAnswer())
+  upstream
+    .json(chatAnswer())
+    .sse(chatEvents(2))
+    .json({ error: { message: 'no' } }, { status: 400 })
+    .sse(chatEvents(2).slice(0, 2), { done: false })
+    .json(chatAnswer())
   const bodies = [false, true, false, true, false]
   for (const [n, stream] of bodies.entries()) {
     client.send({ ...request, body: { ...request.body, stream } })
@@ -220,7 +285,10 @@ t.test('a keep-alive connection serves on after every kind of answer', async (t)
     t.ok(reply.complete, `answer ${n}`)
   }
   t.strictSame(client.replies.map(({ status }) => status).toSpliced(3, 1), [200, 200, 400, 200])
-  t.ok([200, 502].includes(client.replies[3]!.status), 'cut before its head was sent, a stream is an error with a status')
+  t.ok(
+    [200, 502].includes(client.replies[3]!.status),
+    'cut before its head was sent, a stream is an error with a status'
+  )
   await settled(t, running, upstream)
 })
 
@@ -230,12 +298,36 @@ t.test('an answer that breaks while its first byte is held back is given by anot
     name: 'hold',
     summary: 'Holds the first byte back until its upstream is gone.',
     options: {},
-    setup: () => ({ onRequest: (exchange) => exchange.showAfter(() => first.request().then(({ connection }) => connection.closed).then(() => sleep(100))) })
+    setup: () => ({
+      onRequest: (exchange) =>
+        exchange.showAfter(() =>
+          first
+            .request()
+            .then(({ connection }) => connection.closed)
+            .then(() => sleep(100))
+        )
+    })
   })
-  const chain = [{ auth: {} }, { hold: {} }, { quota: {} }, { route: { repeats: 0 } }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
-  const running = await gateway(t, { chain }, { upstreams: { first, second }, plugins: new Map([...plugins, ['hold', hold]]) })
+  const chain = [
+    { auth: {} },
+    { hold: {} },
+    { quota: {} },
+    { route: { repeats: 0 } },
+    { 'usage-meter': {} },
+    { log: { sink: 'none' } }
+  ]
+  const running = await gateway(
+    t,
+    { chain },
+    { upstreams: { first, second }, plugins: new Map([...plugins, ['hold', hold]]) }
+  )
   const list = chatEvents(2)
-  first.script(head(200, { 'content-type': 'text/event-stream' }), ...list.slice(0, 2).map((event) => bytes(chunked(event))), pause(50), ({ socket }) => void socket.resetAndDestroy())
+  first.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    ...list.slice(0, 2).map((event) => bytes(chunked(event))),
+    pause(50),
+    ({ socket }) => void socket.resetAndDestroy()
+  )
   second.sse(list)
   const reply = await running.chat({ stream: true })
   t.match(checkChatStream(reply.body), { choices: [{ content: 'word0 word1 ', finish: 'stop' }] })
@@ -248,39 +340,53 @@ function chunked(event: unknown): Buffer {
   return Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n')])
 }
 
-t.test('a header of a plugin that cannot be sent is a fault of the gateway: the answer says so, and nothing else comes to harm', async (t) => {
-  const upstream = await Upstream.start(t)
-  // What a client sent, put into a header of its answer unseen; and a reply that no HTTP knows.
-  const echo = definePlugin({
-    name: 'echo',
-    summary: 'Repeats what the client calls itself.',
-    options: {},
-    setup: () => ({
-      onRequest(exchange) {
-        const name = decodeURIComponent(String(exchange.request.headers['x-name'] ?? 'nobody'))
-        if (name === 'odd') return { status: 99, body: 'odd' }
-        exchange.setHeader('x-name', name)
-        return undefined
-      }
+t.test(
+  'a header of a plugin that cannot be sent is a fault of the gateway: the answer says so, and nothing else comes to harm',
+  async (t) => {
+    const upstream = await Upstream.start(t)
+    // What a client sent, put into a header of its answer unseen; and a reply that no HTTP knows.
+    const echo = definePlugin({
+      name: 'echo',
+      summary: 'Repeats what the client calls itself.',
+      options: {},
+      setup: () => ({
+        onRequest(exchange) {
+          const name = decodeURIComponent(String(exchange.request.headers['x-name'] ?? 'nobody'))
+          if (name === 'odd') return { status: 99, body: 'odd' }
+          exchange.setHeader('x-name', name)
+          return undefined
+        }
+      })
     })
-  })
-  const chain = [{ auth: {} }, { echo: {} }, { quota: {} }, { route: {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
-  const running = await gateway(t, { chain }, { upstreams: { upstream }, plugins: new Map([...plugins, ['echo', echo]]) })
-  const body = { model: testModel, messages: [{ role: 'user', content: 'Hi' }] }
-  const named = (name: string) => ask(t, running.url, { path, headers: { ...headers, 'x-name': name }, body })
-  for (const name of ['a%0d%0ax-admin%3a%20yes', 'n%00', '%E2%9C%93', 'odd']) {
-    const reply = await named(name)
-    t.equal(reply.status, 500, name)
-    t.match(JSON.parse(reply.text), { error: { code: 'internal_error' } }, name)
-    t.notOk('x-admin' in reply.headers || 'x-name' in reply.headers)
+    const chain = [
+      { auth: {} },
+      { echo: {} },
+      { quota: {} },
+      { route: {} },
+      { 'usage-meter': {} },
+      { log: { sink: 'none' } }
+    ]
+    const running = await gateway(
+      t,
+      { chain },
+      { upstreams: { upstream }, plugins: new Map([...plugins, ['echo', echo]]) }
+    )
+    const body = { model: testModel, messages: [{ role: 'user', content: 'Hi' }] }
+    const named = (name: string) => ask(t, running.url, { path, headers: { ...headers, 'x-name': name }, body })
+    for (const name of ['a%0d%0ax-admin%3a%20yes', 'n%00', '%E2%9C%93', 'odd']) {
+      const reply = await named(name)
+      t.equal(reply.status, 500, name)
+      t.match(JSON.parse(reply.text), { error: { code: 'internal_error' } }, name)
+      t.notOk('x-admin' in reply.headers || 'x-name' in reply.headers)
+    }
+    t.equal(upstream.requests.length, 0, 'no upstream was asked')
+    upstream.json(chatAnswer())
+    const reply = await named('bob')
+    t.match([reply.status, reply.headers['x-name']], [200, 'bob'])
+    await settled(t, running, upstream)
+    t.strictSame(rejections, [])
   }
-  t.equal(upstream.requests.length, 0, 'no upstream was asked')
-  upstream.json(chatAnswer())
-  const reply = await named('bob')
-  t.match([reply.status, reply.headers['x-name']], [200, 'bob'])
-  await settled(t, running, upstream)
-  t.strictSame(rejections, [])
-})
+)
 
 t.test('what comes behind an answer while the gateway stops is refused in its own protocol', async (t) => {
   const upstream = await Upstream.start(t)
@@ -288,10 +394,20 @@ t.test('what comes behind an answer while the gateway stops is refused in its ow
   let goOn!: () => void
   const signal = new Promise<void>((resolve) => (goOn = resolve))
   const [opening, word, ...rest] = chatEvents(3)
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([opening, word]), until(signal), events([...rest, 'data: [DONE]\n\n']), endOfBody())
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events([opening, word]),
+    until(signal),
+    events([...rest, 'data: [DONE]\n\n']),
+    endOfBody()
+  )
   const client = await openChat({ stream: true })
   await client.body('word0')
-  client.send({ path: '/v1/messages', headers: { 'x-api-key': testKey }, body: { model: testModel, max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] } })
+  client.send({
+    path: '/v1/messages',
+    headers: { 'x-api-key': testKey },
+    body: { model: testModel, max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] }
+  })
   const closed = running.close({ drain: true })
   goOn()
   checkChatStream((await client.reply()).body)

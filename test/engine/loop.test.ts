@@ -1,4 +1,5 @@
-// No request holds the event loop for long, and no whole answer that is translated, whatever it is made of: everybody else's streams go on meanwhile.
+// No request holds the event loop for long, and no whole answer that is translated, whatever it is made of: everybody
+// else's streams go on meanwhile.
 import t from 'tap'
 import type { Test } from 'tap'
 import { connect } from '../kit/client.ts'
@@ -33,7 +34,8 @@ const string = (unit: string): Buffer => filled(unit, `${start},"x":"`, '"}')
 function members(before: string, after: string): Buffer {
   const width = 12
   const bytes = Buffer.alloc(Math.floor((size - before.length - after.length) / width) * width)
-  for (let at = 0; at < bytes.length; at += width) bytes.write(`,"${(at / width).toString(36).padStart(7, '_')}":1`, at, 'latin1')
+  for (let at = 0; at < bytes.length; at += width)
+    bytes.write(`,"${(at / width).toString(36).padStart(7, '_')}":1`, at, 'latin1')
   return Buffer.concat([Buffer.from(before), bytes, Buffer.from(after)])
 }
 
@@ -42,13 +44,13 @@ const endingBadly = (body: Buffer): Buffer => body.fill(0xff, body.length - 3, b
 
 /** By what they are made of, with the status of their answers. */
 const shapes: Record<string, [() => Buffer, status: number]> = {
-  'members': [() => members(start, '}'), 400],
+  members: [() => members(start, '}'), 400],
   'members of an option': [() => members(`${start},"stream":true,"stream_options":{"include_usage":true`, '}}'), 400],
-  'numbers': [() => list('0,'), 200],
-  'lists': [() => list('[],'), 200],
+  numbers: [() => list('0,'), 200],
+  lists: [() => list('[],'), 200],
   'lists in lists': [() => list(`${'['.repeat(500)}${']'.repeat(500)},`), 200],
   'objects with a member': [() => list('{"":0},'), 200],
-  'strings': [() => list('"",'), 200],
+  strings: [() => list('"",'), 200],
   'escapes between letters': [() => string('a\\ra'), 200],
   'letters beyond ASCII': [() => string('é'), 200],
   'a list that does not end': [() => filled('0,', `${start},"x":[`, '0'), 400],
@@ -59,15 +61,15 @@ const shapes: Record<string, [() => Buffer, status: number]> = {
   ...(long && {
     'a key in escapes': [() => filled('\\u0041', `${start},"`, '":1}'), 400],
     'the name of a model in escapes': [() => filled('\\u0041', '{"model":"', '"}'), 400],
-    'words': [() => list('true,'), 200],
+    words: [() => list('true,'), 200],
     'numbers in full': [() => list('-1.5e+9,'), 200],
-    'spaces': [() => filled(' ', `${start},"x":`, '1}'), 200],
-    'escapes': [() => string('\\/'), 200],
+    spaces: [() => filled(' ', `${start},"x":`, '1}'), 200],
+    escapes: [() => string('\\/'), 200],
     'escapes of letters': [() => string('\\u0041'), 200],
     'letters of four bytes': [() => string('😀'), 200],
     'short strings': [() => list('"aaaaaaaaaaaaaaaaa",'), 200],
     'nothing but openings': [() => filled('[', `${start},"x":`, ''), 400],
-    'text': [() => string('a'), 200]
+    text: [() => string('a'), 200]
   })
 }
 
@@ -77,22 +79,35 @@ async function watched(t: Test): Promise<WatchedGateway> {
   const answer = JSON.stringify(chatAnswer())
   upstream.always(({ socket }) => {
     upstream.requests.length = 0
-    socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${answer.length}\r\n\r\n${answer}`)
+    socket.write(
+      `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${answer.length}\r\n\r\n${answer}`
+    )
   })
   return watchedGateway(t, { limits: { body_memory: '1GiB' } }, { upstreams: { upstream } })
 }
 
 /** Sends a body, in one piece or in chunks as they come in practice; the status of the answer. */
-async function send(t: Test, url: string, body: Buffer, chunked: boolean, target = '/v1/chat/completions'): Promise<number> {
+async function send(
+  t: Test,
+  url: string,
+  body: Buffer,
+  chunked: boolean,
+  target = '/v1/chat/completions'
+): Promise<number> {
   const client = await connect(t, url)
   const framing = chunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`
-  client.write(`POST ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: application/json\r\n${framing}\r\n\r\n`)
+  client.write(
+    `POST ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${testKey}\r\ncontent-type: application/json\r\n${framing}\r\n\r\n`
+  )
   if (!chunked) client.write(body)
   else {
     const width = 64 * 1024
     for (let at = 0; at < body.length; at += width) {
       const piece = body.subarray(at, at + width)
-      client.write(`${piece.length.toString(16)}\r\n`).write(piece).write('\r\n')
+      client
+        .write(`${piece.length.toString(16)}\r\n`)
+        .write(piece)
+        .write('\r\n')
     }
     client.write('0\r\n\r\n')
   }
@@ -111,37 +126,97 @@ t.test('no body holds the loop, whatever fills it', async (t) => {
       await running.held()
       t.equal(await send(t, running.url, body, chunked), expected, name)
       const { cpu, longest } = await running.held()
-      t.ok(cpu < most, `${name}${chunked ? ' in chunks' : ''}: at most ${cpu.toFixed(1)} ms of CPU in a turn (${longest.toFixed(1)} ms in real time)`)
+      t.ok(
+        cpu < most,
+        `${name}${chunked ? ' in chunks' : ''}: at most ${cpu.toFixed(1)} ms of CPU in a turn (${longest.toFixed(1)} ms in real time)`
+      )
     }
   }
 })
 
 /** Bodies that are brought into another protocol, or of which something is parsed, with the path they are sent to. */
 const involved: Record<string, [target: string, make: () => Buffer, status: number]> = {
-  'a long text': ['/v1/chat/completions', () => filled('é', `${start},"messages":[{"role":"user","content":"`, '"}]}'), 200],
-  'many messages': ['/v1/chat/completions', () => filled('{"role":"user","content":"a"},', `${start},"messages":[`, '{"role":"user","content":"a"}]}'), 200],
-  'a schema of lists': ['/v1/chat/completions', () => filled('[],', `${start},"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","enum":[`, '0]}}}]}'), 200],
-  'signatures of ours': ['/v1/messages', () => filled('[],', `${start},"max_tokens":5,"messages":[{"role":"user","content":"a"}],"metadata":{"user_id":"sluice1."},"x":[`, '0]}'), 200],
-  'settings of an answer': [`/v1beta/models/${testModel}:generateContent`, () => filled('[],', '{"contents":[{"parts":[{"text":"a"}]}],"generationConfig":{"x":[', '0]}}'), 400],
+  'a long text': [
+    '/v1/chat/completions',
+    () => filled('é', `${start},"messages":[{"role":"user","content":"`, '"}]}'),
+    200
+  ],
+  'many messages': [
+    '/v1/chat/completions',
+    () => filled('{"role":"user","content":"a"},', `${start},"messages":[`, '{"role":"user","content":"a"}]}'),
+    200
+  ],
+  'a schema of lists': [
+    '/v1/chat/completions',
+    () =>
+      filled(
+        '[],',
+        `${start},"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","enum":[`,
+        '0]}}}]}'
+      ),
+    200
+  ],
+  'signatures of ours': [
+    '/v1/messages',
+    () =>
+      filled(
+        '[],',
+        `${start},"max_tokens":5,"messages":[{"role":"user","content":"a"}],"metadata":{"user_id":"sluice1."},"x":[`,
+        '0]}'
+      ),
+    200
+  ],
+  'settings of an answer': [
+    `/v1beta/models/${testModel}:generateContent`,
+    () => filled('[],', '{"contents":[{"parts":[{"text":"a"}]}],"generationConfig":{"x":[', '0]}}'),
+    400
+  ],
   'items of an input': ['/v1/responses', () => filled('{},', `${start},"input":[`, '{}]}'), 400],
   'seconds of a video': ['/v1/videos', () => filled('[],', `${start},"prompt":"a","seconds":[`, '0]}'), 400],
-  'the duration of a video': ['/v1/video/generations', () => filled('[],', `${start},"prompt":"a","duration":[`, '0]}'), 400],
-  'a batch that is none': ['/v1beta/models/vectors:embedContent', () => filled('[],', '{"content":{"parts":[{"text":"a"}]},"requests":[', '0]}'), 400],
+  'the duration of a video': [
+    '/v1/video/generations',
+    () => filled('[],', `${start},"prompt":"a","duration":[`, '0]}'),
+    400
+  ],
+  'a batch that is none': [
+    '/v1beta/models/vectors:embedContent',
+    () => filled('[],', '{"content":{"parts":[{"text":"a"}]},"requests":[', '0]}'),
+    400
+  ],
   'many prompts': ['/v1/completions', () => filled('"",', `${start},"prompt":[`, '""]}'), 400]
 }
 
 t.test('nor does one that is translated, or of which something is parsed', async (t) => {
   t.setTimeout(300_000)
   const upstream = await Upstream.start(t)
-  const answer = JSON.stringify({ id: 'msg_1', type: 'message', role: 'assistant', model: 'demo', content: [{ type: 'text', text: 'Hello' }], stop_reason: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } })
+  const answer = JSON.stringify({
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'demo',
+    content: [{ type: 'text', text: 'Hello' }],
+    stop_reason: 'end_turn',
+    usage: { input_tokens: 1, output_tokens: 1 }
+  })
   upstream.always(({ socket }) => {
     upstream.requests.length = 0
-    socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${answer.length}\r\n\r\n${answer}`)
+    socket.write(
+      `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${answer.length}\r\n\r\n${answer}`
+    )
   })
-  const channel = { protocol: 'anthropic', base_url: upstream.url.href, private: true, models: { [testModel]: testModel } }
+  const channel = {
+    protocol: 'anthropic',
+    base_url: upstream.url.href,
+    private: true,
+    models: { [testModel]: testModel }
+  }
   const renaming = { protocol: 'gemini', base_url: upstream.url.href, private: true, models: { vectors: 'other' } }
   const price = { input: 1, output: 1, second: 1 }
-  const running = await watchedGateway(t, { limits: { body_memory: '1GiB' }, channels: { first: channel, second: renaming }, models: { [testModel]: { price }, vectors: { price } } })
+  const running = await watchedGateway(t, {
+    limits: { body_memory: '1GiB' },
+    channels: { first: channel, second: renaming },
+    models: { [testModel]: { price }, vectors: { price } }
+  })
   for (const [name, [target, make, expected]] of Object.entries(involved)) {
     const body = make()
     await running.held()
@@ -154,16 +229,21 @@ t.test('nor does one that is translated, or of which something is parsed', async
 /** An answer of a message's protocol of about 7 MiB, most of it in one place. */
 const answered = (unit: string, before: string, after: string): Buffer => {
   const count = Math.floor((7 * MiB) / unit.length)
-  return Buffer.concat([Buffer.from(`{"id":"msg_1","type":"message","role":"assistant","model":"demo",${before}`), Buffer.alloc(count * unit.length, unit), Buffer.from(after)])
+  return Buffer.concat([
+    Buffer.from(`{"id":"msg_1","type":"message","role":"assistant","model":"demo",${before}`),
+    Buffer.alloc(count * unit.length, unit),
+    Buffer.from(after)
+  ])
 }
 const ending = '"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}'
 const hello = '"content":[{"type":"text","text":"Hello"}]'
 
 /** Whole answers that are brought into another protocol. */
 const large: Record<string, () => Buffer> = {
-  'lists': () => answered('[],', `${hello},${ending.slice(0, -1)},"x":[`, '0]}'),
-  'texts': () => answered('{"type":"text","text":"a"},', '"content":[', `{"type":"text","text":"a"}],${ending}`),
-  'arguments of a tool': () => answered('[],', '"content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":[', `0]}}],${ending}`),
+  lists: () => answered('[],', `${hello},${ending.slice(0, -1)},"x":[`, '0]}'),
+  texts: () => answered('{"type":"text","text":"a"},', '"content":[', `{"type":"text","text":"a"}],${ending}`),
+  'arguments of a tool': () =>
+    answered('[],', '"content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":[', `0]}}],${ending}`),
   'a long text': () => answered('a', '"content":[{"type":"text","text":"', `"}],${ending}`)
 }
 
@@ -176,8 +256,16 @@ t.test('nor does a whole answer that is translated', async (t) => {
     socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${answer.length}\r\n\r\n`)
     socket.write(answer)
   })
-  const channel = { protocol: 'anthropic', base_url: upstream.url.href, private: true, models: { [testModel]: testModel } }
-  const running = await watchedGateway(t, { channels: { first: channel }, models: { [testModel]: { price: { input: 1, output: 1 } } } })
+  const channel = {
+    protocol: 'anthropic',
+    base_url: upstream.url.href,
+    private: true,
+    models: { [testModel]: testModel }
+  }
+  const running = await watchedGateway(t, {
+    channels: { first: channel },
+    models: { [testModel]: { price: { input: 1, output: 1 } } }
+  })
   const body = Buffer.from(`${start},"messages":[{"role":"user","content":"a"}]}`)
   for (const [name, make] of Object.entries(large)) {
     answer = make()
@@ -191,7 +279,15 @@ t.test('nor does a whole answer that is translated', async (t) => {
 t.test('twenty clients that send the worst there is do not hold it either', async (t) => {
   t.setTimeout(300_000)
   const running = await watched(t)
-  const worst = ['members', 'members of an option', 'numbers', 'lists', 'strings', 'a list that does not end', 'objects with a member'].map((name) => {
+  const worst = [
+    'members',
+    'members of an option',
+    'numbers',
+    'lists',
+    'strings',
+    'a list that does not end',
+    'objects with a member'
+  ].map((name) => {
     const [make, expected] = shapes[name]!
     return { body: make(), expected }
   })

@@ -19,48 +19,68 @@ let reply: () => Reply
 let stage: () => Stage | undefined
 const more = [
   plugin('above', { onResponse: (_exchange, { attempt }) => (attempt ? undefined : stage()) }),
-  plugin('replier', { onRequest: () => reply(), onResponse: () => ({ observe: () => t.fail('who replies does not see its own reply') }) }),
+  plugin('replier', {
+    onRequest: () => reply(),
+    onResponse: () => ({ observe: () => t.fail('who replies does not see its own reply') })
+  }),
   plugin('below', { onResponse: () => ({ observe: () => t.fail('nor does who is below') }) })
 ]
 
-async function open(t: Parameters<typeof Workbench.open>[0], chain: readonly unknown[] = []): Promise<{ bench: Workbench; upstream: Upstream }> {
+async function open(
+  t: Parameters<typeof Workbench.open>[0],
+  chain: readonly unknown[] = []
+): Promise<{ bench: Workbench; upstream: Upstream }> {
   const upstream = await Upstream.start(t)
-  const whole = chain.length > 0 ? chain : defaultChain.flatMap((entry): unknown[] => ('route' in entry ? ['above', 'replier', 'below', entry] : [entry]))
+  const whole =
+    chain.length > 0
+      ? chain
+      : defaultChain.flatMap((entry): unknown[] => ('route' in entry ? ['above', 'replier', 'below', entry] : [entry]))
   return { upstream, bench: await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain: whole }, { more }) }
 }
 
 const wire = Buffer.concat([...chatEvents().map(eventBytes), Buffer.from('data: [DONE]\n\n')])
 const shout = (): Stage => ({ text: ({ text }) => text.toUpperCase(), flush: () => '!' })
 
-t.test('events that were recorded are replayed as events, in any pieces, with or without their end marker', async (t) => {
-  const { bench, upstream } = await open(t)
-  stage = () => undefined
-  const unmarked = wire.subarray(0, wire.lastIndexOf('data: [DONE]'))
-  async function* slowly(): AsyncIterable<Uint8Array> {
-    for (let at = 0; at < wire.length; at += 100) {
-      await sleep(1)
-      yield new Uint8Array(wire.subarray(at, at + 100))
+t.test(
+  'events that were recorded are replayed as events, in any pieces, with or without their end marker',
+  async (t) => {
+    const { bench, upstream } = await open(t)
+    stage = () => undefined
+    const unmarked = wire.subarray(0, wire.lastIndexOf('data: [DONE]'))
+    async function* slowly(): AsyncIterable<Uint8Array> {
+      for (let at = 0; at < wire.length; at += 100) {
+        await sleep(1)
+        yield new Uint8Array(wire.subarray(at, at + 100))
+      }
     }
+    const forms: [string, () => Reply & { stream: unknown }][] = [
+      ['one buffer', () => ({ stream: wire })],
+      ['a list of bytes', () => ({ stream: Array.from(wire, (byte) => Uint8Array.of(byte)) })],
+      ['no end marker', () => ({ stream: unmarked })],
+      ['as they come', () => ({ stream: slowly() })]
+    ]
+    for (const [how, form] of forms) {
+      reply = () => ({ headers: [['x-cache', 'hit']], ...form() })
+      const answer = await bench.send({ body: { stream: true } })
+      t.equal(answer.body, wire.toString(), how)
+      t.match(answer.headers, {
+        'x-cache': 'hit',
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-cache'
+      })
+      t.match(answer.outcome, { kind: 'completed', status: 200, bytes: wire.length })
+      t.match(bench.records.at(-1), { outcome: 'completed', channel: null, attempts: [], cost_nano: '0' })
+    }
+    const whole = await bench.send()
+    t.equal(
+      JSON.parse(whole.body).choices[0].message.content,
+      'word0 word1 word2 ',
+      'put together for a client that wants a whole answer'
+    )
+    t.strictSame(bench.ledger.open, [])
+    t.equal(upstream.requests.length, 0)
   }
-  const forms: [string, () => Reply & { stream: unknown }][] = [
-    ['one buffer', () => ({ stream: wire })],
-    ['a list of bytes', () => ({ stream: Array.from(wire, (byte) => Uint8Array.of(byte)) })],
-    ['no end marker', () => ({ stream: unmarked })],
-    ['as they come', () => ({ stream: slowly() })]
-  ]
-  for (const [how, form] of forms) {
-    reply = () => ({ headers: [['x-cache', 'hit']], ...form() })
-    const answer = await bench.send({ body: { stream: true } })
-    t.equal(answer.body, wire.toString(), how)
-    t.match(answer.headers, { 'x-cache': 'hit', 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' })
-    t.match(answer.outcome, { kind: 'completed', status: 200, bytes: wire.length })
-    t.match(bench.records.at(-1), { outcome: 'completed', channel: null, attempts: [], cost_nano: '0' })
-  }
-  const whole = await bench.send()
-  t.equal(JSON.parse(whole.body).choices[0].message.content, 'word0 word1 word2 ', 'put together for a client that wants a whole answer')
-  t.strictSame(bench.ledger.open, [])
-  t.equal(upstream.requests.length, 0)
-})
+)
 
 t.test('the stages of the plugins above see a reply, as they see an answer', async (t) => {
   const { bench } = await open(t)
@@ -72,7 +92,11 @@ t.test('the stages of the plugins above see a reply, as they see an answer', asy
   const bodies: Reply[] = [
     { status: 200, body: chatAnswer() },
     { status: 200, headers: [['Content-Type', 'application/json; charset=utf-8']], body: JSON.stringify(chatAnswer()) },
-    { status: 200, headers: [['content-type', 'application/json']], body: new TextEncoder().encode(JSON.stringify(chatAnswer())) }
+    {
+      status: 200,
+      headers: [['content-type', 'application/json']],
+      body: new TextEncoder().encode(JSON.stringify(chatAnswer()))
+    }
   ]
   for (const body of bodies) {
     reply = () => body
@@ -83,8 +107,17 @@ t.test('the stages of the plugins above see a reply, as they see an answer', asy
   reply = () => ({ status: 200, headers: [['content-type', 'text/plain']], body: 'no message' })
   t.match(await bench.send(), { status: 502, body: /answer_not_inspected/ }, 'what a stage cannot see does not pass')
   reply = () => ({ status: 418, body: { error: 'no answer' } })
-  t.match(await bench.send(), { status: 418, body: '{"error":"no answer"}' }, 'what is no answer has no text to be seen')
-  stage = () => ({ whole: true, text: () => { throw new GatewayError('content_blocked', 'No.') } })
+  t.match(
+    await bench.send(),
+    { status: 418, body: '{"error":"no answer"}' },
+    'what is no answer has no text to be seen'
+  )
+  stage = () => ({
+    whole: true,
+    text: () => {
+      throw new GatewayError('content_blocked', 'No.')
+    }
+  })
   reply = () => ({ stream: wire })
   const blocked = await bench.send({ body: { stream: true } })
   t.match(blocked.body, 'content_blocked')
@@ -102,7 +135,11 @@ t.test('what the gateway answers by itself passes the whole chain', async (t) =>
 t.test('a stream that breaks is an error, before and after the first event, and is settled', async (t) => {
   const { bench } = await open(t)
   stage = () => undefined
-  for (const [shown, end] of [[0, 'throw'], [3, 'throw'], [3, 'end']] as const) {
+  for (const [shown, end] of [
+    [0, 'throw'],
+    [3, 'throw'],
+    [3, 'end']
+  ] as const) {
     bench.log.length = 0
     reply = () => ({
       stream: (async function* () {
@@ -123,7 +160,9 @@ t.test('a stream that breaks is an error, before and after the first event, and 
 t.test('a stream is read as fast as its client reads, and closed when that leaves', async (t) => {
   let given = 0
   let closed = false
-  const piece = eventBytes(chatEvents(1)[1]!.constructor === Object ? { ...chatEvents(1)[1], padding: 'x'.repeat(16 * 1024) } : {})
+  const piece = eventBytes(
+    chatEvents(1)[1]!.constructor === Object ? { ...chatEvents(1)[1], padding: 'x'.repeat(16 * 1024) } : {}
+  )
   const endless = plugin('endless', {
     onRequest: () => ({
       stream: (function* () {
@@ -139,11 +178,22 @@ t.test('a stream is read as fast as its client reads, and closed when that leave
       })()
     })
   })
-  const running = await gateway(t, { chain: [{ auth: {} }, 'endless', { route: {} }, { log: { sink: 'none' } }], limits: { disconnect_drain: { time: '50ms' } } }, {
-    plugins: new Map([...plugins, [endless.name, endless]])
-  })
+  const running = await gateway(
+    t,
+    {
+      chain: [{ auth: {} }, 'endless', { route: {} }, { log: { sink: 'none' } }],
+      limits: { disconnect_drain: { time: '50ms' } }
+    },
+    {
+      plugins: new Map([...plugins, [endless.name, endless]])
+    }
+  )
   const client = await connect(t, running.url)
-  client.send({ path: '/v1/chat/completions', headers: { authorization: 'Bearer sk-test-000000000000000000000000' }, body: { model: 'demo', messages: [], stream: true } })
+  client.send({
+    path: '/v1/chat/completions',
+    headers: { authorization: 'Bearer sk-test-000000000000000000000000' },
+    body: { model: 'demo', messages: [], stream: true }
+  })
   await client.body('word0')
   client.stopReading()
   let before = -1

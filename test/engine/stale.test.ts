@@ -1,4 +1,5 @@
-// A connection that the upstream gives up in the moment of its reuse costs no request, and no request is made twice otherwise.
+// A connection that the upstream gives up in the moment of its reuse costs no request, and no request is made twice
+// otherwise.
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
@@ -16,7 +17,10 @@ t.test('a reused connection that breaks before any answer is tried again on a ne
   const upstream = await Upstream.start(t)
   const running = await gateway(t, {}, { upstreams: { up: upstream } })
   for (let n = 0; n < 10; n++) {
-    upstream.script(...answer).scriptFromHead(drop).script(...answer)
+    upstream
+      .script(...answer)
+      .scriptFromHead(drop)
+      .script(...answer)
     t.equal((await running.chat()).status, 200)
     const reply = await running.chat()
     t.equal(reply.status, 200)
@@ -26,11 +30,26 @@ t.test('a reused connection that breaks before any answer is tried again on a ne
 
 t.test('a new connection that breaks, one that breaks twice and one that breaks late are failures', async (t) => {
   const upstream = await Upstream.start(t)
-  const running = await gateway(t, { chain: [{ auth: {} }, { quota: {} }, { route: { repeats: 0, eject_after: 1000 } }, { 'usage-meter': {} }, { log: { sink: 'none' } }] }, { upstreams: { up: upstream } })
+  const running = await gateway(
+    t,
+    {
+      chain: [
+        { auth: {} },
+        { quota: {} },
+        { route: { repeats: 0, eject_after: 1000 } },
+        { 'usage-meter': {} },
+        { log: { sink: 'none' } }
+      ]
+    },
+    { upstreams: { up: upstream } }
+  )
   upstream.script(drop)
   t.equal((await running.chat()).status, 502, 'a new connection')
   t.equal(upstream.requests.length, 1)
-  upstream.script(...answer).script(drop).script(drop)
+  upstream
+    .script(...answer)
+    .script(drop)
+    .script(drop)
   t.equal((await running.chat()).status, 200)
   t.equal((await running.chat()).status, 502, 'twice')
   t.equal(upstream.requests.length, 4)
@@ -40,7 +59,7 @@ t.test('a new connection that breaks, one that breaks twice and one that breaks 
   t.equal(upstream.requests.length, 6)
 })
 
-t.test('an answer that came while the process was stopped is nobody\'s', async (t) => {
+t.test("an answer that came while the process was stopped is nobody's", async (t) => {
   const upstream = await Upstream.start(t)
   const sockets = new Set<Socket>()
   upstream.always(({ socket }) => void sockets.add(socket), ...answer)
@@ -55,7 +74,10 @@ t.test('an answer that came while the process was stopped is nobody\'s', async (
     running.process.kill('SIGSTOP')
     client.write(request)
     await sleep(5)
-    for (const socket of sockets) socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${stray.length}\r\n\r\n${stray}`)
+    for (const socket of sockets)
+      socket.write(
+        `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${stray.length}\r\n\r\n${stray}`
+      )
     await sleep(5)
     running.process.kill('SIGCONT')
     const reply = await client.reply(1)

@@ -1,4 +1,5 @@
-// Upstreams of every protocol that send odd bytes, the wrong shape or no answer at all, to clients of all protocols: what looks complete is.
+// Upstreams of every protocol that send odd bytes, the wrong shape or no answer at all, to clients of all protocols:
+// what looks complete is.
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -20,7 +21,11 @@ import { patient } from './vendor.ts'
 t.setTimeout(110_000)
 
 const text = 'All is 漢 well 😀.'
-const answer: ModelAnswer = { id: 'u', candidates: [{ parts: [{ type: 'text', text }], finish: { reason: 'stop' } }], usage: { input: 11, cached_input: 0, cache_write: 0, output: 7, reasoning: 0 } }
+const answer: ModelAnswer = {
+  id: 'u',
+  candidates: [{ parts: [{ type: 'text', text }], finish: { reason: 'stop' } }],
+  usage: { input: 11, cached_input: 0, cache_write: 0, output: 7, reasoning: 0 }
+}
 const names = Object.keys(codecs) as CodecName[]
 const secret = 'upstream-secret-of-vendor'
 const said = `Overloaded, says the one with ${secret}.`
@@ -34,57 +39,118 @@ interface Dialect {
 
 function dialectOf(name: CodecName): Dialect {
   const codec: Codec = codecs[name]
-  const error = { 'openai-chat': { error: { message: said } }, 'openai-responses': { type: 'error', code: 'x', message: said }, anthropic: { type: 'error', error: { type: 'overloaded_error', message: said } }, gemini: { error: { code: 503, message: said, status: 'UNAVAILABLE' } } }[name]
-  return { whole: JSON.stringify(codec.encodeAnswer(answer, answerHead)), events: streamOf(codec, answer).map((event) => event.bytes.toString()), error: JSON.stringify(error) }
+  const error = {
+    'openai-chat': { error: { message: said } },
+    'openai-responses': { type: 'error', code: 'x', message: said },
+    anthropic: { type: 'error', error: { type: 'overloaded_error', message: said } },
+    gemini: { error: { code: 503, message: said, status: 'UNAVAILABLE' } }
+  }[name]
+  return {
+    whole: JSON.stringify(codec.encodeAnswer(answer, answerHead)),
+    events: streamOf(codec, answer).map((event) => event.bytes.toString()),
+    error: JSON.stringify(error)
+  }
 }
 const dialects = Object.fromEntries(names.map((name) => [name, dialectOf(name)])) as Record<CodecName, Dialect>
 
 const sse = 'text/event-stream'
 const json = 'application/json'
-const body = (type: string, content: string | Buffer, more: Record<string, string> = {}): Step[] => [head(200, { 'content-type': type, ...more }), ...(content.length > 0 ? [chunk(content)] : []), endOfBody()]
+const body = (type: string, content: string | Buffer, more: Record<string, string> = {}): Step[] => [
+  head(200, { 'content-type': type, ...more }),
+  ...(content.length > 0 ? [chunk(content)] : []),
+  endOfBody()
+]
 
-const pieces = (all: Buffer, size: number): Buffer[] => Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.subarray(at * size, (at + 1) * size))
+const pieces = (all: Buffer, size: number): Buffer[] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.subarray(at * size, (at + 1) * size))
 
 /** What is whole, in whatever dress. */
 const odd: Readonly<Record<string, (dialect: Dialect, streaming: boolean) => Step[]>> = {
   'as it should be': ({ whole, events }, streaming) => (streaming ? body(sse, events.join('')) : body(json, whole)),
-  'the other shape': ({ whole, events }, streaming) => (streaming ? body(json, whole) : body(`${sse}; charset=utf-8`, events.join(''))),
-  'a few bytes at a time': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json }), ...pieces(Buffer.from(streaming ? events.join('') : whole), 11).map((piece) => chunk(piece)), endOfBody()],
-  'compressed all the same': ({ whole, events }, streaming) => body(streaming ? sse : json, gzipSync(streaming ? events.join('') : whole), { 'content-encoding': 'gzip' }),
-  'a mark at the front': ({ events, whole }, streaming) => (streaming ? body(sse, `\ufeff${events.join('')}`) : body(json, whole)),
-  'carriage returns alone': ({ events, whole }, streaming) => (streaming ? body(sse, events.join('').replaceAll('\n', '\r')) : body(json, whole)),
-  'no space, comments and other fields': ({ events, whole }, streaming) => (streaming ? body(sse, `: hello\n\n${events.map((event) => `id: 7\nretry: 1\nother: x\n${event.replaceAll('data: ', 'data:')}: ping\n\n`).join('')}`) : body(json, ` \n${whole}\n`)),
-  'an end marker too many': ({ whole, events }, streaming) => (streaming ? body(sse, `${events.join('')}data: [DONE]\n\ndata: [DONE]\n\n`) : body(json, whole)),
-  'an end marker too many, in the other shape': ({ whole, events }, streaming) => (streaming ? body(json, whole) : body(sse, `${events.join('')}data: [DONE]\n\ndata: [DONE]\n\n`)),
-  'trailers': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json }), chunk(streaming ? events.join('') : whole), bytes('0\r\nx-checksum: 1\r\n\r\n')],
-  'an end of the connection': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json, connection: 'close' }), bytes(streaming ? events.join('') : whole), fin()]
+  'the other shape': ({ whole, events }, streaming) =>
+    streaming ? body(json, whole) : body(`${sse}; charset=utf-8`, events.join('')),
+  'a few bytes at a time': ({ whole, events }, streaming) => [
+    head(200, { 'content-type': streaming ? sse : json }),
+    ...pieces(Buffer.from(streaming ? events.join('') : whole), 11).map((piece) => chunk(piece)),
+    endOfBody()
+  ],
+  'compressed all the same': ({ whole, events }, streaming) =>
+    body(streaming ? sse : json, gzipSync(streaming ? events.join('') : whole), { 'content-encoding': 'gzip' }),
+  'a mark at the front': ({ events, whole }, streaming) =>
+    streaming ? body(sse, `\ufeff${events.join('')}`) : body(json, whole),
+  'carriage returns alone': ({ events, whole }, streaming) =>
+    streaming ? body(sse, events.join('').replaceAll('\n', '\r')) : body(json, whole),
+  'no space, comments and other fields': ({ events, whole }, streaming) =>
+    streaming
+      ? body(
+          sse,
+          `: hello\n\n${events.map((event) => `id: 7\nretry: 1\nother: x\n${event.replaceAll('data: ', 'data:')}: ping\n\n`).join('')}`
+        )
+      : body(json, ` \n${whole}\n`),
+  'an end marker too many': ({ whole, events }, streaming) =>
+    streaming ? body(sse, `${events.join('')}data: [DONE]\n\ndata: [DONE]\n\n`) : body(json, whole),
+  'an end marker too many, in the other shape': ({ whole, events }, streaming) =>
+    streaming ? body(json, whole) : body(sse, `${events.join('')}data: [DONE]\n\ndata: [DONE]\n\n`),
+  trailers: ({ whole, events }, streaming) => [
+    head(200, { 'content-type': streaming ? sse : json }),
+    chunk(streaming ? events.join('') : whole),
+    bytes('0\r\nx-checksum: 1\r\n\r\n')
+  ],
+  'an end of the connection': ({ whole, events }, streaming) => [
+    head(200, { 'content-type': streaming ? sse : json, connection: 'close' }),
+    bytes(streaming ? events.join('') : whole),
+    fin()
+  ]
 }
 
 /** What is no answer, or not all of one. */
 const broken: Readonly<Record<string, (dialect: Dialect, streaming: boolean, other: Dialect) => Step[]>> = {
-  'nothing': (_dialect, streaming) => body(streaming ? sse : json, ''),
+  nothing: (_dialect, streaming) => body(streaming ? sse : json, ''),
   'nothing of no type': () => [head(200, { 'content-length': '0' })],
   'an error with 200': ({ error }, streaming) => (streaming ? body(sse, `data: ${error}\n\n`) : body(json, error)),
-  'an error with 200 in the other shape': ({ error }, streaming) => (streaming ? body(json, error) : body(sse, `event: error\ndata: ${error}\n\n`)),
+  'an error with 200 in the other shape': ({ error }, streaming) =>
+    streaming ? body(json, error) : body(sse, `event: error\ndata: ${error}\n\n`),
   'a page': () => body('text/html', `<html><body>${said}</body></html>`),
   'a marker alone': (_dialect, streaming) => body(streaming ? sse : json, streaming ? 'data: [DONE]\n\n' : '[DONE]'),
-  'another protocol': (_dialect, streaming, other) => (streaming ? body(sse, other.events.join('')) : body(json, other.whole)),
-  'half of it': ({ whole, events }, streaming) => (streaming ? body(sse, events.slice(0, -Math.ceil(events.length / 2)).join('')) : body(json, whole.slice(0, whole.length / 2))),
-  'half of it, and a reset': ({ whole, events }, streaming) => [head(200, { 'content-type': streaming ? sse : json }), chunk(streaming ? events.slice(0, -Math.ceil(events.length / 2)).join('') : whole.slice(0, whole.length / 2)), reset()],
-  'an error in its midst': ({ whole, events, error }, streaming) => (streaming ? body(sse, `${events.slice(0, -Math.ceil(events.length / 2)).join('')}data: ${error}\n\n${events.slice(-1).join('')}`) : body(json, `${whole.slice(0, -1)},"error":{"message":${JSON.stringify(said)}}}`)),
-  ...Object.fromEntries(Object.entries({
-    'an error as an object': `data: {"object":"error","message":"${said}","code":500}\n\n`,
-    'an error in details': `data: {"detail":"${said}"}\n\n`,
-    'an error by its name': `event: error\ndata: ${said}\n\n`,
-    'an error without a field': `{"error":{"message":"${said}"}}\n\n`,
-    'an error that runs into an event': `{"error":{"message":"${said}"}}`
-  }).map(([what, error]): [string, (typeof broken)[string]] => [`${what}, in its midst`, ({ events }) => {
-    const half = events.length >> 1
-    return body(sse, `${events.slice(0, half).join('')}${error}${events.slice(half).join('')}`)
-  }])),
-  'no bytes that anybody wrote': (_dialect, streaming) => body(streaming ? sse : json, Buffer.from([0, 0, 0xff, 0xfe, 0x0a, 0x0a, 0, 0])),
-  'compressed, and nothing says so': ({ whole, events }, streaming) => body(streaming ? sse : json, gzipSync(streaming ? events.join('') : whole)),
-  'called compressed, and not': ({ whole, events }, streaming) => body(streaming ? sse : json, streaming ? events.join('') : whole, { 'content-encoding': 'gzip' }),
+  'another protocol': (_dialect, streaming, other) =>
+    streaming ? body(sse, other.events.join('')) : body(json, other.whole),
+  'half of it': ({ whole, events }, streaming) =>
+    streaming
+      ? body(sse, events.slice(0, -Math.ceil(events.length / 2)).join(''))
+      : body(json, whole.slice(0, whole.length / 2)),
+  'half of it, and a reset': ({ whole, events }, streaming) => [
+    head(200, { 'content-type': streaming ? sse : json }),
+    chunk(streaming ? events.slice(0, -Math.ceil(events.length / 2)).join('') : whole.slice(0, whole.length / 2)),
+    reset()
+  ],
+  'an error in its midst': ({ whole, events, error }, streaming) =>
+    streaming
+      ? body(
+          sse,
+          `${events.slice(0, -Math.ceil(events.length / 2)).join('')}data: ${error}\n\n${events.slice(-1).join('')}`
+        )
+      : body(json, `${whole.slice(0, -1)},"error":{"message":${JSON.stringify(said)}}}`),
+  ...Object.fromEntries(
+    Object.entries({
+      'an error as an object': `data: {"object":"error","message":"${said}","code":500}\n\n`,
+      'an error in details': `data: {"detail":"${said}"}\n\n`,
+      'an error by its name': `event: error\ndata: ${said}\n\n`,
+      'an error without a field': `{"error":{"message":"${said}"}}\n\n`,
+      'an error that runs into an event': `{"error":{"message":"${said}"}}`
+    }).map(([what, error]): [string, (typeof broken)[string]] => [
+      `${what}, in its midst`,
+      ({ events }) => {
+        const half = events.length >> 1
+        return body(sse, `${events.slice(0, half).join('')}${error}${events.slice(half).join('')}`)
+      }
+    ])
+  ),
+  'no bytes that anybody wrote': (_dialect, streaming) =>
+    body(streaming ? sse : json, Buffer.from([0, 0, 0xff, 0xfe, 0x0a, 0x0a, 0, 0])),
+  'compressed, and nothing says so': ({ whole, events }, streaming) =>
+    body(streaming ? sse : json, gzipSync(streaming ? events.join('') : whole)),
+  'called compressed, and not': ({ whole, events }, streaming) =>
+    body(streaming ? sse : json, streaming ? events.join('') : whole, { 'content-encoding': 'gzip' }),
   'a list': (_dialect, streaming) => body(streaming ? sse : json, streaming ? 'data: []\n\ndata: [{}]\n\n' : '[]')
 }
 
@@ -94,10 +160,17 @@ const turns = [{ role: 'user', content: 'Hi' }]
 
 function ask(local: LocalGateway, client: CodecName, model: string, stream: boolean): Promise<ReceivedReply> {
   switch (client) {
-    case 'openai-chat': return local.ask({ path: '/v1/chat/completions', body: { model, stream, messages: turns } })
-    case 'openai-responses': return local.ask({ path: '/v1/responses', body: { model, stream, store: false, input: 'Hi' } })
-    case 'anthropic': return local.ask({ path: '/v1/messages', body: { model, stream, max_tokens: 99, messages: turns } })
-    case 'gemini': return local.ask({ path: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, body: { contents: [{ parts: [{ text: 'Hi' }] }] } })
+    case 'openai-chat':
+      return local.ask({ path: '/v1/chat/completions', body: { model, stream, messages: turns } })
+    case 'openai-responses':
+      return local.ask({ path: '/v1/responses', body: { model, stream, store: false, input: 'Hi' } })
+    case 'anthropic':
+      return local.ask({ path: '/v1/messages', body: { model, stream, max_tokens: 99, messages: turns } })
+    case 'gemini':
+      return local.ask({
+        path: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+        body: { contents: [{ parts: [{ text: 'Hi' }] }] }
+      })
   }
 }
 
@@ -105,7 +178,14 @@ function ask(local: LocalGateway, client: CodecName, model: string, stream: bool
 function heard(client: CodecName, reply: ReceivedReply, stream: boolean): string | undefined {
   if (reply.status !== 200) return undefined
   try {
-    const { candidates } = stream ? readStream(codecs[client], readEvents(reply.body).filter(({ data }) => data !== '').map(({ data, event }) => Message.event(data, event ?? ''))) : (codecs[client] as Codec).decodeAnswer(reply.json(), 'id')
+    const { candidates } = stream
+      ? readStream(
+          codecs[client],
+          readEvents(reply.body)
+            .filter(({ data }) => data !== '')
+            .map(({ data, event }) => Message.event(data, event ?? ''))
+        )
+      : (codecs[client] as Codec).decodeAnswer(reply.json(), 'id')
     return candidates[0]!.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
   } catch {
     return undefined
@@ -113,10 +193,21 @@ function heard(client: CodecName, reply: ReceivedReply, stream: boolean): string
 }
 
 async function open(t: Test): Promise<{ local: LocalGateway; upstreams: Record<CodecName, Upstream> }> {
-  const upstreams = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await Upstream.start(t)] as const))) as Record<CodecName, Upstream>
-  const channels = Object.fromEntries(names.map((name) => [name, {
-    protocol: name.startsWith('openai') ? 'openai' : name, credential: secret, models: { [modelOf(name)]: 'm' }, ...(name === 'openai-responses' && { endpoints: ['responses'] }), ...(name === 'openai-chat' && { endpoints: ['chat'] })
-  }]))
+  const upstreams = Object.fromEntries(
+    await Promise.all(names.map(async (name) => [name, await Upstream.start(t)] as const))
+  ) as Record<CodecName, Upstream>
+  const channels = Object.fromEntries(
+    names.map((name) => [
+      name,
+      {
+        protocol: name.startsWith('openai') ? 'openai' : name,
+        credential: secret,
+        models: { [modelOf(name)]: 'm' },
+        ...(name === 'openai-responses' && { endpoints: ['responses'] }),
+        ...(name === 'openai-chat' && { endpoints: ['chat'] })
+      }
+    ])
+  )
   const models = Object.fromEntries(names.map((name) => [modelOf(name), { price }]))
   return { local: await gateway(t, { ...patient, channels, models }, { upstreams }), upstreams }
 }
@@ -130,15 +221,26 @@ for (const upstream of names) {
         for (const [what, steps] of Object.entries(odd)) {
           upstreams[upstream].script(...steps(dialects[upstream], stream))
           const reply = await ask(local, client, modelOf(upstream), stream)
-          t.equal(heard(client, reply, stream), text, `${what} to ${client}, ${stream ? 'streamed' : 'whole'}: ${reply.text.slice(0, 300)}`)
+          t.equal(
+            heard(client, reply, stream),
+            text,
+            `${what} to ${client}, ${stream ? 'streamed' : 'whole'}: ${reply.text.slice(0, 300)}`
+          )
         }
         for (const [what, steps] of Object.entries(broken)) {
           upstreams[upstream].script(...steps(dialects[upstream], stream, other))
           const reply = await ask(local, client, modelOf(upstream), stream)
-          t.equal(heard(client, reply, stream), undefined, `${what} to ${client}, ${stream ? 'streamed' : 'whole'}: ${reply.text.slice(0, 300)}`)
+          t.equal(
+            heard(client, reply, stream),
+            undefined,
+            `${what} to ${client}, ${stream ? 'streamed' : 'whole'}: ${reply.text.slice(0, 300)}`
+          )
           t.match(reply.text, /error/i, `${what} to ${client}: it is said to be an error`)
           t.notMatch(reply.text, secret, `${what} to ${client}: nothing of ours is told`)
-          t.notOk(reply.text.includes('internal_error'), `${what} to ${client}: it is no mistake of ours: ${reply.text.slice(0, 300)}`)
+          t.notOk(
+            reply.text.includes('internal_error'),
+            `${what} to ${client}: it is no mistake of ours: ${reply.text.slice(0, 300)}`
+          )
         }
       }
     }

@@ -1,4 +1,5 @@
-// What an upstream quotes in its errors: no secret of the file reaches a client, a record or the log, in whole or in part.
+// What an upstream quotes in its errors: no secret of the file reaches a client, a record or the log, in whole or in
+// part.
 import t from 'tap'
 import type { Test } from 'tap'
 import type { ReceivedReply } from '../kit/client.ts'
@@ -25,26 +26,46 @@ const canaries = {
 /** Six letters of any of them are too many. The address is for the operator to see, and not for clients. */
 const secretPart = /canary|kanarie|kanare|kanari/i
 const part = new RegExp(`${secretPart.source}|addres|127\\.0\\.0\\.1`, 'i')
-const spellings = (secret: string): string[] => [secret, secret.toLowerCase(), encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1).replaceAll('/', '\\/')]
+const spellings = (secret: string): string[] => [
+  secret,
+  secret.toLowerCase(),
+  encodeURIComponent(secret),
+  JSON.stringify(secret).slice(1, -1).replaceAll('/', '\\/')
+]
 
-async function open(t: Test, overrides: Overrides = {}, channel: Overrides = {}): Promise<{ local: LocalGateway; vendor: Upstream }> {
+async function open(
+  t: Test,
+  overrides: Overrides = {},
+  channel: Overrides = {}
+): Promise<{ local: LocalGateway; vendor: Upstream }> {
   const vendor = await Upstream.start(t)
-  const local = await gateway(t, {
-    ...patient,
-    ...overrides,
-    channels: {
-      vendor: {
-        base_url: `${vendor.url.href}/${canaries.path}?code=${canaries.query}`,
-        credential: canaries.credential,
-        headers: { 'x-team': canaries.header, 'x-authorization': `Token ${canaries.token}`, cookie: `session=${canaries.cookie}; lang=en` },
-        ...channel
+  const local = await gateway(
+    t,
+    {
+      ...patient,
+      ...overrides,
+      channels: {
+        vendor: {
+          base_url: `${vendor.url.href}/${canaries.path}?code=${canaries.query}`,
+          credential: canaries.credential,
+          headers: {
+            'x-team': canaries.header,
+            'x-authorization': `Token ${canaries.token}`,
+            cookie: `session=${canaries.cookie}; lang=en`
+          },
+          ...channel
+        }
       }
-    }
-  }, { upstreams: { vendor } })
+    },
+    { upstreams: { vendor } }
+  )
   return { local, vendor }
 }
 
-const json = (status: number, body: string, type = 'application/json'): Step[] => [head(status, { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) }), bytes(body)]
+const json = (status: number, body: string, type = 'application/json'): Step[] => [
+  head(status, { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) }),
+  bytes(body)
+]
 
 t.test('in no field of an error, by no way to the client, and in no spelling', async (t) => {
   const { local, vendor } = await open(t)
@@ -104,28 +125,73 @@ t.test('names that are no names are not passed on, and others are as they came',
     vendor.script(...json(400, JSON.stringify({ error })))
     return (await local.chat()).json().error
   }
-  t.same(await shown({ message: 'No.', type: 'key_not_found_in_organization', code: 'model_not_found', param: 'tools[0].function' }),
-    { message: 'No.', type: 'key_not_found_in_organization', param: 'tools[0].function', code: 'model_not_found' })
-  t.same(await shown({ message: 'No.', type: 'x'.repeat(129), code: 'y'.repeat(5000), param: 'z'.repeat(129) }), { message: 'No.', type: 'invalid_request_error', code: 'upstream_rejected' })
-  t.match(await shown({ message: 'Incorrect API key provided: sk-proj-****abcd of org-0123456789abcdef, sent as Bearer abcdefgh1234.' }),
-    { message: 'Incorrect API key provided: [redacted] of [redacted], sent as [redacted]' })
+  t.same(
+    await shown({
+      message: 'No.',
+      type: 'key_not_found_in_organization',
+      code: 'model_not_found',
+      param: 'tools[0].function'
+    }),
+    { message: 'No.', type: 'key_not_found_in_organization', param: 'tools[0].function', code: 'model_not_found' }
+  )
+  t.same(await shown({ message: 'No.', type: 'x'.repeat(129), code: 'y'.repeat(5000), param: 'z'.repeat(129) }), {
+    message: 'No.',
+    type: 'invalid_request_error',
+    code: 'upstream_rejected'
+  })
+  t.match(
+    await shown({
+      message: 'Incorrect API key provided: sk-proj-****abcd of org-0123456789abcdef, sent as Bearer abcdefgh1234.'
+    }),
+    { message: 'Incorrect API key provided: [redacted] of [redacted], sent as [redacted]' }
+  )
 })
 
 /** What an upstream says of its own failure, with every secret in every field. */
 const failure = (): object => {
   const { credential, header, token, cookie } = canaries
   const all = [credential, header, token, cookie].join(' ')
-  return { type: `${token}_error`, code: credential, message: `No: ${all} <p>at</p> 127.0.0.1`, param: `x.${header}`, inner: [{ told: all }] }
+  return {
+    type: `${token}_error`,
+    code: credential,
+    message: `No: ${all} <p>at</p> 127.0.0.1`,
+    param: `x.${header}`,
+    inner: [{ told: all }]
+  }
 }
-const heard = (error: unknown): object => ({ id: 'resp_1', object: 'response', created_at: 1, model: 'demo', status: 'failed', output: [], error, usage: { input_tokens: 5, output_tokens: 2, total_tokens: 7 } })
+const heard = (error: unknown): object => ({
+  id: 'resp_1',
+  object: 'response',
+  created_at: 1,
+  model: 'demo',
+  status: 'failed',
+  output: [],
+  error,
+  usage: { input_tokens: 5, output_tokens: 2, total_tokens: 7 }
+})
 
 t.test('not in a response that tells by itself that it has failed', async (t) => {
   const vendor = await Upstream.start(t)
-  const local = await gateway(t, {
-    ...patient,
-    channels: { vendor: { endpoints: ['responses'], credential: canaries.credential, headers: { 'x-team': canaries.header, 'x-authorization': `Token ${canaries.token}`, cookie: `session=${canaries.cookie}` } } }
-  }, { upstreams: { vendor } })
-  const post = (body: object): Promise<ReceivedReply> => local.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi', ...body } })
+  const local = await gateway(
+    t,
+    {
+      ...patient,
+      channels: {
+        vendor: {
+          endpoints: ['responses'],
+          credential: canaries.credential,
+          headers: {
+            'x-team': canaries.header,
+            'x-authorization': `Token ${canaries.token}`,
+            cookie: `session=${canaries.cookie}`
+          }
+        }
+      }
+    },
+    { upstreams: { vendor } }
+  )
+  const post = (body: object): Promise<ReceivedReply> =>
+    local.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi', ...body } })
   for (const error of [failure(), canaries.credential]) {
     vendor.script(...json(200, JSON.stringify(heard(error))))
     const whole = await post({})
@@ -137,14 +203,37 @@ t.test('not in a response that tells by itself that it has failed', async (t) =>
     t.match(kept.json(), { status: 'failed' })
     t.notMatch(kept.text, part, 'when it is read again')
 
-    const delta = { type: 'response.output_text.delta', item_id: 'm', output_index: 0, content_index: 0, delta: 'So far', sequence_number: 1 }
-    vendor.script(sse, events([{ type: 'response.created', response: { ...heard(null), status: 'in_progress' } }, delta, { type: 'response.failed', response: heard(error), sequence_number: 2 }]), endOfBody())
+    const delta = {
+      type: 'response.output_text.delta',
+      item_id: 'm',
+      output_index: 0,
+      content_index: 0,
+      delta: 'So far',
+      sequence_number: 1
+    }
+    vendor.script(
+      sse,
+      events([
+        { type: 'response.created', response: { ...heard(null), status: 'in_progress' } },
+        delta,
+        { type: 'response.failed', response: heard(error), sequence_number: 2 }
+      ]),
+      endOfBody()
+    )
     const streamed = await post({ stream: true })
     t.match(streamed.text, /"type":"response.failed".*"status":"failed"/s)
     t.notMatch(streamed.text, part, 'as a stream')
   }
   // As it is not kept, nothing has to look into it; it is larger than what is held anyway.
-  vendor.script(...json(200, JSON.stringify({ ...heard(failure()), output: [{ type: 'message', id: 'msg_1', content: [{ type: 'output_text', text: 'a'.repeat(400_000) }] }] })))
+  vendor.script(
+    ...json(
+      200,
+      JSON.stringify({
+        ...heard(failure()),
+        output: [{ type: 'message', id: 'msg_1', content: [{ type: 'output_text', text: 'a'.repeat(400_000) }] }]
+      })
+    )
+  )
   const large = await post({ store: false })
   t.match(large.json(), { status: 'failed', error: { message: /^No: / } })
   t.notMatch(large.text, part, 'as a large whole')
@@ -159,7 +248,17 @@ t.test('not in a response that tells by itself that it has failed', async (t) =>
 
 t.test('not in an event of a session, whatever it tells of', async (t) => {
   const upstream = await socketUpstream(t)
-  const local = await gateway(t, sessionsAt(upstream, { credential: canaries.credential, headers: { 'x-team': canaries.header, 'x-authorization': `Token ${canaries.token}`, cookie: `session=${canaries.cookie}` } }))
+  const local = await gateway(
+    t,
+    sessionsAt(upstream, {
+      credential: canaries.credential,
+      headers: {
+        'x-team': canaries.header,
+        'x-authorization': `Token ${canaries.token}`,
+        cookie: `session=${canaries.cookie}`
+      }
+    })
+  )
   const client = await openRealtime(t, local)
   const { socket } = await upstream.peer()
   const told: (object | string)[] = [
@@ -170,14 +269,20 @@ t.test('not in an event of a session, whatever it tells of', async (t) => {
     `{"type":"error","type":"error","error":{"message":"${canaries.credential}"}}`,
     `{"type":"error","error":"${canaries.credential}`,
     { type: 'conversation.item.input_audio_transcription.failed', item_id: 'i', content_index: 0, error: failure() },
-    { type: 'response.done', response: { id: 'resp_1', status: 'failed', status_details: { type: 'failed', error: failure() }, output: [] } }
+    {
+      type: 'response.done',
+      response: { id: 'resp_1', status: 'failed', status_details: { type: 'failed', error: failure() }, output: [] }
+    }
   ]
   for (const [at, event] of told.entries()) {
     socket!.send(typeof event === 'string' ? event : JSON.stringify(event))
     await eventually(() => client.frames.length > at)
     t.notMatch(String(client.frames[at]!.data), part, JSON.stringify(event).slice(0, 100))
   }
-  t.match(client.events.at(-1), { type: 'response.done', response: { id: 'resp_1', status: 'failed', status_details: { type: 'failed', error: { message: /^No: / } } } })
+  t.match(client.events.at(-1), {
+    type: 'response.done',
+    response: { id: 'resp_1', status: 'failed', status_details: { type: 'failed', error: { message: /^No: / } } }
+  })
   socket!.close(1000, `Bye, ${canaries.credential}`)
   t.notMatch((await client.closed).reason, part)
   await settled(t, local)
@@ -185,10 +290,18 @@ t.test('not in an event of a session, whatever it tells of', async (t) => {
 })
 
 t.test('not in a task that has failed', async (t) => {
-  const { local, vendor } = await open(t, { tasks: { poll: { first: '20ms', most: '50ms' } } }, { endpoints: ['videos'] })
+  const { local, vendor } = await open(
+    t,
+    { tasks: { poll: { first: '20ms', most: '50ms' } } },
+    { endpoints: ['videos'] }
+  )
   vendor.script(...json(200, '{"id":"video_1","status":"queued"}'))
-  const { id } = (await local.ask({ path: '/v1/video/generations', body: { model: testModel, prompt: 'A boat' } })).json()
-  vendor.always(...json(200, JSON.stringify({ id: 'video_1', status: 'failed', size: canaries.token, error: failure() })))
+  const { id } = (
+    await local.ask({ path: '/v1/video/generations', body: { model: testModel, prompt: 'A boat' } })
+  ).json()
+  vendor.always(
+    ...json(200, JSON.stringify({ id: 'video_1', status: 'failed', size: canaries.token, error: failure() }))
+  )
   let text = ''
   await eventually(async () => {
     text = (await local.ask({ path: `/v1/videos/${id}` })).text

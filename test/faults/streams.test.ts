@@ -7,7 +7,23 @@ import { settled } from '../kit/probe.ts'
 import { checkChatStream, readEvents } from '../kit/sse.ts'
 import { bytes, chunk, endOfBody, events, fin, head, pause, reset, stall, Upstream } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
-import { afterContent, base, before, billed, completion, delta, done, finish, one, opening, patient, sse, two, usage, whole } from './vendor.ts'
+import {
+  afterContent,
+  base,
+  before,
+  billed,
+  completion,
+  delta,
+  done,
+  finish,
+  one,
+  opening,
+  patient,
+  sse,
+  two,
+  usage,
+  whole
+} from './vendor.ts'
 
 t.setTimeout(110_000)
 
@@ -24,13 +40,16 @@ async function records(t: Test, local: LocalGateway): Promise<object[]> {
 
 /** An error as gateways and vendors send it in the midst of a stream. */
 const errors: Readonly<Record<string, unknown>> = {
-  'alone': { error: { message: words } },
+  alone: { error: { message: words } },
   'behind an id': { id: 'chatcmpl-1', error: { message: words, code: 502 } },
   'behind a space': line(`{ "error" : ${JSON.stringify({ message: words })} }`),
   'as text': { error: words },
-  'by the event\'s name, with words': line(JSON.stringify({ message: words }), 'error'),
-  'by the event\'s name, with text': line(words, 'error'),
-  'by the event\'s name, with a chunk': line(JSON.stringify({ ...base, choices: [choice({ delta: { content: words } })] }), 'error'),
+  "by the event's name, with words": line(JSON.stringify({ message: words }), 'error'),
+  "by the event's name, with text": line(words, 'error'),
+  "by the event's name, with a chunk": line(
+    JSON.stringify({ ...base, choices: [choice({ delta: { content: words } })] }),
+    'error'
+  ),
   'beside choices': { ...base, choices: [choice({})], error: { message: words } },
   'beside a finish': { ...base, choices: [choice({ finish_reason: 'stop' })], error: { message: words } },
   'in a choice': { ...base, choices: [choice({ error: { message: words }, finish_reason: 'error' })] },
@@ -54,7 +73,8 @@ t.test('an error in mid-stream is an error, whatever it looks like', async (t) =
     t.match(answer.choices, [{ content: 'So far', finish: undefined }], what)
     t.notMatch(reply.text, leaked, what)
   }
-  for (const record of await records(t, local)) t.match(record, { outcome: 'failed', error_code: 'upstream_bad_response', usage_source: 'partial' })
+  for (const record of await records(t, local))
+    t.match(record, { outcome: 'failed', error_code: 'upstream_bad_response', usage_source: 'partial' })
   const { data } = await local.admin('/admin/v1/channels')
   t.match(data[0].health, { successes: 0, failures: Object.keys(errors).length })
 })
@@ -76,7 +96,8 @@ t.test('an error before anything else leads to another channel', async (t) => {
           else t.same(reply.json(), completion, what)
         }
       }
-      for (const record of await records(t, local)) t.match(record, { outcome: 'completed', attempts: [{ channel: 'first' }, { channel: 'second' }] })
+      for (const record of await records(t, local))
+        t.match(record, { outcome: 'completed', attempts: [{ channel: 'first' }, { channel: 'second' }] })
     })
   }
 })
@@ -84,10 +105,26 @@ t.test('an error before anything else leads to another channel', async (t) => {
 t.test('what an upstream says by its code is heard also in a stream: whose fault it is', async (t) => {
   const { local, vendor } = await before(t, one, patient)
   const cases: [error: object, status: number, shown: object][] = [
-    [{ message: 'This is too long.', code: 'context_length_exceeded', type: 'invalid_request_error' }, 400, { message: 'This is too long.', code: 'context_length_exceeded' }],
+    [
+      { message: 'This is too long.', code: 'context_length_exceeded', type: 'invalid_request_error' },
+      400,
+      { message: 'This is too long.', code: 'context_length_exceeded' }
+    ],
     [{ message: 'This is too long.', code: 400 }, 400, { message: 'This is too long.' }],
-    [{ message: 'Incorrect API key provided: sk-of-ours-00000', code: 'invalid_api_key', type: 'invalid_request_error' }, 502, { code: 'upstream_auth_failed', message: /^The upstream refused/ }],
-    [{ message: 'Slow down.', type: 'rate_limit_exceeded' }, 429, { code: 'upstream_rate_limited', message: 'Slow down.' }]
+    [
+      {
+        message: 'Incorrect API key provided: sk-of-ours-00000',
+        code: 'invalid_api_key',
+        type: 'invalid_request_error'
+      },
+      502,
+      { code: 'upstream_auth_failed', message: /^The upstream refused/ }
+    ],
+    [
+      { message: 'Slow down.', type: 'rate_limit_exceeded' },
+      429,
+      { code: 'upstream_rate_limited', message: 'Slow down.' }
+    ]
   ]
   for (const [error, status, shown] of cases) {
     vendor.script(sse, events([{ error }]), endOfBody())
@@ -105,7 +142,7 @@ const malformed: Readonly<Record<string, unknown>> = {
   'a control character': line(JSON.stringify(delta(' lost')).replace('lost', 'lo\u0001st')),
   'a bad escape': line(JSON.stringify(delta(' lost')).replace('lost', 'lo\\xst')),
   'half an escape': line(JSON.stringify(delta(' lost')).replace('lost', '\\ud83')),
-  'text': line('Internal Server Error'),
+  text: line('Internal Server Error'),
   'a number': line('42'),
   'two events in one': line(JSON.stringify(delta(' lost')) + JSON.stringify(delta(' too')))
 }
@@ -117,11 +154,13 @@ t.test('an event that is none is neither passed on nor passed over', async (t) =
       const steps = [events([event, delta(' on'), finish, usage, done]), endOfBody()]
       if (!stream) vendor.script(sse, events([opening, delta('So far')]), ...steps)
       const reply = stream ? await afterContent(local, vendor, steps) : await local.chat()
-      if (stream) t.match(checkChatStream(reply.body, { error: true }).choices, [{ content: 'So far', finish: undefined }], what)
+      if (stream)
+        t.match(checkChatStream(reply.body, { error: true }).choices, [{ content: 'So far', finish: undefined }], what)
       else t.equal(reply.status, 502, what)
     }
   }
-  for (const record of await records(t, local)) t.match(record, { outcome: 'failed', error_code: 'upstream_bad_response' })
+  for (const record of await records(t, local))
+    t.match(record, { outcome: 'failed', error_code: 'upstream_bad_response' })
 })
 
 t.test('collected, what broke in the midst of a stream is given by another channel', async (t) => {
@@ -155,7 +194,10 @@ t.test('what broke before it was shown is given by another channel, however much
 t.test('a body without an answer in it is no answer', async (t) => {
   const { local, first, second } = await before(t, two, patient)
   const empty: unknown[] = [
-    { ...completion, choices: [] }, { ...completion, choices: null }, { ...completion, choices: [null] }, { ...completion, choices: [{ index: 0 }] },
+    { ...completion, choices: [] },
+    { ...completion, choices: null },
+    { ...completion, choices: [null] },
+    { ...completion, choices: [{ index: 0 }] },
     { ...completion, choices: [{ index: 0, message: null, finish_reason: 'stop' }] },
     { ...completion, choices: [{ ...completion.choices[0], error: { message: words } }] },
     { ...completion, choices: [{ ...completion.choices[0], finish_reason: 'error' }] },
@@ -166,7 +208,8 @@ t.test('a body without an answer in it is no answer', async (t) => {
       first.json(body)
       second.json(completion)
       const reply = await local.chat({ stream })
-      if (stream) t.match(checkChatStream(reply.body).choices, [{ content: 'All well', finish: 'stop' }], JSON.stringify(body))
+      if (stream)
+        t.match(checkChatStream(reply.body).choices, [{ content: 'All well', finish: 'stop' }], JSON.stringify(body))
       else t.same(reply.json(), completion, JSON.stringify(body))
     }
   }
@@ -195,17 +238,41 @@ t.test('an end marker is no end while a choice has none', async (t) => {
 
 t.test('what is legal, if odd, passes', async (t) => {
   const { local, vendor } = await before(t, one, patient)
-  const filter = { id: '', object: '', created: 0, model: '', prompt_filter_results: [{ prompt_index: 0, content_filter_results: { hate: { filtered: false } } }], choices: [] }
+  const filter = {
+    id: '',
+    object: '',
+    created: 0,
+    model: '',
+    prompt_filter_results: [{ prompt_index: 0, content_filter_results: { hate: { filtered: false } } }],
+    choices: []
+  }
   const sure = (event: any): unknown => ({ ...event, error: null })
-  const unfinished = (event: any): unknown => ({ ...event, choices: event.choices.map((one: any) => ({ ...one, finish_reason: one.finish_reason ?? '' })) })
+  const unfinished = (event: any): unknown => ({
+    ...event,
+    choices: event.choices.map((one: any) => ({ ...one, finish_reason: one.finish_reason ?? '' }))
+  })
   const sound = (audio: object): unknown => ({ ...base, choices: [choice({ delta: { role: 'assistant', audio } })] })
   const odd: Record<string, unknown[]> = {
-    'a filter\'s results before everything': [filter, ...whole],
+    "a filter's results before everything": [filter, ...whole],
     'an error that is null': whole.map(sure),
     'a reason that is empty until there is one': whole.map(unfinished),
-    'heartbeats and unknown events': [opening, ': ping\n\n', delta('All'), 'event: keepalive\ndata: \n\n', ': ping\n\n', { type: 'ping' }, delta(' well'), finish, usage],
+    'heartbeats and unknown events': [
+      opening,
+      ': ping\n\n',
+      delta('All'),
+      'event: keepalive\ndata: \n\n',
+      ': ping\n\n',
+      { type: 'ping' },
+      delta(' well'),
+      finish,
+      usage
+    ],
     'the word error in what is said': [opening, delta('{"error":"none"}'), delta('\\"error\\":{}'), finish, usage],
-    'sound that ends with when it expires': [sound({ id: 'a', data: 'AAAA' }), sound({ data: 'BBBB' }), sound({ expires_at: 1 })]
+    'sound that ends with when it expires': [
+      sound({ id: 'a', data: 'AAAA' }),
+      sound({ data: 'BBBB' }),
+      sound({ expires_at: 1 })
+    ]
   }
   for (const [what, list] of Object.entries(odd)) {
     vendor.sse(list)
@@ -237,24 +304,45 @@ t.test('when the answer is whole, silence ends it within two seconds, as it shou
         t.ok(took < 4000, `${what}: ${took} ms`)
         if (stream) t.match(checkChatStream(reply.body).choices, [{ content: 'All well', finish: 'stop' }], what)
         else t.match(reply.json().choices, [{ message: { content: 'All well' }, finish_reason: 'stop' }], what)
-        t.match(await local.record(reply), { outcome: 'completed', usage_source: source, ...(source === 'upstream' && { usage: billed }) }, what)
+        t.match(
+          await local.record(reply),
+          { outcome: 'completed', usage_source: source, ...(source === 'upstream' && { usage: billed }) },
+          what
+        )
       })
       const { connection } = await vendor.request(sent++)
       endings.push(ending)
-      if (steps.length > 2 || what === 'at once' || what === 'after the usage') endings.push(connection.closed.then(({ by }) => void t.equal(by, 'peer', what)))
+      if (steps.length > 2 || what === 'at once' || what === 'after the usage')
+        endings.push(connection.closed.then(({ by }) => void t.equal(by, 'peer', what)))
     }
   }
   await Promise.all(endings)
 
   // One answer of two is not all that was asked for.
-  vendor.script(sse, events([opening, delta('All well'), finish]), pause(2200), events([{ ...base, choices: [{ index: 1, delta: { role: 'assistant', content: 'Second' }, finish_reason: 'stop' }] }, done]), endOfBody())
-  t.match(checkChatStream((await local.chat({ stream: true, n: 2 })).body, { n: 2 }).choices, [{ content: 'All well' }, { content: 'Second' }])
+  vendor.script(
+    sse,
+    events([opening, delta('All well'), finish]),
+    pause(2200),
+    events([
+      { ...base, choices: [{ index: 1, delta: { role: 'assistant', content: 'Second' }, finish_reason: 'stop' }] },
+      done
+    ]),
+    endOfBody()
+  )
+  t.match(checkChatStream((await local.chat({ stream: true, n: 2 })).body, { n: 2 }).choices, [
+    { content: 'All well' },
+    { content: 'Second' }
+  ])
 })
 
 t.test('a last event without its blank line is an event, at a clean end', async (t) => {
   const { local, vendor } = await before(t, one, patient)
-  for (const list of [[opening, delta('All well'), finish, usage, 'data: [DONE]'], [opening, delta('All well'), finish, usage, 'data: [DONE]\n'],
-    [opening, delta('All well'), finish, `data: ${JSON.stringify(usage)}`], [opening, delta('All well'), usage, `data: ${JSON.stringify(finish)}\n`]]) {
+  for (const list of [
+    [opening, delta('All well'), finish, usage, 'data: [DONE]'],
+    [opening, delta('All well'), finish, usage, 'data: [DONE]\n'],
+    [opening, delta('All well'), finish, `data: ${JSON.stringify(usage)}`],
+    [opening, delta('All well'), usage, `data: ${JSON.stringify(finish)}\n`]
+  ]) {
     vendor.script(sse, events(list), endOfBody())
     const reply = await local.chat({ stream: true })
     t.match(checkChatStream(reply.body).choices, [{ content: 'All well', finish: 'stop' }])
@@ -264,8 +352,15 @@ t.test('a last event without its blank line is an event, at a clean end', async 
 
 t.test('heartbeats are no answer, and a large event in pieces is no silence', async (t) => {
   const { local, vendor } = await before(t, one, { channels: { vendor: { timeouts: { idle: '300ms' } } } })
-  const heartbeats = [': ping\n\n', ':\n\n', 'event: keepalive\ndata: \n\n', 'data\n\n'].map((beat) => [chunk(beat), pause(80)]).flat()
-  vendor.script(sse, events([opening, delta('So far')]), ...Array.from({ length: 16 }, () => heartbeats).flat(), stall())
+  const heartbeats = [': ping\n\n', ':\n\n', 'event: keepalive\ndata: \n\n', 'data\n\n']
+    .map((beat) => [chunk(beat), pause(80)])
+    .flat()
+  vendor.script(
+    sse,
+    events([opening, delta('So far')]),
+    ...Array.from({ length: 16 }, () => heartbeats).flat(),
+    stall()
+  )
   const began = performance.now()
   const reply = await local.chat({ stream: true })
   t.equal(checkChatStream(reply.body, { error: true }).error!.code, 'upstream_timeout_idle')
@@ -278,7 +373,9 @@ t.test('heartbeats are no answer, and a large event in pieces is no silence', as
 })
 
 t.test('an answer that is not streamed has its time in total, and no other limit', async (t) => {
-  const { local, vendor } = await before(t, one, { channels: { vendor: { timeouts: { first_byte: '200ms', idle: '200ms', total: '900ms' } } } })
+  const { local, vendor } = await before(t, one, {
+    channels: { vendor: { timeouts: { first_byte: '200ms', idle: '200ms', total: '900ms' } } }
+  })
   const text = JSON.stringify(completion)
   const json = head(200, { 'content-type': 'application/json', 'content-length': String(text.length) })
   const slow: Record<string, [Step[], stream: boolean]> = {
@@ -302,7 +399,7 @@ t.test('an answer that is not streamed has its time in total, and no other limit
   t.equal(vendor.requests.length, 6)
 })
 
-t.test('an error\'s status is enough when its body does not end', async (t) => {
+t.test("an error's status is enough when its body does not end", async (t) => {
   const { local, first, second } = await before(t, two, patient)
   first.script(head(500, { 'content-type': 'application/json' }), chunk('{"error":'), stall())
   second.json(completion)
@@ -313,23 +410,49 @@ t.test('an error\'s status is enough when its body does not end', async (t) => {
 })
 
 t.test('a stream that makes no answer when it is put together is the fault of the upstream', async (t) => {
-  const told = (...payloads: { type: string }[]): Step[] => [sse, chunk(payloads.map((payload) => line(JSON.stringify(payload), payload.type)).join('')), endOfBody()]
+  const told = (...payloads: { type: string }[]): Step[] => [
+    sse,
+    chunk(payloads.map((payload) => line(JSON.stringify(payload), payload.type)).join('')),
+    endOfBody()
+  ]
   const upstream = await Upstream.start(t)
   const local = await gateway(t, { channels: { first: { protocol: 'anthropic' } } }, { upstreams: { first: upstream } })
   const block = { index: 0, content_block: { type: 'tool_use', id: 'a', name: 'f', input: {} } }
-  upstream.script(...told(
-    { type: 'message_start', message: { id: 'm', type: 'message', role: 'assistant', content: [], usage: { input_tokens: 1, output_tokens: 1 } } } as never, { type: 'content_block_start', ...block } as never,
-    { type: 'content_block_delta', index: 0, delta: { type: 'input_json_delta', partial_json: '{"x":' } } as never, { type: 'content_block_stop', index: 0 } as never,
-    { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 5 } } as never, { type: 'message_stop' }
-  ))
+  upstream.script(
+    ...told(
+      {
+        type: 'message_start',
+        message: {
+          id: 'm',
+          type: 'message',
+          role: 'assistant',
+          content: [],
+          usage: { input_tokens: 1, output_tokens: 1 }
+        }
+      } as never,
+      { type: 'content_block_start', ...block } as never,
+      { type: 'content_block_delta', index: 0, delta: { type: 'input_json_delta', partial_json: '{"x":' } } as never,
+      { type: 'content_block_stop', index: 0 } as never,
+      { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 5 } } as never,
+      { type: 'message_stop' }
+    )
+  )
   const messages = [{ role: 'user', content: 'Hi' }]
   const reply = await local.ask({ path: '/v1/messages', body: { model: testModel, max_tokens: 9, messages } })
   t.match([reply.status, reply.json()], [502, { type: 'error', error: { message: /makes no answer/ } }])
 
   const other = await Upstream.start(t)
-  const responses = await gateway(t, { channels: { first: { endpoints: ['responses'] } } }, { upstreams: { first: other } })
+  const responses = await gateway(
+    t,
+    { channels: { first: { endpoints: ['responses'] } } },
+    { upstreams: { first: other } }
+  )
   const begun = { id: 'resp_1', object: 'response', status: 'in_progress', output: [] }
-  for (const last of [{ type: 'response.completed' }, { type: 'response.completed', response: null }, { type: 'response.completed', response: { id: 'resp_1' } }]) {
+  for (const last of [
+    { type: 'response.completed' },
+    { type: 'response.completed', response: null },
+    { type: 'response.completed', response: { id: 'resp_1' } }
+  ]) {
     other.script(...told({ type: 'response.created', response: begun } as never, last))
     const answer = await responses.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi' } })
     t.match([answer.status, answer.json()], [502, { error: { code: 'upstream_bad_response' } }], JSON.stringify(last))

@@ -1,4 +1,5 @@
-// What upstreams do wrong, through the real gateway: what the client sees, whether another channel took over, what was billed.
+// What upstreams do wrong, through the real gateway: what the client sees, whether another channel took over, what was
+// billed.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from 'node:zlib'
 import t from 'tap'
@@ -6,7 +7,21 @@ import { ask } from '../kit/client.ts'
 import { spawnGateway } from '../kit/gateway.ts'
 import { eventually, residentBytes, settled } from '../kit/probe.ts'
 import { checkChatStream } from '../kit/sse.ts'
-import { Upstream, bytes, chunk, endOfBody, eventBytes, events, fin, head, pause, readBody, reset, stall, until } from '../kit/upstream.ts'
+import {
+  Upstream,
+  bytes,
+  chunk,
+  endOfBody,
+  eventBytes,
+  events,
+  fin,
+  head,
+  pause,
+  readBody,
+  reset,
+  stall,
+  until
+} from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
 import { before, billed, completion, delta, done, finish, one, opening, sse, two, usage, whole } from './vendor.ts'
 
@@ -36,12 +51,19 @@ t.test('what is delivered before a break is followed by an error, never by an en
     t.equal(record.error_code, what === 'an error event' ? 'upstream_bad_response' : record.error_code)
     t.ok(BigInt(record.cost_nano) > 0n, what)
   }
-  t.equal(vendor.requests.length, Object.keys(breaks).length, 'and nothing is tried twice once a client has seen something')
+  t.equal(
+    vendor.requests.length,
+    Object.keys(breaks).length,
+    'and nothing is tried twice once a client has seen something'
+  )
   await settled(t, local)
 })
 
 t.test('an upstream that fails before the answer begins is replaced by the next', async (t) => {
-  const json = (status: number, body: string, type = 'application/json'): Step[] => [head(status, { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) }), bytes(body)]
+  const json = (status: number, body: string, type = 'application/json'): Step[] => [
+    head(status, { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) }),
+    bytes(body)
+  ]
   const failures: Record<string, Step[]> = {
     'a reset': [reset()],
     'a connection closed at once': [fin()],
@@ -66,30 +88,91 @@ t.test('an upstream that fails before the answer begins is replaced by the next'
       const reply = await local.chat({ stream: true })
       t.equal(reply.status, 200)
       t.match(checkChatStream(reply.body).choices, [{ content: 'All well' }])
-      t.match(await local.record(reply), { outcome: 'completed', channel: 'second', usage: billed, attempts: [{ channel: 'first' }, { channel: 'second' }] })
+      t.match(await local.record(reply), {
+        outcome: 'completed',
+        channel: 'second',
+        usage: billed,
+        attempts: [{ channel: 'first' }, { channel: 'second' }]
+      })
       await settled(t, local)
     })
   }
 })
 
 t.test('when nobody is left the client gets the status, in its own envelope, and pays nothing', async (t) => {
-  const cases: [what: string, status: number, body: string | Buffer, headers: Record<string, string>, shown: number, error: object][] = [
-    ['a user error', 400, '{"error":{"message":"bad n","type":"invalid_request_error","param":"n","code":"invalid_value"}}', {}, 400, { message: 'bad n', type: 'invalid_request_error', param: 'n', code: 'invalid_value' }],
+  const cases: [
+    what: string,
+    status: number,
+    body: string | Buffer,
+    headers: Record<string, string>,
+    shown: number,
+    error: object
+  ][] = [
+    [
+      'a user error',
+      400,
+      '{"error":{"message":"bad n","type":"invalid_request_error","param":"n","code":"invalid_value"}}',
+      {},
+      400,
+      { message: 'bad n', type: 'invalid_request_error', param: 'n', code: 'invalid_value' }
+    ],
     ['a code that is a number', 422, '{"error":{"message":"no","code":42}}', {}, 422, { message: 'no', code: '42' }],
     ['an error that is a string', 400, '{"error":"plain text"}', {}, 400, { message: 'plain text' }],
-    ['an error in an array', 404, '[{"error":{"code":404,"message":"no such model","status":"NOT_FOUND"}}]', {}, 404, { message: 'no such model' }],
-    ['HTML', 500, `<html>${'<p>x</p>'.repeat(1000)}</html>`, { 'content-type': 'text/html' }, 502, { message: /^.{1,300}$/ }],
+    [
+      'an error in an array',
+      404,
+      '[{"error":{"code":404,"message":"no such model","status":"NOT_FOUND"}}]',
+      {},
+      404,
+      { message: 'no such model' }
+    ],
+    [
+      'HTML',
+      500,
+      `<html>${'<p>x</p>'.repeat(1000)}</html>`,
+      { 'content-type': 'text/html' },
+      502,
+      { message: /^.{1,300}$/ }
+    ],
     ['nothing', 500, '', {}, 502, { message: /\S/ }],
     ['200 KB', 400, JSON.stringify({ error: { message: 'x'.repeat(200_000) } }), {}, 400, { message: /^.{1,1000}$/ }],
-    ['gzip', 400, gzipSync('{"error":{"message":"packed"}}'), { 'content-encoding': 'gzip' }, 400, { message: 'packed' }],
-    ['our key refused', 401, '{"error":{"message":"Incorrect key upstream-secret-of-vendor","code":"invalid_api_key"}}', {}, 502, { code: 'upstream_auth_failed' }],
-    ['no room', 429, '{"error":{"message":"slow down"}}', { 'retry-after-ms': '1200' }, 429, { code: 'upstream_rate_limited' }]
+    [
+      'gzip',
+      400,
+      gzipSync('{"error":{"message":"packed"}}'),
+      { 'content-encoding': 'gzip' },
+      400,
+      { message: 'packed' }
+    ],
+    [
+      'our key refused',
+      401,
+      '{"error":{"message":"Incorrect key upstream-secret-of-vendor","code":"invalid_api_key"}}',
+      {},
+      502,
+      { code: 'upstream_auth_failed' }
+    ],
+    [
+      'no room',
+      429,
+      '{"error":{"message":"slow down"}}',
+      { 'retry-after-ms': '1200' },
+      429,
+      { code: 'upstream_rate_limited' }
+    ]
   ]
   for (const [what, status, body, headers, shown, error] of cases) {
     await t.test(what, async (t) => {
       const { local, vendor } = await before(t, one)
       for (const stream of [true, false]) {
-        vendor.script(head(status, { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)), ...headers }), bytes(body))
+        vendor.script(
+          head(status, {
+            'content-type': 'application/json',
+            'content-length': String(Buffer.byteLength(body)),
+            ...headers
+          }),
+          bytes(body)
+        )
         const reply = await local.chat({ stream })
         t.equal(reply.status, shown)
         t.match(reply.headers, { 'content-type': /^application\/json/ })
@@ -118,7 +201,11 @@ t.test('a whole answer that is cut is never shown', async (t) => {
   const { local, first, second } = await before(t, two)
   const text = JSON.stringify(completion)
   for (const [what, steps] of Object.entries({
-    'less than its length': [head(200, { 'content-type': 'application/json', 'content-length': '5000' }), bytes(text.slice(0, 200)), fin()],
+    'less than its length': [
+      head(200, { 'content-type': 'application/json', 'content-length': '5000' }),
+      bytes(text.slice(0, 200)),
+      fin()
+    ],
     'chunks without an end': [head(200, { 'content-type': 'application/json' }), chunk(text), fin()],
     'a reset inside': [head(200, { 'content-type': 'application/json' }), chunk(text.slice(0, 100)), reset()]
   })) {
@@ -147,18 +234,33 @@ t.test('answers of the wrong shape are put right', async (t) => {
   t.match(checkChatStream(stream.body, { usage: true }).choices, [{ content: 'All well', finish: 'stop' }])
   t.match(await local.record(stream), { usage: billed })
 
-  vendor.script(head(200, { 'content-type': 'text/event-stream; charset=utf-8' }), events([...whole, done]), endOfBody())
+  vendor.script(
+    head(200, { 'content-type': 'text/event-stream; charset=utf-8' }),
+    events([...whole, done]),
+    endOfBody()
+  )
   const body = await local.chat()
   t.match(body.headers, { 'content-type': /^application\/json/ })
-  t.match(body.json(), { object: 'chat.completion', choices: [{ message: { role: 'assistant', content: 'All well' }, finish_reason: 'stop' }] })
+  t.match(body.json(), {
+    object: 'chat.completion',
+    choices: [{ message: { role: 'assistant', content: 'All well' }, finish_reason: 'stop' }]
+  })
   t.match(await local.record(body), { usage: billed })
 })
 
 t.test('compressed streams reach the client in the clear, event by event', async (t) => {
   const { local, vendor } = await before(t, one)
   const source = Buffer.concat([...whole, done].map(eventBytes))
-  for (const [encoding, packed] of [['gzip', gzipSync(source)], ['br', brotliCompressSync(source)], ['deflate', deflateSync(source)]] as const) {
-    vendor.script(head(200, { 'content-type': 'text/event-stream', 'content-encoding': encoding }), chunk(packed), endOfBody())
+  for (const [encoding, packed] of [
+    ['gzip', gzipSync(source)],
+    ['br', brotliCompressSync(source)],
+    ['deflate', deflateSync(source)]
+  ] as const) {
+    vendor.script(
+      head(200, { 'content-type': 'text/event-stream', 'content-encoding': encoding }),
+      chunk(packed),
+      endOfBody()
+    )
     const reply = await local.chat({ stream: true, stream_options: { include_usage: true } })
     t.notOk(reply.headers['content-encoding'])
     t.equal(reply.text, source.toString(), encoding)
@@ -174,8 +276,11 @@ t.test('compressed streams reach the client in the clear, event by event', async
   }
   let go!: () => void
   vendor.script(
-    head(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }), chunk(await flushed(opening)), chunk(await flushed(delta('Early'))),
-    until(new Promise<void>((resolve) => (go = resolve))), fin()
+    head(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }),
+    chunk(await flushed(opening)),
+    chunk(await flushed(delta('Early'))),
+    until(new Promise<void>((resolve) => (go = resolve))),
+    fin()
   )
   const client = await local.openChat({ stream: true })
   await client.body('Early')
@@ -187,20 +292,35 @@ t.test('events of any length up to the limit pass whole, and longer ones are an 
   const { local, vendor } = await before(t, one)
   for (const size of [70_000, 1_100_000, 12_000_000]) {
     const long = Buffer.concat([opening, delta('x'.repeat(size)), finish].map(eventBytes))
-    const pieces = Array.from({ length: Math.ceil(long.length / 16_384) }, (_, i) => long.subarray(i * 16_384, (i + 1) * 16_384))
+    const pieces = Array.from({ length: Math.ceil(long.length / 16_384) }, (_, i) =>
+      long.subarray(i * 16_384, (i + 1) * 16_384)
+    )
     vendor.script(sse, events([...pieces, done]), endOfBody())
     const began = performance.now()
     const reply = await local.chat({ stream: true })
     t.equal(checkChatStream(reply.body).choices[0]!.content.length, size)
     t.ok(performance.now() - began < 5000)
   }
-  vendor.script(sse, events([opening, delta('So far'), 'data: ', ...Array.from({ length: 18 }, () => 'x'.repeat(1_000_000))]), stall())
-  t.equal(checkChatStream((await local.chat({ stream: true })).body, { error: true }).error!.code, 'upstream_bad_response')
+  vendor.script(
+    sse,
+    events([opening, delta('So far'), 'data: ', ...Array.from({ length: 18 }, () => 'x'.repeat(1_000_000))]),
+    stall()
+  )
+  t.equal(
+    checkChatStream((await local.chat({ stream: true })).body, { error: true }).error!.code,
+    'upstream_bad_response'
+  )
 })
 
 t.test('events are passed on as they come', async (t) => {
   const { local, vendor } = await before(t, one)
-  vendor.script(sse, events([opening]), ...Array.from({ length: 6 }, (_, i) => [pause(60), events([delta(`piece ${i}`)])]).flat(), events([finish, done]), endOfBody())
+  vendor.script(
+    sse,
+    events([opening]),
+    ...Array.from({ length: 6 }, (_, i) => [pause(60), events([delta(`piece ${i}`)])]).flat(),
+    events([finish, done]),
+    endOfBody()
+  )
   const client = await local.openChat({ stream: true })
   const reply = await client.reply()
   t.match(reply.headers, { 'cache-control': /no-cache/ })
@@ -210,7 +330,9 @@ t.test('events are passed on as they come', async (t) => {
 })
 
 t.test('silence ends in an error, at each of its places', async (t) => {
-  const { local, vendor } = await before(t, one, { channels: { vendor: { timeouts: { first_byte: '300ms', idle: '300ms', total: '900ms' } } } })
+  const { local, vendor } = await before(t, one, {
+    channels: { vendor: { timeouts: { first_byte: '300ms', idle: '300ms', total: '900ms' } } }
+  })
   const slow = (...steps: Step[]): Promise<{ status: number; code: string; took: number }> => {
     vendor.script(...steps)
     const began = performance.now()
@@ -238,7 +360,11 @@ t.test('a client that leaves takes the upstream with it, wherever the answer is'
     ['before the head', [stall()], true],
     ['before the first event', [sse, stall()], true],
     ['in mid-stream', [sse, events([opening, delta('So far')]), stall()], true],
-    ['while a whole answer is waited for', [head(200, { 'content-type': 'application/json' }), chunk('{"id":'), stall()], false]
+    [
+      'while a whole answer is waited for',
+      [head(200, { 'content-type': 'application/json' }), chunk('{"id":'), stall()],
+      false
+    ]
   ] as const) {
     for (const leave of ['close', 'reset'] as const) {
       vendor.script(...steps)
@@ -290,7 +416,12 @@ t.test('a connection that the upstream dropped while idle costs no request', asy
   const body = JSON.stringify(completion)
   for (let i = 0; i < 30; i++) {
     // Nothing in the head says that the connection will be closed.
-    vendor.script(head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), bytes(body), pause(i % 5), fin())
+    vendor.script(
+      head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }),
+      bytes(body),
+      pause(i % 5),
+      fin()
+    )
     t.equal((await local.chat()).status, 200)
     await vendor.requests[i]!.connection.closed
   }
@@ -302,14 +433,24 @@ t.test('running streams end by themselves after a signal, and new ones are refus
   const spawned = await spawnGateway(t, {}, { upstreams: { vendor } })
   let go!: () => void
   const signal = new Promise<void>((resolve) => (go = resolve))
-  vendor.always(sse, events([opening, delta('So far')]), until(signal), events([delta(' so good'), finish, usage, done]), endOfBody())
+  vendor.always(
+    sse,
+    events([opening, delta('So far')]),
+    until(signal),
+    events([delta(' so good'), finish, usage, done]),
+    endOfBody()
+  )
   const clients = await Promise.all(Array.from({ length: 10 }, () => spawned.openChat({ stream: true })))
   await Promise.all(clients.map((client) => client.body('So far')))
   spawned.process.kill('SIGTERM')
   await eventually(async () => (await ask(t, spawned.adminUrl, { path: '/readyz' })).status === 503)
-  const refused = await spawned.chat().then((reply) => reply.status, () => 503)
+  const refused = await spawned.chat().then(
+    (reply) => reply.status,
+    () => 503
+  )
   t.equal(refused, 503)
   go()
-  for (const client of clients) t.equal(checkChatStream((await client.reply()).body).choices[0]!.content, 'So far so good')
+  for (const client of clients)
+    t.equal(checkChatStream((await client.reply()).body).choices[0]!.content, 'So far so good')
   t.match(await spawned.exited, { code: 0 })
 })

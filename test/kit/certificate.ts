@@ -16,7 +16,10 @@ export interface Certificate {
   pem: { cert: string; key: string }
 }
 
-/** Makes a P-256 certificate for localhost and 127.0.0.1, or another name, gone when the test is over; needs the openssl command. */
+/**
+ * Makes a P-256 certificate for localhost and 127.0.0.1, or another name, gone when the test is over; needs the openssl
+ * command.
+ */
 export function makeCertificate(t: Test, name = 'localhost'): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-certificate-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
@@ -24,9 +27,13 @@ export function makeCertificate(t: Test, name = 'localhost'): Certificate {
   const key = join(folder, 'key.pem')
   const options = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2'
   const names = name === 'localhost' ? 'DNS:localhost,IP:127.0.0.1' : `DNS:${name}`
-  execFileSync('openssl', [...options.split(' '), '-subj', `/CN=${name}`, '-addext', `subjectAltName=${names}`, '-keyout', key, '-out', cert], {
-    stdio: 'ignore'
-  })
+  execFileSync(
+    'openssl',
+    [...options.split(' '), '-subj', `/CN=${name}`, '-addext', `subjectAltName=${names}`, '-keyout', key, '-out', cert],
+    {
+      stdio: 'ignore'
+    }
+  )
   const ca = readFileSync(cert, 'utf8')
   return { cert, key, ca, pem: { cert: ca, key: readFileSync(key, 'utf8') } }
 }

@@ -13,7 +13,25 @@ export interface Chance {
 
 /** What nobody expects where something else should be. */
 const oddities: readonly unknown[] = [
-  null, true, 0, -1, 1.5, 1e308, 2 ** 53, '', 'x', [], {}, [null], [[]], '__proto__', 'a'.repeat(5000), { type: 'text' }, [{}], '\ud83d', '\u0000'
+  null,
+  true,
+  0,
+  -1,
+  1.5,
+  1e308,
+  2 ** 53,
+  '',
+  'x',
+  [],
+  {},
+  [null],
+  [[]],
+  '__proto__',
+  'a'.repeat(5000),
+  { type: 'text' },
+  [{}],
+  '\ud83d',
+  '\u0000'
 ]
 
 export function chance(seed: number): Chance {

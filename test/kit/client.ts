@@ -54,7 +54,15 @@ export class Client {
       (head) => this.#heads.push(head),
       (head, body, complete) => {
         const text = body.toString('utf8')
-        this.replies.push({ status: Number(head.start[1]), headers: head.headers, head, body, text, complete, json: () => JSON.parse(text) as unknown })
+        this.replies.push({
+          status: Number(head.start[1]),
+          headers: head.headers,
+          head,
+          body,
+          text,
+          complete,
+          json: () => JSON.parse(text) as unknown
+        })
       }
     )
     socket.on('data', (bytes: Buffer) => this.#read(bytes))
@@ -163,7 +171,11 @@ export class Client {
   }
 
   #tail(): string {
-    return JSON.stringify(Buffer.concat(this.reads.map((read) => read.bytes)).toString('utf8').slice(-300))
+    return JSON.stringify(
+      Buffer.concat(this.reads.map((read) => read.bytes))
+        .toString('utf8')
+        .slice(-300)
+    )
   }
 }
 

@@ -1,4 +1,5 @@
-// Runs the command `sluice` as an operator does: in a process of its own, or several command lines one after the other in one.
+// Runs the command `sluice` as an operator does: in a process of its own, or several command lines one after the other
+// in one.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -25,7 +26,10 @@ export function sluice(args: readonly string[], options: CommandOptions = {}): P
 }
 
 /** Runs command lines one after the other in one process, which is quicker. Each one must end by itself. */
-export async function sluiceEach(lines: readonly (readonly string[])[], options: CommandOptions = {}): Promise<Ended[]> {
+export async function sluiceEach(
+  lines: readonly (readonly string[])[],
+  options: CommandOptions = {}
+): Promise<Ended[]> {
   const { code, out, err } = await run(['--input-type=module', '--eval', script, JSON.stringify(lines)], options)
   if (code !== 0) throw new Error(`the process ended with ${code}: ${err}`)
   return JSON.parse(out) as Ended[]
@@ -46,7 +50,11 @@ write(JSON.stringify(ended), () => process.exit(0))
 `
 
 async function run(args: readonly string[], { cwd = root, env = {} }: CommandOptions): Promise<Ended> {
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], cwd, env: { ...process.env, ...env } })
+  const child = spawn(process.execPath, args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    cwd,
+    env: { ...process.env, ...env }
+  })
   const ended: Ended = { code: null, out: '', err: '' }
   child.stdout.on('data', (text: Buffer) => (ended.out += text.toString()))
   child.stderr.on('data', (text: Buffer) => (ended.err += text.toString()))

@@ -20,11 +20,16 @@ const found: Readonly<Record<string, RegExp>> = {
 }
 
 t.test('each mistake is found', async (t) => {
-  const child = spawn(process.execPath, [join(import.meta.dirname, 'mistakes.ts')], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'mistakes.ts')], {
+    stdio: ['ignore', 'pipe', 'ignore']
+  })
   const [output] = await Promise.all([text(child.stdout), once(child, 'exit')])
   const failed = [...output.matchAll(/^not ok \d+ - (.*?)(?: #.*)?$/gm)].map(([, name]) => name!)
   for (const [plugin, what] of Object.entries(found)) {
-    t.ok(failed.some((name) => name.startsWith(`${plugin}: `) && what.test(name)), `${plugin} is found out, in ${failed.filter((name) => name.startsWith(plugin)).join('; ')}`)
+    t.ok(
+      failed.some((name) => name.startsWith(`${plugin}: `) && what.test(name)),
+      `${plugin} is found out, in ${failed.filter((name) => name.startsWith(plugin)).join('; ')}`
+    )
   }
   t.notMatch(output, /ok \d+ - timeout/)
 })

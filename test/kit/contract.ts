@@ -36,11 +36,16 @@ const refuser = definePlugin({
 })
 
 /**
- * Checks a plugin's options, and that it gives back what it took however an exchange ends: each way to end is gone through several
- * times with a key that may have one request at a time, and then a request must pass. What it makes of an answer must not depend on
- * the pieces in which that comes, nor on the client's protocol, and operations other than conversations must not break it.
+ * Checks a plugin's options, and that it gives back what it took however an exchange ends: each way to end is gone
+ * through several times with a key that may have one request at a time, and then a request must pass. What it makes of
+ * an answer must not depend on the pieces in which that comes, nor on the client's protocol, and operations other than
+ * conversations must not break it.
  */
-export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses = [], above = [], text = 'Hello, wörld: 42!' }: Particulars = {}): void {
+export function pluginContract(
+  t: Test,
+  plugin: Plugin,
+  { accepts = [], refuses = [], above = [], text = 'Hello, wörld: 42!' }: Particulars = {}
+): void {
   void t.test(`${plugin.name}: options are documented and checked`, (t) => {
     const check = checkerOf(plugin.options, plugin.required)
     t.match(plugin.name, /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/, 'the name is kebab-case')
@@ -51,9 +56,17 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
     }
     if (plugin.required.length === 0) t.same(check({}).faults, [], 'nothing has to be given')
     for (const options of accepts) t.same(check(options).faults, [], `accepts ${JSON.stringify(options)}`)
-    t.match(check({ ...accepts[0], 'no-such-option': 1 }).faults, [{ pointer: '/no-such-option', message: /unknown key/ }])
+    t.match(check({ ...accepts[0], 'no-such-option': 1 }).faults, [
+      { pointer: '/no-such-option', message: /unknown key/ }
+    ])
     for (const [options, problem] of refuses) {
-      t.match(check(options).faults.map(({ message }) => message).join('; '), problem, `refuses ${JSON.stringify(options)}`)
+      t.match(
+        check(options)
+          .faults.map(({ message }) => message)
+          .join('; '),
+        problem,
+        `refuses ${JSON.stringify(options)}`
+      )
     }
     t.end()
   })
@@ -69,7 +82,8 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
         t.equal(answer.status, 200, `a ${stream ? 'streamed' : 'plain'} request passes ${after}`)
         t.ok(answer.complete, 'and its answer is complete')
         t.equal(answer.outcome.kind, 'completed')
-        for (const slot of plugin.provides) t.not(answer.exchange.find(slot), undefined, `the slot ${slot.name} is filled`)
+        for (const slot of plugin.provides)
+          t.not(answer.exchange.find(slot), undefined, `the slot ${slot.name} is filled`)
         if (!answer.complete || answer.status !== 200) return false
       }
       return true
@@ -86,7 +100,9 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
     }
     t.same(bench.ledger.open, [], 'no reservation is left open')
     t.equal(bench.running, 0, 'no exchange is left running')
-    const complaints = bench.log.filter(({ level, fields }) => level === 'error' && fields['plugin'] === plugin.name && 'error' in fields)
+    const complaints = bench.log.filter(
+      ({ level, fields }) => level === 'error' && fields['plugin'] === plugin.name && 'error' in fields
+    )
     t.same(complaints, [], 'no hook failed')
   })
 
@@ -96,7 +112,12 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
     upstream.json(answerOf(text))
     const expected = saidIn(await bench.send({ body: { messages: asked(0) } }))
     const middle = Math.floor(text.length / 2)
-    const ways = [[text], [...text], ...Array.from({ length: Math.min(text.length - 1, 24) }, (_, at) => [text.slice(0, at + 1), text.slice(at + 1)]), [text.slice(0, middle), '', text.slice(middle)]]
+    const ways = [
+      [text],
+      [...text],
+      ...Array.from({ length: Math.min(text.length - 1, 24) }, (_, at) => [text.slice(0, at + 1), text.slice(at + 1)]),
+      [text.slice(0, middle), '', text.slice(middle)]
+    ]
     for (const [number, pieces] of ways.entries()) {
       upstream.sse(eventsOf(pieces))
       const streamed = await bench.send({ body: { messages: asked(number + 1), stream: true } })
@@ -105,7 +126,10 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
     for (const stream of [false, true]) {
       if (stream) upstream.sse(eventsOf([...text]))
       else upstream.json(answerOf(text))
-      const answer = await bench.send({ target: '/v1/messages', body: { messages: asked(ways.length + 1), max_tokens: 50, stream } })
+      const answer = await bench.send({
+        target: '/v1/messages',
+        body: { messages: asked(ways.length + 1), max_tokens: 50, stream }
+      })
       t.equal(saidIn(answer), expected, `to a client of another protocol, ${stream ? 'streamed' : 'whole'}`)
     }
   })
@@ -118,9 +142,15 @@ export function pluginContract(t: Test, plugin: Plugin, { accepts = [], refuses 
       script(upstream)
       const { status, outcome } = await bench.send({ target, body: { messages: undefined, ...body } })
       // A plugin may refuse what it cannot see.
-      t.ok(status < 500 || outcome.error?.code === 'answer_not_inspected', `${target} is answered ${status} ${outcome.error?.code ?? ''}`)
+      t.ok(
+        status < 500 || outcome.error?.code === 'answer_not_inspected',
+        `${target} is answered ${status} ${outcome.error?.code ?? ''}`
+      )
     }
-    const failed = bench.log.filter(({ level, fields }) => level === 'error' && fields['plugin'] === plugin.name && !String(fields['error']).includes('takes text'))
+    const failed = bench.log.filter(
+      ({ level, fields }) =>
+        level === 'error' && fields['plugin'] === plugin.name && !String(fields['error']).includes('takes text')
+    )
     t.same(failed, [], 'no hook failed')
     t.same(bench.ledger.open, [], 'no reservation is left open')
   })
@@ -174,7 +204,12 @@ const ways: Readonly<Record<string, (bench: Workbench, upstream: Upstream) => Pr
     return answer
   },
   'a client that leaves in the middle of a stream': async (bench, upstream) => {
-    upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 3)), bytes(': more to come\n\n'), stall())
+    upstream.script(
+      head(200, { 'content-type': 'text/event-stream' }),
+      events(chatEvents().slice(0, 3)),
+      bytes(': more to come\n\n'),
+      stall()
+    )
     const { client, answer } = bench.start({ body: { stream: true } })
     await Promise.race([client.began, answer])
     client.leave()
@@ -186,11 +221,17 @@ const ways: Readonly<Record<string, (bench: Workbench, upstream: Upstream) => Pr
 const asked = (number: number): unknown => [{ role: 'user', content: `Question ${number}` }]
 
 function answerOf(text: string): object {
-  return { ...chatAnswer(), choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }] }
+  return {
+    ...chatAnswer(),
+    choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }]
+  }
 }
 
 function eventsOf(pieces: readonly string[]): object[] {
-  const chunk = (delta: object, finish: string | null = null): object => ({ ...chatEvents()[0], choices: [{ index: 0, delta, finish_reason: finish }] })
+  const chunk = (delta: object, finish: string | null = null): object => ({
+    ...chatEvents()[0],
+    choices: [{ index: 0, delta, finish_reason: finish }]
+  })
   return [chunk({ role: 'assistant', content: '' }), ...pieces.map((content) => chunk({ content })), chunk({}, 'stop')]
 }
 
@@ -198,34 +239,58 @@ function eventsOf(pieces: readonly string[]): object[] {
 function saidIn({ body, complete, outcome }: Answer): string {
   if (outcome.kind !== 'completed') return `no answer: ${outcome.error?.code}`
   if (!complete) return 'an answer that was cut'
-  const bodies = body.startsWith('{') ? [body] : readEvents(body).map(({ data }) => data).filter((data) => data !== '[DONE]')
-  return bodies.map((json) => {
-    const { choices, content, delta } = JSON.parse(json)
-    return choices?.[0]?.message?.content ?? choices?.[0]?.delta?.content ?? content?.[0]?.text ?? delta?.text ?? ''
-  }).join('')
+  const bodies = body.startsWith('{')
+    ? [body]
+    : readEvents(body)
+        .map(({ data }) => data)
+        .filter((data) => data !== '[DONE]')
+  return bodies
+    .map((json) => {
+      const { choices, content, delta } = JSON.parse(json)
+      return choices?.[0]?.message?.content ?? choices?.[0]?.delta?.content ?? content?.[0]?.text ?? delta?.text ?? ''
+    })
+    .join('')
 }
 
 /** Of every kind of body and answer that is none of a conversation. */
 const others: readonly { target: string; body: object; script(upstream: Upstream): void }[] = [
   {
-    target: '/v1/embeddings', body: { input: 'one' },
-    script: (upstream) => upstream.json({ object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }], model: 'demo', usage: { prompt_tokens: 1, total_tokens: 1 } })
+    target: '/v1/embeddings',
+    body: { input: 'one' },
+    script: (upstream) =>
+      upstream.json({
+        object: 'list',
+        data: [{ object: 'embedding', index: 0, embedding: [0.5] }],
+        model: 'demo',
+        usage: { prompt_tokens: 1, total_tokens: 1 }
+      })
   },
   {
-    target: '/v1/moderations', body: { input: 'one' },
-    script: (upstream) => upstream.json({ id: 'modr-1', model: 'demo', results: [{ flagged: false, categories: {}, category_scores: {} }] })
+    target: '/v1/moderations',
+    body: { input: 'one' },
+    script: (upstream) =>
+      upstream.json({ id: 'modr-1', model: 'demo', results: [{ flagged: false, categories: {}, category_scores: {} }] })
   },
   {
-    target: '/v1/images/generations', body: { prompt: 'one' },
+    target: '/v1/images/generations',
+    body: { prompt: 'one' },
     script: (upstream) => upstream.json({ created: 1, data: [{ b64_json: 'aGk=' }] })
   },
   {
-    target: '/v1/audio/speech', body: { input: 'one', voice: 'alloy' },
-    script: (upstream) => upstream.script(head(200, { 'content-type': 'audio/mpeg', 'content-length': '3' }), bytes('ID3'))
+    target: '/v1/audio/speech',
+    body: { input: 'one', voice: 'alloy' },
+    script: (upstream) =>
+      upstream.script(head(200, { 'content-type': 'audio/mpeg', 'content-length': '3' }), bytes('ID3'))
   }
 ]
 
-function open(t: Test, upstream: Upstream, plugin: Plugin, options: object, above: readonly Plugin[]): Promise<Workbench> {
+function open(
+  t: Test,
+  upstream: Upstream,
+  plugin: Plugin,
+  options: object,
+  above: readonly Plugin[]
+): Promise<Workbench> {
   return Workbench.open(t, sections(upstream, plugin, options, above), { more: [...above, plugin, refuser] })
 }
 
@@ -234,9 +299,15 @@ function sections(upstream: Upstream, plugin: Plugin, options: object, above: re
   const entry = { [plugin.name]: options }
   const chain = defaultChain.flatMap((one): object[] => {
     if (plugin.name in one) return [entry]
-    return 'route' in one && !defaultChain.some((other) => plugin.name in other) ? [...above.map(({ name }) => ({ [name]: {} })), entry, one] : [one]
+    return 'route' in one && !defaultChain.some((other) => plugin.name in other)
+      ? [...above.map(({ name }) => ({ [name]: {} })), entry, one]
+      : [one]
   })
-  return { channels: { a: channelTo(upstream, { endpoints: ['chat', 'embeddings', 'moderations', 'images', 'audio'] }) }, keys: [key({ limits: { concurrency: 1 } })], chain: [...chain, 'refuser'] }
+  return {
+    channels: { a: channelTo(upstream, { endpoints: ['chat', 'embeddings', 'moderations', 'images', 'audio'] }) },
+    keys: [key({ limits: { concurrency: 1 } })],
+    chain: [...chain, 'refuser']
+  }
 }
 
 /** What keeps the process alive and belongs to this test: timers and files. */

@@ -6,11 +6,28 @@ import { Assembler, tell } from '../../core/protocols/canonical/assemble.ts'
 import { finishOf } from '../../core/protocols/canonical/finish.ts'
 import type { AnswerHead, Codec } from '../../core/protocols/canonical/codec.ts'
 import { emptyRequest } from '../../core/protocols/canonical/request.ts'
-import type { AssistantPart, Family, MediaPart, ModelRequest, ReasoningPart, TextPart, Tool, ToolCall, ToolResult, Turn } from '../../core/protocols/canonical/request.ts'
+import type {
+  AssistantPart,
+  Family,
+  MediaPart,
+  ModelRequest,
+  ReasoningPart,
+  TextPart,
+  Tool,
+  ToolCall,
+  ToolResult,
+  Turn
+} from '../../core/protocols/canonical/request.ts'
 import type { AnswerPlan } from '../../core/protocols/translation.ts'
 import { StreamTranslation } from '../../core/protocols/translation.ts'
 
-export const answerHead: AnswerHead = { id: '0195f2c0a1b27c3d', created: 1_760_000_000, model: 'public-model', request: {}, usage: true }
+export const answerHead: AnswerHead = {
+  id: '0195f2c0a1b27c3d',
+  created: 1_760_000_000,
+  model: 'public-model',
+  request: {},
+  usage: true
+}
 
 /** What the protocols on the way can carry. */
 export interface Means {
@@ -30,50 +47,98 @@ export interface Means {
 }
 
 /** Text that is no white space alone, in any script, with what JSON has to escape. */
-const words: fc.Arbitrary<string> = fc.string({ unit: fc.constantFrom('a', 'B', '7', 'é', '漢', '😀', '"', '\\', '\n', '\u2028', '\u0000', ' ', '<', 'ﬁ'), minLength: 1, maxLength: 20 })
+const words: fc.Arbitrary<string> = fc
+  .string({
+    unit: fc.constantFrom('a', 'B', '7', 'é', '漢', '😀', '"', '\\', '\n', '\u2028', '\u0000', ' ', '<', 'ﬁ'),
+    minLength: 1,
+    maxLength: 20
+  })
   .filter((text) => /[^\s\u200b-\u200d\u2060\ufeff]/.test(text) && text.isWellFormed())
 
-const identifier = fc.string({ unit: fc.constantFrom(...'abcdefghijklmnopqrstuvwxyz0123456789_'), minLength: 1, maxLength: 12 }).map((text) => `x${text}`)
+const identifier = fc
+  .string({ unit: fc.constantFrom(...'abcdefghijklmnopqrstuvwxyz0123456789_'), minLength: 1, maxLength: 12 })
+  .map((text) => `x${text}`)
 const json: fc.Arbitrary<unknown> = fc.letrec((tie) => ({
-  value: fc.oneof({ maxDepth: 3 }, words, fc.integer(), fc.boolean(), fc.constant(null), fc.array(tie('value'), { maxLength: 3 }), fc.dictionary(identifier, tie('value'), { maxKeys: 3, noNullPrototype: true }))
+  value: fc.oneof(
+    { maxDepth: 3 },
+    words,
+    fc.integer(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(tie('value'), { maxLength: 3 }),
+    fc.dictionary(identifier, tie('value'), { maxKeys: 3, noNullPrototype: true })
+  )
 })).value
-const input = fc.dictionary(identifier, json, { maxKeys: 3, noNullPrototype: true }).map((object) => JSON.stringify(object))
+const input = fc
+  .dictionary(identifier, json, { maxKeys: 3, noNullPrototype: true })
+  .map((object) => JSON.stringify(object))
 
 const toolNames = ['weather', 'search', 'read_file'] as const
 
 function reasoning({ proofs }: Means): fc.Arbitrary<ReasoningPart> {
   if (!proofs) return words.map((text): ReasoningPart => ({ type: 'reasoning', text }))
   const value = fc.base64String({ minLength: 4, maxLength: 40 })
-  return fc.tuple(words, value).map(([text, value]): ReasoningPart => ({ type: 'reasoning', text, proof: { family: proofs, kind: proofs === 'openai' ? 'encrypted' : 'signature', value, ...(proofs === 'openai' && { id: 'rs_1' }) } }))
+  return fc.tuple(words, value).map(([text, value]): ReasoningPart => ({
+    type: 'reasoning',
+    text,
+    proof: {
+      family: proofs,
+      kind: proofs === 'openai' ? 'encrypted' : 'signature',
+      value,
+      ...(proofs === 'openai' && { id: 'rs_1' })
+    }
+  }))
 }
 
 /** An answer, or a turn of the model, in the order in which every protocol can say it: thoughts, text, calls. */
 function parts(means: Means): fc.Arbitrary<AnswerPart[]> {
   const { reasoning: thinks = true, refusals = true, images = false } = means
-  const call = fc.tuple(fc.constantFrom(...toolNames), input, fc.string({ unit: fc.constantFrom(...'abcdef0123456789'), minLength: 8, maxLength: 8 }))
-  return fc.record({
-    thoughts: thinks ? fc.option(reasoning(means), { nil: undefined }) : fc.constant(undefined),
-    text: fc.option(words, { nil: undefined }),
-    refusal: refusals ? fc.option(words, { nil: undefined, freq: 4 }) : fc.constant(undefined),
-    calls: fc.uniqueArray(call, { maxLength: 3, selector: ([, , id]) => id }),
-    image: images ? fc.option(fc.constant('iVBORw0KGgo='), { nil: undefined }) : fc.constant(undefined)
-  }).map(({ thoughts, text, refusal, calls, image }) => {
-    const made: AnswerPart[] = []
-    if (thoughts) made.push(thoughts)
-    if (text !== undefined) made.push({ type: 'text', text })
-    if (refusal !== undefined) made.push({ type: 'refusal', text: refusal })
-    if (image !== undefined) made.push({ type: 'image', source: { kind: 'data', mimeType: 'image/png', data: image } })
-    for (const [name, text, id] of calls) made.push({ type: 'tool_call', id: `call_${id}`, name, custom: false, input: text })
-    return made
-  })
+  const call = fc.tuple(
+    fc.constantFrom(...toolNames),
+    input,
+    fc.string({ unit: fc.constantFrom(...'abcdef0123456789'), minLength: 8, maxLength: 8 })
+  )
+  return fc
+    .record({
+      thoughts: thinks ? fc.option(reasoning(means), { nil: undefined }) : fc.constant(undefined),
+      text: fc.option(words, { nil: undefined }),
+      refusal: refusals ? fc.option(words, { nil: undefined, freq: 4 }) : fc.constant(undefined),
+      calls: fc.uniqueArray(call, { maxLength: 3, selector: ([, , id]) => id }),
+      image: images ? fc.option(fc.constant('iVBORw0KGgo='), { nil: undefined }) : fc.constant(undefined)
+    })
+    .map(({ thoughts, text, refusal, calls, image }) => {
+      const made: AnswerPart[] = []
+      if (thoughts) made.push(thoughts)
+      if (text !== undefined) made.push({ type: 'text', text })
+      if (refusal !== undefined) made.push({ type: 'refusal', text: refusal })
+      if (image !== undefined)
+        made.push({ type: 'image', source: { kind: 'data', mimeType: 'image/png', data: image } })
+      for (const [name, text, id] of calls)
+        made.push({ type: 'tool_call', id: `call_${id}`, name, custom: false, input: text })
+      return made
+    })
 }
 
-const usage = fc.record({ input: fc.nat(9999), cached_input: fc.nat(999), cache_write: fc.nat(99), output: fc.nat(999), share: fc.nat(100) })
+const usage = fc
+  .record({
+    input: fc.nat(9999),
+    cached_input: fc.nat(999),
+    cache_write: fc.nat(99),
+    output: fc.nat(999),
+    share: fc.nat(100)
+  })
   .map(({ share, ...classes }) => ({ ...classes, reasoning: Math.floor((classes.output * share) / 100) }))
 
 export function answers(means: Means = {}): fc.Arbitrary<ModelAnswer> {
-  const candidate = fc.tuple(parts(means), fc.constantFrom('stop' as const, 'length' as const, 'content_filter' as const))
-    .map(([parts, reason]): Candidate => ({ parts, finish: finishOf({ reason }, parts.some(({ type }) => type === 'tool_call')) }))
+  const candidate = fc
+    .tuple(parts(means), fc.constantFrom('stop' as const, 'length' as const, 'content_filter' as const))
+    .map(([parts, reason]): Candidate => ({
+      parts,
+      finish: finishOf(
+        { reason },
+        parts.some(({ type }) => type === 'tool_call')
+      )
+    }))
   return fc.record({
     id: fc.constant('upstream-1'),
     candidates: fc.array(candidate, { minLength: 1, maxLength: means.candidates ? 3 : 1 }),
@@ -85,48 +150,86 @@ export function answers(means: Means = {}): fc.Arbitrary<ModelAnswer> {
 export function requests(means: Means = {}): fc.Arbitrary<ModelRequest> {
   const image: fc.Arbitrary<MediaPart> = fc.oneof(
     fc.constant<MediaPart>({ type: 'image', source: { kind: 'data', mimeType: 'image/png', data: 'iVBORw0KGgo=' } }),
-    fc.constant<MediaPart>({ type: 'document', source: { kind: 'data', mimeType: 'application/pdf', data: 'JVBERi0=' }, name: 'a.pdf' })
+    fc.constant<MediaPart>({
+      type: 'document',
+      source: { kind: 'data', mimeType: 'application/pdf', data: 'JVBERi0=' },
+      name: 'a.pdf'
+    })
   )
-  const user: fc.Arbitrary<Turn> = fc.tuple(words, fc.array(image, { maxLength: 2 })).map(([text, media]): Turn => ({ role: 'user', parts: [{ type: 'text', text } as TextPart, ...media] }))
-  const exchange = fc.tuple(user, parts({ ...means, refusals: false, images: false }), words).map(([ask, said, text]): Turn[] => {
-    const calls = said.filter((part): part is ToolCall => part.type === 'tool_call')
-    const results = calls.map(({ id, name }): ToolResult => ({ id, name, custom: false, parts: [{ type: 'text', text }], error: false }))
-    return [ask, { role: 'assistant', parts: said as AssistantPart[] }, ...(results.length > 0 ? [{ role: 'tool' as const, results }] : [])]
-  }).filter(([, turn]) => (turn as { parts: unknown[] }).parts.length > 0)
-  const tool = (name: string): fc.Arbitrary<Tool> => fc.record({
-    name: fc.constant(name), description: fc.option(words, { nil: undefined }), strict: fc.constant(means.strict), custom: fc.constant(false),
-    parameters: fc.constant({ type: 'object', properties: { city: { type: 'string' } }, required: ['city'] })
-  }, { noNullPrototype: true })
-  return fc.record({
-    streaming: fc.boolean(),
-    system: fc.option(words, { nil: undefined }),
-    exchanges: fc.array(exchange, { maxLength: 3 }),
-    last: user,
-    tools: fc.subarray([...toolNames]).chain((names) => fc.tuple(...names.map(tool))),
-    mode: fc.constantFrom(undefined, 'auto' as const, 'none' as const, 'required' as const),
-    maxOutputTokens: fc.integer({ min: 16, max: 9999 }),
-    visible: means.asksForThoughts ? fc.boolean() : fc.constant(undefined),
-    temperature: fc.option(fc.constantFrom(0, 0.5, 1), { nil: undefined }),
-    stop: fc.array(fc.constantFrom('END', '###'), { maxLength: means.stop === false ? 0 : 2 })
-  }).map(({ streaming, system, exchanges, last, tools, mode, visible, ...rest }): ModelRequest => ({
-    ...emptyRequest('public-model', streaming),
-    ...rest,
-    // Calls of one conversation have different ids.
-    turns: distinct([...(system === undefined ? [] : [{ role: 'system', parts: [{ type: 'text', text: system }], developer: false } as Turn]), ...exchanges.flat(), last]),
-    tools,
-    reasoning: { effort: undefined, tokens: undefined, visible },
-    toolChoice: tools.length > 0 && mode ? { mode } : undefined
-  }))
+  const user: fc.Arbitrary<Turn> = fc
+    .tuple(words, fc.array(image, { maxLength: 2 }))
+    .map(([text, media]): Turn => ({ role: 'user', parts: [{ type: 'text', text } as TextPart, ...media] }))
+  const exchange = fc
+    .tuple(user, parts({ ...means, refusals: false, images: false }), words)
+    .map(([ask, said, text]): Turn[] => {
+      const calls = said.filter((part): part is ToolCall => part.type === 'tool_call')
+      const results = calls.map(({ id, name }): ToolResult => ({
+        id,
+        name,
+        custom: false,
+        parts: [{ type: 'text', text }],
+        error: false
+      }))
+      return [
+        ask,
+        { role: 'assistant', parts: said as AssistantPart[] },
+        ...(results.length > 0 ? [{ role: 'tool' as const, results }] : [])
+      ]
+    })
+    .filter(([, turn]) => (turn as { parts: unknown[] }).parts.length > 0)
+  const tool = (name: string): fc.Arbitrary<Tool> =>
+    fc.record(
+      {
+        name: fc.constant(name),
+        description: fc.option(words, { nil: undefined }),
+        strict: fc.constant(means.strict),
+        custom: fc.constant(false),
+        parameters: fc.constant({ type: 'object', properties: { city: { type: 'string' } }, required: ['city'] })
+      },
+      { noNullPrototype: true }
+    )
+  return fc
+    .record({
+      streaming: fc.boolean(),
+      system: fc.option(words, { nil: undefined }),
+      exchanges: fc.array(exchange, { maxLength: 3 }),
+      last: user,
+      tools: fc.subarray([...toolNames]).chain((names) => fc.tuple(...names.map(tool))),
+      mode: fc.constantFrom(undefined, 'auto' as const, 'none' as const, 'required' as const),
+      maxOutputTokens: fc.integer({ min: 16, max: 9999 }),
+      visible: means.asksForThoughts ? fc.boolean() : fc.constant(undefined),
+      temperature: fc.option(fc.constantFrom(0, 0.5, 1), { nil: undefined }),
+      stop: fc.array(fc.constantFrom('END', '###'), { maxLength: means.stop === false ? 0 : 2 })
+    })
+    .map(({ streaming, system, exchanges, last, tools, mode, visible, ...rest }): ModelRequest => ({
+      ...emptyRequest('public-model', streaming),
+      ...rest,
+      // Calls of one conversation have different ids.
+      turns: distinct([
+        ...(system === undefined
+          ? []
+          : [{ role: 'system', parts: [{ type: 'text', text: system }], developer: false } as Turn]),
+        ...exchanges.flat(),
+        last
+      ]),
+      tools,
+      reasoning: { effort: undefined, tokens: undefined, visible },
+      toolChoice: tools.length > 0 && mode ? { mode } : undefined
+    }))
 }
 
 function distinct(turns: Turn[]): Turn[] {
   let count = 0
   return turns.map((turn) => {
     const rename = (id: string): string => `${id}_${count}`
-    if (turn.role === 'tool') return { ...turn, results: turn.results.map((result) => ({ ...result, id: rename(result.id) })) }
+    if (turn.role === 'tool')
+      return { ...turn, results: turn.results.map((result) => ({ ...result, id: rename(result.id) })) }
     if (turn.role !== 'assistant') return turn
     count++
-    return { ...turn, parts: turn.parts.map((part) => (part.type === 'tool_call' ? { ...part, id: rename(part.id) } : part)) }
+    return {
+      ...turn,
+      parts: turn.parts.map((part) => (part.type === 'tool_call' ? { ...part, id: rename(part.id) } : part))
+    }
   })
 }
 

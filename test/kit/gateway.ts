@@ -26,7 +26,10 @@ export type Overrides = Readonly<Record<string, unknown>>
 
 /** What a gateway is started with, beside its file. */
 export interface GatewaySetup {
-  /** A channel for each, in this order of priority, all serving {@link testModel}. Without any, `demo` leads to a simulator. */
+  /**
+   * A channel for each, in this order of priority, all serving {@link testModel}. Without any, `demo` leads to a
+   * simulator.
+   */
   upstreams?: Readonly<Record<string, Upstream>>
   env?: NodeJS.ProcessEnv
   plugins?: GatewayOptions['plugins']
@@ -67,7 +70,11 @@ export interface LogLine {
 }
 
 /** Starts a gateway in this process; it is closed when the test is over. Text is taken as the whole file. */
-export async function gateway(t: Test, overrides: Overrides | string = {}, setup: GatewaySetup = {}): Promise<LocalGateway> {
+export async function gateway(
+  t: Test,
+  overrides: Overrides | string = {},
+  setup: GatewaySetup = {}
+): Promise<LocalGateway> {
   const file = writeConfig(t, overrides, setup)
   const lines: LogLine[] = []
   const options: GatewayOptions = { config: file, log: recordingLog(lines) }
@@ -88,7 +95,11 @@ export interface SpawnedGateway extends TestGateway {
 }
 
 /** Starts a gateway as a process of its own; resolves at its ready line. It is killed when the test is over. */
-export async function spawnGateway(t: Test, overrides: Overrides | string = {}, setup: Omit<GatewaySetup, 'plugins' | 'operations'> = {}): Promise<SpawnedGateway> {
+export async function spawnGateway(
+  t: Test,
+  overrides: Overrides | string = {},
+  setup: Omit<GatewaySetup, 'plugins' | 'operations'> = {}
+): Promise<SpawnedGateway> {
   const file = writeConfig(t, overrides, setup)
   const child = spawn(process.execPath, ['core/main.ts', 'start', '--config', file], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -96,7 +107,9 @@ export async function spawnGateway(t: Test, overrides: Overrides | string = {}, 
   })
   t.teardown(() => child.kill('SIGKILL'))
   let output = ''
-  const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }) as { code: number | null; signal: NodeJS.Signals | null })
+  const exited = once(child, 'exit').then(
+    ([code, signal]) => ({ code, signal }) as { code: number | null; signal: NodeJS.Signals | null }
+  )
   const [url, adminUrl] = await new Promise<string[]>((resolve, reject) => {
     const take = (text: Buffer): void => {
       output += text.toString()
@@ -151,7 +164,9 @@ function writeConfig(t: Test, overrides: Overrides | string, setup: GatewaySetup
 
 function configText(file: string, overrides: Overrides, { upstreams }: GatewaySetup): string {
   const channels = upstreams
-    ? Object.fromEntries(Object.entries(upstreams).map(([name, upstream], priority) => [name, channelTo(upstream, name, priority)]))
+    ? Object.fromEntries(
+        Object.entries(upstreams).map(([name, upstream], priority) => [name, channelTo(upstream, name, priority)])
+      )
     : { demo: { protocol: 'simulator', models: { demo: 'demo' } } }
   return stringify(
     merge(
@@ -164,7 +179,13 @@ function configText(file: string, overrides: Overrides, { upstreams }: GatewaySe
         tenants: { acme: {} },
         keys: [{ name: 'test', key: testKey, tenant: 'acme' }],
         chain: [
-          { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
+          { auth: {} },
+          { quota: {} },
+          { ratelimit: {} },
+          { route: { repeats: 0 } },
+          { 'protocol-translate': {} },
+          { 'usage-meter': {} },
+          { log: { sink: 'none' } }
         ]
       },
       overrides
@@ -195,9 +216,11 @@ function isMap(value: unknown): value is Record<string, unknown> {
 }
 
 function recordingLog(lines: LogLine[], always: LogFields = {}): Logger {
-  const write = (level: string) => (message: string, fields?: LogFields): void => {
-    lines.push({ level, message, fields: { ...always, ...fields } })
-  }
+  const write =
+    (level: string) =>
+    (message: string, fields?: LogFields): void => {
+      lines.push({ level, message, fields: { ...always, ...fields } })
+    }
   return {
     debug: write('debug'),
     info: write('info'),

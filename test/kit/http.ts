@@ -35,7 +35,11 @@ export class MessageReader {
   #chunked = false
   #inTrailer = false
 
-  constructor(side: 'request' | 'response', onHead: (head: Head) => void, onEnd: (head: Head, body: Buffer, complete: boolean) => void) {
+  constructor(
+    side: 'request' | 'response',
+    onHead: (head: Head) => void,
+    onEnd: (head: Head, body: Buffer, complete: boolean) => void
+  ) {
     this.#side = side
     this.#onHead = onHead
     this.#onEnd = onEnd

@@ -35,7 +35,9 @@ export class Http2Upstream {
     server.on('session', (session) => this.sessions.push(session.on('error', () => {})))
     server.on('stream', (stream, headers) => {
       const request: StreamRequest = {
-        headers, stream: stream.on('error', () => {}), session: stream.session as ServerHttp2Session,
+        headers,
+        stream: stream.on('error', () => {}),
+        session: stream.session as ServerHttp2Session,
         async body() {
           const chunks: Buffer[] = []
           for await (const chunk of stream) chunks.push(chunk as Buffer)
@@ -48,10 +50,15 @@ export class Http2Upstream {
   }
 
   /** Starts one on a free port; it is closed when the test is over. */
-  static async start(t: Test, { certificate, ...options }: ServerOptions & { certificate?: Certificate } = {}): Promise<Http2Upstream> {
+  static async start(
+    t: Test,
+    { certificate, ...options }: ServerOptions & { certificate?: Certificate } = {}
+  ): Promise<Http2Upstream> {
     const server = certificate ? createSecureServer({ ...certificate.pem, ...options }) : createServer(options)
     const sockets = new Set<Socket>()
-    server.on('connection', (socket: Socket) => sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket))))
+    server.on('connection', (socket: Socket) =>
+      sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket)))
+    )
     await once(server.listen(0, '127.0.0.1'), 'listening')
     const upstream = new Http2Upstream(server, certificate !== undefined)
     t.teardown(() => {

@@ -1,7 +1,14 @@
 // HTTP/2 clients on Node's own API.
 import { once } from 'node:events'
 import { connect } from 'node:http2'
-import type { ClientHttp2Session, ClientHttp2Stream, ClientSessionOptions, IncomingHttpHeaders, OutgoingHttpHeaders, SecureClientSessionOptions } from 'node:http2'
+import type {
+  ClientHttp2Session,
+  ClientHttp2Stream,
+  ClientSessionOptions,
+  IncomingHttpHeaders,
+  OutgoingHttpHeaders,
+  SecureClientSessionOptions
+} from 'node:http2'
 import type { Test } from 'tap'
 
 /** An answer that ended as it should. */
@@ -13,7 +20,11 @@ export interface Http2Reply {
 }
 
 /** Connects; the session is closed when the test is over. What happens to it is seen on its streams. */
-export function openSession(t: Test, url: string, options: ClientSessionOptions | SecureClientSessionOptions = {}): ClientHttp2Session {
+export function openSession(
+  t: Test,
+  url: string,
+  options: ClientSessionOptions | SecureClientSessionOptions = {}
+): ClientHttp2Session {
   const session = connect(url, options)
   session.on('error', () => {})
   t.teardown(() => session.destroy())
@@ -21,7 +32,11 @@ export function openSession(t: Test, url: string, options: ClientSessionOptions 
 }
 
 /** One request on a session; rejects when its stream is reset. */
-export function askHttp2(session: ClientHttp2Session, headers: OutgoingHttpHeaders, body?: string | Buffer): Promise<Http2Reply> {
+export function askHttp2(
+  session: ClientHttp2Session,
+  headers: OutgoingHttpHeaders,
+  body?: string | Buffer
+): Promise<Http2Reply> {
   const stream = session.request(headers, { endStream: body === undefined })
   if (body !== undefined) stream.end(body)
   return readHttp2(stream)

@@ -1,19 +1,42 @@
-// The kit against itself: its upstream plays what it was told, its client sees it, its checker refuses what SDKs refuse.
+// The kit against itself: its upstream plays what it was told, its client sees it, its checker refuses what SDKs
+// refuse.
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { ask, connect } from './client.ts'
 import { eventually, residentBytes } from './probe.ts'
 import { checkChatStream, readEvents } from './sse.ts'
-import { Upstream, bytes, chunk, endOfBody, events, fin, halfClose, head, pause, readBody, reset, stall, stopReading, until } from './upstream.ts'
+import {
+  Upstream,
+  bytes,
+  chunk,
+  endOfBody,
+  events,
+  fin,
+  halfClose,
+  head,
+  pause,
+  readBody,
+  reset,
+  stall,
+  stopReading,
+  until
+} from './upstream.ts'
 import type { Cut } from './upstream.ts'
 
 const post = { path: '/v1/x', body: { hello: 'wörld' } }
 
 t.test('scripts are played in order and requests are kept as they came', async (t) => {
   const upstream = await Upstream.start(t)
-  upstream.json({ a: 1 }).json('not json', { status: 503, headers: { 'retry-after': '1' } }).always(head(200, { 'content-length': '2' }), bytes('{}'))
+  upstream
+    .json({ a: 1 })
+    .json('not json', { status: 503, headers: { 'retry-after': '1' } })
+    .always(head(200, { 'content-length': '2' }), bytes('{}'))
   const client = await connect(t, upstream.url)
-  t.match(await client.send({ ...post, headers: { 'x-one': '1' } }).reply(0), { status: 200, text: '{"a":1}', complete: true })
+  t.match(await client.send({ ...post, headers: { 'x-one': '1' } }).reply(0), {
+    status: 200,
+    text: '{"a":1}',
+    complete: true
+  })
   t.match(await client.send(post).reply(1), { status: 503, text: 'not json', headers: { 'retry-after': '1' } })
   t.match(await client.send(post).reply(2), { text: '{}' })
   const first = await upstream.request(0)
@@ -22,7 +45,9 @@ t.test('scripts are played in order and requests are kept as they came', async (
   t.match(first.head.raw, /^POST \/v1\/x HTTP\/1\.1\r\nhost: 127/)
   t.equal(upstream.connections.length, 1)
   t.equal(upstream.open, 1)
-  client.write(`POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2;ext=1\r\nde\r\n0\r\ntrailer: 1\r\n\r\n`)
+  client.write(
+    `POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2;ext=1\r\nde\r\n0\r\ntrailer: 1\r\n\r\n`
+  )
   t.equal((await upstream.request(3)).body.toString(), 'abcde')
   client.close()
   t.match(await upstream.connections[0]!.closed, { by: 'peer' })
@@ -34,7 +59,10 @@ t.test('a stream arrives in the pieces it was cut into', async (t) => {
     upstream.sse([{ a: 'é' }, ': comment\n\n', { b: '漢' }], { cut })
     const client = await connect(t, upstream.url)
     const reply = await client.send(post).reply()
-    t.same(readEvents(reply.body).map(({ data }) => data), ['{"a":"é"}', '{"b":"漢"}', '[DONE]'])
+    t.same(
+      readEvents(reply.body).map(({ data }) => data),
+      ['{"a":"é"}', '{"b":"漢"}', '[DONE]']
+    )
     return client.reads.length
   }
   t.ok((await count('one')) <= 3)
@@ -47,7 +75,10 @@ t.test('connections end in the way a script says', async (t) => {
   const upstream = await Upstream.start(t)
   const seen = async (): Promise<{ end: string; complete: boolean | undefined; received: number }> => {
     const client = await connect(t, upstream.url)
-    const reply = await client.send(post).reply().catch(() => undefined)
+    const reply = await client
+      .send(post)
+      .reply()
+      .catch(() => undefined)
     const end = await client.closed
     return { end, complete: reply?.complete, received: client.received }
   }
@@ -60,7 +91,10 @@ t.test('connections end in the way a script says', async (t) => {
   upstream.script(head(200, { connection: 'close' }), bytes('abc'), halfClose())
   t.match(await seen(), { end: 'fin', complete: true })
   await eventually(() => upstream.open === 0)
-  t.match(upstream.connections.map(({ end }) => end?.by), ['upstream', 'upstream', 'upstream', 'upstream'])
+  t.match(
+    upstream.connections.map(({ end }) => end?.by),
+    ['upstream', 'upstream', 'upstream', 'upstream']
+  )
 })
 
 t.test('a script waits for signals, and for the part of a body that it wants', async (t) => {
@@ -90,7 +124,16 @@ t.test('a script waits for signals, and for the part of a body that it wants', a
 t.test('neither side takes more than the other reads', async (t) => {
   const upstream = await Upstream.start(t)
   const before = residentBytes()
-  upstream.script(head(200), events((function* () { for (let i = 0; i < 4000; i++) yield Buffer.alloc(65536, 0x20) })(), 'event'), endOfBody())
+  upstream.script(
+    head(200),
+    events(
+      (function* () {
+        for (let i = 0; i < 4000; i++) yield Buffer.alloc(65536, 0x20)
+      })(),
+      'event'
+    ),
+    endOfBody()
+  )
   const client = await connect(t, upstream.url)
   client.send(post)
   await client.head()
@@ -123,19 +166,48 @@ t.test('a connection that ends early is an error with what was seen', async (t) 
 })
 
 const at = (delta: unknown, finish: string | null = null, index = 0): unknown => ({
-  id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index, delta, finish_reason: finish }]
+  id: 'c',
+  object: 'chat.completion.chunk',
+  created: 1,
+  model: 'm',
+  choices: [{ index, delta, finish_reason: finish }]
 })
-const use = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [], usage: { total_tokens: 1 } }
-const text = (list: unknown[], done = 'data: [DONE]\n\n'): string => list.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('') + done
+const use = {
+  id: 'c',
+  object: 'chat.completion.chunk',
+  created: 1,
+  model: 'm',
+  choices: [],
+  usage: { total_tokens: 1 }
+}
+const text = (list: unknown[], done = 'data: [DONE]\n\n'): string =>
+  list.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('') + done
 const open = at({ role: 'assistant', content: '' })
 const close = at({}, 'stop')
 
 t.test('the checker puts a stream together', async (t) => {
   const call = (index: number, more: object): unknown => at({ tool_calls: [{ index, ...more }] })
-  const list = [open, at({ content: 'Hi' }), at({ reasoning_content: 'Hm' }), call(0, { id: 'a', type: 'function', function: { name: 'f', arguments: '' } }), call(0, { function: { arguments: '{}' } }), close, use]
+  const list = [
+    open,
+    at({ content: 'Hi' }),
+    at({ reasoning_content: 'Hm' }),
+    call(0, { id: 'a', type: 'function', function: { name: 'f', arguments: '' } }),
+    call(0, { function: { arguments: '{}' } }),
+    close,
+    use
+  ]
   t.match(checkChatStream(text(list), { usage: true }), {
-    id: 'c', usage: { total_tokens: 1 },
-    choices: [{ role: 'assistant', content: 'Hi', reasoning: 'Hm', toolCalls: [{ id: 'a', name: 'f', arguments: '{}' }], finish: 'stop' }]
+    id: 'c',
+    usage: { total_tokens: 1 },
+    choices: [
+      {
+        role: 'assistant',
+        content: 'Hi',
+        reasoning: 'Hm',
+        toolCalls: [{ id: 'a', name: 'f', arguments: '{}' }],
+        finish: 'stop'
+      }
+    ]
   })
   const error = { error: { message: 'm', type: 't', code: 'c' } }
   t.match(checkChatStream(text([open, error], ''), { error: true }), error)
@@ -158,8 +230,14 @@ t.test('the checker refuses what SDKs trip over', async (t) => {
     ['usage missing', text([open, close]), { usage: true }],
     ['usage before the finish', text([open, use, close]), { usage: true }],
     ['usage twice', text([open, close, use, use]), { usage: true }],
-    ['a tool call without a name', text([open, at({ tool_calls: [{ index: 0, id: 'a', type: 'function', function: { arguments: '' } }] }), close])],
-    ['a gap between tool calls', text([open, at({ tool_calls: [{ index: 1, id: 'a', type: 'function', function: { name: 'f' } }] }), close])],
+    [
+      'a tool call without a name',
+      text([open, at({ tool_calls: [{ index: 0, id: 'a', type: 'function', function: { arguments: '' } }] }), close])
+    ],
+    [
+      'a gap between tool calls',
+      text([open, at({ tool_calls: [{ index: 1, id: 'a', type: 'function', function: { name: 'f' } }] }), close])
+    ],
     ['an error that is not last', text([open, { error: { message: 'm', type: 't', code: 'c' } }, close])],
     ['an error with null in it', text([open, { error: { message: 'm', type: 't', code: null } }], ''), { error: true }],
     ['an error and an end marker', text([open, { error: { message: 'm', type: 't', code: 'c' } }]), { error: true }],

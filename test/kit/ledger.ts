@@ -45,7 +45,9 @@ export class TestLedger implements Ledger {
     }
     const { requestId, amount, price } = request
     const reservation: Reservation = {
-      requestId, amount, price,
+      requestId,
+      amount,
+      price,
       durable: this.disk,
       detach: (until) => {
         row.lease = until

@@ -13,7 +13,11 @@ export interface WatchedGateway extends SpawnedGateway {
 }
 
 /** Starts one; what the start takes is not counted. */
-export async function watchedGateway(t: Test, overrides: Overrides = {}, setup: Omit<GatewaySetup, 'plugins'> = {}): Promise<WatchedGateway> {
+export async function watchedGateway(
+  t: Test,
+  overrides: Overrides = {},
+  setup: Omit<GatewaySetup, 'plugins'> = {}
+): Promise<WatchedGateway> {
   const file = join(t.testdirName, 'held.json')
   const env = { NODE_OPTIONS: `--import=${new URL('loop-probe.ts', import.meta.url).href}`, SLUICE_LOOP_FILE: file }
   const running = await spawnGateway(t, overrides, { ...setup, env: { ...setup.env, ...env } })

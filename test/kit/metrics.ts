@@ -11,7 +11,10 @@ export class TestMetrics implements PluginMetrics {
     return { add: this.#adder(definition) }
   }
 
-  gauge(definition: MetricDefinition): { set(labels: Labels, value: number): void; add(labels: Labels, by: number): void } {
+  gauge(definition: MetricDefinition): {
+    set(labels: Labels, value: number): void
+    add(labels: Labels, by: number): void
+  } {
     const add = this.#adder(definition)
     return { add, set: (labels, value) => add(labels, value - (this.values.get(this.#key(definition, labels)) ?? 0)) }
   }
@@ -27,11 +30,13 @@ export class TestMetrics implements PluginMetrics {
 
   #adder(definition: MetricDefinition): (labels: Labels, by?: number) => void {
     const known = this.#definitions.get(definition.name)
-    if (known && String(known.labels) !== String(definition.labels)) throw new Error(`metric ${definition.name} is declared twice with other labels`)
+    if (known && String(known.labels) !== String(definition.labels))
+      throw new Error(`metric ${definition.name} is declared twice with other labels`)
     this.#definitions.set(definition.name, definition)
     return (labels, by = 1) => {
       const declared = [...(definition.labels ?? [])].sort().join()
-      if (Object.keys(labels).sort().join() !== declared) throw new Error(`metric ${definition.name} has the labels ${declared}, not ${Object.keys(labels).join()}`)
+      if (Object.keys(labels).sort().join() !== declared)
+        throw new Error(`metric ${definition.name} has the labels ${declared}, not ${Object.keys(labels).join()}`)
       if (!Number.isFinite(by)) throw new Error(`metric ${definition.name} was given ${by}`)
       const key = this.#key(definition, labels)
       this.values.set(key, (this.values.get(key) ?? 0) + by)
@@ -39,6 +44,9 @@ export class TestMetrics implements PluginMetrics {
   }
 
   #key({ name }: MetricDefinition, labels: Labels): string {
-    return `${name}{${Object.keys(labels).sort().map((label) => `${label}="${labels[label]}"`).join()}}`
+    return `${name}{${Object.keys(labels)
+      .sort()
+      .map((label) => `${label}="${labels[label]}"`)
+      .join()}}`
   }
 }

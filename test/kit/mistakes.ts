@@ -1,4 +1,5 @@
-// Plugins with one mistake each, through the contract test: what it must catch. Run by contract.test.ts, which reads what it prints.
+// Plugins with one mistake each, through the contract test: what it must catch. Run by contract.test.ts, which reads
+// what it prints.
 import t from 'tap'
 import { definePlugin, slot } from '../../core/contract/contract.ts'
 import type { Hooks, Plugin, PluginContext } from '../../core/contract/contract.ts'
@@ -7,7 +8,14 @@ import { pluginContract } from './contract.ts'
 const never = slot('mistakes/never').of<string>()
 
 function mistaken(name: string, setup: (context: PluginContext) => Hooks, more: Partial<Plugin> = {}): void {
-  pluginContract(t, { ...definePlugin({ name, summary: 'Makes a mistake.', options: {}, setup: (_options, context) => setup(context) }), ...more }, { text: 'call 555-1234 now' })
+  pluginContract(
+    t,
+    {
+      ...definePlugin({ name, summary: 'Makes a mistake.', options: {}, setup: (_options, context) => setup(context) }),
+      ...more
+    },
+    { text: 'call 555-1234 now' }
+  )
 }
 
 let taken = 0
@@ -23,7 +31,15 @@ mistaken('leaves-a-timer', () => {
   return {}
 })
 mistaken('fails-when-told', () => ({ onSettled: (exchange) => void exchange.attempts[0]!.usage!.usage.input }))
-mistaken('looks-at-pieces', () => ({ onResponse: () => ({ text: ({ text }) => text.replace(/\d{3}-\d{4}/, '[number]') }) }))
-mistaken('reads-chat-alone', () => ({ onResponse: () => ({ observe: (message) => void (message.kind === 'json' && (message.json() as { choices: unknown[] }).choices.length) }) }))
-mistaken('knows-chat-alone', () => ({ onRequest: (exchange) => void (exchange.body.fields.json('messages') as unknown[]).length }))
+mistaken('looks-at-pieces', () => ({
+  onResponse: () => ({ text: ({ text }) => text.replace(/\d{3}-\d{4}/, '[number]') })
+}))
+mistaken('reads-chat-alone', () => ({
+  onResponse: () => ({
+    observe: (message) => void (message.kind === 'json' && (message.json() as { choices: unknown[] }).choices.length)
+  })
+}))
+mistaken('knows-chat-alone', () => ({
+  onRequest: (exchange) => void (exchange.body.fields.json('messages') as unknown[]).length
+}))
 mistaken('wants-other-names', () => ({}), { summary: 'no sentence' })

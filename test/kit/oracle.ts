@@ -1,4 +1,5 @@
-// What money and limits must come to, worked out apart from the product: fractions of bigints, and the algorithms as published.
+// What money and limits must come to, worked out apart from the product: fractions of bigints, and the algorithms as
+// published.
 
 /** A number without rounding. */
 export class Fraction {
@@ -57,8 +58,8 @@ export function nanoCost(units: Units, dollars: Dollars): bigint {
 }
 
 /**
- * The generic cell rate algorithm in its form as virtual scheduling (ITU-T I.371): a theoretical arrival time, which each
- * admission moves on by one interval per unit. Times are whole microseconds.
+ * The generic cell rate algorithm in its form as virtual scheduling (ITU-T I.371): a theoretical arrival time, which
+ * each admission moves on by one interval per unit. Times are whole microseconds.
  */
 export class ArrivalOracle {
   readonly #interval: Fraction

@@ -8,7 +8,12 @@ import { answerHead } from './conversations.ts'
 
 type Json = any
 
-const protocols: Readonly<Record<string, CodecName>> = { C: 'openai-chat', R: 'openai-responses', M: 'anthropic', G: 'gemini' }
+const protocols: Readonly<Record<string, CodecName>> = {
+  C: 'openai-chat',
+  R: 'openai-responses',
+  M: 'anthropic',
+  G: 'gemini'
+}
 
 /** What an upstream is sent of a client's request. */
 export interface Sent {
@@ -20,12 +25,20 @@ export interface Sent {
 /** `C→M`: a client of chat completions asks an upstream of Messages. @throws Untranslatable */
 export function sent(pair: string, body: Json, traits: Traits = {}, kept?: ReadonlyMap<string, Keepsake>): Sent {
   const [client, upstream] = pair.split('→').map((name) => codecs[protocols[name]!])
-  const { body: made, dropped, answer } = new Asked(client!, body, { model: 'm', streaming: false }).for(upstream!, { model: 'up', traits }, kept)
+  const {
+    body: made,
+    dropped,
+    answer
+  } = new Asked(client!, body, { model: 'm', streaming: false }).for(upstream!, { model: 'up', traits }, kept)
   return { body: JSON.parse(JSON.stringify(made)), dropped, plan: answer }
 }
 
 /** Why a request is refused; undefined when it is not. */
-export function refusal(pair: string, body: Json, traits: Traits = {}): Pick<Untranslatable, 'code' | 'param' | 'message'> | undefined {
+export function refusal(
+  pair: string,
+  body: Json,
+  traits: Traits = {}
+): Pick<Untranslatable, 'code' | 'param' | 'message'> | undefined {
   try {
     sent(pair, body, traits)
     return undefined
@@ -40,20 +53,34 @@ export const asking: Readonly<Record<string, Json>> = {
   C: { model: 'm', messages: [{ role: 'user', content: 'Hi' }] },
   R: { model: 'm', input: 'Hi' },
   M: { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
-  G: { contents: [{ role: 'user', parts: [{ text: 'Hi' }] }], generationConfig: { thinkingConfig: { includeThoughts: true } } }
+  G: {
+    contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
+    generationConfig: { thinkingConfig: { includeThoughts: true } }
+  }
 }
 
 /** `M⇒C`: a whole answer of an upstream of Messages as a client of chat completions sees it. */
-export function answered(pair: string, answer: Json, plan = planOf(pair)): { body: Json; kept: ReadonlyMap<string, Keepsake> } {
+export function answered(
+  pair: string,
+  answer: Json,
+  plan = planOf(pair)
+): { body: Json; kept: ReadonlyMap<string, Keepsake> } {
   const { body, kept } = translateAnswer(plan, answer, answerHead)
   return { body, kept }
 }
 
 /** Likewise, of an answer that comes as these events. @throws Untranslatable when they are not a whole answer */
-export function streamed(pair: string, events: readonly Json[], plan = planOf(pair)): { events: Json[]; kept: ReadonlyMap<string, Keepsake> } {
+export function streamed(
+  pair: string,
+  events: readonly Json[],
+  plan = planOf(pair)
+): { events: Json[]; kept: ReadonlyMap<string, Keepsake> } {
   const seen: Json[] = []
-  const translation = new StreamTranslation(plan, answerHead, (data) => seen.push(data === '[DONE]' ? data : JSON.parse(data)))
-  for (const event of events) translation.push(Message.event(typeof event === 'string' ? event : JSON.stringify(event), event.type))
+  const translation = new StreamTranslation(plan, answerHead, (data) =>
+    seen.push(data === '[DONE]' ? data : JSON.parse(data))
+  )
+  for (const event of events)
+    translation.push(Message.event(typeof event === 'string' ? event : JSON.stringify(event), event.type))
   translation.end()
   return { events: seen, kept: translation.kept }
 }

@@ -11,8 +11,9 @@ import type { TestGateway } from './gateway.ts'
 const pause = 10
 
 /**
- * Waits for a state that follows an event by a moment. Give it a condition, not an assertion: a failed assertion stays failed.
- * A look counts as the pause before it, however long both took: a busy machine gives more time, and a quiet one no more than is said.
+ * Waits for a state that follows an event by a moment. Give it a condition, not an assertion: a failed assertion stays
+ * failed. A look counts as the pause before it, however long both took: a busy machine gives more time, and a quiet one
+ * no more than is said.
  * @throws when the condition does not hold within that time
  */
 export async function eventually(condition: () => boolean | Promise<boolean>, withinMs = 2000): Promise<void> {
@@ -42,11 +43,16 @@ export function heldBytes(): number {
   return heapUsed + arrayBuffers
 }
 
-/** The figures of the metrics endpoint, by name with labels: `sluice_exchanges_running`, `sluice_attempts_total{channel="a",code="ok"}`. */
+/**
+ * The figures of the metrics endpoint, by name with labels: `sluice_exchanges_running`,
+ * `sluice_attempts_total{channel="a",code="ok"}`.
+ */
 export async function figures(t: Test, { adminUrl }: Pick<TestGateway, 'adminUrl'>): Promise<Map<string, number>> {
   const { text } = await ask(t, adminUrl, { path: '/metrics' })
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
-  return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]))
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))])
+  )
 }
 
 /**
@@ -59,16 +65,22 @@ export async function settled(t: Test, gateway: TestGateway): Promise<void> {
   for await (const { tenant, key, cost_nano: cost } of pages(gateway, '/admin/v1/requests')) {
     for (const scope of [`tenant:${tenant}`, `key:${key}`]) spent.set(scope, (spent.get(scope) ?? 0n) + BigInt(cost))
   }
-  for await (const { scope, window, posted_nano: posted, pending_nano: pending } of pages(gateway, '/admin/v1/balances')) {
+  for await (const { scope, window, posted_nano: posted, pending_nano: pending } of pages(
+    gateway,
+    '/admin/v1/balances'
+  )) {
     t.equal(pending, '0', `${scope} holds nothing in ${window}`)
-    if (window === 'total' && /^(tenant|key):/.test(scope)) t.equal(posted, String(spent.get(scope) ?? 0n), `${scope} has paid for its requests`)
+    if (window === 'total' && /^(tenant|key):/.test(scope))
+      t.equal(posted, String(spent.get(scope) ?? 0n), `${scope} has paid for its requests`)
   }
 }
 
 /** All entries of a list of the admin API. */
 async function* pages(gateway: TestGateway, path: string): AsyncGenerator<any> {
-  for (let cursor: string | null = ''; cursor !== null; ) {
-    const page: { data: unknown[]; next: string | null } = await gateway.admin(`${path}?limit=1000${cursor && `&cursor=${encodeURIComponent(cursor)}`}`)
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const page: { data: unknown[]; next: string | null } = await gateway.admin(
+      `${path}?limit=1000${cursor && `&cursor=${encodeURIComponent(cursor)}`}`
+    )
     yield* page.data
     cursor = page.next
   }

@@ -1,4 +1,5 @@
-// An HTTP proxy for CONNECT on real sockets: it leads through, wants credentials, refuses, says nonsense or stays silent.
+// An HTTP proxy for CONNECT on real sockets: it leads through, wants credentials, refuses, says nonsense or stays
+// silent.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage } from 'node:http'
@@ -30,7 +31,10 @@ export class Proxy {
     this.url = url
   }
 
-  /** Starts one on a free port; it is closed with all tunnels when the test is over. Whatever name it is asked for, it connects to this machine. */
+  /**
+   * Starts one on a free port; it is closed with all tunnels when the test is over. Whatever name it is asked for, it
+   * connects to this machine.
+   */
   static async start(t: Test, { certificate, credentials, answer }: ProxyOptions = {}): Promise<Proxy> {
     const server = certificate ? createTlsServer(certificate.pem) : createServer()
     const sockets = new Set<Socket>()
@@ -40,14 +44,18 @@ export class Proxy {
     }
     server.on('connection', keep).on('tlsClientError', () => {})
     await once(server.listen(0, '127.0.0.1'), 'listening')
-    const proxy = new Proxy(new URL(`${certificate ? 'https://localhost' : 'http://127.0.0.1'}:${(server.address() as AddressInfo).port}`))
+    const proxy = new Proxy(
+      new URL(`${certificate ? 'https://localhost' : 'http://127.0.0.1'}:${(server.address() as AddressInfo).port}`)
+    )
     const wanted = credentials === undefined ? undefined : `Basic ${Buffer.from(credentials).toString('base64')}`
     server.on('connect', ({ url: authority = '', headers }: IncomingMessage, socket: Socket, first: Buffer) => {
       proxy.requests.push({ authority, headers })
       keep(socket)
       if (answer) return answer(socket)
       if (wanted !== undefined && headers['proxy-authorization'] !== wanted) {
-        return void socket.end('HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm="proxy"\r\ncontent-length: 0\r\n\r\n')
+        return void socket.end(
+          'HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm="proxy"\r\ncontent-length: 0\r\n\r\n'
+        )
       }
       const upstream = keep(connect(Number(authority.slice(authority.lastIndexOf(':') + 1)), '127.0.0.1'))
       let isOpen = false

@@ -36,10 +36,13 @@ export class RealtimeClient {
 
   constructor(socket: WebSocket) {
     this.socket = socket
-    this.closed = new Promise((resolve) => void socket.once('close', (code, reason) => {
-      resolve({ code, reason: reason.toString() })
-      this.#wake()
-    }))
+    this.closed = new Promise(
+      (resolve) =>
+        void socket.once('close', (code, reason) => {
+          resolve({ code, reason: reason.toString() })
+          this.#wake()
+        })
+    )
     socket.on('upgrade', (response) => (this.headers = response.headers))
     socket.on('message', (data, binary) => {
       this.frames.push({ data: data as Buffer, binary })
@@ -63,7 +66,10 @@ export class RealtimeClient {
   }
 
   say(text: string): this {
-    return this.send({ type: 'conversation.item.create', item: { type: 'message', role: 'user', content: [{ type: 'input_text', text }] } })
+    return this.send({
+      type: 'conversation.item.create',
+      item: { type: 'message', role: 'user', content: [{ type: 'input_text', text }] }
+    })
   }
 
   /** The n-th event of a type, from 1; rejects when the session ends before. */
@@ -71,7 +77,8 @@ export class RealtimeClient {
     for (;;) {
       const found = this.events.filter((event) => event.type === type)[n - 1]
       if (found) return found
-      if (this.socket.readyState === WebSocket.CLOSED) throw new Error(`the session ended before ${type} (${n}): ${this.events.map((event) => event.type).join(' ')}`)
+      if (this.socket.readyState === WebSocket.CLOSED)
+        throw new Error(`the session ended before ${type} (${n}): ${this.events.map((event) => event.type).join(' ')}`)
       await new Promise<void>((resolve) => void this.#waiting.push(resolve))
     }
   }
@@ -81,23 +88,41 @@ export class RealtimeClient {
   }
 }
 
-function dial(t: Test, { url }: Pick<TestGateway, 'url'>, { model = 'demo', headers = { authorization: `Bearer ${testKey}` }, protocols = [], query = `model=${model}` }: Asking): WebSocket {
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/realtime${query && `?${query}`}`, protocols, { headers, rejectUnauthorized: false })
+function dial(
+  t: Test,
+  { url }: Pick<TestGateway, 'url'>,
+  { model = 'demo', headers = { authorization: `Bearer ${testKey}` }, protocols = [], query = `model=${model}` }: Asking
+): WebSocket {
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/realtime${query && `?${query}`}`, protocols, {
+    headers,
+    rejectUnauthorized: false
+  })
   socket.on('error', () => {})
   t.teardown(() => socket.terminate())
   return socket
 }
 
 /** Opens a session, with the test's key unless it says otherwise. */
-export async function openRealtime(t: Test, gateway: Pick<TestGateway, 'url'>, asking: Asking = {}): Promise<RealtimeClient> {
+export async function openRealtime(
+  t: Test,
+  gateway: Pick<TestGateway, 'url'>,
+  asking: Asking = {}
+): Promise<RealtimeClient> {
   const socket = dial(t, gateway, asking)
   const client = new RealtimeClient(socket)
-  await Promise.race([once(socket, 'open'), client.closed.then(({ code }) => Promise.reject(new Error(`no session: ${code}`)))])
+  await Promise.race([
+    once(socket, 'open'),
+    client.closed.then(({ code }) => Promise.reject(new Error(`no session: ${code}`)))
+  ])
   return client
 }
 
 /** Asks for a session that is refused. */
-export async function refusedRealtime(t: Test, gateway: Pick<TestGateway, 'url'>, asking: Asking = {}): Promise<Refused> {
+export async function refusedRealtime(
+  t: Test,
+  gateway: Pick<TestGateway, 'url'>,
+  asking: Asking = {}
+): Promise<Refused> {
   const socket = dial(t, gateway, asking)
   const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage]
   let text = ''

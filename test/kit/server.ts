@@ -22,7 +22,11 @@ export interface RunOptions extends Partial<Omit<ServerOptions, 'limits' | 'hand
 }
 
 /** Starts a server on a free loopback port; it is closed when the test is over. */
-export async function runServer(t: Test, handle: (incoming: Incoming) => void, options: RunOptions = {}): Promise<Running> {
+export async function runServer(
+  t: Test,
+  handle: (incoming: Incoming) => void,
+  options: RunOptions = {}
+): Promise<Running> {
   const logged: string[] = []
   const note = (message: string): void => void logged.push(message)
   const log: Logger = { debug: () => {}, info: note, warn: note, error: note, child: () => log }
@@ -41,7 +45,11 @@ export async function runServer(t: Test, handle: (incoming: Incoming) => void, o
 /** Takes a whole body; `done` is not called when it breaks. */
 export function gather(body: BodySource, done: (bytes: Buffer) => void): void {
   const chunks: Buffer[] = []
-  body.receive({ data: (chunk) => void chunks.push(Buffer.from(chunk)), end: () => done(Buffer.concat(chunks)), lost: () => {} })
+  body.receive({
+    data: (chunk) => void chunks.push(Buffer.from(chunk)),
+    end: () => done(Buffer.concat(chunks)),
+    lost: () => {}
+  })
 }
 
 /** Takes the first bytes of a body, and no more. */
@@ -51,7 +59,11 @@ export function taste(body: BodySource): Promise<Buffer> {
       body.abandon()
       resolve(chunk)
     }
-    body.receive({ data, end: () => reject(new Error('the body is empty')), lost: () => reject(new Error('the body is lost')) })
+    body.receive({
+      data,
+      end: () => reject(new Error('the body is empty')),
+      lost: () => reject(new Error('the body is lost'))
+    })
   })
 }
 
@@ -76,5 +88,9 @@ export async function heldServer(t: Test, options?: RunOptions): Promise<Running
     },
     options
   )
-  return { ...running, next: () => (arrived.length > 0 ? Promise.resolve(arrived.shift()!) : new Promise((resolve) => waiting.push(resolve))) }
+  return {
+    ...running,
+    next: () =>
+      arrived.length > 0 ? Promise.resolve(arrived.shift()!) : new Promise((resolve) => waiting.push(resolve))
+  }
 }

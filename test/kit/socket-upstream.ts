@@ -41,7 +41,10 @@ export interface SocketUpstreamOptions {
 }
 
 /** Starts one on a free port; it is closed with all sessions when the test is over. */
-export async function socketUpstream(t: Test, { raw = false, lines = [], silent = false, certificate }: SocketUpstreamOptions = {}): Promise<SocketUpstream> {
+export async function socketUpstream(
+  t: Test,
+  { raw = false, lines = [], silent = false, certificate }: SocketUpstreamOptions = {}
+): Promise<SocketUpstream> {
   const peers: Peer[] = []
   const waiting: (() => void)[] = []
   const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
@@ -54,9 +57,16 @@ export async function socketUpstream(t: Test, { raw = false, lines = [], silent 
     stream.on('error', () => {})
     if (silent) return
     if (upstream.refuse !== undefined) return void stream.end(upstream.refuse)
-    if (!raw) return sockets.handleUpgrade(request, stream, head, (socket) => add({ request, stream: stream as Socket, socket: socket.on('error', () => {}) }))
-    const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
-    stream.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n${lines.map((line) => `${line}\r\n`).join('')}\r\n`)
+    if (!raw)
+      return sockets.handleUpgrade(request, stream, head, (socket) =>
+        add({ request, stream: stream as Socket, socket: socket.on('error', () => {}) })
+      )
+    const accept = createHash('sha1')
+      .update(`${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
+      .digest('base64')
+    stream.write(
+      `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n${lines.map((line) => `${line}\r\n`).join('')}\r\n`
+    )
     add({ request, stream: stream as Socket, socket: undefined })
   })
   server.listen(0, '127.0.0.1')
@@ -78,10 +88,25 @@ export async function socketUpstream(t: Test, { raw = false, lines = [], silent 
 }
 
 /** Parts of gateway.yaml with this upstream as the only channel. */
-export function sessionsAt({ url }: Pick<SocketUpstream, 'url'>, more: Record<string, unknown> = {}): Record<string, unknown> {
+export function sessionsAt(
+  { url }: Pick<SocketUpstream, 'url'>,
+  more: Record<string, unknown> = {}
+): Record<string, unknown> {
   return {
-    channels: { demo: { protocol: 'openai', base_url: url.href, credential: 'upstream-secret-0000', private: true, endpoints: ['realtime'], models: { demo: 'demo-upstream' }, ...more } },
-    models: { demo: { price: { input: 1, output: 2, audio_output: 4 }, context_window: 10_000, max_output_tokens: 1000 } }
+    channels: {
+      demo: {
+        protocol: 'openai',
+        base_url: url.href,
+        credential: 'upstream-secret-0000',
+        private: true,
+        endpoints: ['realtime'],
+        models: { demo: 'demo-upstream' },
+        ...more
+      }
+    },
+    models: {
+      demo: { price: { input: 1, output: 2, audio_output: 4 }, context_window: 10_000, max_output_tokens: 1000 }
+    }
   }
 }
 
@@ -96,10 +121,14 @@ export interface FrameParts {
 }
 
 /** The bytes of a frame, right or wrong. */
-export function frameBytes(payload: Buffer | string, { opcode, fin = true, reserved = 0, masked = false, length }: FrameParts): Buffer {
+export function frameBytes(
+  payload: Buffer | string,
+  { opcode, fin = true, reserved = 0, masked = false, length }: FrameParts
+): Buffer {
   const data = Buffer.from(payload)
   const said = length ?? data.length
-  const size = said < 126 ? Buffer.from([said]) : said < 65536 ? Buffer.from([126, said >> 8, said & 255]) : Buffer.alloc(9)
+  const size =
+    said < 126 ? Buffer.from([said]) : said < 65536 ? Buffer.from([126, said >> 8, said & 255]) : Buffer.alloc(9)
   if (size.length === 9) {
     size[0] = 127
     size.writeBigUInt64BE(BigInt(said), 1)
@@ -119,7 +148,7 @@ export interface ReadFrame {
 /** Reads whole frames out of what came; those behind are left. */
 export function readFrames(bytes: Buffer): ReadFrame[] {
   const frames: ReadFrame[] = []
-  for (let at = 0; at + 2 <= bytes.length; ) {
+  for (let at = 0; at + 2 <= bytes.length;) {
     const opcode = bytes[at]! & 15
     const masked = (bytes[at + 1]! & 0x80) !== 0
     let length = bytes[at + 1]! & 127

@@ -47,11 +47,15 @@ export interface ChatAnswerChoice {
 }
 
 /**
- * Checks a whole stream: events of nothing but `data:`, one id, every choice opened by its role and closed by one finish
- * reason, tool calls by index, usage after the choices and only when asked for, `[DONE]` once and last, or an error event last.
+ * Checks a whole stream: events of nothing but `data:`, one id, every choice opened by its role and closed by one
+ * finish reason, tool calls by index, usage after the choices and only when asked for, `[DONE]` once and last, or an
+ * error event last.
  * @throws AssertionError
  */
-export function checkChatStream(stream: Buffer | string, { n = 1, usage = false, error = false }: ChatExpectation = {}): ChatAnswer {
+export function checkChatStream(
+  stream: Buffer | string,
+  { n = 1, usage = false, error = false }: ChatExpectation = {}
+): ChatAnswer {
   const events = readEvents(stream)
   const text = Buffer.from(stream).toString('utf8')
   assert.ok(!text.includes('\uFFFD'), 'the stream has replacement characters')
@@ -68,7 +72,8 @@ export function checkChatStream(stream: Buffer | string, { n = 1, usage = false,
   if (error) {
     const { error: shown } = parse(last.data)
     assert.ok(shown, `the stream ends in an error event, not in ${last.data}`)
-    for (const field of ['message', 'type', 'code']) assert.equal(typeof shown[field], 'string', `error.${field} is a string`)
+    for (const field of ['message', 'type', 'code'])
+      assert.equal(typeof shown[field], 'string', `error.${field} is a string`)
     answer.error = shown
     return answer
   }
@@ -96,7 +101,10 @@ function addChunk(answer: ChatAnswer, chunk: Record<string, any>, n: number, usa
   if (chunk['choices'].length === 0) {
     assert.ok(usage && chunk['usage'], 'an empty list of choices is for usage')
     assert.equal(answer.usage, undefined, 'usage comes once')
-    assert.ok(answer.choices.every((choice) => choice.finish), 'usage comes after the choices')
+    assert.ok(
+      answer.choices.every((choice) => choice.finish),
+      'usage comes after the choices'
+    )
     answer.usage = chunk['usage']
     return
   }
@@ -106,7 +114,13 @@ function addChunk(answer: ChatAnswer, chunk: Record<string, any>, n: number, usa
 
 function addDelta(answer: ChatAnswer, { index, delta, finish_reason: finish }: Record<string, any>, n: number): void {
   assert.ok(Number.isInteger(index) && index >= 0 && index < n, `choice index ${index} is below ${n}`)
-  const choice = (answer.choices[index] ??= { role: undefined, content: '', reasoning: '', toolCalls: [], finish: undefined })
+  const choice = (answer.choices[index] ??= {
+    role: undefined,
+    content: '',
+    reasoning: '',
+    toolCalls: [],
+    finish: undefined
+  })
   assert.equal(choice.finish, undefined, 'nothing follows a finish reason')
   if (choice.role === undefined) {
     assert.equal(delta.role, 'assistant', 'the first chunk of a choice has its role')

@@ -23,14 +23,27 @@ const folder = join(import.meta.dirname, '..', 'golden')
 /** All cases of a protocol. */
 export function transcripts(protocol: string): Transcript[] {
   const inside = join(folder, protocol)
-  const names = readdirSync(inside).filter((file) => file.endsWith('.json')).map((file) => file.slice(0, -5))
+  const names = readdirSync(inside)
+    .filter((file) => file.endsWith('.json'))
+    .map((file) => file.slice(0, -5))
   return names.map((name) => {
     const bytes = (kind: string): Buffer => readFileSync(join(inside, `${name}.${kind}.sse`))
     const seen = (kind: string): Buffer => bytes(existsSync(join(inside, `${name}.${kind}.sse`)) ? kind : 'upstream')
-    const facts = JSON.parse(readFileSync(join(inside, `${name}.json`), 'utf8')) as Pick<Transcript, 'summary' | 'source'> & Partial<Transcript>
+    const facts = JSON.parse(readFileSync(join(inside, `${name}.json`), 'utf8')) as Pick<
+      Transcript,
+      'summary' | 'source'
+    > &
+      Partial<Transcript>
     return {
-      n: 1, compare: 'bytes', grammar: true, usage: undefined, ...facts,
-      name, upstream: bytes('upstream'), client: seen('client'), asked: seen('asked')
+      n: 1,
+      compare: 'bytes',
+      grammar: true,
+      usage: undefined,
+      ...facts,
+      name,
+      upstream: bytes('upstream'),
+      client: seen('client'),
+      asked: seen('asked')
     }
   })
 }

@@ -1,4 +1,5 @@
-// An upstream on a raw socket that plays a script per request: exact bytes, pauses, resets. It keeps everything it was sent.
+// An upstream on a raw socket that plays a script per request: exact bytes, pauses, resets. It keeps everything it was
+// sent.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
@@ -57,28 +58,56 @@ export type Step = (stage: Stage) => Promise<unknown> | void
 export type Cut = 'one' | 'event' | 'byte'
 
 /** Exact bytes in one write. */
-export const bytes = (data: Buffer | string): Step => (stage) => stage.write(data)
+export const bytes =
+  (data: Buffer | string): Step =>
+  (stage) =>
+    stage.write(data)
 /** Milliseconds of silence. */
-export const pause = (ms: number): Step => () => sleep(ms)
+export const pause =
+  (ms: number): Step =>
+  () =>
+    sleep(ms)
 /** Waits for a test's signal. */
-export const until = (signal: Promise<unknown>): Step => () => signal
+export const until =
+  (signal: Promise<unknown>): Step =>
+  () =>
+    signal
 /** Ends the connection properly after what was written. */
-export const fin = (): Step => ({ socket }) => void socket.destroySoon()
+export const fin =
+  (): Step =>
+  ({ socket }) =>
+    void socket.destroySoon()
 /** Says that nothing more will be sent, and goes on reading. */
-export const halfClose = (): Step => ({ socket }) => void socket.end()
+export const halfClose =
+  (): Step =>
+  ({ socket }) =>
+    void socket.end()
 /** Resets the connection, a moment after the last byte so that it arrives first. */
-export const reset = (): Step => async ({ socket }) => {
-  await sleep(20)
-  socket.resetAndDestroy()
-}
+export const reset =
+  (): Step =>
+  async ({ socket }) => {
+    await sleep(20)
+    socket.resetAndDestroy()
+  }
 /** Keeps the connection open and silent. */
-export const stall = (): Step => ({ connection }) => connection.closed
+export const stall =
+  (): Step =>
+  ({ connection }) =>
+    connection.closed
 /** Stops taking bytes from the socket. */
-export const stopReading = (): Step => ({ socket }) => void socket.pause()
+export const stopReading =
+  (): Step =>
+  ({ socket }) =>
+    void socket.pause()
 /** Waits for that many bytes of the request's body. For scripts that begin at the head. */
-export const readBody = (count = Infinity): Step => (stage) => stage.bodyBytes(count)
+export const readBody =
+  (count = Infinity): Step =>
+  (stage) =>
+    stage.bodyBytes(count)
 
-/** A response head; the body is announced as chunked unless a `content-length` or `connection: close` says otherwise. */
+/**
+ * A response head; the body is announced as chunked unless a `content-length` or `connection: close` says otherwise.
+ */
 export function head(status: number, headers: Record<string, string> = {}): Step {
   const chunked = !('content-length' in headers) && headers['connection'] !== 'close'
   const fields = { ...(chunked && { 'transfer-encoding': 'chunked' }), ...headers }
@@ -97,8 +126,8 @@ function chunkBytes(data: Buffer | string): Buffer {
 }
 
 /**
- * A run of events as chunks. Strings and buffers go out as they are, other values as `data: {json}`. `byte` cuts the bytes
- * on the wire, chunk framing included.
+ * A run of events as chunks. Strings and buffers go out as they are, other values as `data: {json}`. `byte` cuts the
+ * bytes on the wire, chunk framing included.
  */
 export function events(list: Iterable<unknown>, cut: Cut = 'event'): Step {
   return async (stage) => {
@@ -106,7 +135,9 @@ export function events(list: Iterable<unknown>, cut: Cut = 'event'): Step {
     for (const event of list) {
       const framed = chunkBytes(eventBytes(event))
       if (cut === 'one') all.push(framed)
-      else for (const piece of cut === 'event' ? [framed] : framed) await stage.write(typeof piece === 'number' ? Buffer.from([piece]) : piece)
+      else
+        for (const piece of cut === 'event' ? [framed] : framed)
+          await stage.write(typeof piece === 'number' ? Buffer.from([piece]) : piece)
     }
     if (all.length > 0) await stage.write(Buffer.concat(all))
   }
@@ -179,14 +210,25 @@ export class Upstream {
   /** Scripts a stream of events. `[DONE]` is added unless the last event is one or `done` is false. */
   sse(list: readonly unknown[], { cut = 'event', done = true }: { cut?: Cut; done?: boolean } = {}): this {
     const closing = done && !String(list.at(-1)).includes('[DONE]') ? ['data: [DONE]\n\n'] : []
-    return this.script(head(200, { 'content-type': 'text/event-stream' }), events([...list, ...closing], cut), endOfBody())
+    return this.script(
+      head(200, { 'content-type': 'text/event-stream' }),
+      events([...list, ...closing], cut),
+      endOfBody()
+    )
   }
 
   /** Scripts a JSON answer; a string goes out as it is. */
-  json(body: unknown, { status = 200, headers = {} }: { status?: number; headers?: Record<string, string> } = {}): this {
+  json(
+    body: unknown,
+    { status = 200, headers = {} }: { status?: number; headers?: Record<string, string> } = {}
+  ): this {
     const text = typeof body === 'string' ? body : JSON.stringify(body)
     return this.script(
-      head(status, { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)), ...headers }),
+      head(status, {
+        'content-type': 'application/json',
+        'content-length': String(Buffer.byteLength(text)),
+        ...headers
+      }),
       bytes(text)
     )
   }
@@ -218,7 +260,8 @@ export class Upstream {
       socket,
       connection,
       async bodyBytes(count) {
-        while (reader.head && reader.bodyBytes < count && !connection.end) await new Promise<void>((resolve) => bodyWaits.push(resolve))
+        while (reader.head && reader.bodyBytes < count && !connection.end)
+          await new Promise<void>((resolve) => bodyWaits.push(resolve))
       },
       write: (data) => write(socket, data)
     }
@@ -239,7 +282,17 @@ export class Upstream {
       (requestHead, body, complete) => {
         const [method, target] = requestHead.start
         const json = (): unknown => JSON.parse(body.toString('utf8'))
-        this.requests.push({ method, target, headers: requestHead.headers, head: requestHead, body, complete, at: performance.now(), connection, json })
+        this.requests.push({
+          method,
+          target,
+          headers: requestHead.headers,
+          head: requestHead,
+          body,
+          complete,
+          at: performance.now(),
+          connection,
+          json
+        })
         this.#waiting.splice(0).forEach((resolve) => resolve())
         if (complete && script!.from === 'body') play(script!)
         wake()
@@ -259,7 +312,11 @@ export class Upstream {
 
 const unscripted: Script = {
   from: 'body',
-  steps: [head(500, { 'content-type': 'text/plain', connection: 'close' }), bytes('this upstream has no script left'), fin()]
+  steps: [
+    head(500, { 'content-type': 'text/plain', connection: 'close' }),
+    bytes('this upstream has no script left'),
+    fin()
+  ]
 }
 
 async function write(socket: Socket, data: Buffer | string): Promise<void> {

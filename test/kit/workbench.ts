@@ -100,7 +100,10 @@ function sourceOf(stream: Readable): BodySource {
     receive: (receiver) => {
       sink = receiver
       stream.on('data', (chunk: Buffer) => sink?.data(chunk))
-      stream.on('end', () => over()?.end()).on('error', () => over()?.lost()).on('close', () => over()?.lost())
+      stream
+        .on('end', () => over()?.end())
+        .on('error', () => over()?.lost())
+        .on('close', () => over()?.lost())
     },
     pause: () => void stream.pause(),
     resume: () => void stream.resume(),
@@ -186,8 +189,17 @@ export interface LogLine {
 }
 
 function testLog(lines: LogLine[], bound: LogFields = {}): Logger {
-  const at = (level: LogLine['level']) => (message: string, fields: LogFields = {}) => void lines.push({ level, message, fields: { ...bound, ...fields } })
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), child: (fields) => testLog(lines, { ...bound, ...fields }) }
+  const at =
+    (level: LogLine['level']) =>
+    (message: string, fields: LogFields = {}) =>
+      void lines.push({ level, message, fields: { ...bound, ...fields } })
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    child: (fields) => testLog(lines, { ...bound, ...fields })
+  }
 }
 
 /** Kept answers in memory. */
@@ -204,18 +216,47 @@ class TestAnswers implements Answers {
   }
 }
 
-const noKeys: KeyStore = { all: () => [], find: () => undefined, create: () => Promise.resolve(), revoke: () => Promise.resolve(false) }
+const noKeys: KeyStore = {
+  all: () => [],
+  find: () => undefined,
+  create: () => Promise.resolve(),
+  revoke: () => Promise.resolve(false)
+}
 
 const gone = Promise.resolve()
 /** Work is for tests of the whole gateway. */
 const noWorks: Works = {
-  running: 0, runningOf: () => 0, open: () => [], current: () => undefined, at: () => undefined, put: () => gone, note: () => {}, find: () => Promise.resolve(undefined), list: () => Promise.resolve({ page: [], more: false }),
-  forget: () => gone, oldest: () => Promise.resolve([]), flushed: () => Promise.resolve(true), room: new Room([]), expired: () => Promise.resolve([]), sweep: () => Promise.resolve(0), keepResult: () => gone, result: () => Promise.resolve(undefined)
+  running: 0,
+  runningOf: () => 0,
+  open: () => [],
+  current: () => undefined,
+  at: () => undefined,
+  put: () => gone,
+  note: () => {},
+  find: () => Promise.resolve(undefined),
+  list: () => Promise.resolve({ page: [], more: false }),
+  forget: () => gone,
+  oldest: () => Promise.resolve([]),
+  flushed: () => Promise.resolve(true),
+  room: new Room([]),
+  expired: () => Promise.resolve([]),
+  sweep: () => Promise.resolve(0),
+  keepResult: () => gone,
+  result: () => Promise.resolve(undefined)
 }
 
-/** The chain of gateway.yaml as it comes, without lines on stdout, and with each channel tried once, so that a failure is seen. */
+/**
+ * The chain of gateway.yaml as it comes, without lines on stdout, and with each channel tried once, so that a failure
+ * is seen.
+ */
 export const defaultChain: readonly Record<string, object>[] = [
-  { auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
+  { auth: {} },
+  { quota: {} },
+  { ratelimit: {} },
+  { route: { repeats: 0 } },
+  { 'protocol-translate': {} },
+  { 'usage-meter': {} },
+  { log: { sink: 'none' } }
 ]
 
 const testKey = { name: 'test-key', key: 'sk-test-key', tenant: 'acme' }
@@ -244,7 +285,18 @@ export class Workbench {
       append: (record) => void this.records.push(record),
       list: () => Promise.resolve({ data: this.records, next: null })
     }
-    return { keys: noKeys, ledger: this.#book, limits: this.limits, secrets: this.#secrets, requests, works: noWorks, vault: new Vault(noWorks, () => ({ key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 })), cache: this.cache, answers: this.answers, routes: this.routes }
+    return {
+      keys: noKeys,
+      ledger: this.#book,
+      limits: this.limits,
+      secrets: this.#secrets,
+      requests,
+      works: noWorks,
+      vault: new Vault(noWorks, () => ({ key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 })),
+      cache: this.cache,
+      answers: this.answers,
+      routes: this.routes
+    }
   }
 
   private constructor(file: string, { more = [], limits = new MemoryLimits(), ledger }: Surroundings) {
@@ -252,7 +304,9 @@ export class Workbench {
       name: 'probe',
       summary: 'Tells the test how exchanges ended.',
       options: {},
-      setup: () => ({ onSettled: (exchange, outcome) => void this.#settled.set(exchange.request.headers, { exchange, outcome }) })
+      setup: () => ({
+        onSettled: (exchange, outcome) => void this.#settled.set(exchange.request.headers, { exchange, outcome })
+      })
     })
     this.#file = file
     this.#plugins = new Map([...plugins, ...[...more, probe].map((plugin): [string, Plugin] => [plugin.name, plugin])])
@@ -269,7 +323,13 @@ export class Workbench {
     const log = testLog(bench.log)
     bench.#generations = new Generations(generation)
     const services = bench.#services
-    const background = new BackgroundWork({ services, generations: bench.#generations, transport, kinds: new Map(), log })
+    const background = new BackgroundWork({
+      services,
+      generations: bench.#generations,
+      transport,
+      kinds: new Map(),
+      log
+    })
     bench.#engine = new Engine({
       operations: new Operations(operations),
       services,
@@ -310,9 +370,24 @@ export class Workbench {
       await client.over
       await turn()
       const { exchange, outcome } = this.#settled.get(all)!
-      return { status: client.status, headers: client.headers, body: client.text, complete: client.complete, exchange, outcome }
+      return {
+        status: client.status,
+        headers: client.headers,
+        body: client.text,
+        complete: client.complete,
+        exchange,
+        outcome
+      }
     }
-    this.#engine.handle({ method, target, headers: all, remoteAddress: '127.0.0.1', httpVersion: '1.1', body: sourceOf(content), client })
+    this.#engine.handle({
+      method,
+      target,
+      headers: all,
+      remoteAddress: '127.0.0.1',
+      httpVersion: '1.1',
+      body: sourceOf(content),
+      client
+    })
     return { client, answer: finished() }
   }
 
@@ -322,9 +397,19 @@ export class Workbench {
 
   async #generation(sections: Sections): Promise<GenerationParts> {
     const { chain = defaultChain } = sections
-    const file = { models: { demo: { price: { input: 1, output: 2 } } }, tenants: { acme: {} }, keys: [testKey], ...sections, chain: [...chain, 'probe'] }
+    const file = {
+      models: { demo: { price: { input: 1, output: 2 } } },
+      tenants: { acme: {} },
+      keys: [testKey],
+      ...sections,
+      chain: [...chain, 'probe']
+    }
     writeFileSync(this.#file, JSON.stringify(file))
-    const { config, problems } = loadConfig(this.#file, { env: {}, simulatorUrl: new URL('http://127.0.0.1:9/v1'), plugins: this.#plugins })
+    const { config, problems } = loadConfig(this.#file, {
+      env: {},
+      simulatorUrl: new URL('http://127.0.0.1:9/v1'),
+      plugins: this.#plugins
+    })
     if (!config) throw new Error(problems.map(({ place, message }) => `${place}: ${message}`).join('\n'))
     const misplaced = checkOrder(config.chain, this.#plugins, ({ plugin }) => plugin)
     if (misplaced.length > 0) throw new Error(misplaced.map(({ place, message }) => `${place}: ${message}`).join('\n'))
@@ -361,14 +446,26 @@ export function chatAnswer(promptTokens = 10, completionTokens = 5): object {
     created: 1,
     model: 'demo',
     choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
-    usage: { prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens }
+    usage: {
+      prompt_tokens: promptTokens,
+      completion_tokens: completionTokens,
+      total_tokens: promptTokens + completionTokens
+    }
   }
 }
 
 /** The events of a streamed chat answer with its usage, without `[DONE]`. */
 export function chatEvents(words = 3, promptTokens = 10): object[] {
-  const event = (more: object): object => ({ id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'demo', choices: [], ...more })
-  const choice = (delta: object, finish: string | null = null): object => event({ choices: [{ index: 0, delta, finish_reason: finish }] })
+  const event = (more: object): object => ({
+    id: 'chatcmpl-1',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'demo',
+    choices: [],
+    ...more
+  })
+  const choice = (delta: object, finish: string | null = null): object =>
+    event({ choices: [{ index: 0, delta, finish_reason: finish }] })
   return [
     choice({ role: 'assistant', content: '' }),
     ...Array.from({ length: words }, (_, i) => choice({ content: `word${i} ` })),

@@ -18,7 +18,10 @@ export async function applied({ adminUrl }: Pick<Running, 'adminUrl'>): Promise<
   await (await fetch(`${adminUrl}/admin/v1/requests?limit=1`)).arrayBuffer()
 }
 
-/** The problems: an end that was seen and is not charged as the upstream counted, a byte that was seen and is in no book, two ends of one. */
+/**
+ * The problems: an end that was seen and is not charged as the upstream counted, a byte that was seen and is in no
+ * book, two ends of one.
+ */
 function audit(seen: readonly Seen[], entries: readonly Entry[]): unknown[] {
   const { ends, twice } = endings(entries)
   const problems: unknown[] = twice.map((id) => ({ id, problem: 'ended twice' }))
@@ -30,8 +33,10 @@ function audit(seen: readonly Seen[], entries: readonly Entry[]): unknown[] {
       if (status === 200) problems.push({ id, plan, problem: 'shown, and not in the journal' })
     } else if (ended) {
       const due = nanoCost({ ...plan.units, request: 1 }, prices[model]!)
-      if (end.kind !== 'settle' || end.source !== 'upstream' || end.amount !== due) problems.push({ id, plan, due, end })
-    } else if (end.source === 'recovered' && end.amount > end.reserved) problems.push({ id, plan, problem: 'recovered for more than was held', end })
+      if (end.kind !== 'settle' || end.source !== 'upstream' || end.amount !== due)
+        problems.push({ id, plan, due, end })
+    } else if (end.source === 'recovered' && end.amount > end.reserved)
+      problems.push({ id, plan, problem: 'recovered for more than was held', end })
   }
   return problems
 }
@@ -39,7 +44,11 @@ function audit(seen: readonly Seen[], entries: readonly Entry[]): unknown[] {
 /** The whole audit of a store that no process has open: what was seen, what is left over, and the book itself. */
 export function checkBooks(t: Test, file: string, seen: readonly Seen[]): Entry[] {
   const entries = journal(file)
-  t.same(audit(seen, entries).slice(0, 5), [], 'every end that a client saw is charged once, with what the upstream counted')
+  t.same(
+    audit(seen, entries).slice(0, 5),
+    [],
+    'every end that a client saw is charged once, with what the upstream counted'
+  )
   t.same(rows(file, 'SELECT request_id FROM reservation'), [], 'nothing is held')
   t.same(rows(file, 'SELECT scope, pending FROM balance WHERE pending <> 0'), [], 'nor pending')
   t.same(verify(file), [], 'the book is in order')

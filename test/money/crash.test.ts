@@ -18,7 +18,12 @@ const faults: readonly Fault[] = ['refuse', 'break', 'reset', 'cut', 'end-early'
 /** One request of a load of everything. */
 function request(index: number): [Plan, Asking] {
   const model = Object.keys(prices)[random(5)]!
-  const plan: Plan = { id: `k${index}`, units: { input: random(3000), output: random(2000) }, words: 2 + random(100), gap: random(4) }
+  const plan: Plan = {
+    id: `k${index}`,
+    units: { input: random(3000), output: random(2000) },
+    words: 2 + random(100),
+    gap: random(4)
+  }
   if (random(20) === 0) plan.fault = faults[random(faults.length)]!
   const leave = random(10) === 0 ? { leaveAt: random(4000) } : {}
   return [plan, { model, stream: random(3) > 0, key: ['one', 'two', 'three'][random(3)]!, ...leave }]
@@ -28,7 +33,10 @@ t.test(`${kills} kills under a mixed load lose no charge and double none`, async
   const upstreams = [await PlannedUpstream.start(t, 'first'), await PlannedUpstream.start(t, 'second')]
   const home = folder(t)
   const file = join(home, 'sluice.db')
-  const config = configOf(upstreams, { store: { sqlite: file }, keys: ['one', 'two', 'three'].map((name) => key(name, { budget: { usd: 1_000_000, per: 'day' } })) })
+  const config = configOf(upstreams, {
+    store: { sqlite: file },
+    keys: ['one', 'two', 'three'].map((name) => key(name, { budget: { usd: 1_000_000, per: 'day' } }))
+  })
   const seen: Seen[] = []
   const starts: number[] = []
   let sent = 0
@@ -54,5 +62,7 @@ t.test(`${kills} kills under a mixed load lose no charge and double none`, async
   const ended = seen.filter((one) => one.ended).length
   const recovered = entries.filter(({ source }) => source === 'recovered').length
   t.ok(ended > kills && recovered > kills / 2, 'enough of both to mean something')
-  t.comment(`${kills} kills, ${sent} requests, ${ended} ends seen, ${recovered} recovered by estimate; ${serving(starts)}`)
+  t.comment(
+    `${kills} kills, ${sent} requests, ${ended} ends seen, ${recovered} recovered by estimate; ${serving(starts)}`
+  )
 })

@@ -1,4 +1,5 @@
-// A gateway under load on a disk that fails, lies, is full or is slow, and then loses power: what was acknowledged is in the books, once.
+// A gateway under load on a disk that fails, lies, is full or is slow, and then loses power: what was acknowledged is
+// in the books, once.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
@@ -22,8 +23,16 @@ const models = Object.keys(prices)
 
 let sent = 0
 function request(): [Plan, Asking] {
-  const plan: Plan = { id: `d${sent++}`, units: { input: random(3000), output: random(2000) }, words: 2 + random(40), gap: random(3) }
-  return [plan, { model: models[random(models.length)]!, stream: random(3) > 0, key: ['one', 'two', 'three'][random(3)]! }]
+  const plan: Plan = {
+    id: `d${sent++}`,
+    units: { input: random(3000), output: random(2000) },
+    words: 2 + random(40),
+    gap: random(3)
+  }
+  return [
+    plan,
+    { model: models[random(models.length)]!, stream: random(3) > 0, key: ['one', 'two', 'three'][random(3)]! }
+  ]
 }
 
 /** A store on a disk of its own, and the gateways that run on it, one at a time. */
@@ -45,7 +54,8 @@ class Ordeal {
     this.#file = join(home, 'sluice.db')
     this.disk = Disk.make(t, this.#file, seed)
     this.#config = configOf([upstream], {
-      store: { sqlite: this.#file, durability: 'power' }, keys: ['one', 'two', 'three'].map((name) => key(name, { budget: { usd: 1_000_000, per: 'day' } }))
+      store: { sqlite: this.#file, durability: 'power' },
+      keys: ['one', 'two', 'three'].map((name) => key(name, { budget: { usd: 1_000_000, per: 'day' } }))
     })
   }
 
@@ -97,7 +107,10 @@ class Ordeal {
     await this.#load
   }
 
-  /** Kills the gateway under load, in place of that write or sync if one is given, and takes what was not synced with it. */
+  /**
+   * Kills the gateway under load, in place of that write or sync if one is given, and takes what was not synced with
+   * it.
+   */
   async losePower(killAt?: number): Promise<void> {
     if (killAt !== undefined) {
       this.disk.set({ killAt })
@@ -126,82 +139,110 @@ const broken: Readonly<Record<string, Trouble>> = {
   'neither writes nor syncs succeed': { writes: 'EIO', syncs: 'EIO' }
 }
 
-t.test('while the disk fails nothing new is admitted, and when it is mended everything goes on', { skip: noDisk }, async (t) => {
-  const ordeal = await Ordeal.prepare(t)
-  const { disk } = ordeal
-  await ordeal.start()
-  const healed: number[] = []
-  for (const [what, trouble] of Object.entries(broken)) {
+t.test(
+  'while the disk fails nothing new is admitted, and when it is mended everything goes on',
+  { skip: noDisk },
+  async (t) => {
+    const ordeal = await Ordeal.prepare(t)
+    const { disk } = ordeal
+    await ordeal.start()
+    const healed: number[] = []
+    for (const [what, trouble] of Object.entries(broken)) {
+      await ordeal.answers(20)
+      t.ok(await ordeal.ready(), `${what}: not yet`)
+      disk.set(trouble)
+      await eventually(async () => !(await ordeal.ready()), 5000)
+      for (let more = 0; more < 3; more++)
+        t.match(
+          await ordeal.ask(),
+          { status: 503, code: 'billing_unavailable' },
+          `${what}: every billable request is refused`
+        )
+      const listed = await fetch(`${ordeal.running.url}/v1/models`, {
+        headers: { authorization: `Bearer ${secretOf('one')}` }
+      })
+      t.equal(listed.status, 200, `${what}: what costs nothing is served`)
+      // Longer than what waits for the disk is patient, in the long version.
+      await sleep(long ? 10_000 : 400)
+      t.ok(ordeal.running.alive, `${what}: it lives`)
+      disk.set()
+      const mendedAt = performance.now()
+      await eventually(async () => (await ordeal.ask()).ended && (await ordeal.ready()), 5000)
+      healed.push(Math.round(performance.now() - mendedAt))
+    }
+    const { failed } = disk.calls
+    t.ok(failed >= Object.keys(broken).length, `${failed} calls failed`)
     await ordeal.answers(20)
-    t.ok(await ordeal.ready(), `${what}: not yet`)
-    disk.set(trouble)
-    await eventually(async () => !(await ordeal.ready()), 5000)
-    for (let more = 0; more < 3; more++) t.match(await ordeal.ask(), { status: 503, code: 'billing_unavailable' }, `${what}: every billable request is refused`)
-    const listed = await fetch(`${ordeal.running.url}/v1/models`, { headers: { authorization: `Bearer ${secretOf('one')}` } })
-    t.equal(listed.status, 200, `${what}: what costs nothing is served`)
-    // Longer than what waits for the disk is patient, in the long version.
-    await sleep(long ? 10_000 : 400)
-    t.ok(ordeal.running.alive, `${what}: it lives`)
+    await ordeal.losePower()
+    disk.set({ writes: 'EIO', syncs: 'EIO' })
+    t.match(
+      await ordeal.refusal(),
+      /did not start: sluice start: .*as the disk fails \(disk I\/O error\): look into/,
+      'a start on such a disk says so, and changes nothing'
+    )
     disk.set()
-    const mendedAt = performance.now()
-    await eventually(async () => (await ordeal.ask()).ended && (await ordeal.ready()), 5000)
-    healed.push(Math.round(performance.now() - mendedAt))
+    const entries = await ordeal.audit()
+    const ended = ordeal.seen.filter((one) => one.ended).length
+    t.comment(
+      `${ordeal.seen.length} requests, ${ended} ends seen, ${endings(entries).ends.size} in the books; it served again ${healed.join(', ')} ms after the disk did`
+    )
   }
-  const { failed } = disk.calls
-  t.ok(failed >= Object.keys(broken).length, `${failed} calls failed`)
-  await ordeal.answers(20)
-  await ordeal.losePower()
-  disk.set({ writes: 'EIO', syncs: 'EIO' })
-  t.match(await ordeal.refusal(), /did not start: sluice start: .*as the disk fails \(disk I\/O error\): look into/, 'a start on such a disk says so, and changes nothing')
-  disk.set()
-  const entries = await ordeal.audit()
-  const ended = ordeal.seen.filter((one) => one.ended).length
-  t.comment(`${ordeal.seen.length} requests, ${ended} ends seen, ${endings(entries).ends.size} in the books; it served again ${healed.join(', ')} ms after the disk did`)
-})
+)
 
 // It takes as long as closing waits for a disk.
-if (long) t.test('a gateway that is stopped while the disk fails ends all the same, and the next start mends its books', { skip: noDisk }, async (t) => {
-  const ordeal = await Ordeal.prepare(t)
-  await ordeal.start()
-  await ordeal.answers(50)
-  ordeal.disk.set({ syncs: 'EIO' })
-  await eventually(async () => !(await ordeal.ready()), 5000)
-  await ordeal.calm()
-  const began = performance.now()
-  await ordeal.running.end('SIGTERM')
-  t.match(ordeal.running.output, /could not be written, \d+ operations are lost/)
-  t.comment(`it ended ${Math.round(performance.now() - began)} ms after it was told`)
-  ordeal.disk.losePower()
-  ordeal.disk.set()
-  await ordeal.audit()
-})
+if (long)
+  t.test(
+    'a gateway that is stopped while the disk fails ends all the same, and the next start mends its books',
+    { skip: noDisk },
+    async (t) => {
+      const ordeal = await Ordeal.prepare(t)
+      await ordeal.start()
+      await ordeal.answers(50)
+      ordeal.disk.set({ syncs: 'EIO' })
+      await eventually(async () => !(await ordeal.ready()), 5000)
+      await ordeal.calm()
+      const began = performance.now()
+      await ordeal.running.end('SIGTERM')
+      t.match(ordeal.running.output, /could not be written, \d+ operations are lost/)
+      t.comment(`it ended ${Math.round(performance.now() - began)} ms after it was told`)
+      ordeal.disk.losePower()
+      ordeal.disk.set()
+      await ordeal.audit()
+    }
+  )
 
 const rounds = long ? 30 : 2
 
-t.test('a disk that fails now and then, or once and then claims success, loses nothing that was acknowledged', { skip: noDisk }, async (t) => {
-  const ordeal = await Ordeal.prepare(t)
-  const { disk } = ordeal
-  let acknowledged = 0
-  for (let round = 0; round < rounds; round++) {
-    await ordeal.start()
-    disk.set({ writes: 'EIO', syncs: 'EIO', oneIn: 100 })
-    await ordeal.answers(60)
-    // The kernel says once that a page was not written, and then that there is nothing to write.
-    for (let lie = 0; lie < 4; lie++) {
-      const before = disk.calls.failed
-      disk.set({ syncs: 'EIO', times: 1 })
-      await eventually(() => disk.calls.failed > before, 5000)
-      await ordeal.answers(15)
+t.test(
+  'a disk that fails now and then, or once and then claims success, loses nothing that was acknowledged',
+  { skip: noDisk },
+  async (t) => {
+    const ordeal = await Ordeal.prepare(t)
+    const { disk } = ordeal
+    let acknowledged = 0
+    for (let round = 0; round < rounds; round++) {
+      await ordeal.start()
+      disk.set({ writes: 'EIO', syncs: 'EIO', oneIn: 100 })
+      await ordeal.answers(60)
+      // The kernel says once that a page was not written, and then that there is nothing to write.
+      for (let lie = 0; lie < 4; lie++) {
+        const before = disk.calls.failed
+        disk.set({ syncs: 'EIO', times: 1 })
+        await eventually(() => disk.calls.failed > before, 5000)
+        await ordeal.answers(15)
+      }
+      t.ok(ordeal.running.alive, 'it lives')
+      await ordeal.losePower(1 + random(100))
+      acknowledged = ordeal.seen.filter((one) => one.ended).length
     }
-    t.ok(ordeal.running.alive, 'it lives')
-    await ordeal.losePower(1 + random(100))
-    acknowledged = ordeal.seen.filter((one) => one.ended).length
+    const { failed, syncs, writes } = disk.calls
+    t.ok(failed >= rounds * 4, `${failed} calls failed`)
+    const entries = await ordeal.audit()
+    t.comment(
+      `power lost ${rounds} times; ${failed} of ${writes} writes and ${syncs} syncs failed; ${acknowledged} ends seen, ${endings(entries).ends.size} in the books`
+    )
   }
-  const { failed, syncs, writes } = disk.calls
-  t.ok(failed >= rounds * 4, `${failed} calls failed`)
-  const entries = await ordeal.audit()
-  t.comment(`power lost ${rounds} times; ${failed} of ${writes} writes and ${syncs} syncs failed; ${acknowledged} ends seen, ${endings(entries).ends.size} in the books`)
-})
+)
 
 t.test('a disk that takes 300 ms for a sync delays answers, and batches grow', { skip: noDisk }, async (t) => {
   const ordeal = await Ordeal.prepare(t)

@@ -1,4 +1,5 @@
-// Every way in which an exchange can end, and what it leaves in the books: one end, the right charge, nothing held, no slot taken.
+// Every way in which an exchange can end, and what it leaves in the books: one end, the right charge, nothing held, no
+// slot taken.
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -50,40 +51,103 @@ const always: Readonly<Record<string, Exit>> = {
   'a rate that is used up': { asking: { key: 'slow' }, end: 'nothing', outcome: 'rejected' },
   'refused by the upstream': { plan: { fault: 'refuse' }, end: 'nothing', costs: ['zero'], outcome: 'failed' },
   'failed by all upstreams': { plan: { fault: 'break' }, end: 'nothing', costs: ['zero', 'zero'], outcome: 'failed' },
-  'cut by all upstreams before the head': { plan: { fault: 'reset' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
+  'cut by all upstreams before the head': {
+    plan: { fault: 'reset' },
+    end: 'nothing',
+    costs: ['some', 'some'],
+    outcome: 'failed'
+  },
   'an error in a 200': { plan: { fault: 'error-in-200' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
   'a body that breaks off': { plan: { fault: 'cut' }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
-  'silence instead of an answer': { plan: { fault: 'hold' }, asking: { ...stream, model: hasty }, end: 'nothing', costs: ['some', 'some'], outcome: 'failed' },
-  'another channel after one that failed': { plan: { fault: 'break', channel: 'first' }, end: charged, costs: ['zero'], outcome: 'completed' },
-  'another channel after one that cut': { plan: { fault: 'reset', channel: 'first' }, asking: stream, end: charged, costs: ['some'], outcome: 'completed' },
+  'silence instead of an answer': {
+    plan: { fault: 'hold' },
+    asking: { ...stream, model: hasty },
+    end: 'nothing',
+    costs: ['some', 'some'],
+    outcome: 'failed'
+  },
+  'another channel after one that failed': {
+    plan: { fault: 'break', channel: 'first' },
+    end: charged,
+    costs: ['zero'],
+    outcome: 'completed'
+  },
+  'another channel after one that cut': {
+    plan: { fault: 'reset', channel: 'first' },
+    asking: stream,
+    end: charged,
+    costs: ['some'],
+    outcome: 'completed'
+  },
   'a stream that is cut': { plan: { fault: 'cut', ...slow }, asking: stream, end: partly, outcome: 'failed' },
-  'a stream that ends too early': { plan: { fault: 'end-early', ...slow }, asking: stream, end: partly, outcome: 'failed' },
-  'a stream that falls silent': { plan: { stopAt: 20, ...slow }, asking: { ...stream, model: hasty }, end: partly, outcome: 'failed' },
-  'a client that leaves before the head': { plan: { fault: 'hold' }, leaves: true, end: 'nothing', costs: ['some'], outcome: 'aborted' },
-  'a client that leaves before the head of a stream': { plan: { fault: 'hold' }, asking: stream, leaves: true, end: 'nothing', costs: ['some'], outcome: 'aborted' }
+  'a stream that ends too early': {
+    plan: { fault: 'end-early', ...slow },
+    asking: stream,
+    end: partly,
+    outcome: 'failed'
+  },
+  'a stream that falls silent': {
+    plan: { stopAt: 20, ...slow },
+    asking: { ...stream, model: hasty },
+    end: partly,
+    outcome: 'failed'
+  },
+  'a client that leaves before the head': {
+    plan: { fault: 'hold' },
+    leaves: true,
+    end: 'nothing',
+    costs: ['some'],
+    outcome: 'aborted'
+  },
+  'a client that leaves before the head of a stream': {
+    plan: { fault: 'hold' },
+    asking: stream,
+    leaves: true,
+    end: 'nothing',
+    costs: ['some'],
+    outcome: 'aborted'
+  }
 }
 
 const gone = (plan: Partial<Plan>, end: Exit['end'], leave: Asking = { leaveAt: 600 }): Exit => ({
-  plan: { ...slow, ...plan }, asking: { ...stream, ...leave }, end: end!, outcome: 'aborted'
+  plan: { ...slow, ...plan },
+  asking: { ...stream, ...leave },
+  end: end!,
+  outcome: 'aborted'
 })
 
 const drained: Readonly<Record<string, Exit>> = {
   'gone in the midst of a stream that is read on': gone({}, charged),
   'gone after the head of a stream that is read on': gone({}, charged, { leaveAt: 0 }),
   'gone from a stream that falls silent': gone({ stopAt: 12 }, partly),
-  'gone from a stream that falls silent after the text': gone({ stopAt: 'usage' }, { charge: 'part', source: 'estimated' }),
-  'gone from a stream that falls silent after its usage': gone({ stopAt: 'done' }, charged, { leaveOn: '"finish_reason":"stop"' })
+  'gone from a stream that falls silent after the text': gone(
+    { stopAt: 'usage' },
+    { charge: 'part', source: 'estimated' }
+  ),
+  'gone from a stream that falls silent after its usage': gone({ stopAt: 'done' }, charged, {
+    leaveOn: '"finish_reason":"stop"'
+  })
 }
 const aborted: Readonly<Record<string, Exit>> = {
   'gone in the midst of a stream that is not read on': gone({}, partly),
-  'gone from a stream after its usage': gone({ stopAt: 'done', place: 'choice' }, { charge: 'all', source: 'partial' }, { leaveOn: '"usage"' })
+  'gone from a stream after its usage': gone(
+    { stopAt: 'done', place: 'choice' },
+    { charge: 'all', source: 'partial' },
+    { leaveOn: '"usage"' }
+  )
 }
-const bounded: Readonly<Record<string, Exit>> = { 'gone from a stream that is longer than what may be read on': gone({}, partly) }
+const bounded: Readonly<Record<string, Exit>> = {
+  'gone from a stream that is longer than what may be read on': gone({}, partly)
+}
 const crowded: Readonly<Record<string, Exit>> = { 'gone from a stream when no more may be read on': gone({}, partly) }
 
 const groups: readonly [string, More, Readonly<Record<string, Exit>>][] = [
   ['by default', { disconnect_drain: { time: '10s' } }, { ...always, ...pick(drained, 2) }],
-  ['reading on for a short while', { disconnect_drain: { time: '500ms' } }, Object.fromEntries(Object.entries(drained).slice(2))],
+  [
+    'reading on for a short while',
+    { disconnect_drain: { time: '500ms' } },
+    Object.fromEntries(Object.entries(drained).slice(2))
+  ],
   ['without reading on', { on_disconnect: 'abort' }, aborted],
   ['reading on for some bytes', { disconnect_drain: { time: '5s', bytes: '1KiB' } }, bounded],
   ['reading on for nobody', { disconnect_drain: { concurrent: 0 } }, crowded]
@@ -106,10 +170,18 @@ async function open(t: Test, limits: More): Promise<Bench> {
   const config = configOf(upstreams, {
     limits,
     store: { sqlite: file, durability: 'process' },
-    keys: [key('test', one), key('poor', { ...one, budget: { usd: 0.000001, per: 'total' } }), key('slow', { limits: { concurrency: 1, rpm: 1 } })]
+    keys: [
+      key('test', one),
+      key('poor', { ...one, budget: { usd: 0.000001, per: 'total' } }),
+      key('slow', { limits: { concurrency: 1, rpm: 1 } })
+    ]
   }) as { channels: Record<string, { models: object; timeouts?: object }>; models: Record<string, object> }
   for (const [name, channel] of Object.entries(config.channels)) {
-    config.channels[`hasty-${name}`] = { ...channel, models: { [hasty]: hasty }, timeouts: { first_byte: '300ms', idle: '300ms' } }
+    config.channels[`hasty-${name}`] = {
+      ...channel,
+      models: { [hasty]: hasty },
+      timeouts: { first_byte: '300ms', idle: '300ms' }
+    }
     channel.models = { plain: 'plain' }
   }
   for (const name of Object.keys(config.models)) if (name !== 'plain' && name !== hasty) delete config.models[name]
@@ -120,10 +192,19 @@ async function open(t: Test, limits: More): Promise<Bench> {
 async function settled(t: Test, { running }: Bench, title: string): Promise<void> {
   await quiet(t, running)
   const { data } = await running.admin('/admin/v1/balances?limit=1000')
-  t.same(data.filter((balance: any) => balance.pending_nano !== '0'), [], `${title}: nothing is held`)
+  t.same(
+    data.filter((balance: any) => balance.pending_nano !== '0'),
+    [],
+    `${title}: nothing is held`
+  )
 }
 
-function checkEnd(t: Test, title: string, { end, costs = [], asking: { model = 'plain' } = {} }: Exit, entries: readonly Entry[]): void {
+function checkEnd(
+  t: Test,
+  title: string,
+  { end, costs = [], asking: { model = 'plain' } = {} }: Exit,
+  entries: readonly Entry[]
+): void {
   const terminal = entries.filter(({ class: kind }) => kind === 'terminal')
   if (end === undefined) return void t.same(entries, [], `${title}: the ledger never heard of it`)
   if (terminal.length !== 1) return void t.fail(`${title}: ends ${terminal.length} times`)
@@ -135,7 +216,11 @@ function checkEnd(t: Test, title: string, { end, costs = [], asking: { model = '
     t.ok(end.charge === 'all' ? amount === full : amount > 0n && amount < full * 2n, `${title}: ${amount} of ${full}`)
   }
   const attempts = entries.filter((entry) => entry.kind === 'cost')
-  t.same(attempts.map((cost) => (cost.amount === 0n ? 'zero' : 'some')), costs, `${title}: what its attempts cost`)
+  t.same(
+    attempts.map((cost) => (cost.amount === 0n ? 'zero' : 'some')),
+    costs,
+    `${title}: what its attempts cost`
+  )
 }
 
 for (const [name, limits, exits] of groups) {
@@ -193,7 +278,12 @@ t.test('a client that reads nothing is cut, and charged for what was delivered',
 t.test('a drain lets streams end that can, cuts the others, and settles all of them', async (t) => {
   const upstream = await PlannedUpstream.start(t)
   const file = join(folder(t), 'sluice.db')
-  const running = await gateway(t, JSON.stringify(configOf([upstream], { store: { sqlite: file, durability: 'process' }, limits: { drain_timeout: '700ms' } })))
+  const running = await gateway(
+    t,
+    JSON.stringify(
+      configOf([upstream], { store: { sqlite: file, durability: 'process' }, limits: { drain_timeout: '700ms' } })
+    )
+  )
   const open = Promise.withResolvers<void>()
   upstream.gate = open.promise
   const started = Array.from({ length: 40 }, (_, i): ReturnType<typeof ask> => {
@@ -211,7 +301,8 @@ t.test('a drain lets streams end that can, cuts the others, and settles all of t
   for (const [i, { id, ended, code }] of seen.entries()) {
     const end = ends.get(id!)!
     t.equal(end.amount, nanoCost(end.usage!, prices['plain']!))
-    if (i % 2 === 0) t.match({ ended, amount: end.amount, source: end.source }, { ended: true, amount: full, source: 'upstream' })
+    if (i % 2 === 0)
+      t.match({ ended, amount: end.amount, source: end.source }, { ended: true, amount: full, source: 'upstream' })
     else t.match({ ended, code, source: end.source }, { ended: false, code: 'draining', source: 'partial' })
   }
   t.same(verify(file), [])

@@ -1,4 +1,5 @@
-// Rates, tokens and slots through the whole gateway, on a clock that stands still: what is admitted is what the oracle admits.
+// Rates, tokens and slots through the whole gateway, on a clock that stands still: what is admitted is what the oracle
+// admits.
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { constants } from 'node:http2'
@@ -48,7 +49,10 @@ interface Bench {
 
 async function open(t: Test, keys: readonly More[], limits: More = {}): Promise<Bench> {
   const upstream = await PlannedUpstream.start(t)
-  const config = configOf([upstream], { store: { sqlite: join(folder(t), 'sluice.db'), durability: 'process' }, limits })
+  const config = configOf([upstream], {
+    store: { sqlite: join(folder(t), 'sluice.db'), durability: 'process' },
+    limits
+  })
   const text = (keys: readonly More[]): string => JSON.stringify({ ...config, keys })
   const running = await gateway(t, text(keys))
   return {
@@ -62,7 +66,11 @@ async function open(t: Test, keys: readonly More[], limits: More = {}): Promise<
 }
 
 /** Sends so many at once; those admitted wait at the upstream until every other has its answer. */
-async function burst({ running, upstream }: Bench, name: string, count: number): Promise<{ admitted: Seen[]; refused: Seen[] }> {
+async function burst(
+  { running, upstream }: Bench,
+  name: string,
+  count: number
+): Promise<{ admitted: Seen[]; refused: Seen[] }> {
   const before = upstream.count
   const gate = Promise.withResolvers<void>()
   upstream.gate = gate.promise
@@ -75,24 +83,33 @@ async function burst({ running, upstream }: Bench, name: string, count: number):
   await eventually(() => answered + upstream.count - before === count)
   gate.resolve()
   const seen = await Promise.all(answers)
-  await eventually(async () => (await running.admin('/admin/v1/balances?limit=1000')).data.every((one: any) => one.pending_nano === '0'))
+  await eventually(async () =>
+    (await running.admin('/admin/v1/balances?limit=1000')).data.every((one: any) => one.pending_nano === '0')
+  )
   return { admitted: seen.filter(({ status }) => status === 200), refused: seen.filter(({ status }) => status !== 200) }
 }
 
 /** What is wrong with a reply's headers, given the limits of its key. */
 function contradictions({ status, headers, code }: Seen, limits: Readonly<Record<string, number>>): string[] {
-  const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`])) as [number, number, number]
+  const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) =>
+    Number(headers[`x-ratelimit-${name}`])
+  ) as [number, number, number]
   const wrong: string[] = []
-  const check = (holds: boolean, what: string): void => void (holds || wrong.push(`${what}: ${status} ${code} ${limit} ${remaining} ${reset} ${headers['retry-after-ms']}`))
+  const check = (holds: boolean, what: string): void =>
+    void (holds || wrong.push(`${what}: ${status} ${code} ${limit} ${remaining} ${reset} ${headers['retry-after-ms']}`))
   check(Object.values(limits).includes(limit), 'no limit of the key')
   check(Number.isInteger(remaining) && remaining >= 0 && remaining < limit, 'not what can be left')
   check(Number.isInteger(reset) && reset >= 0, 'no time')
-  if (status === 200) return 'retry-after' in headers || 'retry-after-ms' in headers ? [...wrong, 'an answer says to retry'] : wrong
+  if (status === 200)
+    return 'retry-after' in headers || 'retry-after-ms' in headers ? [...wrong, 'an answer says to retry'] : wrong
   const name = code!.replace('rate_limit_', '')
   const ms = Number(headers['retry-after-ms'])
   check(status === 429 && name in limits && limits[name] === limit, 'not the limit that refused')
   check(remaining < (name === 'tpm' ? tokens : 1), 'refused although there is enough')
-  check(ms > 0 && Math.ceil(ms / 1000) === Number(headers['retry-after']) && reset === Number(headers['retry-after']), 'not the same moment')
+  check(
+    ms > 0 && Math.ceil(ms / 1000) === Number(headers['retry-after']) && reset === Number(headers['retry-after']),
+    'not the same moment'
+  )
   check(!('x-should-retry' in headers), 'waiting helps')
   return wrong
 }
@@ -102,7 +119,17 @@ class Oracle {
   readonly #rates: { limit: ArrivalOracle; units: number }[] = []
   readonly #concurrency: number
 
-  constructor({ rps, rpm, tpm, concurrency = Infinity }: { rps?: number; rpm?: number; tpm?: number; concurrency?: number }) {
+  constructor({
+    rps,
+    rpm,
+    tpm,
+    concurrency = Infinity
+  }: {
+    rps?: number
+    rpm?: number
+    tpm?: number
+    concurrency?: number
+  }) {
     if (rps) this.#rates.push({ limit: new ArrivalOracle(rps, 1_000_000), units: 1 })
     if (rpm) this.#rates.push({ limit: new ArrivalOracle(rpm, 60_000_000), units: 1 })
     if (tpm) this.#rates.push({ limit: new ArrivalOracle(tpm, 60_000_000), units: tokens })
@@ -125,25 +152,37 @@ class Oracle {
 const cases: Readonly<Record<string, Record<string, number>>> = {
   'per-second': { rps: 70 },
   'odd-minute': { rpm: 97 },
-  'tokens': { tpm: tokens * 31 + 5 },
-  'slots': { concurrency: 23 },
-  'everything': { rps: 60, rpm: 150, tpm: tokens * 100, concurrency: 40 },
+  tokens: { tpm: tokens * 31 + 5 },
+  slots: { concurrency: 23 },
+  everything: { rps: 60, rpm: 150, tpm: tokens * 100, concurrency: 40 },
   'slots-first': { rps: 500, rpm: 5000, tpm: tokens * 1000, concurrency: 11 }
 }
 
 t.test('bursts of a thousand are admitted exactly as far as the limits reach, and headers agree', async (t) => {
   const move = stopClock(t)
-  const bench = await open(t, Object.entries(cases).map(([name, limits]) => key(name, { limits })))
+  const bench = await open(
+    t,
+    Object.entries(cases).map(([name, limits]) => key(name, { limits }))
+  )
   let admittedInAll = 0
   for (const [name, limits] of Object.entries(cases)) {
     const oracle = new Oracle(limits)
     const most = name === 'everything' || name === 'slots-first' ? 1000 : 300
-    for (const [step, count] of [[0, most], [0, 20], [137, 60], [1000, 90], [7001, 120]] as const) {
+    for (const [step, count] of [
+      [0, most],
+      [0, 20],
+      [137, 60],
+      [1000, 90],
+      [7001, 120]
+    ] as const) {
       move(step)
       const at = Math.ceil(performance.now())
       const { admitted, refused } = await burst(bench, name, count)
       t.equal(admitted.length, oracle.burst(at, count), `${name}: ${count} at once, after ${step} ms`)
-      t.ok(admitted.every(({ ended }) => ended), name)
+      t.ok(
+        admitted.every(({ ended }) => ended),
+        name
+      )
       const wrong = [...admitted, ...refused].flatMap((seen) => contradictions(seen, limits))
       t.same(wrong.slice(0, 3), [], `${name}: headers of the decision`)
       admittedInAll += admitted.length
@@ -175,7 +214,9 @@ const worst = nanoCost({ input: bodyOf(expected(0), asking).length, output }, pr
 
 t.test('a request that one limit refuses uses up nothing of any other', async (t) => {
   stopClock(t)
-  const pairs = names.flatMap((refusing) => names.filter((other) => other !== refusing).map((other) => ({ refusing, other, name: `${refusing}-${other}` })))
+  const pairs = names.flatMap((refusing) =>
+    names.filter((other) => other !== refusing).map((other) => ({ refusing, other, name: `${refusing}-${other}` }))
+  )
   const both = ({ refusing, other, name }: (typeof pairs)[number]): More => {
     const [one, two] = [limitOf(refusing, 1), limitOf(other, 5)] as Record<string, any>[]
     return key(name, { ...one, ...two, limits: { ...one!['limits'], ...two!['limits'] } })
@@ -206,8 +247,18 @@ t.test(`${leaving} streams whose clients leave keep no slot`, async (t) => {
   const random = chance(7)
   let tried = 0
   await inParallel(leaving, slots, async (index) => {
-    const plan: Plan = { id: `s${index}`, units, words: 3 + random(12), gap: random(2), ...(random(4) === 0 && { stopAt: 2 }), ...(random(20) === 0 && { fault: 'hold' }) }
-    const arrived = random(3) === 0 || plan.fault || plan.stopAt ? { leave: eventually(() => upstream.seen.has(plan.id), 10_000).catch(() => {}) } : { leaveAt: random(900) }
+    const plan: Plan = {
+      id: `s${index}`,
+      units,
+      words: 3 + random(12),
+      gap: random(2),
+      ...(random(4) === 0 && { stopAt: 2 }),
+      ...(random(20) === 0 && { fault: 'hold' })
+    }
+    const arrived =
+      random(3) === 0 || plan.fault || plan.stopAt
+        ? { leave: eventually(() => upstream.seen.has(plan.id), 10_000).catch(() => {}) }
+        : { leaveAt: random(900) }
     // A slot is given back when the exchange is settled, which may be a moment after its client is gone.
     for (;;) {
       tried++
@@ -229,10 +280,21 @@ t.test('streams that are reset on HTTP/2 connections keep no slot either', async
   // A connection with many resets is closed as an attack.
   let session = openSession(t, running.url)
   let resets = 0
-  const headers = { ':method': 'POST', ':path': '/v1/chat/completions', authorization: `Bearer ${secretOf('test')}`, 'content-type': 'application/json' }
+  const headers = {
+    ':method': 'POST',
+    ':path': '/v1/chat/completions',
+    authorization: `Bearer ${secretOf('test')}`,
+    'content-type': 'application/json'
+  }
   const random = chance(11)
   await inParallel(long ? 2000 : 300, slots, async (index) => {
-    const plan: Plan = { id: `h${index}`, units, words: 3 + random(12), gap: random(2), ...(random(3) === 0 && { stopAt: 2 }) }
+    const plan: Plan = {
+      id: `h${index}`,
+      units,
+      words: 3 + random(12),
+      gap: random(2),
+      ...(random(3) === 0 && { stopAt: 2 })
+    }
     while (!upstream.seen.has(plan.id)) {
       if (++resets % 50 === 0) session = openSession(t, running.url)
       const stream = session.request(headers)

@@ -1,4 +1,5 @@
-// An upstream that does what each request asks it to, and remembers what it counted: the truth that books are held against.
+// An upstream that does what each request asks it to, and remembers what it counted: the truth that books are held
+// against.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
@@ -20,7 +21,10 @@ export interface Plan {
   /** Milliseconds between events. */
   gap?: number
   fault?: Fault
-  /** Where a streamed answer stops for as long as the connection lasts: before this event. `usage` and `done` are events too. */
+  /**
+   * Where a streamed answer stops for as long as the connection lasts: before this event. `usage` and `done` are events
+   * too.
+   */
   stopAt?: number | 'usage' | 'done'
   /** The usage as it is on the wire; default: the units in the form of the protocol. */
   usage?: unknown
@@ -32,14 +36,28 @@ export interface Plan {
 
 /** Usage as OpenAI-compatible upstreams report it: parts are counted in their whole. */
 export function wireUsage(units: Units): Record<string, unknown> {
-  const { input = 0, cached_input = 0, cache_write = 0, audio_input = 0, image_input = 0, output = 0, audio_output = 0, reasoning = 0 } = units
+  const {
+    input = 0,
+    cached_input = 0,
+    cache_write = 0,
+    audio_input = 0,
+    image_input = 0,
+    output = 0,
+    audio_output = 0,
+    reasoning = 0
+  } = units
   const prompt = input + cached_input + cache_write + audio_input + image_input
   const completion = output + audio_output
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
-    prompt_tokens_details: { cached_tokens: cached_input, cache_write_tokens: cache_write, audio_tokens: audio_input, image_tokens: image_input },
+    prompt_tokens_details: {
+      cached_tokens: cached_input,
+      cache_write_tokens: cache_write,
+      audio_tokens: audio_input,
+      image_tokens: image_input
+    },
     completion_tokens_details: { reasoning_tokens: reasoning, audio_tokens: audio_output }
   }
 }
@@ -58,7 +76,9 @@ export class PlannedUpstream {
 
   private constructor(name: string) {
     this.name = name
-    this.#server = createServer((request, response) => void this.#serve(request, response).catch(() => response.destroy()))
+    this.#server = createServer(
+      (request, response) => void this.#serve(request, response).catch(() => response.destroy())
+    )
     this.#server.keepAliveTimeout = 60_000
   }
 
@@ -93,7 +113,11 @@ export class PlannedUpstream {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
-    const body = JSON.parse(Buffer.concat(chunks).toString('utf8')) as { stream?: boolean; model: string; messages: { content: string }[] }
+    const body = JSON.parse(Buffer.concat(chunks).toString('utf8')) as {
+      stream?: boolean
+      model: string
+      messages: { content: string }[]
+    }
     const plan = JSON.parse(body.messages[0]!.content) as Plan
     const bodies = this.seen.get(plan.id)
     if (bodies) bodies.push(body)
@@ -114,8 +138,18 @@ export class PlannedUpstream {
 
   async #whole(plan: Plan, fault: Fault | undefined, model: string, response: ServerResponse): Promise<void> {
     const usage = plan.usage === undefined ? wireUsage(plan.units) : plan.usage
-    const choice: Record<string, unknown> = { index: 0, message: { role: 'assistant', content: text(plan.words) }, finish_reason: 'stop' }
-    const body: Record<string, unknown> = { id: `chatcmpl-${plan.id}`, object: 'chat.completion', created: 1, model, choices: [choice] }
+    const choice: Record<string, unknown> = {
+      index: 0,
+      message: { role: 'assistant', content: text(plan.words) },
+      finish_reason: 'stop'
+    }
+    const body: Record<string, unknown> = {
+      id: `chatcmpl-${plan.id}`,
+      object: 'chat.completion',
+      created: 1,
+      model,
+      choices: [choice]
+    }
     if (plan.place === 'x_groq') body['x_groq'] = { usage }
     else if (plan.place === 'choice') choice['usage'] = usage
     else if (plan.usage !== absent) body['usage'] = usage
@@ -134,8 +168,11 @@ export class PlannedUpstream {
   async #stream(plan: Plan, fault: Fault | undefined, model: string, response: ServerResponse): Promise<void> {
     const usage = plan.usage === undefined ? wireUsage(plan.units) : plan.usage
     const reports = plan.usage !== absent
-    const send = (more: object): boolean => response.write(event({ id: `chatcmpl-${plan.id}`, object: 'chat.completion.chunk', created: 1, model, ...more }))
-    const choices = (delta: object, finish: string | null = null, more: object = {}): object => ({ choices: [{ index: 0, delta, finish_reason: finish, ...more }] })
+    const send = (more: object): boolean =>
+      response.write(event({ id: `chatcmpl-${plan.id}`, object: 'chat.completion.chunk', created: 1, model, ...more }))
+    const choices = (delta: object, finish: string | null = null, more: object = {}): object => ({
+      choices: [{ index: 0, delta, finish_reason: finish, ...more }]
+    })
     const stop = async (): Promise<void> => {
       this.#onStop?.(plan)
       await once(response, 'close')
@@ -148,7 +185,10 @@ export class PlannedUpstream {
         await sleep(5)
         return void (fault === 'cut' ? response.destroy() : response.end())
       }
-      const taken = send({ ...choices({ content: `word${word} ` }), ...(plan.place === 'every event' && { usage: grown(usage, word + 1, plan.words) }) })
+      const taken = send({
+        ...choices({ content: `word${word} ` }),
+        ...(plan.place === 'every event' && { usage: grown(usage, word + 1, plan.words) })
+      })
       if (!taken) await drained(response)
       if (plan.gap) await sleep(plan.gap)
       if (response.destroyed) return
@@ -157,7 +197,8 @@ export class PlannedUpstream {
     if (plan.stopAt === 'usage') return stop()
     if (plan.place === 'x_groq') send({ choices: [], x_groq: { usage } })
     else if (reports && (plan.place === undefined || plan.place === 'zero follows')) send({ choices: [], usage })
-    if (plan.place === 'zero follows') send({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } })
+    if (plan.place === 'zero follows')
+      send({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } })
     if (plan.stopAt === 'done') return stop()
     response.write('data: [DONE]\n\n')
     if (plan.place === 'after done') send({ choices: [], usage })
@@ -183,7 +224,10 @@ function text(words: number): string {
 
 /** A report on the way to the final one: as much of the completion as there is by now. */
 function grown(usage: unknown, part: number, of: number): unknown {
-  const { prompt_tokens: prompt, completion_tokens: completion } = usage as { prompt_tokens: number; completion_tokens: number }
+  const { prompt_tokens: prompt, completion_tokens: completion } = usage as {
+    prompt_tokens: number
+    completion_tokens: number
+  }
   return { prompt_tokens: prompt, completion_tokens: Math.floor((completion * part) / of) }
 }
 

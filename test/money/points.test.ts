@@ -1,4 +1,5 @@
-// A gateway that is killed at every named point of an exchange, and of the recovery after it: in the books once, with what can be known.
+// A gateway that is killed at every named point of an exchange, and of the recovery after it: in the books once, with
+// what can be known.
 import { cpSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -44,38 +45,92 @@ interface Place {
 }
 
 const stream = { stream: true }
-const held = (where: string) => ({ file }: Place) => rows(file, `SELECT id FROM reservation WHERE ${where}`).length === 1
-const charge = (output: number) => (bytes: number) => ({ kind: 'settle', source: 'recovered', usage: { input: Math.ceil(bytes / 3), output } })
+const held =
+  (where: string) =>
+  ({ file }: Place) =>
+    rows(file, `SELECT id FROM reservation WHERE ${where}`).length === 1
+const charge = (output: number) => (bytes: number) => ({
+  kind: 'settle',
+  source: 'recovered',
+  usage: { input: Math.ceil(bytes / 3), output }
+})
 /** The money of the key as the gateway knows it, whatever the disk has. */
 async function money({ running }: Place): Promise<{ posted: bigint; pending: bigint }> {
-  const { data } = await (await fetch(`${running.adminUrl}/admin/v1/balances?scope=key:test`)).json() as { data: Record<string, string>[] }
+  const { data } = (await (await fetch(`${running.adminUrl}/admin/v1/balances?scope=key:test`)).json()) as {
+    data: Record<string, string>[]
+  }
   const total = data.find(({ window }) => window === 'total')
   return { posted: BigInt(total?.['posted_nano'] ?? 0), pending: BigInt(total?.['pending_nano'] ?? 0) }
 }
 
 const points: readonly Point[] = [
   {
-    name: 'held in memory', asking: { headers: { 'x-halt': 'reserved' } }, disk: 'stands still before',
+    name: 'held in memory',
+    asking: { headers: { 'x-halt': 'reserved' } },
+    disk: 'stands still before',
     reached: async (place) => (await money(place)).pending > 0n
   },
-  { name: 'answered in full, and the hold not on disk', asking: stream, disk: 'stands still before', reached: ({ upstream, plan }) => upstream.served.has(plan.id) },
-  { name: 'held on disk', asking: { headers: { 'x-halt': 'reserved' } }, reached: held('dispatched = 0'), entry: () => ({ kind: 'void', amount: 0n, source: null }) },
-  { name: 'sent, and nothing answered', plan: { fault: 'hold' }, reached: held('dispatched = 1'), entry: charge(0) },
-  { name: 'the first byte is out', plan: { stopAt: 1 }, asking: stream, reached: ({ text }) => text.includes('data: '), entry: charge(0) },
-  // Every 64 events are told of.
-  { name: 'in the midst of a stream', plan: { stopAt: 150 }, asking: stream, reached: held('delivered_units > 100'), entry: charge(128) },
-  { name: 'after the usage, before the end', plan: { stopAt: 'done' }, asking: stream, reached: held('delivered_units > 100'), entry: charge(192) },
   {
-    name: 'the end has come, and the settlement is not on disk', plan: { gap: 1 }, asking: stream, disk: 'stands still after the first byte',
-    reached: async (place) => (await money(place)).pending === 0n, entry: () => ({ kind: 'settle', source: 'recovered' })
+    name: 'answered in full, and the hold not on disk',
+    asking: stream,
+    disk: 'stands still before',
+    reached: ({ upstream, plan }) => upstream.served.has(plan.id)
   },
-  { name: 'the settlement is on disk, and the end not out', asking: { ...stream, headers: { 'x-halt': 'settled' } }, entry: () => ({ kind: 'settle', source: 'upstream', usage: units }) },
-  { name: 'the settlement of a whole answer is on disk, and nothing out', asking: { headers: { 'x-halt': 'settled' } }, entry: () => ({ kind: 'settle', source: 'upstream', usage: units }) }
+  {
+    name: 'held on disk',
+    asking: { headers: { 'x-halt': 'reserved' } },
+    reached: held('dispatched = 0'),
+    entry: () => ({ kind: 'void', amount: 0n, source: null })
+  },
+  { name: 'sent, and nothing answered', plan: { fault: 'hold' }, reached: held('dispatched = 1'), entry: charge(0) },
+  {
+    name: 'the first byte is out',
+    plan: { stopAt: 1 },
+    asking: stream,
+    reached: ({ text }) => text.includes('data: '),
+    entry: charge(0)
+  },
+  // Every 64 events are told of.
+  {
+    name: 'in the midst of a stream',
+    plan: { stopAt: 150 },
+    asking: stream,
+    reached: held('delivered_units > 100'),
+    entry: charge(128)
+  },
+  {
+    name: 'after the usage, before the end',
+    plan: { stopAt: 'done' },
+    asking: stream,
+    reached: held('delivered_units > 100'),
+    entry: charge(192)
+  },
+  {
+    name: 'the end has come, and the settlement is not on disk',
+    plan: { gap: 1 },
+    asking: stream,
+    disk: 'stands still after the first byte',
+    reached: async (place) => (await money(place)).pending === 0n,
+    entry: () => ({ kind: 'settle', source: 'recovered' })
+  },
+  {
+    name: 'the settlement is on disk, and the end not out',
+    asking: { ...stream, headers: { 'x-halt': 'settled' } },
+    entry: () => ({ kind: 'settle', source: 'upstream', usage: units })
+  },
+  {
+    name: 'the settlement of a whole answer is on disk, and nothing out',
+    asking: { headers: { 'x-halt': 'settled' } },
+    entry: () => ({ kind: 'settle', source: 'upstream', usage: units })
+  }
 ]
 
 /** A configuration that knows how to halt where no upstream can. */
 function haltingConfig(upstream: PlannedUpstream, file: string): More {
-  const config = configOf([upstream], { store: { sqlite: file, durability: 'power' }, quota: { default_output: 500 } }) as { chain: object[] }
+  const config = configOf([upstream], {
+    store: { sqlite: file, durability: 'power' },
+    quota: { default_output: 500 }
+  }) as { chain: object[] }
   config.chain.splice(1, 0, { withhold: {} })
   config.chain.splice(4, 0, { halt: {} })
   return config as unknown as More
@@ -95,7 +150,9 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
   const starts = [running.tookMs]
   let ended = 0
   const here = points.filter((point) => point.disk === undefined || disk)
-  for (const [index, point] of Array.from({ length: times }, () => here).flat().entries()) {
+  for (const [index, point] of Array.from({ length: times }, () => here)
+    .flat()
+    .entries()) {
     const { name, asking = {}, reached, entry } = point
     const plan: Plan = { id: `${name} ${index}`, units, words: 200, ...point.plan }
     const place: Place = { running, upstream, file, plan, text: '' }
@@ -110,7 +167,12 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
     })
     await stopped
     // A book that stands still may be locked for those who read it.
-    await eventually(reached ? () => reached(place) : () => journal(file).some(({ class: kind }, at) => kind === 'terminal' && at >= ended), 5000)
+    await eventually(
+      reached
+        ? () => reached(place)
+        : () => journal(file).some(({ class: kind }, at) => kind === 'terminal' && at >= ended),
+      5000
+    )
     await running.end('SIGKILL')
     const seen = await seeing
     disk?.set()
@@ -126,8 +188,22 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
     if (entry && end) {
       t.match(end, entry(bodyOf(plan, asking).length), name)
       if (end.usage) t.equal(end.amount, nanoCost(end.usage, prices['plain']!), name)
-      const { data } = await (await fetch(`${running.adminUrl}/admin/v1/requests?request_id=${end.request_id}`)).json() as { data: any[] }
-      t.match(data, [{ request_id: end.request_id, cost_nano: String(end.amount), endpoint: 'chat', client_protocol: 'openai-chat', streamed: asking.stream ?? false }], `${name}: its record`)
+      const { data } = (await (
+        await fetch(`${running.adminUrl}/admin/v1/requests?request_id=${end.request_id}`)
+      ).json()) as { data: any[] }
+      t.match(
+        data,
+        [
+          {
+            request_id: end.request_id,
+            cost_nano: String(end.amount),
+            endpoint: 'chat',
+            client_protocol: 'openai-chat',
+            streamed: asking.stream ?? false
+          }
+        ],
+        `${name}: its record`
+      )
     }
     const next = await ask(running.url, { id: `after ${plan.id}`, units, words: 1 })
     t.equal(next.status, 200, `${name}: it serves again`)
@@ -142,61 +218,87 @@ t.test('killed at each point of an exchange, it is in the books once, with what 
 
 /** What a recovery decides of an entry: not when, and not where in the journal. */
 function decided(entries: readonly Entry[]): object[] {
-  const decisions = entries.map(({ request_id, kind, class: kindOf, amount, reserved, source, usage, channel, scopes }) => ({ request_id, kind, kindOf, amount, reserved, source, usage, channel, scopes }))
+  const decisions = entries.map(
+    ({ request_id, kind, class: kindOf, amount, reserved, source, usage, channel, scopes }) => ({
+      request_id,
+      kind,
+      kindOf,
+      amount,
+      reserved,
+      source,
+      usage,
+      channel,
+      scopes
+    })
+  )
   return decisions.sort((a, b) => (a.request_id < b.request_id ? -1 : 1))
 }
 
-t.test('a recovery that is killed, and the one after it, come to the same books as one that is not', { skip: noDisk }, async (t) => {
-  const upstream = await PlannedUpstream.start(t)
-  const home = folder(t)
-  const file = join(home, 'sluice.db')
-  const config = haltingConfig(upstream, file)
-  const disk = Disk.make(t, file)
-  const start = (): Promise<Running> => launch(t, home, config, { script, env: disk.env })
-  const first = await start()
-  const open: Promise<unknown>[] = []
-  const kinds: [Partial<Plan>, Asking][] = [[{}, { headers: { 'x-halt': 'reserved' } }], [{ fault: 'hold' }, {}], [{ stopAt: 1 }, stream], [{ stopAt: 150 }, stream], [{}, {}]]
-  for (let index = 0; index < 60; index++) {
-    const [plan, asking] = kinds[index % kinds.length]!
-    open.push(ask(first.url, { id: `r${index}`, units, words: 200, ...plan }, asking))
-  }
-  const counted = (sql: string, count: number): boolean => rows(file, sql).length === count
-  await eventually(() => (
-    counted('SELECT id FROM reservation', 48) && counted('SELECT id FROM reservation WHERE delivered_units > 100', 12) && counted('SELECT seq FROM journal', 12)
-  ), 10_000)
-  await first.end('SIGKILL')
-  await Promise.all(open)
+t.test(
+  'a recovery that is killed, and the one after it, come to the same books as one that is not',
+  { skip: noDisk },
+  async (t) => {
+    const upstream = await PlannedUpstream.start(t)
+    const home = folder(t)
+    const file = join(home, 'sluice.db')
+    const config = haltingConfig(upstream, file)
+    const disk = Disk.make(t, file)
+    const start = (): Promise<Running> => launch(t, home, config, { script, env: disk.env })
+    const first = await start()
+    const open: Promise<unknown>[] = []
+    const kinds: [Partial<Plan>, Asking][] = [
+      [{}, { headers: { 'x-halt': 'reserved' } }],
+      [{ fault: 'hold' }, {}],
+      [{ stopAt: 1 }, stream],
+      [{ stopAt: 150 }, stream],
+      [{}, {}]
+    ]
+    for (let index = 0; index < 60; index++) {
+      const [plan, asking] = kinds[index % kinds.length]!
+      open.push(ask(first.url, { id: `r${index}`, units, words: 200, ...plan }, asking))
+    }
+    const counted = (sql: string, count: number): boolean => rows(file, sql).length === count
+    await eventually(
+      () =>
+        counted('SELECT id FROM reservation', 48) &&
+        counted('SELECT id FROM reservation WHERE delivered_units > 100', 12) &&
+        counted('SELECT seq FROM journal', 12),
+      10_000
+    )
+    await first.end('SIGKILL')
+    await Promise.all(open)
 
-  const backup = join(home, 'backup')
-  const own = (): string[] => readdirSync(home).filter((name) => name.startsWith('sluice.db'))
-  for (const name of own()) cpSync(join(home, name), join(backup, name))
-  const restore = (): void => {
-    for (const name of own()) rmSync(join(home, name))
-    cpSync(backup, home, { recursive: true })
-  }
-  const finish = async (running: Running): Promise<object[]> => {
-    await running.end('SIGTERM')
-    t.same(verify(file), [], 'the book is in order')
-    return decided(journal(file))
-  }
+    const backup = join(home, 'backup')
+    const own = (): string[] => readdirSync(home).filter((name) => name.startsWith('sluice.db'))
+    for (const name of own()) cpSync(join(home, name), join(backup, name))
+    const restore = (): void => {
+      for (const name of own()) rmSync(join(home, name))
+      cpSync(backup, home, { recursive: true })
+    }
+    const finish = async (running: Running): Promise<object[]> => {
+      await running.end('SIGTERM')
+      t.same(verify(file), [], 'the book is in order')
+      return decided(journal(file))
+    }
 
-  const before = disk.calls
-  const undisturbed = await start()
-  const { writes, syncs } = disk.calls
-  const calls = writes + syncs - before.writes - before.syncs
-  const due = await finish(undisturbed)
-  t.equal(due.length, 60)
-  const random = chance(7)
-  const places = long ? Array.from({ length: calls }, (_, call) => call + 1) : [calls - random(calls >> 1)]
-  for (const place of places) {
-    restore()
-    disk.set({ killAt: place })
-    await t.rejects(start(), `killed at call ${place} of ${calls}`)
-    disk.set({ killAt: 1 + random(calls) })
-    // The second recovery may be over before it is killed.
-    const second = await start().catch(() => undefined)
-    disk.set()
-    await second?.end('SIGKILL')
-    t.same(await finish(await start()), due, `killed at call ${place} of ${calls}, and again`)
+    const before = disk.calls
+    const undisturbed = await start()
+    const { writes, syncs } = disk.calls
+    const calls = writes + syncs - before.writes - before.syncs
+    const due = await finish(undisturbed)
+    t.equal(due.length, 60)
+    const random = chance(7)
+    const places = long ? Array.from({ length: calls }, (_, call) => call + 1) : [calls - random(calls >> 1)]
+    for (const place of places) {
+      restore()
+      disk.set({ killAt: place })
+      await t.rejects(start(), `killed at call ${place} of ${calls}`)
+      disk.set({ killAt: 1 + random(calls) })
+      // The second recovery may be over before it is killed.
+      const second = await start().catch(() => undefined)
+      disk.set()
+      await second?.end('SIGKILL')
+      t.same(await finish(await start()), due, `killed at call ${place} of ${calls}, and again`)
+    }
   }
-})
+)

@@ -32,11 +32,19 @@ export interface Launch {
  * Starts a gateway on a configuration, which is written into the folder.
  * @throws Error when it ends before it is ready
  */
-export async function launch(t: Test, folder: string, config: More, { script = ['core/main.ts', 'start', '--config'], env = {} }: Launch = {}): Promise<Running> {
+export async function launch(
+  t: Test,
+  folder: string,
+  config: More,
+  { script = ['core/main.ts', 'start', '--config'], env = {} }: Launch = {}
+): Promise<Running> {
   const file = join(folder, 'gateway.yaml')
   writeFileSync(file, JSON.stringify(config))
   const startedAt = performance.now()
-  const child = spawn(process.execPath, [...script, file], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
+  const child = spawn(process.execPath, [...script, file], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env }
+  })
   const exited = once(child, 'exit')
   t.teardown(() => child.kill('SIGKILL'))
   let output = ''

@@ -1,4 +1,5 @@
-// Prices, budgets and limits that change under load: each request is charged at the price it was admitted at, whatever came after.
+// Prices, budgets and limits that change under load: each request is charged at the price it was admitted at, whatever
+// came after.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -19,7 +20,9 @@ t.test(`a price that changes ${reloads} times under load is never mixed with ano
   const file = join(folder(t), 'sluice.db')
   const priceOf = (round: number): Dollars => ({ input: `${1 + round}.25`, output: `${10 + round}.001` })
   const text = (round: number): string => {
-    const config = configOf([upstream], { store: { sqlite: file, durability: 'process' } }) as { models: Record<string, object> }
+    const config = configOf([upstream], { store: { sqlite: file, durability: 'process' } }) as {
+      models: Record<string, object>
+    }
     config.models['plain'] = { price: priceOf(round) }
     return JSON.stringify(config)
   }
@@ -61,7 +64,8 @@ t.test(`a price that changes ${reloads} times under load is never mixed with ano
   for (const { one, units, from, to } of seen) {
     const end = ends.get(one.id!)
     const possible = Array.from({ length: to - from + 1 }, (_, i) => nanoCost(units, priceOf(from + i)))
-    if (!one.ended || !end || !possible.includes(end.amount)) wrong.push({ plan: one.plan, from, to, charged: end?.amount, possible })
+    if (!one.ended || !end || !possible.includes(end.amount))
+      wrong.push({ plan: one.plan, from, to, charged: end?.amount, possible })
   }
   t.same(wrong.slice(0, 3), [], `${seen.length} requests`)
   t.equal(rows(file, 'SELECT version FROM price').length, reloads + 1, 'every price was used')

@@ -1,4 +1,5 @@
-// What the tests of money have in common: a configuration, a client that can do without a parser of streams, and the books as SQL sees them.
+// What the tests of money have in common: a configuration, a client that can do without a parser of streams, and the
+// books as SQL sees them.
 import { Agent, request as send } from 'node:http'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,7 +16,14 @@ export const long = process.env['SLUICE_LONG'] !== undefined
 export const prices: Readonly<Record<string, Dollars>> = {
   plain: { input: '1.25', output: '10' },
   cached: { input: '0.15', cached_input: '0.075', cache_write: '0.1875', output: '0.6' },
-  heard: { input: '2.5', cached_input: '1.25', output: '10.01', audio_input: '40', audio_output: '80.5', image_input: '5.003' },
+  heard: {
+    input: '2.5',
+    cached_input: '1.25',
+    output: '10.01',
+    audio_input: '40',
+    audio_output: '80.5',
+    image_input: '5.003'
+  },
   odd: { input: '0.0375', cached_input: '0.009375', output: '0.150000001' },
   call: { input: '0.05', output: '0.4', request: '0.001000003' }
 }
@@ -31,9 +39,15 @@ export function key(name: string, more: More = {}): More {
 }
 
 /** A whole gateway.yaml with channels in the order of their priority. */
-export function configOf(upstreams: readonly { name: string; url: string }[], { quota = {}, ratelimit = {}, ...more }: More & { quota?: object; ratelimit?: object } = {}): More {
+export function configOf(
+  upstreams: readonly { name: string; url: string }[],
+  { quota = {}, ratelimit = {}, ...more }: More & { quota?: object; ratelimit?: object } = {}
+): More {
   const models = Object.fromEntries(Object.keys(prices).map((name) => [name, name]))
-  const channels = upstreams.map(({ name, url }, priority) => [name, { protocol: 'openai', base_url: url, private: true, models, priority }])
+  const channels = upstreams.map(({ name, url }, priority) => [
+    name,
+    { protocol: 'openai', base_url: url, private: true, models, priority }
+  ])
   return {
     listen: { host: '127.0.0.1', port: 0 },
     admin: { host: '127.0.0.1', port: 0 },
@@ -43,8 +57,13 @@ export function configOf(upstreams: readonly { name: string; url: string }[], { 
     keys: [key('test')],
     // No channel is ever taken out: what is tested here is money.
     chain: [
-      { auth: {} }, { quota }, { ratelimit }, { route: { repeats: 0, eject_after: 1_000_000, retry_per_second: 100_000 } },
-      { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }
+      { auth: {} },
+      { quota },
+      { ratelimit },
+      { route: { repeats: 0, eject_after: 1_000_000, retry_per_second: 100_000 } },
+      { 'protocol-translate': {} },
+      { 'usage-meter': {} },
+      { log: { sink: 'none' } }
     ],
     ...more
   }
@@ -91,7 +110,14 @@ export interface Asking {
 
 /** The exact body of a request, as {@link ask} sends it. */
 export function bodyOf(plan: Plan, { model = 'plain', stream = false, body = {} }: Asking): Buffer {
-  return Buffer.from(JSON.stringify({ model, messages: [{ role: 'user', content: JSON.stringify(plan) }], ...(stream && { stream }), ...body }))
+  return Buffer.from(
+    JSON.stringify({
+      model,
+      messages: [{ role: 'user', content: JSON.stringify(plan) }],
+      ...(stream && { stream }),
+      ...body
+    })
+  )
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity, timeout: 60_000 })
@@ -102,7 +128,12 @@ export function ask(url: string, plan: Plan, asking: Asking = {}): Promise<Seen>
   const seen: Seen = { plan, model, status: 0, headers: {}, text: '', ended: false, id: undefined, code: undefined }
   return new Promise((resolve) => {
     const bytes = bodyOf(plan, asking)
-    const all = { authorization: `Bearer ${secretOf(name)}`, 'content-type': 'application/json', 'content-length': bytes.length, ...headers }
+    const all = {
+      authorization: `Bearer ${secretOf(name)}`,
+      'content-type': 'application/json',
+      'content-length': bytes.length,
+      ...headers
+    }
     const outgoing = send(`${url}/v1/chat/completions`, { method: 'POST', agent, headers: all }, (response) => {
       seen.status = response.statusCode!
       seen.headers = response.headers as Record<string, string>
@@ -157,7 +188,13 @@ export function rows(file: string, sql: string): Record<string, any>[] {
 /** The whole journal, oldest first. */
 export function journal(file: string): Entry[] {
   const parsed = rows(file, 'SELECT * FROM journal ORDER BY seq')
-  return parsed.map((row) => ({ ...row, usage: row['usage_json'] === null ? undefined : JSON.parse(row['usage_json'] as string) }) as unknown as Entry)
+  return parsed.map(
+    (row) =>
+      ({
+        ...row,
+        usage: row['usage_json'] === null ? undefined : JSON.parse(row['usage_json'] as string)
+      }) as unknown as Entry
+  )
 }
 
 /** How each request ended, by its id; those that ended twice are named. */

@@ -1,4 +1,5 @@
-// The money of tasks: one end for each, whoever sees it first and however often the gateway is stopped or killed meanwhile.
+// The money of tasks: one end for each, whoever sees it first and however often the gateway is stopped or killed
+// meanwhile.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
@@ -30,11 +31,27 @@ function configOf(simulator: Simulator, file: string): More {
     admin: { host: '127.0.0.1', port: 0 },
     store: { sqlite: file },
     tasks: { poll: { first: '20ms', most: '100ms' } },
-    channels: { upstream: { protocol: 'openai', base_url: `${simulator.url.origin}/v1`, private: true, models: { demo: 'demo' }, endpoints: ['videos', 'images'] } },
+    channels: {
+      upstream: {
+        protocol: 'openai',
+        base_url: `${simulator.url.origin}/v1`,
+        private: true,
+        models: { demo: 'demo' },
+        endpoints: ['videos', 'images']
+      }
+    },
     models: { demo: { price: { second: 0.1, image: 0.04 } } },
     tenants: { acme: { projects: { web: {} } } },
     keys: [key('test', { project: 'web', budget: { usd: 1_000_000, per: 'day' } })],
-    chain: [{ auth: {} }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0, eject_after: 1_000_000 } }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: 'none' } }]
+    chain: [
+      { auth: {} },
+      { quota: {} },
+      { ratelimit: {} },
+      { route: { repeats: 0, eject_after: 1_000_000 } },
+      { 'protocol-translate': {} },
+      { 'usage-meter': {} },
+      { log: { sink: 'none' } }
+    ]
   }
 }
 
@@ -50,12 +67,24 @@ interface Task {
 const headers = { authorization: `Bearer ${secretOf('test')}`, 'content-type': 'application/json' }
 
 /** Begins a task; undefined when its client was told of none. */
-async function begin(url: string, path: string, ending: Task['ending'], [queue, work]: [number, number]): Promise<Task | undefined> {
+async function begin(
+  url: string,
+  path: string,
+  ending: Task['ending'],
+  [queue, work]: [number, number]
+): Promise<Task | undefined> {
   const seconds = 1 + random(20)
-  const directive = path === video
-    ? { queue_ms: queue, work_ms: work, ...(ending === 'fails' && { fail: { code: 'blocked' } }) }
-    : ending === 'fails' ? { status: 400, first_byte_ms: work, body: { error: { message: 'No.', code: 'blocked' } } } : { first_byte_ms: work }
-  const body = JSON.stringify({ model: 'demo', prompt: `A boat [[simulator ${JSON.stringify(directive)}]]`, ...(path === video ? { seconds } : { size: '64x64' }) })
+  const directive =
+    path === video
+      ? { queue_ms: queue, work_ms: work, ...(ending === 'fails' && { fail: { code: 'blocked' } }) }
+      : ending === 'fails'
+        ? { status: 400, first_byte_ms: work, body: { error: { message: 'No.', code: 'blocked' } } }
+        : { first_byte_ms: work }
+  const body = JSON.stringify({
+    model: 'demo',
+    prompt: `A boat [[simulator ${JSON.stringify(directive)}]]`,
+    ...(path === video ? { seconds } : { size: '64x64' })
+  })
   try {
     const reply = await fetch(`${url}${path}`, { method: 'POST', headers, body, signal: AbortSignal.timeout(10_000) })
     if (reply.status !== 202) return void (await reply.arrayBuffer())
@@ -86,8 +115,11 @@ function checkTasks(t: Test, file: string, tasks: readonly Task[], seen: Readonl
   t.same(twice, [], 'nothing ended twice')
   const problems = tasks.flatMap((task) => {
     const end = ends.get(task.request)
-    const due = seen.get(task.id) !== 'succeeded' ? 0n : task.path === video ? BigInt(task.seconds) * perSecond : perPicture
-    return end?.kind === (due > 0n ? 'settle' : 'void') && end.amount === due ? [] : [{ task, status: seen.get(task.id), due, end }]
+    const due =
+      seen.get(task.id) !== 'succeeded' ? 0n : task.path === video ? BigInt(task.seconds) * perSecond : perPicture
+    return end?.kind === (due > 0n ? 'settle' : 'void') && end.amount === due
+      ? []
+      : [{ task, status: seen.get(task.id), due, end }]
   })
   t.same(problems.slice(0, 5), [], 'what succeeded is charged by its length, and nothing else is charged')
   t.same(rows(file, 'SELECT request_id FROM reservation'), [], 'nothing is held')
@@ -96,43 +128,49 @@ function checkTasks(t: Test, file: string, tasks: readonly Task[], seen: Readonl
   return entries
 }
 
-t.test('fifty clients, the gateway itself and its restart see the end of a task: one settles, one gives back', async (t) => {
-  const simulator = await startSimulator()
-  t.teardown(() => simulator.close())
-  const home = folder(t)
-  const file = join(home, 'sluice.db')
-  const config = configOf(simulator, file)
-  let running: Running = await launch(t, home, config)
-  const work: [number, number] = [50, 1200]
-  const tasks = [(await begin(running.url, video, 'succeeds', work))!, (await begin(running.url, video, 'fails', work))!]
-  const seen = new Map<string, string>()
-  const shown: string[] = []
-  let over = false
-  const lanes = Array.from({ length: 50 }, async (_, lane) => {
-    const task = tasks[lane % 2]!
-    while (!over) {
-      const found = await look(running.url, task)
-      await sleep(30)
-      if (found && !goesOn.has(found.status)) {
-        shown.push(`${task.ending} ${found.status}`)
-        seen.set(task.id, found.status)
-        if (shown.length >= 100) over = true
+t.test(
+  'fifty clients, the gateway itself and its restart see the end of a task: one settles, one gives back',
+  async (t) => {
+    const simulator = await startSimulator()
+    t.teardown(() => simulator.close())
+    const home = folder(t)
+    const file = join(home, 'sluice.db')
+    const config = configOf(simulator, file)
+    let running: Running = await launch(t, home, config)
+    const work: [number, number] = [50, 1200]
+    const tasks = [
+      (await begin(running.url, video, 'succeeds', work))!,
+      (await begin(running.url, video, 'fails', work))!
+    ]
+    const seen = new Map<string, string>()
+    const shown: string[] = []
+    let over = false
+    const lanes = Array.from({ length: 50 }, async (_, lane) => {
+      const task = tasks[lane % 2]!
+      while (!over) {
+        const found = await look(running.url, task)
+        await sleep(30)
+        if (found && !goesOn.has(found.status)) {
+          shown.push(`${task.ending} ${found.status}`)
+          seen.set(task.id, found.status)
+          if (shown.length >= 100) over = true
+        }
       }
+    })
+    for (let restart = 0; restart < 2; restart++) {
+      await sleep(250)
+      await running.end(restart === 1 ? 'SIGTERM' : 'SIGKILL')
+      running = await launch(t, home, config)
     }
-  })
-  for (let restart = 0; restart < 2; restart++) {
-    await sleep(250)
-    await running.end(restart === 1 ? 'SIGTERM' : 'SIGKILL')
-    running = await launch(t, home, config)
+    await Promise.all(lanes)
+    await applied(running)
+    await running.end('SIGTERM')
+    t.same([...new Set(shown)].sort(), ['fails failed', 'succeeds succeeded'], 'everybody sees one end')
+    const entries = checkTasks(t, file, tasks, seen)
+    t.equal(entries.filter(({ class: end }) => end === 'terminal').length, 2)
+    t.equal(simulator.stats.counted.seconds, tasks[0]!.seconds, 'the upstream has counted as much')
   }
-  await Promise.all(lanes)
-  await applied(running)
-  await running.end('SIGTERM')
-  t.same([...new Set(shown)].sort(), ['fails failed', 'succeeds succeeded'], 'everybody sees one end')
-  const entries = checkTasks(t, file, tasks, seen)
-  t.equal(entries.filter(({ class: end }) => end === 'terminal').length, 2)
-  t.equal(simulator.stats.counted.seconds, tasks[0]!.seconds, 'the upstream has counted as much')
-})
+)
 
 t.test(`${kills} kills over tasks of both kinds lose no charge and double none`, async (t) => {
   const simulator = await startSimulator()
@@ -146,7 +184,12 @@ t.test(`${kills} kills over tasks of both kinds lose no charge and double none`,
     let over = false
     const lane = async (): Promise<void> => {
       while (!over) {
-        const task = await begin(running.url, random(4) === 0 ? pictures : video, random(4) === 0 ? 'fails' : 'succeeds', [random(50), random(500)])
+        const task = await begin(
+          running.url,
+          random(4) === 0 ? pictures : video,
+          random(4) === 0 ? 'fails' : 'succeeds',
+          [random(50), random(500)]
+        )
         if (task) tasks.push(task)
         if (task && random(2) === 0) await look(running.url, task)
         await sleep(random(20))
@@ -176,10 +219,17 @@ t.test(`${kills} kills over tasks of both kinds lose no charge and double none`,
   const videos = tasks.filter(({ path }) => path === video)
   const wrong = videos.filter((task) => seen.get(task.id) !== (task.ending === 'succeeds' ? 'succeeded' : 'failed'))
   t.same(wrong, [], 'a video ends as its upstream says, whatever happened to the gateway')
-  const settled = entries.filter(({ kind }) => kind === 'settle').reduce((sum, { usage }) => sum + (usage?.['second'] ?? 0), 0)
+  const settled = entries
+    .filter(({ kind }) => kind === 'settle')
+    .reduce((sum, { usage }) => sum + (usage?.['second'] ?? 0), 0)
   const counted = simulator.stats.counted.seconds ?? 0
   const unseen = counted - settled
   t.ok(unseen >= 0, 'nothing is charged that the upstream has not counted')
-  t.ok(unseen <= kills * 6 * 20, 'what it has counted beyond was begun in the moment of a kill, and its client was told nothing')
-  t.comment(`${kills} kills, ${tasks.length} tasks, ${entries.filter(({ kind }) => kind === 'settle').length} settled, ${settled} of ${counted} seconds, ${tasks.filter(({ id }) => seen.get(id) === 'failed').length} failed`)
+  t.ok(
+    unseen <= kills * 6 * 20,
+    'what it has counted beyond was begun in the moment of a kill, and its client was told nothing'
+  )
+  t.comment(
+    `${kills} kills, ${tasks.length} tasks, ${entries.filter(({ kind }) => kind === 'settle').length} settled, ${settled} of ${counted} seconds, ${tasks.filter(({ id }) => seen.get(id) === 'failed').length} failed`
+  )
 })

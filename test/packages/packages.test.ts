@@ -1,4 +1,5 @@
-// The project as a package: packed, installed into an empty folder, with plugins from packages and a file in TypeScript there.
+// The project as a package: packed, installed into an empty folder, with plugins from packages and a file in TypeScript
+// there.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,36 +18,65 @@ const execute = promisify(execFile)
 const folder = mkdtempSync(join(tmpdir(), 'sluice-packages-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 const sluice = join(folder, 'node_modules/.bin/sluice')
-/** The test runner puts its loader in front of every Node that it sees begin, also with an environment of its own: packages have none of it. */
+/**
+ * The test runner puts its loader in front of every Node that it sees begin, also with an environment of its own:
+ * packages have none of it.
+ */
 const without = ['-u', 'NODE_OPTIONS', '-u', 'SLUICE_LONG']
-const run = (program: string, args: readonly string[], cwd = folder): Promise<{ stdout: string; stderr: string }> => execute('env', [...without, program, ...args], { cwd })
+const run = (program: string, args: readonly string[], cwd = folder): Promise<{ stdout: string; stderr: string }> =>
+  execute('env', [...without, program, ...args], { cwd })
 
 /** The packed project and the packages of this folder, installed as anybody would. */
 async function install(): Promise<void> {
   await run('npm', ['pack', '--pack-destination', folder], root)
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!
   writeFileSync(join(folder, 'package.json'), '{ "type": "module", "private": true }')
-  for (const name of ['sluice-guard', 'sluice-cache', 'sluice-ab']) cpSync(join(import.meta.dirname, name), join(folder, 'packages', name), { recursive: true })
+  for (const name of ['sluice-guard', 'sluice-cache', 'sluice-ab'])
+    cpSync(join(import.meta.dirname, name), join(folder, 'packages', name), { recursive: true })
   cpSync(join(import.meta.dirname, 'mine.ts'), join(folder, 'plugins/mine.ts'))
   const packages = ['sluice-guard', 'sluice-cache', 'sluice-ab'].map((name) => `./packages/${name}`)
-  await run('npm', ['install', '--install-links', '--prefer-offline', '--no-audit', '--no-fund', `./${tarball}`, ...packages])
+  await run('npm', [
+    'install',
+    '--install-links',
+    '--prefer-offline',
+    '--no-audit',
+    '--no-fund',
+    `./${tarball}`,
+    ...packages
+  ])
 }
 
 function configure(upstreams: Record<string, Upstream>, chain: unknown[], more: object = {}): void {
   const names = Object.keys(upstreams)
   const price = { price: { input: 1, output: 2 } }
-  writeFileSync(join(folder, 'gateway.yaml'), stringify({
-    listen: { port: 0 },
-    admin: { port: 0 },
-    store: { sqlite: './data.db', durability: 'process' },
-    channels: Object.fromEntries(names.map((name) => [name, { protocol: 'openai', base_url: upstreams[name]!.url.href, private: true, models: { old: 'old', new: 'new' } }])),
-    models: { old: price, new: price },
-    tenants: { acme: {}, umbrella: {} },
-    keys: [{ name: 'one', key: 'sk-one-000000000000', tenant: 'acme' }, { name: 'two', key: 'sk-two-000000000000', tenant: 'umbrella' }],
-    plugins: { guard: '@acme/sluice-guard', cache: '@acme/sluice-cache', ab: '@acme/sluice-ab', mine: './plugins/mine.ts' },
-    chain,
-    ...more
-  }))
+  writeFileSync(
+    join(folder, 'gateway.yaml'),
+    stringify({
+      listen: { port: 0 },
+      admin: { port: 0 },
+      store: { sqlite: './data.db', durability: 'process' },
+      channels: Object.fromEntries(
+        names.map((name) => [
+          name,
+          { protocol: 'openai', base_url: upstreams[name]!.url.href, private: true, models: { old: 'old', new: 'new' } }
+        ])
+      ),
+      models: { old: price, new: price },
+      tenants: { acme: {}, umbrella: {} },
+      keys: [
+        { name: 'one', key: 'sk-one-000000000000', tenant: 'acme' },
+        { name: 'two', key: 'sk-two-000000000000', tenant: 'umbrella' }
+      ],
+      plugins: {
+        guard: '@acme/sluice-guard',
+        cache: '@acme/sluice-cache',
+        ab: '@acme/sluice-ab',
+        mine: './plugins/mine.ts'
+      },
+      chain,
+      ...more
+    })
+  )
 }
 
 const rest = [{ route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: './requests.log' } }]
@@ -54,24 +84,50 @@ const rest = [{ route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }
 t.test('packed and installed into an empty folder, everything is there', async (t) => {
   await install()
   t.match((await run(sluice, ['version'])).stdout, /^\d+\.\d+\.\d+/)
-  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({
-    compilerOptions: { module: 'nodenext', target: 'es2024', lib: ['es2024', 'esnext.disposable'], strict: true, noEmit: true, skipLibCheck: true, types: ['node'], typeRoots: [join(root, 'node_modules/@types')] },
-    files: ['plugins/mine.ts']
-  }))
-  const types = await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', '.']).catch((error: { stdout: string }) => error)
+  writeFileSync(
+    join(folder, 'tsconfig.json'),
+    JSON.stringify({
+      compilerOptions: {
+        module: 'nodenext',
+        target: 'es2024',
+        lib: ['es2024', 'esnext.disposable'],
+        strict: true,
+        noEmit: true,
+        skipLibCheck: true,
+        types: ['node'],
+        typeRoots: [join(root, 'node_modules/@types')]
+      },
+      files: ['plugins/mine.ts']
+    })
+  )
+  const types = await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', '.']).catch(
+    (error: { stdout: string }) => error
+  )
   t.equal(types.stdout, '', 'the types of a plugin are found')
 })
 
 t.test('a file that names plugins is checked as one that names none', async (t) => {
   const upstream = await Upstream.start(t)
-  const check = async (): Promise<string> => (await run(sluice, ['check']).catch((error: { stdout: string }) => error)).stdout
+  const check = async (): Promise<string> =>
+    (await run(sluice, ['check']).catch((error: { stdout: string }) => error)).stdout
   configure({ a: upstream }, [{ auth: {} }, { mine: { limit: 2 } }, { guard: { block: ['x'] } }, ...rest])
   t.match(await check(), /is right/)
   writeFileSync(join(folder, 'none.ts'), 'export default { name: "none" }')
   writeFileSync(join(folder, 'newer.ts'), 'export default { name: "newer", [Symbol.for("sluice.plugin")]: 99 }')
   writeFileSync(join(folder, 'broken.ts'), 'throw new Error("not today")')
-  const sources = { gone: '@acme/gone', lost: './lost.ts', route: './plugins/mine.ts', none: './none.ts', newer: './newer.ts', broken: './broken.ts', mine: './plugins/mine.ts', guard: '@acme/sluice-guard' }
-  configure({ a: upstream }, [{ auth: {} }, { mine: { limt: 2 } }, { gaurd: {} }, { gone: {} }, ...rest], { plugins: sources })
+  const sources = {
+    gone: '@acme/gone',
+    lost: './lost.ts',
+    route: './plugins/mine.ts',
+    none: './none.ts',
+    newer: './newer.ts',
+    broken: './broken.ts',
+    mine: './plugins/mine.ts',
+    guard: '@acme/sluice-guard'
+  }
+  configure({ a: upstream }, [{ auth: {} }, { mine: { limt: 2 } }, { gaurd: {} }, { gone: {} }, ...rest], {
+    plugins: sources
+  })
   const problems = await check()
   for (const problem of [
     /gateway\.yaml:\d+:\d+ chain\[1\]\.mine\.limt: unknown key.*limit/,
@@ -82,7 +138,8 @@ t.test('a file that names plugins is checked as one that names none', async (t) 
     /plugins\.none: .*is no plugin.*definePlugin/,
     /plugins\.newer: .*version 99 of the contract.*update sluice/,
     /plugins\.broken: cannot be loaded from .*: not today/
-  ]) t.match(problems, problem)
+  ])
+    t.match(problems, problem)
   t.equal(problems.trim().split('\n').length, 8, 'and no more than is wrong')
   configure({ a: upstream }, [{ mine: {} }, { auth: {} }, ...rest])
   t.match(await check(), /mine needs caller: put it below auth/)
@@ -90,14 +147,28 @@ t.test('a file that names plugins is checked as one that names none', async (t) 
   const listed = await run(sluice, ['plugins'])
   t.match(listed.stdout, /^mine \(of this configuration\): Limits how many[^]*`limit`/m)
   const schema = await run(sluice, ['plugins', '--schema'])
-  t.ok(JSON.stringify(JSON.parse(schema.stdout)).includes('Words that no prompt'), 'and the schema for editors knows them')
+  t.ok(
+    JSON.stringify(JSON.parse(schema.stdout)).includes('Words that no prompt'),
+    'and the schema for editors knows them'
+  )
 })
 
 t.test('a guardrail, a cache, an experiment and a plugin in TypeScript do what they are for', async (t) => {
   const [a, b] = [await Upstream.start(t), await Upstream.start(t)]
-  const chain = [{ auth: {} }, { mine: { limit: 4 } }, { guard: { block: ['forbidden'] } }, { cache: {} }, { ab: { model: 'old', other: 'new', share: 1, prefer: ['b', 'a'] } }, ...rest]
+  const chain = [
+    { auth: {} },
+    { mine: { limit: 4 } },
+    { guard: { block: ['forbidden'] } },
+    { cache: {} },
+    { ab: { model: 'old', other: 'new', share: 1, prefer: ['b', 'a'] } },
+    ...rest
+  ]
   configure({ a, b }, chain)
-  const gateway = spawn('env', [...without, process.execPath, join(folder, 'node_modules/sluice/dist/core/main.js'), 'start'], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+  const gateway = spawn(
+    'env',
+    [...without, process.execPath, join(folder, 'node_modules/sluice/dist/core/main.js'), 'start'],
+    { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] }
+  )
   t.teardown(async () => {
     gateway.kill('SIGKILL')
     await once(gateway, 'exit')
@@ -113,7 +184,11 @@ t.test('a guardrail, a cache, an experiment and a plugin in TypeScript do what t
     }
     gateway.once('exit', () => reject(new Error(output)))
   })
-  const ask = async (content: string, stream: boolean, key = 'sk-one-000000000000'): Promise<{ status: number; headers: Headers; text: string }> => {
+  const ask = async (
+    content: string,
+    stream: boolean,
+    key = 'sk-one-000000000000'
+  ): Promise<{ status: number; headers: Headers; text: string }> => {
     const reply = await fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -121,15 +196,30 @@ t.test('a guardrail, a cache, an experiment and a plugin in TypeScript do what t
     })
     return { status: reply.status, headers: reply.headers, text: await reply.text() }
   }
-  const answerOf = (text: string): object => ({ ...chatAnswer(), choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }] })
+  const answerOf = (text: string): object => ({
+    ...chatAnswer(),
+    choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }]
+  })
   for (const stream of [false, true]) {
     const say = (text: string): unknown => {
-      const chunk = (delta: object, finish: string | null = null): object => ({ ...chatEvents()[0], choices: [{ index: 0, delta, finish_reason: finish }] })
-      return stream ? b.sse([chunk({ role: 'assistant', content: '' }), chunk({ content: text.slice(0, 12) }), chunk({ content: text.slice(12) }), chunk({}, 'stop')]) : b.json(answerOf(text))
+      const chunk = (delta: object, finish: string | null = null): object => ({
+        ...chatEvents()[0],
+        choices: [{ index: 0, delta, finish_reason: finish }]
+      })
+      return stream
+        ? b.sse([
+            chunk({ role: 'assistant', content: '' }),
+            chunk({ content: text.slice(0, 12) }),
+            chunk({ content: text.slice(12) }),
+            chunk({}, 'stop')
+          ])
+        : b.json(answerOf(text))
     }
     const contentOf = (text: string): string => {
       if (!stream) return JSON.parse(text).choices[0].message.content
-      return readEvents(text).flatMap(({ data }) => (data === '[DONE]' ? [] : [JSON.parse(data).choices[0].delta.content ?? ''])).join('')
+      return readEvents(text)
+        .flatMap(({ data }) => (data === '[DONE]' ? [] : [JSON.parse(data).choices[0].delta.content ?? '']))
+        .join('')
     }
     say('write to me@acme.com now')
     const question = `my mail is you@acme.com, ${stream}`
@@ -141,9 +231,17 @@ t.test('a guardrail, a cache, an experiment and a plugin in TypeScript do what t
     t.match([sent.model, sent.messages[0].content], ['new', `my mail is [mail], ${stream}`])
     const seen = b.requests.length
     const again = await ask(question, stream)
-    t.match([again.headers.get('x-cache'), contentOf(again.text), b.requests.length], ['hit', 'write to [mail] now', seen], 'a hit is seen by the guard as well')
+    t.match(
+      [again.headers.get('x-cache'), contentOf(again.text), b.requests.length],
+      ['hit', 'write to [mail] now', seen],
+      'a hit is seen by the guard as well'
+    )
     say('hello, umbrella!')
-    t.equal(contentOf((await ask(question, stream, 'sk-two-000000000000')).text), 'hello, umbrella!', 'another tenant has nothing of it')
+    t.equal(
+      contentOf((await ask(question, stream, 'sk-two-000000000000')).text),
+      'hello, umbrella!',
+      'another tenant has nothing of it'
+    )
     say('this is forbidden')
     const blocked = await ask(`say it, ${stream}`, stream)
     t.match(blocked.text, 'content_blocked')
@@ -151,7 +249,9 @@ t.test('a guardrail, a cache, an experiment and a plugin in TypeScript do what t
     t.match(await ask('say forbidden', stream), { status: 403 })
   }
   t.equal(a.requests.length, 0, 'the preferred channel was tried first')
-  const { data } = (await (await fetch(`${adminUrl}/admin/v1/requests?limit=50`)).json()) as { data: Record<string, unknown>[] }
+  const { data } = (await (await fetch(`${adminUrl}/admin/v1/requests?limit=50`)).json()) as {
+    data: Record<string, unknown>[]
+  }
   t.ok(data.every((record) => record['model'] === 'new' && record['requested_model'] === 'old'))
   t.ok(readdirSync(folder).includes('requests.log'), 'a relative path is relative to gateway.yaml')
 

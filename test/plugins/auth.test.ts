@@ -68,10 +68,26 @@ t.test('a key is found in every place and spelling that clients use', async (t) 
 })
 
 t.test('the query carries a key only on the paths of the protocol that puts it there', async (t) => {
-  for (const path of ['/v1beta/models/demo:generateContent', '/v1beta/models', '/v1/models/demo:streamGenerateContent', '/v1/models', '/v1/models/org/name']) {
-    const request = { method: 'POST', path, query: 'alt=sse&key=sk-test-key', headers: {}, operation: chat, parameters: {}, remoteAddress: '' }
+  for (const path of [
+    '/v1beta/models/demo:generateContent',
+    '/v1beta/models',
+    '/v1/models/demo:streamGenerateContent',
+    '/v1/models',
+    '/v1/models/org/name'
+  ]) {
+    const request = {
+      method: 'POST',
+      path,
+      query: 'alt=sse&key=sk-test-key',
+      headers: {},
+      operation: chat,
+      parameters: {},
+      remoteAddress: ''
+    }
     t.equal(presentedKey(request), 'sk-test-key', path)
-    t.throws(() => presentedKey({ ...request, headers: { 'x-goog-api-key': 'sk-other-key' } }), { code: 'conflicting_credentials' })
+    t.throws(() => presentedKey({ ...request, headers: { 'x-goog-api-key': 'sk-other-key' } }), {
+      code: 'conflicting_credentials'
+    })
     t.throws(() => presentedKey({ ...request, query: 'key=' }), { code: 'missing_api_key' })
   }
   const bench = await open(t)
@@ -101,19 +117,44 @@ t.test('two different keys are refused wherever they stand, whichever of them is
 t.test('a valid key with anything beside it is not valid', async (t) => {
   const bench = await open(t)
   const spoilt = [
-    ...[',', ',x', ', Bearer sk-test-key', ', Bearer sk-other-key', ' x', ';', '\u00a0', '\u0085', '\x0b', '\x0c', '=', '"'].map((more) => `sk-test-key${more}`),
+    ...[
+      ',',
+      ',x',
+      ', Bearer sk-test-key',
+      ', Bearer sk-other-key',
+      ' x',
+      ';',
+      '\u00a0',
+      '\u0085',
+      '\x0b',
+      '\x0c',
+      '=',
+      '"'
+    ].map((more) => `sk-test-key${more}`),
     ...[',', '\u00a0', '\x0c', '"'].map((more) => `${more}sk-test-key`)
   ]
   for (const key of spoilt) {
-    for (const headers of [{ authorization: `Bearer ${key}` }, { authorization: '', 'x-api-key': key }, { authorization: '', 'x-goog-api-key': key }]) {
+    for (const headers of [
+      { authorization: `Bearer ${key}` },
+      { authorization: '', 'x-api-key': key },
+      { authorization: '', 'x-goog-api-key': key }
+    ]) {
       const answer = await bench.send({ headers })
       t.match([answer.status, code(answer)], [401, 'invalid_api_key'], JSON.stringify(headers))
     }
   }
   const scheme = await bench.send({ headers: { authorization: 'Bearer\u00a0sk-test-key' } })
   t.match([scheme.status, code(scheme)], [401, 'missing_api_key'])
-  const query = { method: 'POST', path: '/v1beta/models/demo:generateContent', query: 'key=sk-test-key%C2%A0', headers: {}, operation: chat, parameters: {}, remoteAddress: '' }
-  t.equal(presentedKey(query), 'sk-test-key\u00a0', 'found as it was given, and so it is nobody\'s')
+  const query = {
+    method: 'POST',
+    path: '/v1beta/models/demo:generateContent',
+    query: 'key=sk-test-key%C2%A0',
+    headers: {},
+    operation: chat,
+    parameters: {},
+    remoteAddress: ''
+  }
+  t.equal(presentedKey(query), 'sk-test-key\u00a0', "found as it was given, and so it is nobody's")
 })
 
 t.test('a wrong key gets the same words whatever is wrong with it, and never sees itself again', async (t) => {
@@ -217,24 +258,34 @@ t.test('every reply about a deprecated model says when it goes and what follows 
   t.notOk('deprecation' in (await bench.send()).headers)
 })
 
-t.test('whoever asks for a deprecated model is told, also where a plugin takes another; and not about one that is not theirs to see', async (t) => {
-  const upstream = (await Upstream.start(t)).json(chatAnswer()).json(chatAnswer()).json(chatAnswer())
-  const renames: Record<string, string> = { old: 'demo', alias: 'old', secret: 'demo' }
-  const rename = definePlugin({
-    name: 'rename', summary: 'Takes another model.', options: {}, setup: () => ({ onModel: (_exchange, model) => renames[model] })
-  })
-  const names = ['demo', 'old', 'secret']
-  const bench = await Workbench.open(t, {
-    channels: { a: channelTo(upstream, { models: Object.fromEntries(names.map((name) => [name, name])) }) },
-    models: {
-      demo: { price: 'free' },
-      old: { price: 'free', deprecated: { since: '2026-09-01' } },
-      secret: { price: 'free', deprecated: { since: '2026-09-02' } }
-    },
-    tenants: { acme: { models: ['demo', 'old'] } },
-    chain: [{ rename: {} }, ...defaultChain]
-  }, { more: [rename] })
-  t.equal((await bench.send({ body: { model: 'old' } })).headers['deprecation'], '@1788220800')
-  t.equal((await bench.send({ body: { model: 'alias' } })).headers['deprecation'], '@1788220800')
-  t.equal((await bench.send({ body: { model: 'secret' } })).headers['deprecation'], undefined)
-})
+t.test(
+  'whoever asks for a deprecated model is told, also where a plugin takes another; and not about one that is not theirs to see',
+  async (t) => {
+    const upstream = (await Upstream.start(t)).json(chatAnswer()).json(chatAnswer()).json(chatAnswer())
+    const renames: Record<string, string> = { old: 'demo', alias: 'old', secret: 'demo' }
+    const rename = definePlugin({
+      name: 'rename',
+      summary: 'Takes another model.',
+      options: {},
+      setup: () => ({ onModel: (_exchange, model) => renames[model] })
+    })
+    const names = ['demo', 'old', 'secret']
+    const bench = await Workbench.open(
+      t,
+      {
+        channels: { a: channelTo(upstream, { models: Object.fromEntries(names.map((name) => [name, name])) }) },
+        models: {
+          demo: { price: 'free' },
+          old: { price: 'free', deprecated: { since: '2026-09-01' } },
+          secret: { price: 'free', deprecated: { since: '2026-09-02' } }
+        },
+        tenants: { acme: { models: ['demo', 'old'] } },
+        chain: [{ rename: {} }, ...defaultChain]
+      },
+      { more: [rename] }
+    )
+    t.equal((await bench.send({ body: { model: 'old' } })).headers['deprecation'], '@1788220800')
+    t.equal((await bench.send({ body: { model: 'alias' } })).headers['deprecation'], '@1788220800')
+    t.equal((await bench.send({ body: { model: 'secret' } })).headers['deprecation'], undefined)
+  }
+)

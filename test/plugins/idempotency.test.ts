@@ -20,12 +20,20 @@ import { chatAnswer, chatEvents } from '../kit/workbench.ts'
 pluginContract(t, idempotency, { accepts: [{}, { largest: '2MiB' }], refuses: [[{ largest: '1GiB' }, /8MiB|8388608/]] })
 
 const chain = [
-  { auth: {} }, { idempotency: { largest: '64KiB' } }, { quota: {} }, { ratelimit: {} }, { route: { repeats: 0 } }, { 'protocol-translate': {} }, { 'usage-meter': {} },
+  { auth: {} },
+  { idempotency: { largest: '64KiB' } },
+  { quota: {} },
+  { ratelimit: {} },
+  { route: { repeats: 0 } },
+  { 'protocol-translate': {} },
+  { 'usage-meter': {} },
   { log: { sink: 'none' } }
 ]
 const tenants = { acme: {}, other: {} }
 const keys = [
-  { name: 'test', key: testKey, tenant: 'acme' }, { name: 'second', key: 'sk-second', tenant: 'acme' }, { name: 'foreign', key: 'sk-foreign', tenant: 'other' }
+  { name: 'test', key: testKey, tenant: 'acme' },
+  { name: 'second', key: 'sk-second', tenant: 'acme' },
+  { name: 'foreign', key: 'sk-foreign', tenant: 'other' }
 ]
 
 async function open(t: Test, overrides: Overrides = {}): Promise<{ local: LocalGateway; upstream: Upstream }> {
@@ -35,13 +43,25 @@ async function open(t: Test, overrides: Overrides = {}): Promise<{ local: LocalG
 
 const plain = { model: testModel, messages: [{ role: 'user', content: 'Hi' }] }
 
-function send(to: TestGateway, name: string | undefined, body: object = plain, headers: Record<string, string> = {}): Promise<ReceivedReply> {
-  return to.ask({ method: 'POST', path: '/v1/chat/completions', headers: { ...(name !== undefined && { 'idempotency-key': name }), ...headers }, body })
+function send(
+  to: TestGateway,
+  name: string | undefined,
+  body: object = plain,
+  headers: Record<string, string> = {}
+): Promise<ReceivedReply> {
+  return to.ask({
+    method: 'POST',
+    path: '/v1/chat/completions',
+    headers: { ...(name !== undefined && { 'idempotency-key': name }), ...headers },
+    body
+  })
 }
 
 const text = JSON.stringify(chatAnswer())
 const whole = [head(200, { 'content-type': 'application/json', 'content-length': String(text.length) }), bytes(text)]
-const spent = async (local: TestGateway): Promise<string> => (await local.admin('/admin/v1/balances?scope=tenant:acme')).data.find((one: any) => one.window === 'total').posted_nano
+const spent = async (local: TestGateway): Promise<string> =>
+  (await local.admin('/admin/v1/balances?scope=tenant:acme')).data.find((one: any) => one.window === 'total')
+    .posted_nano
 const code = (reply: ReceivedReply): unknown => [reply.status, reply.json().error.code]
 
 t.test('a repetition has the same answer and costs nothing', async (t) => {
@@ -52,7 +72,10 @@ t.test('a repetition has the same answer and costs nothing', async (t) => {
   const cost = await spent(local)
   t.not(cost, '0')
   const again = await send(local, 'a')
-  t.match([again.status, again.headers['idempotency-replayed'], again.headers['content-type']], [200, 'true', first.headers['content-type']])
+  t.match(
+    [again.status, again.headers['idempotency-replayed'], again.headers['content-type']],
+    [200, 'true', first.headers['content-type']]
+  )
   t.equal(again.text, first.text)
   t.not(again.headers['x-request-id'], first.headers['x-request-id'])
   t.match(await local.record(again), { status: 200, outcome: 'completed', cost_nano: '0', attempts: [] })
@@ -77,14 +100,23 @@ t.test('sound, and clients of another protocol', async (t) => {
   const { local, upstream } = await open(t, { channels: { a: { endpoints: ['chat', 'audio'] } } })
   const sound = randomBytes(20_000)
   upstream.script(head(200, { 'content-type': 'audio/mpeg', 'content-length': '20000' }), bytes(sound))
-  const speak = (): Promise<ReceivedReply> => local.ask({
-    method: 'POST', path: '/v1/audio/speech', headers: { 'idempotency-key': 'sound' }, body: { model: testModel, voice: 'alloy', input: 'Hi' }
-  })
-  for (const reply of [await speak(), await speak()]) t.ok(reply.body.equals(sound) && reply.headers['content-type'] === 'audio/mpeg')
+  const speak = (): Promise<ReceivedReply> =>
+    local.ask({
+      method: 'POST',
+      path: '/v1/audio/speech',
+      headers: { 'idempotency-key': 'sound' },
+      body: { model: testModel, voice: 'alloy', input: 'Hi' }
+    })
+  for (const reply of [await speak(), await speak()])
+    t.ok(reply.body.equals(sound) && reply.headers['content-type'] === 'audio/mpeg')
   upstream.sse(chatEvents())
-  const message = (): Promise<ReceivedReply> => local.ask({
-    method: 'POST', path: '/v1/messages', headers: { 'idempotency-key': 'message' }, body: { ...plain, max_tokens: 10, stream: true }
-  })
+  const message = (): Promise<ReceivedReply> =>
+    local.ask({
+      method: 'POST',
+      path: '/v1/messages',
+      headers: { 'idempotency-key': 'message' },
+      body: { ...plain, max_tokens: 10, stream: true }
+    })
   const first = await message()
   t.match(first.text, /^event: message_start[\s\S]*event: message_stop\n.*\n\n$/)
   t.ok((await message()).body.equals(first.body))
@@ -98,7 +130,12 @@ t.test('another request under the same name is refused, in the words of its prot
   const other = await send(local, 'a', { ...plain, temperature: 1 })
   t.same(code(other), [409, 'idempotency_conflict'])
   t.equal(other.headers['x-should-retry'], 'false')
-  const elsewhere = await local.ask({ method: 'POST', path: '/v1/messages', headers: { 'idempotency-key': 'a' }, body: plain })
+  const elsewhere = await local.ask({
+    method: 'POST',
+    path: '/v1/messages',
+    headers: { 'idempotency-key': 'a' },
+    body: plain
+  })
   t.match([elsewhere.status, elsewhere.json()], [409, { type: 'error', error: { type: 'conflict_error' } }])
   t.equal(upstream.requests.length, 1)
 })
@@ -107,7 +144,8 @@ t.test('a name is that of one API key', async (t) => {
   const { local, upstream } = await open(t)
   for (const tokens of [1, 2, 3]) upstream.json(chatAnswer(10, tokens))
   const texts = new Set<string>()
-  for (const secret of [testKey, 'sk-second', 'sk-foreign']) texts.add((await send(local, 'a', plain, { authorization: `Bearer ${secret}` })).text)
+  for (const secret of [testKey, 'sk-second', 'sk-foreign'])
+    texts.add((await send(local, 'a', plain, { authorization: `Bearer ${secret}` })).text)
   t.equal(texts.size, 3)
   t.equal((await send(local, 'a', { ...plain, n: 1 }, { authorization: 'Bearer sk-foreign' })).status, 409)
 })
@@ -128,7 +166,12 @@ t.test('while it is answered it is refused, with when to ask again; a client tha
 
   upstream.script(until(new Promise<void>(() => {})))
   const client = await connect(t, local.url)
-  client.send({ method: 'POST', path: '/v1/chat/completions', headers: { authorization: `Bearer ${testKey}`, 'idempotency-key': 'b' }, body: plain })
+  client.send({
+    method: 'POST',
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${testKey}`, 'idempotency-key': 'b' },
+    body: plain
+  })
   await upstream.request(1)
   client.reset()
   upstream.json(chatAnswer())
@@ -140,7 +183,10 @@ t.test('many at once are one', async (t) => {
   upstream.always(...whole)
   const replies = await Promise.all(Array.from({ length: 20 }, () => send(local, 'rush')))
   t.equal(upstream.requests.length, 1)
-  t.same(new Set(replies.map(({ status }) => status)), new Set(replies.some(({ status }) => status === 409) ? [200, 409] : [200]))
+  t.same(
+    new Set(replies.map(({ status }) => status)),
+    new Set(replies.some(({ status }) => status === 409) ? [200, 409] : [200])
+  )
   const after = await Promise.all(Array.from({ length: 20 }, () => send(local, 'rush')))
   t.ok(after.every(({ status, headers }) => status === 200 && headers['idempotency-replayed'] === 'true'))
   t.equal(upstream.requests.length, 1)
@@ -148,7 +194,9 @@ t.test('many at once are one', async (t) => {
 
 t.test('failures are not remembered, whole or cut', async (t) => {
   const { local, upstream } = await open(t)
-  upstream.json({ error: { message: 'no' } }, { status: 500 }).script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 2)), reset())
+  upstream
+    .json({ error: { message: 'no' } }, { status: 500 })
+    .script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents().slice(0, 2)), reset())
   t.equal((await send(local, 'a', { ...plain, stream: true })).status, 502)
   t.match((await send(local, 'a', { ...plain, stream: true })).text, /upstream_stream_interrupted/)
   t.equal((await send(local, 'refused', { ...plain, max_tokens: 0 })).status, 400)
@@ -160,8 +208,13 @@ t.test('failures are not remembered, whole or cut', async (t) => {
 t.test('what has no price has no memory, and what is no name is refused', async (t) => {
   const { local, upstream } = await open(t)
   upstream.json(chatAnswer()).json(chatAnswer())
-  for (const name of ['', 'a\u00e9', 'x'.repeat(256)]) t.same(code(await send(local, name)), [400, 'invalid_field'], name.slice(0, 5))
-  for (let i = 0; i < 2; i++) t.equal((await local.ask({ path: '/v1/models', headers: { 'idempotency-key': 'a' } })).headers['idempotency-replayed'], undefined)
+  for (const name of ['', 'a\u00e9', 'x'.repeat(256)])
+    t.same(code(await send(local, name)), [400, 'invalid_field'], name.slice(0, 5))
+  for (let i = 0; i < 2; i++)
+    t.equal(
+      (await local.ask({ path: '/v1/models', headers: { 'idempotency-key': 'a' } })).headers['idempotency-replayed'],
+      undefined
+    )
   t.equal((await send(local, undefined)).status, 200)
   t.equal((await send(local, undefined)).status, 200, 'without a name each is run')
 })
@@ -181,8 +234,19 @@ t.test('a form is the same with another boundary, and not with another file', as
   const sound = randomBytes(400_000)
   upstream.json({ text: 'Hello', usage: { type: 'tokens', input_tokens: 3, output_tokens: 1, total_tokens: 4 } })
   const listen = (boundary: string, value: Buffer): Promise<ReceivedReply> => {
-    const { body, type } = formOf([{ name: 'model', value: testModel }, { name: 'file', filename: 'a.mp3', type: 'audio/mpeg', value }], boundary)
-    return local.ask({ method: 'POST', path: '/v1/audio/transcriptions', headers: { 'idempotency-key': 'form', 'content-type': type }, body })
+    const { body, type } = formOf(
+      [
+        { name: 'model', value: testModel },
+        { name: 'file', filename: 'a.mp3', type: 'audio/mpeg', value }
+      ],
+      boundary
+    )
+    return local.ask({
+      method: 'POST',
+      path: '/v1/audio/transcriptions',
+      headers: { 'idempotency-key': 'form', 'content-type': type },
+      body
+    })
   }
   t.equal((await listen('one-boundary', sound)).status, 200)
   t.equal((await listen('another-that-is-longer', sound)).headers['idempotency-replayed'], 'true')

@@ -37,13 +37,25 @@ async function open(t: Test, options: object = {}, sections: Sections = {}): Pro
   const upstream = await Upstream.start(t)
   const file = join(t.testdir({}), 'lines.log')
   const credential = 'secret-of-the-channel'
-  const chain = ['auth', 'quota', 'ratelimit', { route: { repeats: 0 } }, 'usage-meter', { log: { sink: file, ...options } }]
+  const chain = [
+    'auth',
+    'quota',
+    'ratelimit',
+    { route: { repeats: 0 } },
+    'usage-meter',
+    { log: { sink: file, ...options } }
+  ]
   const bench = await Workbench.open(t, { channels: { a: channelTo(upstream, { credential }) }, chain, ...sections })
   return {
-    bench, upstream, file,
+    bench,
+    upstream,
+    file,
     async lines() {
       await bench.close()
-      return readFileSync(file, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as RequestRecord)
+      return readFileSync(file, 'utf8')
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as RequestRecord)
     }
   }
 }
@@ -65,10 +77,12 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
   const amount = fc.bigInt({ min: 0n, max: 10n ** 18n }).map(String)
   const ms = fc.nat({ max: 36_000_000 }).map((tenths) => tenths / 10)
   const count = fc.maxSafeNat()
-  const usage = fc.tuple(
-    fc.record({ input: count, cached_input: count, cache_write: count, output: count, reasoning: count }),
-    fc.constantFrom<Partial<Usage>[]>({}, { audio_input: 5 }, { image: 1, request: 1 })
-  ).map(([always, more]): Usage => ({ ...always, ...more }))
+  const usage = fc
+    .tuple(
+      fc.record({ input: count, cached_input: count, cache_write: count, output: count, reasoning: count }),
+      fc.constantFrom<Partial<Usage>[]>({}, { audio_input: 5 }, { image: 1, request: 1 })
+    )
+    .map(([always, more]): Usage => ({ ...always, ...more }))
   const attempt = fc.record({
     channel: given,
     status: fc.option(fc.constantFrom(200, 500), { nil: undefined }),
@@ -77,19 +91,44 @@ t.test('the text of a record is that of JSON.stringify, whatever was recorded be
     duration_ms: ms
   })
   const record: fc.Arbitrary<RequestRecord> = fc.record({
-    request_id: fc.uuid(), time: fc.constant('2026-11-21T00:00:00.000Z'), tenant: name, project: name, member: name, key: name,
-    model: name, requested_model: name, endpoint: given, client_protocol: given, channel: name, channel_protocol: name, status: fc.constantFrom(200, 429, 502),
-    error_code: name, outcome: fc.constantFrom<RequestRecord['outcome'][]>('completed', 'rejected', 'failed', 'aborted'), streamed: fc.boolean(),
-    usage: fc.option(usage), usage_source: fc.constantFrom<RequestRecord['usage_source'][]>(null, 'upstream', 'partial'), cost_usd: fc.constant('0.5'), cost_nano: amount,
-    price_version: name, reserved_nano: fc.option(amount), attempts: fc.array(attempt, { maxLength: 3 }), first_byte_ms: fc.option(ms),
-    duration_ms: ms, client_request_id: fc.option(fc.string())
+    request_id: fc.uuid(),
+    time: fc.constant('2026-11-21T00:00:00.000Z'),
+    tenant: name,
+    project: name,
+    member: name,
+    key: name,
+    model: name,
+    requested_model: name,
+    endpoint: given,
+    client_protocol: given,
+    channel: name,
+    channel_protocol: name,
+    status: fc.constantFrom(200, 429, 502),
+    error_code: name,
+    outcome: fc.constantFrom<RequestRecord['outcome'][]>('completed', 'rejected', 'failed', 'aborted'),
+    streamed: fc.boolean(),
+    usage: fc.option(usage),
+    usage_source: fc.constantFrom<RequestRecord['usage_source'][]>(null, 'upstream', 'partial'),
+    cost_usd: fc.constant('0.5'),
+    cost_nano: amount,
+    price_version: name,
+    reserved_nano: fc.option(amount),
+    attempts: fc.array(attempt, { maxLength: 3 }),
+    first_byte_ms: fc.option(ms),
+    duration_ms: ms,
+    client_request_id: fc.option(fc.string())
   })
   const sameText = (made: RequestRecord): boolean => textOf(made) === JSON.stringify(made)
   fc.assert(
     // One, the same once more, and one that differs in a single member.
     fc.property(record, record, fc.nat(), (one, other, place) => {
       const member = Object.keys(one)[place % Object.keys(one).length] as keyof typeof one
-      return sameText(one) && sameText({ ...one, dropped: ['user', 'x"y'] }) && sameText({ ...one }) && sameText({ ...one, [member]: other[member] })
+      return (
+        sameText(one) &&
+        sameText({ ...one, dropped: ['user', 'x"y'] }) &&
+        sameText({ ...one }) &&
+        sameText({ ...one, [member]: other[member] })
+      )
     }),
     { numRuns: 3000 }
   )
@@ -104,11 +143,25 @@ t.test('a served request is one record, the same in the store and in the line', 
   t.match(record, {
     request_id: answer.headers['x-request-id'],
     time: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
-    tenant: 'acme', project: null, member: null, key: 'test-key',
-    model: 'demo', endpoint: 'chat', client_protocol: 'openai-chat', channel: 'a', channel_protocol: 'openai',
-    status: 200, error_code: null, outcome: 'completed', streamed: false,
-    usage: { input: 100, cached_input: 0, cache_write: 0, output: 7, reasoning: 0 }, usage_source: 'upstream',
-    cost_usd: '0.000114', cost_nano: '114000', price_version: /./, reserved_nano: /^\d+$/,
+    tenant: 'acme',
+    project: null,
+    member: null,
+    key: 'test-key',
+    model: 'demo',
+    endpoint: 'chat',
+    client_protocol: 'openai-chat',
+    channel: 'a',
+    channel_protocol: 'openai',
+    status: 200,
+    error_code: null,
+    outcome: 'completed',
+    streamed: false,
+    usage: { input: 100, cached_input: 0, cache_write: 0, output: 7, reasoning: 0 },
+    usage_source: 'upstream',
+    cost_usd: '0.000114',
+    cost_nano: '114000',
+    price_version: /./,
+    reserved_nano: /^\d+$/,
     attempts: [{ channel: 'a', status: 200 }],
     client_request_id: 'mine-1'
   })
@@ -119,7 +172,22 @@ t.test('a served request is one record, the same in the store and in the line', 
 t.test('refused, failed, cut and abandoned requests are records as well', async (t) => {
   const { bench, upstream } = await open(t, { sink: 'none' }, { keys: [key({ limits: { concurrency: 1 } })] })
   await bench.send({ headers: { authorization: 'Bearer sk-wrong' } })
-  t.match(bench.records.at(-1), { tenant: null, key: null, model: null, channel: null, status: 401, error_code: 'invalid_api_key', outcome: 'rejected', usage: null, usage_source: null, cost_usd: '0', cost_nano: '0', attempts: [], first_byte_ms: null, client_request_id: null })
+  t.match(bench.records.at(-1), {
+    tenant: null,
+    key: null,
+    model: null,
+    channel: null,
+    status: 401,
+    error_code: 'invalid_api_key',
+    outcome: 'rejected',
+    usage: null,
+    usage_source: null,
+    cost_usd: '0',
+    cost_nano: '0',
+    attempts: [],
+    first_byte_ms: null,
+    client_request_id: null
+  })
   await bench.send({ target: '/nowhere' })
   t.match(bench.records.at(-1), { status: 404, error_code: 'route_not_found', endpoint: 'unknown' })
   await bench.send({ body: { model: 'm'.repeat(200) } })
@@ -127,10 +195,23 @@ t.test('refused, failed, cut and abandoned requests are records as well', async 
   t.equal(bench.records.at(-1)!.model!.length, 128)
   upstream.json({ error: { message: 'broken' } }, { status: 500 })
   await bench.send()
-  t.match(bench.records.at(-1), { status: 502, error_code: 'upstream_bad_response', outcome: 'failed', usage: null, cost_nano: '0', attempts: [{ channel: 'a', status: 500, error_code: 'upstream_bad_response' }] })
+  t.match(bench.records.at(-1), {
+    status: 502,
+    error_code: 'upstream_bad_response',
+    outcome: 'failed',
+    usage: null,
+    cost_nano: '0',
+    attempts: [{ channel: 'a', status: 500, error_code: 'upstream_bad_response' }]
+  })
   upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(chatEvents(9).slice(0, 5)), endOfBody())
   await bench.send({ body: { stream: true } })
-  t.match(bench.records.at(-1), { status: 200, error_code: 'upstream_stream_interrupted', outcome: 'failed', streamed: true, usage_source: 'partial' })
+  t.match(bench.records.at(-1), {
+    status: 200,
+    error_code: 'upstream_stream_interrupted',
+    outcome: 'failed',
+    streamed: true,
+    usage_source: 'partial'
+  })
   t.ok(bench.records.at(-1)!.first_byte_ms !== null)
   const { client, answer } = bench.start()
   await upstream.request(2)
@@ -145,7 +226,14 @@ t.test("a client's own request id is a label: printable, short, never the id", a
   const { bench, upstream } = await open(t, { sink: 'none' })
   const body = JSON.stringify(chatAnswer())
   upstream.always(head(200, { 'content-type': 'application/json', 'content-length': String(body.length) }), bytes(body))
-  for (const [sent, kept] of [['abc', 'abc'], ['x'.repeat(5000), 'x'.repeat(128)], ['a\r\nb\u0000c d\u00e9', 'abcd'], ['\u001b[31m', '[31m'], ['   ', null], [['a', 'b'], 'a,b']] as const) {
+  for (const [sent, kept] of [
+    ['abc', 'abc'],
+    ['x'.repeat(5000), 'x'.repeat(128)],
+    ['a\r\nb\u0000c d\u00e9', 'abcd'],
+    ['\u001b[31m', '[31m'],
+    ['   ', null],
+    [['a', 'b'], 'a,b']
+  ] as const) {
     const answer = await bench.send({ headers: { 'x-request-id': sent as string | string[] } })
     t.equal(bench.records.at(-1)!.client_request_id, kept)
     t.equal(answer.headers['x-request-id'], bench.records.at(-1)!.request_id)
@@ -160,8 +248,14 @@ t.test('numbers are counted under names that nobody outside can make up', async 
   await bench.send({ headers: { authorization: 'Bearer sk-wrong' } })
   const { metrics } = bench
   t.equal(metrics.value('requests_total', { endpoint: 'chat', model: 'demo', outcome: 'completed', code: 'ok' }), 1)
-  t.equal(metrics.value('requests_total', { endpoint: 'chat', model: 'other', outcome: 'rejected', code: 'model_not_found' }), 1)
-  t.equal(metrics.value('requests_total', { endpoint: 'chat', model: 'other', outcome: 'rejected', code: 'invalid_api_key' }), 1)
+  t.equal(
+    metrics.value('requests_total', { endpoint: 'chat', model: 'other', outcome: 'rejected', code: 'model_not_found' }),
+    1
+  )
+  t.equal(
+    metrics.value('requests_total', { endpoint: 'chat', model: 'other', outcome: 'rejected', code: 'invalid_api_key' }),
+    1
+  )
   t.equal(metrics.value('tokens_total', { model: 'demo', class: 'input' }), 100)
   t.equal(metrics.value('tokens_total', { model: 'demo', class: 'output' }), 7)
   t.equal(metrics.value('cost_usd_total', { model: 'demo' }), 0.000114)
@@ -174,7 +268,11 @@ t.test('numbers are counted under names that nobody outside can make up', async 
 t.test('nothing of a body and no credential is in a line unless bodies are turned on', async (t) => {
   const { bench, upstream, file } = await open(t)
   upstream.json({ ...chatAnswer(), note: 'ANSWER-CANARY' })
-  await bench.send({ target: '/v1/chat/completions?key=sk-test-key&x=QUERY-CANARY', headers: { 'x-secret': 'HEADER-CANARY' }, body: { messages: [{ role: 'user', content: 'PROMPT-CANARY' }], user: 'USER-CANARY' } })
+  await bench.send({
+    target: '/v1/chat/completions?key=sk-test-key&x=QUERY-CANARY',
+    headers: { 'x-secret': 'HEADER-CANARY' },
+    body: { messages: [{ role: 'user', content: 'PROMPT-CANARY' }], user: 'USER-CANARY' }
+  })
   await bench.close()
   const text = readFileSync(file, 'utf8')
   t.match(text, /"key":"test-key"/)
@@ -206,11 +304,18 @@ t.test('a retried request shows the answer that the client got', async (t) => {
     channels: { a: channelTo(upstream), b: channelTo(second, { priority: 1 }) },
     chain: ['auth', 'route', 'usage-meter', { log: { sink: join(t.testdirName, 'lines.log'), bodies: true } }]
   })
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([{ ...chatEvents()[0], note: 'GIVEN-UP' }]), endOfBody())
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events([{ ...chatEvents()[0], note: 'GIVEN-UP' }]),
+    endOfBody()
+  )
   const answer = await bench.send({ body: { stream: true } })
   t.equal(answer.status, 200)
   const [line] = await lines()
-  t.same(line!.attempts.map(({ channel }) => channel), ['a', 'b'])
+  t.same(
+    line!.attempts.map(({ channel }) => channel),
+    ['a', 'b']
+  )
   t.match(line!.response_body, /word1/)
   t.notMatch(line!.response_body, /GIVEN-UP/)
 })
@@ -233,24 +338,40 @@ t.test('a reload changes how many lines may wait, in front of the sink that is t
   for (let i = 0; i < 5; i++) await bench.send()
   const dropped = bench.metrics.value('log_dropped_total')
   t.ok(dropped > 0, `${dropped} lines had no room`)
-  await bench.reload({ channels: { a: channelTo(upstream) }, chain: ['auth', 'quota', 'ratelimit', { route: { repeats: 0 } }, 'usage-meter', { log: { sink: file, buffer: '1MiB' } }] })
+  await bench.reload({
+    channels: { a: channelTo(upstream) },
+    chain: [
+      'auth',
+      'quota',
+      'ratelimit',
+      { route: { repeats: 0 } },
+      'usage-meter',
+      { log: { sink: file, buffer: '1MiB' } }
+    ]
+  })
   for (let i = 0; i < 20; i++) await bench.send()
   t.equal((await lines()).length, 25 - dropped, 'and then all have')
 })
 
 t.test('a sink that cannot be written is a problem of the configuration', async (t) => {
-  await t.rejects(open(t, { sink: join(t.testdirName, 'no', 'such', 'folder.log') }), /log: the sink .*folder\.log cannot be written.*ENOENT/)
+  await t.rejects(
+    open(t, { sink: join(t.testdirName, 'no', 'such', 'folder.log') }),
+    /log: the sink .*folder\.log cannot be written.*ENOENT/
+  )
 })
 
 t.test('the queue in front of a sink', async (t) => {
   t.test('lines leave in batches, in order, whole', async (t) => {
     const written: string[] = []
     let most = 0
-    const sink = new Sink((bytes, done) => {
-      most = Math.max(most, bytes.length)
-      written.push(bytes.toString())
-      setImmediate(done)
-    }, () => t.fail('dropped'))
+    const sink = new Sink(
+      (bytes, done) => {
+        most = Math.max(most, bytes.length)
+        written.push(bytes.toString())
+        setImmediate(done)
+      },
+      () => t.fail('dropped')
+    )
     const lines = Array.from({ length: 20_000 }, (_, i) => `${i} ${'é'.repeat(i % 50)}`)
     for (const line of lines) sink.line(line, 10_000_000)
     await sink.flush()
@@ -288,7 +409,10 @@ t.test('the queue in front of a sink', async (t) => {
   })
 
   t.test('an end does not wait for a stuck sink longer than a second', async (t) => {
-    const sink = new Sink(() => {}, () => {})
+    const sink = new Sink(
+      () => {},
+      () => {}
+    )
     sink.line('x', 1000)
     const start = performance.now()
     await sink.flush()
@@ -311,9 +435,14 @@ t.test('a reader of stdout that stops, and one that goes away, do not hold up th
       if (++turns === 60) { process.send({ longest, dropped }); process.exit() }
     }, 5)`
   for (const leave of [false, true]) {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
+    const child = spawn(process.execPath, ['--input-type=module', '-e', source], {
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc']
+    })
     if (leave) child.stdout!.destroy()
-    const [[{ longest, dropped }], [code]] = await Promise.all([once(child, 'message') as Promise<[{ longest: number; dropped: number }]>, once(child, 'exit')])
+    const [[{ longest, dropped }], [code]] = await Promise.all([
+      once(child, 'message') as Promise<[{ longest: number; dropped: number }]>,
+      once(child, 'exit')
+    ])
     t.equal(code, 0)
     t.ok(dropped > 1000, `${dropped} lines dropped`)
     t.ok(longest < 1000, `the loop stood still for at most ${longest.toFixed(1)} ms`)

@@ -33,7 +33,14 @@ async function open(t: Test, sections: Sections = {}): Promise<Bench> {
   return { upstream, bench: await Workbench.open(t, { channels: { a: channelTo(upstream) }, ...sections }) }
 }
 
-const chain = (quota: object): unknown[] => ['auth', { quota }, 'ratelimit', { route: { repeats: 0 } }, 'usage-meter', { log: { sink: 'none' } }]
+const chain = (quota: object): unknown[] => [
+  'auth',
+  { quota },
+  'ratelimit',
+  { route: { repeats: 0 } },
+  'usage-meter',
+  { log: { sink: 'none' } }
+]
 
 function code({ body }: Answer): string | undefined {
   return (JSON.parse(body) as { error?: { code: string } }).error?.code
@@ -41,58 +48,80 @@ function code({ body }: Answer): string | undefined {
 
 const failing = { error: { message: 'broken' } }
 
-t.test('one byte is one token: the worst case of body and output limit is held, and the real cost settled', async (t) => {
-  const { bench, upstream } = await open(t)
-  upstream.json(chatAnswer(100, 7))
-  const answer = await bench.send({ body: { max_tokens: 50 } })
-  const [row] = bench.ledger.rows
-  const { length } = answer.exchange.body.bytes
-  t.equal(row!.request.amount, BigInt(length) * nano.input + 50n * nano.output)
-  t.match(row!.request, { requestId: answer.exchange.id, model: 'demo', time: answer.exchange.receivedAt })
-  t.same(row!.request.estimate, { input: Math.ceil(length / 3), maxOutput: 50 })
-  t.same(row!.request.scopes.map(({ id }) => id), ['tenant:acme', 'key:test-key'])
-  t.same(row!.dispatched, ['a'])
-  t.match(row!.settled, { amount: 114_000n, source: 'upstream', channel: 'a', usage: { input: 100, output: 7 } })
-  t.notOk(row!.settled && 'costs' in row!.settled, 'the only attempt is the charge itself')
-  t.match(answer.exchange.get(charge), { amount: 114_000n, reserved: row!.request.amount, source: 'upstream' })
-})
-
-t.test('what is held is bounded by the model, grows with the number of answers and takes the dearest class', async (t) => {
-  const price = { input: 1, output: 2, cache_write: 1.25, audio_output: 20, request: 0.001 }
-  const { bench, upstream } = await open(t, { models: { demo: { price, context_window: 20, max_output_tokens: 30 } } })
-  const held = async (body: object): Promise<bigint> => {
-    upstream.json(chatAnswer())
-    t.equal((await bench.send({ body })).status, 200)
-    return bench.ledger.rows.at(-1)!.request.amount
+t.test(
+  'one byte is one token: the worst case of body and output limit is held, and the real cost settled',
+  async (t) => {
+    const { bench, upstream } = await open(t)
+    upstream.json(chatAnswer(100, 7))
+    const answer = await bench.send({ body: { max_tokens: 50 } })
+    const [row] = bench.ledger.rows
+    const { length } = answer.exchange.body.bytes
+    t.equal(row!.request.amount, BigInt(length) * nano.input + 50n * nano.output)
+    t.match(row!.request, { requestId: answer.exchange.id, model: 'demo', time: answer.exchange.receivedAt })
+    t.same(row!.request.estimate, { input: Math.ceil(length / 3), maxOutput: 50 })
+    t.same(
+      row!.request.scopes.map(({ id }) => id),
+      ['tenant:acme', 'key:test-key']
+    )
+    t.same(row!.dispatched, ['a'])
+    t.match(row!.settled, { amount: 114_000n, source: 'upstream', channel: 'a', usage: { input: 100, output: 7 } })
+    t.notOk(row!.settled && 'costs' in row!.settled, 'the only attempt is the charge itself')
+    t.match(answer.exchange.get(charge), { amount: 114_000n, reserved: row!.request.amount, source: 'upstream' })
   }
-  const rest = 20n * 1250n + 1_000_000n
-  t.equal(await held({ max_tokens: 10 }), rest + 10n * 20_000n)
-  t.equal(await held({ max_completion_tokens: 12, max_tokens: 10 }), rest + 12n * 20_000n, 'the larger limit counts')
-  t.equal(await held({ max_tokens: 5000 }), rest + 30n * 20_000n, 'the model gives no more')
-  t.equal(await held({}), rest + 30n * 20_000n)
-  t.equal(await held({ max_tokens: 10, n: 3 }), rest + 30n * 20_000n)
-  t.equal(await held({ max_tokens: null, n: null }), rest + 30n * 20_000n, 'null is not given')
-})
+)
 
-t.test('options: a typical estimate holds a third of the input, and a default stands in for a missing limit', async (t) => {
-  const { bench, upstream } = await open(t, { chain: chain({ estimate: 'typical', default_output: 7 }) })
-  upstream.json(chatAnswer())
-  const answer = await bench.send()
-  const tokens = Math.ceil(answer.exchange.body.bytes.length / 3)
-  t.equal(bench.ledger.rows[0]!.request.amount, BigInt(tokens) * nano.input + 7n * nano.output)
-})
+t.test(
+  'what is held is bounded by the model, grows with the number of answers and takes the dearest class',
+  async (t) => {
+    const price = { input: 1, output: 2, cache_write: 1.25, audio_output: 20, request: 0.001 }
+    const { bench, upstream } = await open(t, {
+      models: { demo: { price, context_window: 20, max_output_tokens: 30 } }
+    })
+    const held = async (body: object): Promise<bigint> => {
+      upstream.json(chatAnswer())
+      t.equal((await bench.send({ body })).status, 200)
+      return bench.ledger.rows.at(-1)!.request.amount
+    }
+    const rest = 20n * 1250n + 1_000_000n
+    t.equal(await held({ max_tokens: 10 }), rest + 10n * 20_000n)
+    t.equal(await held({ max_completion_tokens: 12, max_tokens: 10 }), rest + 12n * 20_000n, 'the larger limit counts')
+    t.equal(await held({ max_tokens: 5000 }), rest + 30n * 20_000n, 'the model gives no more')
+    t.equal(await held({}), rest + 30n * 20_000n)
+    t.equal(await held({ max_tokens: 10, n: 3 }), rest + 30n * 20_000n)
+    t.equal(await held({ max_tokens: null, n: null }), rest + 30n * 20_000n, 'null is not given')
+  }
+)
+
+t.test(
+  'options: a typical estimate holds a third of the input, and a default stands in for a missing limit',
+  async (t) => {
+    const { bench, upstream } = await open(t, { chain: chain({ estimate: 'typical', default_output: 7 }) })
+    upstream.json(chatAnswer())
+    const answer = await bench.send()
+    const tokens = Math.ceil(answer.exchange.body.bytes.length / 3)
+    t.equal(bench.ledger.rows[0]!.request.amount, BigInt(tokens) * nano.input + 7n * nano.output)
+  }
+)
 
 t.test('an answer within the limits held never costs more than was held', async (t) => {
-  const { bench, upstream } = await open(t, { models: { demo: { price: { input: 0.15, cached_input: 0.075, cache_write: 0.1875, output: 0.6 } } } })
+  const { bench, upstream } = await open(t, {
+    models: { demo: { price: { input: 0.15, cached_input: 0.075, cache_write: 0.1875, output: 0.6 } } }
+  })
   await fc.assert(
-    fc.asyncProperty(fc.integer({ min: 1, max: 500 }), fc.string({ maxLength: 300, unit: 'grapheme' }), fc.double({ min: 0, max: 1, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }), async (limit, text, part, share) => {
-      const body = { model: 'demo', max_tokens: limit, messages: [{ role: 'user', content: text }] }
-      const input = Math.floor(part * Buffer.byteLength(JSON.stringify(body)))
-      upstream.json({ ...chatAnswer(input, Math.floor(share * limit)) })
-      await bench.send({ body })
-      const row = bench.ledger.rows.at(-1)!
-      return row.settled !== undefined && row.settled.amount <= row.request.amount
-    }),
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 500 }),
+      fc.string({ maxLength: 300, unit: 'grapheme' }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      async (limit, text, part, share) => {
+        const body = { model: 'demo', max_tokens: limit, messages: [{ role: 'user', content: text }] }
+        const input = Math.floor(part * Buffer.byteLength(JSON.stringify(body)))
+        upstream.json({ ...chatAnswer(input, Math.floor(share * limit)) })
+        await bench.send({ body })
+        const row = bench.ledger.rows.at(-1)!
+        return row.settled !== undefined && row.settled.amount <= row.request.amount
+      }
+    ),
     { numRuns: 60 }
   )
 })
@@ -141,7 +170,11 @@ t.test('fifty requests at once on a budget for three: three pass', async (t) => 
   const worst = size * 1000 + 1000 * 2000
   const usd = (worst * 3 + 1) / 1e9
   const { bench, upstream } = await open(t, { keys: [key({ budget: { usd: usd.toFixed(9), per: 'total' } })] })
-  upstream.always(head(200, { 'content-type': 'application/json' }), chunk(JSON.stringify(chatAnswer(size, 1000))), endOfBody())
+  upstream.always(
+    head(200, { 'content-type': 'application/json' }),
+    chunk(JSON.stringify(chatAnswer(size, 1000))),
+    endOfBody()
+  )
   const answers = await Promise.all(Array.from({ length: 50 }, () => bench.send({ body })))
   t.equal(answers.filter(({ status }) => status === 200).length, 3)
   t.equal(answers.filter((answer) => answer.status === 429 && code(answer) === 'quota_key_exceeded').length, 47)
@@ -158,13 +191,25 @@ t.test('on the embedded ledger nothing stays held, and the books say what the re
   }
   const bench = await Workbench.open(t, sections, { ledger: store.ledger })
   const stream = head(200, { 'content-type': 'text/event-stream' })
-  upstream.json(chatAnswer(100, 7)).sse(chatEvents(50)).json(failing, { status: 500 }).script(reset()).script(stream, events(chatEvents().slice(0, 3)), endOfBody())
+  upstream
+    .json(chatAnswer(100, 7))
+    .sse(chatEvents(50))
+    .json(failing, { status: 500 })
+    .script(reset())
+    .script(stream, events(chatEvents().slice(0, 3)), endOfBody())
   for (const streamed of [false, true, false, false, true]) await bench.send({ body: { stream: streamed } })
   await bench.send({ body: { max_tokens: 0 } })
-  upstream.always(head(200, { 'content-type': 'application/json' }), chunk(JSON.stringify(chatAnswer(50, 1000))), endOfBody())
+  upstream.always(
+    head(200, { 'content-type': 'application/json' }),
+    chunk(JSON.stringify(chatAnswer(50, 1000))),
+    endOfBody()
+  )
   const race = await Promise.all(Array.from({ length: 30 }, () => bench.send({ body: { max_tokens: 1000 } })))
   const admitted = race.filter(({ status }) => status === 200).length
-  t.ok(admitted > 0 && race.filter((answer) => answer.status === 429 && code(answer) === 'quota_key_exceeded').length === 30 - admitted)
+  t.ok(
+    admitted > 0 &&
+      race.filter((answer) => answer.status === 429 && code(answer) === 'quota_key_exceeded').length === 30 - admitted
+  )
   const spent = bench.records.reduce((sum, { cost_nano }) => sum + BigInt(cost_nano), 0n)
   for (const { pending, posted, limit, scope } of store.ledger.balances()) {
     t.equal(pending, 0n, scope)
@@ -178,7 +223,9 @@ t.test('a model without a price is charged nothing, and its requests are in the 
   const { bench, upstream } = await open(t, { models: { demo: { price: 'free' } } })
   upstream.json(chatAnswer(1000, 1000))
   const answer = await bench.send()
-  t.match(bench.ledger.rows, [{ request: { amount: 0n }, settled: { amount: 0n, usage: { input: 1000, output: 1000 } } }])
+  t.match(bench.ledger.rows, [
+    { request: { amount: 0n }, settled: { amount: 0n, usage: { input: 1000, output: 1000 } } }
+  ])
   t.equal(answer.exchange.get(charge).amount, 0n)
 })
 
@@ -189,10 +236,22 @@ t.test('requests that are not billed are not known to the ledger', async (t) => 
 })
 
 t.test('an answer that no meter counted is charged by its size: a missing number is not zero', async (t) => {
-  const blind = definePlugin({ name: 'blind', summary: 'Counts nothing.', options: {}, provides: [usage], setup: () => ({}) })
+  const blind = definePlugin({
+    name: 'blind',
+    summary: 'Counts nothing.',
+    options: {},
+    provides: [usage],
+    setup: () => ({})
+  })
   const upstream = (await Upstream.start(t)).json(chatAnswer())
-  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, chain: ['auth', 'quota', 'route', 'blind'] }, { more: [blind] })
-  const answer = await bench.send({ body: { messages: [{ role: 'user', content: 'thirty bytes, all of them said.' }] } })
+  const bench = await Workbench.open(
+    t,
+    { channels: { a: channelTo(upstream) }, chain: ['auth', 'quota', 'route', 'blind'] },
+    { more: [blind] }
+  )
+  const answer = await bench.send({
+    body: { messages: [{ role: 'user', content: 'thirty bytes, all of them said.' }] }
+  })
   t.match(bench.ledger.rows[0]!.settled, {
     source: 'estimated',
     usage: { input: Math.ceil(31 / 3), output: Math.ceil(answer.body.length / 3) }
@@ -203,7 +262,12 @@ t.test('a price that changes while a request runs does not change its charge', a
   const { bench, upstream } = await open(t)
   let answerIt!: () => void
   const released = new Promise<void>((resolve) => (answerIt = resolve))
-  upstream.script(() => released, head(200, { 'content-type': 'application/json' }), chunk(JSON.stringify(chatAnswer(10, 10))), endOfBody())
+  upstream.script(
+    () => released,
+    head(200, { 'content-type': 'application/json' }),
+    chunk(JSON.stringify(chatAnswer(10, 10))),
+    endOfBody()
+  )
   const { answer } = bench.start()
   await upstream.request()
   await bench.reload({ channels: { a: channelTo(upstream) }, models: { demo: { price: { input: 100, output: 200 } } } })
@@ -253,27 +317,36 @@ t.test('an answer that is cut is charged for what was delivered, and labelled', 
   t.equal(answer.exchange.get(charge).source, 'partial')
 })
 
-t.test('a client that leaves in mid-stream pays for what the upstream counted when that can be read, else for its part', async (t) => {
-  const { bench, upstream } = await open(t, { limits: { disconnect_drain: { time: '200ms' } } })
-  let go!: () => void
-  const gone = new Promise<void>((resolve) => (go = resolve))
-  const list = chatEvents(20, 50)
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(list.slice(0, 5)), () => gone, events([...list.slice(5), 'data: [DONE]\n\n']), endOfBody())
-  const read = bench.start({ body: { stream: true } })
-  await read.client.began
-  read.client.leave()
-  go()
-  t.equal((await read.answer).outcome.kind, 'aborted')
-  t.match(bench.ledger.rows[0]!.settled, { source: 'upstream', usage: { input: 50, output: 20 } })
+t.test(
+  'a client that leaves in mid-stream pays for what the upstream counted when that can be read, else for its part',
+  async (t) => {
+    const { bench, upstream } = await open(t, { limits: { disconnect_drain: { time: '200ms' } } })
+    let go!: () => void
+    const gone = new Promise<void>((resolve) => (go = resolve))
+    const list = chatEvents(20, 50)
+    upstream.script(
+      head(200, { 'content-type': 'text/event-stream' }),
+      events(list.slice(0, 5)),
+      () => gone,
+      events([...list.slice(5), 'data: [DONE]\n\n']),
+      endOfBody()
+    )
+    const read = bench.start({ body: { stream: true } })
+    await read.client.began
+    read.client.leave()
+    go()
+    t.equal((await read.answer).outcome.kind, 'aborted')
+    t.match(bench.ledger.rows[0]!.settled, { source: 'upstream', usage: { input: 50, output: 20 } })
 
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(list.slice(0, 5)), stall())
-  const cut = bench.start({ body: { stream: true } })
-  await cut.client.began
-  cut.client.leave()
-  await cut.answer
-  t.equal(bench.ledger.rows[1]!.settled?.source, 'partial')
-  t.same(bench.ledger.open, [])
-})
+    upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(list.slice(0, 5)), stall())
+    const cut = bench.start({ body: { stream: true } })
+    await cut.client.began
+    cut.client.leave()
+    await cut.answer
+    t.equal(bench.ledger.rows[1]!.settled?.source, 'partial')
+    t.same(bench.ledger.open, [])
+  }
+)
 
 t.test('one that is answered by its third channel is charged once, with two rows beside', async (t) => {
   const upstream = await Upstream.start(t)
@@ -285,7 +358,15 @@ t.test('one that is answered by its third channel is charged once, with two rows
     if ('stream' in body) upstream.sse(chatEvents())
     else upstream.json(chatAnswer(100, 7))
     t.equal((await bench.send({ body })).status, 200)
-    t.match(bench.ledger.rows.at(-1), { settled: { channel: 'c', costs: [{ attempt: 1, channel: 'a' }, { attempt: 2, channel: 'b' }] } })
+    t.match(bench.ledger.rows.at(-1), {
+      settled: {
+        channel: 'c',
+        costs: [
+          { attempt: 1, channel: 'a' },
+          { attempt: 2, channel: 'b' }
+        ]
+      }
+    })
   }
 })
 
@@ -311,7 +392,13 @@ t.test('the first byte waits for the reservation on disk, the end for the settle
   bench.ledger.disk = disk.promise
   const rest = Promise.withResolvers<void>()
   const list = [...chatEvents(3), 'data: [DONE]\n\n']
-  upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(list.slice(0, 3)), until(rest.promise), events(list.slice(3)), endOfBody())
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events(list.slice(0, 3)),
+    until(rest.promise),
+    events(list.slice(3)),
+    endOfBody()
+  )
   const { client, answer } = bench.start({ body: { stream: true } })
   await upstream.request()
   await new Promise((resolve) => setTimeout(resolve, 30))
@@ -327,20 +414,25 @@ t.test('the first byte waits for the reservation on disk, the end for the settle
   t.ok((await answer).body.endsWith('data: [DONE]\n\n'))
 })
 
-t.test('a ledger that cannot take it refuses the request; one that fails to settle does not let the end through', async (t) => {
-  const { bench, upstream } = await open(t)
-  bench.ledger.broken = new GatewayError('billing_unavailable', 'The ledger cannot be written.', { retryAfterMs: 1000 })
-  const refused = await bench.send()
-  t.equal(refused.status, 503)
-  t.equal(upstream.requests.length, 0)
-  bench.ledger.broken = undefined
-  bench.ledger.disk = Promise.reject(new Error('disk full'))
-  bench.ledger.disk.catch(() => {})
-  upstream.json(chatAnswer())
-  const lost = await bench.send()
-  t.equal(lost.status, 503)
-  t.equal(code(lost), 'billing_unavailable')
-})
+t.test(
+  'a ledger that cannot take it refuses the request; one that fails to settle does not let the end through',
+  async (t) => {
+    const { bench, upstream } = await open(t)
+    bench.ledger.broken = new GatewayError('billing_unavailable', 'The ledger cannot be written.', {
+      retryAfterMs: 1000
+    })
+    const refused = await bench.send()
+    t.equal(refused.status, 503)
+    t.equal(upstream.requests.length, 0)
+    bench.ledger.broken = undefined
+    bench.ledger.disk = Promise.reject(new Error('disk full'))
+    bench.ledger.disk.catch(() => {})
+    upstream.json(chatAnswer())
+    const lost = await bench.send()
+    t.equal(lost.status, 503)
+    t.equal(code(lost), 'billing_unavailable')
+  }
+)
 
 t.test('a long stream tells the ledger how far it is', async (t) => {
   const { bench, upstream } = await open(t)

@@ -65,8 +65,17 @@ t.test('requests beyond a rate are refused with the moment when one passes again
 
 t.test('streams and failures carry the headers too, and those of the upstream never show', async (t) => {
   const { bench, upstream } = await open(t, { rpm: 10 })
-  const foreign = { 'x-ratelimit-limit': '9999', 'x-ratelimit-remaining': '9998', 'x-ratelimit-reset': '1s', 'retry-after': '77' }
-  upstream.script(head(200, { 'content-type': 'text/event-stream', ...foreign }), events([...chatEvents(), 'data: [DONE]\n\n']), endOfBody())
+  const foreign = {
+    'x-ratelimit-limit': '9999',
+    'x-ratelimit-remaining': '9998',
+    'x-ratelimit-reset': '1s',
+    'retry-after': '77'
+  }
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream', ...foreign }),
+    events([...chatEvents(), 'data: [DONE]\n\n']),
+    endOfBody()
+  )
   t.same(rates(await bench.send({ body: { stream: true } })), ['10', '9', '6'])
   upstream.json({ error: { message: 'no' } }, { status: 400, headers: foreign })
   const failed = await bench.send()
@@ -75,7 +84,11 @@ t.test('streams and failures carry the headers too, and those of the upstream ne
 })
 
 t.test('the tightest limit is shown, and reset can be told as a point in time', async (t) => {
-  const { bench, upstream } = await open(t, { rpm: 100, rps: 50, concurrency: 2 }, { chain: ['auth', { ratelimit: { reset: 'epoch' } }, 'route', 'usage-meter'] })
+  const { bench, upstream } = await open(
+    t,
+    { rpm: 100, rps: 50, concurrency: 2 },
+    { chain: ['auth', { ratelimit: { reset: 'epoch' } }, 'route', 'usage-meter'] }
+  )
   upstream.json(chatAnswer())
   const answer = await bench.send()
   t.same(rates(answer).slice(0, 2), ['2', '1'], 'one slot of two is the smallest share')
@@ -93,7 +106,11 @@ t.test('a key without limits has no headers, and nobody without a key has', asyn
 
 t.test('all spellings of a key share one set of limits', async (t) => {
   const { bench, upstream } = await open(t, { rpm: 3 })
-  const spellings = [{ authorization: 'bearer   sk-test-key' }, { authorization: '', 'x-api-key': 'sk-test-key' }, { authorization: '', 'x-goog-api-key': 'sk-test-key' }]
+  const spellings = [
+    { authorization: 'bearer   sk-test-key' },
+    { authorization: '', 'x-api-key': 'sk-test-key' },
+    { authorization: '', 'x-goog-api-key': 'sk-test-key' }
+  ]
   for (const headers of spellings) {
     upstream.json(chatAnswer())
     t.equal((await bench.send({ headers })).status, 200)
@@ -106,7 +123,13 @@ t.test('slots are taken while an answer lasts, streams included', async (t) => {
   const finish = Promise.withResolvers<void>()
   const list = [...chatEvents(), 'data: [DONE]\n\n']
   for (let i = 0; i < 2; i++) {
-    upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(list.slice(0, 3)), until(finish.promise), events(list.slice(3)), endOfBody())
+    upstream.script(
+      head(200, { 'content-type': 'text/event-stream' }),
+      events(list.slice(0, 3)),
+      until(finish.promise),
+      events(list.slice(3)),
+      endOfBody()
+    )
   }
   const running = [bench.start({ body: { stream: true } }), bench.start({ body: { stream: true } })]
   await Promise.all(running.map(({ client }) => client.began))
@@ -121,7 +144,11 @@ t.test('slots are taken while an answer lasts, streams included', async (t) => {
 })
 
 t.test('tokens are counted as they were used, input and output, and an idle minute makes up for them', async (t) => {
-  const { bench, upstream, clock } = await open(t, { tpm: 1000 }, { chain: ['auth', { ratelimit: { expected_output: 100 } }, 'route', 'usage-meter'] })
+  const { bench, upstream, clock } = await open(
+    t,
+    { tpm: 1000 },
+    { chain: ['auth', { ratelimit: { expected_output: 100 } }, 'route', 'usage-meter'] }
+  )
   upstream.json(chatAnswer(400, 400))
   t.equal((await bench.send()).status, 200)
   upstream.json(chatAnswer(400, 400))
@@ -137,18 +164,26 @@ t.test('tokens are counted as they were used, input and output, and an idle minu
   t.equal((await bench.send()).status, 200)
 })
 
-t.test('cached input does not count against tokens per minute, and a failed request gives its tokens back', async (t) => {
-  const { bench, upstream } = await open(t, { tpm: 10_000 }, { chain: ['auth', 'ratelimit', 'route', 'usage-meter'] })
-  const usage = { prompt_tokens: 5000, completion_tokens: 10, total_tokens: 5010, prompt_tokens_details: { cached_tokens: 4900 } }
-  upstream.json({ ...chatAnswer(), usage })
-  await bench.send()
-  upstream.json({ error: { message: 'no' } }, { status: 400 })
-  await bench.send()
-  upstream.json(chatAnswer())
-  const third = await bench.send({ body: { max_tokens: 1 } })
-  const expected = Math.ceil(third.exchange.body.bytes.length / 3) + 1
-  t.equal(third.headers['x-ratelimit-remaining'], String(10_000 - 110 - expected))
-})
+t.test(
+  'cached input does not count against tokens per minute, and a failed request gives its tokens back',
+  async (t) => {
+    const { bench, upstream } = await open(t, { tpm: 10_000 }, { chain: ['auth', 'ratelimit', 'route', 'usage-meter'] })
+    const usage = {
+      prompt_tokens: 5000,
+      completion_tokens: 10,
+      total_tokens: 5010,
+      prompt_tokens_details: { cached_tokens: 4900 }
+    }
+    upstream.json({ ...chatAnswer(), usage })
+    await bench.send()
+    upstream.json({ error: { message: 'no' } }, { status: 400 })
+    await bench.send()
+    upstream.json(chatAnswer())
+    const third = await bench.send({ body: { max_tokens: 1 } })
+    const expected = Math.ceil(third.exchange.body.bytes.length / 3) + 1
+    t.equal(third.headers['x-ratelimit-remaining'], String(10_000 - 110 - expected))
+  }
+)
 
 t.test('parallel requests are held to tokens per minute before their usage is known', async (t) => {
   const { bench, upstream } = await open(t, { tpm: 1000 })
@@ -175,9 +210,15 @@ t.test('the model list counts as a request and has no tokens', async (t) => {
 
 t.test('a limiter that answers later does the same', async (t) => {
   const inner = new MemoryLimits(() => 0)
-  const limits: Limits = { decide: (...args) => new Promise((resolve) => setImmediate(() => resolve(inner.decide(...args)))) }
+  const limits: Limits = {
+    decide: (...args) => new Promise((resolve) => setImmediate(() => resolve(inner.decide(...args))))
+  }
   const upstream = (await Upstream.start(t)).json(chatAnswer())
-  const bench = await Workbench.open(t, { channels: { a: channelTo(upstream) }, keys: [key({ limits: { rps: 1 } })] }, { limits })
+  const bench = await Workbench.open(
+    t,
+    { channels: { a: channelTo(upstream) }, keys: [key({ limits: { rps: 1 } })] },
+    { limits }
+  )
   t.equal((await bench.send()).status, 200)
   t.equal(error(await bench.send()).code, 'rate_limit_rps')
 })

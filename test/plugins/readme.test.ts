@@ -12,12 +12,15 @@ import { channelTo, chatAnswer, Workbench } from '../kit/workbench.ts'
 
 const root = join(import.meta.dirname, '../..')
 const page = readFileSync(join(root, 'plugins/README.md'), 'utf8')
-const blocks = [...page.slice(page.indexOf('## Write your own')).matchAll(/^```(?:ts|yaml)\n(.*?)^```$/gms)].map(([, code]) => code!)
+const blocks = [...page.slice(page.indexOf('## Write your own')).matchAll(/^```(?:ts|yaml)\n(.*?)^```$/gms)].map(
+  ([, code]) => code!
+)
 const [plugin, importLine, listLine, test, yaml] = blocks as [string, string, string, string, string]
 
 /** A copy of the sources with the four steps done in it. */
 function build(folder: string): string {
-  for (const name of ['core', 'config', 'plugins', 'test/kit']) cpSync(join(root, name), join(folder, name), { recursive: true })
+  for (const name of ['core', 'config', 'plugins', 'test/kit'])
+    cpSync(join(root, name), join(folder, name), { recursive: true })
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
   cpSync(join(root, 'package.json'), join(folder, 'package.json'))
   const write = (path: string, text: string): void => {
@@ -26,7 +29,10 @@ function build(folder: string): string {
   }
   const index = readFileSync(join(root, 'plugins/index.ts'), 'utf8')
   write('plugins/tenant-cap/index.ts', plugin)
-  write('plugins/index.ts', index.replace(/^import usageMeter/m, `${importLine}$&`).replace(/^const list: .*\n/m, listLine))
+  write(
+    'plugins/index.ts',
+    index.replace(/^import usageMeter/m, `${importLine}$&`).replace(/^const list: .*\n/m, listLine)
+  )
   write('test/plugins/tenant-cap.test.ts', test)
   return folder
 }
@@ -43,7 +49,9 @@ const run = promisify(execFile)
 async function runTest(folder: string, source: string): Promise<string> {
   writeFileSync(join(folder, 'plugins/tenant-cap/index.ts'), source)
   const options = { cwd: folder, timeout: 60_000, env: { ...process.env, TAP: '1' } }
-  const { stdout } = await run(process.execPath, ['test/plugins/tenant-cap.test.ts'], options).catch((error: { stdout: string }) => error)
+  const { stdout } = await run(process.execPath, ['test/plugins/tenant-cap.test.ts'], options).catch(
+    (error: { stdout: string }) => error
+  )
   return stdout
 }
 
@@ -60,24 +68,44 @@ t.test('the contract notices what an author may forget', { timeout: 240_000 }, a
   const folder = build(t.testdir({}))
   const slips: [string, string | RegExp, string, RegExp][] = [
     ['giving back', /^ *exchange\.defer.*\n/m, '', /not ok \d+ - a streamed request passes at first/],
-    ['giving back when the client has left', 'defer(() => ', "defer(({ kind }) => kind === 'aborted' ? undefined : ", /not ok \d+ - a plain request passes after a client that leaves before the answer/],
-    ['stopping a timer', 'return {', 'setTimeout(() => {}, 4000)\n    return {', /not ok \d - tenant-cap: a generation leaves nothing behind/],
+    [
+      'giving back when the client has left',
+      'defer(() => ',
+      "defer(({ kind }) => kind === 'aborted' ? undefined : ",
+      /not ok \d+ - a plain request passes after a client that leaves before the answer/
+    ],
+    [
+      'stopping a timer',
+      'return {',
+      'setTimeout(() => {}, 4000)\n    return {',
+      /not ok \d - tenant-cap: a generation leaves nothing behind/
+    ],
     ['a sentence', 'Most requests of one tenant at one time.', 'limit', /not ok \d+ - limit has a description/]
   ]
-  for (const [forgotten, from, to, complaint] of slips) t.match(await runTest(folder, plugin.replace(from, to)), complaint, forgotten)
+  for (const [forgotten, from, to, complaint] of slips)
+    t.match(await runTest(folder, plugin.replace(from, to)), complaint, forgotten)
 })
 
 t.test('in the chain of the page it does what it is for', async (t) => {
   const folder = build(t.testdir({}))
-  const { plugins } = (await import(pathToFileURL(join(folder, 'plugins/index.ts')).href)) as { plugins: ReadonlyMap<string, Plugin> }
+  const { plugins } = (await import(pathToFileURL(join(folder, 'plugins/index.ts')).href)) as {
+    plugins: ReadonlyMap<string, Plugin>
+  }
   t.ok(plugins.has('tenant-cap'), 'it is in the list')
   // Of this copy's core only types are used, so that it meets the slots of the core under test.
-  writeFileSync(join(folder, 'plugins/tenant-cap/here.ts'), plugin.replaceAll('../../core/', `${pathToFileURL(root).href}/core/`))
-  const { default: tenantCap } = (await import(pathToFileURL(join(folder, 'plugins/tenant-cap/here.ts')).href)) as { default: Plugin }
+  writeFileSync(
+    join(folder, 'plugins/tenant-cap/here.ts'),
+    plugin.replaceAll('../../core/', `${pathToFileURL(root).href}/core/`)
+  )
+  const { default: tenantCap } = (await import(pathToFileURL(join(folder, 'plugins/tenant-cap/here.ts')).href)) as {
+    default: Plugin
+  }
   const { chain } = parse(yaml) as { chain: Record<string, object>[] }
   const upstream = await Upstream.start(t)
   const channels = { a: channelTo(upstream) }
-  const quiet = chain.map((entry) => ('log' in entry ? { log: { sink: 'none' } } : 'tenant-cap' in entry ? { 'tenant-cap': { limit: 1 } } : entry))
+  const quiet = chain.map((entry) =>
+    'log' in entry ? { log: { sink: 'none' } } : 'tenant-cap' in entry ? { 'tenant-cap': { limit: 1 } } : entry
+  )
   const bench = await Workbench.open(t, { channels, chain: quiet }, { more: [tenantCap] })
   upstream.script(stall())
   const first = bench.start()
@@ -89,5 +117,8 @@ t.test('in the chain of the page it does what it is for', async (t) => {
   await first.answer
   upstream.json(chatAnswer())
   t.equal((await bench.send()).status, 200)
-  await t.rejects(Workbench.open(t, { channels, chain: [quiet[1]!, ...quiet.filter((_, i) => i !== 1)] }, { more: [tenantCap] }), /tenant-cap needs caller: put it below auth/)
+  await t.rejects(
+    Workbench.open(t, { channels, chain: [quiet[1]!, ...quiet.filter((_, i) => i !== 1)] }, { more: [tenantCap] }),
+    /tenant-cap needs caller: put it below auth/
+  )
 })

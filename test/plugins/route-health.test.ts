@@ -32,27 +32,34 @@ t.test('channel health over time', async (t) => {
   t.test('whenever an upstream is well again, it is used within half a minute', (t) => {
     /** How long failing attempts take: at once, or as long as somebody waits for silence. */
     const failing = fc.array(fc.constantFrom(0.001, 0.2, 3, 4.9, 5.1, 10, 60), { minLength: 1, maxLength: 8 })
-    fc.assert(fc.property(fc.integer({ min: 1, max: 400 }), failing, fc.constantFrom(0.05, 0.5, 1), (seconds, delays, gap) => {
-      const state = new ChannelState()
-      const ends: { at: number; startedAt: number; ok: boolean }[] = []
-      const well = seconds * 1000
-      let tries = 0
-      let healthyAt: number | undefined
-      // Requests come at even distances, and are tried here when the channel may be chosen.
-      for (let now = 0; now < well + 60_000 && healthyAt === undefined; now += gap * 1000) {
-        for (const end of ends.splice(0)) {
-          if (end.at > now) ends.push(end)
-          else if (end.ok) state.succeeded(end.at, end.startedAt)
-          else state.failed(end.at, end.startedAt, 5)
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 400 }), failing, fc.constantFrom(0.05, 0.5, 1), (seconds, delays, gap) => {
+        const state = new ChannelState()
+        const ends: { at: number; startedAt: number; ok: boolean }[] = []
+        const well = seconds * 1000
+        let tries = 0
+        let healthyAt: number | undefined
+        // Requests come at even distances, and are tried here when the channel may be chosen.
+        for (let now = 0; now < well + 60_000 && healthyAt === undefined; now += gap * 1000) {
+          for (const end of ends.splice(0)) {
+            if (end.at > now) ends.push(end)
+            else if (end.ok) state.succeeded(end.at, end.startedAt)
+            else state.failed(end.at, end.startedAt, 5)
+          }
+          if (now > well && state.healthy && tries > 5) healthyAt = now
+          if (!state.available(now)) continue
+          state.chosen(now)
+          ends.push(
+            now >= well
+              ? { at: now + 100, startedAt: now, ok: true }
+              : { at: now + delays[tries % delays.length]! * 1000, startedAt: now, ok: false }
+          )
+          tries++
         }
-        if (now > well && state.healthy && tries > 5) healthyAt = now
-        if (!state.available(now)) continue
-        state.chosen(now)
-        ends.push(now >= well ? { at: now + 100, startedAt: now, ok: true } : { at: now + delays[tries % delays.length]! * 1000, startedAt: now, ok: false })
-        tries++
-      }
-      return tries <= 5 || (healthyAt !== undefined && healthyAt - well < 30_000)
-    }), { numRuns: 300 })
+        return tries <= 5 || (healthyAt !== undefined && healthyAt - well < 30_000)
+      }),
+      { numRuns: 300 }
+    )
     t.end()
   })
 
@@ -97,7 +104,8 @@ t.test('channel health over time', async (t) => {
     t.equal(half.report(8000).state, 'healthy')
     const more = new ChannelState()
     let out = 0
-    for (let i = 0; i < 20; i++) if (i % 5 < 3 ? more.failed(i * 40, i * 40, 1000) : void more.succeeded(i * 40, i * 40)) out++
+    for (let i = 0; i < 20; i++)
+      if (i % 5 < 3 ? more.failed(i * 40, i * 40, 1000) : void more.succeeded(i * 40, i * 40)) out++
     t.equal(more.report(0).state, 'healthy', 'the twentieth was a success')
     t.ok(more.failed(900, 900, 1000))
     t.equal(out, 0)

@@ -9,7 +9,11 @@ const asked = { model: testModel, max_tokens: 9, top_k: 3, messages: [{ role: 'u
 
 t.test('the traits of a channel decide how it is asked', async (t) => {
   const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
-  const local = await gateway(t, { channels: { b: { traits: { output_limit: 'max_tokens' } } } }, { upstreams: { a: first, b: second } })
+  const local = await gateway(
+    t,
+    { channels: { b: { traits: { output_limit: 'max_tokens' } } } },
+    { upstreams: { a: first, b: second } }
+  )
   first.json({ error: { message: 'no' } }, { status: 500 })
   second.json(chatAnswer())
   t.equal((await local.ask({ ...message, body: asked })).status, 200)
@@ -35,14 +39,32 @@ t.test('the record names what the channel was not told', async (t) => {
 
 t.test('what a channel was not told is no matter of the one that answers in its place', async (t) => {
   const [first, second, third] = [await Upstream.start(t), await Upstream.start(t), await Upstream.start(t)]
-  const local = await gateway(t, { channels: { c: { protocol: 'anthropic' } } }, { upstreams: { a: first, b: second, c: third } })
+  const local = await gateway(
+    t,
+    { channels: { c: { protocol: 'anthropic' } } },
+    { upstreams: { a: first, b: second, c: third } }
+  )
   for (const upstream of [first, second]) upstream.script(head(200, { 'content-type': 'text/event-stream' }), reset())
   const event = (value: { type: string }): string => `event: ${value.type}\ndata: ${JSON.stringify(value)}\n\n`
-  const made = { id: 'msg_1', type: 'message', role: 'assistant', model: 'demo', content: [], stop_reason: null, usage: { input_tokens: 1, output_tokens: 1 } }
-  third.sse([
-    { type: 'message_start', message: made }, { type: 'content_block_start', index: 0, content_block: { type: 'text', text: 'Hello' } }, { type: 'content_block_stop', index: 0 },
-    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }, { type: 'message_stop' }
-  ].map(event), { done: false })
+  const made = {
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'demo',
+    content: [],
+    stop_reason: null,
+    usage: { input_tokens: 1, output_tokens: 1 }
+  }
+  third.sse(
+    [
+      { type: 'message_start', message: made },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: 'Hello' } },
+      { type: 'content_block_stop', index: 0 },
+      { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } },
+      { type: 'message_stop' }
+    ].map(event),
+    { done: false }
+  )
   const reply = await local.ask({ ...message, body: { ...asked, stream: true } })
   t.match([reply.status, reply.complete], [200, true])
   t.match((await local.record(reply)).attempts, [{ channel: 'a' }, { channel: 'b' }, { channel: 'c' }])
@@ -56,6 +78,11 @@ t.test('GET /admin/v1/capabilities', async (t) => {
   t.match([next, data.length], [null, 16])
   const [pair, ...others] = (await local.admin('/admin/v1/capabilities?client=anthropic&channel=openai-chat')).data
   t.same(others, [])
-  t.match(pair, { client: 'anthropic', channel: 'openai-chat', passed: false, request: { top_k: { fate: 'dropped', member: 'top_k' }, tools: { fate: 'carried' } } })
+  t.match(pair, {
+    client: 'anthropic',
+    channel: 'openai-chat',
+    passed: false,
+    request: { top_k: { fate: 'dropped', member: 'top_k' }, tools: { fate: 'carried' } }
+  })
   t.match((await local.admin('/admin/v1/capabilities?channel=gemini&limit=2')).data, { length: 2 })
 })

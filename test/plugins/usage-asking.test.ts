@@ -8,14 +8,21 @@ import type { Upstream } from '../kit/upstream.ts'
 import { before, billed, delta, finish, one, opening, two, whole } from '../faults/vendor.ts'
 
 const refusals: Record<string, [status: number, body: unknown]> = {
-  'in its words': [400, { error: { message: 'Unrecognized request argument supplied: stream_options', type: 'invalid_request_error' } }],
+  'in its words': [
+    400,
+    { error: { message: 'Unrecognized request argument supplied: stream_options', type: 'invalid_request_error' } }
+  ],
   'as a parameter': [400, { error: { message: 'not supported', param: 'stream_options' } }],
-  'as a place': [422, { detail: [{ type: 'extra_forbidden', loc: ['body', 'stream_options'], msg: 'Extra inputs are not permitted' }] }]
+  'as a place': [
+    422,
+    { detail: [{ type: 'extra_forbidden', loc: ['body', 'stream_options'], msg: 'Extra inputs are not permitted' }] }
+  ]
 }
 const unusual = [opening, delta('All'), delta(' well'), finish]
 
 /** Whether each request that the upstream got had the member. */
-const asked = (vendor: Upstream): boolean[] => vendor.requests.map((request) => 'stream_options' in (request.json() as object))
+const asked = (vendor: Upstream): boolean[] =>
+  vendor.requests.map((request) => 'stream_options' in (request.json() as object))
 
 async function answered(t: Test, local: LocalGateway, body: Record<string, unknown> = {}): Promise<void> {
   const reply = await local.chat({ stream: true, ...body })
@@ -34,7 +41,11 @@ for (const [how, [status, body]] of Object.entries(refusals)) {
     await answered(t, local)
     t.same(asked(first), [true, false, false])
     t.equal(second.requests.length, 0, 'and nobody else is bothered')
-    t.equal(local.lines.filter(({ message }) => message.includes('does not take stream_options')).length, 1, 'its operator is told once')
+    t.equal(
+      local.lines.filter(({ message }) => message.includes('does not take stream_options')).length,
+      1,
+      'its operator is told once'
+    )
   })
 }
 
@@ -42,7 +53,11 @@ t.test('so is one whose answers are translated', async (t) => {
   const { local, vendor } = await before(t, one)
   vendor.json(...((): [unknown, object] => [refusals['in its words']![1], { status: 400 }])())
   vendor.sse(unusual)
-  const reply = await local.ask({ path: '/v1/messages', headers: { 'x-api-key': testKey }, body: { model: testModel, max_tokens: 50, stream: true, messages: [{ role: 'user', content: 'Hi' }] } })
+  const reply = await local.ask({
+    path: '/v1/messages',
+    headers: { 'x-api-key': testKey },
+    body: { model: testModel, max_tokens: 50, stream: true, messages: [{ role: 'user', content: 'Hi' }] }
+  })
   t.equal(reply.status, 200)
   t.match(reply.text, 'message_stop')
   t.same(asked(vendor), [true, false])

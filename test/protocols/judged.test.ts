@@ -1,4 +1,5 @@
-// Whatever clients ask, every vendor takes what becomes of it: random requests of each protocol, judged by what vendors refuse.
+// Whatever clients ask, every vendor takes what becomes of it: random requests of each protocol, judged by what vendors
+// refuse.
 import fc from 'fast-check'
 import t from 'tap'
 import { parseJson } from '../../core/protocols/translation.ts'
@@ -11,17 +12,30 @@ import { asking, sent } from '../kit/pairs.ts'
 const runs = { numRuns: process.env['SLUICE_LONG'] === '1' ? 20_000 : 120 }
 
 const channels: readonly (readonly [string, Traits])[] = [
-  ['C', {}], ['C', { replaysReasoning: true, developerRole: true }], ['R', {}], ['M', {}], ['M', { thinking: 'budget', jsonSchema: 'tool' }], ['M', { sampling: 'none' }], ['G', {}]
+  ['C', {}],
+  ['C', { replaysReasoning: true, developerRole: true }],
+  ['R', {}],
+  ['M', {}],
+  ['M', { thinking: 'budget', jsonSchema: 'tool' }],
+  ['M', { sampling: 'none' }],
+  ['G', {}]
 ]
 
 for (const [client, requests] of Object.entries(asks)) {
   t.test(`what clients of ${client} ask is asked of every vendor as it wants to be asked`, async (t) => {
     for (const [upstream, traits] of channels.filter(([upstream]) => upstream !== client)) {
-      t.doesNotThrow(() => fc.assert(fc.property(requests, (request) => {
-        const { body } = sent(`${client}→${upstream}`, parseJson(JSON.stringify(request)), traits)
-        const complaints = judges[upstream]!(JSON.parse(writeJson(body)))
-        if (complaints.length > 0) throw new Error(`${complaints.join('; ')}: ${JSON.stringify(body)}`)
-      }), runs), `${client}→${upstream} ${JSON.stringify(traits)}`)
+      t.doesNotThrow(
+        () =>
+          fc.assert(
+            fc.property(requests, (request) => {
+              const { body } = sent(`${client}→${upstream}`, parseJson(JSON.stringify(request)), traits)
+              const complaints = judges[upstream]!(JSON.parse(writeJson(body)))
+              if (complaints.length > 0) throw new Error(`${complaints.join('; ')}: ${JSON.stringify(body)}`)
+            }),
+            runs
+          ),
+        `${client}→${upstream} ${JSON.stringify(traits)}`
+      )
     }
   })
 }
@@ -29,7 +43,10 @@ for (const [client, requests] of Object.entries(asks)) {
 t.test('the judges complain', async (t) => {
   t.same(judges['C']!(sent('M→C', asking['M']).body), [])
   for (const [upstream, body] of Object.entries({
-    C: { messages: [{ role: 'tool', tool_call_id: 'a', content: 'x' }] }, R: { input: [{ type: 'function_call', call_id: '', name: 'f' }] }, G: { contents: [{ role: 'model', parts: [] }] },
+    C: { messages: [{ role: 'tool', tool_call_id: 'a', content: 'x' }] },
+    R: { input: [{ type: 'function_call', call_id: '', name: 'f' }] },
+    G: { contents: [{ role: 'model', parts: [] }] },
     M: { max_tokens: 1, messages: [{ role: 'user', content: [{ type: 'text', text: ' ' }] }] }
-  })) t.not(judges[upstream]!(body).length, 0, upstream)
+  }))
+    t.not(judges[upstream]!(body).length, 0, upstream)
 })

@@ -20,10 +20,15 @@ const wishes = [
   { name: 'asks for usage', options: { include_usage: true }, asked: true }
 ] as const
 
-/** What the upstream writes, and how: one write, one an event, one a byte. Of long streams the smallest piece is larger. */
+/**
+ * What the upstream writes, and how: one write, one an event, one a byte. Of long streams the smallest piece is larger.
+ */
 function cutting(stream: Buffer, cut: Cut): [list: Buffer[], cut: Cut] {
   if (cut === 'byte' && stream.length > 20_000) {
-    return [Array.from({ length: Math.ceil(stream.length / 997) }, (_, i) => stream.subarray(i * 997, (i + 1) * 997)), 'event']
+    return [
+      Array.from({ length: Math.ceil(stream.length / 997) }, (_, i) => stream.subarray(i * 997, (i + 1) * 997)),
+      'event'
+    ]
   }
   const blocks = stream.toString('latin1').match(/[^]*?(?:\r\n|\r(?!\n)|\n){2}|[^]+$/g) ?? []
   return [blocks.map((block) => Buffer.from(block, 'latin1')), cut]
@@ -38,8 +43,17 @@ t.test('a client receives the same bytes and is billed the same, however the ups
   const upstream = await Upstream.start(t)
   const local = await gateway(t, {}, { upstreams: { vendor: upstream } })
 
-  async function replay(t: Test, transcript: Transcript, cut: Cut, { options, asked }: (typeof wishes)[number]): Promise<void> {
-    upstream.script(head(200, { 'content-type': 'text/event-stream' }), events(...cutting(transcript.upstream, cut)), endOfBody())
+  async function replay(
+    t: Test,
+    transcript: Transcript,
+    cut: Cut,
+    { options, asked }: (typeof wishes)[number]
+  ): Promise<void> {
+    upstream.script(
+      head(200, { 'content-type': 'text/event-stream' }),
+      events(...cutting(transcript.upstream, cut)),
+      endOfBody()
+    )
     const reply = await local.chat({ stream: true, n: transcript.n, ...(options && { stream_options: options }) })
     t.match(reply, { status: 200, complete: true })
     const expected = asked ? transcript.asked : transcript.client
@@ -51,13 +65,21 @@ t.test('a client receives the same bytes and is billed the same, however the ups
       checkChatStream(reply.body, { n: transcript.n, usage: asked && hasUsageChunk(expected) })
     }
     t.equal(upstream.requests.at(-1)!.json().stream_options.include_usage, true, 'the upstream is always asked')
-    t.match(await local.record(reply), { status: 200, outcome: 'completed', usage_source: transcript.source, ...(transcript.usage && { usage: transcript.usage }) })
+    t.match(await local.record(reply), {
+      status: 200,
+      outcome: 'completed',
+      usage_source: transcript.source,
+      ...(transcript.usage && { usage: transcript.usage })
+    })
   }
 
   for (const transcript of cases) {
     await t.test(`${transcript.name}: ${transcript.summary}`, async (t) => {
       for (const cut of ['one', 'event'] as const) {
-        for (const wish of wishes) await t.test(`in ${cut === 'one' ? 'one write' : 'a write an event'}, to a client that ${wish.name}`, (t) => replay(t, transcript, cut, wish))
+        for (const wish of wishes)
+          await t.test(`in ${cut === 'one' ? 'one write' : 'a write an event'}, to a client that ${wish.name}`, (t) =>
+            replay(t, transcript, cut, wish)
+          )
       }
       await t.test('in a write a byte', (t) => replay(t, transcript, 'byte', wishes[0]))
     })
@@ -66,13 +88,18 @@ t.test('a client receives the same bytes and is billed the same, however the ups
 
 t.test('a channel that knows the model by another name changes nothing but the name', async (t) => {
   const upstream = await Upstream.start(t)
-  const local = await gateway(t, { channels: { vendor: { models: { [testModel]: 'vendor-model' } } } }, { upstreams: { vendor: upstream } })
+  const local = await gateway(
+    t,
+    { channels: { vendor: { models: { [testModel]: 'vendor-model' } } } },
+    { upstreams: { vendor: upstream } }
+  )
   for (const { name, upstream: stream, asked, n } of cases) {
     const renamed = Buffer.from(stream.toString('latin1').replaceAll(testModel, 'vendor-model'), 'latin1')
     upstream.script(head(200, { 'content-type': 'text/event-stream' }), events([renamed]), endOfBody())
     const reply = await local.chat({ stream: true, n, stream_options: { include_usage: true } })
     t.equal(upstream.requests.at(-1)!.json().model, 'vendor-model')
-    const parsed = (source: Buffer): unknown[] => readEvents(source).map(({ data }) => (data === '[DONE]' ? data : JSON.parse(data)))
+    const parsed = (source: Buffer): unknown[] =>
+      readEvents(source).map(({ data }) => (data === '[DONE]' ? data : JSON.parse(data)))
     t.same(parsed(reply.body), parsed(asked), name)
   }
 })
@@ -80,7 +107,9 @@ t.test('a channel that knows the model by another name changes nothing but the n
 t.test('framing finds the same events wherever a transcript is cut in two, and anywhere in many', async (t) => {
   const frame = (parts: readonly Buffer[]): string[] => {
     const found: string[] = []
-    const framer = new EventFramer(({ kind, data, event }: Message) => found.push(`${kind} ${event} ${data.toString('latin1')}`))
+    const framer = new EventFramer(({ kind, data, event }: Message) =>
+      found.push(`${kind} ${event} ${data.toString('latin1')}`)
+    )
     for (const part of parts) framer.push(part)
     framer.close()
     return found

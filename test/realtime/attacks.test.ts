@@ -15,13 +15,34 @@ import type { RealtimeClient } from '../kit/realtime.ts'
 import { frameBytes, sessionsAt, socketUpstream } from '../kit/socket-upstream.ts'
 import type { SocketUpstream } from '../kit/socket-upstream.ts'
 
-const usage = (input: number, output: number): object => ({ total_tokens: input + output, input_tokens: input, output_tokens: output, input_token_details: { text_tokens: input }, output_token_details: { text_tokens: output } })
-const created = (id: string | undefined): string => JSON.stringify({ type: 'response.created', response: { id, object: 'realtime.response', status: 'in_progress' } })
-const done = (id: string | undefined, input: number, output: number, status = 'completed'): string => JSON.stringify({ type: 'response.done', response: { id, object: 'realtime.response', status, output: [], usage: usage(input, output) } })
+const usage = (input: number, output: number): object => ({
+  total_tokens: input + output,
+  input_tokens: input,
+  output_tokens: output,
+  input_token_details: { text_tokens: input },
+  output_token_details: { text_tokens: output }
+})
+const created = (id: string | undefined): string =>
+  JSON.stringify({ type: 'response.created', response: { id, object: 'realtime.response', status: 'in_progress' } })
+const done = (id: string | undefined, input: number, output: number, status = 'completed'): string =>
+  JSON.stringify({
+    type: 'response.done',
+    response: { id, object: 'realtime.response', status, output: [], usage: usage(input, output) }
+  })
 const cost = (input: number, output: number): string => String(input * 1000 + output * 2000)
 
 /** A session whose upstream the test writes. */
-async function open(t: Test, more: Record<string, unknown> = {}): Promise<{ running: LocalGateway; upstream: SocketUpstream; client: RealtimeClient; database: string; say(...frames: string[]): void; hears(type: string, n?: number): Promise<void> }> {
+async function open(
+  t: Test,
+  more: Record<string, unknown> = {}
+): Promise<{
+  running: LocalGateway
+  upstream: SocketUpstream
+  client: RealtimeClient
+  database: string
+  say(...frames: string[]): void
+  hears(type: string, n?: number): Promise<void>
+}> {
   const upstream = await socketUpstream(t)
   const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
@@ -32,7 +53,10 @@ async function open(t: Test, more: Record<string, unknown> = {}): Promise<{ runn
   const heard: string[] = []
   socket!.on('message', (data) => void heard.push(String(data)))
   return {
-    running, upstream, client, database,
+    running,
+    upstream,
+    client,
+    database,
     say: (...frames) => {
       for (const frame of frames) socket!.send(frame)
     },
@@ -89,18 +113,30 @@ t.test('an upstream that begins no end of responses ends its session', async (t)
   await costOf(t, session)
 })
 
-t.test('ends without a beginning, of nobody\'s, without usage and of odd forms', async (t) => {
+t.test("ends without a beginning, of nobody's, without usage and of odd forms", async (t) => {
   const session = await open(t)
   const { client, say, hears } = session
-  say(done('resp_unasked', 7, 3), done('resp_unasked', 7, 3), '{"type":"response.done"}', '{"type":"response.done","response":null}', '{"type":"response.done","response":{"id":5,"usage":"x"}}',
-    '{"type":"response.created"}', '[]', '"response.done"', '{"type":"response.done","response":{"id":"resp_2","usage":{"input_tokens":-5,"output_tokens":1e300}}}')
+  say(
+    done('resp_unasked', 7, 3),
+    done('resp_unasked', 7, 3),
+    '{"type":"response.done"}',
+    '{"type":"response.done","response":null}',
+    '{"type":"response.done","response":{"id":5,"usage":"x"}}',
+    '{"type":"response.created"}',
+    '[]',
+    '"response.done"',
+    '{"type":"response.done","response":{"id":"resp_2","usage":{"input_tokens":-5,"output_tokens":1e300}}}'
+  )
   client.send(ask)
   await hears('response.create')
   say(created('resp_3'), done('resp_3', 1, 1))
   await client.event('response.done', 6)
   client.socket.close(1000)
   const record = await costOf(t, session)
-  t.ok(BigInt(record.cost_nano) >= BigInt(cost(8, 4)) && BigInt(record.cost_nano) < 100_000_000n, String(record.cost_nano))
+  t.ok(
+    BigInt(record.cost_nano) >= BigInt(cost(8, 4)) && BigInt(record.cost_nano) < 100_000_000n,
+    String(record.cost_nano)
+  )
 })
 
 t.test('a client that asks twice, and an upstream that refuses the second', async (t) => {
@@ -108,44 +144,70 @@ t.test('a client that asks twice, and an upstream that refuses the second', asyn
   const { client, say, hears } = session
   client.send({ ...ask, event_id: 'one' }).send({ ...ask, event_id: 'two' })
   await hears('response.create', 2)
-  say(created('resp_1'), '{"type":"error","event_id":"e","error":{"type":"invalid_request_error","code":"conversation_already_has_active_response","message":"No.","event_id":"two"}}', done('resp_1', 4, 4))
+  say(
+    created('resp_1'),
+    '{"type":"error","event_id":"e","error":{"type":"invalid_request_error","code":"conversation_already_has_active_response","message":"No.","event_id":"two"}}',
+    done('resp_1', 4, 4)
+  )
   await client.event('response.done')
   client.socket.close(1000)
   t.match(await costOf(t, session), { cost_nano: cost(4, 4), usage_source: 'upstream' })
 })
 
-t.test('whatever ends a session in the middle of a response, the response has one end and nothing is held', async (t) => {
-  const limits = { drain_timeout: '100ms', disconnect_drain: { time: '100ms' } }
-  const ends: Record<string, (session: Awaited<ReturnType<typeof open>>) => unknown> = {
-    'the upstream closes': async ({ upstream }) => (await upstream.peer()).socket!.close(1000, 'bye'),
-    'the upstream closes with a fault': async ({ upstream }) => (await upstream.peer()).socket!.close(1011, 'sorry'),
-    'the upstream is lost': async ({ upstream }) => (await upstream.peer()).stream.resetAndDestroy(),
-    'the upstream says no WebSocket': async ({ upstream }) => (await upstream.peer()).stream.write('HTTP/1.1 200 OK\r\n\r\n'),
-    'the client is lost': ({ client }) => client.socket.terminate(),
-    'the client closes': ({ client }) => client.socket.close(1000),
-    'the key is revoked': async ({ running, upstream, database }) => {
-      running.configure({ ...sessionsAt(upstream), store: { sqlite: database }, limits, keys: [{ name: 'another', key: 'sk-another-00000000000000000', tenant: 'acme' }] })
-      const { ok, problems } = (await running.gateway.reload('test')) as { ok: boolean; problems?: unknown }
-      if (!ok) throw new Error(JSON.stringify(problems))
-    },
-    'the gateway drains': ({ running }) => void running.gateway.close({ drain: true })
+t.test(
+  'whatever ends a session in the middle of a response, the response has one end and nothing is held',
+  async (t) => {
+    const limits = { drain_timeout: '100ms', disconnect_drain: { time: '100ms' } }
+    const ends: Record<string, (session: Awaited<ReturnType<typeof open>>) => unknown> = {
+      'the upstream closes': async ({ upstream }) => (await upstream.peer()).socket!.close(1000, 'bye'),
+      'the upstream closes with a fault': async ({ upstream }) => (await upstream.peer()).socket!.close(1011, 'sorry'),
+      'the upstream is lost': async ({ upstream }) => (await upstream.peer()).stream.resetAndDestroy(),
+      'the upstream says no WebSocket': async ({ upstream }) =>
+        (await upstream.peer()).stream.write('HTTP/1.1 200 OK\r\n\r\n'),
+      'the client is lost': ({ client }) => client.socket.terminate(),
+      'the client closes': ({ client }) => client.socket.close(1000),
+      'the key is revoked': async ({ running, upstream, database }) => {
+        running.configure({
+          ...sessionsAt(upstream),
+          store: { sqlite: database },
+          limits,
+          keys: [{ name: 'another', key: 'sk-another-00000000000000000', tenant: 'acme' }]
+        })
+        const { ok, problems } = (await running.gateway.reload('test')) as { ok: boolean; problems?: unknown }
+        if (!ok) throw new Error(JSON.stringify(problems))
+      },
+      'the gateway drains': ({ running }) => void running.gateway.close({ drain: true })
+    }
+    for (const [name, end] of Object.entries(ends)) {
+      await t.test(name, async (t) => {
+        const session = await open(t, { limits })
+        const { running, client, say, hears } = session
+        client.send(ask)
+        await hears('response.create')
+        say(
+          created('resp_1'),
+          ...Array.from(
+            { length: 5 },
+            () => '{"type":"response.output_text.delta","response_id":"resp_1","delta":"word "}'
+          )
+        )
+        await client.event('response.output_text.delta', 5)
+        await end(session)
+        await client.closed
+        if (name !== 'the gateway drains')
+          await eventually(
+            async () =>
+              ((await running.admin('/admin/v1/balances')).data as any[]).every(
+                ({ pending_nano: pending }) => pending === '0'
+              ),
+            10_000
+          )
+        await running.gateway.close()
+        t.same(verify(session.database), [], 'the book is in order')
+      })
+    }
   }
-  for (const [name, end] of Object.entries(ends)) {
-    await t.test(name, async (t) => {
-      const session = await open(t, { limits })
-      const { running, client, say, hears } = session
-      client.send(ask)
-      await hears('response.create')
-      say(created('resp_1'), ...Array.from({ length: 5 }, () => '{"type":"response.output_text.delta","response_id":"resp_1","delta":"word "}'))
-      await client.event('response.output_text.delta', 5)
-      await end(session)
-      await client.closed
-      if (name !== 'the gateway drains') await eventually(async () => ((await running.admin('/admin/v1/balances')).data as any[]).every(({ pending_nano: pending }) => pending === '0'), 10_000)
-      await running.gateway.close()
-      t.same(verify(session.database), [], 'the book is in order')
-    })
-  }
-})
+)
 
 t.test('a client that sends what is refused, and reads nothing, is not read from', async (t) => {
   const upstream = await socketUpstream(t)
@@ -153,7 +215,9 @@ t.test('a client that sends what is refused, and reads nothing, is not read from
   const socket = dial(Number(new URL(running.url).port), '127.0.0.1')
   socket.on('error', () => {})
   t.teardown(() => socket.destroy())
-  socket.write(`GET /v1/realtime?model=demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${testKey}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`)
+  socket.write(
+    `GET /v1/realtime?model=demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${testKey}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`
+  )
   await once(socket, 'readable')
   socket.read()
   const refused = frameBytes('{"type":"session.update","session":{"model":"x"}}', { opcode: 1, masked: true })
@@ -194,7 +258,9 @@ t.test('handshakes that stop half-way hold nothing for long', async (t) => {
   }
   const leaving = dial(Number(port), '127.0.0.1')
   leaving.on('error', () => {})
-  leaving.write(`GET /v1/realtime?model=demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${testKey}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n\r\n`)
+  leaving.write(
+    `GET /v1/realtime?model=demo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${testKey}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n\r\n`
+  )
   const [answer] = (await once(leaving, 'data')) as [Buffer]
   t.match(String(answer), ' 101 ')
   t.notMatch(String(answer).toLowerCase(), 'permessage-deflate', 'nothing is compressed')

@@ -17,13 +17,24 @@ t.test('a session over HTTP/2', async (t) => {
   t.teardown(() => session.destroy())
   await once(session, 'remoteSettings')
   t.equal(session.remoteSettings.enableConnectProtocol, true)
-  const ask = (path: string, more: Record<string, string> = {}) => session.request({
-    ':method': 'CONNECT', ':protocol': 'websocket', ':scheme': 'http', ':authority': 'localhost', ':path': path,
-    'sec-websocket-version': '13', 'sec-websocket-protocol': 'realtime', authorization: `Bearer ${testKey}`, ...more
-  })
+  const ask = (path: string, more: Record<string, string> = {}) =>
+    session.request({
+      ':method': 'CONNECT',
+      ':protocol': 'websocket',
+      ':scheme': 'http',
+      ':authority': 'localhost',
+      ':path': path,
+      'sec-websocket-version': '13',
+      'sec-websocket-protocol': 'realtime',
+      authorization: `Bearer ${testKey}`,
+      ...more
+    })
   for (const [path, more, status] of [
-    ['/v1/realtime?model=demo', { authorization: 'Bearer sk-nobody-0000000000000' }, 401], ['/v1/realtime?model=other', {}, 404],
-    ['/v1/models', {}, 404], ['/v1/realtime?model=demo', { 'sec-websocket-version': '8' }, 426], ['/v1/realtime?model=demo', { ':protocol': 'webtransport' }, 405]
+    ['/v1/realtime?model=demo', { authorization: 'Bearer sk-nobody-0000000000000' }, 401],
+    ['/v1/realtime?model=other', {}, 404],
+    ['/v1/models', {}, 404],
+    ['/v1/realtime?model=demo', { 'sec-websocket-version': '8' }, 426],
+    ['/v1/realtime?model=demo', { ':protocol': 'webtransport' }, 405]
   ] as const) {
     const stream = ask(path, more)
     const [headers] = await once(stream, 'response')
@@ -34,7 +45,10 @@ t.test('a session over HTTP/2', async (t) => {
     const stream = ask('/v1/realtime?model=demo')
     const [headers] = await once(stream, 'response')
     t.match(headers, { ':status': 200, 'sec-websocket-protocol': 'realtime' })
-    const client = new (WebSocket as any)(null, undefined, { autoPong: true, closeTimeout: 1000 }) as WebSocket & { setSocket(...args: unknown[]): void; _isServer: boolean }
+    const client = new (WebSocket as any)(null, undefined, { autoPong: true, closeTimeout: 1000 }) as WebSocket & {
+      setSocket(...args: unknown[]): void
+      _isServer: boolean
+    }
     // The client's side of the library, on a stream of ours.
     client._isServer = false
     client.setSocket(stream, Buffer.alloc(0), { maxPayload: 1 << 20 })
@@ -43,10 +57,22 @@ t.test('a session over HTTP/2', async (t) => {
   const client = await join()
   const events: any[] = []
   client.on('message', (data) => void events.push(JSON.parse(String(data))))
-  client.send(JSON.stringify({ type: 'conversation.item.create', item: { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Hi [[simulator {"text": "By two"}]]' }] } }))
+  client.send(
+    JSON.stringify({
+      type: 'conversation.item.create',
+      item: {
+        type: 'message',
+        role: 'user',
+        content: [{ type: 'input_text', text: 'Hi [[simulator {"text": "By two"}]]' }]
+      }
+    })
+  )
   client.send(JSON.stringify({ type: 'response.create', response: { output_modalities: ['text'] } }))
   await eventually(() => events.some(({ type }) => type === 'response.done'))
-  t.match(events.find(({ type }) => type === 'response.done'), { response: { output: [{ content: [{ text: 'By two' }] }] } })
+  t.match(
+    events.find(({ type }) => type === 'response.done'),
+    { response: { output: [{ content: [{ text: 'By two' }] }] } }
+  )
   const closed = once(client, 'close')
   client.close(1000)
   t.equal((await closed)[0], 1000)
@@ -60,7 +86,10 @@ t.test('a session over HTTP/2', async (t) => {
 
 t.test('a session ends when its time is up, when nothing is said, and when one side is dead', async (t) => {
   const upstream = await socketUpstream(t)
-  const running = await gateway(t, { ...sessionsAt(upstream), limits: { realtime: { duration: '400ms', idle: '10s', ping: '10s' } } })
+  const running = await gateway(t, {
+    ...sessionsAt(upstream),
+    limits: { realtime: { duration: '400ms', idle: '10s', ping: '10s' } }
+  })
   const brief = await openRealtime(t, running)
   t.equal((await brief.closed).code, 1001)
   t.match(brief.events.at(-1), { type: 'error', error: { code: 'session_expired' } })
@@ -81,23 +110,26 @@ t.test('a session ends when its time is up, when nothing is said, and when one s
   await settled(t, running)
 })
 
-t.test('killed in mid-session: what was settled stands, what was open is estimated, and there is one record with all of it', async (t) => {
-  const running = await spawnGateway(t, { ...demo, store: { durability: 'power' } })
-  const client = await openRealtime(t, running)
-  client.ask('One [[simulator {"tokens": 5, "usage": {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}}]]')
-  await client.event('response.done')
-  client.ask('Two [[simulator {"tokens": 1000, "gap_ms": 5}]]')
-  await client.event('response.output_text.delta', 20)
-  const text = readFileSync(running.file, 'utf8')
-  running.process.kill('SIGKILL')
-  await running.exited
-  await t.test('and started again', async (t) => {
-    const again = await spawnGateway(t, text)
-    const { data } = await again.admin('/admin/v1/requests')
-    t.equal(data.length, 1)
-    t.match(data[0], { endpoint: 'realtime', outcome: 'failed', usage_source: 'recovered' })
-    const cost = BigInt(data[0].cost_nano)
-    t.ok(cost > 17_000n + 16n * 2000n, `${cost} nano-dollars: the first response and what is known of the second`)
-    await settled(t, again)
-  })
-})
+t.test(
+  'killed in mid-session: what was settled stands, what was open is estimated, and there is one record with all of it',
+  async (t) => {
+    const running = await spawnGateway(t, { ...demo, store: { durability: 'power' } })
+    const client = await openRealtime(t, running)
+    client.ask('One [[simulator {"tokens": 5, "usage": {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}}]]')
+    await client.event('response.done')
+    client.ask('Two [[simulator {"tokens": 1000, "gap_ms": 5}]]')
+    await client.event('response.output_text.delta', 20)
+    const text = readFileSync(running.file, 'utf8')
+    running.process.kill('SIGKILL')
+    await running.exited
+    await t.test('and started again', async (t) => {
+      const again = await spawnGateway(t, text)
+      const { data } = await again.admin('/admin/v1/requests')
+      t.equal(data.length, 1)
+      t.match(data[0], { endpoint: 'realtime', outcome: 'failed', usage_source: 'recovered' })
+      const cost = BigInt(data[0].cost_nano)
+      t.ok(cost > 17_000n + 16n * 2000n, `${cost} nano-dollars: the first response and what is known of the second`)
+      await settled(t, again)
+    })
+  }
+)

@@ -28,11 +28,18 @@ t.test('two hundred sessions with a flooding upstream, of which some do not read
     client.ask(flood)
     client.socket.pause()
   }
-  const answers = await Promise.all(lively.map(async (client) => {
-    client.ask('Hello [[simulator {"tokens": 5, "usage": {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}}]]')
-    return client.event('response.done')
-  }))
-  t.ok(answers.every((answer) => answer['response'].status === 'completed'), 'others are answered meanwhile')
+  const answers = await Promise.all(
+    lively.map(async (client) => {
+      client.ask(
+        'Hello [[simulator {"tokens": 5, "usage": {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}}]]'
+      )
+      return client.event('response.done')
+    })
+  )
+  t.ok(
+    answers.every((answer) => answer['response'].status === 'completed'),
+    'others are answered meanwhile'
+  )
   await eventually(async () => (await figures(t, running)).get('sluice_exchanges_running') === lively.length, 20_000)
   const grown = (residentBytes(running.process.pid) - before) / 1024 / 1024
   t.ok(grown < 200, `${grown.toFixed(0)} MiB more for ${stalled.length} floods of ${long ? 200 : 20} MB`)
@@ -44,7 +51,10 @@ t.test('two hundred sessions with a flooding upstream, of which some do not read
   const { data } = await running.admin('/admin/v1/requests?limit=1000')
   t.equal(data.length, count)
   t.equal(data.filter((record: any) => record.error_code === 'client_stalled').length, stalled.length)
-  t.ok(data.filter((record: any) => record.outcome === 'completed').every((record: any) => record.cost_nano === '17000'), 'a response is charged once')
+  t.ok(
+    data.filter((record: any) => record.outcome === 'completed').every((record: any) => record.cost_nano === '17000'),
+    'a response is charged once'
+  )
 })
 
 t.test('a client that sends faster than its upstream reads is held back', async (t) => {

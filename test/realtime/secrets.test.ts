@@ -11,10 +11,20 @@ const price = { input: 1, output: 2 }
 const settings = {
   channels: { demo: { protocol: 'simulator', models: { demo: 'demo', other: 'other', costly: 'costly' } } },
   models: { demo: { price, context_window: 1000, max_output_tokens: 100 }, other: { price }, costly: { price } },
-  keys: [{ name: 'test', key: testKey, tenant: 'acme', models: ['demo', 'other'], limits: { concurrency: 2 }, budget: { usd: '0.01', per: 'total' } }]
+  keys: [
+    {
+      name: 'test',
+      key: testKey,
+      tenant: 'acme',
+      models: ['demo', 'other'],
+      limits: { concurrency: 2 },
+      budget: { usd: '0.01', per: 'total' }
+    }
+  ]
 }
 
-const mint = (running: LocalGateway, body: unknown, headers: Record<string, string> = {}) => running.ask({ path: '/v1/realtime/client_secrets', body, headers })
+const mint = (running: LocalGateway, body: unknown, headers: Record<string, string> = {}) =>
+  running.ask({ path: '/v1/realtime/client_secrets', body, headers })
 const withKey = (value: string) => ({ headers: {}, protocols: ['realtime', `openai-insecure-api-key.${value}`] })
 
 async function secret(running: LocalGateway, more: Record<string, unknown> = {}): Promise<string> {
@@ -23,14 +33,19 @@ async function secret(running: LocalGateway, more: Record<string, unknown> = {})
 
 t.test('a secret opens sessions of its model, with its settings, on the account of its key', async (t) => {
   const running = await gateway(t, settings)
-  const minted = await mint(running, { session: { type: 'realtime', model: 'demo', instructions: 'Be brief.', output_modalities: ['text'] }, expires_after: { anchor: 'created_at', seconds: 60 } })
+  const minted = await mint(running, {
+    session: { type: 'realtime', model: 'demo', instructions: 'Be brief.', output_modalities: ['text'] },
+    expires_after: { anchor: 'created_at', seconds: 60 }
+  })
   t.equal(minted.status, 200)
   const { value, expires_at, session } = minted.json()
   t.match(value, /^ek_[\w-]{32}$/)
   t.match(session, { type: 'realtime', model: 'demo', instructions: 'Be brief.' })
   t.ok(Math.abs(expires_at - Date.now() / 1000 - 60) < 5)
   const client = await openRealtime(t, running, withKey(value))
-  t.match(await client.event('session.updated'), { session: { model: 'demo', instructions: 'Be brief.', output_modalities: ['text'] } })
+  t.match(await client.event('session.updated'), {
+    session: { model: 'demo', instructions: 'Be brief.', output_modalities: ['text'] }
+  })
   client.say('Hi').send({ type: 'response.create' })
   await client.event('response.done')
   client.socket.close(1000)
@@ -45,13 +60,39 @@ t.test('it is good for nothing else', async (t) => {
   const value = await secret(running)
   t.equal((await refusedRealtime(t, running, { ...withKey(value), model: 'other' })).status, 404)
   const bearer = { authorization: `Bearer ${value}` }
-  t.match((await running.ask({ path: '/v1/chat/completions', headers: bearer, body: { model: 'demo', messages: [{ role: 'user', content: 'Hi' }] } })).json(), { error: { code: 'endpoint_not_allowed' } })
-  t.match((await mint(running, { session: { model: 'demo' } }, bearer)).json(), { error: { code: 'endpoint_not_allowed' } })
+  t.match(
+    (
+      await running.ask({
+        path: '/v1/chat/completions',
+        headers: bearer,
+        body: { model: 'demo', messages: [{ role: 'user', content: 'Hi' }] }
+      })
+    ).json(),
+    { error: { code: 'endpoint_not_allowed' } }
+  )
+  t.match((await mint(running, { session: { model: 'demo' } }, bearer)).json(), {
+    error: { code: 'endpoint_not_allowed' }
+  })
   for (const [body, status, code] of [
-    [{ session: { model: 'unknown' } }, 404, 'model_not_found'], [{ session: { model: 'costly' } }, 404, 'model_not_found'], [{}, 400, 'invalid_field'], [{ session: {} }, 400, 'invalid_field'],
-    [{ session: { model: 'demo' }, expires_after: { seconds: 5 } }, 400, 'invalid_field'], [{ session: { model: 'demo' }, expires_after: { seconds: 7201 } }, 400, 'invalid_field'],
-    ...[30, '30', [], [30], true, { seconds: '30' }, { seconds: 10.5 }, { seconds: null }, { seconds: 30, more: 'x'.repeat(17_000) }].map((expires_after) => [{ session: { model: 'demo' }, expires_after }, 400, 'invalid_field'] as const),
-    [{ session: { model: 'demo' }, budget: 'much' }, 400, 'invalid_field'], [{ session: { model: 'demo' }, budget: -1 }, 400, 'invalid_field'],
+    [{ session: { model: 'unknown' } }, 404, 'model_not_found'],
+    [{ session: { model: 'costly' } }, 404, 'model_not_found'],
+    [{}, 400, 'invalid_field'],
+    [{ session: {} }, 400, 'invalid_field'],
+    [{ session: { model: 'demo' }, expires_after: { seconds: 5 } }, 400, 'invalid_field'],
+    [{ session: { model: 'demo' }, expires_after: { seconds: 7201 } }, 400, 'invalid_field'],
+    ...[
+      30,
+      '30',
+      [],
+      [30],
+      true,
+      { seconds: '30' },
+      { seconds: 10.5 },
+      { seconds: null },
+      { seconds: 30, more: 'x'.repeat(17_000) }
+    ].map((expires_after) => [{ session: { model: 'demo' }, expires_after }, 400, 'invalid_field'] as const),
+    [{ session: { model: 'demo' }, budget: 'much' }, 400, 'invalid_field'],
+    [{ session: { model: 'demo' }, budget: -1 }, 400, 'invalid_field'],
     [{ session: { model: 'demo', instructions: 'x'.repeat(17_000) } }, 400, 'invalid_field']
   ] as const) {
     const refused = await mint(running, body)
@@ -67,12 +108,18 @@ t.test('what it may spend is less than its key may, and never more', async (t) =
   poor.ask(`One [[simulator {"tokens": 20, ${usage}}]]`)
   await poor.event('response.done')
   poor.ask('Two')
-  t.match(await poor.event('error'), { error: { type: 'quota_error', code: 'quota_key_exceeded', message: /client secret/ } })
+  t.match(await poor.event('error'), {
+    error: { type: 'quota_error', code: 'quota_key_exceeded', message: /client secret/ }
+  })
   poor.socket.close(1000)
   await poor.closed
   const value = await secret(running, { budget: 100 })
   const [one, two] = [await openRealtime(t, running, withKey(value)), await openRealtime(t, running, withKey(value))]
-  t.match((await refusedRealtime(t, running)).json, { error: { code: 'rate_limit_concurrency' } }, 'its sessions take the slots of the key')
+  t.match(
+    (await refusedRealtime(t, running)).json,
+    { error: { code: 'rate_limit_concurrency' } },
+    'its sessions take the slots of the key'
+  )
   for (let n = 1; n <= 12; n++) {
     one.ask(`More [[simulator {"tokens": 20, ${usage}}]]`)
     if (n <= 8) await one.event('response.done', n)
@@ -97,7 +144,12 @@ t.test('what is open goes on when it expires, and ends with its key', async (t) 
 t.test('the memory of secrets forgets them, and no key fills it', async (t: Test) => {
   let now = 0
   const secrets = new MemorySecrets(() => now)
-  const made = (issuer: string, n: number, expires: number) => ({ sha256: Buffer.from(`${issuer} ${n}`), issuer: Buffer.from(issuer), model: 'demo', expires })
+  const made = (issuer: string, n: number, expires: number) => ({
+    sha256: Buffer.from(`${issuer} ${n}`),
+    issuer: Buffer.from(issuer),
+    model: 'demo',
+    expires
+  })
   t.ok(Array.from({ length: 1000 }, (_, n) => secrets.keep(made('one', n, 100 + n))).every(Boolean))
   t.equal(secrets.keep(made('one', 1000, 9999)), false)
   t.equal(secrets.keep(made('two', 0, 9999)), true)

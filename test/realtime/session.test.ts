@@ -4,7 +4,9 @@ import { gateway, testKey } from '../kit/gateway.ts'
 import { eventually, settled } from '../kit/probe.ts'
 import { openRealtime, refusedRealtime } from '../kit/realtime.ts'
 
-const demo = { models: { demo: { price: { input: 1, cached_input: 0.5, output: 2, audio_input: 10, audio_output: 20 } } } }
+const demo = {
+  models: { demo: { price: { input: 1, cached_input: 0.5, output: 2, audio_input: 10, audio_output: 20 } } }
+}
 
 t.test('a conversation in text', async (t) => {
   const running = await gateway(t, demo)
@@ -12,8 +14,19 @@ t.test('a conversation in text', async (t) => {
   t.match(await client.event('session.created'), { session: { model: 'demo' } })
   client.ask('Hello there. [[simulator {"text": "Good day to you"}]]')
   const done = await client.event('response.done')
-  t.match(done, { response: { status: 'completed', usage: { output_tokens: 4, output_token_details: { text_tokens: 4, audio_tokens: 0 } } } })
-  t.equal(client.events.filter(({ type }) => type === 'response.output_text.delta').map(({ delta }) => delta).join(''), 'Good day to you')
+  t.match(done, {
+    response: {
+      status: 'completed',
+      usage: { output_tokens: 4, output_token_details: { text_tokens: 4, audio_tokens: 0 } }
+    }
+  })
+  t.equal(
+    client.events
+      .filter(({ type }) => type === 'response.output_text.delta')
+      .map(({ delta }) => delta)
+      .join(''),
+    'Good day to you'
+  )
   client.ask('And again.')
   const second = await client.event('response.done', 2)
   client.socket.close(1000, 'bye')
@@ -21,7 +34,11 @@ t.test('a conversation in text', async (t) => {
   const record = await running.record({ headers: client.headers as Record<string, string> })
   const [one, two] = [done['response'].usage, second['response'].usage]
   t.match(record, {
-    endpoint: 'realtime', status: 101, outcome: 'completed', usage_source: 'upstream', streamed: true,
+    endpoint: 'realtime',
+    status: 101,
+    outcome: 'completed',
+    usage_source: 'upstream',
+    streamed: true,
     usage: { input: one.input_tokens + two.input_tokens, output: one.output_tokens + two.output_tokens },
     cost_nano: String(1000 * (one.input_tokens + two.input_tokens) + 2000 * (one.output_tokens + two.output_tokens))
   })
@@ -29,15 +46,24 @@ t.test('a conversation in text', async (t) => {
 })
 
 t.test('who may not open a session is told so before it is open', async (t) => {
-  const running = await gateway(t, {
-    ...demo,
-    keys: [
-      { name: 'test', key: testKey, tenant: 'acme' },
-      { name: 'poor', key: 'sk-poor-00000000000000000000', tenant: 'acme', budget: { usd: '0.000000001', per: 'total' } },
-      { name: 'other', key: 'sk-other-0000000000000000000', tenant: 'acme', models: ['gpt-*'], endpoints: ['*'] },
-      { name: 'chatty', key: 'sk-chatty-000000000000000000', tenant: 'acme', endpoints: ['chat'] }
-    ]
-  }, { env: { REALTIME_ALLOWED_ORIGINS: 'https://allowed.example, https://other.example:8443' } })
+  const running = await gateway(
+    t,
+    {
+      ...demo,
+      keys: [
+        { name: 'test', key: testKey, tenant: 'acme' },
+        {
+          name: 'poor',
+          key: 'sk-poor-00000000000000000000',
+          tenant: 'acme',
+          budget: { usd: '0.000000001', per: 'total' }
+        },
+        { name: 'other', key: 'sk-other-0000000000000000000', tenant: 'acme', models: ['gpt-*'], endpoints: ['*'] },
+        { name: 'chatty', key: 'sk-chatty-000000000000000000', tenant: 'acme', endpoints: ['chat'] }
+      ]
+    },
+    { env: { REALTIME_ALLOWED_ORIGINS: 'https://allowed.example, https://other.example:8443' } }
+  )
   const bearer = (key: string) => ({ headers: { authorization: `Bearer ${key}` } })
   for (const [asking, status, code] of [
     [bearer('sk-nobody-00000000000000000'), 401, 'invalid_api_key'],
@@ -47,9 +73,14 @@ t.test('who may not open a session is told so before it is open', async (t) => {
     [bearer('sk-chatty-000000000000000000'), 403, 'endpoint_not_allowed'],
     [{ model: 'unknown' }, 404, 'model_not_found'],
     [{ query: '' }, 400, 'missing_field'],
-    ...['https://evil.example', 'null', 'https://allowed.example.evil.com', 'https://allowed.example:444', 'https://ALLOWED.example', 'http://allowed.example'].map(
-      (origin) => [{ headers: { origin, authorization: `Bearer ${testKey}` } }, 403, 'origin_not_allowed'] as const
-    )
+    ...[
+      'https://evil.example',
+      'null',
+      'https://allowed.example.evil.com',
+      'https://allowed.example:444',
+      'https://ALLOWED.example',
+      'http://allowed.example'
+    ].map((origin) => [{ headers: { origin, authorization: `Bearer ${testKey}` } }, 403, 'origin_not_allowed'] as const)
   ] as const) {
     const refused = await refusedRealtime(t, running, asking)
     t.equal(refused.status, status, JSON.stringify(asking))
@@ -70,12 +101,20 @@ t.test('who may not open a session is told so before it is open', async (t) => {
 
 t.test('a browser sends its key as a subprotocol, and sees one that it offered', async (t) => {
   const running = await gateway(t, demo)
-  const client = await openRealtime(t, running, { headers: {}, protocols: ['realtime', `openai-insecure-api-key.${testKey}`, 'openai-beta.realtime-v1'] })
+  const client = await openRealtime(t, running, {
+    headers: {},
+    protocols: ['realtime', `openai-insecure-api-key.${testKey}`, 'openai-beta.realtime-v1']
+  })
   t.equal(client.socket.protocol, 'realtime')
   await client.event('session.created')
-  const wrong = await refusedRealtime(t, running, { headers: {}, protocols: ['realtime', 'openai-insecure-api-key.sk-wrong-00000000000'] })
+  const wrong = await refusedRealtime(t, running, {
+    headers: {},
+    protocols: ['realtime', 'openai-insecure-api-key.sk-wrong-00000000000']
+  })
   t.equal(wrong.status, 401)
-  const two = await refusedRealtime(t, running, { protocols: ['realtime', 'openai-insecure-api-key.sk-wrong-00000000000'] })
+  const two = await refusedRealtime(t, running, {
+    protocols: ['realtime', 'openai-insecure-api-key.sk-wrong-00000000000']
+  })
   t.match(two.json, { error: { code: 'conflicting_credentials' } })
   t.equal((await openRealtime(t, running)).headers['sec-websocket-protocol'], undefined, 'who offers none gets none')
   t.notOk(JSON.stringify(running.lines).includes(testKey))
@@ -85,7 +124,11 @@ t.test('the model of a session stays, and is shown by the name that the client k
   const running = await gateway(t, { channels: { demo: { protocol: 'simulator', models: { demo: 'demo-upstream' } } } })
   const client = await openRealtime(t, running)
   t.equal((await client.event('session.created'))['session'].model, 'demo')
-  client.send({ type: 'session.update', event_id: 'mine', session: { type: 'realtime', model: 'forbidden', instructions: 'Be brief.' } })
+  client.send({
+    type: 'session.update',
+    event_id: 'mine',
+    session: { type: 'realtime', model: 'forbidden', instructions: 'Be brief.' }
+  })
   t.match(await client.event('error'), { error: { code: 'invalid_field', param: 'session.model', event_id: 'mine' } })
   client.send({ type: 'session.update', session: { type: 'realtime', model: 'demo', instructions: 'Be brief.' } })
   t.match(await client.event('session.updated'), { session: { model: 'demo', instructions: 'Be brief.' } })
@@ -101,7 +144,9 @@ t.test('a budget that is spent in mid-session refuses the next response and keep
   })
   const client = await openRealtime(t, running)
   await client.event('session.created')
-  client.ask('One. [[simulator {"tokens": 20, "usage": {"input_tokens": 900, "output_tokens": 20, "total_tokens": 920}}]]')
+  client.ask(
+    'One. [[simulator {"tokens": 20, "usage": {"input_tokens": 900, "output_tokens": 20, "total_tokens": 920}}]]'
+  )
   await client.event('response.done')
   client.say('Two.').send({ type: 'response.create', event_id: 'second' })
   const error = await client.event('error')
@@ -117,7 +162,10 @@ t.test('a budget that is spent in mid-session refuses the next response and keep
 t.test('responses that nobody asked for, cancelled ones and transcripts are charged too', async (t) => {
   const running = await gateway(t, demo)
   const client = await openRealtime(t, running)
-  client.send({ type: 'session.update', session: { audio: { input: { transcription: { model: 'gpt-4o-transcribe' } } } } })
+  client.send({
+    type: 'session.update',
+    session: { audio: { input: { transcription: { model: 'gpt-4o-transcribe' } } } }
+  })
   await client.event('session.updated')
   const second = Buffer.alloc(48_000)
   client.send({ type: 'input_audio_buffer.append', audio: Buffer.from(second).fill(1).toString('base64') })
@@ -136,7 +184,8 @@ t.test('responses that nobody asked for, cancelled ones and transcripts are char
   const usages = [unasked.usage, transcript, cancelled.usage]
   const sum = (pick: (usage: any) => number): number => usages.reduce((all, usage) => all + (pick(usage) ?? 0), 0)
   t.match(record.usage, {
-    audio_input: sum((usage) => usage.input_token_details?.audio_tokens), audio_output: sum((usage) => usage.output_token_details?.audio_tokens ?? 0),
+    audio_input: sum((usage) => usage.input_token_details?.audio_tokens),
+    audio_output: sum((usage) => usage.output_token_details?.audio_tokens ?? 0),
     output: sum((usage) => usage.output_token_details?.text_tokens ?? usage.output_tokens)
   })
   await settled(t, running)
@@ -165,7 +214,10 @@ t.test('a drain gives sessions their time, then closes them with 1012', async (t
 })
 
 t.test('a session holds the slot of its key, and nothing of its own at the end', async (t) => {
-  const running = await gateway(t, { ...demo, keys: [{ name: 'test', key: testKey, tenant: 'acme', limits: { concurrency: 1, rpm: 100, tpm: 100_000 } }] })
+  const running = await gateway(t, {
+    ...demo,
+    keys: [{ name: 'test', key: testKey, tenant: 'acme', limits: { concurrency: 1, rpm: 100, tpm: 100_000 } }]
+  })
   const client = await openRealtime(t, running)
   t.equal(client.headers['x-ratelimit-limit'], '1')
   t.match((await refusedRealtime(t, running)).json, { error: { code: 'rate_limit_concurrency' } })

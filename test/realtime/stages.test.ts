@@ -18,56 +18,96 @@ function plugin(name: string, hooks: Hooks): Plugin {
 
 /** The default chain with these at its top, the first uppermost. */
 function withPlugins(t: Test, upstream: SocketUpstream, ...more: Plugin[]): Promise<LocalGateway> {
-  const chain = [...more.map(({ name }) => ({ [name]: {} })), ...['auth', 'quota', 'ratelimit', 'route', 'usage-meter'].map((name) => ({ [name]: {} })), { log: { sink: 'none' } }]
-  return gateway(t, { ...sessionsAt(upstream), chain }, { plugins: new Map([...plugins, ...more.map((one): [string, Plugin] => [one.name, one])]) })
+  const chain = [
+    ...more.map(({ name }) => ({ [name]: {} })),
+    ...['auth', 'quota', 'ratelimit', 'route', 'usage-meter'].map((name) => ({ [name]: {} })),
+    { log: { sink: 'none' } }
+  ]
+  return gateway(
+    t,
+    { ...sessionsAt(upstream), chain },
+    { plugins: new Map([...plugins, ...more.map((one): [string, Plugin] => [one.name, one])]) }
+  )
 }
 
-t.test('frames of a client go down the chain, those of an upstream up, and what is emitted goes where it says', async (t) => {
-  const upstream = await socketUpstream(t)
-  const seen: string[] = []
-  let ended = 0
-  const marker = (name: string): Plugin => plugin(name, {
-    onResponse: () => ({
-      takes: 'frames',
-      map(message, emit) {
-        seen.push(`${name} ${message.from} ${message.kind}`)
-        if (message.from === 'client' && message.data.includes('no entry')) return emit(Message.frame('{"type":"refused"}', 'upstream'))
-        emit(message.withData(Buffer.from(`${String(message.data)} ${name}`)))
-      },
-      end: (_complete, emit) => {
-        ended++
-        emit(Message.frame(`bye ${name}`, 'upstream'))
-      }
-    })
-  })
-  const running = await withPlugins(t, upstream, marker('upper'), plugin('looker', { onResponse: () => ({ takes: 'frames', observe: ({ from }) => void seen.push(`looker ${from}`) }) }), marker('lower'))
-  const client = await openRealtime(t, running)
-  const { socket } = await upstream.peer()
-  client.socket.send('down')
-  t.equal(String((await once(socket!, 'message'))[0]), 'down upper lower')
-  t.same(seen.splice(0), ['upper client frame', 'looker client', 'lower client frame'])
-  socket!.send('up')
-  t.equal(String((await once(client.socket, 'message'))[0]), 'up lower upper')
-  t.same(seen.splice(0), ['lower upstream frame', 'looker upstream', 'upper upstream frame'])
-  client.socket.send('no entry')
-  t.equal(String((await once(client.socket, 'message'))[0]), '{"type":"refused"}')
-  t.same(seen.splice(0), ['upper client frame'], 'nobody further down has seen it')
-  socket!.close(1000)
-  await client.closed
-  await settled(t, running)
-  t.equal(ended, 2)
-  t.same(client.frames.slice(-2).map(({ data }) => String(data)), ['bye lower upper', 'bye upper'], 'what the end of a stage emits comes before the end')
-})
+t.test(
+  'frames of a client go down the chain, those of an upstream up, and what is emitted goes where it says',
+  async (t) => {
+    const upstream = await socketUpstream(t)
+    const seen: string[] = []
+    let ended = 0
+    const marker = (name: string): Plugin =>
+      plugin(name, {
+        onResponse: () => ({
+          takes: 'frames',
+          map(message, emit) {
+            seen.push(`${name} ${message.from} ${message.kind}`)
+            if (message.from === 'client' && message.data.includes('no entry'))
+              return emit(Message.frame('{"type":"refused"}', 'upstream'))
+            emit(message.withData(Buffer.from(`${String(message.data)} ${name}`)))
+          },
+          end: (_complete, emit) => {
+            ended++
+            emit(Message.frame(`bye ${name}`, 'upstream'))
+          }
+        })
+      })
+    const running = await withPlugins(
+      t,
+      upstream,
+      marker('upper'),
+      plugin('looker', {
+        onResponse: () => ({ takes: 'frames', observe: ({ from }) => void seen.push(`looker ${from}`) })
+      }),
+      marker('lower')
+    )
+    const client = await openRealtime(t, running)
+    const { socket } = await upstream.peer()
+    client.socket.send('down')
+    t.equal(String((await once(socket!, 'message'))[0]), 'down upper lower')
+    t.same(seen.splice(0), ['upper client frame', 'looker client', 'lower client frame'])
+    socket!.send('up')
+    t.equal(String((await once(client.socket, 'message'))[0]), 'up lower upper')
+    t.same(seen.splice(0), ['lower upstream frame', 'looker upstream', 'upper upstream frame'])
+    client.socket.send('no entry')
+    t.equal(String((await once(client.socket, 'message'))[0]), '{"type":"refused"}')
+    t.same(seen.splice(0), ['upper client frame'], 'nobody further down has seen it')
+    socket!.close(1000)
+    await client.closed
+    await settled(t, running)
+    t.equal(ended, 2)
+    t.same(
+      client.frames.slice(-2).map(({ data }) => String(data)),
+      ['bye lower upper', 'bye upper'],
+      'what the end of a stage emits comes before the end'
+    )
+  }
+)
 
 t.test('a stage that cannot see frames has sessions refused, and one that fails ends its own', async (t) => {
   const upstream = await socketUpstream(t)
-  for (const [name, stage] of Object.entries({ observer: { observe() {} }, mapper: { takes: 'runs' as const, map() {} }, text: { text() {} } })) {
+  for (const [name, stage] of Object.entries({
+    observer: { observe() {} },
+    mapper: { takes: 'runs' as const, map() {} },
+    text: { text() {} }
+  })) {
     const running = await withPlugins(t, upstream, plugin(name, { onResponse: () => stage }))
     const refused = await refusedRealtime(t, running)
     t.match([refused.status, refused.json], [502, { error: { code: 'answer_not_inspected' } }], name)
     await settled(t, running)
   }
-  const running = await withPlugins(t, upstream, plugin('broken', { onResponse: () => ({ takes: 'frames', observe: ({ data }) => { if (data.includes('break')) throw new TypeError('mistake') } }) }))
+  const running = await withPlugins(
+    t,
+    upstream,
+    plugin('broken', {
+      onResponse: () => ({
+        takes: 'frames',
+        observe: ({ data }) => {
+          if (data.includes('break')) throw new TypeError('mistake')
+        }
+      })
+    })
+  )
   const [one, other] = [await openRealtime(t, running), await openRealtime(t, running)]
   one.socket.send('break')
   t.equal((await one.closed).code, 1011)
@@ -97,12 +137,16 @@ t.test('a turn may be refused by any plugin, has its releases run once, and is s
   client.send({ type: 'response.create', event_id: 'second' })
   t.match(JSON.parse(String((await once(socket!, 'message'))[0])), { event_id: 'second' }, 'the first was never sent')
   socket!.send('{"type":"response.created","response":{"id":"r2"}}')
-  socket!.send('{"type":"response.done","response":{"id":"r2","usage":{"input_tokens":5,"output_tokens":2,"total_tokens":7}}}')
+  socket!.send(
+    '{"type":"response.done","response":{"id":"r2","usage":{"input_tokens":5,"output_tokens":2,"total_tokens":7}}}'
+  )
   await new Promise((resolve) => setTimeout(resolve, 50))
   t.equal(client.frames.length, 1, 'nothing of it is shown before')
   disk.resolve()
   await client.event('response.done')
-  socket!.send('{"type":"response.done","response":{"id":"r2","usage":{"input_tokens":5,"output_tokens":2,"total_tokens":7}}}')
+  socket!.send(
+    '{"type":"response.done","response":{"id":"r2","usage":{"input_tokens":5,"output_tokens":2,"total_tokens":7}}}'
+  )
   await client.event('response.done', 2)
   client.send({ type: 'response.create', event_id: 'third' })
   await once(socket!, 'message')
@@ -110,51 +154,73 @@ t.test('a turn may be refused by any plugin, has its releases run once, and is s
   await client.event('error', 2)
   client.socket.close(1000)
   await settled(t, running)
-  t.same(told, ['asked 1 true', 'over 1 begun false ended false', 'asked 2 true', 'over 2 begun true ended true', 'asked 3 true', 'over 3 begun false ended false'])
+  t.same(told, [
+    'asked 1 true',
+    'over 1 begun false ended false',
+    'asked 2 true',
+    'over 2 begun true ended true',
+    'asked 3 true',
+    'over 3 begun false ended false'
+  ])
   const { data } = await running.admin('/admin/v1/requests')
   t.equal(data[0].cost_nano, '9000', 'charged once')
 })
 
-t.test('a client that leaves in the middle has its response cancelled, and pays for what the upstream then reports', async (t) => {
-  const upstream = await socketUpstream(t)
-  const running = await gateway(t, { ...sessionsAt(upstream), keys: [{ name: 'test', key: testKey, tenant: 'acme' }], limits: { disconnect_drain: { time: '5s' } } })
-  const client = await openRealtime(t, running)
-  const { socket } = await upstream.peer()
-  const sent: any[] = []
-  socket!.on('message', (data) => void sent.push(JSON.parse(String(data))))
-  client.send({ type: 'response.create' })
-  await once(socket!, 'message')
-  client.socket.terminate()
-  socket!.send('{"type":"response.created","response":{"id":"r1"}}')
-  await once(socket!, 'message')
-  t.match(sent.at(-1), { type: 'response.cancel', response_id: 'r1' })
-  socket!.send('{"type":"response.done","response":{"id":"r1","status":"cancelled","usage":{"input_tokens":5,"output_tokens":2,"total_tokens":7}}}')
-  t.equal((await once(socket!, 'close'))[0], 1001)
-  await settled(t, running)
-  const { data } = await running.admin('/admin/v1/requests')
-  t.match(data[0], { outcome: 'aborted', cost_nano: '9000', usage_source: 'upstream' })
-})
+t.test(
+  'a client that leaves in the middle has its response cancelled, and pays for what the upstream then reports',
+  async (t) => {
+    const upstream = await socketUpstream(t)
+    const running = await gateway(t, {
+      ...sessionsAt(upstream),
+      keys: [{ name: 'test', key: testKey, tenant: 'acme' }],
+      limits: { disconnect_drain: { time: '5s' } }
+    })
+    const client = await openRealtime(t, running)
+    const { socket } = await upstream.peer()
+    const sent: any[] = []
+    socket!.on('message', (data) => void sent.push(JSON.parse(String(data))))
+    client.send({ type: 'response.create' })
+    await once(socket!, 'message')
+    client.socket.terminate()
+    socket!.send('{"type":"response.created","response":{"id":"r1"}}')
+    await once(socket!, 'message')
+    t.match(sent.at(-1), { type: 'response.cancel', response_id: 'r1' })
+    socket!.send(
+      '{"type":"response.done","response":{"id":"r1","status":"cancelled","usage":{"input_tokens":5,"output_tokens":2,"total_tokens":7}}}'
+    )
+    t.equal((await once(socket!, 'close'))[0], 1001)
+    await settled(t, running)
+    const { data } = await running.admin('/admin/v1/requests')
+    t.match(data[0], { outcome: 'aborted', cost_nano: '9000', usage_source: 'upstream' })
+  }
+)
 
-t.test('what an upstream begins by itself is stopped when the budget is spent, and what it took is charged', async (t) => {
-  const upstream = await socketUpstream(t)
-  const running = await gateway(t, { ...sessionsAt(upstream), keys: [{ name: 'test', key: testKey, tenant: 'acme', budget: { usd: '0.0045', per: 'total' } }] })
-  const client = await openRealtime(t, running)
-  const { socket } = await upstream.peer()
-  const sent: any[] = []
-  socket!.on('message', (data) => void sent.push(JSON.parse(String(data))))
-  const usage = { input_tokens: 1000, output_tokens: 0, total_tokens: 1000 }
-  socket!.send('{"type":"response.created","response":{"id":"r1"}}')
-  socket!.send(JSON.stringify({ type: 'response.done', response: { id: 'r1', usage } }))
-  await client.event('response.done')
-  t.equal(sent.length, 0, 'the first is within the budget')
-  socket!.send('{"type":"response.created","response":{"id":"r2"}}')
-  t.match(await client.event('error'), { error: { code: 'quota_key_exceeded', event_id: null } })
-  await eventually(() => sent.length === 1)
-  t.match(sent, [{ type: 'response.cancel', response_id: 'r2' }])
-  socket!.send(JSON.stringify({ type: 'response.done', response: { id: 'r2', status: 'cancelled', usage } }))
-  await client.event('response.done', 2)
-  client.socket.close(1000)
-  await settled(t, running)
-  const { data } = await running.admin('/admin/v1/requests')
-  t.equal(data[0].cost_nano, '2000000')
-})
+t.test(
+  'what an upstream begins by itself is stopped when the budget is spent, and what it took is charged',
+  async (t) => {
+    const upstream = await socketUpstream(t)
+    const running = await gateway(t, {
+      ...sessionsAt(upstream),
+      keys: [{ name: 'test', key: testKey, tenant: 'acme', budget: { usd: '0.0045', per: 'total' } }]
+    })
+    const client = await openRealtime(t, running)
+    const { socket } = await upstream.peer()
+    const sent: any[] = []
+    socket!.on('message', (data) => void sent.push(JSON.parse(String(data))))
+    const usage = { input_tokens: 1000, output_tokens: 0, total_tokens: 1000 }
+    socket!.send('{"type":"response.created","response":{"id":"r1"}}')
+    socket!.send(JSON.stringify({ type: 'response.done', response: { id: 'r1', usage } }))
+    await client.event('response.done')
+    t.equal(sent.length, 0, 'the first is within the budget')
+    socket!.send('{"type":"response.created","response":{"id":"r2"}}')
+    t.match(await client.event('error'), { error: { code: 'quota_key_exceeded', event_id: null } })
+    await eventually(() => sent.length === 1)
+    t.match(sent, [{ type: 'response.cancel', response_id: 'r2' }])
+    socket!.send(JSON.stringify({ type: 'response.done', response: { id: 'r2', status: 'cancelled', usage } }))
+    await client.event('response.done', 2)
+    client.socket.close(1000)
+    await settled(t, running)
+    const { data } = await running.admin('/admin/v1/requests')
+    t.equal(data[0].cost_nano, '2000000')
+  }
+)

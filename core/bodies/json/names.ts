@@ -1,9 +1,13 @@
-// Short strings that come again and again, as keys and models do: compared with the bytes instead of being made of them.
+// Short strings that come again and again, as keys and models do: compared with the bytes instead of being made of
+// them.
 
 /** A string, and what is looked for in keys. */
 export interface Name {
   readonly text: string
-  /** It has a character that is none of the small letters, digits, `_`, `-` and `.`: another reader may take it for another name. */
+  /**
+   * It has a character that is none of the small letters, digits, `_`, `-` and `.`: another reader may take it for
+   * another name.
+   */
   readonly odd: boolean
 }
 
@@ -20,7 +24,9 @@ export function nameAt(bytes: Buffer, start: number, end: number): Name {
   // All that chat requests and answers commonly have for keys get places of their own.
   const place = (length * 4 + bytes[start + (length >> 1)]! * 9 + bytes[end - 1]!) % places
   const name = kept[place]!
-  return name.text.length === length && matches(bytes, start, name.text) ? name : (kept[place] = named(bytes.toString('latin1', start, end)))
+  return name.text.length === length && matches(bytes, start, name.text)
+    ? name
+    : (kept[place] = named(bytes.toString('latin1', start, end)))
 }
 
 /** A name that is not looked for among those that are kept. */

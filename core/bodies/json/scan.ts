@@ -97,7 +97,9 @@ let current = 0
 /** Memory for whoever wants it: what lies here is scanned where it is. Nothing is written to it. */
 export const scannable = Buffer.from(scanner.memory.buffer, spare, memory.length - spare - page)
 
-/** @throws LensError when the bytes are not exactly one JSON object with every key once, white space around it allowed */
+/**
+ * @throws LensError when the bytes are not exactly one JSON object with every key once, white space around it allowed
+ */
 export function scan(bytes: Buffer): Scan {
   return new Scanning(bytes).advance(Infinity)!
 }
@@ -120,7 +122,8 @@ export class Scanning {
   }
 
   /**
-   * Scans on until the time has come (`performance.now()`), at least for a moment; all of it when that is infinite. Undefined when it is not done.
+   * Scans on until the time has come (`performance.now()`), at least for a moment; all of it when that is infinite.
+   * Undefined when it is not done.
    * @throws LensError as {@link scan}
    */
   advance(until: number): Scan | undefined {
@@ -133,7 +136,8 @@ export class Scanning {
         if (verdict !== status.full) break
         verdict = scanner.resume(Number(this.#at === this.#bytes.length))
       }
-      if (verdict === status.done) return { members: this.#members, oddKeys: this.#oddKeys ?? none, start: results[1]!, isAscii: results[2] === 1 }
+      if (verdict === status.done)
+        return { members: this.#members, oddKeys: this.#oddKeys ?? none, start: results[1]!, isAscii: results[2] === 1 }
       if (verdict !== status.more) fail(this.#bytes, reasons[results[3]!]!, results[4]!)
       if (until !== Infinity && performance.now() >= until) return void (this.#kept = state())
     }
@@ -161,9 +165,17 @@ export class Scanning {
       const flags = found[at + 4]!
       const keyEnd = found[at + 1]! - 1
       if (keyEnd - keyStart > maxKeyBytes) fail(bytes, `a key is longer than ${maxKeyBytes} bytes`, keyStart)
-      const { text: key, odd } = flags & words.plainKey ? nameAt(bytes, keyStart + 1, keyEnd) : named(spelled(bytes.toString('utf8', keyStart + 1, keyEnd)))
+      const { text: key, odd } =
+        flags & words.plainKey
+          ? nameAt(bytes, keyStart + 1, keyEnd)
+          : named(spelled(bytes.toString('utf8', keyStart + 1, keyEnd)))
       const { size } = members
-      members.set(key, { keyStart, valueStart: found[at + 2]!, valueEnd: found[at + 3]!, plain: (flags & words.plainValue) !== 0 })
+      members.set(key, {
+        keyStart,
+        valueStart: found[at + 2]!,
+        valueEnd: found[at + 3]!,
+        plain: (flags & words.plainValue) !== 0
+      })
       if (members.size === size) fail(bytes, `the key ${JSON.stringify(key.slice(0, 64))} appears twice`, keyStart)
       if (size === maxMembers) fail(bytes, `more than ${maxMembers} members`, keyStart)
       if (odd) (this.#oddKeys ??= []).push(key)
@@ -171,12 +183,18 @@ export class Scanning {
   }
 }
 
-/** Follows a JSON object that comes in pieces of which none is kept: it says of it that it is none, or that its end is missing. */
+/**
+ * Follows a JSON object that comes in pieces of which none is kept: it says of it that it is none, or that its end is
+ * missing.
+ */
 export class Following {
   readonly #number = ++scans
   #kept: State | undefined
 
-  /** Looks at the bytes during the call only. @throws LensError when no JSON object goes on like that; none may follow then */
+  /**
+   * Looks at the bytes during the call only. @throws LensError when no JSON object goes on like that; none may follow
+   * then
+   */
   push(bytes: Buffer): void {
     for (let at = 0; at < bytes.length; at += stretch) this.#advance(bytes.subarray(at, at + stretch), 0)
   }
@@ -193,7 +211,8 @@ export class Following {
     memory.set(bytes, input)
     let verdict = kept ? scanner.proceed(input, bytes.length, last) : scanner.begin(input, bytes.length, last)
     while (verdict === status.full) verdict = scanner.resume(last)
-    if (verdict !== status.done && verdict !== status.more) throw new LensError(`${reasons[results[3]!]!} (byte ${results[4]!})`)
+    if (verdict !== status.done && verdict !== status.more)
+      throw new LensError(`${reasons[results[3]!]!} (byte ${results[4]!})`)
     this.#kept = state()
   }
 }

@@ -1,4 +1,5 @@
-// Sound in frames that follow each other: MPEG audio (MP3 and its elders) and AAC in ADTS. As long as its frames, one by one.
+// Sound in frames that follow each other: MPEG audio (MP3 and its elders) and AAC in ADTS. As long as its frames, one
+// by one.
 import type { SoundFormat } from './walk.ts'
 
 /** What the head of a frame says. */
@@ -20,7 +21,11 @@ abstract class Frames implements SoundFormat {
   take(bytes: Buffer): number {
     if (bytes.length < headBytes) return 0
     if (this.#frames === 0 && bytes.toString('latin1', 0, 3) === 'ID3') {
-      return bytes.length < 10 ? 0 : 10 + [6, 7, 8, 9].reduce((size, at) => size * 128 + (bytes[at]! & 0x7f), 0) + ((bytes[5]! & 0x10) === 0 ? 0 : 10)
+      return bytes.length < 10
+        ? 0
+        : 10 +
+            [6, 7, 8, 9].reduce((size, at) => size * 128 + (bytes[at]! & 0x7f), 0) +
+            ((bytes[5]! & 0x10) === 0 ? 0 : 10)
     }
     const frame = bytes[0] === 0xff ? this.frame(bytes) : undefined
     if (!frame) {
@@ -41,14 +46,25 @@ abstract class Frames implements SoundFormat {
 
   protected abstract frame(head: Buffer): Frame | undefined
 
-  /** Whether a frame holds no sound but a description of the others; undefined when not all of it is there. Absent: none does. */
+  /**
+   * Whether a frame holds no sound but a description of the others; undefined when not all of it is there. Absent: none
+   * does.
+   */
   protected tells?(bytes: Buffer, frame: Frame): boolean | undefined
 }
 
 /** Kilobits a second by version and layer, https://www.iso.org/standard/22412.html §2.4.2.3. */
 const rates = {
-  first: [[0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448], [0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384], [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320]],
-  second: [[0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256], [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160], [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]]
+  first: [
+    [0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
+    [0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],
+    [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320]
+  ],
+  second: [
+    [0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256],
+    [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
+    [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]
+  ]
 } as const
 
 export class MpegFrames extends Frames {
@@ -64,7 +80,10 @@ export class MpegFrames extends Frames {
     const hertz = [44_100, 48_000, 32_000][rate]! / (first ? 1 : version === 2 ? 2 : 4)
     const samples = layer === 1 ? 384 : layer === 3 && !first ? 576 : 1152
     const padding = (third >> 1) & 1
-    const bytes = layer === 1 ? (Math.floor((12_000 * kilobits) / hertz) + padding) * 4 : Math.floor((samples * 125 * kilobits) / hertz) + padding
+    const bytes =
+      layer === 1
+        ? (Math.floor((12_000 * kilobits) / hertz) + padding) * 4
+        : Math.floor((samples * 125 * kilobits) / hertz) + padding
     return { bytes, samples, hertz }
   }
 

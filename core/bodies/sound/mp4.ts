@@ -74,7 +74,8 @@ export class Mp4 implements SoundFormat {
     if ((flags & 0x100) === 0) return samples * this.#fragment.sample
     const width = [0x100, 0x200, 0x400, 0x800].reduce((sum, flag) => sum + (flags & flag ? 4 : 0), 0)
     let duration = 0
-    for (let at = 8 + (flags & 1 ? 4 : 0) + (flags & 4 ? 4 : 0); at + 4 <= body.length; at += width) duration += body.readUInt32BE(at)
+    for (let at = 8 + (flags & 1 ? 4 : 0) + (flags & 4 ? 4 : 0); at + 4 <= body.length; at += width)
+      duration += body.readUInt32BE(at)
     return duration
   }
 
@@ -85,7 +86,8 @@ export class Mp4 implements SoundFormat {
 
 /** Of a movie or of a track; a duration of all ones is not known. */
 function timesOf(body: Buffer): { scale: number; duration: number } {
-  if (body[0] !== 1) return { scale: body.readUInt32BE(12), duration: body.readUInt32BE(16) === 0xffffffff ? 0 : body.readUInt32BE(16) }
+  if (body[0] !== 1)
+    return { scale: body.readUInt32BE(12), duration: body.readUInt32BE(16) === 0xffffffff ? 0 : body.readUInt32BE(16) }
   const duration = body.readBigUInt64BE(24)
   return { scale: body.readUInt32BE(20), duration: duration === 0xffffffffffffffffn ? 0 : Number(duration) }
 }

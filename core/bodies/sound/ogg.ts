@@ -1,4 +1,5 @@
-// Ogg with Opus, Vorbis, Speex or FLAC: as long as the samples that its last pages count. https://www.rfc-editor.org/rfc/rfc3533
+// Ogg with Opus, Vorbis, Speex or FLAC: as long as the samples that its last pages count.
+// https://www.rfc-editor.org/rfc/rfc3533
 import { flacRate } from './flac.ts'
 import type { SoundFormat } from './walk.ts'
 
@@ -40,8 +41,12 @@ export class Ogg implements SoundFormat {
   }
 
   seconds(): number | undefined {
-    const streams = [...this.#streams.values()].filter((stream): stream is Stream => stream !== undefined && stream.hertz > 0)
-    return streams.length === 0 ? undefined : streams.reduce((sum, { samples, skipped, hertz }) => sum + Math.max(0, samples - skipped) / hertz, 0)
+    const streams = [...this.#streams.values()].filter(
+      (stream): stream is Stream => stream !== undefined && stream.hertz > 0
+    )
+    return streams.length === 0
+      ? undefined
+      : streams.reduce((sum, { samples, skipped, hertz }) => sum + Math.max(0, samples - skipped) / hertz, 0)
   }
 }
 

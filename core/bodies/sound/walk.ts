@@ -1,16 +1,19 @@
-// Walks over a recording while it streams by: looks at the heads of its pieces, passes over what is in them, and keeps nothing.
+// Walks over a recording while it streams by: looks at the heads of its pieces, passes over what is in them, and keeps
+// nothing.
 
 /** Most bytes that are kept for a look; a head that needs more is of no format. */
 const mostKept = 64 * 1024
-/** Looks at the first bytes, and bytes for each look after them: sound that takes more is made to keep the gateway busy. */
+/**
+ * Looks at the first bytes, and bytes for each look after them: sound that takes more is made to keep the gateway busy.
+ */
 const freeLooks = 10_000
 const bytesPerLook = 8
 
 /** One recording in one format. */
 export interface SoundFormat {
   /**
-   * Looks at what stands next. Returns how many bytes it is done with, which may be more than are there yet, or 0 when it needs
-   * more to say so. @throws RangeError when the bytes are none of this format
+   * Looks at what stands next. Returns how many bytes it is done with, which may be more than are there yet, or 0 when
+   * it needs more to say so. @throws RangeError when the bytes are none of this format
    */
   take(bytes: Buffer): number
   /** How long it was by now, in seconds; undefined when nothing has said it. `size`: bytes of the whole recording. */

@@ -27,7 +27,9 @@ export class Wav implements SoundFormat {
     const name = bytes.toString('latin1', 0, 4)
     if (name === 'fmt ') {
       const perSample = bytes.readUInt16LE(20)
-      this.#bytesPerSecond = plain.has(bytes.readUInt16LE(8)) ? bytes.readUInt32LE(12) * perSample : bytes.readUInt32LE(16)
+      this.#bytesPerSecond = plain.has(bytes.readUInt16LE(8))
+        ? bytes.readUInt32LE(12) * perSample
+        : bytes.readUInt32LE(16)
     }
     if (name !== 'data') return 8 + size + (size % 2)
     this.#data = { from: this.#at + 8, size: size === 0 ? Infinity : size }

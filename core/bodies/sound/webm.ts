@@ -1,7 +1,17 @@
 // WebM and Matroska: as long as its head says, or until its last block. https://www.rfc-editor.org/rfc/rfc9559
 import type { SoundFormat } from './walk.ts'
 
-const ids = { segment: 0x18538067, info: 0x1549a966, cluster: 0x1f43b675, group: 0xa0, scale: 0x2ad7b1, duration: 0x4489, time: 0xe7, block: 0xa1, simpleBlock: 0xa3 } as const
+const ids = {
+  segment: 0x18538067,
+  info: 0x1549a966,
+  cluster: 0x1f43b675,
+  group: 0xa0,
+  scale: 0x2ad7b1,
+  duration: 0x4489,
+  time: 0xe7,
+  block: 0xa1,
+  simpleBlock: 0xa3
+} as const
 /** What is looked into; it may be of unknown size, which ends where the next of its kind begins. */
 const containers: ReadonlySet<number> = new Set([ids.segment, ids.info, ids.cluster, ids.group])
 
@@ -36,8 +46,10 @@ export class WebM implements SoundFormat {
   #read(id: number, value: Buffer, block: boolean): void {
     if (block) {
       const track = varint(value, 0, true)
-      if (track && value.length >= track.length + 2) this.#last = Math.max(this.#last, this.#cluster + value.readInt16BE(track.length))
-    } else if (id === ids.duration) this.#duration = value.length === 4 ? value.readFloatBE(0) : value.length === 8 ? value.readDoubleBE(0) : 0
+      if (track && value.length >= track.length + 2)
+        this.#last = Math.max(this.#last, this.#cluster + value.readInt16BE(track.length))
+    } else if (id === ids.duration)
+      this.#duration = value.length === 4 ? value.readFloatBE(0) : value.length === 8 ? value.readDoubleBE(0) : 0
     else if (id === ids.scale) this.#scale = whole(value)
     else this.#cluster = whole(value)
   }

@@ -11,7 +11,10 @@ export interface BodyCarrier {
 export class Http1Body implements BodySource {
   /** It was received to its end. */
   complete = false
-  /** The client waits to be asked for it. One that is refused may send it all the same, and nobody could tell that from its next request. */
+  /**
+   * The client waits to be asked for it. One that is refused may send it all the same, and nobody could tell that from
+   * its next request.
+   */
   awaited: boolean
   readonly #connection: BodyCarrier
   #sink: BodySink | undefined

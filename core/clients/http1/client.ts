@@ -8,7 +8,10 @@ import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http1Body } from './body.ts'
 import type { Http1Head } from './request-head.ts'
 
-/** Payloads up to this size are copied behind head and frame, one buffer for one write, which saves a third of a microsecond an event; larger ones are written beside it. */
+/**
+ * Payloads up to this size are copied behind head and frame, one buffer for one write, which saves a third of a
+ * microsecond an event; larger ones are written beside it.
+ */
 const copiedBytes = 16 * 1024
 /** A declared request body up to this size that nobody read is thrown away and the connection kept. */
 const smallBodyBytes = 64 * 1024
@@ -102,7 +105,9 @@ export class Http1Client extends Answer {
     if (head !== '' && !this.over && this.#socket.writable) writeParts(this.#socket, head, false, nothing, nothing)
   }
 
-  /** The head of the answer, which from now on counts as sent. `length`: of the body, undefined when it is not known. */
+  /**
+   * The head of the answer, which from now on counts as sent. `length`: of the body, undefined when it is not known.
+   */
   #begin(status: number, headers: HeaderLines, length: number | undefined): string {
     const connection = this.#connection
     const { front } = connection
@@ -113,9 +118,16 @@ export class Http1Client extends Answer {
     const chunked = length === undefined && !bodiless && !old
     // To HTTP/1.0, the end of a body of unknown length is that of the connection.
     const kept = persistent && !front.draining && this.#keepable() && (length !== undefined || !old)
-    const persistence = kept ? `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(front.keepAlive / 1000)}\r\n` : 'Connection: close\r\n'
+    const persistence = kept
+      ? `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(front.keepAlive / 1000)}\r\n`
+      : 'Connection: close\r\n'
     if (this.origin !== undefined) addOrigin(headers, this.origin)
-    const head = renderHead(status, headers, length, chunked ? `Transfer-Encoding: chunked\r\n${persistence}` : persistence)
+    const head = renderHead(
+      status,
+      headers,
+      length,
+      chunked ? `Transfer-Encoding: chunked\r\n${persistence}` : persistence
+    )
     this.headSent = true
     this.#bodiless = bodiless
     this.#chunked = chunked
@@ -126,7 +138,9 @@ export class Http1Client extends Answer {
   /** What is left of the request is short enough to be read over, and sure to come. */
   #keepable(): boolean {
     const body = this.#body
-    return body === undefined || body.complete || (!body.awaited && (this.#request.length ?? Infinity) <= smallBodyBytes)
+    return (
+      body === undefined || body.complete || (!body.awaited && (this.#request.length ?? Infinity) <= smallBodyBytes)
+    )
   }
 }
 

@@ -18,9 +18,10 @@ import { Upgrade } from './upgrade.ts'
 /** What may have been read before its turn; above it nothing is read, and so a client that leaves is noticed late. */
 const aheadBytes = 64 * 1024
 /**
- * A client that sends a body while it is refused reads the answer when it has sent all of it, or when it comes to it; one whose
- * connection is reset before does not. So as much of what nobody wants is thrown away as the largest body has; what goes
- * beyond stays unread, which holds the client back and resets nothing. After this time the connection is closed in any case.
+ * A client that sends a body while it is refused reads the answer when it has sent all of it, or when it comes to it;
+ * one whose connection is reset before does not. So as much of what nobody wants is thrown away as the largest body
+ * has; what goes beyond stays unread, which holds the client back and resets nothing. After this time the connection is
+ * closed in any case.
  */
 const lingerBytes = 128 * 1024 * 1024
 const lingerMs = 5000
@@ -61,7 +62,10 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   /** The socket is somebody else's. */
   #upgraded = false
   #reading = false
-  /** While a request is handed on, what was read with its head, and how far it is taken: most bodies are there when they are asked for. */
+  /**
+   * While a request is handed on, what was read with its head, and how far it is taken: most bodies are there when they
+   * are asked for.
+   */
   #rest: Buffer | undefined
   #at = 0
   #scheduled = false
@@ -141,7 +145,10 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     return this.#backlog.length > 0 ? undefined : this.#body?.room
   }
 
-  /** Reads on in a body, or one request: what follows it has a turn of its own. `waited`: the bytes are out of the backlog. */
+  /**
+   * Reads on in a body, or one request: what follows it has a turn of its own. `waited`: the bytes are out of the
+   * backlog.
+   */
   #read(bytes: Buffer, waited: boolean): void {
     const parser = this.#parser
     const { length } = bytes
@@ -178,7 +185,15 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     this.client = client
     this.#at = at
     if (body) this.#rest = bytes
-    this.front.serve({ method, target, headers, remoteAddress: this.remoteAddress, httpVersion, body: body ?? noBody, client })
+    this.front.serve({
+      method,
+      target,
+      headers,
+      remoteAddress: this.remoteAddress,
+      httpVersion,
+      body: body ?? noBody,
+      client
+    })
     this.#rest = undefined
     return this.#at
   }
@@ -239,7 +254,16 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     }
     this.closing = this.#upgraded = true
     this.#inlet.release()
-    this.front.serve({ method, target, headers, remoteAddress: this.remoteAddress, httpVersion, body: noBody, client: upgrade, socket: upgrade })
+    this.front.serve({
+      method,
+      target,
+      headers,
+      remoteAddress: this.remoteAddress,
+      httpVersion,
+      body: noBody,
+      client: upgrade,
+      socket: upgrade
+    })
   }
 
   #wait(ms: number): void {
@@ -252,11 +276,14 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   #expired(): void {
     const { socket } = this
     this.#until = 0
-    if (!this.#retired && this.#parser.begun) this.#fail(new GatewayError('request_timeout', 'The head of the request did not arrive in time.'))
+    if (!this.#retired && this.#parser.begun)
+      this.#fail(new GatewayError('request_timeout', 'The head of the request did not arrive in time.'))
     else if (socket.writableLength === 0) socket.destroy()
   }
 
-  /** The request cannot be understood, or did not come: says so unless its answer has begun, and closes the connection. */
+  /**
+   * The request cannot be understood, or did not come: says so unless its answer has begun, and closes the connection.
+   */
   #fail(error: GatewayError): void {
     const { client } = this
     const body = this.#body
@@ -315,7 +342,10 @@ function readOn(connection: Http1Connection): void {
   connection.readOn()
 }
 
-/** Closes a connection so that nobody takes it for an end. TLS has no reset, and what has ended cannot have one any more. */
+/**
+ * Closes a connection so that nobody takes it for an end. TLS has no reset, and what has ended cannot have one any
+ * more.
+ */
 function reset(socket: Socket): void {
   if ('encrypted' in socket || (socket.writableEnded && socket.writableLength === 0)) socket.destroy()
   else socket.resetAndDestroy()

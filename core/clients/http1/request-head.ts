@@ -34,16 +34,48 @@ interface Name {
 }
 
 const again = new Map<string, number>([
-  ...['age', 'etag', 'expires', 'from', 'if-modified-since', 'if-unmodified-since', 'last-modified', 'location', 'max-forwards',
-    'proxy-authorization', 'referer', 'retry-after', 'server', 'user-agent'].map((name): [string, number] => [name, dropped]),
+  ...[
+    'age',
+    'etag',
+    'expires',
+    'from',
+    'if-modified-since',
+    'if-unmodified-since',
+    'last-modified',
+    'location',
+    'max-forwards',
+    'proxy-authorization',
+    'referer',
+    'retry-after',
+    'server',
+    'user-agent'
+  ].map((name): [string, number] => [name, dropped]),
   ...[...singularNames, 'set-cookie'].map((name): [string, number] => [name, shown]),
   ['cookie', cookie],
   ['content-length', refused],
   ['transfer-encoding', refused]
 ])
-const common = ['accept', 'accept-encoding', 'accept-language', 'connection', 'expect', 'sec-fetch-mode', 'traceparent', 'upgrade',
-  'via', 'x-forwarded-for', 'x-request-id', 'x-stainless-arch', 'x-stainless-lang', 'x-stainless-os',
-  'x-stainless-package-version', 'x-stainless-retry-count', 'x-stainless-runtime', 'x-stainless-runtime-version', 'x-stainless-timeout']
+const common = [
+  'accept',
+  'accept-encoding',
+  'accept-language',
+  'connection',
+  'expect',
+  'sec-fetch-mode',
+  'traceparent',
+  'upgrade',
+  'via',
+  'x-forwarded-for',
+  'x-request-id',
+  'x-stainless-arch',
+  'x-stainless-lang',
+  'x-stainless-os',
+  'x-stainless-package-version',
+  'x-stainless-retry-count',
+  'x-stainless-runtime',
+  'x-stainless-runtime-version',
+  'x-stainless-timeout'
+]
 
 /** Neither checked nor changed, which saves three microseconds for the head of a client library. */
 const known = knownNames([...again.keys(), ...common], nameIn)
@@ -68,8 +100,10 @@ export function readHead(text: string): Http1Head {
   if (method === 'CONNECT') throw noTunnel()
   const headers = readFields(text, end + 2)
   const { host, expect, upgrade, connection } = headers as Record<string, string | undefined>
-  if (expect !== undefined && expect.toLowerCase() !== '100-continue') throw invalid('The only expectation understood is 100-continue.', 417)
-  if (host === undefined ? httpVersion === '1.1' : !isHost(host)) throw invalid('Exactly one valid Host header is needed.')
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue')
+    throw invalid('The only expectation understood is 100-continue.', 417)
+  if (host === undefined ? httpVersion === '1.1' : !isHost(host))
+    throw invalid('Exactly one valid Host header is needed.')
   const old = httpVersion === '1.0'
   return {
     method,
@@ -77,7 +111,9 @@ export function readHead(text: string): Http1Head {
     headers,
     httpVersion,
     length: lengthOf(text, headers, old),
-    persistent: old ? hasToken(connection, 'keep-alive') && !hasToken(connection, 'close') : !hasToken(connection, 'close'),
+    persistent: old
+      ? hasToken(connection, 'keep-alive') && !hasToken(connection, 'close')
+      : !hasToken(connection, 'close'),
     expects: expect !== undefined && !old,
     // Any other upgrade is treated as if it had not been asked for, which a server always may.
     webSocket: upgrade !== undefined && !old && hasToken(connection, 'upgrade') && hasToken(upgrade, 'websocket')
@@ -96,7 +132,7 @@ function readFields(text: string, from: number): Headers {
   const headers: Headers = headerFields()
   const last = text.length - 2
   let lines = 0
-  for (let at = from; at < last; ) {
+  for (let at = from; at < last;) {
     if (++lines > maxHeaders) throw invalid(`A request may have ${maxHeaders} header lines.`, 431)
     const end = text.indexOf('\r', at)
     const colon = text.indexOf(':', at)
@@ -125,10 +161,14 @@ function nameIn(lower: string): Name {
 
 function repeated(name: Name, before: string | string[], value: string): string | string[] {
   switch (name.again) {
-    case dropped: return before
-    case shown: return Array.isArray(before) ? [...before, value] : [before, value]
-    case refused: throw new Malformed(`${name.lower} comes twice`)
-    default: return `${before as string}${name.again === cookie ? '; ' : ', '}${value}`
+    case dropped:
+      return before
+    case shown:
+      return Array.isArray(before) ? [...before, value] : [before, value]
+    case refused:
+      throw new Malformed(`${name.lower} comes twice`)
+    default:
+      return `${before as string}${name.again === cookie ? '; ' : ', '}${value}`
   }
 }
 

@@ -59,7 +59,10 @@ export class RequestParser {
     }
   }
 
-  /** Reads on in the body of the request whose head was read. The position after its part of `bytes`, which may be changed by it. */
+  /**
+   * Reads on in the body of the request whose head was read. The position after its part of `bytes`, which may be
+   * changed by it.
+   */
   readBody(bytes: Buffer, at: number): number {
     if (this.head!.length !== undefined) {
       this.from = at

@@ -1,4 +1,5 @@
-// A WebSocket handshake on an HTTP/1.1 connection: refused like any request, or answered with 101 (RFC 6455, section 4).
+// A WebSocket handshake on an HTTP/1.1 connection: refused like any request, or answered with 101 (RFC 6455, section
+// 4).
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { Answer } from '../answer.ts'
@@ -32,7 +33,8 @@ export class Upgrade extends Answer implements SocketOffer {
   constructor(front: Front, headers: Headers, socket: Socket, head: Buffer) {
     const subprotocols = handshakeProtocols(headers)
     const key = headers['sec-websocket-key']
-    if (typeof key !== 'string' || !keyPattern.test(key)) throw new GatewayError('invalid_request', 'The header Sec-WebSocket-Key is missing or invalid.')
+    if (typeof key !== 'string' || !keyPattern.test(key))
+      throw new GatewayError('invalid_request', 'The header Sec-WebSocket-Key is missing or invalid.')
     super(front)
     this.subprotocols = subprotocols
     this.#front = front
@@ -44,7 +46,9 @@ export class Upgrade extends Answer implements SocketOffer {
 
   accept(headers: HeaderLines, subprotocol: string | undefined, maxMessage: number): FrameSocket {
     const socket = this.#socket
-    const accept = createHash('sha1').update(this.#key + guid).digest('base64')
+    const accept = createHash('sha1')
+      .update(this.#key + guid)
+      .digest('base64')
     this.headSent = this.over = true
     socket.off('close', this.#closed)
     socket.once('close', () => this.#front.ended())
@@ -59,7 +63,9 @@ export class Upgrade extends Answer implements SocketOffer {
   reply(status: number, headers: HeaderLines, body: Buffer): void {
     if (this.over) return
     this.headSent = true
-    this.#end(Buffer.concat([Buffer.from(renderHead(status, headers, body.length, 'Connection: close\r\n'), 'latin1'), body]))
+    this.#end(
+      Buffer.concat([Buffer.from(renderHead(status, headers, body.length, 'Connection: close\r\n'), 'latin1'), body])
+    )
   }
 
   head(status: number, headers: HeaderLines): void {

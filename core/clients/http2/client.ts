@@ -106,7 +106,10 @@ export class Http2Client extends Answer {
     this.#linger()
   }
 
-  /** The rest of the request is not wanted (RFC 9113 §8.1). Said at once, some clients take it for a failure and do not read the answer before it. */
+  /**
+   * The rest of the request is not wanted (RFC 9113 §8.1). Said at once, some clients take it for a failure and do not
+   * read the answer before it.
+   */
   #linger(): void {
     const stream = this.#stream
     let left = lingerBytes

@@ -4,7 +4,10 @@ import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 
 import type { Socket } from 'node:net'
 import type { Front } from '../client.ts'
 
-/** Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit uploads. */
+/**
+ * Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit
+ * uploads.
+ */
 const sessionWindow = 1024 * 1024
 /** How long a client may take to close its side of a connection that the server has closed. */
 const lingerMs = 2000
@@ -36,7 +39,12 @@ export class Http2Connection {
     remoteAddress: string,
     limits: Http2Limits,
     front: Front,
-    onStream: (connection: Http2Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders, raw: string[]) => void
+    onStream: (
+      connection: Http2Connection,
+      stream: ServerHttp2Stream,
+      headers: IncomingHttpHeaders,
+      raw: string[]
+    ) => void
   ) {
     this.remoteAddress = remoteAddress
     this.front = front

@@ -1,4 +1,5 @@
-// Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on without the client.
+// Sees to it that work which goes on after its request ends, and is settled once: by asking upstreams, or by going on
+// without the client.
 import { accountOf } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { ownerOf } from '../../contract/owner.ts'
@@ -31,7 +32,10 @@ const grace = 86_400_000
 const hostName = /^[\w.:[\]-]{1,255}$/
 
 /** What became of what went on in a process that is gone. */
-const interrupted: Progress = { status: 'failed', error: { code: 'task_interrupted', message: 'The gateway was restarted while it was at work.' } }
+const interrupted: Progress = {
+  status: 'failed',
+  error: { code: 'task_interrupted', message: 'The gateway was restarted while it was at work.' }
+}
 
 /** What it works with. */
 export interface BackgroundParts {
@@ -86,10 +90,19 @@ export class BackgroundWork implements Background {
 
   admit(exchange: Exchange): void {
     const { open, of_tenant: ofTenant } = this.#settings()
-    if (this.#works.running >= open) throw new GatewayError('overloaded', `There are ${open} tasks under way, and no room for more. Try again later.`, { retryAfterMs: 5000 })
+    if (this.#works.running >= open)
+      throw new GatewayError(
+        'overloaded',
+        `There are ${open} tasks under way, and no room for more. Try again later.`,
+        { retryAfterMs: 5000 }
+      )
     const { tenant = '' } = exchange.find(caller) ?? {}
     if (this.#works.runningOf(tenant) < ofTenant) return
-    throw new GatewayError('rate_limit_concurrency', `Your tenant has ${ofTenant} tasks under way, which is as many as it may have. Wait for one to end, or cancel one.`, { retryAfterMs: 5000 })
+    throw new GatewayError(
+      'rate_limit_concurrency',
+      `Your tenant has ${ofTenant} tasks under way, which is as many as it may have. Wait for one to end, or cancel one.`,
+      { retryAfterMs: 5000 }
+    )
   }
 
   begin(exchange: Exchange, begun: NewWork): Work {
@@ -105,7 +118,14 @@ export class BackgroundWork implements Background {
     const work = this.#new(exchange, begun)
     this.#conclusions.attend(work)
     // Whoever goes on after a crash has no other record than this one.
-    const record = recordOf(exchange, { kind: 'completed', status: 200, error: undefined, bytes: 0, firstByteMs: undefined, durationMs: 0 })
+    const record = recordOf(exchange, {
+      kind: 'completed',
+      status: 200,
+      error: undefined,
+      bytes: 0,
+      firstByteMs: undefined,
+      durationMs: 0
+    })
     const detached = exchange.find(reservation)?.detach(work.deadline + grace)
     const kept = Promise.all([detached, this.#works.put({ ...work, record, costs: costsOf(exchange) })]).then(() => {})
     return {
@@ -126,9 +146,16 @@ export class BackgroundWork implements Background {
 
   checkNew(exchange: Exchange, channel: Channel, upstreamId: string): void {
     // Two accounts may give one name, by which its owner could only ask for one of them.
-    for (const other of [this.#works.at(accountOf(channel), upstreamId), this.#works.current(ownerOf(exchange), upstreamId)]) {
+    for (const other of [
+      this.#works.at(accountOf(channel), upstreamId),
+      this.#works.current(ownerOf(exchange), upstreamId)
+    ]) {
       // What an attempt that failed has begun under this name is its own exchange's.
-      if (other && other.requestId !== exchange.id) throw new GatewayError('upstream_bad_response', 'The upstream gave a name that it has given to something else which is under way.')
+      if (other && other.requestId !== exchange.id)
+        throw new GatewayError(
+          'upstream_bad_response',
+          'The upstream gave a name that it has given to something else which is under way.'
+        )
     }
   }
 
@@ -137,7 +164,10 @@ export class BackgroundWork implements Background {
     return newWork(exchange, begun, this.#settings().deadline)
   }
 
-  /** From now on the exchange leaves its hold and its record alone. What is returned keeps both for the work, while the exchange is being settled. */
+  /**
+   * From now on the exchange leaves its hold and its record alone. What is returned keeps both for the work, while the
+   * exchange is being settled.
+   */
   #takeOver(exchange: Exchange, work: Work, delivered?: Readonly<Usage>): () => Promise<void> {
     let record: RequestRecord | undefined
     exchange.set(goingOn, {
@@ -226,5 +256,9 @@ export class BackgroundWork implements Background {
 
 /** What attempts before the present one have cost, as it is kept with the work. */
 function costsOf(exchange: Exchange): readonly KeptCost[] | null {
-  return exchange.find(spent)?.()?.map((cost) => ({ ...cost, amount: String(cost.amount) })) ?? null
+  return (
+    exchange
+      .find(spent)?.()
+      ?.map((cost) => ({ ...cost, amount: String(cost.amount) })) ?? null
+  )
 }

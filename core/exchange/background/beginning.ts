@@ -6,11 +6,36 @@ import type { Exchange } from '../../contract/contract.ts'
 import { ownerOf } from '../../contract/owner.ts'
 import type { Work } from '../../store/works.ts'
 
-/** Work of the caller of an exchange, under an id that nobody can guess unless its upstream has made one. `deadline`: milliseconds from the request on. */
-export function newWork(exchange: Exchange, { id = `task_${randomBytes(24).toString('base64url')}`, kind, status, channel, upstreamId, details, keep }: NewWork, deadline: number): Work {
+/**
+ * Work of the caller of an exchange, under an id that nobody can guess unless its upstream has made one. `deadline`:
+ * milliseconds from the request on.
+ */
+export function newWork(
+  exchange: Exchange,
+  { id = `task_${randomBytes(24).toString('base64url')}`, kind, status, channel, upstreamId, details, keep }: NewWork,
+  deadline: number
+): Work {
   const created = exchange.receivedAt
   return {
-    id, kind, ...ownerOf(exchange), requestId: exchange.id, model: exchange.model, channel: channel?.name ?? null, account: channel ? accountOf(channel) : '', upstreamId, status, progress: 0, created, updated: created,
-    ended: null, deadline: created + deadline, expires: null, error: null, usage: null, details, record: null, ...(keep !== undefined && { keep })
+    id,
+    kind,
+    ...ownerOf(exchange),
+    requestId: exchange.id,
+    model: exchange.model,
+    channel: channel?.name ?? null,
+    account: channel ? accountOf(channel) : '',
+    upstreamId,
+    status,
+    progress: 0,
+    created,
+    updated: created,
+    ended: null,
+    deadline: created + deadline,
+    expires: null,
+    error: null,
+    usage: null,
+    details,
+    record: null,
+    ...(keep !== undefined && { keep })
   }
 }

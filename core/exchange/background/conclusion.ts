@@ -1,4 +1,5 @@
-// The end of work: its hold is settled or given back, its record is written, and what came of it can be seen; all of it once, and in one batch.
+// The end of work: its hold is settled or given back, its record is written, and what came of it can be seen; all of it
+// once, and in one batch.
 import type { Progress } from '../../contract/background.ts'
 import { formatDollars } from '../../money/money.ts'
 import { costOf, incredible, withCall } from '../../money/price.ts'
@@ -29,7 +30,10 @@ export class Conclusions {
     this.#log = log
   }
 
-  /** From now on the exchange that has begun it ends it, and nobody else. What the exchange had begun before, in an attempt that failed, ends with it. */
+  /**
+   * From now on the exchange that has begun it ends it, and nobody else. What the exchange had begun before, in an
+   * attempt that failed, ends with it.
+   */
   attend(work: Work): void {
     const { requestId } = work
     const before = this.#attended.get(requestId)
@@ -43,9 +47,9 @@ export class Conclusions {
   }
 
   /**
-   * Ends work, unless it has ended: of many who see the end one ends it. Resolves when that is on disk. `end` is no state that
-   * goes on. `holds`: whether its hold and its record end with it, which those of an exchange that is being settled do by themselves. While that
-   * is under way the end is noted for it.
+   * Ends work, unless it has ended: of many who see the end one ends it. Resolves when that is on disk. `end` is no
+   * state that goes on. `holds`: whether its hold and its record end with it, which those of an exchange that is being
+   * settled do by themselves. While that is under way the end is noted for it.
    */
   end(work: Work, end: Progress, holds = true): Promise<void> {
     const { ledger, works, requests } = this.#services
@@ -56,7 +60,10 @@ export class Conclusions {
     if (holds && this.#attended.has(latest.requestId)) return this.#note(latest, end)
     const hold = holds ? ledger.detached(latest.requestId) : undefined
     const consumed = consumedOf(end, latest, hold)
-    const settlement = hold && (end.status === 'succeeded' || consumed) ? settlementOf(latest, consumed ?? { usage: noUsage, source: 'upstream' }, hold) : undefined
+    const settlement =
+      hold && (end.status === 'succeeded' || consumed)
+        ? settlementOf(latest, consumed ?? { usage: noUsage, source: 'upstream' }, hold)
+        : undefined
     const costs = latest.costs?.map((cost) => ({ ...cost, amount: BigInt(cost.amount) }))
     const settled = hold && (settlement ? hold.settle({ ...settlement, ...(costs && { costs }) }) : hold.void(costs))
     const usage = settlement?.usage ?? end.usage ?? null
@@ -96,7 +103,11 @@ export class Conclusions {
         try {
           call(record)
         } catch (error) {
-          this.#log.error('a plugin failed when told of the end of work', { plugin, exchange: record.request_id, error: String(error) })
+          this.#log.error('a plugin failed when told of the end of work', {
+            plugin,
+            exchange: record.request_id,
+            error: String(error)
+          })
         }
       }
     } finally {
@@ -111,8 +122,15 @@ interface Consumed {
   readonly source: Settlement['source']
 }
 
-/** What the upstream counted; of a stream of which it says nothing, what its client was shown, as far as the process knew that has begun it. */
-function consumedOf({ usage, source = 'upstream' }: Progress, { delivered }: Work, hold: Reservation | undefined): Consumed | undefined {
+/**
+ * What the upstream counted; of a stream of which it says nothing, what its client was shown, as far as the process
+ * knew that has begun it.
+ */
+function consumedOf(
+  { usage, source = 'upstream' }: Progress,
+  { delivered }: Work,
+  hold: Reservation | undefined
+): Consumed | undefined {
   if (usage) return { usage, source }
   if (delivered) return { usage: delivered, source: 'partial' }
   return hold?.recovered && { usage: hold.recovered, source: 'recovered' }
@@ -127,7 +145,13 @@ function settlementOf({ channel }: Work, { usage, source }: Consumed, { price }:
   return { usage: call, amount: costOf(call, price), source: 'estimated', channel: channel ?? '' }
 }
 
-function finalOf(record: RequestRecord, { status }: Progress, durationMs: number, hold: Reservation | undefined, settlement: Settlement | undefined): RequestRecord {
+function finalOf(
+  record: RequestRecord,
+  { status }: Progress,
+  durationMs: number,
+  hold: Reservation | undefined,
+  settlement: Settlement | undefined
+): RequestRecord {
   const amount = settlement?.amount ?? 0n
   return {
     ...record,

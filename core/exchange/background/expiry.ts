@@ -19,8 +19,13 @@ export class Expiry {
 
   start(): void {
     this.#works.sweep().then(
-      (files) => files > 0 && this.#log.info('results of what was not done when the last process was killed were removed', { files }),
-      (error: unknown) => this.#log.warn('what a crash has left of results could not be removed: the next start tries again', { error: String(error) })
+      (files) =>
+        files > 0 &&
+        this.#log.info('results of what was not done when the last process was killed were removed', { files }),
+      (error: unknown) =>
+        this.#log.warn('what a crash has left of results could not be removed: the next start tries again', {
+          error: String(error)
+        })
     )
     this.#timer = setInterval(() => void this.#look(), pauseMs).unref()
   }
@@ -31,7 +36,7 @@ export class Expiry {
 
   async #look(): Promise<void> {
     try {
-      for (let full = true; full; ) {
+      for (let full = true; full;) {
         const expired = await this.#works.expired(mostAtOnce)
         await Promise.all(expired.map((work) => this.#works.forget(work)))
         full = expired.length === mostAtOnce && (await this.#works.flushed())

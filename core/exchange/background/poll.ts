@@ -36,7 +36,11 @@ export class Poll {
   constructor(parts: PollParts) {
     this.#parts = parts
     this.#questions = new Questions(parts.transport)
-    this.#rounds = new Rounds(parts.works, () => parts.generations.current.config.settings.tasks.poll, (work) => this.#ask(work))
+    this.#rounds = new Rounds(
+      parts.works,
+      () => parts.generations.current.config.settings.tasks.poll,
+      (work) => this.#ask(work)
+    )
   }
 
   /** Asks no more. */
@@ -51,7 +55,10 @@ export class Poll {
     this.#rounds.add(work)
   }
 
-  /** Asks its upstream, unless it has just been asked. Resolves when what was said is taken down, or when that takes too long; never rejects. */
+  /**
+   * Asks its upstream, unless it has just been asked. Resolves when what was said is taken down, or when that takes too
+   * long; never rejects.
+   */
   refresh(work: Work): Promise<void> {
     return within(patience, this.#rounds.ask(work))
   }
@@ -82,7 +89,11 @@ export class Poll {
     if (this.#closed) return
     if (isFound(answer)) await this.saw(work, answer.body)
     const misses = this.#rounds.missed(work, answer?.status === 404)
-    if (misses >= mostMisses) await conclusions.end(work, { status: 'failed', error: { code: 'task_lost', message: 'The upstream does not know the task any more.' } })
+    if (misses >= mostMisses)
+      await conclusions.end(work, {
+        status: 'failed',
+        error: { code: 'task_lost', message: 'The upstream does not know the task any more.' }
+      })
     else if (Date.now() >= work.deadline) {
       await this.tell(work, 'cancel')
       await conclusions.end(work, { status: 'expired' })

@@ -25,7 +25,9 @@ export class Questions {
     this.#transport = transport
   }
 
-  /** Asks a channel; resolves with undefined when no whole answer came. Never rejects. `largest`: bytes of the answer. */
+  /**
+   * Asks a channel; resolves with undefined when no whole answer came. Never rejects. `largest`: bytes of the answer.
+   */
   ask(channel: Channel, { method, path }: WorkQuestion, largest = answerBytes): Promise<ChannelAnswer | undefined> {
     return new Promise((resolve) => {
       const sink = new Answer((answer) => {

@@ -35,7 +35,7 @@ export class Recording {
     let wake: (() => void) | undefined
     const leave = this.listen(() => wake?.())
     try {
-      for (let at = 0; ; ) {
+      for (let at = 0; ;) {
         while (at < this.chunks.length) yield this.chunks[at++]!
         if (this.closed) return
         await new Promise<void>((resolve) => (wake = resolve))

@@ -40,7 +40,13 @@ export class Rounds {
 
   /** From now on it is asked for until it has ended. */
   add(work: Work): void {
-    const round: Round = { pause: this.#pauses().first, askedAt: -Infinity, asking: undefined, misses: 0, timer: undefined }
+    const round: Round = {
+      pause: this.#pauses().first,
+      askedAt: -Infinity,
+      asking: undefined,
+      misses: 0,
+      timer: undefined
+    }
     this.#rounds.set(work.requestId, round)
     this.#wait(work, round)
   }
@@ -85,13 +91,15 @@ export class Rounds {
     this.#asking++
     round.askedAt = performance.now()
     clearTimeout(round.timer)
-    const asking = this.#latest(work).catch(ignore).finally(() => {
-      this.#asking--
-      round.asking = undefined
-      if (this.#closed) return
-      if (this.#works.current(work, work.id)) this.#wait(work, round)
-      else this.#rounds.delete(work.requestId)
-    })
+    const asking = this.#latest(work)
+      .catch(ignore)
+      .finally(() => {
+        this.#asking--
+        round.asking = undefined
+        if (this.#closed) return
+        if (this.#works.current(work, work.id)) this.#wait(work, round)
+        else this.#rounds.delete(work.requestId)
+      })
     round.asking = asking
     return asking
   }

@@ -68,7 +68,8 @@ export class Run implements StandIn {
   takeOver(watchdog: Watchdog): void {
     const exchange = this.#exchange
     exchange.client.onGone = null
-    if (exchange.streaming) this.#showing = new Showing(exchange.client, this.recording, watchdog, exchange.limits.clientStall)
+    if (exchange.streaming)
+      this.#showing = new Showing(exchange.client, this.recording, watchdog, exchange.limits.clientStall)
     exchange.client = this.client
   }
 
@@ -76,13 +77,18 @@ export class Run implements StandIn {
     return this.#exchange.client === this.client
   }
 
-  /** Resolves when what was answered is kept as the result; `last` is the end of it. @throws GatewayError when it cannot be kept */
+  /**
+   * Resolves when what was answered is kept as the result; `last` is the end of it. @throws GatewayError when it cannot
+   * be kept
+   */
   async keep(last: Buffer): Promise<void> {
     this.#last = last
     try {
       await this.#keep(Buffer.concat([...this.recording.chunks, last]))
     } catch (error) {
-      throw error instanceof GatewayError ? error : new GatewayError('internal_error', 'The result could not be kept.', { cause: error })
+      throw error instanceof GatewayError
+        ? error
+        : new GatewayError('internal_error', 'The result could not be kept.', { cause: error })
     }
   }
 
@@ -118,7 +124,10 @@ export class Run implements StandIn {
   }
 
   #take(bytes: Buffer): void {
-    if (this.recording.length + bytes.length > resultBytes) return this.fail(new GatewayError('upstream_bad_response', `The result is larger than ${resultBytes / 1024 / 1024} MiB.`))
+    if (this.recording.length + bytes.length > resultBytes)
+      return this.fail(
+        new GatewayError('upstream_bad_response', `The result is larger than ${resultBytes / 1024 / 1024} MiB.`)
+      )
     this.recording.push(bytes)
   }
 
@@ -148,7 +157,10 @@ export class Run implements StandIn {
   }
 }
 
-/** Lets so many go on at a time. Of those that wait one tenant after the other has a turn, and each one's own in the order in which they came. */
+/**
+ * Lets so many go on at a time. Of those that wait one tenant after the other has a turn, and each one's own in the
+ * order in which they came.
+ */
 export class Pool {
   /** How many wait. */
   waiting = 0

@@ -42,15 +42,29 @@ export class Runs {
     const { waiting, deadline } = this.#settings()
     const work = newWork(exchange, { ...begin(exchange), status: 'queued', channel: null, upstreamId: null }, deadline)
     const left = waiting - this.waiting
-    if (left <= 0) throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, { retryAfterMs: 5000 })
+    if (left <= 0)
+      throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, {
+        retryAfterMs: 5000
+      })
     // One tenant alone fills half of the places, and whoever comes then finds one.
-    if (this.#pool.waitingOf(work.tenant) >= left) throw new GatewayError('rate_limit_concurrency', 'Too many tasks of your tenant wait for their turn. Try again later.', { retryAfterMs: 5000 })
-    const run = new Run(exchange, work, async (answer) => {
-      const current = this.#works.current(work, work.id)!
-      if (!keep) return this.#works.keepResult(current, answer)
-      const kept = await keep(exchange, current, answer, context)
-      this.#works.note({ ...(this.#works.current(work, work.id) ?? current), ...kept })
-    }, this.#pool, () => void this.#runs.delete(work.requestId))
+    if (this.#pool.waitingOf(work.tenant) >= left)
+      throw new GatewayError(
+        'rate_limit_concurrency',
+        'Too many tasks of your tenant wait for their turn. Try again later.',
+        { retryAfterMs: 5000 }
+      )
+    const run = new Run(
+      exchange,
+      work,
+      async (answer) => {
+        const current = this.#works.current(work, work.id)!
+        if (!keep) return this.#works.keepResult(current, answer)
+        const kept = await keep(exchange, current, answer, context)
+        this.#works.note({ ...(this.#works.current(work, work.id) ?? current), ...kept })
+      },
+      this.#pool,
+      () => void this.#runs.delete(work.requestId)
+    )
     exchange.standIn = run
     exchange.defer((outcome) => this.#ended(run, exchange, outcome))
     this.#runs.set(work.requestId, run)
@@ -94,9 +108,17 @@ export class Runs {
     if (!run.tookOver) this.#runs.delete(work.requestId)
     const usage = exchange.attempts.at(-1)?.usage?.usage
     const end: Progress =
-      kind === 'completed' ? { status: 'succeeded', usage }
-      : run.cancelled ? { status: 'cancelled' }
-      : { status: 'failed', error: { code: error?.details.shownCode ?? error?.code ?? 'internal_error', message: error?.message ?? 'The task failed.' } }
+      kind === 'completed'
+        ? { status: 'succeeded', usage }
+        : run.cancelled
+          ? { status: 'cancelled' }
+          : {
+              status: 'failed',
+              error: {
+                code: error?.details.shownCode ?? error?.code ?? 'internal_error',
+                message: error?.message ?? 'The task failed.'
+              }
+            }
     try {
       await this.#conclusions.end(work, end, false)
     } finally {

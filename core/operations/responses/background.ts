@@ -1,4 +1,5 @@
-// Responses that are made in the background: how their upstream is asked how far they are, and how it is noted that they have ended.
+// Responses that are made in the background: how their upstream is asked how far they are, and how it is noted that
+// they have ended.
 import type { Progress, WorkKind } from '../../contract/background.ts'
 import type { Exchange, Message, Observer } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
@@ -42,7 +43,11 @@ export function responseOf(message: Message): JsonObject | undefined {
 }
 
 /** Looks on while a response passes that was made in the background: whoever sees its end first has it settled. */
-export function noteEnd(exchange: Exchange, id: string, { services: { routes, works }, background }: OperationContext): Observer {
+export function noteEnd(
+  exchange: Exchange,
+  id: string,
+  { services: { routes, works }, background }: OperationContext
+): Observer {
   const owner = ownerOf(exchange)
   return {
     observe(message) {
@@ -54,7 +59,10 @@ export function noteEnd(exchange: Exchange, id: string, { services: { routes, wo
       // Those of a response that was made while nobody looked are not known yet.
       if (shown['background'] !== true || shown['store'] === false) return
       const items = routesOf(exchange, attempt.channel, shown, exchange.model)
-      if (items.length > 0) exchange.showAfter(async () => void ((await routes.find(owner, items.at(-1)!.id)) ?? (await routes.keep(items))))
+      if (items.length > 0)
+        exchange.showAfter(
+          async () => void ((await routes.find(owner, items.at(-1)!.id)) ?? (await routes.keep(items)))
+        )
     }
   }
 }
@@ -71,12 +79,25 @@ function progressOf(body: unknown, { details }: Work): Progress | undefined {
   // It was deleted, so nobody will see what came of it.
   if (fields['deleted'] === true) return { status: 'cancelled' }
   switch (fields['status']) {
-    case 'queued': case 'in_progress': return { status: fields['status'] }
-    case 'completed': case 'incomplete':
-      return usage ? { status: 'succeeded', usage, source: 'upstream' } : { status: 'succeeded', usage: estimated(fields, Number(details['input'])), source: 'estimated' }
-    case 'failed': return { status: 'failed', usage, source: 'upstream', error: { code: 'response_failed', message: 'The response failed.' } }
-    case 'cancelled': return { status: 'cancelled', usage, source: 'upstream' }
-    default: return undefined
+    case 'queued':
+    case 'in_progress':
+      return { status: fields['status'] }
+    case 'completed':
+    case 'incomplete':
+      return usage
+        ? { status: 'succeeded', usage, source: 'upstream' }
+        : { status: 'succeeded', usage: estimated(fields, Number(details['input'])), source: 'estimated' }
+    case 'failed':
+      return {
+        status: 'failed',
+        usage,
+        source: 'upstream',
+        error: { code: 'response_failed', message: 'The response failed.' }
+      }
+    case 'cancelled':
+      return { status: 'cancelled', usage, source: 'upstream' }
+    default:
+      return undefined
   }
 }
 

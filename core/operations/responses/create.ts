@@ -17,15 +17,20 @@ import { flagOf, mayBeStored, referencesOf } from './references.ts'
 import type { Reference, References } from './references.ts'
 
 const model: ParameterSchema = { type: 'string', description: 'A model of the model list.' }
-const input: ParameterSchema = { description: 'A text, or a list of messages, calls of tools with their results, and other items.' }
+const input: ParameterSchema = {
+  description: 'A text, or a list of messages, calls of tools with their results, and other items.'
+}
 const instructions: ParameterSchema = { type: 'string', description: 'What the model is told before everything else.' }
-const previous: ParameterSchema = { type: 'string', description: 'A response that is kept where it was made: the conversation goes on from there.' }
+const previous: ParameterSchema = {
+  type: 'string',
+  description: 'A response that is kept where it was made: the conversation goes on from there.'
+}
 
 /** https://platform.openai.com/docs/api-reference/responses/create */
 export const responses: ServedOperation = {
   name: 'responses',
   endpoint: 'responses',
-  summary: 'Makes a response in OpenAI\'s newer protocol, as a whole or as a stream of events.',
+  summary: "Makes a response in OpenAI's newer protocol, as a whole or as a stream of events.",
   method: 'POST',
   paths: ['/v1/responses'],
   protocol: 'openai-responses',
@@ -49,10 +54,18 @@ export const responses: ServedOperation = {
     input,
     instructions,
     previous_response_id: previous,
-    stream: { type: 'boolean', default: false, description: 'Answers with server-sent events, ended by `response.completed`.' },
+    stream: {
+      type: 'boolean',
+      default: false,
+      description: 'Answers with server-sent events, ended by `response.completed`.'
+    },
     background: { type: 'boolean', default: false, description: 'Answers at once; the response is read by its id.' },
     store: { type: 'boolean', description: 'Whether the response is kept; what is the default, the upstream says.' },
-    tools: { type: 'array', items: { type: 'object' }, description: 'Functions that the model may call, and tools of the upstream.' },
+    tools: {
+      type: 'array',
+      items: { type: 'object' },
+      description: 'Functions that the model may call, and tools of the upstream.'
+    },
     tool_choice: { description: 'Which tool is called: `auto`, `none`, `required`, or one by name.' },
     max_output_tokens: { type: 'integer', minimum: 1, description: 'Most tokens of the answer, reasoning included.' },
     temperature: { type: 'number', minimum: 0, maximum: 2, description: 'Sampling temperature.' },
@@ -100,7 +113,10 @@ export const countInputTokens: ServedOperation = {
   parameters: { model, input, instructions, previous_response_id: previous }
 }
 
-/** Only upstreams of this protocol keep anything, so what is to be kept goes to them first, and what was kept to nobody else. */
+/**
+ * Only upstreams of this protocol keep anything, so what is to be kept goes to them first, and what was kept to nobody
+ * else.
+ */
 function narrow(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
   // What the gateway knows can be told to any channel.
   if (isRecalled(exchange)) return load(exchange, context)
@@ -110,8 +126,16 @@ function narrow(exchange: Exchange, candidates: Candidates, context: OperationCo
     : toUpstream(references, exchange, candidates, context)
 }
 
-function toUpstream({ members, items }: References, exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
-  const { body: { fields }, request: { operation } } = exchange
+function toUpstream(
+  { members, items }: References,
+  exchange: Exchange,
+  candidates: Candidates,
+  context: OperationContext
+): Awaitable<void> {
+  const {
+    body: { fields },
+    request: { operation }
+  } = exchange
   const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
   const background = flagOf(fields, 'background')
   const stored = mayBeStored(fields)
@@ -120,14 +144,23 @@ function toUpstream({ members, items }: References, exchange: Exchange, candidat
     if (native.length > 0) return toHolder(exchange, candidates, references, context)
     const { param } = references[0]!
     if (param !== 'conversation' && keepsFor(exchange, context)) throw notFound()
-    throw new GatewayError('protocol_mismatch', `The model \`${exchange.model}\` keeps nothing that \`${param}\` could refer to: send the conversation itself.`, { param })
+    throw new GatewayError(
+      'protocol_mismatch',
+      `The model \`${exchange.model}\` keeps nothing that \`${param}\` could refer to: send the conversation itself.`,
+      { param }
+    )
   }
   if (native.length === 0 || native.length === candidates.channels.length) return
   if (background) candidates.keep((channel) => native.includes(channel))
   else if (stored) candidates.prefer((channel) => (native.includes(channel) ? 0 : 1))
 }
 
-async function toHolder(exchange: Exchange, candidates: Candidates, references: readonly Reference[], { catalogue, services }: OperationContext): Promise<void> {
+async function toHolder(
+  exchange: Exchange,
+  candidates: Candidates,
+  references: readonly Reference[],
+  { catalogue, services }: OperationContext
+): Promise<void> {
   const owner = ownerOf(exchange)
   const routes = await Promise.all(references.map(({ id }) => services.routes.find(owner, id)))
   const found = routes.filter((route) => route !== undefined)

@@ -1,4 +1,5 @@
-// Who holds what clients refer to by an id: the account of an upstream that gave it, found by the route that was kept then.
+// Who holds what clients refer to by an id: the account of an upstream that gave it, found by the route that was kept
+// then.
 import { accountOf } from '../../catalogue/account.ts'
 import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
 import type { Candidates } from '../../contract/candidates.ts'
@@ -18,24 +19,41 @@ export function notFound(): GatewayError {
 }
 
 /**
- * Leaves the channel that holds everything referred to: the one of that name, or another way to the same account. `param`: the
- * member that refers to it, if one does.
+ * Leaves the channel that holds everything referred to: the one of that name, or another way to the same account.
+ * `param`: the member that refers to it, if one does.
  * @throws GatewayError when that channel is gone or does not serve the model; never leaves another
  */
-export function keepHolder(candidates: Candidates, routes: readonly Route[], { channels }: Catalogue, param?: string): void {
+export function keepHolder(
+  candidates: Candidates,
+  routes: readonly Route[],
+  { channels }: Catalogue,
+  param?: string
+): void {
   const [first] = routes
   const { account, channel: name } = first!
   const holds = (channel: Channel): boolean => channel.endpoints.has('responses') && accountOf(channel) === account
   if (routes.some((route) => route.account !== account)) {
-    throw new GatewayError('invalid_field', 'What the request refers to is kept in different places: send the conversation itself.', { param: 'input' })
+    throw new GatewayError(
+      'invalid_field',
+      'What the request refers to is kept in different places: send the conversation itself.',
+      { param: 'input' }
+    )
   }
   const named = candidates.channels.find((channel) => channel.name === name && holds(channel))
   candidates.keep((channel) => (named ? channel === named : holds(channel)))
   if (candidates.channels.length > 0) return
   if (param !== undefined && [...channels.values()].some(holds)) {
-    throw new GatewayError('invalid_field', `What \`${param}\` refers to is kept where this model is not served: ask for the model \`${first!.model}\`.`, { param })
+    throw new GatewayError(
+      'invalid_field',
+      `What \`${param}\` refers to is kept where this model is not served: ask for the model \`${first!.model}\`.`,
+      { param }
+    )
   }
-  throw new GatewayError('no_available_channel', 'What the request refers to is kept where this gateway cannot reach it at the moment.', { param })
+  throw new GatewayError(
+    'no_available_channel',
+    'What the request refers to is kept where this gateway cannot reach it at the moment.',
+    { param }
+  )
 }
 
 /** Routes to what a response put out, by which a later request may refer to it. */

@@ -1,4 +1,5 @@
-// Finds items in a list of them, such as those that stand in an input by their id alone, without parsing it, and in slices: a list may be large.
+// Finds items in a list of them, such as those that stand in an input by their id alone, without parsing it, and in
+// slices: a list may be large.
 import { inTurns } from '../../bodies/turns.ts'
 import type { Work } from '../../bodies/turns.ts'
 
@@ -31,8 +32,15 @@ export interface FoundItem {
   readonly reference: boolean
 }
 
-/** Those items of a JSON array that has been checked of which `wants` is true, at most `most`; a promise where it is large. */
-export function findItems(list: Buffer, wants: (item: FoundItem) => boolean, most = Infinity): readonly FoundItem[] | Promise<readonly FoundItem[]> {
+/**
+ * Those items of a JSON array that has been checked of which `wants` is true, at most `most`; a promise where it is
+ * large.
+ */
+export function findItems(
+  list: Buffer,
+  wants: (item: FoundItem) => boolean,
+  most = Infinity
+): readonly FoundItem[] | Promise<readonly FoundItem[]> {
   return inTurns(new ItemScan(list, wants, most))
 }
 
@@ -79,7 +87,8 @@ export class ItemScan implements Work<readonly FoundItem[]> {
       case 0x5b:
         this.#depth++
         return
-      case 0x7d: case 0x5d:
+      case 0x7d:
+      case 0x5d:
         if (this.#depth-- === 2) this.#close(at + 1)
         return
       case 0x2c:

@@ -35,7 +35,8 @@ function kept({ under = '', method, parameters = {}, ...own }: Own): ServedOpera
       openai: {
         protocol: 'openai-responses-kept',
         method,
-        target: ({ parameters: { response_id: id }, query }) => `/responses/${encodeURIComponent(id!)}${under}${passed(query, known)}`
+        target: ({ parameters: { response_id: id }, query }) =>
+          `/responses/${encodeURIComponent(id!)}${under}${passed(query, known)}`
       }
     },
     narrow: toHolder,
@@ -46,7 +47,11 @@ function kept({ under = '', method, parameters = {}, ...own }: Own): ServedOpera
   }
 }
 
-const include: ParameterSchema = { type: 'array', items: { type: 'string' }, description: 'What else to tell of it, as `include[]=…`.' }
+const include: ParameterSchema = {
+  type: 'array',
+  items: { type: 'string' },
+  description: 'What else to tell of it, as `include[]=…`.'
+}
 
 /** https://platform.openai.com/docs/api-reference/responses/get */
 export const readResponse = kept({
@@ -60,8 +65,17 @@ export const readResponse = kept({
   },
   parameters: {
     include,
-    stream: { type: 'boolean', default: false, description: 'Tells its events, from the first or from one on; of responses that were made in the background and streamed.' },
-    starting_after: { type: 'integer', minimum: 0, description: 'The number of the last event that is not to be told again.' },
+    stream: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Tells its events, from the first or from one on; of responses that were made in the background and streamed.'
+    },
+    starting_after: {
+      type: 'integer',
+      minimum: 0,
+      description: 'The number of the last event that is not to be told again.'
+    },
     include_obfuscation: { type: 'boolean', description: 'Whether events are padded to one length.' }
   }
 })
@@ -75,7 +89,8 @@ export const cancelResponse = kept({
   async handle(exchange, context) {
     const own = await findOwn(exchange, context)
     if (!own) return undefined
-    if (!wasInBackground(own)) throw new GatewayError('invalid_request', 'Only a response that is made in the background can be called off.')
+    if (!wasInBackground(own))
+      throw new GatewayError('invalid_request', 'Only a response that is made in the background can be called off.')
     return shownOf({ ...own, work: await context.background.cancel(own.work) }, context)
   }
 })
@@ -88,7 +103,9 @@ export const deleteResponse = kept({
   async handle(exchange, context) {
     const own = await findOwn(exchange, context)
     if (!own) return undefined
-    await context.services.vault.forget(own.work.ended === null ? { ...own, work: await context.background.cancel(own.work) } : own)
+    await context.services.vault.forget(
+      own.work.ended === null ? { ...own, work: await context.background.cancel(own.work) } : own
+    )
     return { status: 200, body: { id: idOf(exchange), object: 'response', deleted: true } }
   },
   async narrow(exchange, candidates, context) {
@@ -115,7 +132,12 @@ export const listInputItems = kept({
   under: '/input_items',
   async handle(exchange, context) {
     const own = await findOwn(exchange, context)
-    return own && { status: 200, body: pageOf(await stateOf(own, context.services.vault), new URLSearchParams(exchange.request.query)) }
+    return (
+      own && {
+        status: 200,
+        body: pageOf(await stateOf(own, context.services.vault), new URLSearchParams(exchange.request.query))
+      }
+    )
   },
   note: () => undefined,
   parameters: {
@@ -126,7 +148,11 @@ export const listInputItems = kept({
   }
 })
 
-async function toHolder(exchange: Exchange, candidates: Candidates, { catalogue, services }: OperationContext): Promise<void> {
+async function toHolder(
+  exchange: Exchange,
+  candidates: Candidates,
+  { catalogue, services }: OperationContext
+): Promise<void> {
   const route = await services.routes.find(ownerOf(exchange), idOf(exchange))
   if (route?.kind !== 'response') throw notFound()
   exchange.set(shownModel, route.model)
@@ -149,6 +175,7 @@ function idOf({ request }: Exchange): string {
 function passed(query: string, known: readonly string[]): string {
   if (query === '') return ''
   const kept = new URLSearchParams()
-  for (const [name, value] of new URLSearchParams(query)) if (known.includes(name.replace(/\[\d*\]$/, ''))) kept.append(name, value)
+  for (const [name, value] of new URLSearchParams(query))
+    if (known.includes(name.replace(/\[\d*\]$/, ''))) kept.append(name, value)
   return kept.size === 0 ? '' : `?${kept.toString()}`
 }

@@ -15,11 +15,18 @@ import { flagOf, mayBeStored } from './references.ts'
 const unseen: Progress = { status: 'failed' }
 
 /** Looks on where the upstream may keep the response: it was asked in its own protocol and not told to keep nothing. */
-export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, context: OperationContext): Observer | undefined {
+export function noteResponse(
+  exchange: Exchange,
+  { attempt }: UpstreamResponse,
+  context: OperationContext
+): Observer | undefined {
   const { fields } = exchange.body
   const inBackground = flagOf(fields, 'background')
   if (!attempt || attempt.translated || isRecalled(exchange) || !(mayBeStored(fields) || inBackground)) return undefined
-  const { services: { routes }, background } = context
+  const {
+    services: { routes },
+    background
+  } = context
   const { channel } = attempt
   /** In the background: what the response was at its end. */
   let last: JsonObject | undefined
@@ -34,13 +41,19 @@ export function noteResponse(exchange: Exchange, { attempt }: UpstreamResponse, 
       const seen = last && (response.read(last, attended.work) ?? unseen)
       if (seen && !isOpen(seen)) return attended.end(seen)
       // Whoever was shown nothing does not know of it.
-      return exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0) ? attended.handOver(bytes > 0 ? attempt.usage?.usage : undefined) : attended.end(unseen)
+      return exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0)
+        ? attended.handOver(bytes > 0 ? attempt.usage?.usage : undefined)
+        : attended.end(unseen)
     })
   }
 
   const first = (made: JsonObject, ended: boolean): Route => {
     // What has been shown cannot be held back any more; at its end it still is.
-    if (told && !ended) throw new GatewayError('upstream_bad_response', 'The upstream began to answer before it said what the response is.')
+    if (told && !ended)
+      throw new GatewayError(
+        'upstream_bad_response',
+        'The upstream began to answer before it said what the response is.'
+      )
     const id = idIn(made)
     if (id === undefined) throw new GatewayError('upstream_bad_response', 'The upstream made a response without an id.')
     background.checkNew(exchange, channel, id)

@@ -1,4 +1,5 @@
-// Responses that the gateway makes in the background by itself, for upstreams that cannot: begun, shown as far as they are, and told again.
+// Responses that the gateway makes in the background by itself, for upstreams that cannot: begun, shown as far as they
+// are, and told again.
 import { Lens } from '../../bodies/lens.ts'
 import { withMembers } from '../../bodies/splice.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -16,7 +17,18 @@ import { mayBeStored } from './references.ts'
 
 /** Members of a request that its response repeats. */
 const repeated = [
-  'instructions', 'max_output_tokens', 'metadata', 'parallel_tool_calls', 'reasoning', 'temperature', 'text', 'tool_choice', 'tools', 'top_p', 'truncation', 'user'
+  'instructions',
+  'max_output_tokens',
+  'metadata',
+  'parallel_tool_calls',
+  'reasoning',
+  'temperature',
+  'text',
+  'tool_choice',
+  'tools',
+  'top_p',
+  'truncation',
+  'user'
 ] as const
 /** Milliseconds for which one is there that is not to be stored: https://platform.openai.com/docs/guides/background */
 const shortly = 600_000
@@ -34,17 +46,31 @@ const beginning = slot('responses/beginning').of<string>()
 /** An exchange of the gateway's own, whose client may come back. */
 export const ownBackground: LoneWork = {
   when: isOwnBackground,
-  begin: (exchange) => ({ kind: keptKind, id: ownId(exchange), details: {}, ...(!mayBeStored(exchange.body.fields) && { keep: shortly }) }),
+  begin: (exchange) => ({
+    kind: keptKind,
+    id: ownId(exchange),
+    details: {},
+    ...(!mayBeStored(exchange.body.fields) && { keep: shortly })
+  }),
   async prepare(exchange, work, { services: { vault } }) {
     const response = begunResponse(exchange)
     exchange.set(beginning, response)
-    const { bytes } = await vault.fill(work, { before: '', own: ownInput(exchange), response } satisfies KeptState, nothing)
+    const { bytes } = await vault.fill(
+      work,
+      { before: '', own: ownInput(exchange), response } satisfies KeptState,
+      nothing
+    )
     return { bytes, details: { background: true, streamed: exchange.streaming } }
   },
   accepted: (exchange) => ({ status: 200, headers: json, body: exchange.find(beginning)! }),
   async keep(exchange, work, answer, { services: { vault } }) {
-    const { before, own, answer: { response } } = exchange.find(recalled)!
-    if (response === undefined) throw new GatewayError('upstream_bad_response', 'The upstream answered without a response.')
+    const {
+      before,
+      own,
+      answer: { response }
+    } = exchange.find(recalled)!
+    if (response === undefined)
+      throw new GatewayError('upstream_bad_response', 'The upstream answered without a response.')
     // A stream that is much longer than a conversation may be is not told again: its response is read.
     const told = exchange.streaming && answer.length <= mostEvents * vault.largest
     const state: KeptState = { before, own, response, events: told ? answer.toString('utf8') : undefined }
@@ -75,8 +101,18 @@ export async function shownOf(kept: Kept, { services: { vault } }: OperationCont
   const { status, error } = kept.work
   if (status === 'succeeded') return { status: 200, headers: json, body: response }
   // What has not been settled is not shown, whatever is in the file.
-  const changes = new Map([['status', JSON.stringify(shownStatus(kept))], ['output', '[]'], ['usage', 'null'], ['error', 'null'], ['incomplete_details', 'null']])
-  if (shownStatus(kept) === 'failed') changes.set('error', JSON.stringify({ code: 'server_error', message: error?.message ?? 'The response took too long.' }))
+  const changes = new Map([
+    ['status', JSON.stringify(shownStatus(kept))],
+    ['output', '[]'],
+    ['usage', 'null'],
+    ['error', 'null'],
+    ['incomplete_details', 'null']
+  ])
+  if (shownStatus(kept) === 'failed')
+    changes.set(
+      'error',
+      JSON.stringify({ code: 'server_error', message: error?.message ?? 'The response took too long.' })
+    )
   return { status: 200, headers: json, body: Buffer.concat(withMembers(new Lens(Buffer.from(response)), changes)) }
 }
 
@@ -84,19 +120,28 @@ export async function shownOf(kept: Kept, { services: { vault } }: OperationCont
  * The events of a response, from the first or from one on.
  * @throws GatewayError `invalid_field` when it has none, or none that follows
  */
-export async function streamOf(kept: Kept, query: string, { services: { vault, works }, background }: OperationContext): Promise<Reply> {
+export async function streamOf(
+  kept: Kept,
+  query: string,
+  { services: { vault, works }, background }: OperationContext
+): Promise<Reply> {
   const after = startOf(query)
   const live = isOpen(kept.work) && kept.work.details['streamed'] === true ? background.follow(kept.work) : undefined
   if (live) return { headers: eventStream, follows: true, stream: after === undefined ? live : behind(live, after) }
   const work = (await works.find(kept.work, kept.work.id)) ?? kept.work
   const { events } = work.status === 'succeeded' ? await stateOf({ ...kept, work }, vault) : { events: undefined }
   if (events === undefined) {
-    throw new GatewayError('invalid_field', 'This response has no stream: it was not made as one in the background, or has not come to its end.', { param: 'stream' })
+    throw new GatewayError(
+      'invalid_field',
+      'This response has no stream: it was not made as one in the background, or has not come to its end.',
+      { param: 'stream' }
+    )
   }
   if (after === undefined) return { headers: eventStream, stream: Buffer.from(events) }
   const rest: Buffer[] = []
   for await (const event of behind([Buffer.from(events)], after)) rest.push(event)
-  if (rest.length === 0) throw new GatewayError('invalid_field', `There is no event after ${after}.`, { param: 'starting_after' })
+  if (rest.length === 0)
+    throw new GatewayError('invalid_field', `There is no event after ${after}.`, { param: 'starting_after' })
   return { headers: eventStream, stream: Buffer.concat(rest) }
 }
 
@@ -104,7 +149,10 @@ export async function streamOf(kept: Kept, query: string, { services: { vault, w
 function startOf(query: string): number | undefined {
   const after = query === '' ? null : new URLSearchParams(query).get('starting_after')
   if (after === null) return undefined
-  if (!/^\d{1,15}$/.test(after)) throw new GatewayError('invalid_field', 'The parameter `starting_after` must be the number of an event.', { param: 'starting_after' })
+  if (!/^\d{1,15}$/.test(after))
+    throw new GatewayError('invalid_field', 'The parameter `starting_after` must be the number of an event.', {
+      param: 'starting_after'
+    })
   return Number(after)
 }
 
@@ -135,10 +183,21 @@ function numberOf(block: string): number {
 /** What a response is before anything has been done for it. */
 function begunResponse(exchange: Exchange): string {
   const { lens, fields } = exchange.body
-  const whole = writeResponse({ id: '', created: Math.floor(exchange.receivedAt / 1000), model: exchange.requestedModel, request: {}, usage: false })
+  const whole = writeResponse({
+    id: '',
+    created: Math.floor(exchange.receivedAt / 1000),
+    model: exchange.requestedModel,
+    request: {},
+    usage: false
+  })
   const changes = new Map<string, string>()
-  for (const name of repeated) if (lens.has(name) && lens.type(name) !== 'null') changes.set(name, lens.slice(name)!.toString('utf8'))
-  changes.set('id', JSON.stringify(ownId(exchange))).set('status', '"queued"').set('background', 'true').set('store', String(mayBeStored(fields)))
+  for (const name of repeated)
+    if (lens.has(name) && lens.type(name) !== 'null') changes.set(name, lens.slice(name)!.toString('utf8'))
+  changes
+    .set('id', JSON.stringify(ownId(exchange)))
+    .set('status', '"queued"')
+    .set('background', 'true')
+    .set('store', String(mayBeStored(fields)))
   changes.set('previous_response_id', JSON.stringify(previousOf(exchange) ?? null))
   return Buffer.concat(withMembers(new Lens(Buffer.from(JSON.stringify(whole))), changes)).toString('utf8')
 }

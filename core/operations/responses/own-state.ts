@@ -52,7 +52,13 @@ export function adoptOwn(exchange: Exchange): Stage | undefined {
       const told = responseIn(message)
       if (!told) return emit(message)
       const response = Buffer.concat(withMembers(told, changes))
-      emit(message.withData(message.kind === 'json' ? response : Buffer.concat(withMembers(message.lens!, new Map([['response', response.toString('utf8')]])))))
+      emit(
+        message.withData(
+          message.kind === 'json'
+            ? response
+            : Buffer.concat(withMembers(message.lens!, new Map([['response', response.toString('utf8')]])))
+        )
+      )
     }
   }
 }
@@ -86,8 +92,13 @@ function responseIn(message: Message): Lens | undefined {
 }
 
 /** A response that the gateway keeps; undefined when it is not one of those. */
-export async function findOwn(exchange: Exchange, { catalogue, services: { vault } }: OperationContext): Promise<Kept | undefined> {
-  const found = keepsAny(catalogue) ? await vault.find(ownerOf(exchange), exchange.request.parameters['response_id']!) : undefined
+export async function findOwn(
+  exchange: Exchange,
+  { catalogue, services: { vault } }: OperationContext
+): Promise<Kept | undefined> {
+  const found = keepsAny(catalogue)
+    ? await vault.find(ownerOf(exchange), exchange.request.parameters['response_id']!)
+    : undefined
   if (found) tellOfModel(exchange, found.work.model, { catalogue })
   return found
 }
@@ -97,17 +108,34 @@ export function pageOf({ own, response }: KeptState, query: URLSearchParams): un
   const asked = query.get('limit') ?? '20'
   const limit = /^\d{1,3}$/.test(asked) ? Number(asked) : NaN
   const order = query.get('order') ?? 'desc'
-  if (!(limit >= 1 && limit <= 100)) throw new GatewayError('invalid_field', 'The parameter `limit` must be a whole number from 1 to 100.', { param: 'limit' })
-  if (order !== 'asc' && order !== 'desc') throw new GatewayError('invalid_field', 'The parameter `order` must be `asc` or `desc`.', { param: 'order' })
+  if (!(limit >= 1 && limit <= 100))
+    throw new GatewayError('invalid_field', 'The parameter `limit` must be a whole number from 1 to 100.', {
+      param: 'limit'
+    })
+  if (order !== 'asc' && order !== 'desc')
+    throw new GatewayError('invalid_field', 'The parameter `order` must be `asc` or `desc`.', { param: 'order' })
   const { id } = JSON.parse(response) as { id: string }
-  const items = (JSON.parse(`[${own}]`) as unknown[]).map((item, at) => ({ type: 'message', id: inputItemId(id, at), ...asObject(item) }))
+  const items = (JSON.parse(`[${own}]`) as unknown[]).map((item, at) => ({
+    type: 'message',
+    id: inputItemId(id, at),
+    ...asObject(item)
+  }))
   if (order === 'desc') items.reverse()
   const after = query.get('after')
   const first = after === null ? 0 : items.findIndex((item) => item.id === after) + 1
   // With the first page again clients would go round for ever.
-  if (after !== null && first === 0) throw new GatewayError('invalid_field', 'The parameter `after` must be the id of an item of this response.', { param: 'after' })
+  if (after !== null && first === 0)
+    throw new GatewayError('invalid_field', 'The parameter `after` must be the id of an item of this response.', {
+      param: 'after'
+    })
   const data = items.slice(first, first + limit)
-  return { object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: first + limit < items.length }
+  return {
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: first + limit < items.length
+  }
 }
 
 function isLast(message: Message): boolean {
@@ -121,6 +149,11 @@ export async function outlineOf(state: KeptState): Promise<Outline> {
   const counted = asObject(lens.json('usage'))?.['total_tokens']
   const output = lens.type('output') === 'array' ? lens.slice('output')! : undefined
   const parts: Record<string, number> = {}
-  for (const item of output ? await findItems(output, (found) => idIn(found) !== undefined, mostItems) : []) parts[item.id!] = item.to - item.from
-  return { length, tokens: typeof counted === 'number' && counted >= 0 ? Math.min(counted, length) : Math.ceil(length / 3), parts }
+  for (const item of output ? await findItems(output, (found) => idIn(found) !== undefined, mostItems) : [])
+    parts[item.id!] = item.to - item.from
+  return {
+    length,
+    tokens: typeof counted === 'number' && counted >= 0 ? Math.min(counted, length) : Math.ceil(length / 3),
+    parts
+  }
 }

@@ -1,4 +1,5 @@
-// What a request for a response goes on with, of what the gateway keeps: found before it is held for, and read when the chain has let it in.
+// What a request for a response goes on with, of what the gateway keeps: found before it is held for, and read when the
+// chain has let it in.
 import { randomBytes } from 'node:crypto'
 import { Lens } from '../../bodies/lens.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -53,7 +54,10 @@ interface Whole {
 }
 
 const source = slot('responses/source').of<Source>()
-/** Why it cannot be gone on with. Whoever repeats a request may be given what was answered before, and does not hear of it. */
+/**
+ * Why it cannot be gone on with. Whoever repeats a request may be given what was answered before, and does not hear of
+ * it.
+ */
 const refusal = slot('responses/refusal').of<GatewayError>()
 
 /** Responses that are read for the items of one request: the last one usually has all of them. */
@@ -114,30 +118,46 @@ async function lookUp(exchange: Exchange, { services: { vault } }: OperationCont
   const previous = member?.param === 'previous_response_id' ? await vault.find(owner, member.id) : undefined
   if (member && !previous) return
   if (previous && previous.work.status !== 'succeeded') {
-    throw new GatewayError('invalid_request', `The response that \`previous_response_id\` names is ${shownStatus(previous)}: only one that is complete can be gone on with.`, { param: 'previous_response_id' })
+    throw new GatewayError(
+      'invalid_request',
+      `The response that \`previous_response_id\` names is ${shownStatus(previous)}: only one that is complete can be gone on with.`,
+      { param: 'previous_response_id' }
+    )
   }
   if (members.length > 1) throw notFound()
   const wholes = new Map<string, Whole>()
-  await Promise.all([...new Set(items.map(({ id }) => id))].map(async (id) => {
-    const whole = await wholeOf(id, owner, vault)
-    if (whole) wholes.set(id, whole)
-  }))
+  await Promise.all(
+    [...new Set(items.map(({ id }) => id))].map(async (id) => {
+      const whole = await wholeOf(id, owner, vault)
+      if (whole) wholes.set(id, whole)
+    })
+  )
   if (!previous && items.length > 0 && wholes.size === 0) return
   if (!items.every(({ id }) => wholes.has(id))) throw notFound()
-  const id = mayBeStored(fields) || flagOf(fields, 'background') ? `resp_${randomBytes(idBytes).toString('hex')}` : undefined
+  const id =
+    mayBeStored(fields) || flagOf(fields, 'background') ? `resp_${randomBytes(idBytes).toString('hex')}` : undefined
   exchange.set(source, { id, previous, items, wholes })
   if (!previous && items.length === 0) return
   const referred = items.reduce((sum, { id }) => sum + wholes.get(id)!.length, 0)
   // More is refused when it is read.
   const within = (count: number): number => Math.min(count, vault.largest)
-  exchange.set(recalledInput, { bytes: within((previous?.outline.length ?? 0) + referred), tokens: within((previous?.outline.tokens ?? 0) + Math.ceil(referred / 3)) })
+  exchange.set(recalledInput, {
+    bytes: within((previous?.outline.length ?? 0) + referred),
+    tokens: within((previous?.outline.tokens ?? 0) + Math.ceil(referred / 3))
+  })
 }
 
-async function wholeOf(id: string, owner: Owner, vault: OperationContext['services']['vault']): Promise<Whole | undefined> {
+async function wholeOf(
+  id: string,
+  owner: Owner,
+  vault: OperationContext['services']['vault']
+): Promise<Whole | undefined> {
   const [, response, place] = inputItem.exec(id) ?? []
   const part = response === undefined ? await vault.findWhole(owner, id) : { id: `resp_${response}`, length: undefined }
   const kept = part && (await vault.find(owner, part.id))
-  return part && kept?.work.status === 'succeeded' ? { kept, length: part.length ?? kept.outline.length, place: place === undefined ? undefined : Number(place) } : undefined
+  return part && kept?.work.status === 'succeeded'
+    ? { kept, length: part.length ?? kept.outline.length, place: place === undefined ? undefined : Number(place) }
+    : undefined
 }
 
 /** How clients are told how far a response is. */
@@ -147,7 +167,8 @@ export function shownStatus({ work: { status } }: Kept): string {
 
 /**
  * Reads what {@link recall} has found. The conversation takes of the memory for bodies.
- * @throws GatewayError `response_not_found` when it is gone; `request_too_large` when it is longer than may be kept; `overloaded`
+ * @throws GatewayError `response_not_found` when it is gone; `request_too_large` when it is longer than may be kept;
+ * `overloaded`
  */
 export async function load(exchange: Exchange, { services: { vault }, memory }: OperationContext): Promise<void> {
   const { id, previous, items, wholes } = exchange.find(source)!
@@ -155,7 +176,10 @@ export async function load(exchange: Exchange, { services: { vault }, memory }: 
   const input = lens.slice('input') ?? Buffer.alloc(0)
   // As text, and as bytes on its way.
   const room = 2 * ((exchange.find(recalledInput)?.bytes ?? 0) + input.length)
-  if (!memory.take(room)) throw new GatewayError('overloaded', 'The gateway holds as many requests as it can. Try again.', { retryAfterMs: 1000 })
+  if (!memory.take(room))
+    throw new GatewayError('overloaded', 'The gateway holds as many requests as it can. Try again.', {
+      retryAfterMs: 1000
+    })
   exchange.defer(() => memory.give(room))
   let before = ''
   if (previous) before = afterwards(await stateOf(previous, vault))
@@ -171,7 +195,14 @@ export async function load(exchange: Exchange, { services: { vault }, memory }: 
     own = inner(Buffer.from([...pieces, input.subarray(at)].join('')))
   }
   if (before.length + own.length > vault.largest) throw tooLong(vault.largest)
-  exchange.set(recalled, { before, own, previous: previous?.work.id, changed: previous !== undefined || items.length > 0, id, answer: { response: undefined } })
+  exchange.set(recalled, {
+    before,
+    own,
+    previous: previous?.work.id,
+    changed: previous !== undefined || items.length > 0,
+    id,
+    answer: { response: undefined }
+  })
 }
 
 /** The items of a request as its client wrote them. */
@@ -180,19 +211,37 @@ export function ownInput({ body: { lens } }: Exchange): string {
   return input?.[0] === 0x22 ? `{"type":"message","role":"user","content":${input.toString('utf8')}}` : inner(input)
 }
 
-/** The items, by their id: each response is read once, the one that was referred to last first, as it knows those before it. */
-async function readItems(wholes: Source['wholes'], vault: OperationContext['services']['vault']): Promise<Map<string, string>> {
+/**
+ * The items, by their id: each response is read once, the one that was referred to last first, as it knows those before
+ * it.
+ */
+async function readItems(
+  wholes: Source['wholes'],
+  vault: OperationContext['services']['vault']
+): Promise<Map<string, string>> {
   const texts = new Map<string, string>()
   let read = 0
   for (const [id, { kept }] of [...wholes].reverse()) {
     if (texts.has(id)) continue
-    if (++read > mostRead) throw new GatewayError('invalid_field', `The field \`input\` refers to items of more than ${mostRead} responses: send the items.`, { param: 'input' })
+    if (++read > mostRead)
+      throw new GatewayError(
+        'invalid_field',
+        `The field \`input\` refers to items of more than ${mostRead} responses: send the items.`,
+        { param: 'input' }
+      )
     const state = await stateOf(kept, vault)
     const wanted = (found: string | undefined): boolean => found !== undefined && wholes.has(found) && !texts.has(found)
-    const places = new Map([...wholes].filter(([, whole]) => whole.kept.work.id === kept.work.id && whole.place !== undefined).map(([name, { place }]) => [place, name]))
+    const places = new Map(
+      [...wholes]
+        .filter(([, whole]) => whole.kept.work.id === kept.work.id && whole.place !== undefined)
+        .map(([name, { place }]) => [place, name])
+    )
     for (const list of [state.own, afterwards(state)]) {
       const bytes = Buffer.from(`[${list}]`)
-      for (const item of await findItems(bytes, (found) => wanted(found.id) || (list === state.own && places.has(found.place)))) {
+      for (const item of await findItems(
+        bytes,
+        (found) => wanted(found.id) || (list === state.own && places.has(found.place))
+      )) {
         const name = (list === state.own && places.get(item.place)) || item.id!
         texts.set(name, bytes.toString('utf8', item.from, item.to))
       }
@@ -224,5 +273,9 @@ function inner(list: Buffer | undefined): string {
 }
 
 function tooLong(most: number): GatewayError {
-  return new GatewayError('request_too_large', `The conversation is longer than the ${most} bytes that are kept of one. Begin another one, with a summary.`, { param: 'input' })
+  return new GatewayError(
+    'request_too_large',
+    `The conversation is longer than the ${most} bytes that are kept of one. Begin another one, with a summary.`,
+    { param: 'input' }
+  )
 }

@@ -33,11 +33,18 @@ export function referencesOf(body: RequestBody): Awaitable<References> {
   const input = body.lens.slice('input')
   if (input?.[0] !== 0x5b) return { members, items: [] }
   const items = findItems(input, ({ reference }) => reference, mostItems + 1)
-  return items instanceof Promise ? items.then((found) => ({ members, items: counted(found) })) : { members, items: counted(items) }
+  return items instanceof Promise
+    ? items.then((found) => ({ members, items: counted(found) }))
+    : { members, items: counted(items) }
 }
 
 function counted(items: readonly FoundItem[]): References['items'] {
-  if (items.length > mostItems) throw new GatewayError('invalid_field', `The field \`input\` refers to more than ${mostItems} items: send the items.`, { param: 'input' })
+  if (items.length > mostItems)
+    throw new GatewayError(
+      'invalid_field',
+      `The field \`input\` refers to more than ${mostItems} items: send the items.`,
+      { param: 'input' }
+    )
   return items as References['items']
 }
 
@@ -47,7 +54,10 @@ function membersOf({ fields, lens }: RequestBody): Reference[] {
   if (previous !== undefined) references.push({ id: previous, param: 'previous_response_id' })
   if (lens.type('conversation') === 'object' && fields.size('conversation') <= longestId) {
     const { id } = fields.json('conversation') as { id?: unknown }
-    if (typeof id !== 'string') throw new GatewayError('missing_field', 'The field `conversation.id` must be the id of a conversation.', { param: 'conversation.id' })
+    if (typeof id !== 'string')
+      throw new GatewayError('missing_field', 'The field `conversation.id` must be the id of a conversation.', {
+        param: 'conversation.id'
+      })
     references.push({ id, param: 'conversation' })
   } else {
     const conversation = idOf(fields, 'conversation')
@@ -59,7 +69,8 @@ function membersOf({ fields, lens }: RequestBody): Reference[] {
 /** Whether a flag is set. @throws GatewayError `invalid_field` when it is neither true nor false */
 export function flagOf(fields: Fields, name: string): boolean {
   const flag = fields.flag(name)
-  if (flag === undefined) throw new GatewayError('invalid_field', `The field \`${name}\` must be true or false.`, { param: name })
+  if (flag === undefined)
+    throw new GatewayError('invalid_field', `The field \`${name}\` must be true or false.`, { param: name })
   return flag
 }
 

@@ -36,19 +36,30 @@ export const contentOf = {
     const holder = channelTo(latest.account, latest.channel ?? '', context.catalogue.channels)
     candidates.keep((channel) => channel === holder)
   },
-  parameters: { variant: { type: 'string', enum: [...variants], default: 'video', description: 'The video, or a picture of it.' } }
+  parameters: {
+    variant: { type: 'string', enum: [...variants], default: 'video', description: 'The video, or a picture of it.' }
+  }
 } as const satisfies Partial<ServedOperation>
 
 /** @throws GatewayError `invalid_field` for one that there is not */
 function variantOf(query: string): string {
   const variant = query === '' ? null : new URLSearchParams(query).get('variant')
   if (variant === null) return ''
-  if (!variants.has(variant)) throw new GatewayError('invalid_field', `The parameter \`variant\` must be one of ${[...variants].join(', ')}.`, { param: 'variant' })
+  if (!variants.has(variant))
+    throw new GatewayError('invalid_field', `The parameter \`variant\` must be one of ${[...variants].join(', ')}.`, {
+      param: 'variant'
+    })
   return `?variant=${variant}`
 }
 
 function notReady({ status }: Work): GatewayError {
   const goesOn = status === 'queued' || status === 'in_progress'
-  const message = goesOn ? 'The video is not ready yet: ask how far it is, and come back.' : `There is no file of this video: it is ${status}.`
-  return new GatewayError('invalid_request', message, { status: 409, shownCode: 'task_not_ready', ...(goesOn && { retryAfterMs: 2000 }) })
+  const message = goesOn
+    ? 'The video is not ready yet: ask how far it is, and come back.'
+    : `There is no file of this video: it is ${status}.`
+  return new GatewayError('invalid_request', message, {
+    status: 409,
+    shownCode: 'task_not_ready',
+    ...(goesOn && { retryAfterMs: 2000 })
+  })
 }

@@ -11,7 +11,11 @@ import { taskOf } from './kept.ts'
 const path = taskPaths.video
 
 /** What is common to reading a task, calling it off and deleting it. */
-const about = { endpoint: 'videos', protocol: 'openai-videos', body: 'none' } as const satisfies Partial<ServedOperation>
+const about = {
+  endpoint: 'videos',
+  protocol: 'openai-videos',
+  body: 'none'
+} as const satisfies Partial<ServedOperation>
 
 /** What videos are asked for with. */
 export const videoParameters: Readonly<Record<string, ParameterSchema>> = {
@@ -36,11 +40,12 @@ export const videoGenerations: ServedOperation = {
   upstream: { openai: adapted },
   status: 202,
   begins: video,
-  reshape: (exchange, context) => begun(exchange, context, (work) => {
-    exchange.setHeader('Location', `${path}/${work.id}`)
-    exchange.setHeader('Retry-After', 2)
-    return taskRecord(work, null)
-  }),
+  reshape: (exchange, context) =>
+    begun(exchange, context, (work) => {
+      exchange.setHeader('Location', `${path}/${work.id}`)
+      exchange.setHeader('Retry-After', 2)
+      return taskRecord(work, null)
+    }),
   metering: videoMetering,
   required: ['model', 'prompt'],
   parameters: {
@@ -48,7 +53,10 @@ export const videoGenerations: ServedOperation = {
     duration: { type: ['integer', 'string'], description: 'The same as `seconds`.' },
     width: { type: 'integer', description: 'Together with `height`, the same as `size`.' },
     height: { type: 'integer', description: 'Together with `width`, the same as `size`.' },
-    image: { type: 'string', description: 'The address of the first frame, or the frame as a data URL, where the model takes one.' }
+    image: {
+      type: 'string',
+      description: 'The address of the first frame, or the frame as a data URL, where the model takes one.'
+    }
   }
 }
 
@@ -93,7 +101,11 @@ export const videoTaskDelete: ServedOperation = {
 }
 
 /** The file of a task. */
-export const videoTaskContent: ServedOperation = { ...contentOf, name: 'videos.generations.content', paths: [`${path}/{task_id}/content`] }
+export const videoTaskContent: ServedOperation = {
+  ...contentOf,
+  name: 'videos.generations.content',
+  paths: [`${path}/{task_id}/content`]
+}
 
 function adapt(body: BodyEdit): void {
   const { fields } = body.original

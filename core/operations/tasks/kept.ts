@@ -13,7 +13,11 @@ const longestId = 64
  * The task in the path. Unknown, foreign, deleted and expired ones, and those of another kind, are all the same.
  * @throws GatewayError `task_not_found`
  */
-export async function taskOf(exchange: Exchange, { services, catalogue }: OperationContext, kind: string): Promise<Work> {
+export async function taskOf(
+  exchange: Exchange,
+  { services, catalogue }: OperationContext,
+  kind: string
+): Promise<Work> {
   const id = exchange.request.parameters['task_id'] ?? ''
   const work = id.length <= longestId ? await services.works.find(ownerOf(exchange), id) : undefined
   if (work?.kind !== kind) throw new GatewayError('task_not_found', 'Task not found')

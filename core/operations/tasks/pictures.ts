@@ -1,4 +1,5 @@
-// Pictures as tasks: the gateway has them made by an upstream that answers only when they are there, and keeps what it answered.
+// Pictures as tasks: the gateway has them made by an upstream that answers only when they are there, and keeps what it
+// answered.
 import { LensError, Lens } from '../../bodies/lens.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
@@ -13,9 +14,17 @@ const path = taskPaths.image
 /** A result that is larger has pictures in it, and no addresses. */
 const addressBytes = 64 * 1024
 
-const about = { endpoint: 'images', protocol: 'openai-images', body: 'none' } as const satisfies Partial<ServedOperation>
+const about = {
+  endpoint: 'images',
+  protocol: 'openai-images',
+  body: 'none'
+} as const satisfies Partial<ServedOperation>
 
-const { stream: _stream, parameters: { stream: _flag, partial_images: _partial, ...parameters } = {}, ...whole } = imageGenerations
+const {
+  stream: _stream,
+  parameters: { stream: _flag, partial_images: _partial, ...parameters } = {},
+  ...whole
+} = imageGenerations
 
 /** Pictures, as a task. */
 export const pictureTasks: ServedOperation = {
@@ -27,11 +36,16 @@ export const pictureTasks: ServedOperation = {
   goesOn: {
     begin({ body: { fields } }) {
       if (fields.has('stream') && fields.flag('stream') !== false) {
-        throw new GatewayError('unsupported_parameter', 'A task has no stream: leave out `stream`, or ask for pictures that are not a task.', { param: 'stream' })
+        throw new GatewayError(
+          'unsupported_parameter',
+          'A task has no stream: leave out `stream`, or ask for pictures that are not a task.',
+          { param: 'stream' }
+        )
       }
       return { kind: 'image', details: {} }
     },
-    accepted: (_exchange, work) => shown(202, work, { ...taskRecord(work, null), data: null }, [['location', `${path}/${work.id}`]])
+    accepted: (_exchange, work) =>
+      shown(202, work, { ...taskRecord(work, null), data: null }, [['location', `${path}/${work.id}`]])
   }
 }
 
@@ -49,10 +63,12 @@ export const pictureTask: ServedOperation = {
 export const pictureTaskCancel: ServedOperation = {
   ...about,
   name: 'images.async.cancel',
-  summary: 'Calls pictures off, for which nothing is charged unless the upstream has said that they are made. What has ended stays as it is.',
+  summary:
+    'Calls pictures off, for which nothing is charged unless the upstream has said that they are made. What has ended stays as it is.',
   method: 'POST',
   paths: [`${path}/{task_id}/cancel`],
-  handle: async (exchange, context) => withPictures(await context.background.cancel(await taskOf(exchange, context, 'image')), context)
+  handle: async (exchange, context) =>
+    withPictures(await context.background.cancel(await taskOf(exchange, context, 'image')), context)
 }
 
 /** Deletes a task. */

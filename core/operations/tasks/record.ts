@@ -51,7 +51,11 @@ export function videoRecord(work: Work): Record<string, unknown> {
     size: details['size'] ?? null,
     seconds: details['seconds'] === undefined ? null : String(details['seconds']),
     remixed_from_video_id: null,
-    error: error ?? (failed ? { code: status, message: status === 'cancelled' ? 'The video was cancelled.' : 'The video took too long.' } : null)
+    error:
+      error ??
+      (failed
+        ? { code: status, message: status === 'cancelled' ? 'The video was cancelled.' : 'The video took too long.' }
+        : null)
   }
 }
 

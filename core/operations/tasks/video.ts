@@ -15,7 +15,11 @@ const usualSeconds = 12
 const longestPrompt = 4096
 
 /** Videos are sold by the second, when they are there. */
-export const videoMetering: Metering = { outputLimits: [], seconds: { members: ['seconds', 'duration'], usual: usualSeconds }, later: true }
+export const videoMetering: Metering = {
+  outputLimits: [],
+  seconds: { members: ['seconds', 'duration'], usual: usualSeconds },
+  later: true
+}
 
 /** https://platform.openai.com/docs/api-reference/videos */
 export const video: WorkKind = {
@@ -30,7 +34,10 @@ export const video: WorkKind = {
     if (status !== 'succeeded') return { status, progress, error }
     const seconds = state.seconds ?? Number(details['seconds'] ?? usualSeconds)
     return {
-      status, expires, usage: { ...noUsage, second: seconds }, source: state.seconds === undefined ? 'estimated' : 'upstream',
+      status,
+      expires,
+      usage: { ...noUsage, second: seconds },
+      source: state.seconds === undefined ? 'estimated' : 'upstream',
       details: { seconds, ...(size !== undefined && { size }) }
     }
   }
@@ -51,12 +58,24 @@ export function begun(exchange: Exchange, { background }: OperationContext, show
       const state = readVideo(message.json())
       if (!state) throw new GatewayError('upstream_bad_response', 'The upstream did not say which task it has begun.')
       const { fields } = exchange.body
-      const seconds = ['seconds', 'duration'].map((name) => numberOrDigits(fields, name)).find((value) => value !== undefined && !Number.isNaN(value))
+      const seconds = ['seconds', 'duration']
+        .map((name) => numberOrDigits(fields, name))
+        .find((value) => value !== undefined && !Number.isNaN(value))
       const prompt = fields.size('prompt') <= longestPrompt ? fields.string('prompt') : undefined
       const size = state.size ?? sizeOf(exchange)
-      const details = { ...(prompt !== undefined && { prompt }), ...definedSeconds(state.seconds ?? seconds), ...(size !== undefined && { size }) }
+      const details = {
+        ...(prompt !== undefined && { prompt }),
+        ...definedSeconds(state.seconds ?? seconds),
+        ...(size !== undefined && { size })
+      }
       const { channel } = exchange.attempts.at(-1)!
-      const work = background.begin(exchange, { kind: 'video', status: state.status === 'queued' ? 'queued' : 'in_progress', channel, upstreamId: state.id, details })
+      const work = background.begin(exchange, {
+        kind: 'video',
+        status: state.status === 'queued' ? 'queued' : 'in_progress',
+        channel,
+        upstreamId: state.id,
+        details
+      })
       emit(message.withData(Buffer.from(JSON.stringify(show(work)))))
     }
   }

@@ -8,7 +8,11 @@ import { taskOf } from './kept.ts'
 import { shown, videoRecord } from './record.ts'
 import { begun, video, videoForm, videoMetering } from './video.ts'
 
-const about = { endpoint: 'videos', protocol: 'openai-videos', body: 'none' } as const satisfies Partial<ServedOperation>
+const about = {
+  endpoint: 'videos',
+  protocol: 'openai-videos',
+  body: 'none'
+} as const satisfies Partial<ServedOperation>
 
 /** https://platform.openai.com/docs/api-reference/videos/create */
 export const videoCreate: ServedOperation = {
@@ -24,14 +28,17 @@ export const videoCreate: ServedOperation = {
   reshape: (exchange, context) => begun(exchange, context, videoRecord),
   metering: videoMetering,
   required: ['model', 'prompt'],
-  parameters: { ...videoParameters, input_reference: { type: 'string', format: 'binary', description: 'A picture that the video begins with.' } }
+  parameters: {
+    ...videoParameters,
+    input_reference: { type: 'string', format: 'binary', description: 'A picture that the video begins with.' }
+  }
 }
 
 /** https://platform.openai.com/docs/api-reference/videos/list */
 export const videoList: ServedOperation = {
   ...about,
   name: 'videos.list',
-  summary: 'Lists the videos of the key\'s project, a page at a time.',
+  summary: "Lists the videos of the key's project, a page at a time.",
   method: 'GET',
   paths: ['/v1/videos'],
   parameters: {
@@ -43,10 +50,29 @@ export const videoList: ServedOperation = {
     const query = new URLSearchParams(exchange.request.query)
     const limit = query.get('limit') ?? '20'
     const order = query.get('order') ?? 'desc'
-    if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > 100) throw new GatewayError('invalid_field', 'The parameter `limit` must be a whole number from 1 to 100.', { param: 'limit' })
-    if (order !== 'asc' && order !== 'desc') throw new GatewayError('invalid_field', 'The parameter `order` must be `asc` or `desc`.', { param: 'order' })
-    const { page, more } = await services.works.list({ ...ownerOf(exchange), kind: 'video', after: query.get('after') ?? undefined, limit: Number(limit), newestFirst: order === 'desc' })
-    return { status: 200, body: { object: 'list', data: page.map(videoRecord), first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null, has_more: more } }
+    if (!/^\d{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > 100)
+      throw new GatewayError('invalid_field', 'The parameter `limit` must be a whole number from 1 to 100.', {
+        param: 'limit'
+      })
+    if (order !== 'asc' && order !== 'desc')
+      throw new GatewayError('invalid_field', 'The parameter `order` must be `asc` or `desc`.', { param: 'order' })
+    const { page, more } = await services.works.list({
+      ...ownerOf(exchange),
+      kind: 'video',
+      after: query.get('after') ?? undefined,
+      limit: Number(limit),
+      newestFirst: order === 'desc'
+    })
+    return {
+      status: 200,
+      body: {
+        object: 'list',
+        data: page.map(videoRecord),
+        first_id: page[0]?.id ?? null,
+        last_id: page.at(-1)?.id ?? null,
+        has_more: more
+      }
+    }
   }
 }
 
@@ -91,4 +117,8 @@ export const videoDelete: ServedOperation = {
 }
 
 /** https://platform.openai.com/docs/api-reference/videos/content */
-export const videoContent: ServedOperation = { ...contentOf, name: 'videos.content', paths: ['/v1/videos/{task_id}/content'] }
+export const videoContent: ServedOperation = {
+  ...contentOf,
+  name: 'videos.content',
+  paths: ['/v1/videos/{task_id}/content']
+}

@@ -15,7 +15,10 @@ export function decodeAnswer(body: unknown): ModelAnswer {
   const parts = asObjects(message['content']).flatMap(readBlock)
   const explanation = readExplanation(message)
   if (explanation !== '') parts.push({ type: 'refusal', text: explanation })
-  const finish = finishOf(readFinish(message), parts.some((part) => part.type === 'tool_call'))
+  const finish = finishOf(
+    readFinish(message),
+    parts.some((part) => part.type === 'tool_call')
+  )
   const usage = readAnthropicUsage(message['usage'])
   return { id: asText(message['id']), candidates: [{ parts, finish }], usage: usage === 'insane' ? undefined : usage }
 }
@@ -28,14 +31,21 @@ function readBlock(block: JsonObject): AnswerPart[] {
       const citations = asObjects(block['citations']).flatMap((citation) => readCitation(citation, text.length))
       return [{ type: 'text', text, ...(citations.length > 0 && { citations }) }]
     }
-    case 'thinking': case 'redacted_thinking': return [readThoughts(block)]
-    case 'tool_use': return [{ ...readCallHead(block), input: writeArguments(asObject(block['input']) ?? {}) }]
-    default: return []
+    case 'thinking':
+    case 'redacted_thinking':
+      return [readThoughts(block)]
+    case 'tool_use':
+      return [{ ...readCallHead(block), input: writeArguments(asObject(block['input']) ?? {}) }]
+    default:
+      return []
   }
 }
 
 function readThoughts(block: JsonObject): ReasoningPart {
-  const proof = block['type'] === 'thinking' ? readProof('signature', asText(block['signature'])) : readProof('redacted', asText(block['data']))
+  const proof =
+    block['type'] === 'thinking'
+      ? readProof('signature', asText(block['signature']))
+      : readProof('redacted', asText(block['data']))
   return { type: 'reasoning', text: asText(block['thinking']), ...(proof && { proof }) }
 }
 
@@ -50,10 +60,12 @@ export function readCallHead(block: JsonObject): { type: 'tool_call'; id: string
 }
 
 /**
- * Others than those with an address mean something only beside the client's own documents. `length`: of the block, all of which is what
- * is cited for.
+ * Others than those with an address mean something only beside the client's own documents. `length`: of the block, all
+ * of which is what is cited for.
  */
 export function readCitation(citation: JsonObject, length: number): Citation[] {
   const url = citation['url'] ?? citation['source']
-  return typeof url === 'string' && URL.canParse(url) ? [{ url, title: asText(citation['title']), start: 0, end: length }] : []
+  return typeof url === 'string' && URL.canParse(url)
+    ? [{ url, title: asText(citation['title']), start: 0, end: length }]
+    : []
 }

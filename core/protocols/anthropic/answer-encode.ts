@@ -29,11 +29,18 @@ export function writeHead({ id, model }: AnswerHead): Record<string, unknown> {
 
 function writePart(part: AnswerPart, finish: Finish): Block[] {
   switch (part.type) {
-    case 'text': return part.text === '' ? [] : [{ type: 'text', text: part.text, citations: part.citations?.map(writeCitation) ?? null }]
-    case 'refusal': return part.text === '' ? [] : [{ type: 'text', text: part.text, citations: null }]
-    case 'reasoning': return part.text === '' && !part.proof ? [] : [writeThoughts(part.text, part.proof)]
-    case 'tool_call': return [...writeCallProof(part.proof), ...writeCall(part, finish)]
-    default: return []
+    case 'text':
+      return part.text === ''
+        ? []
+        : [{ type: 'text', text: part.text, citations: part.citations?.map(writeCitation) ?? null }]
+    case 'refusal':
+      return part.text === '' ? [] : [{ type: 'text', text: part.text, citations: null }]
+    case 'reasoning':
+      return part.text === '' && !part.proof ? [] : [writeThoughts(part.text, part.proof)]
+    case 'tool_call':
+      return [...writeCallProof(part.proof), ...writeCall(part, finish)]
+    default:
+      return []
   }
 }
 

@@ -5,29 +5,49 @@ import type { ShownError, UpstreamError } from '../protocol.ts'
 
 /** https://platform.claude.com/docs/en/api/errors */
 const types: Readonly<Record<number, string>> = {
-  400: 'invalid_request_error', 401: 'authentication_error', 402: 'billing_error', 403: 'permission_error', 404: 'not_found_error', 409: 'conflict_error',
-  413: 'request_too_large', 429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error', 529: 'overloaded_error'
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  409: 'conflict_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+  529: 'overloaded_error'
 }
 
 /** Clients tell an upstream with too much to do, which they ask again, from one that broke. */
 export const statuses = { 503: 529 } as const
 
 /**
- * What is wrong with a conversation that the upstream was to keep. Clients act on these codes: they send the whole conversation again
- * (@anthropic-ai/sdk 1.12, lib/internal/threads).
+ * What is wrong with a conversation that the upstream was to keep. Clients act on these codes: they send the whole
+ * conversation again (@anthropic-ai/sdk 1.12, lib/internal/threads).
  */
 const unsupported = 'thread_unsupported_request'
 const ofThreads = new Set([unsupported, 'thread_not_found', 'thread_already_continued', 'thread_continue_in_flight'])
 
 export function errorBody({ status, type, message, code, param }: ShownError): unknown {
-  const error = { type: type === 'quota_error' ? 'billing_error' : typeOf(status), message: code === tooLong ? asTooLong(message) : message }
+  const error = {
+    type: type === 'quota_error' ? 'billing_error' : typeOf(status),
+    message: code === tooLong ? asTooLong(message) : message
+  }
   // Whoever wants a thread of a channel that knows none does without when it is told so.
   const detail = code === 'unsupported_parameter' && param === 'thread' ? unsupported : code
   if (!ofThreads.has(detail)) return { type: 'error', error }
-  return { type: 'error', error: { ...error, details: { error_code: detail, ...(detail === unsupported && { unsupported: param?.split(' ') ?? [] }) } } }
+  return {
+    type: 'error',
+    error: {
+      ...error,
+      details: { error_code: detail, ...(detail === unsupported && { unsupported: param?.split(' ') ?? [] }) }
+    }
+  }
 }
 
-/** `code` and `param` are what stands in the details: the parameters that are not supported, with a space between them. */
+/**
+ * `code` and `param` are what stands in the details: the parameters that are not supported, with a space between them.
+ */
 export function readError(body: unknown): UpstreamError {
   const said = readAnyError(body)
   const details = asObject(asObject(asObject(body)?.['error'])?.['details'])

@@ -6,12 +6,19 @@ import type { JsonObject } from '../object.ts'
 /** Of a message, or of the delta at the end of a stream. A word that is not known is a stop: nothing is lost by it. */
 export function readFinish({ stop_reason: reason, stop_sequence: sequence }: JsonObject): Finish {
   switch (reason) {
-    case 'max_tokens': case 'model_context_window_exceeded': return { reason: 'length' }
-    case 'stop_sequence': return { reason: 'sequence', sequence: asText(sequence) }
-    case 'tool_use': return { reason: 'tool_calls' }
-    case 'refusal': return { reason: 'content_filter' }
-    case 'pause_turn': return { reason: 'pause' }
-    default: return { reason: 'stop' }
+    case 'max_tokens':
+    case 'model_context_window_exceeded':
+      return { reason: 'length' }
+    case 'stop_sequence':
+      return { reason: 'sequence', sequence: asText(sequence) }
+    case 'tool_use':
+      return { reason: 'tool_calls' }
+    case 'refusal':
+      return { reason: 'content_filter' }
+    case 'pause_turn':
+      return { reason: 'pause' }
+    default:
+      return { reason: 'stop' }
   }
 }
 
@@ -31,5 +38,10 @@ export function writeFinish({ reason, sequence }: Finish, refused: boolean): Rec
 }
 
 const reasons = {
-  stop: 'end_turn', sequence: 'stop_sequence', length: 'max_tokens', tool_calls: 'tool_use', content_filter: 'refusal', pause: 'pause_turn'
+  stop: 'end_turn',
+  sequence: 'stop_sequence',
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  content_filter: 'refusal',
+  pause: 'pause_turn'
 } as const satisfies Record<Finish['reason'], string>

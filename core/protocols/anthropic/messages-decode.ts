@@ -3,7 +3,18 @@ import type { Losses } from '../canonical/losses.ts'
 import { readData, readUrl, writeText } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
 import { unseal } from '../canonical/proofs.ts'
-import type { AssistantPart, MediaPart, MediaSource, Proof, ReasoningPart, SystemTurn, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
+import type {
+  AssistantPart,
+  MediaPart,
+  MediaSource,
+  Proof,
+  ReasoningPart,
+  SystemTurn,
+  TextPart,
+  ToolCall,
+  ToolResult,
+  Turn
+} from '../canonical/request.ts'
 import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
 
 export function readSystem(fields: Members, losses: Losses): SystemTurn[] {
@@ -61,7 +72,10 @@ function readResult(block: Members, names: ReadonlyMap<string, string>, losses: 
   const error = block.flag('is_error') ?? false
   if (error) losses.see('tool_result_error', block.at('is_error'))
   const content = block.value('content')
-  const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : (block.list('content') ?? []).flatMap((inner) => readBlock(inner, losses))
+  const parts =
+    typeof content === 'string'
+      ? [{ type: 'text' as const, text: content }]
+      : (block.list('content') ?? []).flatMap((inner) => readBlock(inner, losses))
   if (parts.some(({ type }) => type !== 'text')) losses.see('tool_result_media', block.at('content'))
   return { id, name: names.get(id) ?? '', custom: false, parts, error }
 }
@@ -70,19 +84,31 @@ function readBlock(block: Members, losses: Losses): (TextPart | MediaPart)[] {
   seeHints(block, losses)
   const type = block.string('type')
   switch (type) {
-    case 'text': return [{ type, text: block.needString('text') }]
+    case 'text':
+      return [{ type, text: block.needString('text') }]
     case 'image': {
       const source = readSource(block.needMembers('source'))
-      losses.see(source.kind === 'stored' ? 'stored_file' : source.kind === 'url' ? 'image_url' : 'image', block.at('source'))
+      losses.see(
+        source.kind === 'stored' ? 'stored_file' : source.kind === 'url' ? 'image_url' : 'image',
+        block.at('source')
+      )
       return [{ type, source }]
     }
-    case 'document': return readDocument(block, losses)
+    case 'document':
+      return readDocument(block, losses)
     case 'search_result': {
       losses.see('text_document', block.place)
       const texts = (block.list('content') ?? []).map((inner) => inner.string('text') ?? '')
-      return [{ type: 'text', text: [block.string('title'), block.string('source'), ...texts].filter(Boolean).join('\n') }]
+      return [
+        { type: 'text', text: [block.string('title'), block.string('source'), ...texts].filter(Boolean).join('\n') }
+      ]
     }
-    default: throw new Untranslatable('unsupported_parameter', `${block.place} has a type that cannot be translated for the channel that serves this model.`, block.place)
+    default:
+      throw new Untranslatable(
+        'unsupported_parameter',
+        `${block.place} has a type that cannot be translated for the channel that serves this model.`,
+        block.place
+      )
   }
 }
 
@@ -94,16 +120,28 @@ function readDocument(block: Members, losses: Losses): (TextPart | MediaPart)[] 
   const type = given.string('type')
   if (type === 'text') {
     losses.see('text_document', block.at('source'))
-    return [{ type: 'document', source: { kind: 'data', mimeType: 'text/plain', data: writeText(given.needString('data')) }, ...named }]
+    return [
+      {
+        type: 'document',
+        source: { kind: 'data', mimeType: 'text/plain', data: writeText(given.needString('data')) },
+        ...named
+      }
+    ]
   }
   if (type === 'content') {
     losses.see('text_document', block.at('source'))
     const content = given.value('content')
-    const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : (given.list('content') ?? []).flatMap((inner) => readBlock(inner, losses))
+    const parts =
+      typeof content === 'string'
+        ? [{ type: 'text' as const, text: content }]
+        : (given.list('content') ?? []).flatMap((inner) => readBlock(inner, losses))
     return title === undefined ? parts : [{ type: 'text', text: title }, ...parts]
   }
   const source = readSource(given)
-  losses.see(source.kind === 'stored' ? 'stored_file' : source.kind === 'url' ? 'document_url' : 'document', block.at('source'))
+  losses.see(
+    source.kind === 'stored' ? 'stored_file' : source.kind === 'url' ? 'document_url' : 'document',
+    block.at('source')
+  )
   return [{ type: 'document', source, ...named }]
 }
 
@@ -130,7 +168,13 @@ function readAssistant(message: Members, names: Map<string, string>, losses: Los
       else if (part.text !== '' || part.proof) parts.push(part)
       losses.see(part.proof ? 'reasoning_proof' : 'reasoning_replay', block.at(type === 'thinking' ? type : 'data'))
     } else if (type === 'tool_use') {
-      const call: ToolCall = { type: 'tool_call', id: block.needString('id'), name: block.needString('name'), custom: false, input: JSON.stringify(block.json('input') ?? {}) }
+      const call: ToolCall = {
+        type: 'tool_call',
+        id: block.needString('id'),
+        name: block.needString('name'),
+        custom: false,
+        input: JSON.stringify(block.json('input') ?? {})
+      }
       names.set(call.id, call.name)
       parts.push(ofNextCall ? { ...call, proof: ofNextCall } : call)
       ofNextCall = undefined

@@ -3,7 +3,16 @@ import { isBlank, jsonOnly, leadingSystem, mediaToUser } from '../canonical/conv
 import { parseObject } from '../canonical/json.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readText } from '../canonical/media.ts'
-import type { AssistantPart, MediaPart, ModelRequest, ReasoningPart, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
+import type {
+  AssistantPart,
+  MediaPart,
+  ModelRequest,
+  ReasoningPart,
+  TextPart,
+  ToolCall,
+  ToolResult,
+  Turn
+} from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 
@@ -16,7 +25,11 @@ export interface Message {
 }
 
 /** The conversation, its turns alternating and the user's first, as the protocol wants it. */
-export function writeConversation(request: ModelRequest, traits: Traits, losses: Losses): { system: Block[]; messages: Message[] } {
+export function writeConversation(
+  request: ModelRequest,
+  traits: Traits,
+  losses: Losses
+): { system: Block[]; messages: Message[] } {
   const { system: turns, rest } = leadingSystem(request)
   const system = turns.flatMap(({ parts }) => texts(parts))
   if (request.format?.type === 'json_object') system.push({ type: 'text', text: jsonOnly })
@@ -29,10 +42,15 @@ export function writeConversation(request: ModelRequest, traits: Traits, losses:
     if (last?.role === role) for (const block of content) last.content.push(block)
     else messages.push({ role, content })
   }
-  if (messages[0]?.role !== 'user') throw invalid(losses.conversation, 'a conversation that the user begins, for the channel that serves this model')
+  if (messages[0]?.role !== 'user')
+    throw invalid(losses.conversation, 'a conversation that the user begins, for the channel that serves this model')
   const last = messages.at(-1)!
   if (last.role === 'assistant') {
-    if (!traits.prefill) throw invalid(losses.conversation, "a conversation that does not end with the assistant's own words, for the channel that serves this model")
+    if (!traits.prefill)
+      throw invalid(
+        losses.conversation,
+        "a conversation that does not end with the assistant's own words, for the channel that serves this model"
+      )
     trimEnd(last.content)
   }
   return { system, messages }
@@ -40,10 +58,14 @@ export function writeConversation(request: ModelRequest, traits: Traits, losses:
 
 function writeTurn(turn: Turn, losses: Losses): Block[] {
   switch (turn.role) {
-    case 'system': return texts(turn.parts)
-    case 'user': return turn.parts.flatMap(writePart)
-    case 'tool': return turn.results.map(writeResult)
-    case 'assistant': return turn.parts.flatMap((part) => writeOwn(part, losses))
+    case 'system':
+      return texts(turn.parts)
+    case 'user':
+      return turn.parts.flatMap(writePart)
+    case 'tool':
+      return turn.results.map(writeResult)
+    case 'assistant':
+      return turn.parts.flatMap((part) => writeOwn(part, losses))
   }
 }
 
@@ -58,7 +80,9 @@ function writePart(part: TextPart | MediaPart): Block[] {
   if (type === 'image') return [{ type, source: writeSource(part) }]
   const title = name !== undefined && { title: name }
   if (source.kind === 'data' && source.mimeType.startsWith('text/')) {
-    return [{ type: 'document', source: { type: 'text', media_type: 'text/plain', data: readText(source.data) }, ...title }]
+    return [
+      { type: 'document', source: { type: 'text', media_type: 'text/plain', data: readText(source.data) }, ...title }
+    ]
   }
   return [{ type: 'document', source: writeSource(part), ...title }]
 }
@@ -74,10 +98,15 @@ function writeResult({ id, parts, error }: ToolResult): Block {
 
 function writeOwn(part: AssistantPart, losses: Losses): Block[] {
   switch (part.type) {
-    case 'text': case 'refusal': return texts([part])
-    case 'reasoning': return writeThoughts(part, losses)
-    case 'tool_call': return [writeCall(part, losses)]
-    default: return []
+    case 'text':
+    case 'refusal':
+      return texts([part])
+    case 'reasoning':
+      return writeThoughts(part, losses)
+    case 'tool_call':
+      return [writeCall(part, losses)]
+    default:
+      return []
   }
 }
 
@@ -87,12 +116,20 @@ function writeThoughts({ text, proof }: ReasoningPart, losses: Losses): Block[] 
     losses.drop(proof ? 'reasoning_proof' : 'reasoning_replay')
     return []
   }
-  return [proof.kind === 'redacted' ? { type: 'redacted_thinking', data: proof.value } : { type: 'thinking', thinking: text, signature: proof.value }]
+  return [
+    proof.kind === 'redacted'
+      ? { type: 'redacted_thinking', data: proof.value }
+      : { type: 'thinking', thinking: text, signature: proof.value }
+  ]
 }
 
 function writeCall({ id, name, input }: ToolCall, losses: Losses): Block {
   const object = parseObject(input)
-  if (!object) throw invalid(losses.conversation, `a conversation whose calls have a JSON object as their arguments, which ${JSON.stringify(id.slice(0, 64))} has not`)
+  if (!object)
+    throw invalid(
+      losses.conversation,
+      `a conversation whose calls have a JSON object as their arguments, which ${JSON.stringify(id.slice(0, 64))} has not`
+    )
   return { type: 'tool_use', id, name, input: object }
 }
 

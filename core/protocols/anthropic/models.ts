@@ -2,7 +2,10 @@
 import type { ListedModel } from '../protocol.ts'
 
 /** https://platform.claude.com/docs/en/api/models. What nobody has said is null. `now`: Unix milliseconds. */
-export function anthropicModel({ name, created, contextWindow, maxOutputTokens, deprecated }: ListedModel, now: number): object {
+export function anthropicModel(
+  { name, created, contextWindow, maxOutputTokens, deprecated }: ListedModel,
+  now: number
+): object {
   return {
     type: 'model',
     id: name,

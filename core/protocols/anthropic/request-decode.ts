@@ -15,7 +15,12 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   const fields = new Members(body)
   const request = emptyRequest(head.model, head.streaming)
   for (const known of ['model', 'stream']) fields.value(known)
-  readParameters(fields, { maxOutputTokens: 'max_tokens', temperature: 'temperature', topP: 'top_p', topK: 'top_k' }, request, losses)
+  readParameters(
+    fields,
+    { maxOutputTokens: 'max_tokens', temperature: 'temperature', topP: 'top_p', topK: 'top_k' },
+    request,
+    losses
+  )
   request.stop = fields.strings('stop_sequences') ?? []
   if (request.stop.length > 0) losses.see('stop')
   const metadata = fields.members('metadata')
@@ -48,7 +53,13 @@ function readTool(tool: Members, losses: Losses): Tool {
   // Dated types are tools that the provider runs, or whose schema only its models know.
   if (type !== 'custom') {
     losses.see('server_tool', tool.place)
-    return { name: tool.string('name') ?? type, description: undefined, parameters: undefined, strict: undefined, custom: false }
+    return {
+      name: tool.string('name') ?? type,
+      description: undefined,
+      parameters: undefined,
+      strict: undefined,
+      custom: false
+    }
   }
   losses.see('tools')
   const parameters = tool.json('input_schema')
@@ -93,7 +104,7 @@ function readOutput(output: Members | undefined, request: ModelRequest, losses: 
   if (effort !== undefined && request.reasoning.effort === undefined) {
     request.reasoning.effort = effort
     losses.see('reasoning_effort')
-  // Elsewhere it says how much to think, which was turned off.
+    // Elsewhere it says how much to think, which was turned off.
   } else if (effort !== undefined) losses.see('hint', output!.at('effort'))
   const format = output?.members('format')
   if (!format) return

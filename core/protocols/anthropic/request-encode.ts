@@ -31,7 +31,10 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
   if (stop.length > 0) body['stop_sequences'] = stop
   writeTools(body, request)
   if (request.format?.type === 'json_schema') {
-    body['output_config'] = { ...(body['output_config'] as Body | undefined), format: { type: 'json_schema', schema: closeSchema(request.format.schema) } }
+    body['output_config'] = {
+      ...(body['output_config'] as Body | undefined),
+      format: { type: 'json_schema', schema: closeSchema(request.format.schema) }
+    }
   }
   const user = request.user ?? request.safetyIdentifier
   if (user !== undefined) body['metadata'] = { user_id: user }
@@ -48,9 +51,15 @@ interface Surroundings {
 }
 
 /** Returns whether the model is told to think. */
-function writeThinking(body: Body, request: ModelRequest, { messages, maxTokens, traits }: Surroundings, losses: Losses): boolean {
+function writeThinking(
+  body: Body,
+  request: ModelRequest,
+  { messages, maxTokens, traits }: Surroundings,
+  losses: Losses
+): boolean {
   const { reasoning, toolChoice } = request
-  if (reasoning.effort !== undefined && !isEffort(reasoning.effort)) throw invalid(losses.placeOf('reasoning_effort'), 'none, minimal, low, medium, high, xhigh or max')
+  if (reasoning.effort !== undefined && !isEffort(reasoning.effort))
+    throw invalid(losses.placeOf('reasoning_effort'), 'none, minimal, low, medium, high, xhigh or max')
   // The vendor refuses to force a call on a model that thinks first.
   const forced = toolChoice?.mode === 'required' || toolChoice?.mode === 'named'
   const display = { display: reasoning.visible === false ? 'omitted' : 'summarized' }
@@ -81,8 +90,8 @@ function writeThinking(body: Body, request: ModelRequest, { messages, maxTokens,
 }
 
 /**
- * With a budget, the model's own turns have to begin with the thoughts that it had, once it called tools: all of them after the last
- * message of the user that brings no results.
+ * With a budget, the model's own turns have to begin with the thoughts that it had, once it called tools: all of them
+ * after the last message of the user that brings no results.
  */
 function provesItsCalls(messages: readonly Message[]): boolean {
   const holds = ({ content }: Message, type: string): boolean => content.some((block) => block['type'] === type)
@@ -93,7 +102,13 @@ function provesItsCalls(messages: readonly Message[]): boolean {
   })
 }
 
-function writeSampling(body: Body, { temperature, topP, topK }: ModelRequest, thinks: boolean, { sampling = 'one' }: Traits, losses: Losses): void {
+function writeSampling(
+  body: Body,
+  { temperature, topP, topK }: ModelRequest,
+  thinks: boolean,
+  { sampling = 'one' }: Traits,
+  losses: Losses
+): void {
   const none = thinks || sampling === 'none'
   if (none || temperature === undefined) losses.drop('temperature')
   else body['temperature'] = Math.min(temperature, 1)
@@ -110,14 +125,26 @@ function writeTools(body: Body, request: ModelRequest): void {
   body['tools'] = tools.map(writeTool)
   const oneAtATime = parallelToolCalls === false && { disable_parallel_tool_use: true }
   switch (toolChoice?.mode) {
-    case 'named': body['tool_choice'] = { type: 'tool', name: toolChoice.name, ...oneAtATime }; break
-    case 'required': body['tool_choice'] = { type: 'any', ...oneAtATime }; break
-    case 'none': body['tool_choice'] = { type: 'none' }; break
-    default: if (toolChoice || oneAtATime) body['tool_choice'] = { type: 'auto', ...oneAtATime }
+    case 'named':
+      body['tool_choice'] = { type: 'tool', name: toolChoice.name, ...oneAtATime }
+      break
+    case 'required':
+      body['tool_choice'] = { type: 'any', ...oneAtATime }
+      break
+    case 'none':
+      body['tool_choice'] = { type: 'none' }
+      break
+    default:
+      if (toolChoice || oneAtATime) body['tool_choice'] = { type: 'auto', ...oneAtATime }
   }
 }
 
 function writeTool({ name, description, parameters, strict }: Tool): Body {
   const schema = { type: 'object', ...(parameters ?? { properties: {} }) }
-  return { name, ...(description && { description }), input_schema: strict ? closeSchema(schema) : schema, ...(strict && { strict }) }
+  return {
+    name,
+    ...(description && { description }),
+    input_schema: strict ? closeSchema(schema) : schema,
+    ...(strict && { strict })
+  }
 }

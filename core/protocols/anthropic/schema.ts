@@ -3,8 +3,21 @@ import { asObject } from '../object.ts'
 
 /** What its grammar does not know, and is told to the model in words instead. */
 const limits = [
-  'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minLength', 'maxLength', 'pattern',
-  'minItems', 'maxItems', 'uniqueItems', 'minProperties', 'maxProperties', 'propertyNames', 'patternProperties'
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'minItems',
+  'maxItems',
+  'uniqueItems',
+  'minProperties',
+  'maxProperties',
+  'propertyNames',
+  'patternProperties'
 ] as const
 
 /** Members of a schema that hold schemas: one, a list, or one for each name. */
@@ -29,11 +42,13 @@ function closed(value: unknown, depth: number): unknown {
     else if (key === 'oneOf' && schema['anyOf'] === undefined) made['anyOf'] = closedList(inner, depth)
     else if (lists.includes(key)) made[key] = closedList(inner, depth)
     else if (maps.includes(key)) made[key] = closedMap(inner, depth)
-    else if (single.includes(key)) made[key] = Array.isArray(inner) ? closedList(inner, depth) : closed(inner, depth + 1)
+    else if (single.includes(key))
+      made[key] = Array.isArray(inner) ? closedList(inner, depth) : closed(inner, depth + 1)
     else if (key !== 'additionalProperties') made[key] = inner
   }
   const { type } = schema
-  if (type === 'object' || schema['properties'] !== undefined || (Array.isArray(type) && type.includes('object'))) made['additionalProperties'] = false
+  if (type === 'object' || schema['properties'] !== undefined || (Array.isArray(type) && type.includes('object')))
+    made['additionalProperties'] = false
   if (told.length > 0) {
     const { description } = schema
     made['description'] = `${typeof description === 'string' ? `${description} ` : ''}(${told.join(', ')})`

@@ -10,11 +10,20 @@ export function withoutSealed({ messages }: JsonObject): { key: string; value: u
     const content = asObject(message)?.['content']
     if (!Array.isArray(content)) return [message]
     const kept = content.filter((block) => !isSealedBlock(asObject(block)))
-    return kept.length === content.length ? [message] : kept.length > 0 ? [{ ...(message as JsonObject), content: kept }] : []
+    return kept.length === content.length
+      ? [message]
+      : kept.length > 0
+        ? [{ ...(message as JsonObject), content: kept }]
+        : []
   })
-  return value.length === messages.length && value.every((message, index) => message === messages[index]) ? undefined : { key: 'messages', value }
+  return value.length === messages.length && value.every((message, index) => message === messages[index])
+    ? undefined
+    : { key: 'messages', value }
 }
 
 function isSealedBlock(block: JsonObject | undefined): boolean {
-  return block !== undefined && (isSealed(asText(block['signature'])) || (block['type'] === 'redacted_thinking' && isSealed(asText(block['data']))))
+  return (
+    block !== undefined &&
+    (isSealed(asText(block['signature'])) || (block['type'] === 'redacted_thinking' && isSealed(asText(block['data']))))
+  )
 }

@@ -12,11 +12,17 @@ const growing: Readonly<Record<string, string>> = { text: 'text_delta', thinking
 /** The payloads of the events that a stream of this message would have had. */
 export function chunksOf(answer: unknown): string[] {
   const { content, stop_reason, stop_sequence, stop_details, usage, ...head } = asObject(answer) ?? {}
-  const events: Fields[] = [{ type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage } }]
+  const events: Fields[] = [
+    { type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage } }
+  ]
   asObjects(content).forEach((block, index) => {
     for (const event of blockEvents(block)) events.push({ ...event, index })
   })
-  const delta = { stop_reason: stop_reason ?? 'end_turn', stop_sequence: stop_sequence ?? null, ...(stop_details !== undefined && { stop_details }) }
+  const delta = {
+    stop_reason: stop_reason ?? 'end_turn',
+    stop_sequence: stop_sequence ?? null,
+    ...(stop_details !== undefined && { stop_details })
+  }
   events.push({ type: 'message_delta', delta, usage: usage ?? { output_tokens: 0 } }, { type: 'message_stop' })
   return events.map((event) => JSON.stringify(event))
 }
@@ -29,7 +35,12 @@ function blockEvents(block: JsonObject): Fields[] {
   const grows = growing[type]
   if (grows !== undefined) {
     const { citations, signature, ...rest } = block
-    const begun = { ...rest, [type]: '', ...(signature !== undefined && { signature: '' }), ...(citations !== undefined && { citations: null }) }
+    const begun = {
+      ...rest,
+      [type]: '',
+      ...(signature !== undefined && { signature: '' }),
+      ...(citations !== undefined && { citations: null })
+    }
     const events = [start(begun), delta({ type: grows, [type]: block[type] })]
     for (const citation of asObjects(citations)) events.push(delta({ type: 'citations_delta', citation }))
     if (signature !== undefined) events.push(delta({ type: 'signature_delta', signature }))
@@ -37,7 +48,11 @@ function blockEvents(block: JsonObject): Fields[] {
   }
   const input = asObject(block['input'])
   if (!input) return [start(block), stop]
-  return [start({ ...block, input: {} }), delta({ type: 'input_json_delta', partial_json: JSON.stringify(input) }), stop]
+  return [
+    start({ ...block, input: {} }),
+    delta({ type: 'input_json_delta', partial_json: JSON.stringify(input) }),
+    stop
+  ]
 }
 
 /** Puts the events of a stream together to the message that the same call would have had without streaming. */
@@ -89,8 +104,13 @@ export class MessageCollector implements Collector {
   #grow(index: unknown, { type, ...delta }: JsonObject): void {
     const block = this.#blocks.get(index)
     if (!block) return
-    if (type === 'input_json_delta') this.#inputs.set(index, (this.#inputs.get(index) ?? '') + asText(delta['partial_json']))
-    else if (type === 'citations_delta') block['citations'] = [...(Array.isArray(block['citations']) ? (block['citations'] as unknown[]) : []), delta['citation']]
+    if (type === 'input_json_delta')
+      this.#inputs.set(index, (this.#inputs.get(index) ?? '') + asText(delta['partial_json']))
+    else if (type === 'citations_delta')
+      block['citations'] = [
+        ...(Array.isArray(block['citations']) ? (block['citations'] as unknown[]) : []),
+        delta['citation']
+      ]
     else {
       for (const [key, value] of Object.entries(delta)) {
         // A signature comes once, and whole.

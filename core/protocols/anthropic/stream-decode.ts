@@ -54,11 +54,16 @@ export class MessagesStreamDecoder implements StreamDecoder {
       throw badAnswer('The upstream sent an event that is not of its protocol.')
     }
     switch (type) {
-      case 'content_block_start': return this.#open(body['index'], asObject(asObject(exactJson(event))?.['content_block']) ?? {}, emit)
-      case 'content_block_delta': return this.#delta(this.#block(body['index']), asObject(body['delta']) ?? {}, emit)
-      case 'content_block_stop': return this.#close(body['index'], emit)
-      case 'message_delta': return this.#end(body, asObject(body['delta']) ?? {})
-      case 'message_stop': this.#stopped = true
+      case 'content_block_start':
+        return this.#open(body['index'], asObject(asObject(exactJson(event))?.['content_block']) ?? {}, emit)
+      case 'content_block_delta':
+        return this.#delta(this.#block(body['index']), asObject(body['delta']) ?? {}, emit)
+      case 'content_block_stop':
+        return this.#close(body['index'], emit)
+      case 'message_delta':
+        return this.#end(body, asObject(body['delta']) ?? {})
+      case 'message_stop':
+        this.#stopped = true
     }
   }
 
@@ -92,7 +97,14 @@ export class MessagesStreamDecoder implements StreamDecoder {
     if (this.#blocks.has(place)) throw badAnswer('The upstream began a block twice.')
     if (this.#blocks.size === mostOpen) throw badAnswer('The upstream sent an answer in too many parts.')
     const type = block['type']
-    const made: Block = { part: undefined, proofKind: type === 'redacted_thinking' ? 'redacted' : 'signature', proof: '', input: '', length: 0, citations: [] }
+    const made: Block = {
+      part: undefined,
+      proofKind: type === 'redacted_thinking' ? 'redacted' : 'signature',
+      proof: '',
+      input: '',
+      length: 0,
+      citations: []
+    }
     this.#blocks.set(place, made)
     if (type === 'text') {
       made.part = this.#parts.open(0, { type }, emit)
@@ -120,8 +132,10 @@ export class MessagesStreamDecoder implements StreamDecoder {
       case 'text_delta':
         block.length += asText(delta['text']).length
         return this.#parts.delta(part, asText(delta['text']), emit)
-      case 'thinking_delta': return this.#parts.delta(part, asText(delta['thinking']), emit)
-      case 'input_json_delta': return this.#parts.delta(part, asText(delta['partial_json']), emit)
+      case 'thinking_delta':
+        return this.#parts.delta(part, asText(delta['thinking']), emit)
+      case 'input_json_delta':
+        return this.#parts.delta(part, asText(delta['partial_json']), emit)
       // It comes once, and the later one holds.
       case 'signature_delta':
         this.#prove(block, asText(delta['signature']))

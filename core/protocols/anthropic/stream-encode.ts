@@ -43,7 +43,8 @@ export class MessagesStreamEncoder implements StreamEncoder {
 
   push(event: AnswerEvent, write: WriteEvent): void {
     switch (event.type) {
-      case 'start': return this.#start(write)
+      case 'start':
+        return this.#start(write)
       case 'open': {
         const { candidate, part: number, opening } = event
         if (candidate !== 0) return
@@ -51,7 +52,8 @@ export class MessagesStreamEncoder implements StreamEncoder {
         this.#blocks.set(number, { number, opening, begun: false, text: '', citations: [], closing: undefined })
         return this.#goOn(write)
       }
-      case 'delta': return this.#delta(event.part, event.text, write)
+      case 'delta':
+        return this.#delta(event.part, event.text, write)
       case 'cite': {
         const block = this.#blocks.get(event.part)
         if (block && this.#isPresent(block)) this.#cite(block, event.citation, write)
@@ -71,13 +73,20 @@ export class MessagesStreamEncoder implements StreamEncoder {
       case 'finish':
         if (event.candidate === 0) this.#finish = event.finish
         return
-      case 'end': return this.#end(write)
+      case 'end':
+        return this.#end(write)
     }
   }
 
   #start(write: WriteEvent): void {
     // What the prompt took is not known yet; the end says it.
-    const message = { ...writeHead(this.#head), content: [], stop_reason: null, stop_sequence: null, usage: writeAnthropicUsage(noUsage) }
+    const message = {
+      ...writeHead(this.#head),
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: writeAnthropicUsage(noUsage)
+    }
     write(JSON.stringify({ type: 'message_start', message }), 'message_start')
   }
 
@@ -110,7 +119,8 @@ export class MessagesStreamEncoder implements StreamEncoder {
       this.#blocks.delete(block.number)
       if (opening.type === 'reasoning' && closing.proof) this.#begin(block, write)
       if (!block.begun) continue
-      if (opening.type === 'reasoning') this.#block('delta', { delta: { type: 'signature_delta', signature: seal('anthropic', closing.proof) } }, write)
+      if (opening.type === 'reasoning')
+        this.#block('delta', { delta: { type: 'signature_delta', signature: seal('anthropic', closing.proof) } }, write)
       this.#block('stop', {}, write)
       this.#index++
     }
@@ -121,9 +131,12 @@ export class MessagesStreamEncoder implements StreamEncoder {
     this.#begin(block, write)
     const { type } = block.opening
     const json = JSON.stringify(text)
-    const delta = type === 'tool_call' ? `{"type":"input_json_delta","partial_json":${json}}`
-      : type === 'reasoning' ? `{"type":"thinking_delta","thinking":${json}}`
-      : `{"type":"text_delta","text":${json}}`
+    const delta =
+      type === 'tool_call'
+        ? `{"type":"input_json_delta","partial_json":${json}}`
+        : type === 'reasoning'
+          ? `{"type":"thinking_delta","thinking":${json}}`
+          : `{"type":"text_delta","text":${json}}`
     write(`{"type":"content_block_delta","index":${this.#index},"delta":${delta}}`, 'content_block_delta')
   }
 
@@ -137,8 +150,10 @@ export class MessagesStreamEncoder implements StreamEncoder {
         const { id, name } = opening
         return this.#block('start', { content_block: { type: 'tool_use', id, name, input: {} } }, write)
       }
-      case 'reasoning': return this.#block('start', { content_block: { type: 'thinking', thinking: '', signature: '' } }, write)
-      default: return this.#block('start', { content_block: { type: 'text', text: '', citations: null } }, write)
+      case 'reasoning':
+        return this.#block('start', { content_block: { type: 'thinking', thinking: '', signature: '' } }, write)
+      default:
+        return this.#block('start', { content_block: { type: 'text', text: '', citations: null } }, write)
     }
   }
 

@@ -2,7 +2,18 @@
 import { editedJson, editedList, editedMember, editedText } from '../edits.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
-import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
+import type {
+  AnswerText,
+  EditedEvent,
+  Members,
+  Payload,
+  ProtocolText,
+  TextBlock,
+  TextEditor,
+  TextEvent,
+  TextKind,
+  TextPart
+} from '../protocol.ts'
 
 /** What is done with a text: by its place inside a block. */
 type Edit = (place: string, kind: TextKind, text: string) => string
@@ -12,7 +23,14 @@ export const messagesText: ProtocolText = { answer: () => new MessageText(), pro
 
 /** Members of blocks and deltas that hold text, by their names. */
 const kinds: ReadonlyMap<string, TextKind> = new Map([
-  ['text', 'text'], ['thinking', 'reasoning'], ['partial_json', 'arguments'], ['content', 'text'], ['title', 'text'], ['context', 'text'], ['stdout', 'text'], ['stderr', 'text']
+  ['text', 'text'],
+  ['thinking', 'reasoning'],
+  ['partial_json', 'arguments'],
+  ['content', 'text'],
+  ['title', 'text'],
+  ['context', 'text'],
+  ['stdout', 'text'],
+  ['stderr', 'text']
 ])
 
 /** A block with its texts edited; those of blocks inside it have the place in their names. */
@@ -27,7 +45,13 @@ function editedBlock(block: JsonObject, edit: Edit, place = ''): JsonObject {
     made = editedMember(made, 'source', (value) => {
       const source = asObject(value)
       if (source?.['type'] === 'text') return editedText(source, 'data', (text) => edit(`${place}source`, 'text', text))
-      return source ? editedMember(source, 'content', (content) => (typeof content === 'string' ? edit(`${place}source`, 'text', content) : editedInside(content, edit, `${place}source`))) : value
+      return source
+        ? editedMember(source, 'content', (content) =>
+            typeof content === 'string'
+              ? edit(`${place}source`, 'text', content)
+              : editedInside(content, edit, `${place}source`)
+          )
+        : value
     })
   }
   return editedMember(made, 'input', (value) => {
@@ -65,30 +89,39 @@ class MessageText implements AnswerText {
   whole(answer: Payload, editor: TextEditor): Buffer | undefined {
     const body = asObject(answer.json())
     if (!body) return undefined
-    const made = editedMember(body, 'content', (content) => editedList(content, (block, at) => editedBlock(block, (place, kind, text) => {
-      const part = { block: `${at}.${place}`, kind }
-      return editor.text({ ...part, text }) + editor.end(part)
-    })))
+    const made = editedMember(body, 'content', (content) =>
+      editedList(content, (block, at) =>
+        editedBlock(block, (place, kind, text) => {
+          const part = { block: `${at}.${place}`, kind }
+          return editor.text({ ...part, text }) + editor.end(part)
+        })
+      )
+    )
     return made === body ? undefined : Buffer.from(JSON.stringify(made))
   }
 
   #edited(body: JsonObject, index: number, editor: TextEditor, before: TextEvent[]): JsonObject {
     switch (body['type']) {
-      case 'content_block_start': return editedMember(body, 'content_block', (value) => {
-        const block = asObject(value)
-        return block ? editedBlock(block, (place, kind, text) => this.#begin(index, place, kind, text, editor)) : value
-      })
-      case 'content_block_delta': return editedMember(body, 'delta', (value) => {
-        const delta = asObject(value)
-        // What proves a thought comes after all of it.
-        if (delta?.['type'] === 'signature_delta') this.#end(index, editor, before)
-        return delta ? this.#delta(delta, index, editor) : value
-      })
+      case 'content_block_start':
+        return editedMember(body, 'content_block', (value) => {
+          const block = asObject(value)
+          return block
+            ? editedBlock(block, (place, kind, text) => this.#begin(index, place, kind, text, editor))
+            : value
+        })
+      case 'content_block_delta':
+        return editedMember(body, 'delta', (value) => {
+          const delta = asObject(value)
+          // What proves a thought comes after all of it.
+          if (delta?.['type'] === 'signature_delta') this.#end(index, editor, before)
+          return delta ? this.#delta(delta, index, editor) : value
+        })
       case 'content_block_stop': {
         this.#end(index, editor, before)
         return body
       }
-      default: return body
+      default:
+        return body
     }
   }
 
@@ -123,7 +156,11 @@ class MessageText implements AnswerText {
     this.#open.delete(index)
     for (const [place, block] of open ?? []) {
       const tail = editor.end(block)
-      if (tail !== '') events.push({ event: 'content_block_delta', data: JSON.stringify({ type: 'content_block_delta', index, delta: deltaOf(place, tail) }) })
+      if (tail !== '')
+        events.push({
+          event: 'content_block_delta',
+          data: JSON.stringify({ type: 'content_block_delta', index, delta: deltaOf(place, tail) })
+        })
     }
   }
 }
@@ -136,18 +173,24 @@ function deltaOf(place: string, text: string): JsonObject {
 
 function editPrompt(body: Members, edit: (part: TextPart) => string): void {
   const system = body.json('system')
-  const shown = (at: string, role: string): Edit => (place, kind, text) => edit({ block: `${at}.${place}`, kind, role, text })
-  const instructed = typeof system === 'string' && system !== ''
-    ? edit({ block: 'system', kind: 'text', role: 'system', text: system })
-    : editedList(system, (block, at) => editedBlock(block, shown(`system.${at}`, 'system')))
+  const shown =
+    (at: string, role: string): Edit =>
+    (place, kind, text) =>
+      edit({ block: `${at}.${place}`, kind, role, text })
+  const instructed =
+    typeof system === 'string' && system !== ''
+      ? edit({ block: 'system', kind: 'text', role: 'system', text: system })
+      : editedList(system, (block, at) => editedBlock(block, shown(`system.${at}`, 'system')))
   if (instructed !== system) body.set('system', instructed)
   const messages = body.json('messages')
   const made = editedList(messages, (message, at) => {
     const role = asText(message['role'])
     const said = editedText(message, 'content', (text) => edit({ block: `${at}.content`, kind: 'text', role, text }))
-    return editedMember(said, 'content', (content) => editedList(content, (block, place) => (
-      editedBlock(block, shown(`${at}.${place}`, block['type'] === 'tool_result' ? 'tool' : role))
-    )))
+    return editedMember(said, 'content', (content) =>
+      editedList(content, (block, place) =>
+        editedBlock(block, shown(`${at}.${place}`, block['type'] === 'tool_result' ? 'tool' : role))
+      )
+    )
   })
   if (made !== messages) body.set('messages', made)
 }

@@ -1,4 +1,5 @@
-// What a model answers, whole and as a stream of events, in the one form that every protocol is read into and written from.
+// What a model answers, whole and as a stream of events, in the one form that every protocol is read into and written
+// from.
 import type { Usage } from '../../money/usage.ts'
 import type { MediaPart, Proof, ReasoningPart, RefusalPart, ToolCall } from './request.ts'
 
@@ -53,12 +54,15 @@ export interface Citation {
 /** The same citation in a text that begins so many characters earlier. */
 export function shifted(citation: Citation, by: number): Citation {
   const { start, end } = citation
-  return by === 0 || start === undefined || end === undefined ? citation : { ...citation, start: start + by, end: end + by }
+  return by === 0 || start === undefined || end === undefined
+    ? citation
+    : { ...citation, start: start + by, end: end + by }
 }
 
 /**
- * Why an answer ended. `stop`: the model was done. `sequence`: it came to one of the client's stop sequences. `pause`: the provider wants
- * to be asked again with what there is. `content_filter`: it was refused, by the model or by its provider.
+ * Why an answer ended. `stop`: the model was done. `sequence`: it came to one of the client's stop sequences. `pause`:
+ * the provider wants to be asked again with what there is. `content_filter`: it was refused, by the model or by its
+ * provider.
  */
 export interface Finish {
   reason: 'stop' | 'sequence' | 'length' | 'tool_calls' | 'content_filter' | 'pause'
@@ -75,17 +79,21 @@ export type PartOpening =
   | { type: 'media'; media: MediaPart }
 
 /**
- * An event of a streamed answer, in this order: `start`, then of each part `open`, `delta`s and `close`, a `finish` for each
- * candidate, `end`. Parts are numbered from 0 in the order they open, over all candidates. Calls of one candidate may be open
- * together, and nothing else is beside them: a part of another kind opens when those before are closed, unless the model spoke before its calls were whole.
- * `usage` may come anywhere, the last one holds. A stream without `end` was cut.
+ * An event of a streamed answer, in this order: `start`, then of each part `open`, `delta`s and `close`, a `finish` for
+ * each candidate, `end`. Parts are numbered from 0 in the order they open, over all candidates. Calls of one candidate
+ * may be open together, and nothing else is beside them: a part of another kind opens when those before are closed,
+ * unless the model spoke before its calls were whole. `usage` may come anywhere, the last one holds. A stream without
+ * `end` was cut.
  */
 export type AnswerEvent =
   | { type: 'start'; id: string }
   | { type: 'open'; candidate: number; part: number; opening: PartOpening }
   | { type: 'delta'; part: number; text: string; logprobs?: TokenLogprob[] }
   | { type: 'cite'; part: number; citation: Citation }
-  /** `text` is the whole of the deltas where it is a tool call's input, and empty otherwise. The proof of a call came as it opened. */
+  /**
+   * `text` is the whole of the deltas where it is a tool call's input, and empty otherwise. The proof of a call came as
+   * it opened.
+   */
   | { type: 'close'; part: number; text: string; proof?: Proof }
   | { type: 'usage'; usage: Usage }
   | { type: 'finish'; candidate: number; finish: Finish }

@@ -22,7 +22,8 @@ export class Assembler {
         const { part } = this.#parts[event.part]!
         if (part.type === 'tool_call') part.input += event.text
         else if ('text' in part) part.text += event.text
-        if (part.type === 'text' || part.type === 'refusal') for (const token of event.logprobs ?? []) (part.logprobs ??= []).push(token)
+        if (part.type === 'text' || part.type === 'refusal')
+          for (const token of event.logprobs ?? []) (part.logprobs ??= []).push(token)
         break
       }
       case 'cite': {
@@ -68,9 +69,12 @@ function unfinished(): Error {
 
 function begin(opening: PartOpening): AnswerPart {
   switch (opening.type) {
-    case 'media': return opening.media
-    case 'tool_call': return { ...opening, input: '' }
-    default: return { type: opening.type, text: '' }
+    case 'media':
+      return opening.media
+    case 'tool_call':
+      return { ...opening, input: '' }
+    default:
+      return { type: opening.type, text: '' }
   }
 }
 
@@ -95,7 +99,8 @@ function tellPart(part: AnswerPart, candidate: number, number: number, emit: Emi
   }
   if (!('text' in part)) return emit({ type: 'close', part: number, text: '' })
   const logprobs = 'logprobs' in part ? part.logprobs : undefined
-  if (part.text !== '' || logprobs) emit({ type: 'delta', part: number, text: part.text, ...(logprobs && { logprobs }) })
+  if (part.text !== '' || logprobs)
+    emit({ type: 'delta', part: number, text: part.text, ...(logprobs && { logprobs }) })
   for (const citation of ('citations' in part && part.citations) || []) emit({ type: 'cite', part: number, citation })
   const proof = 'proof' in part ? part.proof : undefined
   emit({ type: 'close', part: number, text: '', ...(proof && { proof }) })
@@ -103,9 +108,14 @@ function tellPart(part: AnswerPart, candidate: number, number: number, emit: Emi
 
 function openingOf(part: AnswerPart): PartOpening {
   switch (part.type) {
-    case 'text': case 'refusal': case 'reasoning': return { type: part.type }
-    case 'tool_call': return callOpening(part)
-    default: return { type: 'media', media: part }
+    case 'text':
+    case 'refusal':
+    case 'reasoning':
+      return { type: part.type }
+    case 'tool_call':
+      return callOpening(part)
+    default:
+      return { type: 'media', media: part }
   }
 }
 

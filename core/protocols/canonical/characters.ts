@@ -1,4 +1,5 @@
-// Keeps characters whole that an upstream sends in two halves: readers that take each event for itself would make nothing of them.
+// Keeps characters whole that an upstream sends in two halves: readers that take each event for itself would make
+// nothing of them.
 import type { EmitEvent } from './answer.ts'
 
 /** Holds the first half of a character back until the other half has come, or the part is over. */

@@ -24,7 +24,9 @@ export interface Target {
 
 /** What an answer is told to its client as. Owned by the exchange; the same for its stream and its whole. */
 export interface AnswerHead {
-  /** Letters, digits, `-` and `_`; becomes part of the ids that the client sees, so that they are the exchange's own. */
+  /**
+   * Letters, digits, `-` and `_`; becomes part of the ids that the client sees, so that they are the exchange's own.
+   */
   id: string
   /** Unix seconds. */
   created: number
@@ -40,8 +42,8 @@ export interface AnswerHead {
 export type WriteEvent = (data: string, name: string) => void
 
 /**
- * Reads an upstream's stream, an event at a time. Throws Untranslatable when an event is none of its protocol or tells of an error;
- * nothing is called after that. It keeps no more than the inputs of open calls, which are bounded.
+ * Reads an upstream's stream, an event at a time. Throws Untranslatable when an event is none of its protocol or tells
+ * of an error; nothing is called after that. It keeps no more than the inputs of open calls, which are bounded.
  */
 export interface StreamDecoder {
   push(event: Payload, emit: EmitEvent): void
@@ -51,7 +53,10 @@ export interface StreamDecoder {
   finished(): boolean
 }
 
-/** Writes a client's stream. Throws Untranslatable when an answer is more than may be kept, where its protocol wants it kept. */
+/**
+ * Writes a client's stream. Throws Untranslatable when an answer is more than may be kept, where its protocol wants it
+ * kept.
+ */
 export interface StreamEncoder {
   push(event: AnswerEvent, write: WriteEvent): void
 }
@@ -71,16 +76,21 @@ export interface Codec {
   readonly callIds: IdRule
   /** Upstreams know tools that take free text. */
   readonly customTools: boolean
-  /** Reads what a client asks, telling `losses` of everything that not every protocol can say. @throws Untranslatable */
+  /**
+   * Reads what a client asks, telling `losses` of everything that not every protocol can say. @throws Untranslatable
+   */
   decodeRequest(body: JsonObject, head: RequestHead, losses: Losses): ModelRequest
   /** The body for an upstream; the same request always gives the same bytes. @throws Untranslatable */
   encodeRequest(request: ModelRequest, target: Target, losses: Losses): JsonObject
-  /** Reads a whole answer. `id` as in {@link AnswerHead}, for calls without an id of their own. @throws Untranslatable */
+  /**
+   * Reads a whole answer. `id` as in {@link AnswerHead}, for calls without an id of their own. @throws Untranslatable
+   */
   decodeAnswer(body: unknown, id: string): ModelAnswer
   encodeAnswer(answer: ModelAnswer, head: AnswerHead): JsonObject
   /**
-   * For a request that is passed on without translation: the member that holds signatures which the gateway made for another
-   * provider's thoughts, without them. Undefined when there are none; absent where clients have no place for any. See `mayBeSealed`.
+   * For a request that is passed on without translation: the member that holds signatures which the gateway made for
+   * another provider's thoughts, without them. Undefined when there are none; absent where clients have no place for
+   * any. See `mayBeSealed`.
    */
   withoutSealed?(body: JsonObject): { key: string; value: unknown } | undefined
   /** `id` as for a whole answer. */
@@ -90,4 +100,3 @@ export interface Codec {
 
 /** Of everything that a stream makes a translator keep, in characters. */
 export const mostKept = 16 * 1024 * 1024
-

@@ -1,11 +1,14 @@
-// What encoders need of a conversation: texts put together, turns of one role made one, calls paired with their results.
+// What encoders need of a conversation: texts put together, turns of one role made one, calls paired with their
+// results.
 import type { AssistantPart, MediaPart, ModelRequest, SystemTurn, TextPart, ToolResult, Turn } from './request.ts'
 import type { Losses } from './losses.ts'
 import { Untranslatable } from './untranslatable.ts'
 
 /** Texts that the client sent apart and the upstream takes as one, with blank lines between them. */
 export function joinTexts(parts: readonly { type: string; text?: string }[]): string {
-  return parts.flatMap(({ type, text }) => (type === 'text' && text !== undefined && text !== '' ? [text] : [])).join('\n\n')
+  return parts
+    .flatMap(({ type, text }) => (type === 'text' && text !== undefined && text !== '' ? [text] : []))
+    .join('\n\n')
 }
 
 /** Said to the model where a protocol has no word for it. */
@@ -35,9 +38,9 @@ export function leadingSystem({ turns }: ModelRequest): { system: SystemTurn[]; 
 }
 
 /**
- * Refuses a conversation in which calls and results do not belong together: a result without its call before it, or a call that is not
- * answered in the very next turn. No upstream takes them, and each says so in its own way. `place`: the member that holds the
- * conversation.
+ * Refuses a conversation in which calls and results do not belong together: a result without its call before it, or a
+ * call that is not answered in the very next turn. No upstream takes them, and each says so in its own way. `place`:
+ * the member that holds the conversation.
  */
 export function checkCalls({ turns }: ModelRequest, place: string): void {
   /** How many calls of an id wait for their results. */
@@ -48,11 +51,21 @@ export function checkCalls({ turns }: ModelRequest, place: string): void {
         const count = open.get(id)
         if (count === 1) open.delete(id)
         else if (count) open.set(id, count - 1)
-        else throw new Untranslatable('invalid_field', `${place} has a result of the call ${shown(id)}, which is not made right before it.`, place)
+        else
+          throw new Untranslatable(
+            'invalid_field',
+            `${place} has a result of the call ${shown(id)}, which is not made right before it.`,
+            place
+          )
       }
     }
     const [waiting] = open.keys()
-    if (waiting !== undefined) throw new Untranslatable('invalid_field', `${place} has a call ${shown(waiting)} without a result right after it.`, place)
+    if (waiting !== undefined)
+      throw new Untranslatable(
+        'invalid_field',
+        `${place} has a call ${shown(waiting)} without a result right after it.`,
+        place
+      )
     if (turn.role !== 'assistant') continue
     for (const part of turn.parts) if (part.type === 'tool_call') open.set(part.id, (open.get(part.id) ?? 0) + 1)
   }
@@ -76,8 +89,8 @@ export interface Placeless {
 }
 
 /**
- * Brings pictures and documents that are in results of tools, or that the model made, into the next user turn, behind a line that says
- * whose they are. Results without text say where to look.
+ * Brings pictures and documents that are in results of tools, or that the model made, into the next user turn, behind a
+ * line that says whose they are. Results without text say where to look.
  */
 export function mediaToUser(turns: readonly Turn[], placeless: Placeless): Turn[] {
   const made: Turn[] = []

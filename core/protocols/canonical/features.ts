@@ -81,8 +81,9 @@ export type RequestFeature = keyof typeof requestFeatures
 export type AnswerFeature = keyof typeof answerFeatures
 
 /**
- * What becomes of a feature. `carried`: it means the same on the other side. `adapted`: it is said in another way, which is told.
- * `dropped`: it is left out, and named to the client. `refused`: without it the request would mean something else.
+ * What becomes of a feature. `carried`: it means the same on the other side. `adapted`: it is said in another way,
+ * which is told. `dropped`: it is left out, and named to the client. `refused`: without it the request would mean
+ * something else.
  */
 export type Treatment = 'carried' | 'dropped' | 'refused' | { readonly adapted: string }
 

@@ -9,8 +9,8 @@ const longNumber = /[0-9.]{16}|[eE][+-]?[0-9]{3}/
 const safeDigits = 15
 
 /**
- * Parses JSON text. Numbers that a double cannot hold become what `JSON.stringify` writes as they were written, so that an id of
- * twenty digits in the arguments of a tool arrives with all of them. Throws SyntaxError.
+ * Parses JSON text. Numbers that a double cannot hold become what `JSON.stringify` writes as they were written, so that
+ * an id of twenty digits in the arguments of a tool arrives with all of them. Throws SyntaxError.
  */
 export function parseJson(text: string): unknown {
   if (!longNumber.test(text)) return JSON.parse(text)
@@ -20,7 +20,10 @@ export function parseJson(text: string): unknown {
   })
 }
 
-/** Half of a character that is written in two, as `JSON.stringify` writes it; with an even number of backslashes before it. */
+/**
+ * Half of a character that is written in two, as `JSON.stringify` writes it; with an even number of backslashes before
+ * it.
+ */
 const half = /\\ud[89a-f][0-9a-f]{2}(?<=(?<!\\)(?:\\\\)*.{6})/g
 
 /** JSON text that every upstream can read: many refuse half of a character, which is nothing that anybody has said. */
@@ -29,23 +32,38 @@ export function writeJson(value: unknown): string {
   return text.includes('\\ud') ? text.replace(half, '\ufffd') : text
 }
 
-/** `JSON.parse` and `JSON.rawJSON` of ECMAScript's proposal "JSON.parse source text access", which the types do not know yet. */
-type ParseWithSource = (text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown) => unknown
-const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as { rawJSON(text: string): unknown; isRawJSON(value: unknown): value is { rawJSON: string } }
+/**
+ * `JSON.parse` and `JSON.rawJSON` of ECMAScript's proposal "JSON.parse source text access", which the types do not know
+ * yet.
+ */
+type ParseWithSource = (
+  text: string,
+  reviver: (key: string, value: unknown, context: { source?: string }) => unknown
+) => unknown
+const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
+  rawJSON(text: string): unknown
+  isRawJSON(value: unknown): value is { rawJSON: string }
+}
 
 /** A number that {@link parseJson} kept as it was written, as a double; any other value as it is. */
 export function plainNumber(value: unknown): unknown {
   return isRawJson(value) ? Number(value.rawJSON) : value
 }
 
-/** The payload of an event as {@link parseJson} reads it, where the arguments of a call are an object in it. @throws Untranslatable */
+/**
+ * The payload of an event as {@link parseJson} reads it, where the arguments of a call are an object in it. @throws
+ * Untranslatable
+ */
 export function exactJson(event: Payload): unknown {
   const value = event.json()
   const text = value === undefined ? '' : event.data.toString('utf8')
   return longNumber.test(text) ? parseAnswer(text) : value
 }
 
-/** An object in JSON text; undefined when it is none. Empty text is an empty object, as upstreams say it for calls without arguments. */
+/**
+ * An object in JSON text; undefined when it is none. Empty text is an empty object, as upstreams say it for calls
+ * without arguments.
+ */
 export function parseObject(text: string): JsonObject | undefined {
   if (text.trim() === '') return {}
   try {
@@ -62,7 +80,10 @@ export function writeArguments(args: JsonObject): string {
   return JSON.stringify(args)
 }
 
-/** An upstream's whole answer. @throws Untranslatable when it is no JSON, or none that can be read with all digits of its numbers */
+/**
+ * An upstream's whole answer. @throws Untranslatable when it is no JSON, or none that can be read with all digits of
+ * its numbers
+ */
 export function parseAnswer(text: string): unknown {
   try {
     return parseJson(text)

@@ -7,12 +7,19 @@ type Alone = Omit<TokenLogprob, 'top'>
 
 /** Undefined when there are none. */
 export function readTokens(tokens: unknown): TokenLogprob[] | undefined {
-  const made = asObjects(tokens).map((token) => ({ ...readToken(token), top: asObjects(token['top_logprobs']).map(readToken) }))
+  const made = asObjects(tokens).map((token) => ({
+    ...readToken(token),
+    top: asObjects(token['top_logprobs']).map(readToken)
+  }))
   return made.length > 0 ? made : undefined
 }
 
 function readToken({ token, logprob, bytes }: JsonObject): Alone {
-  return { token: asText(token), logprob: typeof logprob === 'number' ? logprob : 0, ...(bytes !== undefined && { bytes: readBytes(bytes) }) }
+  return {
+    token: asText(token),
+    logprob: typeof logprob === 'number' ? logprob : 0,
+    ...(bytes !== undefined && { bytes: readBytes(bytes) })
+  }
 }
 
 function readBytes(bytes: unknown): number[] | null {

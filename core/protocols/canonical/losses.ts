@@ -71,8 +71,16 @@ export class Losses {
   }
 
   /** The refusal of a feature at a place. */
-  refusalAt(feature: RequestFeature, place: string, why = `cannot be translated for the channel that serves this model (${requestFeatures[feature]})`): Untranslatable {
-    return new Untranslatable(feature === 'stored_state' ? 'protocol_mismatch' : 'unsupported_parameter', `${place} ${why}.`, place)
+  refusalAt(
+    feature: RequestFeature,
+    place: string,
+    why = `cannot be translated for the channel that serves this model (${requestFeatures[feature]})`
+  ): Untranslatable {
+    return new Untranslatable(
+      feature === 'stored_state' ? 'protocol_mismatch' : 'unsupported_parameter',
+      `${place} ${why}.`,
+      place
+    )
   }
 
   /** Names of the members that were left out, each once, in the order of their discovery; fit for a header. */
@@ -83,5 +91,8 @@ export class Losses {
 
 /** A place without its numbers. Names of unknown members come from the client and may be anything. */
 function memberName(place: string): string {
-  return place.slice(0, longestName).replace(/\[\d+\]/g, '').replace(/[^\w.$-]/g, '?')
+  return place
+    .slice(0, longestName)
+    .replace(/\[\d+\]/g, '')
+    .replace(/[^\w.$-]/g, '?')
 }

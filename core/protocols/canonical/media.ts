@@ -5,7 +5,10 @@ import { invalid } from './untranslatable.ts'
 const dataUrl = /^data:([^,;]*)((?:;[^,;]*)*),/i
 const base64 = /^[A-Za-z0-9+/_-]*={0,2}\s*$/
 
-/** A source given as an address: of data that are in it, or of a place. `param`: where it stands, for the refusal of one that is neither. */
+/**
+ * A source given as an address: of data that are in it, or of a place. `param`: where it stands, for the refusal of one
+ * that is neither.
+ */
 export function readUrl(url: string, param: string): MediaSource {
   if (!/^data:/i.test(url)) {
     if (!URL.canParse(url)) throw invalid(param, 'an address or a data URL')
@@ -17,7 +20,11 @@ export function readUrl(url: string, param: string): MediaSource {
 }
 
 /** Names that clients write, and of which not every provider knows what is meant. */
-const known: ReadonlyMap<string, string> = new Map([['image/jpg', 'image/jpeg'], ['image/pjpeg', 'image/jpeg'], ['application/x-pdf', 'application/pdf']])
+const known: ReadonlyMap<string, string> = new Map([
+  ['image/jpg', 'image/jpeg'],
+  ['image/pjpeg', 'image/jpeg'],
+  ['application/x-pdf', 'application/pdf']
+])
 
 type DataSource = MediaSource & { kind: 'data' }
 

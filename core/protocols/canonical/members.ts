@@ -1,4 +1,5 @@
-// Reads the members of a JSON object that came from outside, checks their types, and knows which of them nobody asked for.
+// Reads the members of a JSON object that came from outside, checks their types, and knows which of them nobody asked
+// for.
 import { asObject } from '../object.ts'
 import { plainNumber } from './json.ts'
 import type { JsonObject } from '../object.ts'
@@ -74,7 +75,9 @@ export class Members {
   members(key: string): Members | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
-    return this.#once(key, () => [new Members(asObject(value) ?? fail(this.at(key), 'an object'), this.at(key), this.#alias)])[0]
+    return this.#once(key, () => [
+      new Members(asObject(value) ?? fail(this.at(key), 'an object'), this.at(key), this.#alias)
+    ])[0]
   }
 
   /** @throws Untranslatable when there is none, too */
@@ -93,10 +96,15 @@ export class Members {
   /** A list of objects; undefined when there is none. */
   list(key: string): Members[] | undefined {
     const items = this.array(key)
-    return items && this.#once(key, () => items.map((item, index) => {
-      const place = `${this.at(key)}[${index}]`
-      return new Members(asObject(item) ?? fail(place, 'an object'), place, this.#alias)
-    }))
+    return (
+      items &&
+      this.#once(key, () =>
+        items.map((item, index) => {
+          const place = `${this.at(key)}[${index}]`
+          return new Members(asObject(item) ?? fail(place, 'an object'), place, this.#alias)
+        })
+      )
+    )
   }
 
   /** A list of anything. */
@@ -108,7 +116,9 @@ export class Members {
 
   /** A list of strings. */
   strings(key: string): string[] | undefined {
-    return this.array(key)?.map((item, index) => (typeof item === 'string' ? item : fail(`${this.at(key)}[${index}]`, 'a string')))
+    return this.array(key)?.map((item, index) =>
+      typeof item === 'string' ? item : fail(`${this.at(key)}[${index}]`, 'a string')
+    )
   }
 
   /** The member says something. An empty list asks for nothing. */
@@ -123,7 +133,9 @@ export class Members {
 
   /** Members that say something and that nobody has read, here alone. */
   unread(): string[] {
-    return Object.keys(this.object).filter((key) => !this.#read.includes(key) && isSet(this.object[key])).map((key) => this.at(key))
+    return Object.keys(this.object)
+      .filter((key) => !this.#read.includes(key) && isSet(this.object[key]))
+      .map((key) => this.at(key))
   }
 
   /** Likewise, here and in all objects inside that have been read. */

@@ -51,7 +51,12 @@ export class Offer {
     // Tools come first, so that they keep their names where those of earlier tools in the conversation are the same.
     const tools = request.tools.map((tool) => this.#tool(tool))
     const { toolChoice, format } = request
-    const made: ModelRequest = { ...request, tools, toolChoice: this.#choice(toolChoice, request.tools), turns: request.turns.map((turn) => this.#turn(turn)) }
+    const made: ModelRequest = {
+      ...request,
+      tools,
+      toolChoice: this.#choice(toolChoice, request.tools),
+      turns: request.turns.map((turn) => this.#turn(turn))
+    }
     if (format?.type !== 'json_schema' || !this.#rules.schemaAsTool) return made
     const name = this.#names.toUpstream(answerTool, '')
     this.#answerTool = name
@@ -63,7 +68,8 @@ export class Offer {
 
   /** Events as the client has to see them. */
   back(emit: EmitEvent): EmitEvent {
-    const nothingChanged = this.#names.unchanged && this.#answerTool === undefined && (this.#custom.size === 0 || this.#rules.customTools)
+    const nothingChanged =
+      this.#names.unchanged && this.#answerTool === undefined && (this.#custom.size === 0 || this.#rules.customTools)
     return nothingChanged ? emit : new Return(emit, this).emit
   }
 
@@ -83,7 +89,8 @@ export class Offer {
 
   /** A choice says the name alone, of a tool in a group too. */
   #choice(choice: ToolChoice | undefined, tools: readonly Tool[]): ToolChoice | undefined {
-    const nameOf = (name: string): string => this.#names.toUpstream(name, tools.find((tool) => tool.name === name)?.namespace)
+    const nameOf = (name: string): string =>
+      this.#names.toUpstream(name, tools.find((tool) => tool.name === name)?.namespace)
     if (choice?.mode === 'named') return { mode: 'named', name: nameOf(choice.name) }
     return choice?.allowed ? { mode: choice.mode, allowed: choice.allowed.map(nameOf) } : choice
   }
@@ -109,7 +116,11 @@ export class Offer {
 }
 
 const argument = 'input'
-const freeText: Tool['parameters'] = { type: 'object', properties: { [argument]: { type: 'string' } }, required: [argument] }
+const freeText: Tool['parameters'] = {
+  type: 'object',
+  properties: { [argument]: { type: 'string' } },
+  required: [argument]
+}
 
 /** Brings the calls of one answer back. */
 class Return {
@@ -129,18 +140,21 @@ class Return {
 
   readonly emit = (event: AnswerEvent): void => {
     switch (event.type) {
-      case 'open': return this.#open(event)
+      case 'open':
+        return this.#open(event)
       case 'delta': {
         if (!this.#wrapped.has(event.part)) this.#emit(event)
         return
       }
-      case 'close': return this.#close(event)
+      case 'close':
+        return this.#close(event)
       case 'finish': {
         const { finish, candidate } = event
         const answered = finish.reason === 'tool_calls' && !this.#calling.has(candidate)
         return this.#emit(answered ? { ...event, finish: { reason: 'stop' } } : event)
       }
-      default: this.#emit(event)
+      default:
+        this.#emit(event)
     }
   }
 

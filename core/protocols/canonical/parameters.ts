@@ -24,10 +24,16 @@ const parameters = {
   presencePenalty: { feature: 'presence_penalty', read: penalty },
   frequencyPenalty: { feature: 'frequency_penalty', read: penalty },
   seed: { feature: 'seed', read: number },
-  candidates: { feature: 'candidates', read: (fields, name) => ((fields.count(name, 1) ?? 1) > 1 ? fields.count(name) : undefined) },
+  candidates: {
+    feature: 'candidates',
+    read: (fields, name) => ((fields.count(name, 1) ?? 1) > 1 ? fields.count(name) : undefined)
+  },
   user: { feature: 'user', read: string },
   safetyIdentifier: { feature: 'safety_identifier', read: string },
-  serviceTier: { feature: 'service_tier', read: (fields, name) => (fields.string(name) === 'auto' ? undefined : fields.string(name)) },
+  serviceTier: {
+    feature: 'service_tier',
+    read: (fields, name) => (fields.string(name) === 'auto' ? undefined : fields.string(name))
+  },
   verbosity: { feature: 'verbosity', read: string },
   promptCacheKey: { feature: 'prompt_cache_key', read: string }
 } as const satisfies Partial<Record<keyof ModelRequest, Parameter>>

@@ -1,4 +1,5 @@
-// Opens and closes the parts of one answer for decoders: numbers them, keeps the inputs of calls, and bounds what is kept.
+// Opens and closes the parts of one answer for decoders: numbers them, keeps the inputs of calls, and bounds what is
+// kept.
 import type { Citation, EmitEvent, PartOpening, TokenLogprob } from './answer.ts'
 import { mostKept } from './codec.ts'
 import type { Proof } from './request.ts'
@@ -27,7 +28,8 @@ export class Parts {
 
   open(candidate: number, opening: PartOpening, emit: EmitEvent): OpenPart {
     if (this.#count === mostParts) throw badAnswer('The upstream sent an answer in too many parts.')
-    if (opening.type === 'tool_call') this.keep(opening.id.length + opening.name.length + (opening.proof?.value.length ?? 0))
+    if (opening.type === 'tool_call')
+      this.keep(opening.id.length + opening.name.length + (opening.proof?.value.length ?? 0))
     const part: OpenPart = { number: this.#count++, candidate, type: opening.type, input: '' }
     this.#open.add(part)
     emit({ type: 'open', candidate, part: part.number, opening })
@@ -68,7 +70,10 @@ export class Parts {
     for (const part of this.#open) this.close(part, emit)
   }
 
-  /** Something else has to be remembered of the answer, so many characters of it, or has not any longer. @throws Untranslatable */
+  /**
+   * Something else has to be remembered of the answer, so many characters of it, or has not any longer. @throws
+   * Untranslatable
+   */
   keep(length: number): void {
     this.#kept += length
     if (this.#kept > mostKept) throw badAnswer('The upstream sent more in calls and thoughts than can be translated.')

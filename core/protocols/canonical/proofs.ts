@@ -1,11 +1,15 @@
-// Signatures and encrypted thoughts on their way through a client of another protocol, and what is to be kept for one that has no place for them.
+// Signatures and encrypted thoughts on their way through a client of another protocol, and what is to be kept for one
+// that has no place for them.
 import type { AnswerEvent } from './answer.ts'
 import type { AssistantPart, Family, ModelRequest, Proof, ReasoningPart, ToolCall, Turn } from './request.ts'
 
 /** Begins whatever the gateway put where a client's protocol has a signature of its own. */
 const mark = 'sluice1.'
 
-/** A proof for a place where clients expect one of `family`: as it is, or wrapped so that it is known when it comes back. */
+/**
+ * A proof for a place where clients expect one of `family`: as it is, or wrapped so that it is known when it comes
+ * back.
+ */
 export function seal(family: Family, proof: Proof | undefined): string {
   if (!proof) return mark
   if (proof.family === family) return proof.value
@@ -27,7 +31,9 @@ export function isSealed(value: string): boolean {
   return value.startsWith(mark)
 }
 
-/** Bytes that hold none of {@link mark}, in clear or in base64, hold nothing that the gateway sealed: nearly all bodies. */
+/**
+ * Bytes that hold none of {@link mark}, in clear or in base64, hold nothing that the gateway sealed: nearly all bodies.
+ */
 export function mayBeSealed(body: Buffer): boolean {
   return body.includes(mark) || body.includes(markInBase64)
 }
@@ -52,9 +58,9 @@ function decode(id: string): string {
 }
 
 /**
- * What has to be kept of an answer under the id of a call, scoped by tenant, for a client that cannot give it back: the thoughts
- * that led to the call, which its provider wants before it, and the call's own signature. Of answers without calls nothing is
- * kept, as no provider demands their thoughts. Plain data, to be stored as JSON.
+ * What has to be kept of an answer under the id of a call, scoped by tenant, for a client that cannot give it back: the
+ * thoughts that led to the call, which its provider wants before it, and the call's own signature. Of answers without
+ * calls nothing is kept, as no provider demands their thoughts. Plain data, to be stored as JSON.
  */
 export interface Keepsake {
   thoughts: KeptThought[]
@@ -81,7 +87,11 @@ export class Keeper {
     if (event.type === 'open') {
       const { opening, part, candidate } = event
       const course = this.#course(candidate)
-      if (opening.type === 'reasoning') this.#thoughts.set(part, { course, thought: { type: 'reasoning', text: '', ...(!course.spoke && { first: true }) } })
+      if (opening.type === 'reasoning')
+        this.#thoughts.set(part, {
+          course,
+          thought: { type: 'reasoning', text: '', ...(!course.spoke && { first: true }) }
+        })
       else course.spoke = true
       if (opening.type === 'tool_call') this.#keep(opening.id, course, opening.proof)
     } else if (event.type === 'delta') {
@@ -107,7 +117,10 @@ export class Keeper {
   }
 }
 
-/** Ids of the calls of a conversation that came back without any proof of `family`: what to look for among what was kept. */
+/**
+ * Ids of the calls of a conversation that came back without any proof of `family`: what to look for among what was
+ * kept.
+ */
 export function unproven(request: ModelRequest, family: Family): string[] {
   const ids: string[] = []
   for (const turn of request.turns) {
@@ -118,8 +131,8 @@ export function unproven(request: ModelRequest, family: Family): string[] {
 }
 
 /**
- * The request with what was kept put back, by the ids of calls: thoughts where they were, a signature onto its call. What the client
- * has of the same thoughts makes way for them. Proofs of another family stay away.
+ * The request with what was kept put back, by the ids of calls: thoughts where they were, a signature onto its call.
+ * What the client has of the same thoughts makes way for them. Proofs of another family stay away.
  */
 export function restore(request: ModelRequest, kept: ReadonlyMap<string, Keepsake>, family: Family): ModelRequest {
   const wanted = new Set(unproven(request, family))
@@ -130,11 +143,15 @@ export function restore(request: ModelRequest, kept: ReadonlyMap<string, Keepsak
       const keepsake = part.type === 'tool_call' && wanted.has(part.id) ? kept.get(part.id) : undefined
       if (!keepsake) return [part]
       const before: AssistantPart[] = []
-      for (const { first: leads, ...thought } of keepsake.thoughts) if (thought.proof?.family === family) (leads ? first : before).push(thought)
+      for (const { first: leads, ...thought } of keepsake.thoughts)
+        if (thought.proof?.family === family) (leads ? first : before).push(thought)
       return [...before, keepsake.proof?.family === family ? { ...(part as ToolCall), proof: keepsake.proof } : part]
     })
     const found = first.length > 0 || parts.length > turn.parts.length
-    return { role: 'assistant', parts: [...first, ...(found ? parts.filter((part) => part.type !== 'reasoning' || part.proof) : parts)] }
+    return {
+      role: 'assistant',
+      parts: [...first, ...(found ? parts.filter((part) => part.type !== 'reasoning' || part.proof) : parts)]
+    }
   })
   return { ...request, turns }
 }

@@ -14,7 +14,10 @@ export function isEffort(word: string): word is Effort {
   return Object.hasOwn(shares, word)
 }
 
-/** Tokens to think with; undefined when the model is to decide. A word that is not known is nothing here: encoders refuse it before. */
+/**
+ * Tokens to think with; undefined when the model is to decide. A word that is not known is nothing here: encoders
+ * refuse it before.
+ */
 export function budgetOf({ effort, tokens }: ReasoningWish, maxOutputTokens = usualOutput): number | undefined {
   if (tokens !== undefined) return tokens < 0 ? undefined : tokens
   if (effort === undefined || !isEffort(effort)) return undefined

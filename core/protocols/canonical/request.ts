@@ -40,8 +40,8 @@ export interface ModelRequest {
 }
 
 /**
- * A stretch of the conversation by one party. Results of tools are turns of their own, right after the calls; neighbours of the
- * same role stay apart, and encoders join them where their protocol wants turns to alternate.
+ * A stretch of the conversation by one party. Results of tools are turns of their own, right after the calls;
+ * neighbours of the same role stay apart, and encoders join them where their protocol wants turns to alternate.
  */
 export type Turn = SystemTurn | UserTurn | AssistantTurn | ToolTurn
 
@@ -162,14 +162,18 @@ export interface Tool {
 }
 
 /** `allowed`: only these, of the tools that are offered. */
-export type ToolChoice =
-  | { mode: 'auto' | 'none' | 'required'; allowed?: string[] }
-  | { mode: 'named'; name: string }
+export type ToolChoice = { mode: 'auto' | 'none' | 'required'; allowed?: string[] } | { mode: 'named'; name: string }
 
 /** What the text of the answer must be. */
 export type OutputFormat =
   | { type: 'json_object' }
-  | { type: 'json_schema'; name: string; description: string | undefined; schema: Record<string, unknown>; strict: boolean | undefined }
+  | {
+      type: 'json_schema'
+      name: string
+      description: string | undefined
+      schema: Record<string, unknown>
+      strict: boolean | undefined
+    }
 
 /** How much the model should think; all undefined: as it likes. */
 export interface ReasoningWish {
@@ -184,15 +188,37 @@ export interface ReasoningWish {
 /** A request that asks for nothing in particular. */
 export function emptyRequest(model: string, streaming: boolean): ModelRequest {
   return {
-    model, streaming, turns: [], tools: [], toolChoice: undefined, parallelToolCalls: undefined, format: undefined,
+    model,
+    streaming,
+    turns: [],
+    tools: [],
+    toolChoice: undefined,
+    parallelToolCalls: undefined,
+    format: undefined,
     reasoning: { effort: undefined, tokens: undefined, visible: undefined },
-    maxOutputTokens: undefined, temperature: undefined, topP: undefined, topK: undefined, presencePenalty: undefined,
-    frequencyPenalty: undefined, seed: undefined, stop: [], candidates: undefined, logprobs: undefined,
-    user: undefined, safetyIdentifier: undefined, metadata: undefined, serviceTier: undefined, verbosity: undefined, promptCacheKey: undefined
+    maxOutputTokens: undefined,
+    temperature: undefined,
+    topP: undefined,
+    topK: undefined,
+    presencePenalty: undefined,
+    frequencyPenalty: undefined,
+    seed: undefined,
+    stop: [],
+    candidates: undefined,
+    logprobs: undefined,
+    user: undefined,
+    safetyIdentifier: undefined,
+    metadata: undefined,
+    serviceTier: undefined,
+    verbosity: undefined,
+    promptCacheKey: undefined
   }
 }
 
-/** The tools that a model may call, for upstreams that cannot be told that only some of what they are offered is allowed. */
+/**
+ * The tools that a model may call, for upstreams that cannot be told that only some of what they are offered is
+ * allowed.
+ */
 export function offered({ tools, toolChoice }: ModelRequest): readonly Tool[] {
   const allowed = toolChoice && toolChoice.mode !== 'named' ? toolChoice.allowed : undefined
   return allowed ? tools.filter(({ name }) => allowed.includes(name)) : tools

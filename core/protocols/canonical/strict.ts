@@ -1,4 +1,5 @@
-// Schemas that OpenAI follows to the letter: every object demands all of its members and allows no others ("Structured model outputs").
+// Schemas that OpenAI follows to the letter: every object demands all of its members and allows no others ("Structured
+// model outputs").
 import { asObject, asObjects } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { OutputFormat } from './request.ts'
@@ -7,23 +8,37 @@ const deepest = 32
 
 /** It is such a schema as it stands. */
 export function isStrict(schema: JsonObject): boolean {
-  return schema['type'] === 'object' && inner(schema, 0).every((one) => demandsAll(one) && one['additionalProperties'] === false)
+  return (
+    schema['type'] === 'object' &&
+    inner(schema, 0).every((one) => demandsAll(one) && one['additionalProperties'] === false)
+  )
 }
 
 /**
- * The schema of a protocol that follows any of them to the letter, as such a schema. Undefined when it cannot be one: some member is
- * optional, or may be any.
+ * The schema of a protocol that follows any of them to the letter, as such a schema. Undefined when it cannot be one:
+ * some member is optional, or may be any.
  */
 export function madeStrict(schema: Record<string, unknown>): Record<string, unknown> | undefined {
   const objects = inner(schema, 0)
-  const closes = objects.every((one) => demandsAll(one) && (one['additionalProperties'] ?? false) === false && one['properties'] !== undefined)
+  const closes = objects.every(
+    (one) => demandsAll(one) && (one['additionalProperties'] ?? false) === false && one['properties'] !== undefined
+  )
   return schema['type'] === 'object' && closes ? (closed(schema) as Record<string, unknown>) : undefined
 }
 
-/** The form of an answer in protocols that have neither a name for it nor a looser form; as strict as OpenAI can follow it. */
+/**
+ * The form of an answer in protocols that have neither a name for it nor a looser form; as strict as OpenAI can follow
+ * it.
+ */
 export function nameless(schema: Record<string, unknown>): OutputFormat {
   const strict = madeStrict(schema)
-  return { type: 'json_schema', name: 'output', description: undefined, schema: strict ?? schema, strict: strict !== undefined }
+  return {
+    type: 'json_schema',
+    name: 'output',
+    description: undefined,
+    schema: strict ?? schema,
+    strict: strict !== undefined
+  }
 }
 
 /** All schemas of objects in it, itself among them. One that is too deep counts as an object that is not closed. */
@@ -31,12 +46,17 @@ function inner(schema: unknown, depth: number): JsonObject[] {
   const fields = asObject(schema)
   if (!fields) return []
   if (depth > deepest) return [{ type: 'object', properties: { deeper: {} } }]
-  const isObject = fields['properties'] !== undefined || fields['type'] === 'object' || (Array.isArray(fields['type']) && fields['type'].includes('object'))
+  const isObject =
+    fields['properties'] !== undefined ||
+    fields['type'] === 'object' ||
+    (Array.isArray(fields['type']) && fields['type'].includes('object'))
   return [...(isObject ? [fields] : []), ...held(fields).flatMap((one) => inner(one, depth + 1))]
 }
 
 function held(fields: JsonObject): unknown[] {
-  const maps = [fields['properties'], fields['$defs'], fields['definitions']].flatMap((map) => Object.values(asObject(map) ?? {}))
+  const maps = [fields['properties'], fields['$defs'], fields['definitions']].flatMap((map) =>
+    Object.values(asObject(map) ?? {})
+  )
   return [...maps, fields['items'], ...asObjects(fields['anyOf']), ...asObjects(fields['prefixItems'])]
 }
 
@@ -51,7 +71,10 @@ function closed(value: unknown): unknown {
   if (!fields) return value
   const made: Record<string, unknown> = {}
   for (const [key, one] of Object.entries(fields)) {
-    if (key === 'properties' || key === '$defs' || key === 'definitions') made[key] = Object.fromEntries(Object.entries(asObject(one) ?? {}).map(([name, schema]) => [name, closed(schema)]))
+    if (key === 'properties' || key === '$defs' || key === 'definitions')
+      made[key] = Object.fromEntries(
+        Object.entries(asObject(one) ?? {}).map(([name, schema]) => [name, closed(schema)])
+      )
     else made[key] = key === 'items' || key === 'anyOf' || key === 'prefixItems' ? closed(one) : one
   }
   if (fields['properties'] !== undefined) made['additionalProperties'] = false

@@ -14,8 +14,9 @@ export interface IdRule {
 const nameless = 'call'
 
 /**
- * The request with ids that the upstream takes. Clients repeat ids from one turn to the next and within a turn, as some models number
- * their calls; a result is of the first call of its id that has none yet. The same ids in the same order always become the same.
+ * The request with ids that the upstream takes. Clients repeat ids from one turn to the next and within a turn, as some
+ * models number their calls; a result is of the first call of its id that has none yet. The same ids in the same order
+ * always become the same.
  */
 export function withLegalIds(request: ModelRequest, rule: IdRule): ModelRequest {
   const taken = new Map<string, number>()
@@ -31,7 +32,15 @@ export function withLegalIds(request: ModelRequest, rule: IdRule): ModelRequest 
   }
   const result = (given: ToolResult): ToolResult => {
     const of = open.get(given.id)?.shift()
-    return !of || (of.id === given.id && of.name === given.name) ? given : { ...given, id: of.id, name: of.name, custom: of.custom, ...(of.namespace !== undefined && { namespace: of.namespace }) }
+    return !of || (of.id === given.id && of.name === given.name)
+      ? given
+      : {
+          ...given,
+          id: of.id,
+          name: of.name,
+          custom: of.custom,
+          ...(of.namespace !== undefined && { namespace: of.namespace })
+        }
   }
   const turns = request.turns.map((turn): Turn => {
     if (turn.role === 'tool') return { role: 'tool', results: turn.results.map(result) }

@@ -44,7 +44,8 @@ export class AnswerReader {
   read(value: unknown, emit: EmitEvent): void {
     const chunk = asObject(value)
     if (!chunk) throw badAnswer('The upstream sent an event that is not of its protocol.')
-    if (chunk['error'] != null) throw badAnswer(asText(asObject(chunk['error'])?.['message']) || 'The upstream reported an error.')
+    if (chunk['error'] != null)
+      throw badAnswer(asText(asObject(chunk['error'])?.['message']) || 'The upstream reported an error.')
     if (!this.#started) {
       this.#started = true
       emit({ type: 'start', id: asText(chunk['responseId']) })
@@ -53,7 +54,8 @@ export class AnswerReader {
     if (usage !== undefined && usage !== 'insane') this.#usage = usage
     for (const candidate of asObjects(chunk['candidates'])) this.#candidate(candidate['index']).read(candidate, emit)
     const feedback = asObject(chunk['promptFeedback'])
-    if (feedback?.['blockReason'] != null) this.#candidate(0).block(asText(feedback['blockReasonMessage']) || asText(feedback['blockReason']), emit)
+    if (feedback?.['blockReason'] != null)
+      this.#candidate(0).block(asText(feedback['blockReasonMessage']) || asText(feedback['blockReason']), emit)
   }
 
   finished(): boolean {
@@ -74,7 +76,8 @@ export class AnswerReader {
     const number = typeof index === 'number' ? index : 0
     let found = this.#candidates.get(number)
     if (!found) {
-      if (!Number.isInteger(number) || number < 0 || number >= mostCandidates) throw badAnswer('The upstream sent a candidate with an impossible number.')
+      if (!Number.isInteger(number) || number < 0 || number >= mostCandidates)
+        throw badAnswer('The upstream sent a candidate with an impossible number.')
       this.#candidates.set(number, (found = new CandidateReader(this.#parts, number, `call_${this.#id}_${number}_`)))
     }
     return found
@@ -105,10 +108,13 @@ class CandidateReader {
       this.#part(part, emit, isText && !told ? logprobs : undefined)
       told ||= isText
     }
-    if (this.#present?.type === 'text') for (const citation of readCitations(candidate['groundingMetadata'])) this.#parts.cite(this.#present, citation, emit)
+    if (this.#present?.type === 'text')
+      for (const citation of readCitations(candidate['groundingMetadata']))
+        this.#parts.cite(this.#present, citation, emit)
     const reason = candidate['finishReason']
     if (reason == null || reason === 'FINISH_REASON_UNSPECIFIED') return
-    if (isMalformed(reason) && !this.#said) throw badAnswer(asText(candidate['finishMessage']) || 'The upstream made nothing of its answer.')
+    if (isMalformed(reason) && !this.#said)
+      throw badAnswer(asText(candidate['finishMessage']) || 'The upstream made nothing of its answer.')
     this.finish = readFinish(reason)
   }
 
@@ -184,7 +190,10 @@ function readLogprobs(result: unknown): TokenLogprob[] | undefined {
   const chosen = asObjects(asObject(result)?.['chosenCandidates'])
   if (chosen.length === 0) return undefined
   const top = asObjects(asObject(result)?.['topCandidates'])
-  return chosen.map((token, index) => ({ ...readToken(token), top: asObjects(top[index]?.['candidates']).map(readToken) }))
+  return chosen.map((token, index) => ({
+    ...readToken(token),
+    top: asObjects(top[index]?.['candidates']).map(readToken)
+  }))
 }
 
 function readToken({ token, logProbability }: JsonObject): { token: string; logprob: number } {

@@ -12,7 +12,11 @@ import { writeSignature } from './signature.ts'
 type Part = Record<string, unknown>
 
 export function encodeAnswer({ candidates, usage }: ModelAnswer, head: AnswerHead): Record<string, unknown> {
-  return { candidates: candidates.map(writeCandidate), usageMetadata: writeGeminiUsage(usage ?? noUsage), ...writeTail(head) }
+  return {
+    candidates: candidates.map(writeCandidate),
+    usageMetadata: writeGeminiUsage(usage ?? noUsage),
+    ...writeTail(head)
+  }
 }
 
 /** What every chunk and every answer ends with. */
@@ -35,10 +39,15 @@ function writeCandidate({ parts, finish }: Candidate, index: number): unknown {
 
 function writePart(part: AnswerPart, finish: Finish): Part[] {
   switch (part.type) {
-    case 'text': case 'refusal': return part.text === '' ? [] : [{ text: part.text }]
-    case 'reasoning': return part.text === '' && !part.proof ? [] : [{ ...writeThought(part.text), ...writeProof(part.proof) }]
-    case 'tool_call': return writeCall(part, finish)
-    default: return writeMedia(part)
+    case 'text':
+    case 'refusal':
+      return part.text === '' ? [] : [{ text: part.text }]
+    case 'reasoning':
+      return part.text === '' && !part.proof ? [] : [{ ...writeThought(part.text), ...writeProof(part.proof) }]
+    case 'tool_call':
+      return writeCall(part, finish)
+    default:
+      return writeMedia(part)
   }
 }
 
@@ -69,5 +78,8 @@ export function writeGrounding(citations: readonly Citation[]): unknown {
 
 export function writeLogprobs(tokens: readonly TokenLogprob[]): unknown {
   const write = ({ token, logprob }: Omit<TokenLogprob, 'top'>): unknown => ({ token, logProbability: logprob })
-  return { chosenCandidates: tokens.map(write), topCandidates: tokens.map(({ top }) => ({ candidates: top.map(write) })) }
+  return {
+    chosenCandidates: tokens.map(write),
+    topCandidates: tokens.map(({ top }) => ({ candidates: top.map(write) }))
+  }
 }

@@ -2,14 +2,26 @@
 import type { Losses } from '../canonical/losses.ts'
 import { kindOf, readData } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
-import type { AssistantPart, MediaPart, MediaSource, SystemTurn, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
+import type {
+  AssistantPart,
+  MediaPart,
+  MediaSource,
+  SystemTurn,
+  TextPart,
+  ToolCall,
+  ToolResult,
+  Turn
+} from '../canonical/request.ts'
 import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
 import { readSignature } from './signature.ts'
 
 export function readSystem(instruction: Members | undefined, losses: Losses): SystemTurn[] {
   // Client libraries say that the user gives it.
   instruction?.ignore('role')
-  const parts = (instruction?.list('parts') ?? []).map((part): TextPart => ({ type: 'text', text: part.needString('text') }))
+  const parts = (instruction?.list('parts') ?? []).map((part): TextPart => ({
+    type: 'text',
+    text: part.needString('text')
+  }))
   if (parts.length === 0) return []
   losses.see('system')
   return [{ role: 'system', parts, developer: false }]
@@ -54,7 +66,13 @@ function readOwn(part: Members, id: string, losses: Losses): AssistantPart | und
   if (proof) losses.see('reasoning_proof', part.at('thoughtSignature'))
   const proven = proof && { proof }
   if (call) {
-    const made: ToolCall = { type: 'tool_call', id: call.string('id') || id, name: call.needString('name'), custom: false, input: JSON.stringify(call.json('args') ?? {}) }
+    const made: ToolCall = {
+      type: 'tool_call',
+      id: call.string('id') || id,
+      name: call.needString('name'),
+      custom: false,
+      input: JSON.stringify(call.json('args') ?? {})
+    }
     return { ...made, ...proven }
   }
   const text = part.string('text')
@@ -118,7 +136,10 @@ function readResponse(response: Record<string, unknown>): { text: string; error:
   const [[key, value] = [], ...others] = Object.entries(response)
   const alone = others.length === 0 && (key === 'output' || key === 'error')
   if (key === undefined) return { text: '', error: false }
-  return { text: alone && typeof value === 'string' ? value : JSON.stringify(alone ? value : response), error: alone && key === 'error' }
+  return {
+    text: alone && typeof value === 'string' ? value : JSON.stringify(alone ? value : response),
+    error: alone && key === 'error'
+  }
 }
 
 /** Undefined for what only this provider's models know, which is refused later. */

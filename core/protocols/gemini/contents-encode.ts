@@ -3,7 +3,16 @@ import { isBlank, joinTexts, leadingSystem, mediaToUser } from '../canonical/con
 import { parseObject } from '../canonical/json.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { textOf } from '../canonical/media.ts'
-import type { AssistantPart, MediaPart, ModelRequest, Proof, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
+import type {
+  AssistantPart,
+  MediaPart,
+  ModelRequest,
+  Proof,
+  TextPart,
+  ToolCall,
+  ToolResult,
+  Turn
+} from '../canonical/request.ts'
 import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import { noSignature, writeSignature } from './signature.ts'
@@ -16,7 +25,11 @@ interface Content {
 }
 
 /** The conversation, its turns alternating but for results, which the user's words never stand beside. */
-export function writeConversation(request: ModelRequest, traits: Traits, losses: Losses): { system: Part[]; contents: Content[] } {
+export function writeConversation(
+  request: ModelRequest,
+  traits: Traits,
+  losses: Losses
+): { system: Part[]; contents: Content[] } {
   const { system: turns, rest } = leadingSystem(request)
   const contents: Content[] = []
   let last: Turn['role'] | undefined
@@ -24,15 +37,25 @@ export function writeConversation(request: ModelRequest, traits: Traits, losses:
   for (const turn of mediaToUser(rest, { results: true, own: false })) {
     // Instructions in mid-conversation are the user's words here.
     const role = turn.role === 'system' ? 'user' : turn.role
-    const parts = turn.role === 'tool' ? writeResults(turn.results, calls) : turn.role === 'assistant' ? writeOwn(turn.parts, traits, losses) : turn.parts.flatMap((part) => writePart(part, traits, losses))
+    const parts =
+      turn.role === 'tool'
+        ? writeResults(turn.results, calls)
+        : turn.role === 'assistant'
+          ? writeOwn(turn.parts, traits, losses)
+          : turn.parts.flatMap((part) => writePart(part, traits, losses))
     if (turn.role === 'assistant') calls = turn.parts.filter((part) => part.type === 'tool_call')
     if (parts.length === 0) continue
     if (role === last) for (const part of parts) contents.at(-1)!.parts.push(part)
     else contents.push({ role: role === 'assistant' ? 'model' : 'user', parts })
     last = role
   }
-  if (contents[0]?.role !== 'user') throw invalid(losses.conversation, 'a conversation that the user begins, for the channel that serves this model')
-  if (last === 'assistant' && !traits.prefill) throw invalid(losses.conversation, "a conversation that does not end with the assistant's own words, for the channel that serves this model")
+  if (contents[0]?.role !== 'user')
+    throw invalid(losses.conversation, 'a conversation that the user begins, for the channel that serves this model')
+  if (last === 'assistant' && !traits.prefill)
+    throw invalid(
+      losses.conversation,
+      "a conversation that does not end with the assistant's own words, for the channel that serves this model"
+    )
   return { system: turns.flatMap(({ parts }) => parts.flatMap(writeText)), contents }
 }
 
@@ -47,21 +70,26 @@ function writePart(part: TextPart | MediaPart, traits: Traits, losses: Losses): 
 function writeMedia({ type, source, name }: MediaPart, traits: Traits, losses: Losses): Part {
   if (source.kind === 'data') {
     if (source.mimeType.startsWith('text/')) return { text: textOf(source, name) }
-    return { inlineData: { mimeType: source.mimeType, data: source.data, ...(name !== undefined && { displayName: name }) } }
+    return {
+      inlineData: { mimeType: source.mimeType, data: source.data, ...(name !== undefined && { displayName: name }) }
+    }
   }
   const { mimeType } = source
   const typed = mimeType !== undefined && { mimeType }
   if (source.kind === 'stored') return { fileData: { ...typed, fileUri: source.id } }
-  if (!traits.fetchesUrls) throw losses.refusal(type === 'image' ? 'image_url' : type === 'video' ? 'video' : 'document_url')
+  if (!traits.fetchesUrls)
+    throw losses.refusal(type === 'image' ? 'image_url' : type === 'video' ? 'video' : 'document_url')
   return { fileData: { ...typed, fileUri: source.url } }
 }
 
 /** One part for each call, in the order of the calls. */
 function writeResults(results: readonly ToolResult[], calls: readonly ToolCall[]): Part[] {
   const order = (result: ToolResult): number => calls.findIndex(({ id }) => id === result.id)
-  return [...results].sort((a, b) => order(a) - order(b)).map(({ id, name, parts, error }) => (
-    { functionResponse: { id, name, response: { [error ? 'error' : 'output']: joinTexts(parts) } } }
-  ))
+  return [...results]
+    .sort((a, b) => order(a) - order(b))
+    .map(({ id, name, parts, error }) => ({
+      functionResponse: { id, name, response: { [error ? 'error' : 'output']: joinTexts(parts) } }
+    }))
 }
 
 function writeOwn(parts: readonly AssistantPart[], traits: Traits, losses: Losses): Part[] {
@@ -69,19 +97,24 @@ function writeOwn(parts: readonly AssistantPart[], traits: Traits, losses: Losse
   const first = parts.find((part) => part.type === 'tool_call')
   return parts.flatMap((part): Part[] => {
     switch (part.type) {
-      case 'text': return isBlank(part.text) ? [] : [{ text: part.text, ...writeProof(part.proof, losses) }]
-      case 'refusal': return writeText(part)
+      case 'text':
+        return isBlank(part.text) ? [] : [{ text: part.text, ...writeProof(part.proof, losses) }]
+      case 'refusal':
+        return writeText(part)
       case 'reasoning': {
-        if (part.proof?.family === 'gemini') return [{ text: part.text, thought: true, ...writeProof(part.proof, losses) }]
+        if (part.proof?.family === 'gemini')
+          return [{ text: part.text, thought: true, ...writeProof(part.proof, losses) }]
         losses.drop(part.proof ? 'reasoning_proof' : 'reasoning_replay')
         return []
       }
       case 'tool_call': {
         const proof = writeProof(part.proof, losses)
-        const signed = part === first && traits.thinking !== 'budget' ? { thoughtSignature: noSignature, ...proof } : proof
+        const signed =
+          part === first && traits.thinking !== 'budget' ? { thoughtSignature: noSignature, ...proof } : proof
         return [{ functionCall: { id: part.id, name: part.name, args: argumentsOf(part, losses) }, ...signed }]
       }
-      default: return [writeMedia(part, traits, losses)]
+      default:
+        return [writeMedia(part, traits, losses)]
     }
   })
 }
@@ -95,6 +128,10 @@ function writeProof(proof: Proof | undefined, losses: Losses): Part {
 
 function argumentsOf({ id, input }: ToolCall, losses: Losses): unknown {
   const object = parseObject(input)
-  if (!object) throw invalid(losses.conversation, `a conversation whose calls have a JSON object as their arguments, which ${JSON.stringify(id.slice(0, 64))} has not`)
+  if (!object)
+    throw invalid(
+      losses.conversation,
+      `a conversation whose calls have a JSON object as their arguments, which ${JSON.stringify(id.slice(0, 64))} has not`
+    )
   return object
 }

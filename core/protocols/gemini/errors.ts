@@ -8,14 +8,30 @@ const retryInfo = 'type.googleapis.com/google.rpc.RetryInfo'
 
 /** https://ai.google.dev/gemini-api/docs/troubleshooting */
 const statuses: Readonly<Record<number, string>> = {
-  400: 'INVALID_ARGUMENT', 401: 'UNAUTHENTICATED', 402: 'RESOURCE_EXHAUSTED', 403: 'PERMISSION_DENIED', 404: 'NOT_FOUND', 408: 'DEADLINE_EXCEEDED',
-  409: 'ABORTED', 429: 'RESOURCE_EXHAUSTED', 499: 'CANCELLED', 500: 'INTERNAL', 501: 'UNIMPLEMENTED', 502: 'UNAVAILABLE', 503: 'UNAVAILABLE', 504: 'DEADLINE_EXCEEDED', 529: 'UNAVAILABLE'
+  400: 'INVALID_ARGUMENT',
+  401: 'UNAUTHENTICATED',
+  402: 'RESOURCE_EXHAUSTED',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  408: 'DEADLINE_EXCEEDED',
+  409: 'ABORTED',
+  429: 'RESOURCE_EXHAUSTED',
+  499: 'CANCELLED',
+  500: 'INTERNAL',
+  501: 'UNIMPLEMENTED',
+  502: 'UNAVAILABLE',
+  503: 'UNAVAILABLE',
+  504: 'DEADLINE_EXCEEDED',
+  529: 'UNAVAILABLE'
 }
 
 export function errorBody({ status, message, retryAfterMs }: ShownError): unknown {
   const kind = statuses[status] ?? (status >= 500 ? 'INTERNAL' : 'INVALID_ARGUMENT')
   // Google's clients read here how long to wait, and no header.
-  const details = retryAfterMs === undefined ? {} : { details: [{ '@type': retryInfo, retryDelay: `${Math.ceil(retryAfterMs / 1000)}s` }] }
+  const details =
+    retryAfterMs === undefined
+      ? {}
+      : { details: [{ '@type': retryInfo, retryDelay: `${Math.ceil(retryAfterMs / 1000)}s` }] }
   return { error: { code: status, message, status: kind, ...details } }
 }
 
@@ -26,5 +42,9 @@ export function readError(body: unknown): UpstreamError {
   const { status, details } = asObject(outer?.['error']) ?? {}
   const delay = asObjects(details).find((detail) => detail['@type'] === retryInfo)?.['retryDelay']
   const [, seconds] = /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(asText(delay)) ?? []
-  return { ...said, type: typeof status === 'string' ? status : said.type, ...(seconds !== undefined && { retryAfterMs: Math.ceil(Number(seconds) * 1000) }) }
+  return {
+    ...said,
+    type: typeof status === 'string' ? status : said.type,
+    ...(seconds !== undefined && { retryAfterMs: Math.ceil(Number(seconds) * 1000) })
+  }
 }

@@ -2,6 +2,12 @@
 import type { ParameterNames } from '../canonical/parameters.ts'
 
 export const parameters: ParameterNames = {
-  maxOutputTokens: 'maxOutputTokens', temperature: 'temperature', topP: 'topP', topK: 'topK', presencePenalty: 'presencePenalty', frequencyPenalty: 'frequencyPenalty',
-  seed: 'seed', candidates: 'candidateCount'
+  maxOutputTokens: 'maxOutputTokens',
+  temperature: 'temperature',
+  topP: 'topP',
+  topK: 'topK',
+  presencePenalty: 'presencePenalty',
+  frequencyPenalty: 'frequencyPenalty',
+  seed: 'seed',
+  candidates: 'candidateCount'
 }

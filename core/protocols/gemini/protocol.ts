@@ -28,7 +28,11 @@ export const gemini: Protocol = {
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
   modelPlaces: [['modelVersion']],
-  answerBytes: (body) => asObjects(asObject(body)?.['candidates']).reduce((sum, { content }) => sum + textBytes(asObject(content)?.['parts']), 0),
+  answerBytes: (body) =>
+    asObjects(asObject(body)?.['candidates']).reduce(
+      (sum, { content }) => sum + textBytes(asObject(content)?.['parts']),
+      0
+    ),
   text: geminiText
 }
 
@@ -42,9 +46,18 @@ function candidatesOf(request: Fields): number {
 /** A list of chunks is one, too: what an upstream sends that was not asked for events. */
 function isAnswer(message: Payload): boolean {
   const { lens } = message
-  if (lens) return !isSet(lens, 'error') && (lens.type('candidates') === 'array' || lens.type('promptFeedback') === 'object')
+  if (lens)
+    return !isSet(lens, 'error') && (lens.type('candidates') === 'array' || lens.type('promptFeedback') === 'object')
   const body = message.json()
-  return Array.isArray(body) && body.length > 0 && asObjects(body).every((chunk) => chunk['error'] == null && (chunk['candidates'] ?? chunk['usageMetadata'] ?? chunk['promptFeedback']) !== undefined)
+  return (
+    Array.isArray(body) &&
+    body.length > 0 &&
+    asObjects(body).every(
+      (chunk) =>
+        chunk['error'] == null &&
+        (chunk['candidates'] ?? chunk['usageMetadata'] ?? chunk['promptFeedback']) !== undefined
+    )
+  )
 }
 
 function isSet(lens: NonNullable<Payload['lens']>, key: string): boolean {
@@ -56,5 +69,7 @@ function usageOf(message: Payload): unknown {
   if (!message.data.includes('"usageMetadata"')) return undefined
   if (isUnparsedBody(message)) return memberOf(message, 'usageMetadata')
   const body = message.json()
-  return asObject(Array.isArray(body) ? (body as unknown[]).findLast((chunk) => asObject(chunk)?.['usageMetadata'] != null) : body)?.['usageMetadata']
+  return asObject(
+    Array.isArray(body) ? (body as unknown[]).findLast((chunk) => asObject(chunk)?.['usageMetadata'] != null) : body
+  )?.['usageMetadata']
 }

@@ -43,7 +43,8 @@ function readConfig(config: Members, request: ModelRequest, losses: Losses): voi
   }
   readFormat(config, request, losses)
   readThinking(config.members('thinkingConfig'), request, losses)
-  if (config.strings('responseModalities')?.some((modality) => modality.toUpperCase() !== 'TEXT')) losses.see('special', config.at('responseModalities'))
+  if (config.strings('responseModalities')?.some((modality) => modality.toUpperCase() !== 'TEXT'))
+    losses.see('special', config.at('responseModalities'))
   for (const name of configHints) if (config.says(name)) losses.see('hint', config.at(name))
 }
 
@@ -79,8 +80,15 @@ function readTool(tool: Members, losses: Losses): Tool[] {
     losses.see('tools')
     const own = declared.json('parameters')
     const parameters = declared.json('parametersJsonSchema') ?? (own && fromGemini(own))
-    for (const hint of ['response', 'responseJsonSchema', 'behavior']) if (declared.value(hint) !== undefined) losses.see('hint', declared.at(hint))
-    return { name: declared.needString('name'), description: declared.string('description'), parameters, strict: undefined, custom: false }
+    for (const hint of ['response', 'responseJsonSchema', 'behavior'])
+      if (declared.value(hint) !== undefined) losses.see('hint', declared.at(hint))
+    return {
+      name: declared.needString('name'),
+      description: declared.string('description'),
+      parameters,
+      strict: undefined,
+      custom: false
+    }
   })
   for (const name of tool.unread()) losses.see('server_tool', name)
   return functions
@@ -102,11 +110,13 @@ function readChoice(config: Members | undefined, losses: Losses): ToolChoice | u
       return { mode: 'required', allowed }
     }
     // VALIDATED is AUTO with calls that follow their schema.
-    case 'AUTO': case 'VALIDATED': {
+    case 'AUTO':
+    case 'VALIDATED': {
       if (allowed.length === 0) return { mode: 'auto' }
       losses.see('allowed_tools')
       return { mode: 'auto', allowed }
     }
-    default: throw invalid(config.at('mode'), 'AUTO, ANY, NONE or VALIDATED')
+    default:
+      throw invalid(config.at('mode'), 'AUTO, ANY, NONE or VALIDATED')
   }
 }

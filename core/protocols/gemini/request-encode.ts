@@ -17,7 +17,11 @@ const mostStops = 5
 type Body = Record<string, unknown>
 
 export function encodeRequest(request: ModelRequest, { traits }: Target, losses: Losses): Body {
-  if (request.stop.length > mostStops) throw losses.refusal('stop', `has more than ${mostStops} sequences, which the channel that serves this model cannot take`)
+  if (request.stop.length > mostStops)
+    throw losses.refusal(
+      'stop',
+      `has more than ${mostStops} sequences, which the channel that serves this model cannot take`
+    )
   const { system, contents } = writeConversation(request, traits, losses)
   const tools = offered(request)
   const body: Body = { contents }
@@ -58,13 +62,25 @@ function writeConfig(request: ModelRequest, traits: Traits, losses: Losses): Bod
 }
 
 function writeFormat(format: OutputFormat): Body {
-  return { responseMimeType: 'application/json', ...(format.type === 'json_schema' && { responseJsonSchema: format.schema }) }
+  return {
+    responseMimeType: 'application/json',
+    ...(format.type === 'json_schema' && { responseJsonSchema: format.schema })
+  }
 }
 
-const levels = { none: 'MINIMAL', minimal: 'MINIMAL', low: 'LOW', medium: 'MEDIUM', high: 'HIGH', xhigh: 'HIGH', max: 'HIGH' } as const
+const levels = {
+  none: 'MINIMAL',
+  minimal: 'MINIMAL',
+  low: 'LOW',
+  medium: 'MEDIUM',
+  high: 'HIGH',
+  xhigh: 'HIGH',
+  max: 'HIGH'
+} as const
 
 function writeThinking({ reasoning, maxOutputTokens }: ModelRequest, traits: Traits, losses: Losses): Body | undefined {
-  if (reasoning.effort !== undefined && !isEffort(reasoning.effort)) throw invalid(losses.placeOf('reasoning_effort'), 'none, minimal, low, medium, high, xhigh or max')
+  if (reasoning.effort !== undefined && !isEffort(reasoning.effort))
+    throw invalid(losses.placeOf('reasoning_effort'), 'none, minimal, low, medium, high, xhigh or max')
   const longest = maxOutputTokens ?? traits.maxOutputTokens
   const thinking: Body = {}
   const tokens = traits.thinking === 'budget' ? budgetOf(reasoning, longest) : undefined

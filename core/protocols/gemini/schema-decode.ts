@@ -17,7 +17,8 @@ function convert(value: unknown, depth: number): unknown {
   for (const [key, inner] of Object.entries(schema)) {
     if (key === 'type') made[key] = typeOf(inner, schema['nullable'] === true)
     else if (key === 'properties') made[key] = convertMap(inner, depth)
-    else if (key === 'anyOf' || key === 'prefixItems') made[key] = Array.isArray(inner) ? inner.map((item) => convert(item, depth + 1)) : inner
+    else if (key === 'anyOf' || key === 'prefixItems')
+      made[key] = Array.isArray(inner) ? inner.map((item) => convert(item, depth + 1)) : inner
     else if (key === 'items') made[key] = convert(inner, depth + 1)
     else if (counts.includes(key)) made[key] = Number(inner)
     else if (key === 'example') made['examples'] = [inner]

@@ -1,15 +1,43 @@
-// From JSON Schema to Google's subset of OpenAPI (Gemini API reference, "Schema"), which is all that every model takes for functions.
+// From JSON Schema to Google's subset of OpenAPI (Gemini API reference, "Schema"), which is all that every model takes
+// for functions.
 import { asObject, asObjects } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 
 /** Taken as they are. */
 const plain = [
-  'title', 'description', 'default', 'minItems', 'maxItems', 'minProperties', 'maxProperties', 'minLength', 'maxLength', 'pattern', 'minimum', 'maximum'
+  'title',
+  'description',
+  'default',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'minimum',
+  'maximum'
 ]
 /** Says nothing about what is allowed. */
-const idle = ['$schema', '$id', '$comment', '$defs', 'definitions', 'examples', 'readOnly', 'writeOnly', 'deprecated', '$anchor', '$ref', 'required', 'nullable']
+const idle = [
+  '$schema',
+  '$id',
+  '$comment',
+  '$defs',
+  'definitions',
+  'examples',
+  'readOnly',
+  'writeOnly',
+  'deprecated',
+  '$anchor',
+  '$ref',
+  'required',
+  'nullable'
+]
 const formats: Readonly<Record<string, readonly string[]>> = {
-  string: ['enum', 'date-time'], number: ['float', 'double'], integer: ['int32', 'int64']
+  string: ['enum', 'date-time'],
+  number: ['float', 'double'],
+  integer: ['int32', 'int64']
 }
 const deepest = 32
 /** Of the schemas that references unfold into. */
@@ -48,7 +76,8 @@ class SchemaWriter {
     const made: Record<string, unknown> = {}
     const { names, nullable } = typesOf(schema)
     const [name] = names
-    const alternatives = names.length > 1 ? names.map((type) => ({ ...only(schema, type), type })) : (schema['anyOf'] ?? schema['oneOf'])
+    const alternatives =
+      names.length > 1 ? names.map((type) => ({ ...only(schema, type), type })) : (schema['anyOf'] ?? schema['oneOf'])
     const inside = (inner: JsonObject): Record<string, unknown> => this.write(inner, depth + 1, followed)
     if (names.length < 2 && name !== undefined) made['type'] = name.toUpperCase()
     if (nullable) made['nullable'] = true
@@ -59,7 +88,14 @@ class SchemaWriter {
     return made
   }
 
-  #member(key: string, schema: JsonObject, type: string | undefined, mixed: boolean, made: Record<string, unknown>, inside: (inner: JsonObject) => unknown): void {
+  #member(
+    key: string,
+    schema: JsonObject,
+    type: string | undefined,
+    mixed: boolean,
+    made: Record<string, unknown>,
+    inside: (inner: JsonObject) => unknown
+  ): void {
     const value = schema[key]
     if (key === 'type' || key === 'anyOf' || key === 'oneOf' || idle.includes(key)) return
     if (mixed && key !== 'description' && key !== 'title') return
@@ -70,13 +106,18 @@ class SchemaWriter {
       const properties = Object.entries(asObject(value) ?? {})
       if (properties.length === 0) return
       made[key] = Object.fromEntries(properties.map(([name, inner]) => [name, inside(asObject(inner) ?? {})]))
-      const required = (Array.isArray(schema['required']) ? schema['required'] : []).filter((name) => properties.some(([own]) => own === name))
+      const required = (Array.isArray(schema['required']) ? schema['required'] : []).filter((name) =>
+        properties.some(([own]) => own === name)
+      )
       if (required.length > 0) made['required'] = required
     } else if (key === 'items') made[key] = inside(asObject(value) ?? {})
-    else if (key === 'enum' || key === 'const') this.#values(key === 'enum' && Array.isArray(value) ? value : [value], type, made)
+    else if (key === 'enum' || key === 'const')
+      this.#values(key === 'enum' && Array.isArray(value) ? value : [value], type, made)
     else if (key === 'format' && typeof value === 'string' && formats[type ?? '']?.includes(value)) made[key] = value
-    else if (key === 'exclusiveMinimum' && typeof value === 'number' && type === 'integer') made['minimum'] = Math.floor(value) + 1
-    else if (key === 'exclusiveMaximum' && typeof value === 'number' && type === 'integer') made['maximum'] = Math.ceil(value) - 1
+    else if (key === 'exclusiveMinimum' && typeof value === 'number' && type === 'integer')
+      made['minimum'] = Math.floor(value) + 1
+    else if (key === 'exclusiveMaximum' && typeof value === 'number' && type === 'integer')
+      made['maximum'] = Math.ceil(value) - 1
     else if (key !== 'allOf') this.lost.add(key)
   }
 
@@ -93,10 +134,18 @@ class SchemaWriter {
   }
 
   /** Null among them means nullable. */
-  #alternatives(given: readonly JsonObject[], made: Record<string, unknown>, inside: (inner: JsonObject) => Record<string, unknown>): void {
+  #alternatives(
+    given: readonly JsonObject[],
+    made: Record<string, unknown>,
+    inside: (inner: JsonObject) => Record<string, unknown>
+  ): void {
     const others = given.filter(({ type }) => type !== 'null')
     if (others.length < given.length) made['nullable'] = true
-    if (others.length === 1) Object.assign(made, { ...inside(others[0]!), ...(made['description'] !== undefined && { description: made['description'] }) })
+    if (others.length === 1)
+      Object.assign(made, {
+        ...inside(others[0]!),
+        ...(made['description'] !== undefined && { description: made['description'] })
+      })
     else if (others.length > 1) {
       made['anyOf'] = others.map(inside)
       delete made['type']
@@ -104,7 +153,10 @@ class SchemaWriter {
   }
 
   /** The schema that is meant, with what is said beside a reference, and with all of `allOf` in it. */
-  #resolve(given: JsonObject, path: readonly string[]): { schema: JsonObject | undefined; followed: readonly string[] } {
+  #resolve(
+    given: JsonObject,
+    path: readonly string[]
+  ): { schema: JsonObject | undefined; followed: readonly string[] } {
     let schema = given
     let followed = path
     for (let ref = schema['$ref']; typeof ref === 'string'; ref = schema['$ref']) {
@@ -127,7 +179,8 @@ class SchemaWriter {
   #lookUp(ref: string): JsonObject {
     if (!ref.startsWith('#')) return {}
     let found: unknown = this.#root
-    for (const step of ref.slice(1).split('/').filter(Boolean)) found = asObject(found)?.[step.replaceAll('~1', '/').replaceAll('~0', '~')]
+    for (const step of ref.slice(1).split('/').filter(Boolean))
+      found = asObject(found)?.[step.replaceAll('~1', '/').replaceAll('~0', '~')]
     return asObject(found) ?? {}
   }
 }
@@ -142,7 +195,9 @@ function only(schema: JsonObject, type: string): JsonObject {
 
 function typesOf(schema: JsonObject): { names: string[]; nullable: boolean } {
   const { type } = schema
-  const said = (Array.isArray(type) ? type : [type]).flatMap((name) => (typeof name === 'string' ? [name.toLowerCase()] : []))
+  const said = (Array.isArray(type) ? type : [type]).flatMap((name) =>
+    typeof name === 'string' ? [name.toLowerCase()] : []
+  )
   const names = said.filter((name) => name !== 'null')
   if (names.length === 0) {
     if (schema['properties'] !== undefined) names.push('object')
@@ -154,7 +209,9 @@ function typesOf(schema: JsonObject): { names: string[]; nullable: boolean } {
 /** Properties and what is required come together; of the rest the first word holds. */
 function mergeSchemas(first: JsonObject, more: JsonObject): JsonObject {
   const properties = { ...asObject(more['properties']), ...asObject(first['properties']) }
-  const required = [first['required'], more['required']].flatMap((list) => (Array.isArray(list) ? (list as unknown[]) : []))
+  const required = [first['required'], more['required']].flatMap((list) =>
+    Array.isArray(list) ? (list as unknown[]) : []
+  )
   return {
     ...more,
     ...first,

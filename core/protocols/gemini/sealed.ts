@@ -15,7 +15,9 @@ export function withoutSealed({ contents }: JsonObject): { key: string; value: u
     const same = kept.length === parts.length && kept.every((part, index) => part === parts[index])
     return same ? [content] : kept.length > 0 ? [{ ...(content as JsonObject), parts: kept }] : []
   })
-  return value.length === contents.length && value.every((content, index) => content === contents[index]) ? undefined : { key: 'contents', value }
+  return value.length === contents.length && value.every((content, index) => content === contents[index])
+    ? undefined
+    : { key: 'contents', value }
 }
 
 /** A call stays, with what the vendor takes in place of a signature. */

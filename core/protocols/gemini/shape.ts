@@ -22,7 +22,12 @@ export class ChunkCollector implements Collector {
       const before = this.#candidates.get(index)
       const parts = [...asObjects(asObject(before?.['content'])?.['parts'])]
       for (const part of asObjects(asObject(content)?.['parts'])) addPart(parts, part)
-      this.#candidates.set(index, { ...before, index, ...rest, content: { role: 'model', ...asObject(content), parts } })
+      this.#candidates.set(index, {
+        ...before,
+        index,
+        ...rest,
+        content: { role: 'model', ...asObject(content), parts }
+      })
     }
   }
 
@@ -35,7 +40,12 @@ export class ChunkCollector implements Collector {
 /** Text goes on in the part before, if that is text of the same kind and was not signed. */
 function addPart(parts: JsonObject[], part: JsonObject): void {
   const last = parts.at(-1)
-  const goesOn = last && typeof last['text'] === 'string' && typeof part['text'] === 'string' && last['thought'] === part['thought'] && last['thoughtSignature'] === undefined
+  const goesOn =
+    last &&
+    typeof last['text'] === 'string' &&
+    typeof part['text'] === 'string' &&
+    last['thought'] === part['thought'] &&
+    last['thoughtSignature'] === undefined
   if (goesOn) parts[parts.length - 1] = { ...last, ...part, text: asText(last['text']) + asText(part['text']) }
   else if (part['text'] !== '' || part['thoughtSignature'] !== undefined || parts.length === 0) parts.push(part)
 }

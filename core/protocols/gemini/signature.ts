@@ -3,7 +3,10 @@ import { readText, writeText } from '../canonical/media.ts'
 import { isSealed, seal, unseal } from '../canonical/proofs.ts'
 import type { Proof } from '../canonical/request.ts'
 
-/** What the vendor takes in place of a signature that nobody has any more, https://ai.google.dev/gemini-api/docs/thought-signatures */
+/**
+ * What the vendor takes in place of a signature that nobody has any more,
+ * https://ai.google.dev/gemini-api/docs/thought-signatures
+ */
 export const noSignature = 'skip_thought_signature_validator'
 
 /** What a client gave back; the gateway's own are in base64 too, as clients may check that they are. */

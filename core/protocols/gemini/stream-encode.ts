@@ -1,4 +1,5 @@
-// Writes the chunks of a streamed answer for a client. Calls are written when they are whole, as their arguments are an object here.
+// Writes the chunks of a streamed answer for a client. Calls are written when they are whole, as their arguments are an
+// object here.
 import type { AnswerEvent, Citation, Finish, PartOpening } from '../canonical/answer.ts'
 import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
@@ -7,7 +8,15 @@ import { badAnswer } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { writeGeminiUsage } from '../usage/gemini.ts'
-import { writeCall, writeGrounding, writeLogprobs, writeMedia, writeProof, writeTail, writeThought } from './answer-encode.ts'
+import {
+  writeCall,
+  writeGrounding,
+  writeLogprobs,
+  writeMedia,
+  writeProof,
+  writeTail,
+  writeThought
+} from './answer-encode.ts'
 import { writeFinish } from './finish.ts'
 
 /** A part that is open. */
@@ -49,10 +58,12 @@ export class GeminiStreamEncoder implements StreamEncoder {
         this.#places.set(part, { candidate, opening })
         this.#ending(candidate).refused ||= opening.type === 'refusal'
         if (opening.type === 'tool_call') this.#calls.set(part, undefined)
-        if (opening.type === 'media') for (const media of writeMedia(opening.media)) this.#part(candidate, JSON.stringify(media), write)
+        if (opening.type === 'media')
+          for (const media of writeMedia(opening.media)) this.#part(candidate, JSON.stringify(media), write)
         return
       }
-      case 'delta': return this.#delta(this.#places.get(event.part)!, event, write)
+      case 'delta':
+        return this.#delta(this.#places.get(event.part)!, event, write)
       case 'cite':
         this.#ending(this.#places.get(event.part)!.candidate).citations.push(event.citation)
         return
@@ -67,7 +78,8 @@ export class GeminiStreamEncoder implements StreamEncoder {
       case 'finish':
         this.#ending(event.candidate).finish = event.finish
         return
-      case 'end': return this.#end(write)
+      case 'end':
+        return this.#end(write)
       default:
     }
   }
@@ -79,8 +91,13 @@ export class GeminiStreamEncoder implements StreamEncoder {
     this.#part(candidate, `{"text":${JSON.stringify(text)}${thought}}`, write, more)
   }
 
-  #close({ candidate, opening }: Place, { part, text: input, proof }: AnswerEvent & { type: 'close' }, write: WriteEvent): void {
-    if (opening.type === 'reasoning' && proof) this.#part(candidate, JSON.stringify({ ...writeThought(''), ...writeProof(proof) }), write)
+  #close(
+    { candidate, opening }: Place,
+    { part, text: input, proof }: AnswerEvent & { type: 'close' },
+    write: WriteEvent
+  ): void {
+    if (opening.type === 'reasoning' && proof)
+      this.#part(candidate, JSON.stringify({ ...writeThought(''), ...writeProof(proof) }), write)
     if (opening.type !== 'tool_call') return
     const call = { ...opening, input }
     const isWhole = parseObject(input) !== undefined
@@ -104,21 +121,35 @@ export class GeminiStreamEncoder implements StreamEncoder {
 
   /** The last chunk has the end of every candidate, and the usage. */
   #end(write: WriteEvent): void {
-    const endings = [...this.#endings].sort(([a], [b]) => a - b).map(([index, { finish, refused, citations, broken }]) => {
-      for (const call of broken) writeCall(call, finish)
-      const grounding = citations.length > 0 && { groundingMetadata: writeGrounding(citations) }
-      return JSON.stringify({ index, content: { role: 'model', parts: [{ text: '' }] }, finishReason: writeFinish(finish, refused), ...grounding })
-    })
-    write(`{"candidates":[${endings.join()}],"usageMetadata":${JSON.stringify(writeGeminiUsage(this.#usage))},${this.#tail}`, '')
+    const endings = [...this.#endings]
+      .sort(([a], [b]) => a - b)
+      .map(([index, { finish, refused, citations, broken }]) => {
+        for (const call of broken) writeCall(call, finish)
+        const grounding = citations.length > 0 && { groundingMetadata: writeGrounding(citations) }
+        return JSON.stringify({
+          index,
+          content: { role: 'model', parts: [{ text: '' }] },
+          finishReason: writeFinish(finish, refused),
+          ...grounding
+        })
+      })
+    write(
+      `{"candidates":[${endings.join()}],"usageMetadata":${JSON.stringify(writeGeminiUsage(this.#usage))},${this.#tail}`,
+      ''
+    )
   }
 
   #part(candidate: number, part: string, write: WriteEvent, more = ''): void {
-    write(`{"candidates":[{"index":${candidate},"content":{"role":"model","parts":[${part}]}${more}}${this.#closing}`, '')
+    write(
+      `{"candidates":[{"index":${candidate},"content":{"role":"model","parts":[${part}]}${more}}${this.#closing}`,
+      ''
+    )
   }
 
   #ending(candidate: number): Ending {
     let ending = this.#endings.get(candidate)
-    if (!ending) this.#endings.set(candidate, (ending = { finish: { reason: 'stop' }, refused: false, citations: [], broken: [] }))
+    if (!ending)
+      this.#endings.set(candidate, (ending = { finish: { reason: 'stop' }, refused: false, citations: [], broken: [] }))
     return ending
   }
 }

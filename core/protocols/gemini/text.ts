@@ -2,7 +2,18 @@
 import { editedJson, editedList, editedMember, editedText } from '../edits.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
-import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
+import type {
+  AnswerText,
+  EditedEvent,
+  Members,
+  Payload,
+  ProtocolText,
+  TextBlock,
+  TextEditor,
+  TextEvent,
+  TextKind,
+  TextPart
+} from '../protocol.ts'
 
 /** https://ai.google.dev/api/generate-content */
 export const geminiText: ProtocolText = { answer: () => new CandidatesText(), prompt: editPrompt }
@@ -14,18 +25,22 @@ type Edit = (place: string, kind: TextKind, text: string) => string
 function editedCalls(part: JsonObject, edit: Edit): JsonObject {
   let made = part
   for (const [names, member, kind] of [
-    [['functionCall', 'function_call'], 'args', 'arguments'], [['functionResponse', 'function_response'], 'response', 'text']
+    [['functionCall', 'function_call'], 'args', 'arguments'],
+    [['functionResponse', 'function_response'], 'response', 'text']
   ] as const) {
     for (const name of names) {
       made = editedMember(made, name, (value) => {
         const object = asObject(value)
         const inner = asObject(object?.[member])
-        return object && inner ? editedMember(object, member, () => editedJson(inner, (text) => edit(member, kind, text))) : value
+        return object && inner
+          ? editedMember(object, member, () => editedJson(inner, (text) => edit(member, kind, text)))
+          : value
       })
     }
   }
   for (const [names, member, kind] of [
-    [['executableCode', 'executable_code'], 'code', 'arguments'], [['codeExecutionResult', 'code_execution_result'], 'output', 'text']
+    [['executableCode', 'executable_code'], 'code', 'arguments'],
+    [['codeExecutionResult', 'code_execution_result'], 'output', 'text']
   ] as const) {
     for (const name of names) {
       made = editedMember(made, name, (value) => {
@@ -78,10 +93,12 @@ class CandidatesText implements AnswerText {
   #chunk(chunk: JsonObject, editor: TextEditor, last = false): JsonObject {
     const { candidates: _candidates, usageMetadata: _usage, ...head } = chunk
     this.#head = head
-    return editedMember(chunk, 'candidates', (candidates) => editedList(candidates, (candidate, at) => {
-      const index = typeof candidate['index'] === 'number' ? candidate['index'] : at
-      return this.#candidate(candidate, index, editor, last || candidate['finishReason'] != null)
-    }))
+    return editedMember(chunk, 'candidates', (candidates) =>
+      editedList(candidates, (candidate, at) => {
+        const index = typeof candidate['index'] === 'number' ? candidate['index'] : at
+        return this.#candidate(candidate, index, editor, last || candidate['finishReason'] != null)
+      })
+    )
   }
 
   #candidate(candidate: JsonObject, index: number, editor: TextEditor, ends: boolean): JsonObject {
@@ -138,10 +155,12 @@ class Saying {
       if (proven) this.end()
     } else {
       this.end()
-      this.made.push(editedCalls(part, (_place, kind, said) => {
-        const block = { block: `${this.#index}.${speech.begun++}`, kind }
-        return this.#editor.text({ ...block, text: said }) + this.#editor.end(block)
-      }))
+      this.made.push(
+        editedCalls(part, (_place, kind, said) => {
+          const block = { block: `${this.#index}.${speech.begun++}`, kind }
+          return this.#editor.text({ ...block, text: said }) + this.#editor.end(block)
+        })
+      )
     }
   }
 
@@ -157,40 +176,77 @@ class Saying {
   }
 }
 
-/** Log probabilities and what supports the words hold these very words, also of earlier chunks, and what is cited counts their bytes. */
+/**
+ * Log probabilities and what supports the words hold these very words, also of earlier chunks, and what is cited counts
+ * their bytes.
+ */
 function withoutChances(candidate: JsonObject): JsonObject {
   const rest = without(candidate, ['avgLogprobs', 'logprobsResult'])
-  const grounded = editedMember(rest, 'groundingMetadata', (value) => without(asObject(value) ?? {}, ['groundingSupports']))
+  const grounded = editedMember(rest, 'groundingMetadata', (value) =>
+    without(asObject(value) ?? {}, ['groundingSupports'])
+  )
   return editedMember(grounded, 'citationMetadata', (value) => {
     const metadata = asObject(value) ?? {}
-    return ['citationSources', 'citations'].reduce((made, list) => editedMember(made, list, (cited) => editedList(cited, (source) => without(source, ['startIndex', 'endIndex']))), metadata)
+    return ['citationSources', 'citations'].reduce(
+      (made, list) =>
+        editedMember(made, list, (cited) => editedList(cited, (source) => without(source, ['startIndex', 'endIndex']))),
+      metadata
+    )
   })
 }
 
 /** The object itself when it has none of them. */
 function without(object: JsonObject, members: readonly string[]): JsonObject {
-  return members.some((member) => member in object) ? Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member))) : object
+  return members.some((member) => member in object)
+    ? Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member)))
+    : object
 }
 
 /** Also of counting and embedding, which have the same contents in other places. */
 function editPrompt(body: Members, edit: (part: TextPart) => string): void {
-  const editedContent = (content: JsonObject, name: string, role: string): JsonObject => editedMember(content, 'parts', (parts) => editedList(parts, (part, at) => {
-    const said = editedText(part, 'text', (text) => edit({ block: `${name}.${at}`, kind: part['thought'] === true ? 'reasoning' : 'text', role, text }))
-    return editedCalls(said, (place, kind, text) => edit({ block: `${name}.${at}.${place}`, kind, role: kind === 'text' ? 'tool' : role, text }))
-  }))
+  const editedContent = (content: JsonObject, name: string, role: string): JsonObject =>
+    editedMember(content, 'parts', (parts) =>
+      editedList(parts, (part, at) => {
+        const said = editedText(part, 'text', (text) =>
+          edit({ block: `${name}.${at}`, kind: part['thought'] === true ? 'reasoning' : 'text', role, text })
+        )
+        return editedCalls(said, (place, kind, text) =>
+          edit({ block: `${name}.${at}.${place}`, kind, role: kind === 'text' ? 'tool' : role, text })
+        )
+      })
+    )
   const editedIn = (owner: JsonObject, around: string): JsonObject => {
     let made = owner
     for (const name of ['systemInstruction', 'system_instruction']) {
-      made = editedMember(made, name, (value) => (asObject(value) ? editedContent(asObject(value)!, `${around}system`, 'system') : value))
+      made = editedMember(made, name, (value) =>
+        asObject(value) ? editedContent(asObject(value)!, `${around}system`, 'system') : value
+      )
     }
-    made = editedMember(made, 'content', (value) => (asObject(value) ? editedContent(asObject(value)!, `${around}content`, 'user') : value))
-    made = editedMember(made, 'contents', (value) => (
-      asObject(value) ? editedContent(asObject(value)!, `${around}0`, 'user') : editedList(value, (content, at) => editedContent(content, `${around}${at}`, asText(content['role']) || 'user'))
-    ))
-    made = editedMember(made, 'requests', (value) => editedList(value, (request, at) => editedIn(request, `${around}requests.${at}.`)))
-    return editedMember(made, 'generateContentRequest', (value) => (asObject(value) ? editedIn(asObject(value)!, around) : value))
+    made = editedMember(made, 'content', (value) =>
+      asObject(value) ? editedContent(asObject(value)!, `${around}content`, 'user') : value
+    )
+    made = editedMember(made, 'contents', (value) =>
+      asObject(value)
+        ? editedContent(asObject(value)!, `${around}0`, 'user')
+        : editedList(value, (content, at) =>
+            editedContent(content, `${around}${at}`, asText(content['role']) || 'user')
+          )
+    )
+    made = editedMember(made, 'requests', (value) =>
+      editedList(value, (request, at) => editedIn(request, `${around}requests.${at}.`))
+    )
+    return editedMember(made, 'generateContentRequest', (value) =>
+      asObject(value) ? editedIn(asObject(value)!, around) : value
+    )
   }
-  for (const name of ['systemInstruction', 'system_instruction', 'content', 'contents', 'requests', 'generateContentRequest']) {
+  for (const name of [
+    'systemInstruction',
+    'system_instruction',
+    'content',
+    'contents',
+    'requests',
+    'generateContentRequest'
+  ]) {
     const value = body.json(name)
     const made = editedIn({ [name]: value }, '')[name]
     if (value !== undefined && made !== value) body.set(name, made)

@@ -21,7 +21,8 @@ export class GeminiWatch implements StreamWatch {
   see(event: Payload): EventKind {
     const chunk = asObject(event.json())
     if (!chunk) return 'invalid'
-    if (event.event === 'error' || chunk['error'] != null || (chunk['candidates'] === undefined && isError(chunk))) return 'error'
+    if (event.event === 'error' || chunk['error'] != null || (chunk['candidates'] === undefined && isError(chunk)))
+      return 'error'
     if (asObject(chunk['promptFeedback'])?.['blockReason'] != null) this.#blocked = this.#content = true
     for (const { index = 0, content, finishReason } of asObjects(chunk['candidates'])) {
       if (this.#candidates.size === mostCandidates && !this.#candidates.has(index)) return 'invalid'

@@ -52,7 +52,8 @@ function readMessage(message: JsonObject, callId: string): AnswerPart[] {
   const text = readContent(message['content'])
   const citations = readCitations(message['annotations'])
   if (text !== '' || citations) parts.push({ type: 'text', text, ...(citations && { citations }) })
-  if (typeof message['refusal'] === 'string' && message['refusal'] !== '') parts.push({ type: 'refusal', text: message['refusal'] })
+  if (typeof message['refusal'] === 'string' && message['refusal'] !== '')
+    parts.push({ type: 'refusal', text: message['refusal'] })
   for (const image of readImages(message['images'])) parts.push(image)
   for (const call of asObjects(message['tool_calls'])) parts.push(readCall(call, `${callId}${parts.length}`))
   const legacy = asObject(message['function_call'])
@@ -67,7 +68,11 @@ export function readThoughts(message: JsonObject): string {
 
 /** A string, or a list of parts with text. */
 export function readContent(content: unknown): string {
-  return typeof content === 'string' ? content : asObjects(content).map((part) => asText(part['text'])).join('')
+  return typeof content === 'string'
+    ? content
+    : asObjects(content)
+        .map((part) => asText(part['text']))
+        .join('')
 }
 
 function readCall(call: JsonObject, callId: string): ToolCall {
@@ -76,8 +81,12 @@ function readCall(call: JsonObject, callId: string): ToolCall {
   const name = asText(inner['name'])
   if (name === '') throw badAnswer('The upstream called a tool without a name.')
   return {
-    type: 'tool_call', id: asText(call['id']) || callId, name, custom: custom !== undefined,
-    input: readInput(inner[custom ? 'input' : 'arguments']), ...readProof(call)
+    type: 'tool_call',
+    id: asText(call['id']) || callId,
+    name,
+    custom: custom !== undefined,
+    input: readInput(inner[custom ? 'input' : 'arguments']),
+    ...readProof(call)
   }
 }
 
@@ -110,7 +119,14 @@ export function readCitations(annotations: unknown): Citation[] | undefined {
     const found = asObject(annotation['url_citation'])
     if (!found || typeof found['url'] !== 'string') return []
     const { start_index: start, end_index: end } = found
-    return [{ url: found['url'], title: asText(found['title']), ...(typeof start === 'number' && { start }), ...(typeof end === 'number' && { end }) }]
+    return [
+      {
+        url: found['url'],
+        title: asText(found['title']),
+        ...(typeof start === 'number' && { start }),
+        ...(typeof end === 'number' && { end })
+      }
+    ]
   })
   return citations.length > 0 ? citations : undefined
 }

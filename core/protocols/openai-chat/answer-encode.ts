@@ -23,7 +23,12 @@ export function encodeAnswer(answer: ModelAnswer, { id, created, model }: Answer
 
 function writeChoice({ parts, finish }: Candidate, index: number): unknown {
   const logprobs = parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
-  return { index, message: writeMessage(parts), finish_reason: writeFinish(finish), logprobs: logprobs.length > 0 ? { content: writeTokens(logprobs), refusal: null } : null }
+  return {
+    index,
+    message: writeMessage(parts),
+    finish_reason: writeFinish(finish),
+    logprobs: logprobs.length > 0 ? { content: writeTokens(logprobs), refusal: null } : null
+  }
 }
 
 function writeMessage(parts: readonly AnswerPart[]): Record<string, unknown> {

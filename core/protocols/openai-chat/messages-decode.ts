@@ -3,7 +3,16 @@ import type { Losses } from '../canonical/losses.ts'
 import { readData, readUrl } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
 import { unseal } from '../canonical/proofs.ts'
-import type { AssistantPart, AssistantTurn, MediaPart, TextPart, ToolCall, ToolResult, Turn, UserPart } from '../canonical/request.ts'
+import type {
+  AssistantPart,
+  AssistantTurn,
+  MediaPart,
+  TextPart,
+  ToolCall,
+  ToolResult,
+  Turn,
+  UserPart
+} from '../canonical/request.ts'
 import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
 
 /** Calls that wait for their results. */
@@ -22,7 +31,8 @@ function readMessage(message: Members, turns: Turn[], calls: Calls, losses: Loss
   if (message.string('name') !== undefined) losses.see('message_name', message.at('name'))
   const role = message.needString('role')
   switch (role) {
-    case 'system': case 'developer': {
+    case 'system':
+    case 'developer': {
       losses.see(turns.every((turn) => turn.role === 'system') ? 'system' : 'system_later', message.place)
       turns.push({ role: 'system', parts: readTexts(message), developer: role === 'developer' })
       break
@@ -43,7 +53,12 @@ function readMessage(message: Members, turns: Turn[], calls: Calls, losses: Loss
       else turns.push({ role: 'tool', results: [result] })
       break
     }
-    default: throw new Untranslatable('unsupported_parameter', `${message.at('role')} cannot be translated for the channel that serves this model.`, message.at('role'))
+    default:
+      throw new Untranslatable(
+        'unsupported_parameter',
+        `${message.at('role')} cannot be translated for the channel that serves this model.`,
+        message.at('role')
+      )
   }
 }
 
@@ -69,22 +84,36 @@ function readParts(message: Members, losses: Losses): UserPart[] {
 function readPart(part: Members, losses: Losses): UserPart {
   const type = part.string('type')
   switch (type) {
-    case 'text': return { type, text: part.needString('text') }
-    case 'image_url': return readImage(part, losses)
+    case 'text':
+      return { type, text: part.needString('text') }
+    case 'image_url':
+      return readImage(part, losses)
     case 'input_audio': {
       losses.see('audio', part.place)
       const audio = part.needMembers('input_audio')
-      return { type: 'audio', source: readData(`audio/${audio.needString('format')}`, audio.needString('data'), audio.at('data')) }
+      return {
+        type: 'audio',
+        source: readData(`audio/${audio.needString('format')}`, audio.needString('data'), audio.at('data'))
+      }
     }
-    case 'file': return readFile(part.needMembers('file'), losses)
-    default: throw new Untranslatable('unsupported_parameter', `${part.place} has a type that cannot be translated for the channel that serves this model.`, part.place)
+    case 'file':
+      return readFile(part.needMembers('file'), losses)
+    default:
+      throw new Untranslatable(
+        'unsupported_parameter',
+        `${part.place} has a type that cannot be translated for the channel that serves this model.`,
+        part.place
+      )
   }
 }
 
 function readImage(part: Members, losses: Losses): MediaPart {
   // Many clients write the address alone.
   const image = typeof part.value('image_url') === 'string' ? undefined : part.needMembers('image_url')
-  const source = readUrl((image ?? part).needString(image ? 'url' : 'image_url'), image ? image.at('url') : part.at('image_url'))
+  const source = readUrl(
+    (image ?? part).needString(image ? 'url' : 'image_url'),
+    image ? image.at('url') : part.at('image_url')
+  )
   losses.see(source.kind === 'url' ? 'image_url' : 'image', part.place)
   const detail = image?.string('detail')
   // Auto is what everybody has who says nothing.
@@ -143,7 +172,10 @@ function readCall(call: Members, losses: Losses): ToolCall {
   call.ignore('index')
   const inner = call.needMembers(custom ? 'custom' : 'function')
   const made: ToolCall = {
-    type: 'tool_call', id: call.needString('id'), name: inner.needString('name'), custom,
+    type: 'tool_call',
+    id: call.needString('id'),
+    name: inner.needString('name'),
+    custom,
     input: custom ? inner.needString('input') : readArguments(inner)
   }
   // Where Google's own compatible interface puts it, and clients give it back from.
@@ -163,7 +195,8 @@ function readArguments(inner: Members): string {
 /** Vendors take pictures in results, and clients send them. */
 function readResult(message: Members, turns: readonly Turn[], calls: Calls, losses: Losses): ToolResult {
   const id = message.string('tool_call_id') ?? onlyOpenCall(turns)
-  if (id === undefined) throw new Untranslatable('missing_field', `${message.at('tool_call_id')} is missing.`, message.at('tool_call_id'))
+  if (id === undefined)
+    throw new Untranslatable('missing_field', `${message.at('tool_call_id')} is missing.`, message.at('tool_call_id'))
   const call = calls.get(id)
   const parts = readParts(message, losses)
   if (parts.some(({ type }) => type !== 'text')) losses.see('tool_result_media', message.at('content'))

@@ -10,10 +10,16 @@ type Message = Record<string, unknown>
 export function writeMessages(turns: readonly Turn[], traits: Traits, losses: Losses): Message[] {
   return mediaToUser(turns, { results: true, own: true }).flatMap((turn): Message[] => {
     switch (turn.role) {
-      case 'system': return [{ role: turn.developer && traits.developerRole ? 'developer' : 'system', content: joinTexts(turn.parts) }]
-      case 'user': return [{ role: 'user', content: writeContent(turn.parts, losses) }]
-      case 'assistant': return [writeAssistant(turn, traits, losses)]
-      case 'tool': return turn.results.map((result) => ({ role: 'tool', tool_call_id: result.id, content: resultText(result) }))
+      case 'system':
+        return [
+          { role: turn.developer && traits.developerRole ? 'developer' : 'system', content: joinTexts(turn.parts) }
+        ]
+      case 'user':
+        return [{ role: 'user', content: writeContent(turn.parts, losses) }]
+      case 'assistant':
+        return [writeAssistant(turn, traits, losses)]
+      case 'tool':
+        return turn.results.map((result) => ({ role: 'tool', tool_call_id: result.id, content: resultText(result) }))
     }
   })
 }
@@ -24,7 +30,10 @@ function writeContent(parts: readonly UserPart[], losses: Losses): unknown {
   return written.every(({ type }) => type === 'text') ? joinTexts(written) : written
 }
 
-function writePart(part: TextPart | MediaPart, losses: Losses): { type: string; text?: string; [key: string]: unknown }[] {
+function writePart(
+  part: TextPart | MediaPart,
+  losses: Losses
+): { type: string; text?: string; [key: string]: unknown }[] {
   if (part.type === 'text') return part.text === '' ? [] : [{ type: 'text', text: part.text }]
   const { source, name, detail } = part
   if (part.type === 'image' && source.kind !== 'stored') {
@@ -34,7 +43,8 @@ function writePart(part: TextPart | MediaPart, losses: Losses): { type: string; 
   if (source.kind !== 'data') throw losses.refusal(source.kind === 'stored' ? 'stored_file' : 'document_url')
   if (part.type === 'audio') {
     const format = formats.get(source.mimeType)
-    if (format === undefined) throw losses.refusal('audio', 'has a format that the channel that serves this model cannot take')
+    if (format === undefined)
+      throw losses.refusal('audio', 'has a format that the channel that serves this model cannot take')
     return [{ type: 'input_audio', input_audio: { data: source.data, format } }]
   }
   if (source.mimeType.startsWith('text/')) return [{ type: 'text', text: textOf(source, name) }]
@@ -42,7 +52,11 @@ function writePart(part: TextPart | MediaPart, losses: Losses): { type: string; 
 }
 
 const formats: ReadonlyMap<string, string> = new Map([
-  ['audio/wav', 'wav'], ['audio/x-wav', 'wav'], ['audio/wave', 'wav'], ['audio/mp3', 'mp3'], ['audio/mpeg', 'mp3']
+  ['audio/wav', 'wav'],
+  ['audio/x-wav', 'wav'],
+  ['audio/wave', 'wav'],
+  ['audio/mp3', 'mp3'],
+  ['audio/mpeg', 'mp3']
 ])
 
 function writeAssistant({ parts }: AssistantTurn, { replaysReasoning }: Traits, losses: Losses): Message {
@@ -50,7 +64,10 @@ function writeAssistant({ parts }: AssistantTurn, { replaysReasoning }: Traits, 
   const refusal = spoken(parts, 'refusal')
   const thoughts = spoken(parts, 'reasoning')
   const calls = parts.filter((part) => part.type === 'tool_call')
-  const message: Message = { role: 'assistant', content: text === '' && (calls.length > 0 || refusal !== '') ? null : text }
+  const message: Message = {
+    role: 'assistant',
+    content: text === '' && (calls.length > 0 || refusal !== '') ? null : text
+  }
   if (refusal !== '') message['refusal'] = refusal
   if (thoughts !== '') {
     if (replaysReasoning) message['reasoning_content'] = thoughts
@@ -58,7 +75,11 @@ function writeAssistant({ parts }: AssistantTurn, { replaysReasoning }: Traits, 
   }
   if (calls.length > 0) {
     // An empty string is no JSON, and some upstreams parse it.
-    message['tool_calls'] = calls.map(({ id, name, input }) => ({ id, type: 'function', function: { name, arguments: input === '' ? '{}' : input } }))
+    message['tool_calls'] = calls.map(({ id, name, input }) => ({
+      id,
+      type: 'function',
+      function: { name, arguments: input === '' ? '{}' : input }
+    }))
   }
   return message
 }

@@ -46,7 +46,10 @@ const usageKey = Buffer.from('"usage"')
 const messageKey = Buffer.from('"message"')
 const errorWord = Buffer.from('"error"')
 
-/** The bytes hold a key, given in its quotes, with an object, whatever the spacing. Escaped quotes make text contents differ. */
+/**
+ * The bytes hold a key, given in its quotes, with an object, whatever the spacing. Escaped quotes make text contents
+ * differ.
+ */
 function holdsObject(data: Buffer, key: Buffer): boolean {
   for (let at = data.indexOf(key); at !== -1; at = data.indexOf(key, at)) {
     at = skipSpace(data, at + key.length)
@@ -60,7 +63,10 @@ function isAnswer(message: Payload): boolean {
   if (!lens) return isCompletion(asObject(message.json()))
   if (isSet(lens, 'error') || lens.type('choices') !== 'array') return false
   const choices = lens.slice('choices')!
-  return holdsObject(choices, messageKey) && !(choices.includes(errorWord) && (lens.json('choices') as unknown[]).some(isFailed))
+  return (
+    holdsObject(choices, messageKey) &&
+    !(choices.includes(errorWord) && (lens.json('choices') as unknown[]).some(isFailed))
+  )
 }
 
 /** One choice with a message at least, and none that failed. */

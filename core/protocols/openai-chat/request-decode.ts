@@ -69,7 +69,13 @@ function readTools(fields: Members, losses: Losses): Tool[] {
     const fn = tool.needMembers('function')
     const strict = fn.flag('strict')
     if (strict) losses.see('tool_strict')
-    return { name: fn.needString('name'), description: fn.string('description'), parameters: fn.json('parameters'), strict, custom: false }
+    return {
+      name: fn.needString('name'),
+      description: fn.string('description'),
+      parameters: fn.json('parameters'),
+      strict,
+      custom: false
+    }
   })
 }
 
@@ -79,7 +85,11 @@ function readCustomTool(custom: Members, losses: Losses): Tool {
   const grammar = format?.string('type') === 'grammar' ? format.needMembers('grammar') : undefined
   if (grammar) losses.see('custom_tool_grammar', custom.at('format'))
   return {
-    name: custom.needString('name'), description: custom.string('description'), parameters: undefined, strict: undefined, custom: true,
+    name: custom.needString('name'),
+    description: custom.string('description'),
+    parameters: undefined,
+    strict: undefined,
+    custom: true,
     ...(grammar && { grammar: { syntax: grammar.needString('syntax'), definition: grammar.needString('definition') } })
   }
 }

@@ -12,8 +12,16 @@ import { parameters } from './parameters.ts'
 /** More stop sequences than this are refused by the vendor. */
 const mostStops = 4
 
-export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Record<string, unknown> {
-  if (request.stop.length > mostStops) throw losses.refusal('stop', `has more than ${mostStops} sequences, which the channel that serves this model cannot take`)
+export function encodeRequest(
+  request: ModelRequest,
+  { model, traits }: Target,
+  losses: Losses
+): Record<string, unknown> {
+  if (request.stop.length > mostStops)
+    throw losses.refusal(
+      'stop',
+      `has more than ${mostStops} sequences, which the channel that serves this model cannot take`
+    )
   const effort = effortOf(request.reasoning, request.maxOutputTokens ?? traits.maxOutputTokens)
   // Not every compatible upstream can be told that only some tools are allowed.
   const tools = offered(request)
@@ -63,6 +71,11 @@ function writeFormat(format: OutputFormat): unknown {
   const { name, description, schema, strict } = format
   return {
     type: 'json_schema',
-    json_schema: { name, ...(description !== undefined && { description }), schema, ...(strict !== undefined && { strict }) }
+    json_schema: {
+      name,
+      ...(description !== undefined && { description }),
+      schema,
+      ...(strict !== undefined && { strict })
+    }
   }
 }

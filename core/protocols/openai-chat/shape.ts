@@ -55,18 +55,32 @@ export class CompletionCollector implements Collector {
   }
 
   result(): unknown {
-    const choices = [...this.#choices].sort(([a], [b]) => a - b).map(([index, { message, calls, finish, logprobs }]) => ({
-      index,
-      message: { role: 'assistant', content: null, refusal: null, ...message, ...(calls.size > 0 && { tool_calls: [...calls.values()] }) },
-      finish_reason: finish ?? null,
-      logprobs: logprobs ?? null
-    }))
-    return { ...this.#head, object: 'chat.completion', choices, ...(this.#usage !== undefined && { usage: this.#usage }) }
+    const choices = [...this.#choices]
+      .sort(([a], [b]) => a - b)
+      .map(([index, { message, calls, finish, logprobs }]) => ({
+        index,
+        message: {
+          role: 'assistant',
+          content: null,
+          refusal: null,
+          ...message,
+          ...(calls.size > 0 && { tool_calls: [...calls.values()] })
+        },
+        finish_reason: finish ?? null,
+        logprobs: logprobs ?? null
+      }))
+    return {
+      ...this.#head,
+      object: 'chat.completion',
+      choices,
+      ...(this.#usage !== undefined && { usage: this.#usage })
+    }
   }
 
   #choice(index: number): Choice {
     let choice = this.#choices.get(index)
-    if (!choice) this.#choices.set(index, (choice = { message: {}, calls: new Map(), finish: undefined, logprobs: undefined }))
+    if (!choice)
+      this.#choices.set(index, (choice = { message: {}, calls: new Map(), finish: undefined, logprobs: undefined }))
     return choice
   }
 }

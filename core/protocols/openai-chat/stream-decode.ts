@@ -12,7 +12,17 @@ import type { JsonObject } from '../object.ts'
 import { openaiChat } from './protocol.ts'
 import type { Payload } from '../protocol.ts'
 import type { Usage } from '../../money/usage.ts'
-import { mostChoices, readCitations, readContent, readImages, readInput, readLogprobs, readProof, readReportedUsage, readThoughts } from './answer-decode.ts'
+import {
+  mostChoices,
+  readCitations,
+  readContent,
+  readImages,
+  readInput,
+  readLogprobs,
+  readProof,
+  readReportedUsage,
+  readThoughts
+} from './answer-decode.ts'
 import { readFinish } from './finish.ts'
 
 /** Likewise the vendor's own limit. */
@@ -34,11 +44,13 @@ export class ChatStreamDecoder implements StreamDecoder {
     if (this.#done) return
     const chunk = asObject(event.json())
     if (!chunk) {
-      if (event.data.toString('latin1').trim() !== '[DONE]') throw badAnswer('The upstream sent an event that is not of its protocol.')
+      if (event.data.toString('latin1').trim() !== '[DONE]')
+        throw badAnswer('The upstream sent an event that is not of its protocol.')
       this.#done = true
       return
     }
-    if (chunk['error'] != null) throw badAnswer(openaiChat.readError(chunk).message || 'The upstream reported an error.')
+    if (chunk['error'] != null)
+      throw badAnswer(openaiChat.readError(chunk).message || 'The upstream reported an error.')
     if (!this.#started) {
       this.#started = true
       emit({ type: 'start', id: asText(chunk['id']) })
@@ -51,7 +63,8 @@ export class ChatStreamDecoder implements StreamDecoder {
     if (!this.finished()) throw badAnswer('The upstream ended its answer before it was complete.')
     for (const choice of this.#choices.values()) choice.close(emit)
     if (this.#usage) emit({ type: 'usage', usage: this.#usage })
-    for (const [candidate, choice] of [...this.#choices].sort(([a], [b]) => a - b)) emit({ type: 'finish', candidate, finish: choice.finish })
+    for (const [candidate, choice] of [...this.#choices].sort(([a], [b]) => a - b))
+      emit({ type: 'finish', candidate, finish: choice.finish })
     emit({ type: 'end' })
   }
 
@@ -64,7 +77,8 @@ export class ChatStreamDecoder implements StreamDecoder {
     const number = typeof index === 'number' ? index : 0
     let choice = this.#choices.get(number)
     if (!choice) {
-      if (!Number.isInteger(number) || number < 0 || number >= mostChoices) throw badAnswer('The upstream sent a choice with an impossible number.')
+      if (!Number.isInteger(number) || number < 0 || number >= mostChoices)
+        throw badAnswer('The upstream sent a choice with an impossible number.')
       this.#choices.set(number, (choice = new Choice(this.#parts, number, `call_${this.#id}_${number}_`)))
     }
     return choice
@@ -104,14 +118,18 @@ class Choice {
   }
 
   get finish(): Finish {
-    return finishOf(this.#finish, [...this.#calls.values()].some((call) => call.part))
+    return finishOf(
+      this.#finish,
+      [...this.#calls.values()].some((call) => call.part)
+    )
   }
 
   read(choice: JsonObject, emit: EmitEvent): void {
     const delta = asObject(choice['delta']) ?? asObject(choice['message'])
     if (delta) this.#delta(delta, choice, emit)
     const { finish_reason: reason } = choice
-    if (choice['error'] != null || reason === 'error') throw badAnswer(asText(asObject(choice['error'])?.['message']) || 'The upstream reported an error.')
+    if (choice['error'] != null || reason === 'error')
+      throw badAnswer(asText(asObject(choice['error'])?.['message']) || 'The upstream reported an error.')
     // Some vendors send an empty reason until they have one.
     if (reason == null || reason === '') return
     this.ended = true
@@ -136,11 +154,12 @@ class Choice {
     const logprobs = readLogprobs(choice['logprobs'])
     if (text !== '' || logprobs) this.#parts.delta(this.#speak('text', emit), text, emit, logprobs)
     this.#text += text.length
-    for (const citation of readCitations(delta['annotations']) ?? []) this.#parts.cite(this.#speak('text', emit), shifted(citation, -this.#before), emit)
+    for (const citation of readCitations(delta['annotations']) ?? [])
+      this.#parts.cite(this.#speak('text', emit), shifted(citation, -this.#before), emit)
     const refusal = asText(delta['refusal'])
     if (refusal !== '') this.#parts.delta(this.#speak('refusal', emit), refusal, emit)
     for (const media of readImages(delta['images'])) {
-        this.#hush(emit)
+      this.#hush(emit)
       this.#parts.close(this.#parts.open(this.#index, { type: 'media', media }, emit), emit)
     }
     for (const call of asObjects(delta['tool_calls'])) this.#call(call, emit)
@@ -168,8 +187,12 @@ class Choice {
     if (!call) {
       if (this.#calls.size === mostCalls) throw badAnswer('The upstream called too many tools.')
       // Whatever was called before and is whole does not go on: what is called next need not wait for it.
-      for (const before of this.#calls.values()) if (before.part && parseWhole(before.part.input)) this.#parts.close(before.part, emit)
-      this.#calls.set(index, (call = { id: '', name: '', custom: custom !== undefined, part: undefined, early: '', proof: readProof(delta) }))
+      for (const before of this.#calls.values())
+        if (before.part && parseWhole(before.part.input)) this.#parts.close(before.part, emit)
+      this.#calls.set(
+        index,
+        (call = { id: '', name: '', custom: custom !== undefined, part: undefined, early: '', proof: readProof(delta) })
+      )
       this.#parts.keep(call.proof.proof?.value.length ?? 0)
     }
     // Names and ids may be repeated, and may be repeated empty.
@@ -180,8 +203,7 @@ class Choice {
     if (!call.part) {
       call.early += input
       this.#parts.keep(input.length)
-    }
-    else if (this.#parts.isOpen(call.part)) this.#parts.delta(call.part, input, emit)
+    } else if (this.#parts.isOpen(call.part)) this.#parts.delta(call.part, input, emit)
     else if (input.trim() !== '') throw badAnswer('The upstream went on with a call that was complete.')
     if (call.early.length > longestName) throw badAnswer('The upstream called a tool without a name.')
   }
@@ -191,7 +213,10 @@ class Choice {
     if (typeof index === 'number') return index
     const last = this.#calls.size - 1
     const before = this.#calls.get(last)
-    const isNew = !before || (asText(id) !== '' && id !== before.id) || (asText(id) === '' && asText(name) !== '' && before.name !== '')
+    const isNew =
+      !before ||
+      (asText(id) !== '' && id !== before.id) ||
+      (asText(id) === '' && asText(name) !== '' && before.name !== '')
     return isNew ? last + 1 : last
   }
 

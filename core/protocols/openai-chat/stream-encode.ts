@@ -42,7 +42,8 @@ export class ChatStreamEncoder implements StreamEncoder {
 
   push(event: AnswerEvent, write: WriteEvent): void {
     switch (event.type) {
-      case 'open': return this.#open(event.candidate, event.part, event.opening, write)
+      case 'open':
+        return this.#open(event.candidate, event.part, event.opening, write)
       case 'delta': {
         const place = this.#places.get(event.part)!
         if (place.type === 'text') this.#counts.get(place.candidate)!.text += event.text.length
@@ -51,13 +52,18 @@ export class ChatStreamEncoder implements StreamEncoder {
       }
       case 'cite': {
         const { candidate, before } = this.#places.get(event.part)!
-        return this.#choice(candidate, `{"annotations":[${JSON.stringify(writeCitation(shifted(event.citation, before)))}]}`, write)
+        return this.#choice(
+          candidate,
+          `{"annotations":[${JSON.stringify(writeCitation(shifted(event.citation, before)))}]}`,
+          write
+        )
       }
       case 'close': {
         const place = this.#places.get(event.part)!
         this.#places.delete(event.part)
         // Clients parse the arguments, and nothing is no JSON.
-        if (place.type === 'tool_call' && !place.custom && event.text === '') this.#choice(place.candidate, deltaOf(place, '{}'), write)
+        if (place.type === 'tool_call' && !place.custom && event.text === '')
+          this.#choice(place.candidate, deltaOf(place, '{}'), write)
         return
       }
       case 'usage':
@@ -66,7 +72,8 @@ export class ChatStreamEncoder implements StreamEncoder {
       case 'finish':
         this.#finishes.set(event.candidate, event.finish)
         return
-      case 'end': return this.#end(write)
+      case 'end':
+        return this.#end(write)
       default:
     }
   }
@@ -75,10 +82,17 @@ export class ChatStreamEncoder implements StreamEncoder {
     const counts = this.#begin(candidate, opening.type === 'tool_call', write)
     const { type } = opening
     if (type === 'media') {
-      if (opening.media.type === 'image') this.#choice(candidate, `{"images":[${JSON.stringify(writeImage(opening.media, counts.images++))}]}`, write)
+      if (opening.media.type === 'image')
+        this.#choice(candidate, `{"images":[${JSON.stringify(writeImage(opening.media, counts.images++))}]}`, write)
     }
     const custom = type === 'tool_call' && opening.custom
-    const place: Place = { candidate, type, index: type === 'tool_call' ? counts.calls++ : 0, custom, before: counts.text }
+    const place: Place = {
+      candidate,
+      type,
+      index: type === 'tool_call' ? counts.calls++ : 0,
+      custom,
+      before: counts.text
+    }
     this.#places.set(part, place)
     if (type !== 'tool_call') return
     const { id, name, proof } = opening
@@ -100,7 +114,10 @@ export class ChatStreamEncoder implements StreamEncoder {
   #end(write: WriteEvent): void {
     for (const [candidate, finish] of this.#finishes) {
       this.#begin(candidate, false, write)
-      write(`${this.#opening}{"index":${candidate},"delta":{},"finish_reason":"${writeFinish(finish)}"}${this.#closing}`, '')
+      write(
+        `${this.#opening}{"index":${candidate},"delta":{},"finish_reason":"${writeFinish(finish)}"}${this.#closing}`,
+        ''
+      )
     }
     if (this.#usageWanted) write(`${this.#opening}],"usage":${JSON.stringify(writeChatUsage(this.#usage))}}`, '')
     write('[DONE]', '')
@@ -108,16 +125,23 @@ export class ChatStreamEncoder implements StreamEncoder {
 
   #choice(candidate: number, delta: string, write: WriteEvent, logprobs?: unknown): void {
     const probabilities = logprobs === undefined ? '' : `,"logprobs":${JSON.stringify(logprobs)}`
-    write(`${this.#opening}{"index":${candidate},"delta":${delta},"finish_reason":null${probabilities}}${this.#closing}`, '')
+    write(
+      `${this.#opening}{"index":${candidate},"delta":${delta},"finish_reason":null${probabilities}}${this.#closing}`,
+      ''
+    )
   }
 }
 
 function deltaOf({ type, index, custom }: Place, text: string): string {
   const json = JSON.stringify(text)
   switch (type) {
-    case 'reasoning': return `{"reasoning_content":${json}}`
-    case 'refusal': return `{"refusal":${json}}`
-    case 'tool_call': return `{"tool_calls":[{"index":${index},${custom ? `"custom":{"input":${json}}` : `"function":{"arguments":${json}}`}}]}`
-    default: return `{"content":${json}}`
+    case 'reasoning':
+      return `{"reasoning_content":${json}}`
+    case 'refusal':
+      return `{"refusal":${json}}`
+    case 'tool_call':
+      return `{"tool_calls":[{"index":${index},${custom ? `"custom":{"input":${json}}` : `"function":{"arguments":${json}}`}}]}`
+    default:
+      return `{"content":${json}}`
   }
 }

@@ -2,14 +2,33 @@
 import { withMembers } from '../../bodies/splice.ts'
 import { editedList, editedMember as editedIn, withoutPlace } from '../edits.ts'
 import { asObject } from '../object.ts'
-import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
+import type {
+  AnswerText,
+  EditedEvent,
+  Members,
+  Payload,
+  ProtocolText,
+  TextBlock,
+  TextEditor,
+  TextEvent,
+  TextKind,
+  TextPart
+} from '../protocol.ts'
 
 type Fields = Record<string, unknown>
 
-/** Members of a message that are texts and say nothing to people. Whatever else is text, vendors call by names of their own. */
+/**
+ * Members of a message that are texts and say nothing to people. Whatever else is text, vendors call by names of their
+ * own.
+ */
 const words = new Set(['role', 'type', 'id', 'name', 'tool_call_id', 'index'])
 const kinds = new Map<string, TextKind>([
-  ['content', 'text'], ['text', 'text'], ['transcript', 'text'], ['refusal', 'refusal'], ['arguments', 'arguments'], ['input', 'arguments']
+  ['content', 'text'],
+  ['text', 'text'],
+  ['transcript', 'text'],
+  ['refusal', 'refusal'],
+  ['arguments', 'arguments'],
+  ['input', 'arguments']
 ])
 
 /** A place for text in a message or delta: what it says, and the same message with other words there. */
@@ -37,17 +56,37 @@ function edited(message: Fields, edit: (place: Place) => string): Fields {
 
 function editedMember(key: string, value: unknown, edit: (place: Place) => string): unknown {
   if (typeof value === 'string') {
-    return words.has(key) ? value : edit({ name: key, kind: kinds.get(key) ?? 'reasoning', text: value, alone: (text) => ({ [key]: text }) })
+    return words.has(key)
+      ? value
+      : edit({ name: key, kind: kinds.get(key) ?? 'reasoning', text: value, alone: (text) => ({ [key]: text }) })
   }
-  if (key === 'tool_calls') return editedList(value, (call, at) => editedCall(call, `tool_calls.${numberOf(call['index'], at)}`, edit, (inner) => ({ tool_calls: [{ index: numberOf(call['index'], at), ...inner }] })))
-  if (key === 'function_call' && asObject(value)) return editedInner(value as Fields, key, edit, (inner) => ({ function_call: inner }))
-  if (key === 'audio' && asObject(value)) return editedText(value as Fields, 'transcript', `${key}.transcript`, edit, (inner) => ({ audio: inner }))
+  if (key === 'tool_calls')
+    return editedList(value, (call, at) =>
+      editedCall(call, `tool_calls.${numberOf(call['index'], at)}`, edit, (inner) => ({
+        tool_calls: [{ index: numberOf(call['index'], at), ...inner }]
+      }))
+    )
+  if (key === 'function_call' && asObject(value))
+    return editedInner(value as Fields, key, edit, (inner) => ({ function_call: inner }))
+  if (key === 'audio' && asObject(value))
+    return editedText(value as Fields, 'transcript', `${key}.transcript`, edit, (inner) => ({ audio: inner }))
   // Parts of a content, and what some vendors make of reasoning: lists of objects with a text.
   if (Array.isArray(value)) {
     const kind = kinds.get(key) ?? 'reasoning'
-    return editedList(value, (part, at) => ['text', 'refusal', 'summary', 'thinking'].reduce((made, member) => (
-      editedText(made, member, `${key}.${numberOf(part['index'], at)}.${member}`, edit, (inner) => ({ [key]: [{ ...shell(part), ...inner }] }), member === 'refusal' ? 'refusal' : kind)
-    ), part))
+    return editedList(value, (part, at) =>
+      ['text', 'refusal', 'summary', 'thinking'].reduce(
+        (made, member) =>
+          editedText(
+            made,
+            member,
+            `${key}.${numberOf(part['index'], at)}.${member}`,
+            edit,
+            (inner) => ({ [key]: [{ ...shell(part), ...inner }] }),
+            member === 'refusal' ? 'refusal' : kind
+          ),
+        part
+      )
+    )
   }
   return value
 }
@@ -57,7 +96,12 @@ function shell({ type, index }: Fields): Fields {
   return { ...(type !== undefined && { type }), ...(index !== undefined && { index }) }
 }
 
-function editedCall(call: Fields, name: string, edit: (place: Place) => string, around: (inner: Fields) => Fields): Fields {
+function editedCall(
+  call: Fields,
+  name: string,
+  edit: (place: Place) => string,
+  around: (inner: Fields) => Fields
+): Fields {
   let made = call
   for (const key of ['function', 'custom']) {
     const inner = asObject(call[key])
@@ -68,13 +112,26 @@ function editedCall(call: Fields, name: string, edit: (place: Place) => string, 
   return made
 }
 
-function editedInner(inner: Fields, name: string, edit: (place: Place) => string, around: (inner: Fields) => Fields): Fields {
-  return ['arguments', 'input'].reduce((made, member) => editedText(made, member, `${name}.${member}`, edit, around), inner)
+function editedInner(
+  inner: Fields,
+  name: string,
+  edit: (place: Place) => string,
+  around: (inner: Fields) => Fields
+): Fields {
+  return ['arguments', 'input'].reduce(
+    (made, member) => editedText(made, member, `${name}.${member}`, edit, around),
+    inner
+  )
 }
 
 /** The object with the text of one member replaced, if it has one. */
 function editedText(
-  object: Fields, member: string, name: string, edit: (place: Place) => string, around: (inner: Fields) => Fields, kind = kinds.get(member) ?? 'text'
+  object: Fields,
+  member: string,
+  name: string,
+  edit: (place: Place) => string,
+  around: (inner: Fields) => Fields,
+  kind = kinds.get(member) ?? 'text'
 ): Fields {
   const text = object[member]
   if (typeof text !== 'string') return object
@@ -113,14 +170,17 @@ class ChatAnswerText implements AnswerText {
     const { choices: _choices, usage: _usage, ...head } = body as Fields
     this.#head = head
     const before: TextEvent[] = []
-    const made = editedList(choices, (choice, at) => this.#choice(choice, numberOf(choice['index'], at), editor, before))
+    const made = editedList(choices, (choice, at) =>
+      this.#choice(choice, numberOf(choice['index'], at), editor, before)
+    )
     const data = made === choices ? undefined : withChoices(event, made)
     return data || before.length > 0 ? { before, data } : undefined
   }
 
   end(editor: TextEditor): readonly TextEvent[] {
     const events: TextEvent[] = []
-    for (const [index, { open }] of this.#choices) for (const name of open.keys()) this.#end(index, name, editor, events)
+    for (const [index, { open }] of this.#choices)
+      for (const name of open.keys()) this.#end(index, name, editor, events)
     return events
   }
 
@@ -144,27 +204,41 @@ class ChatAnswerText implements AnswerText {
     const delta = asObject(choice['delta']) as Fields | undefined
     const here = new Set<string>()
     const over = new Set<string>()
-    let changed = delta && edited(delta, (place) => {
-      // An empty string opens a choice or closes it, and is no text.
-      if (place.text === '') return ''
-      here.add(place.name)
-      return editor.text({ ...this.#blockOf(index, place, over), text: place.text })
-    })
+    let changed =
+      delta &&
+      edited(delta, (place) => {
+        // An empty string opens a choice or closes it, and is no text.
+        if (place.text === '') return ''
+        here.add(place.name)
+        return editor.text({ ...this.#blockOf(index, place, over), text: place.text })
+      })
     const ends = choice['finish_reason'] != null
     // A call ends what was said before it, also where its arguments have not begun.
     const calls = delta?.['tool_calls'] != null || delta?.['function_call'] != null
-    if (ends || calls) for (const [name, { block }] of this.#choices.get(index)?.open ?? []) if (ends || block.kind !== 'arguments') over.add(name)
+    if (ends || calls)
+      for (const [name, { block }] of this.#choices.get(index)?.open ?? [])
+        if (ends || block.kind !== 'arguments') over.add(name)
     for (const name of over) {
       if (!here.has(name)) this.#end(index, name, editor, before)
-      else changed = edited(changed!, (place) => (place.name === name ? place.text + this.#tail(index, name, editor) : place.text))
+      else
+        changed = edited(changed!, (place) =>
+          place.name === name ? place.text + this.#tail(index, name, editor) : place.text
+        )
     }
     const said = this.#choices.get(index)
     if (said && changed !== delta) said.changed = true
     const shown = said?.changed && changed ? withoutPlaces(changed) : changed
-    return shown === delta ? choice : changed === delta ? { ...choice, delta: shown } : withoutChances({ ...choice, delta: shown })
+    return shown === delta
+      ? choice
+      : changed === delta
+        ? { ...choice, delta: shown }
+        : withoutChances({ ...choice, delta: shown })
   }
 
-  /** The block that a text belongs to. What a choice said before in another place is over, but for tools, which it may call side by side. */
+  /**
+   * The block that a text belongs to. What a choice said before in another place is over, but for tools, which it may
+   * call side by side.
+   */
   #blockOf(index: number, place: Place, over: Set<string>): TextBlock {
     let choice = this.#choices.get(index)
     if (!choice) this.#choices.set(index, (choice = { open: new Map(), begun: new Map(), changed: false }))
@@ -182,7 +256,10 @@ class ChatAnswerText implements AnswerText {
   #end(index: number, name: string, editor: TextEditor, before: TextEvent[]): void {
     const { place } = this.#choices.get(index)!.open.get(name)!
     const tail = this.#tail(index, name, editor)
-    if (tail !== '') before.push({ data: JSON.stringify({ ...this.#head, choices: [{ index, delta: place.alone(tail), finish_reason: null }] }) })
+    if (tail !== '')
+      before.push({
+        data: JSON.stringify({ ...this.#head, choices: [{ index, delta: place.alone(tail), finish_reason: null }] })
+      })
   }
 
   #tail(index: number, name: string, editor: TextEditor): string {
@@ -200,7 +277,11 @@ function withoutChances(choice: Fields): Fields {
 
 /** Citations of words that were changed. */
 function withoutPlaces(message: Fields): Fields {
-  return editedIn(message, 'annotations', (value) => editedList(value, (annotation) => editedIn(annotation, 'url_citation', (cited) => (asObject(cited) ? withoutPlace(asObject(cited)!) : cited))))
+  return editedIn(message, 'annotations', (value) =>
+    editedList(value, (annotation) =>
+      editedIn(annotation, 'url_citation', (cited) => (asObject(cited) ? withoutPlace(asObject(cited)!) : cited))
+    )
+  )
 }
 
 /** The payload with other choices; every other byte stays where the payload can be looked into. */

@@ -84,7 +84,10 @@ export class ChatWatch implements StreamWatch {
   }
 }
 
-/** A reason, and not the empty string that some vendors send until they have one. Sound ends with when it expires instead. */
+/**
+ * A reason, and not the empty string that some vendors send until they have one. Sound ends with when it expires
+ * instead.
+ */
 function isFinish(finish: unknown, delta: unknown): boolean {
   if (finish != null && finish !== '') return true
   const audio = asObject(asObject(delta)?.['audio'])

@@ -16,7 +16,15 @@ export function decodeAnswer(body: unknown): ModelAnswer {
   const parts = asObjects(response['output']).flatMap(readItem)
   return {
     id: asText(response['id']),
-    candidates: [{ parts, finish: finishOf(finish, parts.some((part) => part.type === 'tool_call')) }],
+    candidates: [
+      {
+        parts,
+        finish: finishOf(
+          finish,
+          parts.some((part) => part.type === 'tool_call')
+        )
+      }
+    ],
     usage: readUsage(response)
   }
 }
@@ -29,11 +37,17 @@ export function readUsage(response: JsonObject): ModelAnswer['usage'] {
 /** Items of tools that the provider runs are passed over: no other protocol has a place for them. */
 export function readItem(item: JsonObject): AnswerPart[] {
   switch (item['type']) {
-    case 'message': return asObjects(item['content']).flatMap(readContent)
-    case 'function_call': case 'custom_tool_call': return [{ ...readCallHead(item), input: readInput(item) }]
-    case 'reasoning': return [readThoughts(item)]
-    case 'image_generation_call': return readImage(item)
-    default: return []
+    case 'message':
+      return asObjects(item['content']).flatMap(readContent)
+    case 'function_call':
+    case 'custom_tool_call':
+      return [{ ...readCallHead(item), input: readInput(item) }]
+    case 'reasoning':
+      return [readThoughts(item)]
+    case 'image_generation_call':
+      return readImage(item)
+    default:
+      return []
   }
 }
 
@@ -42,14 +56,27 @@ function readContent(part: JsonObject): AnswerPart[] {
   if (part['type'] !== 'output_text') return []
   const citations = asObjects(part['annotations']).flatMap(readCitation)
   const logprobs = readTokens(part['logprobs'])
-  return [{ type: 'text', text: asText(part['text']), ...(logprobs && { logprobs }), ...(citations.length > 0 && { citations }) }]
+  return [
+    {
+      type: 'text',
+      text: asText(part['text']),
+      ...(logprobs && { logprobs }),
+      ...(citations.length > 0 && { citations })
+    }
+  ]
 }
 
 /** What pairs a call with its result is not the item's own id. */
 export function readCallHead(item: JsonObject): Omit<ToolCall, 'input'> {
   const [id, name, namespace] = [asText(item['call_id']), asText(item['name']), asText(item['namespace'])]
   if (id === '' || name === '') throw badAnswer('The upstream called a tool without a name or an id.')
-  return { type: 'tool_call', id, name, ...(namespace !== '' && { namespace }), custom: item['type'] === 'custom_tool_call' }
+  return {
+    type: 'tool_call',
+    id,
+    name,
+    ...(namespace !== '' && { namespace }),
+    custom: item['type'] === 'custom_tool_call'
+  }
 }
 
 export function readInput(item: JsonObject): string {
@@ -59,7 +86,9 @@ export function readInput(item: JsonObject): string {
 /** The summary, or the thoughts themselves where a model shows them. */
 function readThoughts(item: JsonObject): ReasoningPart {
   const summary = asObjects(item['summary'])
-  const text = (summary.length > 0 ? summary : asObjects(item['content'])).map((part) => asText(part['text'])).join(betweenThoughts)
+  const text = (summary.length > 0 ? summary : asObjects(item['content']))
+    .map((part) => asText(part['text']))
+    .join(betweenThoughts)
   const proof = readProof(item)
   return { type: 'reasoning', text, ...(proof && { proof }) }
 }
@@ -80,5 +109,7 @@ export function readImage({ result, output_format: format }: JsonObject): MediaP
 export function readCitation(annotation: JsonObject): Citation[] {
   const { type, url, title, start_index: start, end_index: end } = annotation
   if (type !== 'url_citation' || typeof url !== 'string') return []
-  return [{ url, title: asText(title), ...(typeof start === 'number' && { start }), ...(typeof end === 'number' && { end }) }]
+  return [
+    { url, title: asText(title), ...(typeof start === 'number' && { start }), ...(typeof end === 'number' && { end }) }
+  ]
 }

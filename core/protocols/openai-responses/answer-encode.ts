@@ -11,13 +11,19 @@ import type { Content, Item } from './items.ts'
 
 export function encodeAnswer({ candidates, usage }: ModelAnswer, head: AnswerHead): Record<string, unknown> {
   const { parts, finish } = candidates[0]!
-  const contents = joined(parts).flatMap((content) => {
-    const signature = signatureOf(content.opening)
-    return signature ? [signature, content] : [content]
-  }).filter((content) => !isEmpty(content))
-  const output = contents.map((content, index) => (
-    writeItem(content, itemId(content.opening, head.id, index), statusOf(content, index === contents.length - 1, finish))
-  ))
+  const contents = joined(parts)
+    .flatMap((content) => {
+      const signature = signatureOf(content.opening)
+      return signature ? [signature, content] : [content]
+    })
+    .filter((content) => !isEmpty(content))
+  const output = contents.map((content, index) =>
+    writeItem(
+      content,
+      itemId(content.opening, head.id, index),
+      statusOf(content, index === contents.length - 1, finish)
+    )
+  )
   return writeResponse(head, { output, finish, usage: usage ?? noUsage })
 }
 
@@ -60,7 +66,10 @@ export function writeResponse({ id, created, model, request }: AnswerHead, endin
     reasoning: { effort: reasoning?.['effort'] ?? null, summary: reasoning?.['summary'] ?? null },
     store: false,
     temperature: request['temperature'] ?? null,
-    text: { format: text?.['format'] ?? { type: 'text' }, ...(text?.['verbosity'] != null && { verbosity: text['verbosity'] }) },
+    text: {
+      format: text?.['format'] ?? { type: 'text' },
+      ...(text?.['verbosity'] != null && { verbosity: text['verbosity'] })
+    },
     tool_choice: request['tool_choice'] ?? 'auto',
     tools: request['tools'] ?? [],
     top_p: request['top_p'] ?? null,

@@ -15,7 +15,18 @@ export const responsesCodec: Codec = {
   conversation: 'input',
   capabilities,
   repeats: [
-    'instructions', 'max_output_tokens', 'parallel_tool_calls', 'reasoning', 'temperature', 'text', 'tool_choice', 'tools', 'top_p', 'truncation', 'user', 'metadata'
+    'instructions',
+    'max_output_tokens',
+    'parallel_tool_calls',
+    'reasoning',
+    'temperature',
+    'text',
+    'tool_choice',
+    'tools',
+    'top_p',
+    'truncation',
+    'user',
+    'metadata'
   ],
   toolNames: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
   callIds: { longest: 64 },

@@ -3,7 +3,16 @@ import type { Losses } from '../canonical/losses.ts'
 import { readData, readUrl } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
 import { unseal } from '../canonical/proofs.ts'
-import type { AssistantPart, MediaPart, ModelRequest, Proof, ReasoningPart, TextPart, ToolCall, ToolResult } from '../canonical/request.ts'
+import type {
+  AssistantPart,
+  MediaPart,
+  ModelRequest,
+  Proof,
+  ReasoningPart,
+  TextPart,
+  ToolCall,
+  ToolResult
+} from '../canonical/request.ts'
 import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
 import { readTools } from './tools-decode.ts'
 
@@ -16,7 +25,8 @@ export function readInput(fields: Members, request: ModelRequest, losses: Losses
   }
   const input = fields.value('input')
   if (input === undefined) throw new Untranslatable('missing_field', 'input is missing.', 'input')
-  if (input === '' || (Array.isArray(input) && input.length === 0)) throw invalid('input', 'text or a list of items that is not empty')
+  if (input === '' || (Array.isArray(input) && input.length === 0))
+    throw invalid('input', 'text or a list of items that is not empty')
   if (typeof input === 'string') {
     turns.push({ role: 'user', parts: [{ type: 'text', text: input }] })
     return
@@ -42,15 +52,26 @@ class InputReader {
     // Items of an answer have names and states, which mean something to their provider alone.
     item.ignore('id', 'status')
     switch (type) {
-      case 'message': return this.#message(item)
-      case 'function_call': case 'custom_tool_call': return this.#call(item, type === 'custom_tool_call')
-      case 'function_call_output': case 'custom_tool_call_output': return this.#result(item)
-      case 'reasoning': return this.#reasoning(item)
-      case 'item_reference': return this.#losses.see('stored_state', item.place)
+      case 'message':
+        return this.#message(item)
+      case 'function_call':
+      case 'custom_tool_call':
+        return this.#call(item, type === 'custom_tool_call')
+      case 'function_call_output':
+      case 'custom_tool_call_output':
+        return this.#result(item)
+      case 'reasoning':
+        return this.#reasoning(item)
+      case 'item_reference':
+        return this.#losses.see('stored_state', item.place)
       case 'additional_tools':
         this.#request.tools = [...this.#request.tools, ...readTools(item, this.#losses)]
         return
-      default: throw this.#losses.refusalAt(type.endsWith('_call') || type.endsWith('_call_output') ? 'server_tool' : 'special', item.place)
+      default:
+        throw this.#losses.refusalAt(
+          type.endsWith('_call') || type.endsWith('_call_output') ? 'server_tool' : 'special',
+          item.place
+        )
     }
   }
 
@@ -61,11 +82,16 @@ class InputReader {
       const parts = readContent(item, this.#losses)
       const last = turns.at(-1)
       // Thoughts and calls belong to the message that they stand beside; a second message is one of its own.
-      const joins = last?.role === 'assistant' && (last.parts.some(({ type }) => type === 'tool_call') || last.parts.every(({ type }) => type === 'reasoning'))
+      const joins =
+        last?.role === 'assistant' &&
+        (last.parts.some(({ type }) => type === 'tool_call') || last.parts.every(({ type }) => type === 'reasoning'))
       if (joins) last.parts = [...last.parts, ...parts]
       else turns.push({ role, parts })
     } else if (role === 'user') {
-      turns.push({ role, parts: readContent(item, this.#losses).filter((part) => part.type === 'text' || 'source' in part) })
+      turns.push({
+        role,
+        parts: readContent(item, this.#losses).filter((part) => part.type === 'text' || 'source' in part)
+      })
     } else if (role === 'system' || role === 'developer') {
       this.#losses.see(turns.every((turn) => turn.role === 'system') ? 'system' : 'system_later', item.place)
       const parts = readContent(item, this.#losses).filter((part) => part.type === 'text')
@@ -76,8 +102,13 @@ class InputReader {
   #call(item: Members, custom: boolean): void {
     const namespace = item.string('namespace')
     const call: ToolCall = {
-      type: 'tool_call', id: item.needString('call_id'), name: item.needString('name'), ...(namespace !== undefined && { namespace }), custom,
-      input: (custom ? item.string('input') : item.string('arguments')) ?? '', ...(this.#ofNextCall && { proof: this.#ofNextCall })
+      type: 'tool_call',
+      id: item.needString('call_id'),
+      name: item.needString('name'),
+      ...(namespace !== undefined && { namespace }),
+      custom,
+      input: (custom ? item.string('input') : item.string('arguments')) ?? '',
+      ...(this.#ofNextCall && { proof: this.#ofNextCall })
     }
     this.#ofNextCall = undefined
     this.#calls.set(call.id, call)
@@ -106,11 +137,18 @@ class InputReader {
     const call = this.#calls.get(id)
     item.ignore('name', 'namespace')
     const output = item.value('output')
-    const parts = typeof output === 'string' ? [{ type: 'text' as const, text: output }] : (item.list('output') ?? []).map((part) => readPart(part, this.#losses))
+    const parts =
+      typeof output === 'string'
+        ? [{ type: 'text' as const, text: output }]
+        : (item.list('output') ?? []).map((part) => readPart(part, this.#losses))
     if (parts.some((part) => part.type !== 'text')) this.#losses.see('tool_result_media', item.at('output'))
     const result: ToolResult = {
-      id, name: call?.name ?? '', ...(call?.namespace !== undefined && { namespace: call.namespace }), custom: call?.custom ?? false,
-      parts: parts.filter((part) => part.type === 'text' || 'source' in part), error: false
+      id,
+      name: call?.name ?? '',
+      ...(call?.namespace !== undefined && { namespace: call.namespace }),
+      custom: call?.custom ?? false,
+      parts: parts.filter((part) => part.type === 'text' || 'source' in part),
+      error: false
     }
     const { turns } = this.#request
     const last = turns.at(-1)
@@ -136,8 +174,11 @@ type ContentPart = TextPart | MediaPart | { type: 'refusal'; text: string }
 
 function readContent(item: Members, losses: Losses): ContentPart[] {
   const content = item.value('content')
-  if (content === undefined) throw new Untranslatable('missing_field', `${item.at('content')} is missing.`, item.at('content'))
-  return typeof content === 'string' ? [{ type: 'text', text: content }] : (item.list('content') ?? []).map((part) => readPart(part, losses))
+  if (content === undefined)
+    throw new Untranslatable('missing_field', `${item.at('content')} is missing.`, item.at('content'))
+  return typeof content === 'string'
+    ? [{ type: 'text', text: content }]
+    : (item.list('content') ?? []).map((part) => readPart(part, losses))
 }
 
 function readPart(part: Members, losses: Losses): ContentPart {
@@ -145,13 +186,23 @@ function readPart(part: Members, losses: Losses): ContentPart {
   part.ignore('logprobs')
   const type = part.string('type')
   switch (type) {
-    case 'input_text': case 'output_text': case 'text': return { type: 'text', text: part.needString('text') }
+    case 'input_text':
+    case 'output_text':
+    case 'text':
+      return { type: 'text', text: part.needString('text') }
     case 'refusal':
       losses.see('refusal_replay', part.place)
       return { type, text: part.needString('refusal') }
-    case 'input_image': return readImage(part, losses)
-    case 'input_file': return readFile(part, losses)
-    default: throw new Untranslatable('unsupported_parameter', `${part.place} has a type that cannot be translated for the channel that serves this model.`, part.place)
+    case 'input_image':
+      return readImage(part, losses)
+    case 'input_file':
+      return readFile(part, losses)
+    default:
+      throw new Untranslatable(
+        'unsupported_parameter',
+        `${part.place} has a type that cannot be translated for the channel that serves this model.`,
+        part.place
+      )
   }
 }
 
@@ -178,8 +229,13 @@ function readFile(part: Members, losses: Losses): MediaPart {
     return { type: 'document', source: readUrl(url, part.at('file_url')), ...named }
   }
   const data = part.needString('file_data')
-  const source = /^data:/i.test(data) ? readUrl(data, part.at('file_data')) : readData('application/pdf', data, part.at('file_data'))
-  losses.see(source.kind === 'data' && source.mimeType.startsWith('text/') ? 'text_document' : 'document', part.at('file_data'))
+  const source = /^data:/i.test(data)
+    ? readUrl(data, part.at('file_data'))
+    : readData('application/pdf', data, part.at('file_data'))
+  losses.see(
+    source.kind === 'data' && source.mimeType.startsWith('text/') ? 'text_document' : 'document',
+    part.at('file_data')
+  )
   return { type: 'document', source, ...named }
 }
 

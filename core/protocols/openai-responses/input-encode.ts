@@ -2,17 +2,31 @@
 import { mediaToUser } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { fileName, textOf, writeDataUrl } from '../canonical/media.ts'
-import type { AssistantTurn, MediaPart, ReasoningPart, TextPart, ToolCall, ToolResult, Turn } from '../canonical/request.ts'
+import type {
+  AssistantTurn,
+  MediaPart,
+  ReasoningPart,
+  TextPart,
+  ToolCall,
+  ToolResult,
+  Turn
+} from '../canonical/request.ts'
 
 type Item = Record<string, unknown>
 
 export function writeInput(turns: readonly Turn[], losses: Losses): Item[] {
   return mediaToUser(turns, { results: false, own: true }).flatMap((turn): Item[] => {
     switch (turn.role) {
-      case 'system': return [{ type: 'message', role: turn.developer ? 'developer' : 'system', content: writeContent(turn.parts, losses) }]
-      case 'user': return [{ type: 'message', role: 'user', content: writeContent(turn.parts, losses) }]
-      case 'assistant': return writeOwn(turn, losses)
-      case 'tool': return turn.results.map((result) => writeResult(result, losses))
+      case 'system':
+        return [
+          { type: 'message', role: turn.developer ? 'developer' : 'system', content: writeContent(turn.parts, losses) }
+        ]
+      case 'user':
+        return [{ type: 'message', role: 'user', content: writeContent(turn.parts, losses) }]
+      case 'assistant':
+        return writeOwn(turn, losses)
+      case 'tool':
+        return turn.results.map((result) => writeResult(result, losses))
     }
   })
 }
@@ -69,12 +83,21 @@ function writeThoughts({ text, proof }: ReasoningPart, losses: Losses): Item[] {
     return []
   }
   const { id, value } = proof
-  return [{ type: 'reasoning', ...(id !== undefined && { id }), summary: text === '' ? [] : [{ type: 'summary_text', text }], encrypted_content: value }]
+  return [
+    {
+      type: 'reasoning',
+      ...(id !== undefined && { id }),
+      summary: text === '' ? [] : [{ type: 'summary_text', text }],
+      encrypted_content: value
+    }
+  ]
 }
 
 function writeResult({ id, custom, parts, error }: ToolResult, losses: Losses): Item {
   const told = error ? [{ type: 'text' as const, text: 'Error:' }, ...parts] : parts
   const texts = told.every((part) => part.type === 'text')
-  const output = texts ? told.map((part) => part.text).join(error ? ' ' : '\n\n') : told.map((part) => writePart(part, losses))
+  const output = texts
+    ? told.map((part) => part.text).join(error ? ' ' : '\n\n')
+    : told.map((part) => writePart(part, losses))
   return { type: custom ? 'custom_tool_call_output' : 'function_call_output', call_id: id, output }
 }

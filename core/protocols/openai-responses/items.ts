@@ -21,7 +21,12 @@ export interface Content {
 export type Status = 'in_progress' | 'completed' | 'incomplete'
 
 export function contentOf(part: AnswerPart): Content {
-  const opening: PartOpening = part.type === 'tool_call' ? part : part.type === 'text' || part.type === 'refusal' || part.type === 'reasoning' ? { type: part.type } : { type: 'media', media: part }
+  const opening: PartOpening =
+    part.type === 'tool_call'
+      ? part
+      : part.type === 'text' || part.type === 'refusal' || part.type === 'reasoning'
+        ? { type: part.type }
+        : { type: 'media', media: part }
   return {
     opening,
     text: part.type === 'tool_call' ? part.input : 'text' in part ? part.text : '',
@@ -32,8 +37,8 @@ export function contentOf(part: AnswerPart): Content {
 }
 
 /**
- * A text goes on where the one before it ended: clients take the last message for the answer, and of its texts the last. Not where
- * something was said in between.
+ * A text goes on where the one before it ended: clients take the last message for the answer, and of its texts the
+ * last. Not where something was said in between.
  */
 export function goOn(before: Content, more: Content): void {
   before.citations.push(...more.citations.map((citation) => shifted(citation, before.text.length)))
@@ -54,7 +59,13 @@ export function statusOf({ opening, text }: Content, isLast: boolean, { reason }
   return cut ? 'incomplete' : 'completed'
 }
 
-const prefixes: Readonly<Record<PartOpening['type'], string>> = { text: 'msg', refusal: 'msg', reasoning: 'rs', tool_call: 'fc', media: 'ig' }
+const prefixes: Readonly<Record<PartOpening['type'], string>> = {
+  text: 'msg',
+  refusal: 'msg',
+  reasoning: 'rs',
+  tool_call: 'fc',
+  media: 'ig'
+}
 
 /** Unique in its response: `answer` is the answer's own id, `index` the item's place. */
 export function itemId({ type, ...opening }: PartOpening, answer: string, index: number): string {
@@ -65,18 +76,34 @@ export function writeItem(content: Content, id: string, status: Status): Item {
   const { opening, text } = content
   const begun = status === 'in_progress'
   switch (opening.type) {
-    case 'text': case 'refusal': return { id, type: 'message', status, role: 'assistant', content: begun ? [] : [writeContentPart(content)] }
-    case 'reasoning': return { id, type: 'reasoning', summary: begun || text === '' ? [] : [writeSummary(text)], encrypted_content: begun ? null : seal('openai', content.proof) }
+    case 'text':
+    case 'refusal':
+      return { id, type: 'message', status, role: 'assistant', content: begun ? [] : [writeContentPart(content)] }
+    case 'reasoning':
+      return {
+        id,
+        type: 'reasoning',
+        summary: begun || text === '' ? [] : [writeSummary(text)],
+        encrypted_content: begun ? null : seal('openai', content.proof)
+      }
     case 'tool_call': {
       const { id: callId, name, namespace, custom } = opening
       const input = begun ? '' : custom ? text : argumentsOf(text)
       const head = { call_id: callId, name, ...(namespace !== undefined && { namespace }) }
-      return custom ? { id, type: 'custom_tool_call', status, ...head, input } : { id, type: 'function_call', status, ...head, arguments: input }
+      return custom
+        ? { id, type: 'custom_tool_call', status, ...head, input }
+        : { id, type: 'function_call', status, ...head, arguments: input }
     }
     case 'media': {
       const { source } = opening.media
       const [, format = 'png'] = source.kind === 'data' ? source.mimeType.split('/') : []
-      return { id, type: 'image_generation_call', status, result: begun || source.kind !== 'data' ? null : source.data, output_format: format }
+      return {
+        id,
+        type: 'image_generation_call',
+        status,
+        result: begun || source.kind !== 'data' ? null : source.data,
+        output_format: format
+      }
     }
   }
 }

@@ -45,7 +45,9 @@ function readError(body: unknown): UpstreamError {
   return readAnyError(asObject(fields?.['response'])?.['error'] == null ? body : fields!['response'])
 }
 
-/** What is asked of responses that are kept: free, and whatever is told of one is an answer, also that it has failed. */
+/**
+ * What is asked of responses that are kept: free, and whatever is told of one is an answer, also that it has failed.
+ */
 export const keptResponses: Protocol = {
   ...openaiResponses,
   watch: () => new ResponsesWatch(true),

@@ -38,7 +38,8 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   if (fields.value('truncation') === 'disabled') fields.ignore('truncation')
   else if (fields.says('truncation')) losses.see('hint', 'truncation')
   for (const name of hints) if (fields.says(name)) losses.see('hint', name)
-  for (const name of specials) if (fields.value(name) !== undefined && fields.value(name) !== false) losses.see('special', name)
+  for (const name of specials)
+    if (fields.value(name) !== undefined && fields.value(name) !== false) losses.see('special', name)
   for (const name of fields.rest()) losses.see('unknown', name)
   return request
 }
@@ -98,5 +99,11 @@ function readFormat(format: Members | undefined, losses: Losses): OutputFormat |
   }
   if (type !== 'json_schema') throw invalid(format.at('type'), 'text, json_object or json_schema')
   losses.see('json_schema')
-  return { type, name: format.needString('name'), description: format.string('description'), schema: format.json('schema') ?? {}, strict: format.flag('strict') }
+  return {
+    type,
+    name: format.needString('name'),
+    description: format.string('description'),
+    schema: format.json('schema') ?? {},
+    strict: format.flag('strict')
+  }
 }

@@ -55,14 +55,25 @@ function writeText({ format, verbosity }: ModelRequest): Body | undefined {
 function writeFormat(format: OutputFormat): Body {
   if (format.type === 'json_object') return { type: 'json_object' }
   const { type, name, description, schema, strict } = format
-  return { type, name, ...(description !== undefined && { description }), schema, ...(strict !== undefined && { strict }) }
+  return {
+    type,
+    name,
+    ...(description !== undefined && { description }),
+    schema,
+    ...(strict !== undefined && { strict })
+  }
 }
 
 /** Where nothing is said, this protocol is strict and others are not. */
 function writeTool({ name, description, parameters, strict, custom, grammar }: Tool): Body {
   const head = { name, ...(description !== undefined && { description }) }
   if (custom) return { type: 'custom', ...head, ...(grammar && { format: { type: 'grammar', ...grammar } }) }
-  return { type: 'function', ...head, parameters: parameters ?? { type: 'object', properties: {} }, strict: strict ?? false }
+  return {
+    type: 'function',
+    ...head,
+    parameters: parameters ?? { type: 'object', properties: {} },
+    strict: strict ?? false
+  }
 }
 
 function writeChoice({ toolChoice, tools }: ModelRequest): unknown {
@@ -71,5 +82,9 @@ function writeChoice({ toolChoice, tools }: ModelRequest): unknown {
   if (!choice) return undefined
   if (choice.mode === 'named') return { type: typeOf(choice.name), name: choice.name }
   if (!choice.allowed) return choice.mode
-  return { type: 'allowed_tools', mode: choice.mode, tools: choice.allowed.map((name) => ({ type: typeOf(name), name })) }
+  return {
+    type: 'allowed_tools',
+    mode: choice.mode,
+    tools: choice.allowed.map((name) => ({ type: typeOf(name), name }))
+  }
 }

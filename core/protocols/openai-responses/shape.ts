@@ -9,12 +9,16 @@ type Fields = Record<string, unknown>
 export function chunksOf(answer: unknown): string[] {
   const response = asObject(answer) ?? {}
   const begun = { ...response, status: 'in_progress', output: [], usage: null, incomplete_details: null }
-  const events: Fields[] = [{ type: 'response.created', response: begun }, { type: 'response.in_progress', response: begun }]
+  const events: Fields[] = [
+    { type: 'response.created', response: begun },
+    { type: 'response.in_progress', response: begun }
+  ]
   asObjects(response['output']).forEach((item, output_index) => {
     for (const event of itemEvents(item, output_index)) events.push(event)
   })
   const status = response['status']
-  const type = status === 'incomplete' || status === 'cancelled' ? 'incomplete' : status === 'failed' ? 'failed' : 'completed'
+  const type =
+    status === 'incomplete' || status === 'cancelled' ? 'incomplete' : status === 'failed' ? 'failed' : 'completed'
   events.push({ type: `response.${type}`, response })
   return events.map(({ type, ...rest }, sequence_number) => JSON.stringify({ type, sequence_number, ...rest }))
 }
@@ -31,27 +35,37 @@ function itemEvents(item: JsonObject, output_index: number): Fields[] {
 /** What an item has not when it begins. */
 function emptied(item: JsonObject): Fields {
   switch (item['type']) {
-    case 'message': return { status: 'in_progress', content: [] }
-    case 'reasoning': return { summary: [] }
-    case 'function_call': return { status: 'in_progress', arguments: '' }
-    case 'custom_tool_call': return { input: '' }
-    default: return {}
+    case 'message':
+      return { status: 'in_progress', content: [] }
+    case 'reasoning':
+      return { summary: [] }
+    case 'function_call':
+      return { status: 'in_progress', arguments: '' }
+    case 'custom_tool_call':
+      return { input: '' }
+    default:
+      return {}
   }
 }
 
 function contentEvents(item: JsonObject, at: Fields): Fields[] {
   switch (item['type']) {
-    case 'message': return asObjects(item['content']).flatMap((part, content_index) => partEvents(part, { ...at, content_index }))
-    case 'reasoning': return asObjects(item['summary']).flatMap((part, summary_index) => summaryEvents(part, { ...at, summary_index }))
-    case 'function_call': return [
-      { type: 'response.function_call_arguments.delta', ...at, delta: item['arguments'] },
-      { type: 'response.function_call_arguments.done', ...at, arguments: item['arguments'], name: item['name'] }
-    ]
-    case 'custom_tool_call': return [
-      { type: 'response.custom_tool_call_input.delta', ...at, delta: item['input'] },
-      { type: 'response.custom_tool_call_input.done', ...at, input: item['input'] }
-    ]
-    default: return []
+    case 'message':
+      return asObjects(item['content']).flatMap((part, content_index) => partEvents(part, { ...at, content_index }))
+    case 'reasoning':
+      return asObjects(item['summary']).flatMap((part, summary_index) => summaryEvents(part, { ...at, summary_index }))
+    case 'function_call':
+      return [
+        { type: 'response.function_call_arguments.delta', ...at, delta: item['arguments'] },
+        { type: 'response.function_call_arguments.done', ...at, arguments: item['arguments'], name: item['name'] }
+      ]
+    case 'custom_tool_call':
+      return [
+        { type: 'response.custom_tool_call_input.delta', ...at, delta: item['input'] },
+        { type: 'response.custom_tool_call_input.done', ...at, input: item['input'] }
+      ]
+    default:
+      return []
   }
 }
 
@@ -60,10 +74,20 @@ function partEvents(part: JsonObject, at: Fields): Fields[] {
   const done = { type: 'response.content_part.done', ...at, part }
   if (part['type'] === 'refusal') {
     const { refusal } = part
-    return [{ ...added, part: { ...part, refusal: '' } }, { type: 'response.refusal.delta', ...at, delta: refusal }, { type: 'response.refusal.done', ...at, refusal }, done]
+    return [
+      { ...added, part: { ...part, refusal: '' } },
+      { type: 'response.refusal.delta', ...at, delta: refusal },
+      { type: 'response.refusal.done', ...at, refusal },
+      done
+    ]
   }
   const { text, logprobs = [] } = part
-  const annotations = asObjects(part['annotations']).map((annotation, annotation_index) => ({ type: 'response.output_text.annotation.added', ...at, annotation_index, annotation }))
+  const annotations = asObjects(part['annotations']).map((annotation, annotation_index) => ({
+    type: 'response.output_text.annotation.added',
+    ...at,
+    annotation_index,
+    annotation
+  }))
   return [
     { ...added, part: { ...part, text: '', annotations: [], logprobs: [] } },
     { type: 'response.output_text.delta', ...at, delta: text, logprobs },

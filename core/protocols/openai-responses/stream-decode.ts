@@ -1,4 +1,5 @@
-// Reads the events of an upstream's response. What deltas have said is said again when a part, an item and the response are done.
+// Reads the events of an upstream's response. What deltas have said is said again when a part, an item and the response
+// are done.
 import type { EmitEvent, Finish, TokenLogprob } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
 import { finishOf } from '../canonical/finish.ts'
@@ -10,7 +11,16 @@ import type { Usage } from '../../money/usage.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Payload } from '../protocol.ts'
-import { betweenThoughts, readCallHead, readCitation, readImage, readInput, readItem, readProof, readUsage } from './answer-decode.ts'
+import {
+  betweenThoughts,
+  readCallHead,
+  readCitation,
+  readImage,
+  readInput,
+  readItem,
+  readProof,
+  readUsage
+} from './answer-decode.ts'
 import { readFinish } from './finish.ts'
 
 /** More items than this are no answer. */
@@ -50,13 +60,25 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     }
     const type = asText(body['type']) || event.event
     switch (type) {
-      case 'error': throw badAnswer(asText(asObject(body['error'])?.['message']) || asText(body['message']) || 'The upstream reported an error.')
-      case 'response.created': case 'response.queued': case 'response.in_progress': return this.#start(body, emit)
-      case 'response.completed': case 'response.incomplete': case 'response.failed': case 'response.cancelled': return this.#stop(asObject(body['response']) ?? {}, emit)
-      case 'keepalive': return
+      case 'error':
+        throw badAnswer(
+          asText(asObject(body['error'])?.['message']) || asText(body['message']) || 'The upstream reported an error.'
+        )
+      case 'response.created':
+      case 'response.queued':
+      case 'response.in_progress':
+        return this.#start(body, emit)
+      case 'response.completed':
+      case 'response.incomplete':
+      case 'response.failed':
+      case 'response.cancelled':
+        return this.#stop(asObject(body['response']) ?? {}, emit)
+      case 'keepalive':
+        return
     }
     if (!this.#started) {
-      if (body['error'] != null) throw badAnswer(asText(asObject(body['error'])?.['message']) || 'The upstream reported an error.')
+      if (body['error'] != null)
+        throw badAnswer(asText(asObject(body['error'])?.['message']) || 'The upstream reported an error.')
       if (!type.startsWith('response.')) throw badAnswer('The upstream sent an event that is not of its protocol.')
       this.#start({}, emit)
     }
@@ -87,9 +109,10 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     const finish = readFinish(response)
     // An upstream that streams nothing but its end says it all there, and others leave out what comes in one piece.
     const output = asObjects(response['output'])
-    if (output.length > this.#added) output.forEach((item, index) => {
-      if (!this.#items.has(item['id']) && !this.#items.has(index)) this.#whole(index, item, emit)
-    })
+    if (output.length > this.#added)
+      output.forEach((item, index) => {
+        if (!this.#items.has(item['id']) && !this.#items.has(index)) this.#whole(index, item, emit)
+      })
     this.#usage = readUsage(response)
     this.#finish = finish
   }
@@ -100,14 +123,23 @@ export class ResponsesStreamDecoder implements StreamDecoder {
       case 'output_item.added':
         this.#add(place, asObject(body['item']) ?? {}, emit)
         return
-      case 'output_item.done': return this.#whole(place, asObject(body['item']) ?? {}, emit)
-      case 'output_text.delta': return this.#say('text', body, asText(delta), emit, readTokens(body['logprobs']))
-      case 'refusal.delta': return this.#say('refusal', body, asText(delta), emit)
-      case 'content_part.done': return this.#partDone(this.#item(body), numberOf(index), asObject(body['part']), emit)
-      case 'output_text.annotation.added': return this.#cite(this.#item(body), numberOf(index), [asObject(body['annotation']) ?? {}], emit)
-      case 'reasoning_summary_text.delta': return this.#think('summary', numberOf(body['summary_index']), body, asText(delta), emit)
-      case 'reasoning_text.delta': return this.#think('content', numberOf(index), body, asText(delta), emit)
-      case 'function_call_arguments.delta': case 'custom_tool_call_input.delta': return this.#input(this.#item(body), asText(delta), emit)
+      case 'output_item.done':
+        return this.#whole(place, asObject(body['item']) ?? {}, emit)
+      case 'output_text.delta':
+        return this.#say('text', body, asText(delta), emit, readTokens(body['logprobs']))
+      case 'refusal.delta':
+        return this.#say('refusal', body, asText(delta), emit)
+      case 'content_part.done':
+        return this.#partDone(this.#item(body), numberOf(index), asObject(body['part']), emit)
+      case 'output_text.annotation.added':
+        return this.#cite(this.#item(body), numberOf(index), [asObject(body['annotation']) ?? {}], emit)
+      case 'reasoning_summary_text.delta':
+        return this.#think('summary', numberOf(body['summary_index']), body, asText(delta), emit)
+      case 'reasoning_text.delta':
+        return this.#think('content', numberOf(index), body, asText(delta), emit)
+      case 'function_call_arguments.delta':
+      case 'custom_tool_call_input.delta':
+        return this.#input(this.#item(body), asText(delta), emit)
     }
   }
 
@@ -171,7 +203,8 @@ export class ResponsesStreamDecoder implements StreamDecoder {
 
   #input(item: Item, text: string, emit: EmitEvent): void {
     const part = item.parts.get(0)
-    if (part?.type !== 'tool_call' || item.done) throw badAnswer('The upstream sent arguments of something that is no call.')
+    if (part?.type !== 'tool_call' || item.done)
+      throw badAnswer('The upstream sent arguments of something that is no call.')
     this.#parts.delta(part, text, emit)
   }
 
@@ -181,7 +214,8 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     const made = known && !known.done ? known : this.#add(place, item, emit)
     made.done = true
     switch (item['type']) {
-      case 'function_call': case 'custom_tool_call': {
+      case 'function_call':
+      case 'custom_tool_call': {
         const part = made.parts.get(0)
         if (!part || !this.#parts.isOpen(part)) return
         if (part.input === '') this.#parts.delta(part, readInput(item), emit)
@@ -194,7 +228,8 @@ export class ResponsesStreamDecoder implements StreamDecoder {
         return this.#tell(item, emit)
       }
       case 'image_generation_call': {
-        for (const media of readImage(item)) this.#parts.close(this.#parts.open(0, { type: 'media', media }, emit), emit)
+        for (const media of readImage(item))
+          this.#parts.close(this.#parts.open(0, { type: 'media', media }, emit), emit)
         return
       }
       case 'message': {

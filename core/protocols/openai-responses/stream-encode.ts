@@ -1,4 +1,5 @@
-// Writes the events of a response for a client. Its last event repeats the whole response, so everything is kept until then.
+// Writes the events of a response for a client. Its last event repeats the whole response, so everything is kept until
+// then.
 import { shifted } from '../canonical/answer.ts'
 import type { AnswerEvent, Finish } from '../canonical/answer.ts'
 import { mostKept } from '../canonical/codec.ts'
@@ -8,7 +9,17 @@ import { badAnswer } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { writeResponse } from './answer-encode.ts'
-import { argumentsOf, isEmpty, itemId, signatureOf, statusOf, writeCitation, writeContentPart, writeItem, writeSummary } from './items.ts'
+import {
+  argumentsOf,
+  isEmpty,
+  itemId,
+  signatureOf,
+  statusOf,
+  writeCitation,
+  writeContentPart,
+  writeItem,
+  writeSummary
+} from './items.ts'
 import type { Content, Item } from './items.ts'
 
 /** A part of the answer on its way to be an item. */
@@ -48,9 +59,12 @@ export class ResponsesStreamEncoder implements StreamEncoder {
         this.#write('response.created', { response }, write)
         return this.#write('response.in_progress', { response }, write)
       }
-      case 'open': return this.#open(event, write)
-      case 'delta': return this.#delta(this.#places.get(event.part), event, write)
-      case 'cite': return this.#cite(this.#places.get(event.part), event, write)
+      case 'open':
+        return this.#open(event, write)
+      case 'delta':
+        return this.#delta(this.#places.get(event.part), event, write)
+      case 'cite':
+        return this.#cite(this.#places.get(event.part), event, write)
       case 'close': {
         const place = this.#places.get(event.part)
         if (!place) return
@@ -66,7 +80,8 @@ export class ResponsesStreamEncoder implements StreamEncoder {
       case 'finish':
         if (event.candidate === 0) this.#finish = event.finish
         return
-      case 'end': return this.#end(write)
+      case 'end':
+        return this.#end(write)
     }
   }
 
@@ -82,11 +97,23 @@ export class ResponsesStreamEncoder implements StreamEncoder {
     }
     this.#closeEnded(undefined, write)
     const signature = signatureOf(opening)
-    if (signature) this.#close(this.#begin({ content: signature, index: undefined, id: '', closed: true, before: 0 }, write), undefined, write)
-    const place: Place = { content: { opening, text: '', citations: [], logprobs: [], proof: undefined }, index: undefined, id: '', closed: false, before: 0 }
+    if (signature)
+      this.#close(
+        this.#begin({ content: signature, index: undefined, id: '', closed: true, before: 0 }, write),
+        undefined,
+        write
+      )
+    const place: Place = {
+      content: { opening, text: '', citations: [], logprobs: [], proof: undefined },
+      index: undefined,
+      id: '',
+      closed: false,
+      before: 0
+    }
     this.#places.set(part, place)
     if (opening.type === 'tool_call') this.#begin(place, write)
-    if (opening.type === 'media') this.#keep(opening.media.source.kind === 'data' ? opening.media.source.data.length : 0)
+    if (opening.type === 'media')
+      this.#keep(opening.media.source.kind === 'data' ? opening.media.source.data.length : 0)
   }
 
   /** Tells of an item, at its first sign. */
@@ -96,11 +123,25 @@ export class ResponsesStreamEncoder implements StreamEncoder {
     const index = (place.index = this.#output.push(undefined) - 1)
     const id = (place.id = itemId(content.opening, this.#head.id, index))
     const { proof: _proof, ...begun } = content
-    this.#write('response.output_item.added', { output_index: index, item: writeItem({ ...begun, proof: undefined }, id, 'in_progress') }, write)
+    this.#write(
+      'response.output_item.added',
+      { output_index: index, item: writeItem({ ...begun, proof: undefined }, id, 'in_progress') },
+      write
+    )
     const { type } = content.opening
     const empty: Content = { ...content, text: '', citations: [], logprobs: [] }
-    if (type === 'text' || type === 'refusal') this.#write('response.content_part.added', { ...this.#at(place), content_index: 0, part: writeContentPart(empty) }, write)
-    if (type === 'reasoning' && !(place.closed && content.text === '')) this.#write('response.reasoning_summary_part.added', { ...this.#at(place), summary_index: 0, part: writeSummary('') }, write)
+    if (type === 'text' || type === 'refusal')
+      this.#write(
+        'response.content_part.added',
+        { ...this.#at(place), content_index: 0, part: writeContentPart(empty) },
+        write
+      )
+    if (type === 'reasoning' && !(place.closed && content.text === ''))
+      this.#write(
+        'response.reasoning_summary_part.added',
+        { ...this.#at(place), summary_index: 0, part: writeSummary('') },
+        write
+      )
     return place
   }
 
@@ -113,10 +154,22 @@ export class ResponsesStreamEncoder implements StreamEncoder {
     this.#begin(place, write)
     const at = this.#at(place)
     switch (content.opening.type) {
-      case 'text': return this.#write('response.output_text.delta', { ...at, content_index: 0, delta: text, logprobs: writeTokens(logprobs ?? []) }, write)
-      case 'refusal': return this.#write('response.refusal.delta', { ...at, content_index: 0, delta: text }, write)
-      case 'reasoning': return this.#write('response.reasoning_summary_text.delta', { ...at, summary_index: 0, delta: text }, write)
-      case 'tool_call': return this.#write(content.opening.custom ? 'response.custom_tool_call_input.delta' : 'response.function_call_arguments.delta', { ...at, delta: text }, write)
+      case 'text':
+        return this.#write(
+          'response.output_text.delta',
+          { ...at, content_index: 0, delta: text, logprobs: writeTokens(logprobs ?? []) },
+          write
+        )
+      case 'refusal':
+        return this.#write('response.refusal.delta', { ...at, content_index: 0, delta: text }, write)
+      case 'reasoning':
+        return this.#write('response.reasoning_summary_text.delta', { ...at, summary_index: 0, delta: text }, write)
+      case 'tool_call':
+        return this.#write(
+          content.opening.custom ? 'response.custom_tool_call_input.delta' : 'response.function_call_arguments.delta',
+          { ...at, delta: text },
+          write
+        )
       default:
     }
   }
@@ -127,7 +180,11 @@ export class ResponsesStreamEncoder implements StreamEncoder {
     this.#begin(place, write)
     this.#keep(citation.url.length + citation.title.length)
     const index = place.content.citations.push(citation) - 1
-    this.#write('response.output_text.annotation.added', { ...this.#at(place), content_index: 0, annotation_index: index, annotation: writeCitation(citation) }, write)
+    this.#write(
+      'response.output_text.annotation.added',
+      { ...this.#at(place), content_index: 0, annotation_index: index, annotation: writeCitation(citation) },
+      write
+    )
   }
 
   /** `finish`: how the answer ended, if it has; what is followed by something else was not cut off. */
@@ -143,7 +200,11 @@ export class ResponsesStreamEncoder implements StreamEncoder {
     const { opening, text } = content
     if (opening.type === 'text' || opening.type === 'refusal') {
       const done = opening.type === 'text' ? { text, logprobs: writeTokens(content.logprobs) } : { refusal: text }
-      this.#write(opening.type === 'text' ? 'response.output_text.done' : 'response.refusal.done', { ...at, content_index: 0, ...done }, write)
+      this.#write(
+        opening.type === 'text' ? 'response.output_text.done' : 'response.refusal.done',
+        { ...at, content_index: 0, ...done },
+        write
+      )
       this.#write('response.content_part.done', { ...at, content_index: 0, part: writeContentPart(content) }, write)
     } else if (opening.type === 'reasoning' && text !== '') {
       this.#write('response.reasoning_summary_text.done', { ...at, summary_index: 0, text }, write)
@@ -164,7 +225,11 @@ export class ResponsesStreamEncoder implements StreamEncoder {
 
   #end(write: WriteEvent): void {
     this.#closeEnded(this.#finish, write)
-    const response = writeResponse(this.#head, { output: this.#output as Item[], finish: this.#finish, usage: this.#usage })
+    const response = writeResponse(this.#head, {
+      output: this.#output as Item[],
+      finish: this.#finish,
+      usage: this.#usage
+    })
     this.#write(response['status'] === 'completed' ? 'response.completed' : 'response.incomplete', { response }, write)
   }
 

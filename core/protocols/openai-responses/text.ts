@@ -1,9 +1,21 @@
-// Where text stands in Responses: in the input of a prompt, in the items of a response, and in events that tell of them bit by bit and again as a whole.
+// Where text stands in Responses: in the input of a prompt, in the items of a response, and in events that tell of them
+// bit by bit and again as a whole.
 import { withMembers } from '../../bodies/splice.ts'
 import { mostKept } from '../canonical/codec.ts'
 import { editedList, withoutPlace } from '../edits.ts'
 import { asObject } from '../object.ts'
-import type { AnswerText, EditedEvent, Members, Payload, ProtocolText, TextBlock, TextEditor, TextEvent, TextKind, TextPart } from '../protocol.ts'
+import type {
+  AnswerText,
+  EditedEvent,
+  Members,
+  Payload,
+  ProtocolText,
+  TextBlock,
+  TextEditor,
+  TextEvent,
+  TextKind,
+  TextPart
+} from '../protocol.ts'
 import { Uninspectable } from '../uninspectable.ts'
 
 type Fields = Record<string, unknown>
@@ -22,8 +34,19 @@ interface Place {
 type Edit = (place: Place) => string
 
 /** Members of items that are texts of their own, and of the parts of their lists. */
-const itemTexts = new Map<string, TextKind>([['arguments', 'arguments'], ['input', 'arguments'], ['code', 'arguments'], ['output', 'text'], ['content', 'text'], ['revised_prompt', 'text']])
-const partTexts = new Map<string, TextKind>([['text', 'text'], ['refusal', 'refusal'], ['transcript', 'text']])
+const itemTexts = new Map<string, TextKind>([
+  ['arguments', 'arguments'],
+  ['input', 'arguments'],
+  ['code', 'arguments'],
+  ['output', 'text'],
+  ['content', 'text'],
+  ['revised_prompt', 'text']
+])
+const partTexts = new Map<string, TextKind>([
+  ['text', 'text'],
+  ['refusal', 'refusal'],
+  ['transcript', 'text']
+])
 const lists = ['content', 'summary', 'output'] as const
 
 /** An item with its texts replaced; the same object when they all stay. */
@@ -42,11 +65,16 @@ function editedItem(item: Fields, edit: Edit): Fields {
 
 function editedPart(part: Fields, name: string, thoughts: boolean, edit: Edit): Fields {
   let made = part
-  for (const [member, kind] of partTexts) made = editedMember(made, member, { name, kind: thoughts ? 'reasoning' : kind }, edit)
+  for (const [member, kind] of partTexts)
+    made = editedMember(made, member, { name, kind: thoughts ? 'reasoning' : kind }, edit)
   if (made === part) return part
   // Log probabilities hold the very words, and citations count them.
   const cited = editedList(part['annotations'], withoutPlace)
-  return { ...made, ...(part['logprobs'] !== undefined && { logprobs: [] }), ...(cited !== undefined && { annotations: cited }) }
+  return {
+    ...made,
+    ...(part['logprobs'] !== undefined && { logprobs: [] }),
+    ...(cited !== undefined && { annotations: cited })
+  }
 }
 
 function editedMember(fields: Fields, member: string, place: Omit<Place, 'text'>, edit: Edit): Fields {
@@ -56,7 +84,10 @@ function editedMember(fields: Fields, member: string, place: Omit<Place, 'text'>
   return changed === text ? fields : { ...fields, [member]: changed }
 }
 
-/** What an event tells of: the list of an item, or one of its members, and what that is. Those of other names are thoughts. */
+/**
+ * What an event tells of: the list of an item, or one of its members, and what that is. Those of other names are
+ * thoughts.
+ */
 const families = new Map<string, { member: string; kind: TextKind }>([
   ['output_text', { member: 'content', kind: 'text' }],
   ['refusal', { member: 'content', kind: 'refusal' }],
@@ -107,10 +138,12 @@ class ResponseText implements AnswerText {
   whole(answer: Payload, editor: TextEditor): Buffer | undefined {
     const output = asObject(answer.json())?.['output']
     if (!Array.isArray(output)) return undefined
-    const made = editedList(output, (item, at) => editedItem(item, ({ name, kind, text }) => {
-      const block = { block: `${at}.${name}`, kind }
-      return editor.text({ ...block, text }) + editor.end(block)
-    }))
+    const made = editedList(output, (item, at) =>
+      editedItem(item, ({ name, kind, text }) => {
+        const block = { block: `${at}.${name}`, kind }
+        return editor.text({ ...block, text }) + editor.end(block)
+      })
+    )
     return made === output ? undefined : withChanges(answer, { output: made })
   }
 
@@ -119,7 +152,8 @@ class ResponseText implements AnswerText {
     const type = String(body['type'] ?? '')
     const [, family, state] = /^response\.(.+)\.(delta|done)$/.exec(type) ?? []
     const { item, part, response, annotation } = body
-    if (state === 'delta' && typeof body['delta'] === 'string' && family !== 'audio') return this.#delta(body, family!, editor)
+    if (state === 'delta' && typeof body['delta'] === 'string' && family !== 'audio')
+      return this.#delta(body, family!, editor)
     if (asObject(response)) return this.#response(body, editor, before)
     const index = numberOf(body['output_index'])
     const done = state === 'done'
@@ -128,13 +162,21 @@ class ResponseText implements AnswerText {
       return told?.changed ? { ...body, annotation: withoutPlace(asObject(annotation)!) } : body
     }
     if (asObject(item)) {
-      const changed = editedItem(item as Fields, (place) => this.#repeated(`${index}.${place.name}`, place, done, editor, before))
+      const changed = editedItem(item as Fields, (place) =>
+        this.#repeated(`${index}.${place.name}`, place, done, editor, before)
+      )
       return changed === item ? body : { ...body, item: changed }
     }
     if (asObject(part)) {
-      const [list, at] = body['summary_index'] === undefined ? ['content', body['content_index']] : ['summary', body['summary_index']]
+      const [list, at] =
+        body['summary_index'] === undefined ? ['content', body['content_index']] : ['summary', body['summary_index']]
       const name = `${index}.${list}.${numberOf(at)}`
-      const changed = editedPart(part as Fields, name, (part as Fields)['type'] !== 'output_text' && (part as Fields)['type'] !== 'refusal', (place) => this.#repeated(name, place, done, editor, before))
+      const changed = editedPart(
+        part as Fields,
+        name,
+        (part as Fields)['type'] !== 'output_text' && (part as Fields)['type'] !== 'refusal',
+        (place) => this.#repeated(name, place, done, editor, before)
+      )
       return changed === part ? body : { ...body, part: changed }
     }
     const member = done ? doneMembers.find((name) => typeof body[name] === 'string') : undefined
@@ -149,14 +191,18 @@ class ResponseText implements AnswerText {
     told.delta ??= shellOf(body)
     told.number = body['sequence_number']
     const changed = this.#add(told, text, editor.text({ ...told.block, text }))
-    return changed === text ? body : { ...body, delta: changed, ...(body['logprobs'] !== undefined && { logprobs: [] }) }
+    return changed === text
+      ? body
+      : { ...body, delta: changed, ...(body['logprobs'] !== undefined && { logprobs: [] }) }
   }
 
   #done(body: Fields, family: string, member: string, editor: TextEditor, before: TextEvent[]): Fields {
     const { name, kind } = placeOf(body, family)
     const text = body[member] as string
     const changed = text === '' ? text : this.#repeated(name, { name, kind, text }, true, editor, before)
-    return changed === text ? body : { ...body, [member]: changed, ...(body['logprobs'] !== undefined && { logprobs: [] }) }
+    return changed === text
+      ? body
+      : { ...body, [member]: changed, ...(body['logprobs'] !== undefined && { logprobs: [] }) }
   }
 
   /** What an event repeats of a text, or tells of it for the first time. */
@@ -172,25 +218,44 @@ class ResponseText implements AnswerText {
     const response = body['response'] as Fields
     const output = response['output']
     if (!Array.isArray(output) || output.length === 0) return body
-    const made = editedList(output, (item, at) => editedItem(item, (place) => this.#repeated(`${at}.${place.name}`, place, true, editor, before)))
+    const made = editedList(output, (item, at) =>
+      editedItem(item, (place) => this.#repeated(`${at}.${place.name}`, place, true, editor, before))
+    )
     return made === output ? body : { ...body, response: { ...response, output: made } }
   }
 
   #tell(name: string, kind: TextKind): Told {
     let told = this.#told.get(name)
-    if (!told) this.#told.set(name, (told = { block: { block: name, kind }, edited: '', changed: false, ended: false, delta: undefined, number: undefined }))
+    if (!told)
+      this.#told.set(
+        name,
+        (told = {
+          block: { block: name, kind },
+          edited: '',
+          changed: false,
+          ended: false,
+          delta: undefined,
+          number: undefined
+        })
+      )
     return told
   }
 
   #add(told: Told, text: string, edited: string): string {
     this.#kept += edited.length
-    if (this.#kept > mostKept) throw new Uninspectable(`the answer has more than ${mostKept} characters of text, which are kept as its last event repeats them`)
+    if (this.#kept > mostKept)
+      throw new Uninspectable(
+        `the answer has more than ${mostKept} characters of text, which are kept as its last event repeats them`
+      )
     told.edited += edited
     told.changed ||= edited !== text
     return edited
   }
 
-  /** Ends a block. What is left to say of it goes into an event of its own, where the client has been told the rest in events. */
+  /**
+   * Ends a block. What is left to say of it goes into an event of its own, where the client has been told the rest in
+   * events.
+   */
   #end(told: Told, editor: TextEditor, before: TextEvent[] | undefined): void {
     if (told.ended) return
     told.ended = true
@@ -198,7 +263,11 @@ class ResponseText implements AnswerText {
     if (tail === '') return
     this.#add(told, '', tail)
     if (before && told.delta) {
-      const event = { ...told.delta, sequence_number: numberOf(told.number) + 1 + this.#added + before.length, delta: tail }
+      const event = {
+        ...told.delta,
+        sequence_number: numberOf(told.number) + 1 + this.#added + before.length,
+        delta: tail
+      }
       before.push({ event: String(told.delta['type']), data: JSON.stringify(event) })
     }
   }
@@ -207,7 +276,8 @@ class ResponseText implements AnswerText {
   #numbered(event: Payload, body: Fields, made: Fields, before: number): Buffer {
     const number = body['sequence_number']
     const changes = Object.fromEntries(Object.entries(made).filter(([key, value]) => body[key] !== value))
-    if (typeof number === 'number' && this.#added + before > 0) changes['sequence_number'] = number + this.#added + before
+    if (typeof number === 'number' && this.#added + before > 0)
+      changes['sequence_number'] = number + this.#added + before
     return withChanges(event, changes)
   }
 }
@@ -217,7 +287,9 @@ const longestWord = 1024
 
 /** An event without what it tells: kinds, ids and places. */
 function shellOf(body: Fields): Fields {
-  const kept = Object.entries(body).filter(([, value]) => typeof value !== 'object' && (typeof value !== 'string' || value.length <= longestWord))
+  const kept = Object.entries(body).filter(
+    ([, value]) => typeof value !== 'object' && (typeof value !== 'string' || value.length <= longestWord)
+  )
   return { ...Object.fromEntries(kept), ...(body['logprobs'] !== undefined && { logprobs: [] }) }
 }
 
@@ -235,12 +307,19 @@ function numberOf(value: unknown): number {
 /** The payload with other members; every other byte stays where the payload can be looked into. */
 function withChanges(payload: Payload, changes: Fields): Buffer {
   const { lens } = payload
-  if (lens) return Buffer.concat(withMembers(lens, new Map(Object.entries(changes).map(([key, value]) => [key, JSON.stringify(value)]))))
+  if (lens)
+    return Buffer.concat(
+      withMembers(lens, new Map(Object.entries(changes).map(([key, value]) => [key, JSON.stringify(value)])))
+    )
   return Buffer.from(JSON.stringify({ ...(payload.json() as Fields), ...changes }))
 }
 
 /** Who says what an item of the input has, where it does not say so itself. */
-const speakers: Readonly<Record<string, string>> = { function_call_output: 'tool', custom_tool_call_output: 'tool', mcp_call: 'tool' }
+const speakers: Readonly<Record<string, string>> = {
+  function_call_output: 'tool',
+  custom_tool_call_output: 'tool',
+  mcp_call: 'tool'
+}
 
 function editPrompt(body: Members, edit: (part: TextPart) => string): void {
   const set = (key: string, role: string): void => {

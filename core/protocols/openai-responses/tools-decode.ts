@@ -24,7 +24,11 @@ function readTool(tool: Members, namespace: string | undefined, losses: Losses):
     return []
   }
   for (const hint of toolHints) if (tool.value(hint)) losses.see('hint', tool.at(hint))
-  const head = { name: tool.needString('name'), ...(namespace !== undefined && { namespace }), description: tool.string('description') }
+  const head = {
+    name: tool.needString('name'),
+    ...(namespace !== undefined && { namespace }),
+    description: tool.string('description')
+  }
   if (type === 'custom') {
     losses.see('custom_tool', tool.place)
     return [{ ...head, parameters: undefined, strict: undefined, custom: true, ...readGrammar(tool, losses) }]
@@ -34,7 +38,9 @@ function readTool(tool: Members, namespace: string | undefined, losses: Losses):
   const strict = tool.flag('strict')
   if (strict) losses.see('tool_strict', tool.at('strict'))
   // This protocol is strict where nothing is said and the schema allows it.
-  return [{ ...head, parameters, strict: strict ?? (parameters && isStrict(parameters) ? true : undefined), custom: false }]
+  return [
+    { ...head, parameters, strict: strict ?? (parameters && isStrict(parameters) ? true : undefined), custom: false }
+  ]
 }
 
 function readGrammar(tool: Members, losses: Losses): Pick<Tool, 'grammar'> {

@@ -20,7 +20,8 @@ export class ResponsesWatch implements StreamWatch {
     const body = asObject(event.json())
     const type = asText(body?.['type']) || event.event
     if (!body) return this.#ended ? 'content' : 'invalid'
-    if (type === 'error' || (type === '' && isError(body)) || (!type.startsWith('response.') && body['error'] != null)) return 'error'
+    if (type === 'error' || (type === '' && isError(body)) || (!type.startsWith('response.') && body['error'] != null))
+      return 'error'
     if (terminal.has(type)) return this.#end()
     // Before anything was said, another upstream may do better; after it, the client is told as the upstream tells it.
     if (type === 'response.failed') return this.#content ? this.#end() : 'error'

@@ -6,7 +6,10 @@ import { plainText } from '../plain-text.ts'
 import type { AnswerText, EditedEvent, Payload, ProtocolText, TextBlock, TextEditor, TextEvent } from '../protocol.ts'
 
 /** https://platform.openai.com/docs/api-reference/completions */
-export const completionsText: ProtocolText = { ...plainText({ prompt: ['prompt', 'suffix'] }), answer: () => new ChoicesText() }
+export const completionsText: ProtocolText = {
+  ...plainText({ prompt: ['prompt', 'suffix'] }),
+  answer: () => new ChoicesText()
+}
 
 /** Each choice is one block. */
 class ChoicesText implements AnswerText {
@@ -36,14 +39,17 @@ class ChoicesText implements AnswerText {
   #edited(body: JsonObject, editor: TextEditor, whole: boolean): Buffer | undefined {
     const { choices: _choices, usage: _usage, ...head } = body
     this.#head = head
-    const made = editedMember(body, 'choices', (choices) => editedList(choices, (choice, at) => {
-      const index = typeof choice['index'] === 'number' ? choice['index'] : at
-      const said = editedText(choice, 'text', (text) => editor.text({ ...this.#blockOf(index), text }))
-      const tail = whole || choice['finish_reason'] != null ? this.#end(index, editor) : ''
-      const changed = tail === '' ? said : { ...said, text: `${typeof said['text'] === 'string' ? said['text'] : ''}${tail}` }
-      // Log probabilities hold the very words.
-      return changed === choice || choice['logprobs'] == null ? changed : { ...changed, logprobs: null }
-    }))
+    const made = editedMember(body, 'choices', (choices) =>
+      editedList(choices, (choice, at) => {
+        const index = typeof choice['index'] === 'number' ? choice['index'] : at
+        const said = editedText(choice, 'text', (text) => editor.text({ ...this.#blockOf(index), text }))
+        const tail = whole || choice['finish_reason'] != null ? this.#end(index, editor) : ''
+        const changed =
+          tail === '' ? said : { ...said, text: `${typeof said['text'] === 'string' ? said['text'] : ''}${tail}` }
+        // Log probabilities hold the very words.
+        return changed === choice || choice['logprobs'] == null ? changed : { ...changed, logprobs: null }
+      })
+    )
     return made === body ? undefined : Buffer.from(JSON.stringify(made))
   }
 

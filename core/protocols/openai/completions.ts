@@ -67,7 +67,13 @@ class TextCollector implements Collector {
     for (const { index = 0, text, ...rest } of choicesOf(payload)) {
       const before = this.#choices.get(index)
       const kept = Object.fromEntries(Object.entries(rest).filter(([, value]) => value != null))
-      this.#choices.set(index, { index, logprobs: null, ...before, ...kept, text: `${(before?.['text'] as string | undefined) ?? ''}${typeof text === 'string' ? text : ''}` })
+      this.#choices.set(index, {
+        index,
+        logprobs: null,
+        ...before,
+        ...kept,
+        text: `${(before?.['text'] as string | undefined) ?? ''}${typeof text === 'string' ? text : ''}`
+      })
     }
   }
 

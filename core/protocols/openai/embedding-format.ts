@@ -1,6 +1,10 @@
-// Brings embeddings into the form that the client asked for, whichever an upstream answers in: numbers, or base64 of them.
+// Brings embeddings into the form that the client asked for, whichever an upstream answers in: numbers, or base64 of
+// them.
 
-/** `base64`: little-endian IEEE 754 single precision, one after the other. https://platform.openai.com/docs/api-reference/embeddings */
+/**
+ * `base64`: little-endian IEEE 754 single precision, one after the other.
+ * https://platform.openai.com/docs/api-reference/embeddings
+ */
 export type EmbeddingFormat = 'float' | 'base64'
 
 /** More digits than any number has: what is longer is none. */
@@ -12,8 +16,8 @@ const quote = 0x22
 const backslash = 0x5c
 
 /**
- * Rewrites the answer of an upstream in pieces as they come: the values of `embedding` members alone, and only those of the
- * other form. Memory is bounded by one vector.
+ * Rewrites the answer of an upstream in pieces as they come: the values of `embedding` members alone, and only those of
+ * the other form. Memory is bounded by one vector.
  */
 export class EmbeddingRewriter {
   readonly #wanted: EmbeddingFormat
@@ -71,7 +75,8 @@ export class EmbeddingRewriter {
         case 'numbers':
           if (byte === 0x2c || byte === 0x5d) this.#take()
           else if (!isSpace(byte)) this.#number += String.fromCharCode(byte)
-          if (this.#number.length > longestNumber || this.#vector.length > longestVector / 4) throw new Error('a vector is too long')
+          if (this.#number.length > longestNumber || this.#vector.length > longestVector / 4)
+            throw new Error('a vector is too long')
           if (byte !== 0x5d) break
           out.push(Buffer.from(`"${bytesOf(this.#vector).toString('base64')}"`))
           this.#vector.length = 0

@@ -44,9 +44,15 @@ function usageInTail(tail: string): ReturnType<Protocol['readUsageFromTail']> {
 function eventsOf(answer: unknown): string[] {
   const { data, created, usage, ...rest } = asObject(answer) ?? {}
   const pictures = Array.isArray(data) ? (data as unknown[]) : []
-  return pictures.map((picture, index) => JSON.stringify({
-    type: 'image_generation.completed', ...asObject(picture), created_at: created, ...rest, ...(index === pictures.length - 1 && usage != null && { usage })
-  }))
+  return pictures.map((picture, index) =>
+    JSON.stringify({
+      type: 'image_generation.completed',
+      ...asObject(picture),
+      created_at: created,
+      ...rest,
+      ...(index === pictures.length - 1 && usage != null && { usage })
+    })
+  )
 }
 
 /** For clients that want it whole of an upstream that streams. */
@@ -57,7 +63,11 @@ class PictureCollector implements Collector {
   add(payload: unknown): void {
     const { type, b64_json, url, revised_prompt, created_at: created, ...rest } = asObject(payload) ?? {}
     if (typeof type !== 'string' || !completed.has(type)) return
-    this.#data.push({ ...(b64_json !== undefined && { b64_json }), ...(url !== undefined && { url }), ...(revised_prompt !== undefined && { revised_prompt }) })
+    this.#data.push({
+      ...(b64_json !== undefined && { b64_json }),
+      ...(url !== undefined && { url }),
+      ...(revised_prompt !== undefined && { revised_prompt })
+    })
     this.#rest = { created, ...this.#rest, ...rest }
   }
 

@@ -2,7 +2,14 @@
 import type { ListedModel } from '../protocol.ts'
 
 /** https://platform.openai.com/docs/api-reference/models: four fields, and what it does not have. */
-export function openaiModel({ name, created, ownedBy, contextWindow, maxOutputTokens, deprecated }: ListedModel): object {
+export function openaiModel({
+  name,
+  created,
+  ownedBy,
+  contextWindow,
+  maxOutputTokens,
+  deprecated
+}: ListedModel): object {
   return {
     id: name,
     object: 'model',

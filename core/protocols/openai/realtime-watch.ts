@@ -35,7 +35,10 @@ export class RealtimeWatch implements FrameWatch {
   get input(): { worst: number; typical: number } {
     const text = this.#before.text + this.#since.text
     const sound = this.#before.sound + this.#since.sound
-    return { worst: this.#counted + text + sound, typical: this.#counted + Math.ceil(text / typicalBytesPerToken) + sound }
+    return {
+      worst: this.#counted + text + sound,
+      typical: this.#counted + Math.ceil(text / typicalBytesPerToken) + sound
+    }
   }
 
   client(frame: Payload): ClientFrame {
@@ -46,7 +49,8 @@ export class RealtimeWatch implements FrameWatch {
       return asObject(frame.json()) ? invalid(undefined, 'it names a member twice, or is too deep') : other
     }
     const event = lens.string('event_id')
-    if (lens.oddKeys.some((key) => known.has(key.toLowerCase()))) return invalid(event, 'a member is written in capitals')
+    if (lens.oddKeys.some((key) => known.has(key.toLowerCase())))
+      return invalid(event, 'a member is written in capitals')
     const type = lens.string('type')
     if (type === 'input_audio_buffer.append') {
       this.#since.sound += Math.ceil(lens.size('audio') / soundBytesPerToken)
@@ -56,7 +60,8 @@ export class RealtimeWatch implements FrameWatch {
     if (type === 'session.update') return this.#settings(lens, event)
     if (type !== 'response.create') return other
     const wishes = innerLens(lens, 'response')
-    if (lens.type('response') === 'object' && !wishes) return invalid(event, 'response names a member twice, or is too deep')
+    if (lens.type('response') === 'object' && !wishes)
+      return invalid(event, 'response names a member twice, or is too deep')
     return { kind: 'response', event, maxOutput: limitOf(wishes) ?? this.maxOutput }
   }
 
@@ -93,15 +98,27 @@ export class RealtimeWatch implements FrameWatch {
 
   #settings(lens: Lens, event: string | undefined): ClientFrame {
     const session = innerLens(lens, 'session')
-    if (!session) return lens.type('session') === 'object' ? invalid(event, 'session names a member twice, or is too deep') : other
-    if (session.oddKeys.some((key) => key.toLowerCase() === 'model')) return invalid(event, 'session.model is written in capitals')
+    if (!session)
+      return lens.type('session') === 'object' ? invalid(event, 'session names a member twice, or is too deep') : other
+    if (session.oddKeys.some((key) => key.toLowerCase() === 'model'))
+      return invalid(event, 'session.model is written in capitals')
     if (limits.some((name) => session.has(name))) this.maxOutput = limitOf(session)
     if (!session.has('model') || session.type('model') === 'null') return other
     const model = session.string('model')
-    return model === undefined ? invalid(event, 'session.model must be the name of a model') : { kind: 'model', event, model }
+    return model === undefined
+      ? invalid(event, 'session.model must be the name of a model')
+      : { kind: 'model', event, model }
   }
 
-  #count({ input, cached_input, cache_write, output, audio_input = 0, audio_output = 0, image_input = 0 }: Exclude<ReportedUsage, 'insane' | undefined>): void {
+  #count({
+    input,
+    cached_input,
+    cache_write,
+    output,
+    audio_input = 0,
+    audio_output = 0,
+    image_input = 0
+  }: Exclude<ReportedUsage, 'insane' | undefined>): void {
     this.#counted = input + cached_input + cache_write + audio_input + image_input + output + audio_output
     this.#before = { text: 0, sound: 0 }
   }
@@ -126,12 +143,19 @@ function idOf(frame: Payload): string {
   return typeof id === 'string' ? id : ''
 }
 
-/** The transcript of what was said to the model, which another model makes and which is charged by the token or the second. */
+/**
+ * The transcript of what was said to the model, which another model makes and which is charged by the token or the
+ * second.
+ */
 function heard(frame: Payload): UpstreamFrame {
   const { item_id, content_index = 0, usage } = asObject(frame.json()) ?? {}
   const said = asObject(usage)
   if (!said) return other
-  return { kind: 'heard', id: `${String(item_id)}.${String(content_index)}`, usage: said['type'] === 'duration' ? readSeconds(said) : readRealtimeUsage(said) }
+  return {
+    kind: 'heard',
+    id: `${String(item_id)}.${String(content_index)}`,
+    usage: said['type'] === 'duration' ? readSeconds(said) : readRealtimeUsage(said)
+  }
 }
 
 /** `inf` is none. */

@@ -7,7 +7,10 @@ import { readRerankUsage } from '../usage/rerank.ts'
 import { plainText } from '../plain-text.ts'
 import { hasList, withoutStream } from '../whole.ts'
 
-/** https://docs.cohere.com/reference/rerank, https://jina.ai/reranker; one that lists results as `data` is understood too. */
+/**
+ * https://docs.cohere.com/reference/rerank, https://jina.ai/reranker; one that lists results as `data` is understood
+ * too.
+ */
 export const rerank: Protocol = {
   ...withoutStream(openaiChat, {
     isAnswer: (message) => hasList(message, 'results') || hasList(message, 'data'),
@@ -21,8 +24,8 @@ export const rerank: Protocol = {
 }
 
 /**
- * An answer in the form that clients of all dialects read: `results` by descending score, documents as `{text}` where they were
- * asked for, and usage as tokens and as billed units, as far as the upstream counted either.
+ * An answer in the form that clients of all dialects read: `results` by descending score, documents as `{text}` where
+ * they were asked for, and usage as tokens and as billed units, as far as the upstream counted either.
  */
 export function unifiedRerank(answer: unknown, asked: { returnDocuments: boolean; documents: unknown }): unknown {
   const { data, results: given, usage, meta, ...rest } = asObject(answer) ?? {}
@@ -34,12 +37,15 @@ export function unifiedRerank(answer: unknown, asked: { returnDocuments: boolean
   results.sort((a, b) => Number(b.relevance_score) - Number(a.relevance_score))
   const billed = asObject(asObject(meta)?.['billed_units'])
   const tokens = asObject(usage)
-  const input = numberOf(tokens?.['prompt_tokens']) ?? numberOf(tokens?.['total_tokens']) ?? numberOf(billed?.['input_tokens'])
+  const input =
+    numberOf(tokens?.['prompt_tokens']) ?? numberOf(tokens?.['total_tokens']) ?? numberOf(billed?.['input_tokens'])
   return {
     ...rest,
     object: 'list',
     results,
-    ...(input !== undefined && { usage: { prompt_tokens: input, completion_tokens: 0, total_tokens: numberOf(tokens?.['total_tokens']) ?? input } }),
+    ...(input !== undefined && {
+      usage: { prompt_tokens: input, completion_tokens: 0, total_tokens: numberOf(tokens?.['total_tokens']) ?? input }
+    }),
     meta: {
       api_version: { version: '1' },
       ...asObject(meta),

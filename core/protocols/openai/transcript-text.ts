@@ -27,9 +27,14 @@ class TranscriptText implements AnswerText {
     if (body['type'] === 'transcript.text.done') {
       if (!this.#begun) editedText(body, 'text', (text) => this.#run(text, editor))
       const tail = this.#begun ? editor.end(transcript) : ''
-      if (tail !== '') before.push({ event: 'transcript.text.delta', data: JSON.stringify({ type: 'transcript.text.delta', delta: tail }) })
+      if (tail !== '')
+        before.push({
+          event: 'transcript.text.delta',
+          data: JSON.stringify({ type: 'transcript.text.delta', delta: tail })
+        })
       made = editedText(made, 'text', () => this.#said.join('') + tail)
-    } else if (body['type'] === 'transcript.text.segment') made = editedText(made, 'text', (text) => shownAlone(`segment.${String(body['id'])}`, text, editor))
+    } else if (body['type'] === 'transcript.text.segment')
+      made = editedText(made, 'text', (text) => shownAlone(`segment.${String(body['id'])}`, text, editor))
     if (made !== body && 'logprobs' in body) made = { ...made, logprobs: [] }
     if (made === body && before.length === 0) return undefined
     return { before, data: made === body ? undefined : Buffer.from(JSON.stringify(made)) }
@@ -44,9 +49,17 @@ class TranscriptText implements AnswerText {
     const body = asObject(answer.json())
     if (!body) return undefined
     let made = editedText(body, 'text', (text) => editor.text({ ...transcript, text }) + editor.end(transcript))
-    made = editedMember(made, 'segments', (value) => editedList(value, (segment, at) => editedText(segment, 'text', (text) => shownAlone(`segments.${at}`, text, editor))))
-    made = editedMember(made, 'words', (value) => editedList(value, (word, at) => editedText(word, 'word', (text) => shownAlone(`words.${at}`, text, editor))))
-    return made === body ? undefined : Buffer.from(JSON.stringify('logprobs' in made ? { ...made, logprobs: [] } : made))
+    made = editedMember(made, 'segments', (value) =>
+      editedList(value, (segment, at) =>
+        editedText(segment, 'text', (text) => shownAlone(`segments.${at}`, text, editor))
+      )
+    )
+    made = editedMember(made, 'words', (value) =>
+      editedList(value, (word, at) => editedText(word, 'word', (text) => shownAlone(`words.${at}`, text, editor)))
+    )
+    return made === body
+      ? undefined
+      : Buffer.from(JSON.stringify('logprobs' in made ? { ...made, logprobs: [] } : made))
   }
 
   #run(text: string, editor: TextEditor): string {
@@ -54,7 +67,9 @@ class TranscriptText implements AnswerText {
     const said = editor.text({ ...transcript, text })
     this.#length += said.length
     if (this.#length > mostKept) {
-      throw new Uninspectable(`the transcript has more than ${mostKept} characters, which have to be kept as its last event repeats them`)
+      throw new Uninspectable(
+        `the transcript has more than ${mostKept} characters, which have to be kept as its last event repeats them`
+      )
     }
     this.#said.push(said)
     return said

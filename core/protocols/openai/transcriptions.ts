@@ -15,12 +15,16 @@ export const openaiTranscriptions: Protocol = {
   ...withoutStream(openaiChat, {
     isAnswer: (message) => message.lens?.type('text') === 'string',
     // Without a usage of its own, `verbose_json` says how long the sound was.
-    readUsage: ({ lens }) => readTranscriptionUsage(lens?.json('usage')) ?? readSeconds({ seconds: lens?.json('duration') })
+    readUsage: ({ lens }) =>
+      readTranscriptionUsage(lens?.json('usage')) ?? readSeconds({ seconds: lens?.json('duration') })
   }),
   watch: () => new TypedWatch(done),
   chunksOf(answer) {
     const { text, usage } = asObject(answer) ?? {}
-    return [JSON.stringify({ type: 'transcript.text.delta', delta: text }), JSON.stringify({ type: 'transcript.text.done', text, ...(usage != null && { usage }) })]
+    return [
+      JSON.stringify({ type: 'transcript.text.delta', delta: text }),
+      JSON.stringify({ type: 'transcript.text.done', text, ...(usage != null && { usage }) })
+    ]
   },
   collect: () => new LastEventCollector(done),
   answerBytes: (body) => Buffer.byteLength(String(asObject(body)?.['text'] ?? asObject(body)?.['delta'] ?? '')),

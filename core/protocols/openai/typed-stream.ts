@@ -3,7 +3,9 @@ import { asObject } from '../object.ts'
 import { isError } from '../errors.ts'
 import type { Collector, EventKind, Payload, StreamWatch } from '../protocol.ts'
 
-/** Follows such a stream. `last`: the types with which an answer is whole; `asked`: how many answers there are to be. */
+/**
+ * Follows such a stream. `last`: the types with which an answer is whole; `asked`: how many answers there are to be.
+ */
 export class TypedWatch implements StreamWatch {
   readonly #last: ReadonlySet<string>
   readonly #asked: number

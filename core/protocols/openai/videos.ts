@@ -13,7 +13,11 @@ export const openaiVideos: Protocol = withoutStream(openaiChat, {
 })
 
 /** Files of videos: of an answer that is none, what chat makes of errors. */
-export const openaiVideoFile: Protocol = withoutStream(openaiChat, { isAnswer: () => true, readUsage: () => undefined, text: plainText({ prompt: [] }) })
+export const openaiVideoFile: Protocol = withoutStream(openaiChat, {
+  isAnswer: () => true,
+  readUsage: () => undefined,
+  text: plainText({ prompt: [] })
+})
 
 /** How far a video is, as its upstream says. */
 export interface VideoState {
@@ -31,10 +35,26 @@ export interface VideoState {
 
 /** The words of vendors who keep the shape. What is not among them is taken to go on. */
 const words: Readonly<Record<string, VideoState['status']>> = {
-  not_start: 'queued', submitted: 'queued', queued: 'queued', queueing: 'queued', pending: 'queued', created: 'queued', throttled: 'queued',
-  success: 'succeeded', succeeded: 'succeeded', succeed: 'succeeded', completed: 'succeeded', done: 'succeeded',
-  failed: 'failed', failure: 'failed', fail: 'failed', error: 'failed', expired: 'failed', timeout: 'failed',
-  cancelled: 'cancelled', canceled: 'cancelled'
+  not_start: 'queued',
+  submitted: 'queued',
+  queued: 'queued',
+  queueing: 'queued',
+  pending: 'queued',
+  created: 'queued',
+  throttled: 'queued',
+  success: 'succeeded',
+  succeeded: 'succeeded',
+  succeed: 'succeeded',
+  completed: 'succeeded',
+  done: 'succeeded',
+  failed: 'failed',
+  failure: 'failed',
+  fail: 'failed',
+  error: 'failed',
+  expired: 'failed',
+  timeout: 'failed',
+  cancelled: 'cancelled',
+  canceled: 'cancelled'
 }
 
 /** `1280x720`, `720p`, `16:9`. */
@@ -57,13 +77,17 @@ export function readVideo(body: unknown): VideoState | undefined {
     progress: countOf(video['progress']),
     seconds: countOf(usage?.['seconds']) ?? countOf(video['seconds']) ?? countOf(video['duration']),
     size: sizes.test(asText(video['size'])) ? asText(video['size']) : undefined,
-    error: error && { code: asText(error['code']).slice(0, longestCode) || 'task_failed', message: asText(error['message']).slice(0, longestMessage) || 'The task failed.' },
+    error: error && {
+      code: asText(error['code']).slice(0, longestCode) || 'task_failed',
+      message: asText(error['message']).slice(0, longestMessage) || 'The task failed.'
+    },
     expires: countOf(video['expires_at']) === undefined ? undefined : countOf(video['expires_at'])! * 1000
   }
 }
 
 /** A count, which many write in digits, and which is begun when it has a fraction. */
 function countOf(value: unknown): number | undefined {
-  const count = typeof value === 'string' && /^\d{1,12}(\.\d{1,6})?%?$/.test(value) ? Number(value.replace('%', '')) : value
+  const count =
+    typeof value === 'string' && /^\d{1,12}(\.\d{1,6})?%?$/.test(value) ? Number(value.replace('%', '')) : value
   return typeof count === 'number' && count >= 0 && count <= Number.MAX_SAFE_INTEGER ? Math.ceil(count) : undefined
 }

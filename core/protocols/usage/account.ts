@@ -20,7 +20,10 @@ export interface Said {
   prompt: number | undefined
   /** The whole output. */
   completion: number | undefined
-  /** Of everything. Tells a side that was not said, and whether reasoning stands beside the completion; charges nothing else. */
+  /**
+   * Of everything. Tells a side that was not said, and whether reasoning stands beside the completion; charges nothing
+   * else.
+   */
   total?: number | undefined
   /** Of the prompt: read from a cache. */
   cached?: number | undefined
@@ -43,14 +46,24 @@ export interface Said {
 }
 
 /**
- * Takes parts out of their wholes. Undefined when a side was neither said nor follows from the total, as what is missing is not
- * zero; `insane` when a count was none, or parts are more than their whole.
+ * Takes parts out of their wholes. Undefined when a side was neither said nor follows from the total, as what is
+ * missing is not zero; `insane` when a count was none, or parts are more than their whole.
  *
- * Cached tokens are cached first and audio or pictures second, so none is counted twice. Where nobody says what the cached
- * ones are, they are taken to be text, then pictures, then audio: prompts begin with text.
+ * Cached tokens are cached first and audio or pictures second, so none is counted twice. Where nobody says what the
+ * cached ones are, they are taken to be text, then pictures, then audio: prompts begin with text.
  */
 export function account(counts: Counts, said: Said): ReportedUsage {
-  const { total, cached = 0, written = 0, writtenLong = 0, textIn = 0, reasoning = 0, textOut = 0, audioOut = 0, imageOut = 0 } = said
+  const {
+    total,
+    cached = 0,
+    written = 0,
+    writtenLong = 0,
+    textIn = 0,
+    reasoning = 0,
+    textOut = 0,
+    audioOut = 0,
+    imageOut = 0
+  } = said
   const { cachedAudio = 0, cachedImage = 0 } = said
   const prompt = said.prompt ?? minus(total, said.completion)
   let completion = said.completion ?? minus(total, said.prompt)
@@ -66,9 +79,14 @@ export function account(counts: Counts, said: Said): ReportedUsage {
   let input = prompt - cached - written - audioIn - imageIn
   const output = completion - audioOut - imageOut
   const whole =
-    Math.min(audioIn, imageIn, output, audioOut, imageOut) >= 0 && Number.isSafeInteger(prompt + completion) &&
-    writtenLong <= written && cached + written <= prompt && cachedAudio + cachedImage <= cached && textIn + allAudio + allImage <= prompt &&
-    textOut + audioOut + imageOut <= completion && reasoning <= completion
+    Math.min(audioIn, imageIn, output, audioOut, imageOut) >= 0 &&
+    Number.isSafeInteger(prompt + completion) &&
+    writtenLong <= written &&
+    cached + written <= prompt &&
+    cachedAudio + cachedImage <= cached &&
+    textIn + allAudio + allImage <= prompt &&
+    textOut + audioOut + imageOut <= completion &&
+    reasoning <= completion
   if (!whole) return 'insane'
 
   const image = Math.min(imageIn, Math.max(0, -input))

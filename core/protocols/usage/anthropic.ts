@@ -7,8 +7,9 @@ import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts, plus } from './account.ts'
 
 /**
- * Reads the usage of a message. `input_tokens` is what is neither read from a cache nor written to one, so the prompt is the sum
- * of the three. `iterations` that compacted the conversation are not in the counts at the top and are added. Of the upstream's own tools, searches alone have a fee.
+ * Reads the usage of a message. `input_tokens` is what is neither read from a cache nor written to one, so the prompt
+ * is the sum of the three. `iterations` that compacted the conversation are not in the counts at the top and are added.
+ * Of the upstream's own tools, searches alone have a fee.
  */
 export function readAnthropicUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
@@ -57,7 +58,13 @@ function amounts(counts: Counts, usage: JsonObject): Amounts {
   }
 }
 
-const merged = ['input_tokens', 'cache_creation_input_tokens', 'cache_read_input_tokens', 'output_tokens', 'iterations'] as const
+const merged = [
+  'input_tokens',
+  'cache_creation_input_tokens',
+  'cache_read_input_tokens',
+  'output_tokens',
+  'iterations'
+] as const
 const mergedInside = {
   cache_creation: ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'],
   output_tokens_details: ['thinking_tokens'],
@@ -65,9 +72,10 @@ const mergedInside = {
 } as const
 
 /**
- * The usage of a stream up to an event: what was merged so far, or undefined, and the usage of the next `message_start` or
- * `message_delta`. Counts are cumulative and never added up: the later one holds unless it is missing, null, or a zero after a
- * count, which some relays send for what they do not know. Only members that {@link readAnthropicUsage} knows are kept.
+ * The usage of a stream up to an event: what was merged so far, or undefined, and the usage of the next `message_start`
+ * or `message_delta`. Counts are cumulative and never added up: the later one holds unless it is missing, null, or a
+ * zero after a count, which some relays send for what they do not know. Only members that {@link readAnthropicUsage}
+ * knows are kept.
  */
 export function mergeAnthropicUsage(before: unknown, next: unknown): unknown {
   const [old, more] = [asObject(before), asObject(next)]
@@ -80,7 +88,11 @@ export function mergeAnthropicUsage(before: unknown, next: unknown): unknown {
   return made
 }
 
-function merge(names: readonly string[], before: JsonObject | undefined, next: JsonObject | undefined): Record<string, unknown> {
+function merge(
+  names: readonly string[],
+  before: JsonObject | undefined,
+  next: JsonObject | undefined
+): Record<string, unknown> {
   const made: Record<string, unknown> = {}
   for (const name of names) {
     const [old, more] = [before?.[name] ?? undefined, next?.[name] ?? undefined]
@@ -90,14 +102,27 @@ function merge(names: readonly string[], before: JsonObject | undefined, next: J
   return made
 }
 
-/** What {@link readAnthropicUsage} reads as this usage, but for what tokens are of, which this protocol does not tell. */
+/**
+ * What {@link readAnthropicUsage} reads as this usage, but for what tokens are of, which this protocol does not tell.
+ */
 export function writeAnthropicUsage(usage: Readonly<Usage>): JsonObject {
-  const { input, audio_input = 0, image_input = 0, cache_write, cache_write_long, cached_input, reasoning, tool_call } = usage
+  const {
+    input,
+    audio_input = 0,
+    image_input = 0,
+    cache_write,
+    cache_write_long,
+    cached_input,
+    reasoning,
+    tool_call
+  } = usage
   return {
     input_tokens: input + audio_input + image_input,
     cache_creation_input_tokens: cache_write + (cache_write_long ?? 0),
     cache_read_input_tokens: cached_input,
-    ...(cache_write_long !== undefined && { cache_creation: { ephemeral_5m_input_tokens: cache_write, ephemeral_1h_input_tokens: cache_write_long } }),
+    ...(cache_write_long !== undefined && {
+      cache_creation: { ephemeral_5m_input_tokens: cache_write, ephemeral_1h_input_tokens: cache_write_long }
+    }),
     output_tokens: completionTokens(usage),
     output_tokens_details: { thinking_tokens: reasoning },
     ...(tool_call !== undefined && { server_tool_use: { web_search_requests: tool_call } })

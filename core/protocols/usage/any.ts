@@ -10,9 +10,9 @@ import { readChatUsage } from './openai-chat.ts'
 import { readResponsesUsage } from './openai-tokens.ts'
 
 /**
- * Reads a usage object by the words that are in it. Where it speaks in several, as relays do that fill in a second set with zeros
- * or copies, they have to agree on the length of prompt and output, or the total has to say which of them is right; otherwise it
- * is `insane`.
+ * Reads a usage object by the words that are in it. Where it speaks in several, as relays do that fill in a second set
+ * with zeros or copies, they have to agree on the length of prompt and output, or the total has to say which of them is
+ * right; otherwise it is `insane`.
  */
 export function readUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
@@ -37,7 +37,8 @@ function readersOf(usage: JsonObject): readonly Reader[] {
   if (has(usage, 'prompt_tokens') || has(usage, 'completion_tokens')) readers.push(readChatUsage)
   if (has(usage, 'input_tokens') || has(usage, 'output_tokens')) {
     // Both families use these names; in one the caches are inside the input, in the other beside it.
-    const beside = has(usage, 'cache_read_input_tokens') || has(usage, 'cache_creation_input_tokens') || has(usage, 'cache_creation')
+    const beside =
+      has(usage, 'cache_read_input_tokens') || has(usage, 'cache_creation_input_tokens') || has(usage, 'cache_creation')
     const inside = has(usage, 'total_tokens') || has(usage, 'input_tokens_details') || has(usage, 'input_token_details')
     if (beside) readers.push(readAnthropicUsage)
     if (inside || !beside) readers.push(readResponsesUsage)

@@ -10,8 +10,8 @@ export function readSpeechUsage(value: unknown): ReportedUsage {
 }
 
 /**
- * Reads a transcription's usage, in tokens or as `{type: "duration", seconds}`; the one that `type` names when it holds both.
- * Input that is not said to be text is audio.
+ * Reads a transcription's usage, in tokens or as `{type: "duration", seconds}`; the one that `type` names when it holds
+ * both. Input that is not said to be text is audio.
  */
 export function readTranscriptionUsage(value: unknown): ReportedUsage {
   const duration = asObject(value)?.['type'] === 'duration'

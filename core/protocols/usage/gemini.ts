@@ -8,9 +8,9 @@ import { account, Counts, minus, plus } from './account.ts'
 import type { Said } from './account.ts'
 
 /**
- * Reads the `usageMetadata` of an answer, or of a stream's event: it is cumulative there, so the last one holds. The prompt has
- * the cached part in it; what server-side tools put into the prompt, and thoughts, are counted beside prompt and candidates. One
- * of prompt and candidates may be missing when the total tells it.
+ * Reads the `usageMetadata` of an answer, or of a stream's event: it is cumulative there, so the last one holds. The
+ * prompt has the cached part in it; what server-side tools put into the prompt, and thoughts, are counted beside prompt
+ * and candidates. One of prompt and candidates may be missing when the total tells it.
  */
 export function readGeminiUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
@@ -82,7 +82,9 @@ export function writeGeminiUsage(usage: Readonly<Usage>): JsonObject {
   const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
   const { audio_input, image_input, audio_output, image_output } = usage
   const made = (parts: Readonly<Record<string, number | undefined>>, whole: number): unknown[] => {
-    const told = Object.entries(parts).flatMap(([modality, tokenCount]) => (tokenCount === undefined ? [] : [{ modality, tokenCount }]))
+    const told = Object.entries(parts).flatMap(([modality, tokenCount]) =>
+      tokenCount === undefined ? [] : [{ modality, tokenCount }]
+    )
     const rest = whole - told.reduce((sum, { tokenCount }) => sum + tokenCount, 0)
     return told.length === 0 ? told : [{ modality: 'TEXT', tokenCount: rest }, ...told]
   }

@@ -8,8 +8,8 @@ import { account, Counts } from './account.ts'
 import type { Said } from './account.ts'
 
 /**
- * Reads `{prompt_tokens, completion_tokens, total_tokens, …_details}`. Cached, written and audio tokens are parts of the
- * prompt there (OpenAI's reference, "usage"). One side may be missing when a total tells it.
+ * Reads `{prompt_tokens, completion_tokens, total_tokens, …_details}`. Cached, written and audio tokens are parts of
+ * the prompt there (OpenAI's reference, "usage"). One side may be missing when a total tells it.
  */
 export function readChatUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
@@ -18,13 +18,20 @@ export function readChatUsage(value: unknown): ReportedUsage {
   return account(counts, said(counts, usage))
 }
 
-/** As {@link readChatUsage}, for calls that have no output: the prompt alone is enough, and a total alone is the prompt. */
+/**
+ * As {@link readChatUsage}, for calls that have no output: the prompt alone is enough, and a total alone is the prompt.
+ */
 export function readEmbeddingUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
   const counts = new Counts()
   const { prompt, completion, total, ...parts } = said(counts, usage)
-  return account(counts, { prompt, completion: completion ?? (prompt === undefined && total === undefined ? undefined : 0), total, ...parts })
+  return account(counts, {
+    prompt,
+    completion: completion ?? (prompt === undefined && total === undefined ? undefined : 0),
+    total,
+    ...parts
+  })
 }
 
 function said(counts: Counts, usage: JsonObject): Said {
@@ -35,7 +42,10 @@ function said(counts: Counts, usage: JsonObject): Said {
     completion: counts.of(usage['completion_tokens']),
     total: counts.of(usage['total_tokens']),
     // Some vendors put the cached share at the top level.
-    cached: counts.of(input['cached_tokens']) ?? counts.of(usage['prompt_cache_hit_tokens']) ?? counts.of(usage['cached_tokens']),
+    cached:
+      counts.of(input['cached_tokens']) ??
+      counts.of(usage['prompt_cache_hit_tokens']) ??
+      counts.of(usage['cached_tokens']),
     written: counts.of(input['cache_write_tokens']),
     audioIn: counts.of(input['audio_tokens']),
     imageIn: counts.of(input['image_tokens']),
@@ -45,7 +55,10 @@ function said(counts: Counts, usage: JsonObject): Said {
   }
 }
 
-/** What {@link readChatUsage} reads as this usage, but for how long a cache keeps what is written. Units that are no tokens have no place in it. */
+/**
+ * What {@link readChatUsage} reads as this usage, but for how long a cache keeps what is written. Units that are no
+ * tokens have no place in it.
+ */
 export function writeChatUsage(usage: Readonly<Usage>): JsonObject {
   const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
   const { cache_write_long = 0, audio_input, image_input, audio_output, image_output } = usage

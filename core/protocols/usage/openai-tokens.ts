@@ -1,4 +1,5 @@
-// Usage in the words of OpenAI's newer interfaces: Responses, Realtime and, with a medium of their own, pictures and audio.
+// Usage in the words of OpenAI's newer interfaces: Responses, Realtime and, with a medium of their own, pictures and
+// audio.
 import { completionTokens, promptTokens } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
@@ -13,8 +14,8 @@ export interface Medium {
 }
 
 /**
- * Reads `{input_tokens, output_tokens, total_tokens, …}` of a response in any terminal state, or of a compaction. Cached and
- * written tokens are parts of the input, reasoning is part of the output.
+ * Reads `{input_tokens, output_tokens, total_tokens, …}` of a response in any terminal state, or of a compaction.
+ * Cached and written tokens are parts of the input, reasoning is part of the output.
  */
 export function readResponsesUsage(value: unknown): ReportedUsage {
   return readTokens(value)
@@ -41,8 +42,16 @@ export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
   const prompt = saidIn ?? minus(total, saidOut)
   const completion = saidOut ?? minus(total, saidIn)
   const [textIn, imageIn] = [counts.of(input['text_tokens']), counts.of(input['image_tokens'])]
-  const [textOut, audioOut, imageOut] = [counts.of(output['text_tokens']), counts.of(output['audio_tokens']), counts.of(output['image_tokens'])]
-  const [cachedText, cachedAudio, cachedImage] = [counts.of(cachedParts['text_tokens']), counts.of(cachedParts['audio_tokens']), counts.of(cachedParts['image_tokens'])]
+  const [textOut, audioOut, imageOut] = [
+    counts.of(output['text_tokens']),
+    counts.of(output['audio_tokens']),
+    counts.of(output['image_tokens'])
+  ]
+  const [cachedText, cachedAudio, cachedImage] = [
+    counts.of(cachedParts['text_tokens']),
+    counts.of(cachedParts['audio_tokens']),
+    counts.of(cachedParts['image_tokens'])
+  ]
   return account(counts, {
     prompt,
     completion,
@@ -51,7 +60,9 @@ export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
     written: counts.of(input['cache_write_tokens']) ?? plus(counts.of(writtenParts['ttl_30m_tokens']), writtenLong),
     writtenLong,
     textIn,
-    audioIn: counts.of(input['audio_tokens']) ?? (medium.input === 'audio' ? minus(prompt, plus(0, textIn, imageIn)) : undefined),
+    audioIn:
+      counts.of(input['audio_tokens']) ??
+      (medium.input === 'audio' ? minus(prompt, plus(0, textIn, imageIn)) : undefined),
     imageIn,
     cachedAudio,
     cachedImage,
@@ -71,7 +82,9 @@ export function writeResponsesUsage(usage: Readonly<Usage>): JsonObject {
     input_tokens_details: {
       cached_tokens: usage.cached_input,
       cache_write_tokens: cache_write + (cache_write_long ?? 0),
-      ...(cache_write_long !== undefined && { cache_write_tokens_details: { ttl_30m_tokens: cache_write, ttl_12h_tokens: cache_write_long } }),
+      ...(cache_write_long !== undefined && {
+        cache_write_tokens_details: { ttl_30m_tokens: cache_write, ttl_12h_tokens: cache_write_long }
+      }),
       ...(audio_input !== undefined && { audio_tokens: audio_input }),
       ...(image_input !== undefined && { image_tokens: image_input })
     },

@@ -7,7 +7,8 @@ import { modelDetail, modelList } from './models.ts'
 /** Of the paths that several protocols have, it claims lists of models for who names a version of this API. */
 export const anthropic: Protocol = {
   endpoints: [messages, countMessageTokens, modelList, modelDetail],
-  claims: (path, headers) => path.startsWith('/v1/messages') || (path.startsWith('/v1/models') && headers['anthropic-version'] !== undefined),
+  claims: (path, headers) =>
+    path.startsWith('/v1/messages') || (path.startsWith('/v1/models') && headers['anthropic-version'] !== undefined),
   admits: (key, headers) => headers['x-api-key'] === key || headers.authorization === `Bearer ${key}`,
   headers: (n) => ({ 'request-id': requestId(n), 'anthropic-organization-id': 'simulator' }),
   envelope,
@@ -17,8 +18,17 @@ export const anthropic: Protocol = {
 const requestId = (n: number): string => `req_${n}`
 
 const types: Readonly<Record<number, string>> = {
-  400: 'invalid_request_error', 401: 'authentication_error', 402: 'billing_error', 403: 'permission_error', 404: 'not_found_error',
-  409: 'conflict_error', 413: 'request_too_large', 429: 'rate_limit_error', 500: 'api_error', 504: 'timeout_error', 529: 'overloaded_error'
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  409: 'conflict_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  500: 'api_error',
+  504: 'timeout_error',
+  529: 'overloaded_error'
 }
 
 function envelope(status: number, message: string, { type, more }: RefusalDetails, n: number): unknown {

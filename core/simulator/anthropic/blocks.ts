@@ -23,11 +23,16 @@ const tokensPerAttachment = 85
 const imageTypes = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'] as const
 const callIds = /^[a-zA-Z0-9_-]+$/
 
-const readers: Readonly<Record<string, { roles: readonly Role[]; read(block: Fields, path: string): Omit<Block, 'type'> }>> = {
+const readers: Readonly<
+  Record<string, { roles: readonly Role[]; read(block: Fields, path: string): Omit<Block, 'type'> }>
+> = {
   text: { roles: ['user', 'assistant', 'system'], read: readText },
   image: { roles: ['user'], read: readImage },
   document: { roles: ['user', 'assistant'], read: readDocument },
-  search_result: { roles: ['user'], read: (block, path) => readParts(required(block, path, 'content', Array.isArray, 'a valid list'), `${path}.content`) },
+  search_result: {
+    roles: ['user'],
+    read: (block, path) => readParts(required(block, path, 'content', Array.isArray, 'a valid list'), `${path}.content`)
+  },
   tool_use: { roles: ['assistant'], read: readToolUse },
   tool_result: { roles: ['user'], read: readToolResult },
   thinking: { roles: ['assistant'], read: readThinking },
@@ -57,9 +62,13 @@ function readBlock(block: unknown, path: string, role: Role): Block {
   const marked = cached && { cached: readTtl(cached, `${path}.cache_control`) }
   if (!reader) {
     if (ofServers.test(type)) return { type, text: '', tokens: countTokens(JSON.stringify(block)), ...marked }
-    throw wrong(path, `Input tag '${type}' found using 'type' does not match any of the expected tags: ${Object.keys(readers).join(', ')}`)
+    throw wrong(
+      path,
+      `Input tag '${type}' found using 'type' does not match any of the expected tags: ${Object.keys(readers).join(', ')}`
+    )
   }
-  if (!reader.roles.includes(role)) throw wrong(path, `\`${type}\` blocks are not allowed in messages of the role \`${role}\``)
+  if (!reader.roles.includes(role))
+    throw wrong(path, `\`${type}\` blocks are not allowed in messages of the role \`${role}\``)
   return { type, ...reader.read(block, path), ...marked }
 }
 
@@ -92,16 +101,26 @@ function readDocument(block: Fields, path: string): Omit<Block, 'type'> {
 function readSource(block: Fields, path: string, types: readonly string[]): Fields {
   const source = required(block, path, 'source', isObject, 'a valid dictionary')
   const place = `${path}.source`
-  switch (required(source, place, 'type', oneOf('base64', 'url', 'file', 'text', 'content'), "one of 'base64', 'url', 'file', 'text', 'content'")) {
+  switch (
+    required(
+      source,
+      place,
+      'type',
+      oneOf('base64', 'url', 'file', 'text', 'content'),
+      "one of 'base64', 'url', 'file', 'text', 'content'"
+    )
+  ) {
     case 'base64': {
       const type = requiredText(source, `${place}.base64`, 'media_type')
-      if (!types.includes(type)) throw wrong(`${place}.base64.media_type`, `Input should be ${types.map((known) => `'${known}'`).join(' or ')}`)
+      if (!types.includes(type))
+        throw wrong(`${place}.base64.media_type`, `Input should be ${types.map((known) => `'${known}'`).join(' or ')}`)
       const data = requiredText(source, `${place}.base64`, 'data')
       if (data === '' || !/^[A-Za-z0-9+/]+={0,2}$/.test(data)) throw wrong(`${place}.base64`, 'invalid base64 data')
       break
     }
     case 'url':
-      if (!/^https?:\/\//.test(requiredText(source, `${place}.url`, 'url'))) throw wrong(`${place}.url.url`, 'Only HTTP URLs are supported')
+      if (!/^https?:\/\//.test(requiredText(source, `${place}.url`, 'url')))
+        throw wrong(`${place}.url.url`, 'Only HTTP URLs are supported')
       break
     case 'file':
       requiredText(source, `${place}.file`, 'file_id')
@@ -128,7 +147,13 @@ function readToolResult(block: Fields, path: string): Omit<Block, 'type'> {
 /** Blocks inside a block. */
 function readParts(content: readonly unknown[], path: string): Omit<Block, 'type'> {
   const parts = content.map((part, i) => readBlock(part, `${path}.${i}`, 'user'))
-  return { text: parts.map(({ text }) => text).filter((text) => text !== '').join('\n'), tokens: parts.reduce((sum, { tokens }) => sum + tokens, 0) }
+  return {
+    text: parts
+      .map(({ text }) => text)
+      .filter((text) => text !== '')
+      .join('\n'),
+    tokens: parts.reduce((sum, { tokens }) => sum + tokens, 0)
+  }
 }
 
 function readCallId(block: Fields, path: string, name: string): string {

@@ -12,7 +12,13 @@ export function wrong(path: string, what: string): Refusal {
  * The member when it passes; undefined when it is absent or null.
  * @throws Refusal when it does not pass
  */
-export function allowed<T>(fields: Fields, path: string, name: string, accepts: (value: unknown) => value is T, what: string): T | undefined {
+export function allowed<T>(
+  fields: Fields,
+  path: string,
+  name: string,
+  accepts: (value: unknown) => value is T,
+  what: string
+): T | undefined {
   const value = fields[name]
   if (value === undefined || value === null) return undefined
   if (!accepts(value)) throw wrong(under(path, name), `Input should be ${what}`)
@@ -23,7 +29,13 @@ export function allowed<T>(fields: Fields, path: string, name: string, accepts: 
  * The member when it passes.
  * @throws Refusal when it is absent or does not pass
  */
-export function required<T>(fields: Fields, path: string, name: string, accepts: (value: unknown) => value is T, what: string): T {
+export function required<T>(
+  fields: Fields,
+  path: string,
+  name: string,
+  accepts: (value: unknown) => value is T,
+  what: string
+): T {
   const value = allowed(fields, path, name, accepts, what)
   if (value === undefined) throw wrong(under(path, name), 'Field required')
   return value

@@ -45,26 +45,46 @@ export function readMessageRequest(call: Call, counting = false): MessageRequest
   const asked = turns.findLast(({ role, blocks }) => role === 'user' && blocks.some(({ type }) => type === 'text'))
   const text = textOf(asked?.blocks ?? [], 'text')
   const { directive, prompt } = takeDirective(text, model, 'messages')
-  const promptTokens = turns.reduce((sum, turn) => sum + tokensOf(turn), tokensPerPrompt + toolbox.tokens) +
+  const promptTokens =
+    turns.reduce((sum, turn) => sum + tokensOf(turn), tokensPerPrompt + toolbox.tokens) +
     system.reduce((sum, { tokens }) => sum + tokens, system.length > 0 ? tokensPerSystem : 0)
   const marked = [...system, ...turns.flatMap(({ blocks }) => blocks)].flatMap(({ cached }) => cached ?? [])
   const whole = allowed(body, '', 'cache_control', isObject, 'a valid dictionary')
   return {
-    model, prompt, promptTokens, maxTokens,
+    model,
+    prompt,
+    promptTokens,
+    maxTokens,
     directive: thinking.wanted ? { reasoning: usualReasoning, ...directive } : directive,
-    toolResult: last.blocks.some(({ type }) => type === 'tool_result') && last !== asked ? textOf(last.blocks, 'tool_result') : undefined,
+    toolResult:
+      last.blocks.some(({ type }) => type === 'tool_result') && last !== asked
+        ? textOf(last.blocks, 'tool_result')
+        : undefined,
     stop: readStop(body),
     calls: callsOf(toolbox, last === asked ? directive : {}),
     json: readFormat(body),
     stream: allowed(body, '', 'stream', isBoolean, 'a valid boolean') ?? false,
     omitted: thinking.omitted,
     cacheFor: marked.includes('1h') || (whole && readTtl(whole, 'cache_control')) === '1h' ? '1h' : '5m',
-    digest: hash('sha1', ['message', model, turns.length, promptTokens, text.slice(0, 4096), textOf(last.blocks, 'tool_result').slice(0, 4096)].join('\0'))
+    digest: hash(
+      'sha1',
+      [
+        'message',
+        model,
+        turns.length,
+        promptTokens,
+        text.slice(0, 4096),
+        textOf(last.blocks, 'tool_result').slice(0, 4096)
+      ].join('\0')
+    )
   }
 }
 
 function textOf(blocks: readonly Block[], type: string): string {
-  return blocks.filter((block) => block.type === type).map(({ text }) => text).join('\n')
+  return blocks
+    .filter((block) => block.type === type)
+    .map(({ text }) => text)
+    .join('\n')
 }
 
 function readSystem({ system }: Fields): Block[] {
@@ -81,16 +101,36 @@ function readStop(body: Fields): string[] {
   return given as string[]
 }
 
-function readThinking(body: Fields, { forced }: Toolbox, turns: readonly Turn[], maxTokens: number, counting: boolean): { wanted: boolean; omitted: boolean } {
+function readThinking(
+  body: Fields,
+  { forced }: Toolbox,
+  turns: readonly Turn[],
+  maxTokens: number,
+  counting: boolean
+): { wanted: boolean; omitted: boolean } {
   const thinking = allowed(body, '', 'thinking', isObject, 'a valid dictionary')
   if (!thinking) return { wanted: false, omitted: false }
-  const type = required(thinking, 'thinking', 'type', oneOf('enabled', 'adaptive', 'disabled', 'between_tools'), "'enabled', 'adaptive', 'disabled' or 'between_tools'")
+  const type = required(
+    thinking,
+    'thinking',
+    'type',
+    oneOf('enabled', 'adaptive', 'disabled', 'between_tools'),
+    "'enabled', 'adaptive', 'disabled' or 'between_tools'"
+  )
   const display = allowed(thinking, 'thinking', 'display', oneOf('summarized', 'omitted'), "'summarized' or 'omitted'")
   if (type === 'enabled') {
-    const budget = required(thinking, 'thinking.enabled', 'budget_tokens', integer(1024, 1_000_000), 'greater than or equal to 1024')
-    if (!counting && budget >= maxTokens) throw wrong('max_tokens', '`max_tokens` must be greater than `thinking.budget_tokens`.')
+    const budget = required(
+      thinking,
+      'thinking.enabled',
+      'budget_tokens',
+      integer(1024, 1_000_000),
+      'greater than or equal to 1024'
+    )
+    if (!counting && budget >= maxTokens)
+      throw wrong('max_tokens', '`max_tokens` must be greater than `thinking.budget_tokens`.')
     if (forced.length > 0) throw wrong('tool_choice', 'Thinking may not be enabled when tool_choice forces tool use.')
-    if ((body['temperature'] ?? 1) !== 1) throw wrong('temperature', '`temperature` may only be set to 1 when thinking is enabled.')
+    if ((body['temperature'] ?? 1) !== 1)
+      throw wrong('temperature', '`temperature` may only be set to 1 when thinking is enabled.')
     checkReplay(turns)
   }
   return { wanted: type === 'enabled' || type === 'adaptive', omitted: display === 'omitted' }
@@ -102,7 +142,10 @@ function checkReplay(turns: readonly Turn[]): void {
   const at = turns.findLastIndex(({ role }) => role === 'assistant')
   const first = turns[at]?.blocks[0]?.type
   if (first === undefined || first === 'thinking' || first === 'redacted_thinking') return
-  throw wrong(`messages.${at}.content.0.type`, `Expected \`thinking\` or \`redacted_thinking\`, but found \`${first}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block.`)
+  throw wrong(
+    `messages.${at}.content.0.type`,
+    `Expected \`thinking\` or \`redacted_thinking\`, but found \`${first}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block.`
+  )
 }
 
 function checkRest(body: Fields): void {
@@ -118,7 +161,13 @@ function checkRest(body: Fields): void {
 function readFormat(body: Fields): { schema: unknown } | undefined {
   const config = allowed(body, '', 'output_config', isObject, 'a valid dictionary')
   if (!config) return undefined
-  allowed(config, 'output_config', 'effort', oneOf('low', 'medium', 'high', 'xhigh', 'max'), "'low', 'medium', 'high', 'xhigh' or 'max'")
+  allowed(
+    config,
+    'output_config',
+    'effort',
+    oneOf('low', 'medium', 'high', 'xhigh', 'max'),
+    "'low', 'medium', 'high', 'xhigh' or 'max'"
+  )
   const format = allowed(config, 'output_config', 'format', isObject, 'a valid dictionary')
   if (!format) return undefined
   required(format, 'output_config.format', 'type', oneOf('json_schema'), "'json_schema'")
@@ -132,7 +181,10 @@ function checkSchema(schema: unknown): void {
   if (Array.isArray(schema)) schema.forEach(checkSchema)
   if (!isObject(schema)) return
   if (schema['type'] === 'object' && schema['additionalProperties'] !== false) {
-    throw wrong('output_config.format.schema', "For 'object' type, 'additionalProperties' must be explicitly set to false")
+    throw wrong(
+      'output_config.format.schema',
+      "For 'object' type, 'additionalProperties' must be explicitly set to false"
+    )
   }
   Object.values(schema).forEach(checkSchema)
 }

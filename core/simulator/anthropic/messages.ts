@@ -33,23 +33,53 @@ function answer(call: Call): Answer {
   const counts = countsOf(request, [composition])
   if (stream) return streamAnswer(frames(request, composition, counts), directive, counts)
   const content = blocksOf(request, composition).map(({ start, whole }) => ({ ...start, ...whole() }))
-  return jsonAnswer(messageOf(request, { content, ...stopOf(request, composition), ...usageOf(request, counts, 'whole') }), directive, counts)
+  return jsonAnswer(
+    messageOf(request, { content, ...stopOf(request, composition), ...usageOf(request, counts, 'whole') }),
+    directive,
+    counts
+  )
 }
 
 function messageOf({ digest, model }: MessageRequest, more: object): object {
-  return { id: `msg_${digest.slice(0, 24)}`, type: 'message', role: 'assistant', model, container: null, diagnostics: null, ...more }
+  return {
+    id: `msg_${digest.slice(0, 24)}`,
+    type: 'message',
+    role: 'assistant',
+    model,
+    container: null,
+    diagnostics: null,
+    ...more
+  }
 }
 
 /** Why it ended; before the end, nothing but null. */
-function stopOf({ directive }: MessageRequest, composition?: Composition): { stop_reason: string | null; stop_sequence: string | null; stop_details: object | null } {
+function stopOf(
+  { directive }: MessageRequest,
+  composition?: Composition
+): { stop_reason: string | null; stop_sequence: string | null; stop_details: object | null } {
   const sequence = composition?.text?.stopped ?? null
-  const reason = !composition ? null : composition.cut ? 'max_tokens' : composition.calls.length > 0 ? 'tool_use' : sequence === null ? 'end_turn' : 'stop_sequence'
+  const reason = !composition
+    ? null
+    : composition.cut
+      ? 'max_tokens'
+      : composition.calls.length > 0
+        ? 'tool_use'
+        : sequence === null
+          ? 'end_turn'
+          : 'stop_sequence'
   const usual = composition && directive.refusal ? 'refusal' : reason
   const shown = composition && directive.finish !== undefined ? directive.finish : usual
-  return { stop_reason: shown, stop_sequence: sequence, stop_details: shown === 'refusal' ? { type: 'refusal', category: null, explanation: null } : null }
+  return {
+    stop_reason: shown,
+    stop_sequence: sequence,
+    stop_details: shown === 'refusal' ? { type: 'refusal', category: null, explanation: null } : null
+  }
 }
 
-/** `usage`, or nothing where a directive wants none: that of a whole message, and at the end of a stream what is known by then. */
+/**
+ * `usage`, or nothing where a directive wants none: that of a whole message, and at the end of a stream what is known
+ * by then.
+ */
 function usageOf({ directive, cacheFor }: MessageRequest, counts: Counts, part: 'whole' | 'end'): object {
   if (directive.usage !== undefined) return directive.usage === null ? {} : { usage: directive.usage }
   const { prompt = 0, cached = 0, written = 0, completion = 0, reasoning = 0 } = counts
@@ -62,7 +92,10 @@ function usageOf({ directive, cacheFor }: MessageRequest, counts: Counts, part: 
     server_tool_use: null
   }
   if (part === 'end') return { usage: end }
-  const lifetimes = { ephemeral_5m_input_tokens: cacheFor === '5m' ? written : 0, ephemeral_1h_input_tokens: cacheFor === '1h' ? written : 0 }
+  const lifetimes = {
+    ephemeral_5m_input_tokens: cacheFor === '5m' ? written : 0,
+    ephemeral_1h_input_tokens: cacheFor === '1h' ? written : 0
+  }
   return { usage: { ...end, cache_creation: lifetimes, inference_geo: null, service_tier: 'standard', speed: null } }
 }
 
@@ -121,7 +154,11 @@ function* frames(request: MessageRequest, composition: Composition, counts: Coun
   const write = eventWriter(directive)
   const event = (type: string, more: object): string => write(JSON.stringify({ type, ...more }), type)
   if (directive.role !== false) {
-    const begun = usageOf(request, { ...counts, completion: Math.min(counts.completion ?? 0, 1), reasoning: 0 }, 'whole')
+    const begun = usageOf(
+      request,
+      { ...counts, completion: Math.min(counts.completion ?? 0, 1), reasoning: 0 },
+      'whole'
+    )
     yield event('message_start', { message: messageOf(request, { content: [], ...stopOf(request), ...begun }) })
   }
   for (const [index, { start, deltas }] of blocksOf(request, composition).entries()) {
@@ -130,6 +167,9 @@ function* frames(request: MessageRequest, composition: Composition, counts: Coun
     for (const delta of deltas()) yield event('content_block_delta', { index, delta })
     yield event('content_block_stop', { index })
   }
-  yield event('message_delta', { delta: { ...stopOf(request, composition), container: null }, ...usageOf(request, counts, 'end') })
+  yield event('message_delta', {
+    delta: { ...stopOf(request, composition), container: null },
+    ...usageOf(request, counts, 'end')
+  })
   if (directive.done !== false) yield event('message_stop', {})
 }

@@ -10,7 +10,14 @@ import { versionOf } from './version.ts'
 const anyModel = ['simulator']
 
 function item(id: string): object {
-  const unknown = { deprecated_at: null, retires_at: null, line: null, max_input_tokens: null, max_tokens: null, capabilities: null }
+  const unknown = {
+    deprecated_at: null,
+    retires_at: null,
+    line: null,
+    max_input_tokens: null,
+    max_tokens: null,
+    capabilities: null
+  }
   return { ...unknown, id, type: 'model', display_name: id, created_at: '2026-01-01T00:00:00Z', lifecycle: 'active' }
 }
 

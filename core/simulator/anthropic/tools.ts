@@ -24,12 +24,16 @@ export function readTools(body: Fields): Toolbox {
   const names = new Set(tools.map(({ name }) => name))
   if (names.size < tools.length) throw wrong('tools', 'Tool names must be unique.')
   const choice = allowed(body, '', 'tool_choice', isObject, 'a valid dictionary')
-  if (choice && given.length === 0) throw wrong('tool_choice', '`tool_choice` may only be specified while providing `tools`.')
-  const kind = choice && required(choice, 'tool_choice', 'type', oneOf('auto', 'any', 'tool', 'none'), "'auto', 'any', 'tool' or 'none'")
+  if (choice && given.length === 0)
+    throw wrong('tool_choice', '`tool_choice` may only be specified while providing `tools`.')
+  const kind =
+    choice &&
+    required(choice, 'tool_choice', 'type', oneOf('auto', 'any', 'tool', 'none'), "'auto', 'any', 'tool' or 'none'")
   if (choice) allowed(choice, 'tool_choice', 'disable_parallel_tool_use', isBoolean, 'a valid boolean')
   return {
     tools,
-    forced: kind === 'any' ? tools.slice(0, 1).map(({ name }) => name) : kind === 'tool' ? [chosen(choice!, names)] : [],
+    forced:
+      kind === 'any' ? tools.slice(0, 1).map(({ name }) => name) : kind === 'tool' ? [chosen(choice!, names)] : [],
     none: kind === 'none',
     tokens: given.length === 0 ? 0 : countTokens(JSON.stringify(given))
   }
@@ -51,7 +55,8 @@ function chosen(choice: Fields, names: ReadonlySet<string>): string {
 function readTool(given: unknown, path: string): Tool[] {
   if (!isObject(given)) throw wrong(path, 'Input should be a valid dictionary')
   const name = requiredText(given, path, 'name')
-  if (!/^[a-zA-Z0-9_-]{1,128}$/.test(name)) throw wrong(`${path}.name`, "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'")
+  if (!/^[a-zA-Z0-9_-]{1,128}$/.test(name))
+    throw wrong(`${path}.name`, "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'")
   const type = given['type'] ?? 'custom'
   if (typeof type === 'string' && /_\d{8}$|^tool_search_tool_/.test(type)) return []
   if (type !== 'custom') throw wrong(`${path}.type`, 'Input tag does not match any of the expected tags')

@@ -26,26 +26,42 @@ export function readTurns(body: Fields): Turn[] {
   if (given.length > mostMessages) throw wrong('messages', `List should have at most ${mostMessages} items`)
   const turns = given.map((message: unknown, i): Turn => {
     if (!isObject(message)) throw wrong(`messages.${i}`, 'Input should be a valid dictionary')
-    const role = required(message, `messages.${i}`, 'role', oneOf('user', 'assistant', 'system'), "'user' or 'assistant'") as Turn['role']
+    const role = required(
+      message,
+      `messages.${i}`,
+      'role',
+      oneOf('user', 'assistant', 'system'),
+      "'user' or 'assistant'"
+    ) as Turn['role']
     const blocks = readBlocks(message['content'], `messages.${i}.content`, role)
-    if (blocks.length === 0 && (role !== 'assistant' || i < given.length - 1)) throw wrong(`messages.${i}`, `${role} messages must have non-empty content`)
+    if (blocks.length === 0 && (role !== 'assistant' || i < given.length - 1))
+      throw wrong(`messages.${i}`, `${role} messages must have non-empty content`)
     return { role, blocks }
   })
   const last = turns.at(-1)!
-  if (last.role === 'assistant' && /\s$/.test(last.blocks.at(-1)?.text ?? '')) throw wrong('messages', 'final assistant content cannot end with trailing whitespace')
+  if (last.role === 'assistant' && /\s$/.test(last.blocks.at(-1)?.text ?? ''))
+    throw wrong('messages', 'final assistant content cannot end with trailing whitespace')
   checkCalls(turns)
   return turns
 }
 
-/** Every call is answered in the very next turn, before anything else is said, and nothing is answered that was not called. */
+/**
+ * Every call is answered in the very next turn, before anything else is said, and nothing is answered that was not
+ * called.
+ */
 function checkCalls(turns: readonly Turn[]): void {
   let open = new Set<string>()
   let openedAt = 0
   for (const [i, { role, blocks }] of turns.entries()) {
-    const results = blocks.flatMap(({ type, callId }) => (type === 'tool_result' && callId !== undefined ? [callId] : []))
+    const results = blocks.flatMap(({ type, callId }) =>
+      type === 'tool_result' && callId !== undefined ? [callId] : []
+    )
     for (const id of results) {
       if (!open.delete(id)) {
-        throw wrong(`messages.${i}.content`, `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`)
+        throw wrong(
+          `messages.${i}.content`,
+          `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`
+        )
       }
     }
     // Messages of one role in a row are one turn.
@@ -57,11 +73,17 @@ function checkCalls(turns: readonly Turn[]): void {
     if (role !== 'assistant') continue
     if (open.size > 0 && turns[i - 1]?.role !== 'assistant') throw unanswered(openedAt, open)
     openedAt = i
-    open = new Set([...open, ...blocks.flatMap(({ type, callId }) => (type === 'tool_use' && callId !== undefined ? [callId] : []))])
+    open = new Set([
+      ...open,
+      ...blocks.flatMap(({ type, callId }) => (type === 'tool_use' && callId !== undefined ? [callId] : []))
+    ])
   }
   if (open.size > 0 && turns.at(-1)!.role !== 'assistant') throw unanswered(openedAt, open)
 }
 
 function unanswered(at: number, ids: ReadonlySet<string>): Error {
-  return wrong(`messages.${at}`, `\`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${[...ids].join(', ')}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`)
+  return wrong(
+    `messages.${at}`,
+    `\`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${[...ids].join(', ')}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`
+  )
 }

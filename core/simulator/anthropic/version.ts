@@ -19,10 +19,37 @@ export function versionOf(headers: IncomingHttpHeaders): Version {
 }
 
 const members = [
-  'model', 'max_tokens', 'messages', 'cache_control', 'container', 'diagnostics', 'inference_geo', 'metadata', 'output_config', 'service_tier', 'speed',
-  'stop_sequences', 'stream', 'system', 'temperature', 'thinking', 'tool_choice', 'tools', 'top_k', 'top_p'
+  'model',
+  'max_tokens',
+  'messages',
+  'cache_control',
+  'container',
+  'diagnostics',
+  'inference_geo',
+  'metadata',
+  'output_config',
+  'service_tier',
+  'speed',
+  'stop_sequences',
+  'stream',
+  'system',
+  'temperature',
+  'thinking',
+  'tool_choice',
+  'tools',
+  'top_k',
+  'top_p'
 ]
-const betaMembers = ['billing_policy', 'compaction', 'context_management', 'fallback_credit_token', 'fallbacks', 'mcp_servers', 'output_format', 'thread']
+const betaMembers = [
+  'billing_policy',
+  'compaction',
+  'context_management',
+  'fallback_credit_token',
+  'fallbacks',
+  'mcp_servers',
+  'output_format',
+  'thread'
+]
 const sampling = ['temperature', 'top_p', 'top_k']
 
 /**
@@ -37,7 +64,9 @@ export function checkMembers(body: Fields, headers: IncomingHttpHeaders): void {
   const extra = Object.keys(body).find((name) => !known.has(name))
   if (extra !== undefined) throw wrong(extra, 'Extra inputs are not permitted')
   if (body['thread'] !== undefined && body['thread'] !== null) {
-    throw new Refusal(400, 'thread: This model does not hold threads.', { more: { details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } } })
+    throw new Refusal(400, 'thread: This model does not hold threads.', {
+      more: { details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } }
+    })
   }
   if (newer) checkNewer(body)
 }
@@ -49,8 +78,10 @@ function checkNewer({ messages }: Fields): void {
     if (!Array.isArray(content)) continue
     for (const [k, block] of content.entries()) {
       const { type, citations } = (isObject(block) ? block : {}) as { type?: unknown; citations?: unknown }
-      if (role === 'assistant' && type === 'document') throw wrong(`messages.${i}.content.${k}`, '`document` blocks are not allowed in assistant messages')
-      if (role === 'user' && type === 'text' && Array.isArray(citations) && citations.length > 0) throw wrong(`messages.${i}.content.${k}.citations`, 'Extra inputs are not permitted')
+      if (role === 'assistant' && type === 'document')
+        throw wrong(`messages.${i}.content.${k}`, '`document` blocks are not allowed in assistant messages')
+      if (role === 'user' && type === 'text' && Array.isArray(citations) && citations.length > 0)
+        throw wrong(`messages.${i}.content.${k}.citations`, 'Extra inputs are not permitted')
     }
   }
 }

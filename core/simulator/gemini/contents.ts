@@ -17,7 +17,8 @@ const tokensPerContent = 4
 /** Of contents and everything in them, by what they stand for. */
 export function tokensOf(contents: readonly Content[]): Map<Modality, number> {
   const sums = new Map<Modality, number>([['TEXT', contents.length * tokensPerContent]])
-  for (const { parts } of contents) for (const { modality, tokens } of parts) sums.set(modality, (sums.get(modality) ?? 0) + tokens)
+  for (const { parts } of contents)
+    for (const { modality, tokens } of parts) sums.set(modality, (sums.get(modality) ?? 0) + tokens)
   return sums
 }
 
@@ -38,28 +39,45 @@ function isBlank(parts: readonly Part[]): boolean {
 
 /** @throws Refusal; `model` decides whether calls need their signatures */
 export function readContents(body: Fields, model: string): Content[] {
-  const contents = listOf(body, '', 'contents').map((content, i) => readContent(content, `GenerateContentRequest.contents[${i}]`))
-    // The last event of a stream may have nothing but its reason, and the vendor's own library sends it back as a content.
+  const contents = listOf(body, '', 'contents')
+    .map((content, i) => readContent(content, `GenerateContentRequest.contents[${i}]`))
+    // The last event of a stream may have nothing but its reason, and the vendor's own library sends it back as a
+    // content.
     .filter(({ role, parts }) => role !== 'model' || !isBlank(parts))
   if (contents.length === 0) throw wrong('GenerateContentRequest.contents', 'contents is not specified')
   for (const [i, content] of contents.entries()) checkCalls(contents, i, content)
-  if (contents.at(-1)!.role === 'model') throw new Refusal(400, 'Please ensure that multiturn requests end with a user role or a function response.')
+  if (contents.at(-1)!.role === 'model')
+    throw new Refusal(400, 'Please ensure that multiturn requests end with a user role or a function response.')
   if (model.startsWith('gemini-3')) checkSignatures(contents)
   return contents
 }
 
-const some = (content: Content | undefined, kind: Part['kind']): Part[] => content?.parts.filter((part) => part.kind === kind) ?? []
+const some = (content: Content | undefined, kind: Part['kind']): Part[] =>
+  content?.parts.filter((part) => part.kind === kind) ?? []
 
 function checkCalls(contents: readonly Content[], i: number, content: Content): void {
   const responses = some(content, 'response')
   const calls = some(contents[i - 1], 'call')
   if (responses.length !== calls.length || (responses.length > 0 && some(content, 'text').length > 0)) {
-    throw new Refusal(400, 'Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.')
+    throw new Refusal(
+      400,
+      'Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.'
+    )
   }
-  const unknown = responses.find(({ name, id }) => !calls.some((call) => call.name === name && (id === undefined || call.id === undefined || call.id === id)))
-  if (unknown) throw new Refusal(400, `Function response ${JSON.stringify(unknown.name)} does not match any function call of the function call turn.`)
+  const unknown = responses.find(
+    ({ name, id }) =>
+      !calls.some((call) => call.name === name && (id === undefined || call.id === undefined || call.id === id))
+  )
+  if (unknown)
+    throw new Refusal(
+      400,
+      `Function response ${JSON.stringify(unknown.name)} does not match any function call of the function call turn.`
+    )
   if (some(content, 'call').length > 0 && contents[i - 1]?.role !== 'user') {
-    throw new Refusal(400, 'Please ensure that function call turn comes immediately after a user turn or after a function response turn.')
+    throw new Refusal(
+      400,
+      'Please ensure that function call turn comes immediately after a user turn or after a function response turn.'
+    )
   }
 }
 
@@ -69,7 +87,10 @@ function checkSignatures(contents: readonly Content[]): void {
   for (const content of contents.slice(spoken + 1)) {
     const [first] = some(content, 'call')
     if (first && first.signature === undefined) {
-      throw new Refusal(400, `Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly: ${first.name}.`)
+      throw new Refusal(
+        400,
+        `Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly: ${first.name}.`
+      )
     }
   }
 }

@@ -23,7 +23,8 @@ export const batchEmbedContents: Endpoint = {
   path: '/{version}/models/{model+}:batchEmbedContents',
   answer(call) {
     const requests = listOf(membersOf(parseObject(call.body), '', ['requests']), '', 'requests')
-    if (requests.length === 0 || requests.length > mostRequests) throw wrong('BatchEmbedContentsRequest.requests', `Expected 1 to ${mostRequests} requests.`)
+    if (requests.length === 0 || requests.length > mostRequests)
+      throw wrong('BatchEmbedContentsRequest.requests', `Expected 1 to ${mostRequests} requests.`)
     return answer(call, requests, 'requests', (embeddings, usage) => ({ embeddings, ...usage }))
   }
 }
@@ -32,27 +33,57 @@ const mostRequests = 100
 const defaultDimensions = 3072
 const mostDimensions = 4096
 
-function answer(call: Call, requests: readonly unknown[], path: string, shape: (embeddings: object[], usage: object) => object): Answer {
+function answer(
+  call: Call,
+  requests: readonly unknown[],
+  path: string,
+  shape: (embeddings: object[], usage: object) => object
+): Answer {
   const model = modelOf(call)
   const read = requests.map((request, i) => readRequest(request, `${path}[${i}]`, model))
   const tokens = read.reduce((sum, entry) => sum + entry.tokens, 0)
-  const { directive, prompts } = takeFromAny(read.map(({ text }) => text), model, 'content')
+  const { directive, prompts } = takeFromAny(
+    read.map(({ text }) => text),
+    model,
+    'content'
+  )
   const embeddings = prompts.map((text, i) => ({
-    values: Array.from(vectorOf(hash('sha1', `${model}\0${text}`), read[i]!.dimensions), (value) => Number(value.toPrecision(9)))
+    values: Array.from(vectorOf(hash('sha1', `${model}\0${text}`), read[i]!.dimensions), (value) =>
+      Number(value.toPrecision(9))
+    )
   }))
   const usage = directive.usage === undefined ? { promptTokenCount: tokens } : directive.usage
   return jsonAnswer(shape(embeddings, usage === null ? {} : { usageMetadata: usage }), directive, { prompt: tokens })
 }
 
-function readRequest(given: unknown, path: string, model: string): { text: string; tokens: number; dimensions: number } {
-  const request = membersOf(given, path, ['model', 'content', 'taskType', 'title', 'outputDimensionality', 'embedContentConfig'])
+function readRequest(
+  given: unknown,
+  path: string,
+  model: string
+): { text: string; tokens: number; dimensions: number } {
+  const request = membersOf(given, path, [
+    'model',
+    'content',
+    'taskType',
+    'title',
+    'outputDimensionality',
+    'embedContentConfig'
+  ])
   const named = allowed(request, path, 'model', isString, 'a string')
-  if (named !== undefined && named.replace(/^models\//, '') !== model) throw new Refusal(400, `* ${path}.model: the model must be the one of the path.`)
+  if (named !== undefined && named.replace(/^models\//, '') !== model)
+    throw new Refusal(400, `* ${path}.model: the model must be the one of the path.`)
   if (request['content'] === undefined) throw wrong(`${path}.content`, 'content is not specified')
   const { parts } = readContent(request['content'], `${path}.content`)
   return {
     text: parts.map(({ text }) => text).join('\n'),
     tokens: parts.reduce((sum, part) => sum + part.tokens, 0),
-    dimensions: allowed(request, path, 'outputDimensionality', integer(1, mostDimensions), `an integer from 1 to ${mostDimensions}`) ?? defaultDimensions
+    dimensions:
+      allowed(
+        request,
+        path,
+        'outputDimensionality',
+        integer(1, mostDimensions),
+        `an integer from 1 to ${mostDimensions}`
+      ) ?? defaultDimensions
   }
 }

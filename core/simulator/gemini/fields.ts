@@ -19,7 +19,10 @@ export function membersOf(value: unknown, path: string, known: readonly string[]
   const members: Record<string, unknown> = {}
   for (const [name, member] of Object.entries(value)) {
     if (!known.includes(camel(name))) {
-      throw new Refusal(400, `Invalid JSON payload received. Unknown name ${JSON.stringify(name)}${path === '' ? '' : ` at '${path}'`}: Cannot find field.`)
+      throw new Refusal(
+        400,
+        `Invalid JSON payload received. Unknown name ${JSON.stringify(name)}${path === '' ? '' : ` at '${path}'`}: Cannot find field.`
+      )
     }
     if (member !== null) members[camel(name)] = member
   }
@@ -30,10 +33,17 @@ export function membersOf(value: unknown, path: string, known: readonly string[]
  * The member when it passes; undefined when it is absent.
  * @throws Refusal when it does not pass
  */
-export function allowed<T>(fields: Fields, path: string, name: string, accepts: (value: unknown) => value is T, what: string): T | undefined {
+export function allowed<T>(
+  fields: Fields,
+  path: string,
+  name: string,
+  accepts: (value: unknown) => value is T,
+  what: string
+): T | undefined {
   const value = fields[name]
   if (value === undefined) return undefined
-  if (!accepts(value)) throw new Refusal(400, `Invalid value at '${path === '' ? name : `${path}.${name}`}': Expected ${what}.`)
+  if (!accepts(value))
+    throw new Refusal(400, `Invalid value at '${path === '' ? name : `${path}.${name}`}': Expected ${what}.`)
   return value
 }
 

@@ -1,4 +1,5 @@
-// generateContent, streamGenerateContent and countTokens: whole, as events, or as an array that is written element by element.
+// generateContent, streamGenerateContent and countTokens: whole, as events, or as an array that is written element by
+// element.
 import { jsonAnswer, streamAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -18,7 +19,11 @@ import { errorOf } from './status.ts'
 
 /** https://ai.google.dev/api/generate-content */
 export const generateContent: Endpoint = { method: 'POST', path: '/{version}/models/{model+}:generateContent', answer }
-export const streamGenerateContent: Endpoint = { method: 'POST', path: '/{version}/models/{model+}:streamGenerateContent', answer: answerInChunks }
+export const streamGenerateContent: Endpoint = {
+  method: 'POST',
+  path: '/{version}/models/{model+}:streamGenerateContent',
+  answer: answerInChunks
+}
 
 /** Free: nothing is counted. */
 export const countTokens: Endpoint = {
@@ -45,7 +50,12 @@ function generate(call: Call, streamed: boolean): Generation {
   const candidates = blocked ? [] : Array.from({ length: request.candidates }, (_, i) => compose(request, i))
   const counts = countsOf(request, candidates)
   const images = request.image ? candidates.length : 0
-  return { request, candidates, counts: images === 0 ? counts : { ...counts, completion: (counts.completion ?? 0) + images * tokensPerImage, images } }
+  return {
+    request,
+    candidates,
+    counts:
+      images === 0 ? counts : { ...counts, completion: (counts.completion ?? 0) + images * tokensPerImage, images }
+  }
 }
 
 function answer(call: Call): Answer {
@@ -61,19 +71,31 @@ function answer(call: Call): Answer {
 function answerInChunks(call: Call): Answer {
   if (call.query.get('alt') === 'sse') {
     const generation = generate(call, true)
-    const { request: { directive }, counts } = generation
+    const {
+      request: { directive },
+      counts
+    } = generation
     const event = eventWriter(directive)
-    return streamAnswer(map(chunks(generation), (chunk) => event(JSON.stringify(chunk))), directive, counts)
+    return streamAnswer(
+      map(chunks(generation), (chunk) => event(JSON.stringify(chunk))),
+      directive,
+      counts
+    )
   }
   try {
     return arrayAnswer(generate(call, true))
   } catch (error) {
-    throw error instanceof Refusal ? new Refusal(error.status, error.message, { ...error.details, listed: true }) : error
+    throw error instanceof Refusal
+      ? new Refusal(error.status, error.message, { ...error.details, listed: true })
+      : error
   }
 }
 
 function arrayAnswer(generation: Generation): Answer {
-  const { request: { directive }, counts } = generation
+  const {
+    request: { directive },
+    counts
+  } = generation
   let separator = '['
   function* frames(): Generator<string> {
     for (const chunk of chunks(generation)) {
@@ -83,8 +105,13 @@ function arrayAnswer(generation: Generation): Answer {
     yield separator === '[' ? '[]' : ']'
   }
   return {
-    contentType: 'application/json; charset=UTF-8', frames: frames(), length: undefined, directive, counts,
-    failure: (given = { error: errorOf(503, 'The simulator was told to give up here.') }) => `${separator}${typeof given === 'string' ? given : JSON.stringify(given)}]`,
+    contentType: 'application/json; charset=UTF-8',
+    frames: frames(),
+    length: undefined,
+    directive,
+    counts,
+    failure: (given = { error: errorOf(503, 'The simulator was told to give up here.') }) =>
+      `${separator}${typeof given === 'string' ? given : JSON.stringify(given)}]`,
     refusal: { listed: true }
   }
 }
@@ -93,13 +120,25 @@ function* map<T, U>(from: Iterable<T>, make: (value: T) => U): Generator<U> {
   for (const value of from) yield make(value)
 }
 
-function responseOf({ model, digest, directive }: GenerateRequest, candidates: readonly object[], usage: object): object {
-  const feedback = directive.block === undefined ? {} : { promptFeedback: { blockReason: directive.block, safetyRatings: [] } }
-  return { ...(candidates.length > 0 && { candidates }), ...feedback, ...usage, modelVersion: model, responseId: digest.slice(0, 22) }
+function responseOf(
+  { model, digest, directive }: GenerateRequest,
+  candidates: readonly object[],
+  usage: object
+): object {
+  const feedback =
+    directive.block === undefined ? {} : { promptFeedback: { blockReason: directive.block, safetyRatings: [] } }
+  return {
+    ...(candidates.length > 0 && { candidates }),
+    ...feedback,
+    ...usage,
+    modelVersion: model,
+    responseId: digest.slice(0, 22)
+  }
 }
 
 function endOf({ directive }: GenerateRequest, { cut }: Composition): object {
-  const reason = directive.finish === undefined ? (directive.refusal ? 'SAFETY' : cut ? 'MAX_TOKENS' : 'STOP') : directive.finish
+  const reason =
+    directive.finish === undefined ? (directive.refusal ? 'SAFETY' : cut ? 'MAX_TOKENS' : 'STOP') : directive.finish
   return reason === null ? {} : { finishReason: reason }
 }
 
@@ -108,7 +147,10 @@ function detailsOf({ modalities }: GenerateRequest): object[] {
 }
 
 /** `usageMetadata`, or nothing where a directive wants none. */
-function usageOf(request: GenerateRequest, { prompt = 0, cached = 0, completion = 0, reasoning = 0, images = 0 }: Counts): object {
+function usageOf(
+  request: GenerateRequest,
+  { prompt = 0, cached = 0, completion = 0, reasoning = 0, images = 0 }: Counts
+): object {
   const { usage } = request.directive
   if (usage !== undefined) return usage === null ? {} : { usageMetadata: usage }
   const visible = completion - reasoning
@@ -118,9 +160,17 @@ function usageOf(request: GenerateRequest, { prompt = 0, cached = 0, completion 
       promptTokenCount: prompt,
       ...(visible > 0 && { candidatesTokenCount: visible }),
       totalTokenCount: prompt + completion,
-      ...(cached > 0 && { cachedContentTokenCount: cached, cacheTokensDetails: [{ modality: 'TEXT', tokenCount: cached }] }),
+      ...(cached > 0 && {
+        cachedContentTokenCount: cached,
+        cacheTokensDetails: [{ modality: 'TEXT', tokenCount: cached }]
+      }),
       promptTokensDetails: detailsOf(request),
-      ...(images > 0 && { candidatesTokensDetails: [{ modality: 'TEXT', tokenCount: visible - drawn }, { modality: 'IMAGE', tokenCount: drawn }] }),
+      ...(images > 0 && {
+        candidatesTokensDetails: [
+          { modality: 'TEXT', tokenCount: visible - drawn },
+          { modality: 'IMAGE', tokenCount: drawn }
+        ]
+      }),
       ...(reasoning > 0 && { thoughtsTokenCount: reasoning })
     }
   }
@@ -130,10 +180,19 @@ function usageOf(request: GenerateRequest, { prompt = 0, cached = 0, completion 
 function* partsOf(request: GenerateRequest, { reasoning, text, calls }: Composition): Generator<object[]> {
   if (request.thoughts) for (const piece of reasoning.pieces()) yield [{ text: piece, thought: true }]
   if (text) for (const piece of text.pieces()) yield [{ text: piece }]
-  if (request.image) yield [{ inlineData: { mimeType: 'image/png', data: pngOf({ width: 1024, height: 1024, digest: request.digest }).toString('base64') } }]
+  if (request.image)
+    yield [
+      {
+        inlineData: {
+          mimeType: 'image/png',
+          data: pngOf({ width: 1024, height: 1024, digest: request.digest }).toString('base64')
+        }
+      }
+    ]
   // What was cut is no call.
   const whole = calls.filter(({ input }) => !input.cut)
-  if (whole.length > 0) yield whole.map((made, i) => callPart(request, made, i === 0 && (reasoning.tokens > 0 || isThird(request))))
+  if (whole.length > 0)
+    yield whole.map((made, i) => callPart(request, made, i === 0 && (reasoning.tokens > 0 || isThird(request))))
 }
 
 /** Models of the third generation number their calls and sign the first. */
@@ -170,12 +229,21 @@ function* chunks({ request, candidates, counts }: Generation): Generator<object>
         writing.delete(index)
         continue
       }
-      for (const { text = '', thought } of parts as { text?: string; thought?: boolean }[]) if (!thought) written += countWords(text)
-      yield responseOf(request, [{ content: { role: 'model', parts }, index }], usageOf(request, { prompt, cached, completion: Math.min(written, completion - reasoning) }))
+      for (const { text = '', thought } of parts as { text?: string; thought?: boolean }[])
+        if (!thought) written += countWords(text)
+      yield responseOf(
+        request,
+        [{ content: { role: 'model', parts }, index }],
+        usageOf(request, { prompt, cached, completion: Math.min(written, completion - reasoning) })
+      )
     }
   }
   if (request.directive.done === false) return
   for (const [index, candidate] of candidates.entries()) {
-    yield responseOf(request, [{ content: { role: 'model', parts: [{ text: '' }] }, ...endOf(request, candidate), index }], usageOf(request, counts))
+    yield responseOf(
+      request,
+      [{ content: { role: 'model', parts: [{ text: '' }] }, ...endOf(request, candidate), index }],
+      usageOf(request, counts)
+    )
   }
 }

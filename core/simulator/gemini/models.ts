@@ -1,4 +1,5 @@
-// GET /v1beta/models and /v1beta/models/{id}, and the same below /v1: the names this simulator answers to, in Gemini's shape.
+// GET /v1beta/models and /v1beta/models/{id}, and the same below /v1: the names this simulator answers to, in Gemini's
+// shape.
 import { jsonAnswer } from '../answer.ts'
 import type { Answer } from '../answer.ts'
 import type { Call, Endpoint } from '../endpoint.ts'
@@ -9,8 +10,12 @@ const anyModel = ['simulator']
 
 function item(id: string): object {
   return {
-    name: `models/${id}`, version: '001', displayName: id, description: 'A model of the simulator.',
-    inputTokenLimit: 1_000_000, outputTokenLimit: 1_000_000,
+    name: `models/${id}`,
+    version: '001',
+    displayName: id,
+    description: 'A model of the simulator.',
+    inputTokenLimit: 1_000_000,
+    outputTokenLimit: 1_000_000,
     supportedGenerationMethods: ['generateContent', 'countTokens', 'embedContent', 'batchEmbedContents']
   }
 }
@@ -22,13 +27,21 @@ export const modelList: Endpoint = { method: 'GET', path: '/{version}/models', a
 function list({ models = anyModel, query }: Call): Answer {
   const size = Number(query.get('pageSize') ?? 50)
   const from = Number(query.get('pageToken') ?? 0)
-  if (!integer(1, 1000)(size) || !integer(0, models.length)(from)) throw new Refusal(400, 'Invalid page size or page token.')
+  if (!integer(1, 1000)(size) || !integer(0, models.length)(from))
+    throw new Refusal(400, 'Invalid page size or page token.')
   const end = from + size
-  return jsonAnswer({ models: models.slice(from, end).map(item), ...(end < models.length && { nextPageToken: String(end) }) })
+  return jsonAnswer({
+    models: models.slice(from, end).map(item),
+    ...(end < models.length && { nextPageToken: String(end) })
+  })
 }
 
 /** One model. */
-export const modelDetail: Endpoint = { method: 'GET', path: '/{version}/models/{model+}', answer: (call) => jsonAnswer(item(modelOf(call))) }
+export const modelDetail: Endpoint = {
+  method: 'GET',
+  path: '/{version}/models/{model+}',
+  answer: (call) => jsonAnswer(item(modelOf(call)))
+}
 
 /**
  * The model that a path names.
@@ -37,5 +50,8 @@ export const modelDetail: Endpoint = { method: 'GET', path: '/{version}/models/{
 export function modelOf({ models, params }: Call): string {
   const { version, model = '' } = params
   if (!models || models.includes(model)) return model
-  throw new Refusal(404, `models/${model} is not found for API version ${version}, or is not supported. Call ListModels to see the list of available models.`)
+  throw new Refusal(
+    404,
+    `models/${model} is not found for API version ${version}, or is not supported. Call ListModels to see the list of available models.`
+  )
 }

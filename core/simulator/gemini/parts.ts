@@ -25,8 +25,21 @@ export interface Part {
 const tokensPerAttachment = 85
 const modalities: Readonly<Record<string, Modality>> = { image: 'IMAGE', audio: 'AUDIO', video: 'VIDEO', text: 'TEXT' }
 const members = [
-  'text', 'inlineData', 'fileData', 'functionCall', 'functionResponse', 'executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'audioTranscription',
-  'thought', 'thoughtSignature', 'videoMetadata', 'mediaResolution', 'partMetadata'
+  'text',
+  'inlineData',
+  'fileData',
+  'functionCall',
+  'functionResponse',
+  'executableCode',
+  'codeExecutionResult',
+  'toolCall',
+  'toolResponse',
+  'audioTranscription',
+  'thought',
+  'thoughtSignature',
+  'videoMetadata',
+  'mediaResolution',
+  'partMetadata'
 ]
 const modifiers = ['thought', 'thoughtSignature', 'videoMetadata', 'mediaResolution', 'partMetadata']
 
@@ -46,7 +59,11 @@ export function readPart(given: unknown, path: string): Part {
   allowed(part, path, 'thought', isBoolean, 'a boolean')
   const signature = allowed(part, path, 'thoughtSignature', isString, 'a string')
   const read = readData(data[0]!, part, path)
-  if (signature !== undefined && signature !== anySignature && !isSigned(read.kind === 'call' ? read.text : '', signature)) {
+  if (
+    signature !== undefined &&
+    signature !== anySignature &&
+    !isSigned(read.kind === 'call' ? read.text : '', signature)
+  ) {
     throw new Refusal(400, `Thought signature is not valid at ${path}.`)
   }
   return { ...read, ...(read.kind === 'call' && { text: '' }), signature }
@@ -62,28 +79,49 @@ function readData(name: string, part: Fields, path: string): Part {
     case 'inlineData': {
       const blob = membersOf(part['inlineData'], place, ['mimeType', 'data', 'displayName'])
       const data = allowed(blob, place, 'data', isString, 'a string') ?? ''
-      if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(data)) throw new Refusal(400, `Invalid value at '${place}.data': Base64 decoding failed.`)
+      if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(data))
+        throw new Refusal(400, `Invalid value at '${place}.data': Base64 decoding failed.`)
       return attachment(allowed(blob, place, 'mimeType', isString, 'a string') ?? '')
     }
     case 'fileData': {
       const file = membersOf(part['fileData'], place, ['mimeType', 'fileUri', 'displayName'])
-      if (allowed(file, place, 'fileUri', isString, 'a string') === undefined) throw wrong(`${place}.file_uri`, 'file_uri must not be empty.')
+      if (allowed(file, place, 'fileUri', isString, 'a string') === undefined)
+        throw wrong(`${place}.file_uri`, 'file_uri must not be empty.')
       return attachment(allowed(file, place, 'mimeType', isString, 'a string') ?? '')
     }
     case 'functionCall': {
       const call = membersOf(part['functionCall'], place, ['id', 'name', 'args'])
       const args = allowed(call, place, 'args', isObject, 'an object') ?? {}
       const text = callText(nameOf(call, place), args)
-      return { kind: 'call', text, tokens: countTokens(text), modality: 'TEXT', name: nameOf(call, place), id: allowed(call, place, 'id', isString, 'a string') }
+      return {
+        kind: 'call',
+        text,
+        tokens: countTokens(text),
+        modality: 'TEXT',
+        name: nameOf(call, place),
+        id: allowed(call, place, 'id', isString, 'a string')
+      }
     }
     case 'functionResponse': {
-      const response = membersOf(part['functionResponse'], place, ['id', 'name', 'response', 'parts', 'willContinue', 'scheduling'])
+      const response = membersOf(part['functionResponse'], place, [
+        'id',
+        'name',
+        'response',
+        'parts',
+        'willContinue',
+        'scheduling'
+      ])
       const value = allowed(response, place, 'response', isObject, 'an object')
       if (value === undefined) throw wrong(`${place}.response`, 'response must not be empty.')
       const shown = value['output'] ?? value['error'] ?? value
       const text = isString(shown) ? shown : JSON.stringify(shown)
       return {
-        kind: 'response', text, tokens: countTokens(text), modality: 'TEXT', name: nameOf(response, place), id: allowed(response, place, 'id', isString, 'a string')
+        kind: 'response',
+        text,
+        tokens: countTokens(text),
+        modality: 'TEXT',
+        name: nameOf(response, place),
+        id: allowed(response, place, 'id', isString, 'a string')
       }
     }
     default:
@@ -99,5 +137,10 @@ function nameOf(fields: Fields, path: string): string {
 
 function attachment(type: string): Part {
   const [family = ''] = type.split('/', 1)
-  return { kind: 'data', text: '', tokens: tokensPerAttachment, modality: modalities[family.toLowerCase()] ?? 'DOCUMENT' }
+  return {
+    kind: 'data',
+    text: '',
+    tokens: tokensPerAttachment,
+    modality: modalities[family.toLowerCase()] ?? 'DOCUMENT'
+  }
 }

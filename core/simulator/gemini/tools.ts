@@ -10,9 +10,25 @@ import { allowed, listOf, membersOf } from './fields.ts'
 import { jsonSchemaOf } from './schema.ts'
 
 const toolMembers = [
-  'functionDeclarations', 'googleSearch', 'googleSearchRetrieval', 'codeExecution', 'urlContext', 'fileSearch', 'googleMaps', 'computerUse', 'mcpServers'
+  'functionDeclarations',
+  'googleSearch',
+  'googleSearchRetrieval',
+  'codeExecution',
+  'urlContext',
+  'fileSearch',
+  'googleMaps',
+  'computerUse',
+  'mcpServers'
 ]
-const declarationMembers = ['name', 'description', 'parameters', 'parametersJsonSchema', 'response', 'responseJsonSchema', 'behavior']
+const declarationMembers = [
+  'name',
+  'description',
+  'parameters',
+  'parametersJsonSchema',
+  'response',
+  'responseJsonSchema',
+  'behavior'
+]
 
 /** Which functions there are, and what is asked of them. */
 export interface Toolbox {
@@ -28,18 +44,40 @@ export function readTools(body: Fields): Toolbox {
   const given = listOf(body, '', 'tools')
   const tools = given.flatMap((tool, i) => {
     const fields = membersOf(tool, `tools[${i}]`, toolMembers)
-    return listOf(fields, `tools[${i}]`, 'functionDeclarations').map((declaration, k) => readDeclaration(declaration, `tools[${i}].function_declarations[${k}]`))
+    return listOf(fields, `tools[${i}]`, 'functionDeclarations').map((declaration, k) =>
+      readDeclaration(declaration, `tools[${i}].function_declarations[${k}]`)
+    )
   })
-  const config = membersOf(body['toolConfig'] ?? {}, 'tool_config', ['functionCallingConfig', 'retrievalConfig', 'includeServerSideToolInvocations'])
-  const calling = membersOf(config['functionCallingConfig'] ?? {}, 'tool_config.function_calling_config', ['mode', 'allowedFunctionNames', 'streamFunctionCallArguments'])
-  const mode = allowed(calling, 'tool_config.function_calling_config', 'mode', oneOf('MODE_UNSPECIFIED', 'AUTO', 'ANY', 'NONE', 'VALIDATED'), 'AUTO, ANY, NONE or VALIDATED') ?? 'AUTO'
+  const config = membersOf(body['toolConfig'] ?? {}, 'tool_config', [
+    'functionCallingConfig',
+    'retrievalConfig',
+    'includeServerSideToolInvocations'
+  ])
+  const calling = membersOf(config['functionCallingConfig'] ?? {}, 'tool_config.function_calling_config', [
+    'mode',
+    'allowedFunctionNames',
+    'streamFunctionCallArguments'
+  ])
+  const mode =
+    allowed(
+      calling,
+      'tool_config.function_calling_config',
+      'mode',
+      oneOf('MODE_UNSPECIFIED', 'AUTO', 'ANY', 'NONE', 'VALIDATED'),
+      'AUTO, ANY, NONE or VALIDATED'
+    ) ?? 'AUTO'
   const names = listOf(calling, 'tool_config.function_calling_config', 'allowedFunctionNames').map(String)
   if (names.length > 0 && mode !== 'ANY' && mode !== 'VALIDATED') {
-    throw new Refusal(400, 'Function calling config is set without a mode of ANY or VALIDATED, so allowed_function_names may not be set.')
+    throw new Refusal(
+      400,
+      'Function calling config is set without a mode of ANY or VALIDATED, so allowed_function_names may not be set.'
+    )
   }
   const unknown = names.find((name) => !tools.some((tool) => tool.name === name))
-  if (unknown !== undefined) throw new Refusal(400, `allowed_function_names has ${JSON.stringify(unknown)}, which is not declared.`)
-  if (mode === 'ANY' && tools.length === 0) throw new Refusal(400, 'Function calling config is set without function_declarations.')
+  if (unknown !== undefined)
+    throw new Refusal(400, `allowed_function_names has ${JSON.stringify(unknown)}, which is not declared.`)
+  if (mode === 'ANY' && tools.length === 0)
+    throw new Refusal(400, 'Function calling config is set without function_declarations.')
   return { tools, mode, names, tokens: given.length === 0 ? 0 : countTokens(JSON.stringify(given)) }
 }
 
@@ -53,10 +91,22 @@ function readDeclaration(given: unknown, path: string): Tool {
   const declaration = membersOf(given, path, declarationMembers)
   const name = allowed(declaration, path, 'name', isString, 'a string') ?? ''
   if (!/^[a-zA-Z_][\w.:-]{0,127}$/.test(name)) {
-    throw new Refusal(400, `* GenerateContentRequest.${path}.name: Invalid function name. Must start with a letter or an underscore.`)
+    throw new Refusal(
+      400,
+      `* GenerateContentRequest.${path}.name: Invalid function name. Must start with a letter or an underscore.`
+    )
   }
   const { parameters, parametersJsonSchema: schema } = declaration
-  if (parameters !== undefined && schema !== undefined) throw new Refusal(400, `* GenerateContentRequest.${path}: parameters and parameters_json_schema may not both be set.`)
-  if (schema !== undefined && !isObject(schema)) throw new Refusal(400, `Invalid value at '${path}.parameters_json_schema': Expected an object.`)
-  return { kind: 'function', name, schema: schema ?? jsonSchemaOf(parameters ?? { type: 'OBJECT' }, `${path}.parameters`) }
+  if (parameters !== undefined && schema !== undefined)
+    throw new Refusal(
+      400,
+      `* GenerateContentRequest.${path}: parameters and parameters_json_schema may not both be set.`
+    )
+  if (schema !== undefined && !isObject(schema))
+    throw new Refusal(400, `Invalid value at '${path}.parameters_json_schema': Expected an object.`)
+  return {
+    kind: 'function',
+    name,
+    schema: schema ?? jsonSchemaOf(parameters ?? { type: 'OBJECT' }, `${path}.parameters`)
+  }
 }

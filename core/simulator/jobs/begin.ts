@@ -8,7 +8,14 @@ import { Job } from './job.ts'
 import type { ImagePlan, VideoPlan } from './job.ts'
 
 /** Begins a job that is counted when it is completed; nobody has to ask for it. */
-export function beginJob({ state, requestId }: Call, prefix: string, model: string, directive: Directive, plan: VideoPlan | ImagePlan, counts: Counts): Job {
+export function beginJob(
+  { state, requestId }: Call,
+  prefix: string,
+  model: string,
+  directive: Directive,
+  plan: VideoPlan | ImagePlan,
+  counts: Counts
+): Job {
   const job = new Job({ id: state.newId(prefix), model, directive, plan })
   state.jobs.keep(job)
   state.after(job.duration, () => {
@@ -22,7 +29,12 @@ export function beginJob({ state, requestId }: Call, prefix: string, model: stri
  * The job that a path names.
  * @throws Refusal when there is none of this kind
  */
-export function jobOf({ state, params }: Call, kind: Job['plan']['kind'], message: string, details: RefusalDetails): Job {
+export function jobOf(
+  { state, params }: Call,
+  kind: Job['plan']['kind'],
+  message: string,
+  details: RefusalDetails
+): Job {
   const job = state.jobs.find(params['id']!)
   if (job?.plan.kind === kind) return job
   throw new Refusal(404, message, details)

@@ -42,7 +42,10 @@ function readSeconds(body: Fields): number {
 
 function readSize(body: Fields): [width: number, height: number] {
   const side = integer(1, mostPixels)
-  const [width, height] = [optional(body, 'width', side, `at most ${mostPixels}`), optional(body, 'height', side, `at most ${mostPixels}`)]
+  const [width, height] = [
+    optional(body, 'width', side, `at most ${mostPixels}`),
+    optional(body, 'height', side, `at most ${mostPixels}`)
+  ]
   if (width !== undefined && height !== undefined) return [width, height]
   const size = optional(body, 'size', isString, 'a string') ?? '720x1280'
   const sides = /^(\d{1,4})x(\d{1,4})$/.exec(size)?.slice(1).map(Number) ?? []

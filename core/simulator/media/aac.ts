@@ -11,11 +11,20 @@ const frameBytes = headBytes + silence.length
 
 const head = new HighBits()
   // Sync word, MPEG-4, layer, no checksum.
-  .write(0xfff, 12).write(0, 1).write(0, 2).write(1, 1)
+  .write(0xfff, 12)
+  .write(0, 1)
+  .write(0, 2)
+  .write(1, 1)
   // Low complexity, 24 kHz, private, one channel, four flags that are not used.
-  .write(1, 2).write(6, 4).write(0, 1).write(1, 3).write(0, 4)
+  .write(1, 2)
+  .write(6, 4)
+  .write(0, 1)
+  .write(1, 3)
+  .write(0, 4)
   // Length of the frame, variable bit rate, one block.
-  .write(frameBytes, 13).write(0x7ff, 11).write(0, 2)
+  .write(frameBytes, 13)
+  .write(0x7ff, 11)
+  .write(0, 2)
 const frame = Buffer.from([...head.bytes, ...silence])
 
 export const aac: SoundFormat = {

@@ -11,7 +11,8 @@ const bytesPerSecond = 16_000
 
 /** Seconds, to a millisecond. WAV, FLAC and MP3 of a constant rate are measured, others are guessed from their size. */
 export function durationOf(recording: Recording): number {
-  const seconds = wavSeconds(recording) ?? flacSeconds(recording) ?? mp3Seconds(recording) ?? recording.bytes / bytesPerSecond
+  const seconds =
+    wavSeconds(recording) ?? flacSeconds(recording) ?? mp3Seconds(recording) ?? recording.bytes / bytesPerSecond
   return Math.round(seconds * 1000) / 1000
 }
 
@@ -19,7 +20,7 @@ export function durationOf(recording: Recording): number {
 function wavSeconds({ bytes, head }: Recording): number | undefined {
   if (head.toString('latin1', 0, 4) !== 'RIFF' || head.toString('latin1', 8, 12) !== 'WAVE') return undefined
   let byteRate = 0
-  for (let at = 12; at + 8 <= head.length; ) {
+  for (let at = 12; at + 8 <= head.length;) {
     const [id, size] = [head.toString('latin1', at, at + 4), head.readUInt32LE(at + 4)]
     if (id === 'fmt ' && at + 20 <= head.length) byteRate = head.readUInt32LE(at + 16)
     // A sound that was recorded into a pipe does not know its own size.

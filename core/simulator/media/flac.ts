@@ -18,15 +18,30 @@ export const flac: SoundFormat = {
 
 /** The mark, and the only block of metadata: without a hash of the samples, and not saying how long frames are. */
 function streamInfo(samples: number): Buffer {
-  const bits = new HighBits().write(0x80, 8).write(34, 24).write(samplesPerFrame, 16).write(samplesPerFrame, 16).write(0, 24).write(0, 24)
+  const bits = new HighBits()
+    .write(0x80, 8)
+    .write(34, 24)
+    .write(samplesPerFrame, 16)
+    .write(samplesPerFrame, 16)
+    .write(0, 24)
+    .write(0, 24)
   bits.write(sampleRate, 20).write(0, 3).write(15, 5)
-  bits.write(Math.floor(samples / 2 ** 32), 4).write(Math.floor(samples / 2 ** 16) % 2 ** 16, 16).write(samples % 2 ** 16, 16)
+  bits
+    .write(Math.floor(samples / 2 ** 32), 4)
+    .write(Math.floor(samples / 2 ** 16) % 2 ** 16, 16)
+    .write(samples % 2 ** 16, 16)
   return Buffer.concat([Buffer.from('fLaC'), Buffer.from(bits.bytes), Buffer.alloc(16)])
 }
 
 /** 4096 samples of zero: a constant. */
 function frame(number: number): Buffer {
-  const head = new HighBits().write(0xfff8, 16).write(0b1100, 4).write(0b0111, 4).write(0, 4).write(0b100, 3).write(0, 1)
+  const head = new HighBits()
+    .write(0xfff8, 16)
+    .write(0b1100, 4)
+    .write(0b0111, 4)
+    .write(0, 4)
+    .write(0b100, 3)
+    .write(0, 1)
   const bytes = [...head.bytes, ...Buffer.from(coded(number))]
   bytes.push(checksum(bytes, 8, 0x07), 0, 0, 0)
   const check = checksum(bytes, 16, 0x8005)
@@ -38,7 +53,10 @@ function coded(number: number): number[] {
   if (number < 0x80) return [number]
   let length = 2
   while (number >= 2 ** (5 * length + 1)) length++
-  const rest = Array.from({ length: length - 1 }, (_, i) => 0x80 | (Math.floor(number / 2 ** (6 * (length - 2 - i))) & 0x3f))
+  const rest = Array.from(
+    { length: length - 1 },
+    (_, i) => 0x80 | (Math.floor(number / 2 ** (6 * (length - 2 - i))) & 0x3f)
+  )
   return [((0xff00 >> length) & 0xff) | Math.floor(number / 2 ** (6 * (length - 1))), ...rest]
 }
 

@@ -11,7 +11,11 @@ import type { SoundFormat } from './sound.ts'
 import { webpOf } from './webp.ts'
 
 /** Of pictures; the name is also the end of the content type. */
-export const pictureFormats: Readonly<Record<string, (picture: Picture) => Buffer>> = { png: pngOf, jpeg: jpegOf, webp: webpOf }
+export const pictureFormats: Readonly<Record<string, (picture: Picture) => Buffer>> = {
+  png: pngOf,
+  jpeg: jpegOf,
+  webp: webpOf
+}
 
 /** Of sounds. */
 export const soundFormats: Readonly<Record<string, SoundFormat>> = { mp3, opus, aac, flac, wav, pcm }

@@ -18,7 +18,14 @@ export function jpegOf(picture: Picture): Buffer {
     segment(0xe0, Buffer.from([0x4a, 0x46, 0x49, 0x46, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0])),
     segment(0xdb, Buffer.concat([Buffer.from([0]), Buffer.alloc(64, quantum)])),
     segment(0xc0, frame),
-    segment(0xc4, huffmanTable(0x00, [0, 0, 0, sizes], Array.from({ length: sizes }, (_, i) => i))),
+    segment(
+      0xc4,
+      huffmanTable(
+        0x00,
+        [0, 0, 0, sizes],
+        Array.from({ length: sizes }, (_, i) => i)
+      )
+    ),
     segment(0xc4, huffmanTable(0x10, [1], [0])),
     segment(0xda, Buffer.from([1, 1, 0, 0, 63, 0])),
     scan(Math.ceil(width / 8) * Math.ceil(height / 8), colourOf(picture)[1] - 128),

@@ -11,7 +11,8 @@ export function mp4Of(picture: Picture, seconds: number): Buffer {
   const frame = jpegOf(picture)
   const type = box('ftyp', Buffer.from('isom\0\0\x02\0isomiso2mp41', 'latin1'))
   const duration = seconds * timescale
-  const movie = (offset: number): Buffer => box('moov', movieHead(duration), track(picture, duration, frame.length, offset))
+  const movie = (offset: number): Buffer =>
+    box('moov', movieHead(duration), track(picture, duration, frame.length, offset))
   const offset = type.length + movie(0).length + 8
   return Buffer.concat([type, movie(offset), box('mdat', frame)])
 }
@@ -52,27 +53,41 @@ const fixed = (value: number): number => value * 0x10000
 const matrix = words(fixed(1), 0, 0, 0, fixed(1), 0, 0, 0, 0x40000000)
 
 function movieHead(duration: number): Buffer {
-  return fullBox('mvhd', 0, words(0, 0, timescale, duration, fixed(1), 0x01000000, 0, 0), matrix, words(0, 0, 0, 0, 0, 0, 2))
+  return fullBox(
+    'mvhd',
+    0,
+    words(0, 0, timescale, duration, fixed(1), 0x01000000, 0, 0),
+    matrix,
+    words(0, 0, 0, 0, 0, 0, 2)
+  )
 }
 
 function track({ width, height }: Picture, duration: number, bytes: number, offset: number): Buffer {
   const visible = 3
   const references = fullBox('dref', 0, words(1), fullBox('url ', 1))
-  return box('trak',
+  return box(
+    'trak',
     fullBox('tkhd', visible, words(0, 0, 1, 0, duration, 0, 0, 0, 0), matrix, words(fixed(width), fixed(height))),
-    box('mdia',
+    box(
+      'mdia',
       // The language is not known: "und" in five bits a letter.
       fullBox('mdhd', 0, words(0, 0, timescale, duration, 0x55c40000)),
       fullBox('hdlr', 0, words(0), Buffer.from('vide', 'latin1'), words(0, 0, 0), Buffer.from('simulator\0', 'latin1')),
-      box('minf',
+      box(
+        'minf',
         fullBox('vmhd', 1, words(0, 0)),
         box('dinf', references),
-        box('stbl',
+        box(
+          'stbl',
           fullBox('stsd', 0, words(1), sampleEntry(width, height)),
           fullBox('stts', 0, words(1, 1, duration)),
           fullBox('stsc', 0, words(1, 1, 1, 1)),
           fullBox('stsz', 0, words(0, 1, bytes)),
-          fullBox('stco', 0, words(1, offset))))))
+          fullBox('stco', 0, words(1, offset))
+        )
+      )
+    )
+  )
 }
 
 function sampleEntry(width: number, height: number): Buffer {

@@ -48,7 +48,9 @@ function commentHead(): Buffer {
   return head
 }
 
-/** `granule`: samples when the page is over, of which the last may be left out. Every packet is shorter than 255 bytes. */
+/**
+ * `granule`: samples when the page is over, of which the last may be left out. Every packet is shorter than 255 bytes.
+ */
 function page(number: number, kind: number, granule: number, packets: readonly Buffer[]): Buffer {
   const head = Buffer.alloc(27 + packets.length)
   head.write('OggS', 'latin1')

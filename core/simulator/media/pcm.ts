@@ -9,7 +9,8 @@ const wavHead = 44
 
 /** A tenth of a second of a tone of 440 hertz, 16 bits a sample. It ends where it begins: 44 whole waves. */
 const tone = Buffer.alloc(samplesPerFrame * bytesPerSample)
-for (let i = 0; i < samplesPerFrame; i++) tone.writeInt16LE(Math.round(8000 * Math.sin((2 * Math.PI * 440 * i) / sampleRate)), i * bytesPerSample)
+for (let i = 0; i < samplesPerFrame; i++)
+  tone.writeInt16LE(Math.round(8000 * Math.sin((2 * Math.PI * 440 * i) / sampleRate)), i * bytesPerSample)
 
 function* tones(bytes: number): Generator<Buffer> {
   for (let left = bytes; left > 0; left -= tone.length) yield tone.subarray(0, left)
@@ -17,7 +18,12 @@ function* tones(bytes: number): Generator<Buffer> {
 
 const dataBytes = (seconds: number): number => Math.ceil(seconds * sampleRate) * bytesPerSample
 
-export const pcm: SoundFormat = { contentType: 'audio/pcm', headBytes: 0, bytesPerSecond, frames: (seconds) => tones(dataBytes(seconds)) }
+export const pcm: SoundFormat = {
+  contentType: 'audio/pcm',
+  headBytes: 0,
+  bytesPerSecond,
+  frames: (seconds) => tones(dataBytes(seconds))
+}
 
 export const wav: SoundFormat = {
   contentType: 'audio/wav',

@@ -22,7 +22,11 @@ export function soundOf(format: SoundFormat, seconds: number, pieces = Math.ceil
 }
 
 /** A sound of exactly so many bytes, the last frame broken off, in pieces of 16 KiB or in at most so many. */
-export function* soundOfBytes(format: SoundFormat, bytes: number, pieces = Math.ceil(bytes / smallest)): Iterable<Buffer> {
+export function* soundOfBytes(
+  format: SoundFormat,
+  bytes: number,
+  pieces = Math.ceil(bytes / smallest)
+): Iterable<Buffer> {
   let left = bytes
   const seconds = Math.max(bytes - format.headBytes, 0) / format.bytesPerSecond
   for (const piece of grouped(format.frames(seconds), Math.ceil(bytes / Math.max(pieces, 1)))) {
@@ -49,5 +53,5 @@ function* grouped(frames: Iterable<Buffer>, size: number): Generator<Buffer> {
 
 /** Frames that each last so many samples, as many as a sound takes. */
 export function framesFor(seconds: number, samples: number): number {
-  return Math.ceil(Math.max(seconds, 0) * sampleRate / samples)
+  return Math.ceil((Math.max(seconds, 0) * sampleRate) / samples)
 }

@@ -6,7 +6,12 @@ import type { Picture } from './picture.ts'
 export function webpOf(picture: Picture): Buffer {
   const { width, height } = picture
   const [red, green, blue] = colourOf(picture)
-  const bits = new LowBits().write(0x2f, 8).write(width - 1, 14).write(height - 1, 14).write(0, 1).write(0, 3)
+  const bits = new LowBits()
+    .write(0x2f, 8)
+    .write(width - 1, 14)
+    .write(height - 1, 14)
+    .write(0, 1)
+    .write(0, 3)
   // No transform, no colour cache, one group of codes.
   bits.write(0, 3)
   // A code with a single symbol takes no bits: the pixels need none at all.

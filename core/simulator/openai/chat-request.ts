@@ -52,7 +52,10 @@ export function readChatRequest(call: Call): ChatRequest {
     stop: readStop(body['stop']),
     calls: tools.calls,
     json: readFormat(body['response_format']),
-    digest: hash('sha1', [model, messages.length, promptTokens, (asked?.text ?? '').slice(0, 4096), last.text.slice(0, 4096)].join('\0'))
+    digest: hash(
+      'sha1',
+      [model, messages.length, promptTokens, (asked?.text ?? '').slice(0, 4096), last.text.slice(0, 4096)].join('\0')
+    )
   }
 }
 
@@ -61,7 +64,9 @@ export function readStreaming(body: Fields): Streaming {
   const stream = optional(body, 'stream', isBoolean, 'true or false') ?? false
   const options = optional(body, 'stream_options', isObject, 'an object')
   if (options && !stream) {
-    throw new Refusal(400, "The 'stream_options' parameter is only allowed when 'stream' is enabled.", { param: 'stream_options' })
+    throw new Refusal(400, "The 'stream_options' parameter is only allowed when 'stream' is enabled.", {
+      param: 'stream_options'
+    })
   }
   return { stream, includeUsage: options?.['include_usage'] === true }
 }
@@ -76,16 +81,23 @@ function readMessages(given: unknown): Message[] {
   if (given === undefined) throw missing('messages')
   if (!Array.isArray(given)) throw invalid('messages', 'Expected an array of objects.')
   if (given.length === 0) {
-    throw new Refusal(400, "Invalid 'messages': empty array. Expected an array with minimum length 1.", { param: 'messages', code: 'empty_array' })
+    throw new Refusal(400, "Invalid 'messages': empty array. Expected an array with minimum length 1.", {
+      param: 'messages',
+      code: 'empty_array'
+    })
   }
   return given.map((message: unknown, i) => {
     if (!isObject(message)) throw invalid(`messages[${i}]`, 'Expected an object.')
     const role = message['role']
     if (typeof role !== 'string' || !roles.includes(role)) {
-      throw new Refusal(400, `Invalid value: ${JSON.stringify(role) ?? 'none'}. Supported values are: ${roles.join(', ')}.`, {
-        param: `messages[${i}].role`,
-        code: 'invalid_value'
-      })
+      throw new Refusal(
+        400,
+        `Invalid value: ${JSON.stringify(role) ?? 'none'}. Supported values are: ${roles.join(', ')}.`,
+        {
+          param: `messages[${i}].role`,
+          code: 'invalid_value'
+        }
+      )
     }
     return { role, ...readContent(message, `messages[${i}].content`) }
   })
@@ -99,7 +111,11 @@ function readContent(message: Fields, place: string): { text: string; tokens: nu
   else if (Array.isArray(content)) {
     const texts: string[] = []
     for (const part of content as unknown[]) {
-      const { type, text: words, refusal } = (isObject(part) ? part : {}) as { type?: unknown; text?: unknown; refusal?: unknown }
+      const {
+        type,
+        text: words,
+        refusal
+      } = (isObject(part) ? part : {}) as { type?: unknown; text?: unknown; refusal?: unknown }
       if (typeof type !== 'string') throw invalid(place, 'Every part needs a type.')
       if (type === 'text' || type === 'refusal') texts.push(String(words ?? refusal ?? ''))
       else tokens += tokensPerAttachment

@@ -28,7 +28,8 @@ export function readTools(body: Fields, directive: Directive): { calls: readonly
 
 function readTool(given: unknown, i: number): Tool {
   const kind = isObject(given) ? given['type'] : undefined
-  if (kind !== 'function' && kind !== 'custom') throw invalid(`tools[${i}].type`, 'Supported values are: function, custom.')
+  if (kind !== 'function' && kind !== 'custom')
+    throw invalid(`tools[${i}].type`, 'Supported values are: function, custom.')
   const definition = (given as Fields)[kind]
   const name = isObject(definition) ? definition['name'] : undefined
   if (typeof name !== 'string' || name === '') throw missing(`tools[${i}].${kind}.name`)

@@ -21,7 +21,9 @@ function answer(call: Call): Answer {
   const choices = Array.from({ length: request.choices }, (_, i) => compose(request, i))
   const counts = countsOf(request, choices)
   const usage = chatUsage(directive, counts)
-  return stream ? streamAnswer(frames(request, choices, usage), directive, counts) : jsonAnswer(whole(request, choices, usage), directive, counts)
+  return stream
+    ? streamAnswer(frames(request, choices, usage), directive, counts)
+    : jsonAnswer(whole(request, choices, usage), directive, counts)
 }
 
 const idOf = ({ digest }: ChatRequest): string => `chatcmpl-${digest.slice(0, 24)}`
@@ -45,7 +47,9 @@ function whole(request: ChatRequest, choices: readonly Composition[], usage: unk
         content: choice.text && !refused ? joined(choice.text) : null,
         refusal: choice.text && refused ? joined(choice.text) : null,
         ...(choice.reasoning.tokens > 0 && { reasoning_content: joined(choice.reasoning) }),
-        ...(choice.calls.length > 0 && { tool_calls: choice.calls.map((made) => ({ ...opened(made), [made.kind]: named(made, joined(made.input)) })) }),
+        ...(choice.calls.length > 0 && {
+          tool_calls: choice.calls.map((made) => ({ ...opened(made), [made.kind]: named(made, joined(made.input)) }))
+        }),
         annotations: []
       },
       logprobs: null,
@@ -67,14 +71,20 @@ function named({ kind, name }: MadeCall, input: string): unknown {
 function* frames(request: ChatRequest, choices: readonly Composition[], usage: unknown): Generator<string> {
   const { directive, includeUsage } = request
   const event = eventWriter(directive)
-  const head = JSON.stringify({ id: idOf(request), object: 'chat.completion.chunk', created: createdOf(request), model: request.model }).slice(0, -1)
+  const head = JSON.stringify({
+    id: idOf(request),
+    object: 'chat.completion.chunk',
+    created: createdOf(request),
+    model: request.model
+  }).slice(0, -1)
   const opening = `${head},"choices":[{"index":`
   const closing = `}]${includeUsage ? ',"usage":null' : ''}}`
   const chunk = (index: number, delta: string, finish: string | null = null): string =>
     event(`${opening}${index},"delta":${delta},"logprobs":null,"finish_reason":${JSON.stringify(finish)}${closing}`)
 
   if (directive.role !== false) {
-    for (const [i, { text }] of choices.entries()) yield chunk(i, `{"role":"assistant","content":${text ? '""' : 'null'},"refusal":null}`)
+    for (const [i, { text }] of choices.entries())
+      yield chunk(i, `{"role":"assistant","content":${text ? '""' : 'null'},"refusal":null}`)
   }
   const writing = new Map(choices.map((choice, i) => [i, deltas(choice, directive.refusal ? 'refusal' : 'content')]))
   while (writing.size > 0) {

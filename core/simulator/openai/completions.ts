@@ -35,11 +35,15 @@ function answer(call: Call): Answer {
   const request = readCompletionRequest(call)
   const { directive, stream, prompts } = request
   checkSize(directive, stream, request.bestOf * prompts.length)
-  const written = prompts.map((prompt, at) => Array.from({ length: request.bestOf }, (_, i) => compose({ ...request, prompt }, at * request.bestOf + i)))
+  const written = prompts.map((prompt, at) =>
+    Array.from({ length: request.bestOf }, (_, i) => compose({ ...request, prompt }, at * request.bestOf + i))
+  )
   const choices = written.flatMap((candidates) => candidates.slice(0, request.choices))
   const counts = countsOf(request, written.flat())
   const usage = chatUsage(directive, counts)
-  return stream ? streamAnswer(frames(request, choices, usage), directive, counts) : jsonAnswer(whole(request, choices, usage), directive, counts)
+  return stream
+    ? streamAnswer(frames(request, choices, usage), directive, counts)
+    : jsonAnswer(whole(request, choices, usage), directive, counts)
 }
 
 function readCompletionRequest(call: Call): CompletionRequest {
@@ -49,19 +53,26 @@ function readCompletionRequest(call: Call): CompletionRequest {
   const { directive, prompts } = takeFromAny(texts, model, 'prompt')
   const choices = optional(body, 'n', integer(1, 128), 'an integer from 1 to 128') ?? 1
   const bestOf = optional(body, 'best_of', integer(1, 20), 'an integer from 1 to 20') ?? choices
-  if (bestOf < choices) throw invalid('best_of', 'You requested that the server return more choices than it will generate.')
+  if (bestOf < choices)
+    throw invalid('best_of', 'You requested that the server return more choices than it will generate.')
   const streaming = readStreaming(body)
-  if (streaming.stream && bestOf > choices) throw invalid('best_of', 'A stream shows everything that is written: it must equal n.')
+  if (streaming.stream && bestOf > choices)
+    throw invalid('best_of', 'A stream shows everything that is written: it must equal n.')
   optional(body, 'temperature', between(0, 2), 'a number from 0 to 2')
   optional(body, 'top_p', between(0, 1), 'a number from 0 to 1')
   optional(body, 'logprobs', integer(0, 5), 'an integer from 0 to 5')
   return {
-    model, directive, prompts, choices, bestOf,
+    model,
+    directive,
+    prompts,
+    choices,
+    bestOf,
     ...streaming,
     prompt: prompts[0]!,
     toolResult: undefined,
     promptTokens: tokens,
-    maxTokens: optional(body, 'max_tokens', integer(0, Number.MAX_SAFE_INTEGER), 'an integer of at least 0') ?? defaultMaxTokens,
+    maxTokens:
+      optional(body, 'max_tokens', integer(0, Number.MAX_SAFE_INTEGER), 'an integer of at least 0') ?? defaultMaxTokens,
     echo: optional(body, 'echo', isBoolean, 'true or false') ?? false,
     stop: readStop(body['stop']),
     calls: [],
@@ -71,10 +82,16 @@ function readCompletionRequest(call: Call): CompletionRequest {
 }
 
 function head(request: CompletionRequest): object {
-  return { id: `cmpl-${request.digest.slice(0, 24)}`, object: 'text_completion', created: createdOf(request), model: request.model }
+  return {
+    id: `cmpl-${request.digest.slice(0, 24)}`,
+    object: 'text_completion',
+    created: createdOf(request),
+    model: request.model
+  }
 }
 
-const echoOf = ({ echo, prompts, choices }: CompletionRequest, index: number): string => (echo ? prompts[Math.floor(index / choices)]! : '')
+const echoOf = ({ echo, prompts, choices }: CompletionRequest, index: number): string =>
+  echo ? prompts[Math.floor(index / choices)]! : ''
 
 function finishOf({ directive }: CompletionRequest, { cut }: Composition): string | null {
   return directive.finish === undefined ? (cut ? 'length' : 'stop') : directive.finish

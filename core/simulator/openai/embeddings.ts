@@ -25,13 +25,21 @@ function answer(call: Call): Answer {
   if (texts.includes('')) throw invalid('input', 'Input cannot be an empty string.')
   const { directive, prompts } = takeFromAny(texts, model, 'input')
   const format = body['encoding_format'] ?? 'float'
-  if (format !== 'float' && format !== 'base64') throw invalid('encoding_format', 'Supported values are: float, base64.')
-  const dimensions = optional(body, 'dimensions', integer(1, mostDimensions), `an integer from 1 to ${mostDimensions}`) ?? defaultDimensions
-  if (dimensions * prompts.length > mostNumbers) throw invalid('dimensions', `All vectors together have at most ${mostNumbers} numbers here.`)
+  if (format !== 'float' && format !== 'base64')
+    throw invalid('encoding_format', 'Supported values are: float, base64.')
+  const dimensions =
+    optional(body, 'dimensions', integer(1, mostDimensions), `an integer from 1 to ${mostDimensions}`) ??
+    defaultDimensions
+  if (dimensions * prompts.length > mostNumbers)
+    throw invalid('dimensions', `All vectors together have at most ${mostNumbers} numbers here.`)
   const usage = directive.usage === undefined ? { prompt_tokens: tokens, total_tokens: tokens } : directive.usage
   const data = prompts.map((text, index) => {
     const vector = vectorOf(hash('sha1', `${model}\0${text}`), dimensions)
-    return { object: 'embedding', index, embedding: format === 'base64' ? base64(vector) : Array.from(vector, shortest) }
+    return {
+      object: 'embedding',
+      index,
+      embedding: format === 'base64' ? base64(vector) : Array.from(vector, shortest)
+    }
   })
   return jsonAnswer({ object: 'list', data, model, ...(usage !== null && { usage }) }, directive, { prompt: tokens })
 }

@@ -51,7 +51,10 @@ export const isOlder = (model: string): boolean => model.startsWith('dall-e')
  * @throws Refusal
  */
 export function readImageRequest(call: Call, task: ImageTask, usual?: 'url'): ImageRequest {
-  const body = task === 'generation' || (!call.form && task === 'edit') ? parseObject(call.body) : typedFields(formOf(call), { numbers, flags })
+  const body =
+    task === 'generation' || (!call.form && task === 'edit')
+      ? parseObject(call.body)
+      : typedFields(formOf(call), { numbers, flags })
   const model = readModel(call, body)
   // Variations have no prompt; the user's name is the only text they take.
   const place = task === 'variation' ? 'user' : 'prompt'
@@ -67,11 +70,25 @@ export function readImageRequest(call: Call, task: ImageTask, usual?: 'url'): Im
   const responseFormat = optional(body, 'response_format', oneOf('url', 'b64_json'), 'url or b64_json')
   const quality = optional(body, 'quality', isString, 'a string') ?? 'auto'
   return {
-    model, task, directive, width, height, quality, stream, partials,
+    model,
+    task,
+    directive,
+    width,
+    height,
+    quality,
+    stream,
+    partials,
     prompt: task === 'variation' ? '' : prompt,
     count: directive.images ?? count,
-    background: optional(body, 'background', oneOf('auto', 'transparent', 'opaque'), 'auto, transparent or opaque') ?? 'auto',
-    format: optional(body, 'output_format', oneOf(...Object.keys(pictureFormats)), `one of ${Object.keys(pictureFormats).join(', ')}`) ?? 'png',
+    background:
+      optional(body, 'background', oneOf('auto', 'transparent', 'opaque'), 'auto, transparent or opaque') ?? 'auto',
+    format:
+      optional(
+        body,
+        'output_format',
+        oneOf(...Object.keys(pictureFormats)),
+        `one of ${Object.keys(pictureFormats).join(', ')}`
+      ) ?? 'png',
     asUrl: (responseFormat ?? usual ?? (isOlder(model) ? 'url' : 'b64_json')) === 'url',
     textTokens: task === 'variation' ? 0 : countTokens(text ?? ''),
     imageTokens: images.length * tokensPerImage,
@@ -81,7 +98,9 @@ export function readImageRequest(call: Call, task: ImageTask, usual?: 'url'): Im
 
 /** What tells the pictures of a request apart: the hash of a file, the address of another. */
 function readImages({ form }: Call, body: Fields): string[] {
-  const images = form ? form.files.filter(({ field }) => field === 'image').map(({ sha256 }) => sha256) : readReferences(body['images'])
+  const images = form
+    ? form.files.filter(({ field }) => field === 'image').map(({ sha256 }) => sha256)
+    : readReferences(body['images'])
   if (images.length === 0) throw missing('image')
   if (images.length > mostImages) throw invalid('image', `Expected at most ${mostImages} images.`)
   return images
@@ -91,7 +110,10 @@ function readReferences(given: unknown): string[] {
   if (given === undefined) return []
   if (!Array.isArray(given)) throw invalid('images', 'Expected an array.')
   return given.map((reference: unknown, i) => {
-    const { image_url: address, file_id: id } = (isObject(reference) ? reference : {}) as { image_url?: unknown; file_id?: unknown }
+    const { image_url: address, file_id: id } = (isObject(reference) ? reference : {}) as {
+      image_url?: unknown
+      file_id?: unknown
+    }
     if (isString(address ?? id)) return String(address ?? id)
     throw invalid(`images[${i}]`, 'Expected an object with image_url or file_id.')
   })

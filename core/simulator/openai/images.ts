@@ -35,17 +35,26 @@ function answer(call: Call, task: ImageTask): Answer {
 
 function countsOf({ width, height, quality, count, stream, partials, textTokens, imageTokens }: ImageRequest): Counts {
   const tokens = Math.ceil(Math.ceil(width / patch) * Math.ceil(height / patch) * (factors[quality] ?? 1))
-  return { prompt: textTokens + imageTokens, completion: count * (tokens + (stream ? partials * tokensPerPartial : 0)), images: count }
+  return {
+    prompt: textTokens + imageTokens,
+    completion: count * (tokens + (stream ? partials * tokensPerPartial : 0)),
+    images: count
+  }
 }
 
-function usageOf({ directive, model, textTokens, imageTokens }: ImageRequest, { prompt = 0, completion = 0 }: Counts): object {
-  const counted = isOlder(model) ? null : {
-    input_tokens: prompt,
-    input_tokens_details: { text_tokens: textTokens, image_tokens: imageTokens },
-    output_tokens: completion,
-    output_tokens_details: { image_tokens: completion, text_tokens: 0 },
-    total_tokens: prompt + completion
-  }
+function usageOf(
+  { directive, model, textTokens, imageTokens }: ImageRequest,
+  { prompt = 0, completion = 0 }: Counts
+): object {
+  const counted = isOlder(model)
+    ? null
+    : {
+        input_tokens: prompt,
+        input_tokens_details: { text_tokens: textTokens, image_tokens: imageTokens },
+        output_tokens: completion,
+        output_tokens_details: { image_tokens: completion, text_tokens: 0 },
+        total_tokens: prompt + completion
+      }
   const usage = directive.usage === undefined ? counted : directive.usage
   return usage === null ? {} : { usage }
 }
@@ -67,14 +76,23 @@ export function imageJob(call: Call): { model: string; directive: Directive; pla
 }
 
 /** The whole answer. Pictures are the same as in a stream. */
-function imagesOf(request: ImageRequest, origin: string, counts: Counts): { created: number; data: object[]; usage?: unknown } {
+function imagesOf(
+  request: ImageRequest,
+  origin: string,
+  counts: Counts
+): { created: number; data: object[]; usage?: unknown } {
   const { count, format, asUrl, prompt, directive } = request
   return {
     created: createdOf(request),
     data: Array.from({ length: count }, (_, i) => {
       const picture = pictureOf(request, i)
-      const shown = asUrl ? { url: pictureAddress(origin, picture, format) } : { b64_json: pictureFormats[format]!(picture).toString('base64') }
-      return { ...shown, ...((directive.text !== undefined || isOlder(request.model)) && { revised_prompt: directive.text ?? prompt }) }
+      const shown = asUrl
+        ? { url: pictureAddress(origin, picture, format) }
+        : { b64_json: pictureFormats[format]!(picture).toString('base64') }
+      return {
+        ...shown,
+        ...((directive.text !== undefined || isOlder(request.model)) && { revised_prompt: directive.text ?? prompt })
+      }
     }),
     ...appearance(request),
     ...usageOf(request, counts)
@@ -88,11 +106,22 @@ function* frames(request: ImageRequest, counts: Counts): Generator<string> {
   const event = (type: string, picture: Picture, more: object): string => {
     const name = `${family}.${type}`
     const encoded = pictureFormats[format]!(picture).toString('base64')
-    return write(JSON.stringify({ type: name, b64_json: encoded, created_at: createdOf(request), ...appearance(request), ...more }), name)
+    return write(
+      JSON.stringify({
+        type: name,
+        b64_json: encoded,
+        created_at: createdOf(request),
+        ...appearance(request),
+        ...more
+      }),
+      name
+    )
   }
   for (let i = 0; i < count; i++) {
-    for (let k = 0; k < partials; k++) yield event('partial_image', pictureOf(request, i, k), { partial_image_index: k })
+    for (let k = 0; k < partials; k++)
+      yield event('partial_image', pictureOf(request, i, k), { partial_image_index: k })
     // What everything together cost stands once, at the end.
-    if (i < count - 1 || directive.done !== false) yield event('completed', pictureOf(request, i), i === count - 1 ? usageOf(request, counts) : {})
+    if (i < count - 1 || directive.done !== false)
+      yield event('completed', pictureOf(request, i), i === count - 1 ? usageOf(request, counts) : {})
   }
 }

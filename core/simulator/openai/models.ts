@@ -38,5 +38,8 @@ export function readModel({ models }: Call, body: Fields): string {
   if (model === undefined) throw new Refusal(400, 'you must provide a model parameter')
   if (typeof model !== 'string') throw invalid('model', 'Expected a string.')
   if (!models || models.includes(model)) return model
-  throw new Refusal(404, `The model \`${model}\` does not exist or you do not have access to it.`, { param: 'model', code: 'model_not_found' })
+  throw new Refusal(404, `The model \`${model}\` does not exist or you do not have access to it.`, {
+    param: 'model',
+    code: 'model_not_found'
+  })
 }

@@ -15,8 +15,18 @@ import { videoEndpoints } from './videos.ts'
 /** Claims whatever nobody else does. */
 export const openai: Protocol = {
   endpoints: [
-    chat, completions, embeddings, moderations, modelList, modelDetail,
-    speech, transcriptions, translations, ...imageEndpoints, ...videoEndpoints, ...responseEndpoints
+    chat,
+    completions,
+    embeddings,
+    moderations,
+    modelList,
+    modelDetail,
+    speech,
+    transcriptions,
+    translations,
+    ...imageEndpoints,
+    ...videoEndpoints,
+    ...responseEndpoints
   ],
   claims: () => true,
   admits: (key, { authorization }) => authorization === `Bearer ${key}`,

@@ -29,10 +29,12 @@ function answer(call: Call): Answer {
   const characters = [...input].length
   if (characters > longestInput) throw invalid('input', `Expected at most ${longestInput} characters.`)
   if (body['voice'] === undefined) throw missing('voice')
-  if (!isString(body['voice']) && !isObject(body['voice'])) throw invalid('voice', 'Expected a string or an object with an id.')
+  if (!isString(body['voice']) && !isObject(body['voice']))
+    throw invalid('voice', 'Expected a string or an object with an id.')
   const speed = optional(body, 'speed', between(0.25, 4), 'a number from 0.25 to 4') ?? 1
   const names = Object.keys(soundFormats)
-  const format = soundFormats[optional(body, 'response_format', oneOf(...names), `one of ${names.join(', ')}`) ?? 'mp3']!
+  const format =
+    soundFormats[optional(body, 'response_format', oneOf(...names), `one of ${names.join(', ')}`) ?? 'mp3']!
   const asEvents = optional(body, 'stream_format', oneOf('audio', 'sse'), 'audio or sse') === 'sse'
 
   const { bytes, chunks } = directive
@@ -43,10 +45,16 @@ function answer(call: Call): Answer {
   return { contentType: format.contentType, frames: pieces[Symbol.iterator](), length: undefined, directive, counts }
 }
 
-function* frames(pieces: Iterable<Buffer>, directive: Directive, { prompt = 0, completion = 0 }: Counts): Generator<string> {
+function* frames(
+  pieces: Iterable<Buffer>,
+  directive: Directive,
+  { prompt = 0, completion = 0 }: Counts
+): Generator<string> {
   const event = eventWriter(directive)
-  for (const piece of pieces) yield event(JSON.stringify({ type: 'speech.audio.delta', audio: piece.toString('base64') }))
+  for (const piece of pieces)
+    yield event(JSON.stringify({ type: 'speech.audio.delta', audio: piece.toString('base64') }))
   const counted = { input_tokens: prompt, output_tokens: completion, total_tokens: prompt + completion }
   const usage = directive.usage === undefined ? counted : directive.usage
-  if (directive.done !== false) yield event(JSON.stringify({ type: 'speech.audio.done', ...(usage !== null && { usage }) }))
+  if (directive.done !== false)
+    yield event(JSON.stringify({ type: 'speech.audio.done', ...(usage !== null && { usage }) }))
 }

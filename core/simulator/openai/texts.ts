@@ -22,7 +22,11 @@ export function readTexts(given: unknown, param: string): Texts {
       tokens += countTokens(entry)
       return entry
     }
-    if (!isTokens(entry)) throw invalid(param, 'Expected a string, an array of strings, an array of token integers, or an array of such arrays.')
+    if (!isTokens(entry))
+      throw invalid(
+        param,
+        'Expected a string, an array of strings, an array of token integers, or an array of such arrays.'
+      )
     tokens += entry.length
     return `tokens: ${entry.join(' ')}`
   })
@@ -30,5 +34,9 @@ export function readTexts(given: unknown, param: string): Texts {
 }
 
 function isTokens(value: unknown): value is number[] {
-  return Array.isArray(value) && value.length > 0 && value.every((entry) => Number.isInteger(entry) && (entry as number) >= 0)
+  return (
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.every((entry) => Number.isInteger(entry) && (entry as number) >= 0)
+  )
 }

@@ -32,7 +32,9 @@ const rounded = (seconds: number): number => Math.round(seconds * 1000) / 1000
 
 /** SubRip. */
 export function srtOf(segments: readonly Span[]): string {
-  return segments.map(({ start, end, text }, i) => `${i + 1}\n${clock(start, ',')} --> ${clock(end, ',')}\n${text.trim()}\n\n`).join('')
+  return segments
+    .map(({ start, end, text }, i) => `${i + 1}\n${clock(start, ',')} --> ${clock(end, ',')}\n${text.trim()}\n\n`)
+    .join('')
 }
 
 /** https://www.w3.org/TR/webvtt1/ */
@@ -49,10 +51,24 @@ function clock(seconds: number, point: string): string {
 /** `segments` of verbose_json. */
 export function verboseSegment({ start, end, text }: Span, id: number): object {
   const tokens = splitTokens(text).map((_, i) => i)
-  return { id, seek: 0, start, end, text, tokens, temperature: 0, avg_logprob: -0.2, compression_ratio: 1.2, no_speech_prob: 0.01 }
+  return {
+    id,
+    seek: 0,
+    start,
+    end,
+    text,
+    tokens,
+    temperature: 0,
+    avg_logprob: -0.2,
+    compression_ratio: 1.2,
+    no_speech_prob: 0.01
+  }
 }
 
 /** `segments` of diarized_json and events of a stream of it: two speakers in turns. */
-export function spokenSegment({ start, end, text }: Span, i: number): { id: string; start: number; end: number; text: string; speaker: string; type: string } {
+export function spokenSegment(
+  { start, end, text }: Span,
+  i: number
+): { id: string; start: number; end: number; text: string; speaker: string; type: string } {
   return { type: 'transcript.text.segment', id: `seg_${i + 1}`, start, end, text, speaker: i % 2 === 0 ? 'A' : 'B' }
 }

@@ -20,8 +20,16 @@ import { readModel } from './models.ts'
 import { segmentsOf, spokenSegment, srtOf, verboseSegment, vttOf, wordsOf } from './transcript.ts'
 
 /** https://platform.openai.com/docs/api-reference/audio */
-export const transcriptions: Endpoint = { method: 'POST', path: '/v1/audio/transcriptions', answer: (call) => answer(call, 'transcribe') }
-export const translations: Endpoint = { method: 'POST', path: '/v1/audio/translations', answer: (call) => answer(call, 'translate') }
+export const transcriptions: Endpoint = {
+  method: 'POST',
+  path: '/v1/audio/transcriptions',
+  answer: (call) => answer(call, 'transcribe')
+}
+export const translations: Endpoint = {
+  method: 'POST',
+  path: '/v1/audio/translations',
+  answer: (call) => answer(call, 'translate')
+}
 
 type Task = 'transcribe' | 'translate'
 
@@ -53,7 +61,11 @@ function answer(call: Call, task: Task): Answer {
   const usage = usageOf(request, counts)
   if (request.stream) return streamAnswer(frames(request, usage), directive, counts)
   const whole = joined(text)
-  const plain = { text: () => whole, srt: () => srtOf(segmentsOf(whole, seconds)), vtt: () => vttOf(segmentsOf(whole, seconds)) }[format]
+  const plain = {
+    text: () => whole,
+    srt: () => srtOf(segmentsOf(whole, seconds)),
+    vtt: () => vttOf(segmentsOf(whole, seconds))
+  }[format]
   if (plain) return bytesAnswer('text/plain; charset=utf-8', Buffer.from(plain()), directive, counts)
   return jsonAnswer({ ...describe(request, whole), ...usage }, directive, counts)
 }
@@ -67,13 +79,20 @@ function readTranscriptionRequest(call: Call, task: Task): TranscriptionRequest 
   if (file.bytes === 0) throw invalid('file', 'The audio file is empty.')
   const said = optional(body, 'prompt', isString, 'a string') ?? ''
   const { directive } = takeDirective(said, model, 'prompt')
-  const format = optional(body, 'response_format', oneOf(...formats[task]), `one of ${formats[task].join(', ')}`) ?? 'json'
+  const format =
+    optional(body, 'response_format', oneOf(...formats[task]), `one of ${formats[task].join(', ')}`) ?? 'json'
   optional(body, 'temperature', between(0, 1), 'a number from 0 to 1')
   const stream = task === 'transcribe' && (optional(body, 'stream', isBoolean, 'true or false') ?? false)
   const granularities = readGranularities(body, format)
   const seconds = durationOf(file)
   return {
-    task, model, directive, format, stream, granularities, seconds,
+    task,
+    model,
+    directive,
+    format,
+    stream,
+    granularities,
+    seconds,
     language: task === 'translate' ? 'english' : (optional(body, 'language', isString, 'a string') ?? 'en'),
     promptTokens: countTokens(said),
     text: writeTranscript(file, directive, seconds)
@@ -83,8 +102,10 @@ function readTranscriptionRequest(call: Call, task: Task): TranscriptionRequest 
 function readGranularities(body: Fields, format: string): readonly string[] {
   const given = body['timestamp_granularities'] ?? []
   const list = [given].flat()
-  if (list.length > 0 && format !== 'verbose_json') throw invalid('timestamp_granularities', 'They need response_format verbose_json.')
-  if (!list.every(oneOf('word', 'segment'))) throw invalid('timestamp_granularities', 'Supported values are: word, segment.')
+  if (list.length > 0 && format !== 'verbose_json')
+    throw invalid('timestamp_granularities', 'They need response_format verbose_json.')
+  if (!list.every(oneOf('word', 'segment')))
+    throw invalid('timestamp_granularities', 'Supported values are: word, segment.')
   return list.length === 0 ? ['segment'] : list
 }
 
@@ -97,12 +118,23 @@ function writeTranscript(file: Upload, directive: Directive, seconds: number): T
 }
 
 /** Models of the older kind are paid by the second and report seconds. */
-function usageOf({ directive, model, promptTokens }: TranscriptionRequest, { prompt = 0, completion = 0, seconds = 0 }: Counts): object {
+function usageOf(
+  { directive, model, promptTokens }: TranscriptionRequest,
+  { prompt = 0, completion = 0, seconds = 0 }: Counts
+): object {
   const tokens = {
-    type: 'tokens', input_tokens: prompt, output_tokens: completion, total_tokens: prompt + completion,
+    type: 'tokens',
+    input_tokens: prompt,
+    output_tokens: completion,
+    total_tokens: prompt + completion,
     input_token_details: { text_tokens: promptTokens, audio_tokens: prompt - promptTokens }
   }
-  const usage = directive.usage === undefined ? (model.startsWith('whisper') ? { type: 'duration', seconds } : tokens) : directive.usage
+  const usage =
+    directive.usage === undefined
+      ? model.startsWith('whisper')
+        ? { type: 'duration', seconds }
+        : tokens
+      : directive.usage
   return usage === null ? {} : { usage }
 }
 
@@ -111,9 +143,14 @@ function describe({ task, format, language, seconds, granularities }: Transcript
   const segments = segmentsOf(text, seconds)
   if (format === 'diarized_json') return { task, duration: seconds, text, segments: segments.map(spokenSegment) }
   return {
-    task, language, duration: seconds, text,
+    task,
+    language,
+    duration: seconds,
+    text,
     ...(granularities.includes('segment') && { segments: segments.map(verboseSegment) }),
-    ...(granularities.includes('word') && { words: wordsOf(text, seconds).map(({ text: word, start, end }) => ({ word, start, end })) })
+    ...(granularities.includes('word') && {
+      words: wordsOf(text, seconds).map(({ text: word, start, end }) => ({ word, start, end }))
+    })
   }
 }
 
@@ -121,6 +158,7 @@ function* frames({ directive, format, text, seconds }: TranscriptionRequest, usa
   const event = eventWriter(directive)
   const whole = joined(text)
   for (const delta of text.pieces()) yield event(JSON.stringify({ type: 'transcript.text.delta', delta }))
-  if (format === 'diarized_json') for (const [i, span] of segmentsOf(whole, seconds).entries()) yield event(JSON.stringify(spokenSegment(span, i)))
+  if (format === 'diarized_json')
+    for (const [i, span] of segmentsOf(whole, seconds).entries()) yield event(JSON.stringify(spokenSegment(span, i)))
   if (directive.done !== false) yield event(JSON.stringify({ type: 'transcript.text.done', text: whole, ...usage }))
 }

@@ -31,7 +31,10 @@ function create(call: Call): Answer {
 }
 
 function find(call: Call): Job {
-  return jobOf(call, 'video', `Video with id '${call.params['id']}' not found.`, { param: 'id', code: 'video_not_found' })
+  return jobOf(call, 'video', `Video with id '${call.params['id']}' not found.`, {
+    param: 'id',
+    code: 'video_not_found'
+  })
 }
 
 /** An answer about a video, made of what the video's directive has for this call. */
@@ -95,7 +98,8 @@ function content(call: Call): Answer {
   const directive = job.next()
   const variant = call.query.get('variant') ?? 'video'
   if (isRefused(directive)) return jsonAnswer(null, directive)
-  if (job.status !== 'completed') throw new Refusal(404, 'Video is not ready yet, use GET /v1/videos/{video_id} to check status.')
+  if (job.status !== 'completed')
+    throw new Refusal(404, 'Video is not ready yet, use GET /v1/videos/{video_id} to check status.')
   if (variant === 'video') return { contentType: 'video/mp4', directive, counts: undefined, ...videoFile(job) }
   if (variant === 'thumbnail') return bytesAnswer('image/webp', webpOf(stillOf(job)), directive)
   if (variant === 'spritesheet') return bytesAnswer('image/jpeg', jpegOf(stillOf(job)), directive)

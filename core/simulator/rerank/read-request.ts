@@ -23,7 +23,9 @@ export function readRerankRequest(call: Call, shape: Shape): RerankRequest {
   const returnDocuments = optional(body, 'return_documents', isBoolean, 'true or false') ?? shape.returnsDocuments
   return {
     id: uuid(hash('sha1', [model, query, ...documents].join('\0'))),
-    model, directive, documents,
+    model,
+    directive,
+    documents,
     query: prompt,
     limit: readLimit(body, shape) ?? documents.length,
     returnDocuments: shape.returnsDocuments !== undefined && returnDocuments === true,
@@ -33,7 +35,8 @@ export function readRerankRequest(call: Call, shape: Shape): RerankRequest {
 
 function readDocuments(given: unknown, { objects }: Shape): string[] {
   if (given === undefined) throw missing('documents')
-  if (!Array.isArray(given) || given.length === 0 || given.length > mostDocuments) throw invalid('documents', `Expected an array of 1 to ${mostDocuments} documents.`)
+  if (!Array.isArray(given) || given.length === 0 || given.length > mostDocuments)
+    throw invalid('documents', `Expected an array of 1 to ${mostDocuments} documents.`)
   return given.map((document: unknown, i) => {
     if (isString(document)) return document
     if (objects && isObject(document) && isString(document['text'])) return document['text']
@@ -46,5 +49,11 @@ function readLimit(body: Fields, { limit }: Shape): number | undefined {
 }
 
 function uuid(digest: string): string {
-  return [digest.slice(0, 8), digest.slice(8, 12), digest.slice(12, 16), digest.slice(16, 20), digest.slice(20, 32)].join('-')
+  return [
+    digest.slice(0, 8),
+    digest.slice(8, 12),
+    digest.slice(12, 16),
+    digest.slice(16, 20),
+    digest.slice(20, 32)
+  ].join('-')
 }

@@ -28,8 +28,14 @@ const common = { admits: openai.admits, headers: openai.headers, failure: openai
 /** https://docs.cohere.com/reference/rerank; its own client is known on `/v1/rerank` by what it says of itself. */
 const cohere: Protocol = {
   ...common,
-  endpoints: [...endpoints(cohere1, '/v1/rerank', '/cohere/v1/rerank'), ...endpoints(cohere2, '/v2/rerank', '/cohere/v2/rerank')],
-  claims: (path, headers) => path === '/v2/rerank' || path.startsWith('/cohere/') || (path === '/v1/rerank' && headers['x-fern-sdk-name'] === 'cohere-ai'),
+  endpoints: [
+    ...endpoints(cohere1, '/v1/rerank', '/cohere/v1/rerank'),
+    ...endpoints(cohere2, '/v2/rerank', '/cohere/v2/rerank')
+  ],
+  claims: (path, headers) =>
+    path === '/v2/rerank' ||
+    path.startsWith('/cohere/') ||
+    (path === '/v1/rerank' && headers['x-fern-sdk-name'] === 'cohere-ai'),
   envelope: (_status, message) => ({ message })
 }
 

@@ -17,7 +17,10 @@ export interface Shape {
 
 const score = ({ index, score: relevance }: Ranked): object => ({ index, relevance_score: relevance })
 const withText = (request: RerankRequest, ranked: readonly Ranked[]): unknown[] =>
-  ranked.map((entry) => ({ ...score(entry), ...(request.returnDocuments && { document: { text: request.documents[entry.index] } }) }))
+  ranked.map((entry) => ({
+    ...score(entry),
+    ...(request.returnDocuments && { document: { text: request.documents[entry.index] } })
+  }))
 
 function billed({ directive }: RerankRequest, version: string, { searches }: Counts): unknown {
   const units = directive.usage === undefined ? { search_units: searches } : directive.usage
@@ -31,19 +34,36 @@ function used({ directive }: RerankRequest, usage: unknown): object {
 
 /** Version 1, which bills search units. */
 export const cohere1: Shape = {
-  limit: 'top_n', modelRequired: false, objects: true, returnsDocuments: false,
-  reply: (request, ranked, counts) => ({ id: request.id, results: withText(request, ranked), meta: billed(request, '1', counts) })
+  limit: 'top_n',
+  modelRequired: false,
+  objects: true,
+  returnsDocuments: false,
+  reply: (request, ranked, counts) => ({
+    id: request.id,
+    results: withText(request, ranked),
+    meta: billed(request, '1', counts)
+  })
 }
 
 /** Version 2, which never returns documents. */
 export const cohere2: Shape = {
-  limit: 'top_n', modelRequired: true, objects: false, returnsDocuments: undefined,
-  reply: (request, ranked, counts) => ({ id: request.id, results: ranked.map(score), meta: billed(request, '2', counts) })
+  limit: 'top_n',
+  modelRequired: true,
+  objects: false,
+  returnsDocuments: undefined,
+  reply: (request, ranked, counts) => ({
+    id: request.id,
+    results: ranked.map(score),
+    meta: billed(request, '2', counts)
+  })
 }
 
 /** Bills tokens, and returns documents unless told not to. */
 export const jina: Shape = {
-  limit: 'top_n', modelRequired: true, objects: true, returnsDocuments: true,
+  limit: 'top_n',
+  modelRequired: true,
+  objects: true,
+  returnsDocuments: true,
   reply: (request, ranked, { prompt }) => ({
     model: request.model,
     object: 'list',
@@ -54,10 +74,16 @@ export const jina: Shape = {
 
 /** Bills tokens; its results are `data`, and a document is a string. */
 export const voyage: Shape = {
-  limit: 'top_k', modelRequired: true, objects: false, returnsDocuments: false,
+  limit: 'top_k',
+  modelRequired: true,
+  objects: false,
+  returnsDocuments: false,
   reply: (request, ranked, { prompt }) => ({
     object: 'list',
-    data: ranked.map((entry) => ({ ...score(entry), ...(request.returnDocuments && { document: request.documents[entry.index] }) })),
+    data: ranked.map((entry) => ({
+      ...score(entry),
+      ...(request.returnDocuments && { document: request.documents[entry.index] })
+    })),
     model: request.model,
     ...used(request, { total_tokens: prompt })
   })

@@ -35,7 +35,10 @@ function endpoints(path: string, kind: Job['plan']['kind'], begin: (call: Call) 
 function beginVideo(call: Call): Answer {
   const { model, directive, plan } = readVideoRequest(call)
   if (isRefused(directive)) return jsonAnswer(null, directive)
-  return jsonAnswer(describe(beginJob(call, 'task_', model, directive, plan, { seconds: plan.seconds }), call.origin), directive)
+  return jsonAnswer(
+    describe(beginJob(call, 'task_', model, directive, plan, { seconds: plan.seconds }), call.origin),
+    directive
+  )
 }
 
 function beginImages(call: Call): Answer {
@@ -51,14 +54,24 @@ function about(call: Call, kind: Job['plan']['kind'], first?: (job: Job) => void
   return jsonAnswer(describe(job, call.origin), directive)
 }
 
-const words: Readonly<Record<JobStatus, string>> = { queued: 'queued', in_progress: 'in_progress', completed: 'succeeded', failed: 'failed', cancelled: 'cancelled' }
+const words: Readonly<Record<JobStatus, string>> = {
+  queued: 'queued',
+  in_progress: 'in_progress',
+  completed: 'succeeded',
+  failed: 'failed',
+  cancelled: 'cancelled'
+}
 
 function describe(job: Job, origin: string): object {
   const { id, model, plan, directive, status, progress, endedAt, error } = job
   const created = Math.floor(job.createdAt / 1000)
   const done = status === 'completed'
   const common = {
-    id, task_id: id, object: `${plan.kind}.generation.task`, model, progress,
+    id,
+    task_id: id,
+    object: `${plan.kind}.generation.task`,
+    model,
+    progress,
     status: directive.states?.[status] ?? words[status],
     created_at: created,
     updated_at: Math.floor((endedAt ?? Date.now()) / 1000),
@@ -66,7 +79,14 @@ function describe(job: Job, origin: string): object {
     expires_at: done ? created + day : null,
     error
   }
-  if (plan.kind === 'image') return { ...common, url: (done && plan.data[0]?.url) || null, data: done ? plan.data : null, metadata: {}, usage: done ? plan.usage : null }
+  if (plan.kind === 'image')
+    return {
+      ...common,
+      url: (done && plan.data[0]?.url) || null,
+      data: done ? plan.data : null,
+      metadata: {},
+      usage: done ? plan.usage : null
+    }
   const { seconds, width, height } = plan
   const usage = directive.usage === undefined ? { seconds } : directive.usage
   return {

@@ -54,12 +54,20 @@ const largestText = 16 * 1024 * 1024
 const bytesPerToken = 8
 
 /** @throws Refusal when a directive asks for more text than may be held; `streamed` filler may be more */
-export function checkSize({ text = '', tokens = 0, chunks = 0, bytes = 0, reasoning = '' }: Directive, streamed: boolean, answers: number): void {
+export function checkSize(
+  { text = '', tokens = 0, chunks = 0, bytes = 0, reasoning = '' }: Directive,
+  streamed: boolean,
+  answers: number
+): void {
   const held = text.length + reasoning.length + Math.max(tokens, chunks) * bytesPerToken + (streamed ? 0 : bytes)
   if (held * answers <= largestText) return
-  throw new Refusal(400, `Simulator directive: more than ${largestText} bytes of text; streamed filler (bytes) has no such limit.`, {
-    code: 'invalid_directive'
-  })
+  throw new Refusal(
+    400,
+    `Simulator directive: more than ${largestText} bytes of text; streamed filler (bytes) has no such limit.`,
+    {
+      code: 'invalid_directive'
+    }
+  )
 }
 
 /** What has the digest of a request. */
@@ -82,7 +90,10 @@ export function compose(conversation: Conversation, n = 0): Composition {
   const reasoning = writtenText(directive.reasoning ?? '', { tokens: maxTokens })
   let left = maxTokens === undefined ? undefined : Math.max(maxTokens - reasoning.tokens, 0)
   const calls = conversation.calls.map((wanted, i): MadeCall => {
-    const value = wanted.kind === 'custom' ? writeProse(dice, conversation, undefined) : (wanted.arguments ?? sampleOf(wanted.schema, dice))
+    const value =
+      wanted.kind === 'custom'
+        ? writeProse(dice, conversation, undefined)
+        : (wanted.arguments ?? sampleOf(wanted.schema, dice))
     const input = writtenText(typeof value === 'string' ? value : JSON.stringify(value), { tokens: left })
     if (left !== undefined) left -= input.tokens
     return { serial: `${digest.slice(0, 20)}${n}_${i}`, kind: wanted.kind, name: wanted.name, input, value }
@@ -90,9 +101,14 @@ export function compose(conversation: Conversation, n = 0): Composition {
   // A tool call comes alone unless the directive wrote a text to go with it.
   const text = calls.length > 0 && directive.text === undefined ? undefined : writeText(conversation, dice, left)
   return {
-    reasoning, text, calls,
+    reasoning,
+    text,
+    calls,
     cut: reasoning.cut || text?.cut === true || calls.some((made) => made.input.cut),
-    tokens: calls.reduce((sum, { name, input }) => sum + countTokens(name) + input.tokens, reasoning.tokens + (text?.tokens ?? 0))
+    tokens: calls.reduce(
+      (sum, { name, input }) => sum + countTokens(name) + input.tokens,
+      reasoning.tokens + (text?.tokens ?? 0)
+    )
   }
 }
 

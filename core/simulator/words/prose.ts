@@ -63,7 +63,10 @@ export function writeProse(dice: Dice, { prompt, toolResult }: Subject, tokens: 
 }
 
 function quote(verb: string, source: string): string {
-  const words = source.slice(0, 200).split(/\s+/).filter((word) => word !== '')
+  const words = source
+    .slice(0, 200)
+    .split(/\s+/)
+    .filter((word) => word !== '')
   if (words.length === 0) return ''
   const shown = words.slice(0, 12).join(' ').replaceAll('"', "'")
   return ` ${verb} "${shown}${words.length > 12 ? ' …' : ''}".`

@@ -12,11 +12,15 @@ const formats: Readonly<Record<string, string>> = {
   uri: 'https://example.com/',
   uuid: '6f1c2f3e-0b7a-4c58-9d21-3f5e8a7b9c10'
 }
-/** Schemas that refer to themselves have no smallest value: what lies deeper, or comes after so many values, is null. */
+/**
+ * Schemas that refer to themselves have no smallest value: what lies deeper, or comes after so many values, is null.
+ */
 const deepest = 12
 const mostValues = 1000
 
-/** A value that the schema accepts, as far as types, enums, bounds and required members go; patterns are not followed. */
+/**
+ * A value that the schema accepts, as far as types, enums, bounds and required members go; patterns are not followed.
+ */
 export function sampleOf(schema: unknown, dice: Dice): unknown {
   return sample(schema, { root: schema, dice, values: 0 }, 0)
 }
@@ -47,7 +51,9 @@ function sample(given: unknown, sampling: Sampling, depth: number): unknown {
     }
     case 'integer':
     case 'number': {
-      const low = Math.ceil(bound(schema['minimum'], bound(schema['exclusiveMinimum'], 0) + ('exclusiveMinimum' in schema ? 1 : 0)))
+      const low = Math.ceil(
+        bound(schema['minimum'], bound(schema['exclusiveMinimum'], 0) + ('exclusiveMinimum' in schema ? 1 : 0))
+      )
       const high = Math.floor(bound(schema['maximum'], low + 99))
       return low + dice.below(Math.max(high - low, 0) + 1)
     }
@@ -57,7 +63,9 @@ function sample(given: unknown, sampling: Sampling, depth: number): unknown {
       return null
     default: {
       const word = formats[String(schema['format'])] ?? dice.pick(words)
-      return word.padEnd(Math.min(bound(schema['minLength'], 0), 10_000), '.').slice(0, bound(schema['maxLength'], Infinity))
+      return word
+        .padEnd(Math.min(bound(schema['minLength'], 0), 10_000), '.')
+        .slice(0, bound(schema['maxLength'], Infinity))
     }
   }
 }

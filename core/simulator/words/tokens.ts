@@ -22,7 +22,9 @@ function isSpace(code: number): boolean {
 }
 
 function isWord(code: number): boolean {
-  return (code >= 0x61 && code <= 0x7a) || (code >= 0x41 && code <= 0x5a) || (code >= 0x30 && code <= 0x39) || code === 0x5f
+  return (
+    (code >= 0x61 && code <= 0x7a) || (code >= 0x41 && code <= 0x5a) || (code >= 0x30 && code <= 0x39) || code === 0x5f
+  )
 }
 
 /** The number of tokens of a text; white space alone has none. */
@@ -37,7 +39,7 @@ export function countTokens(text: string): number {
 export function splitTokens(text: string): string[] {
   const tokens: string[] = []
   const end = text.trimEnd().length
-  for (let at = 0; at < end; ) {
+  for (let at = 0; at < end;) {
     const next = tokenEnd(text, at)
     tokens.push(text.slice(at, next))
     at = next

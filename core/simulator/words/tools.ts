@@ -21,7 +21,11 @@ export interface WantedCall extends Tool {
  * The calls of an answer: those a directive names, else the `forced` ones, which the request leaves no way around.
  * @throws Refusal when there is no such tool
  */
-export function wantedCalls(tools: readonly Tool[], forced: readonly string[], directive: Directive): readonly WantedCall[] {
+export function wantedCalls(
+  tools: readonly Tool[],
+  forced: readonly string[],
+  directive: Directive
+): readonly WantedCall[] {
   if (directive.call !== undefined && tools.length === 0) {
     throw new Refusal(400, 'Simulator directive: call needs tools in the request.', { param: 'tools' })
   }

@@ -68,20 +68,25 @@ t.test('what was lent for a body that did not come is lent again when no read ca
 })
 
 t.test('no two bodies share memory, whatever comes and goes', (t) => {
-  fc.assert(fc.property(fc.array(fc.record({ size: fc.integer({ min: 1, max: 300 * KiB }), leaves: fc.nat(9) }), { maxLength: 60 }), (bodies) => {
-    const memory = new BodyMemory(1024 * MiB)
-    const held: { bytes: Buffer; mark: number }[] = []
-    for (const [mark, { size, leaves }] of bodies.entries()) {
-      const bytes = memory.lend(size)
-      bytes.fill(mark)
-      memory.take(size)
-      held.push({ bytes, mark })
-      if (leaves < held.length) memory.reclaim(held.splice(leaves, 1)[0]!.bytes)
-      for (const { bytes, mark } of held) if (bytes[0] !== mark || bytes[bytes.length - 1] !== mark) return false
-    }
-    const right = memory.used === held.reduce((sum, { bytes }) => sum + bytes.length, 0)
-    for (const { bytes } of held) memory.reclaim(bytes)
-    return right
-  }))
+  fc.assert(
+    fc.property(
+      fc.array(fc.record({ size: fc.integer({ min: 1, max: 300 * KiB }), leaves: fc.nat(9) }), { maxLength: 60 }),
+      (bodies) => {
+        const memory = new BodyMemory(1024 * MiB)
+        const held: { bytes: Buffer; mark: number }[] = []
+        for (const [mark, { size, leaves }] of bodies.entries()) {
+          const bytes = memory.lend(size)
+          bytes.fill(mark)
+          memory.take(size)
+          held.push({ bytes, mark })
+          if (leaves < held.length) memory.reclaim(held.splice(leaves, 1)[0]!.bytes)
+          for (const { bytes, mark } of held) if (bytes[0] !== mark || bytes[bytes.length - 1] !== mark) return false
+        }
+        const right = memory.used === held.reduce((sum, { bytes }) => sum + bytes.length, 0)
+        for (const { bytes } of held) memory.reclaim(bytes)
+        return right
+      }
+    )
+  )
   t.end()
 })

@@ -1,4 +1,5 @@
-// Forms in any pieces: what is found is what busboy finds, and what two readers could understand differently is refused.
+// Forms in any pieces: what is found is what busboy finds, and what two readers could understand differently is
+// refused.
 import { randomBytes } from 'node:crypto'
 import busboy from 'busboy'
 import fc from 'fast-check'
@@ -33,8 +34,14 @@ function found(chunks: readonly Buffer[], mark = boundary): Seen[] | string {
   return reader.parts.map((part) => {
     const bytes = whole.subarray(part.from, part.to)
     const file = part.filename !== undefined
-    if (file && !Buffer.concat(heard.get(part) ?? []).equals(bytes)) throw new Error('the content of a file was told otherwise')
-    return { name: part.name, file, ...(file && { type: part.type }), bytes: file ? bytes.toString('latin1') : bytes.toString() }
+    if (file && !Buffer.concat(heard.get(part) ?? []).equals(bytes))
+      throw new Error('the content of a file was told otherwise')
+    return {
+      name: part.name,
+      file,
+      ...(file && { type: part.type }),
+      bytes: file ? bytes.toString('latin1') : bytes.toString()
+    }
   })
 }
 
@@ -42,7 +49,10 @@ function found(chunks: readonly Buffer[], mark = boundary): Seen[] | string {
 function expected(body: Buffer): Promise<Seen[] | undefined> {
   return new Promise((resolve) => {
     const seen: Seen[] = []
-    const parser = busboy({ headers: { 'content-type': `multipart/form-data; boundary=${boundary}` }, defParamCharset: 'utf8' })
+    const parser = busboy({
+      headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+      defParamCharset: 'utf8'
+    })
     parser.on('field', (name, value) => seen.push({ name, file: false, bytes: value }))
     parser.on('file', (name, stream, { mimeType }) => {
       const file = { name, file: true, type: mimeType, bytes: '' }
@@ -64,7 +74,12 @@ function cut(body: Buffer, ...places: number[]): Buffer[] {
 t.test('wherever a form is cut, the same parts are found, which are those of busboy', async (t) => {
   const { body } = formOf([
     { name: 'prompt', value: 'Grüße\r\n--the-boundar\r\n--the-bound\r\r\n\r\n' },
-    { name: 'file', value: Buffer.concat([randomBytes(40), Buffer.from('\r\n--the-boundar'), randomBytes(3)]), filename: 'a "b".wav'.replaceAll('"', '%22'), type: 'audio/wav; rate=8' },
+    {
+      name: 'file',
+      value: Buffer.concat([randomBytes(40), Buffer.from('\r\n--the-boundar'), randomBytes(3)]),
+      filename: 'a "b".wav'.replaceAll('"', '%22'),
+      type: 'audio/wav; rate=8'
+    },
     { name: 'empty', value: '' },
     { name: 'none', value: Buffer.alloc(0), filename: 'none' },
     { name: 'dashes', value: '--the-boundar', filename: 'd' },
@@ -77,38 +92,107 @@ t.test('wherever a form is cut, the same parts are found, which are those of bus
     const seen = found(cut(body, at))
     if (JSON.stringify(seen) !== JSON.stringify(wanted)) t.same(seen, wanted, `cut at ${at}`)
   }
-  for (let size = 1; size < 40; size++) t.same(found(cut(body, ...Array.from({ length: Math.floor(body.length / size) }, (_, index) => index * size))), wanted, `${size} bytes at a time`)
+  for (let size = 1; size < 40; size++)
+    t.same(
+      found(cut(body, ...Array.from({ length: Math.floor(body.length / size) }, (_, index) => index * size))),
+      wanted,
+      `${size} bytes at a time`
+    )
 })
 
 t.test('of forms of chance and damaged ones, what is accepted is what busboy sees, however it is cut', async () => {
-  const bits = ['\r\n', '\r', '\n', '--', `--${boundary}`, `\r\n--${boundary}`, `\r\n--${boundary}--`, `\r\n--${boundary}\r\n`, '\r\n\r\n', 'x', '"', ';', '\\', ':', ' ', 'ü', '\0', 'the-boundary', 'Content-Disposition: form-data; name="n"\r\n\r\n']
+  const bits = [
+    '\r\n',
+    '\r',
+    '\n',
+    '--',
+    `--${boundary}`,
+    `\r\n--${boundary}`,
+    `\r\n--${boundary}--`,
+    `\r\n--${boundary}\r\n`,
+    '\r\n\r\n',
+    'x',
+    '"',
+    ';',
+    '\\',
+    ':',
+    ' ',
+    'ü',
+    '\0',
+    'the-boundary',
+    'Content-Disposition: form-data; name="n"\r\n\r\n'
+  ]
   const evil = fc.array(fc.constantFrom(...bits), { maxLength: 8 }).map((pieces) => pieces.join(''))
-  const content = fc.oneof(evil, fc.constantFrom('', `\r\n--${boundary.slice(0, -1)}`, `--${boundary.slice(0, -1)}\r`, '\r\n\r'), fc.string(), fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)))
+  const content = fc.oneof(
+    evil,
+    fc.constantFrom('', `\r\n--${boundary.slice(0, -1)}`, `--${boundary.slice(0, -1)}\r`, '\r\n\r'),
+    fc.string(),
+    fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes))
+  )
   const name = fc.oneof({ weight: 20, arbitrary: fc.stringMatching(/^[a-zü]{1,6}$/) }, { weight: 1, arbitrary: evil })
-  const part = fc.record({ name, value: content, filename: fc.option(fc.oneof({ weight: 9, arbitrary: fc.constant('f.wav') }, { weight: 1, arbitrary: evil }), { nil: undefined }), type: fc.option(fc.constantFrom('audio/wav', 'Text/Plain; charset=UTF-8', 'application/octet-stream', 'text/plain; charset=utf-16', 'junk'), { nil: undefined }) })
-  const damage = fc.option(fc.record({ at: fc.nat(), taken: fc.integer({ min: 0, max: 6 }), put: evil }), { nil: undefined, freq: 2 })
+  const part = fc.record({
+    name,
+    value: content,
+    filename: fc.option(fc.oneof({ weight: 9, arbitrary: fc.constant('f.wav') }, { weight: 1, arbitrary: evil }), {
+      nil: undefined
+    }),
+    type: fc.option(
+      fc.constantFrom(
+        'audio/wav',
+        'Text/Plain; charset=UTF-8',
+        'application/octet-stream',
+        'text/plain; charset=utf-16',
+        'junk'
+      ),
+      { nil: undefined }
+    )
+  })
+  const damage = fc.option(fc.record({ at: fc.nat(), taken: fc.integer({ min: 0, max: 6 }), put: evil }), {
+    nil: undefined,
+    freq: 2
+  })
   let accepted = 0
   await fc.assert(
-    fc.asyncProperty(fc.array(part, { maxLength: 4 }), damage, fc.array(fc.nat(), { maxLength: 12 }), async (parts, harm, places) => {
-      const { body: sound } = formOf(parts.map(({ filename, type, ...rest }) => ({ ...rest, ...(filename !== undefined && { filename }), ...(type !== undefined && { type }) })), boundary)
-      const at = harm ? harm.at % sound.length : 0
-      const body = harm ? Buffer.concat([sound.subarray(0, at), Buffer.from(harm.put), sound.subarray(at + harm.taken)]) : sound
-      const seen = found([body])
-      const inPieces = found(cut(body, ...places.map((place) => place % (body.length + 1))))
-      if (JSON.stringify(inPieces) !== JSON.stringify(seen)) throw new Error(`in pieces: ${JSON.stringify(inPieces)}, whole: ${JSON.stringify(seen)}`)
-      if (typeof seen === 'string') return
-      accepted++
-      // Of a malformed type busboy says that it is text, and we what can be read of it.
-      const wanted = (await expected(body))?.map((part, index) => ({ ...part, ...(part.type === 'text/plain' && { type: seen[index]?.type }) }))
-      if (JSON.stringify(wanted) !== JSON.stringify(seen)) throw new Error(`busboy: ${JSON.stringify(wanted)}, ours: ${JSON.stringify(seen)}`)
-    }),
+    fc.asyncProperty(
+      fc.array(part, { maxLength: 4 }),
+      damage,
+      fc.array(fc.nat(), { maxLength: 12 }),
+      async (parts, harm, places) => {
+        const { body: sound } = formOf(
+          parts.map(({ filename, type, ...rest }) => ({
+            ...rest,
+            ...(filename !== undefined && { filename }),
+            ...(type !== undefined && { type })
+          })),
+          boundary
+        )
+        const at = harm ? harm.at % sound.length : 0
+        const body = harm
+          ? Buffer.concat([sound.subarray(0, at), Buffer.from(harm.put), sound.subarray(at + harm.taken)])
+          : sound
+        const seen = found([body])
+        const inPieces = found(cut(body, ...places.map((place) => place % (body.length + 1))))
+        if (JSON.stringify(inPieces) !== JSON.stringify(seen))
+          throw new Error(`in pieces: ${JSON.stringify(inPieces)}, whole: ${JSON.stringify(seen)}`)
+        if (typeof seen === 'string') return
+        accepted++
+        // Of a malformed type busboy says that it is text, and we what can be read of it.
+        const wanted = (await expected(body))?.map((part, index) => ({
+          ...part,
+          ...(part.type === 'text/plain' && { type: seen[index]?.type })
+        }))
+        if (JSON.stringify(wanted) !== JSON.stringify(seen))
+          throw new Error(`busboy: ${JSON.stringify(wanted)}, ours: ${JSON.stringify(seen)}`)
+      }
+    ),
     { numRuns: runs }
   )
   t.ok(accepted > runs / 10, `${accepted} of ${runs} were accepted`)
 })
 
 t.test('heads that two readers read differently are refused with the reason', (t) => {
-  const form = (head: string, content = 'x'): string => `--${boundary}\r\n${head}\r\n\r\n${content}\r\n--${boundary}--\r\n`
+  const form = (head: string, content = 'x'): string =>
+    `--${boundary}\r\n${head}\r\n\r\n${content}\r\n--${boundary}--\r\n`
   const refused: [string, RegExp][] = [
     ['Content-Disposition: form-data', /no name/],
     ['Content-Disposition: form-data; name=""', /no name/],
@@ -116,7 +200,7 @@ t.test('heads that two readers read differently are refused with the reason', (t
     [`Content-Disposition: form-data; name="${'a'.repeat(257)}"`, /name of a part is longer than 256 bytes/],
     ['Content-Disposition: form-data; name="a"; name="model"', /malformed/],
     ['Content-Disposition: form-data; name="a"; NAME="model"', /malformed/],
-    ['Content-Disposition: form-data; name*=UTF-8\'\'model', /malformed/],
+    ["Content-Disposition: form-data; name*=UTF-8''model", /malformed/],
     ['Content-Disposition: form-data; name*0="mod"; name*1="el"', /malformed/],
     ['Content-Disposition: form-data; name="a"\r\nContent-Disposition: form-data; name="model"', /a line twice/],
     ['Content-Disposition: form-data; name="a";\r\n name="model"', /malformed/],
@@ -143,11 +227,21 @@ t.test('heads that two readers read differently are refused with the reason', (t
     ['content-disposition: FORM-DATA;name=a', { name: 'a', file: false }],
     ['Content-Disposition: form-data; name="a"; filename="b\\"c.wav"', { name: 'a', file: true, type: 'text/plain' }],
     ['Content-Disposition: form-data; name="a"; filename="C:\\sounds\\b.wav"', { name: 'a', file: true }],
-    ['Content-Disposition: form-data; name="a"; filename="fue.wav"; filename*=UTF-8\'\'f%C3%BCr.wav\r\nContent-Type: audio/wav', { name: 'a', file: true, type: 'audio/wav' }],
-    ['Content-Disposition: form-data; name="ü"; filename="fü;r.wav"\r\nContent-Transfer-Encoding: binary', { name: 'ü', file: true }],
-    ['Content-Disposition: form-data; name="a"\r\nContent-Type: text/plain; charset="UTF-8"\r\nContent-Length: 1', { name: 'a', file: false }]
+    [
+      'Content-Disposition: form-data; name="a"; filename="fue.wav"; filename*=UTF-8\'\'f%C3%BCr.wav\r\nContent-Type: audio/wav',
+      { name: 'a', file: true, type: 'audio/wav' }
+    ],
+    [
+      'Content-Disposition: form-data; name="ü"; filename="fü;r.wav"\r\nContent-Transfer-Encoding: binary',
+      { name: 'ü', file: true }
+    ],
+    [
+      'Content-Disposition: form-data; name="a"\r\nContent-Type: text/plain; charset="UTF-8"\r\nContent-Length: 1',
+      { name: 'a', file: false }
+    ]
   ]
-  for (const [head, part] of taken) t.match(found([Buffer.from(form(head))]), [{ ...part, bytes: 'x' }], head.slice(0, 80))
+  for (const [head, part] of taken)
+    t.match(found([Buffer.from(form(head))]), [{ ...part, bytes: 'x' }], head.slice(0, 80))
   t.end()
 })
 
@@ -160,22 +254,44 @@ t.test('what stands around delimiters is refused, and so is what has no end', (t
     ['an empty line before', `\r\n--${boundary}\r\n${head}x\r\n--${boundary}--`, /begin with its delimiter/],
     ['lines without CR', `--${boundary}\n${head}x\n--${boundary}--`, /behind a delimiter in its line/],
     ['padding behind a delimiter', `--${boundary} \r\n${head}x\r\n--${boundary}--`, /behind a delimiter in its line/],
-    ['a longer delimiter', `--${boundary}\r\n${head}x\r\n--${boundary}x\r\n--${boundary}--`, /behind a delimiter in its line/],
+    [
+      'a longer delimiter',
+      `--${boundary}\r\n${head}x\r\n--${boundary}x\r\n--${boundary}--`,
+      /behind a delimiter in its line/
+    ],
     ['one dash at the end', `--${boundary}\r\n${head}x\r\n--${boundary}-`, /before its last delimiter/],
     ['no end', `--${boundary}\r\n${head}x\r\n--${boundary}\r\n`, /before its last delimiter/],
     ['an end in a head', `--${boundary}\r\nContent-Dispo`, /before its last delimiter/],
-    ['a delimiter in place of a content', `--${boundary}\r\n${head}--${boundary}--\r\n`, /where the content of a part should begin/],
-    ['another form behind the end', `--${boundary}--\r\n--${boundary}\r\n${head}x\r\n--${boundary}--`, /behind its last delimiter/]
+    [
+      'a delimiter in place of a content',
+      `--${boundary}\r\n${head}--${boundary}--\r\n`,
+      /where the content of a part should begin/
+    ],
+    [
+      'another form behind the end',
+      `--${boundary}--\r\n--${boundary}\r\n${head}x\r\n--${boundary}--`,
+      /behind its last delimiter/
+    ]
   ]
   for (const [what, body, reason] of refused) {
     t.match(found([Buffer.from(body)]), reason, what)
-    t.match(found(Buffer.from(body).toString('latin1').split('').map((byte) => Buffer.from(byte, 'latin1'))), reason, `${what}, byte by byte`)
+    t.match(
+      found(
+        Buffer.from(body)
+          .toString('latin1')
+          .split('')
+          .map((byte) => Buffer.from(byte, 'latin1'))
+      ),
+      reason,
+      `${what}, byte by byte`
+    )
   }
   for (const [what, body, parts] of [
     ['no parts', `--${boundary}--`, 0],
     ['empty lines behind', `--${boundary}\r\n${head}x\r\n--${boundary}--\r\n \r\n`, 1],
     ['a form in a form', `--${boundary}\r\n${head}--other\r\n${head}x\r\n--other--\r\n--${boundary}--`, 1]
-  ] as const) t.equal(found([Buffer.from(body)]).length, parts, what)
+  ] as const)
+    t.equal(found([Buffer.from(body)]).length, parts, what)
   t.end()
 })
 

@@ -1,4 +1,5 @@
-// How long recordings are, in every format, however they are cut; and that none of any shape costs much or is believed blindly.
+// How long recordings are, in every format, however they are cut; and that none of any shape costs much or is believed
+// blindly.
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -46,12 +47,22 @@ t.test('what is no sound has no length, and damage throws nothing', (t) => {
   t.equal(secondsOf(Buffer.from('a text that is longer than any sign of a format')), undefined)
   t.equal(secondsOf(Buffer.from('%PDF-1.7 and so on, and so on')), undefined)
   const sounds = readdirSync(folder).map((name) => readFileSync(join(folder, name)))
-  fc.assert(fc.property(fc.constantFrom(...sounds), fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 40 }), fc.nat(), fc.integer({ min: 1, max: 5000 }), (sound, changes, end, cut) => {
-    const damaged = Buffer.from(sound.subarray(0, end % (sound.length + 1)))
-    for (const [at, value] of changes) if (damaged.length > 0) damaged[at % Math.min(damaged.length, 1 + (at % 200))] = value
-    const seconds = secondsOf(damaged, cut)
-    return seconds === undefined || (Number.isFinite(seconds) && seconds > 0)
-  }), { numRuns: 3000 })
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...sounds),
+      fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 40 }),
+      fc.nat(),
+      fc.integer({ min: 1, max: 5000 }),
+      (sound, changes, end, cut) => {
+        const damaged = Buffer.from(sound.subarray(0, end % (sound.length + 1)))
+        for (const [at, value] of changes)
+          if (damaged.length > 0) damaged[at % Math.min(damaged.length, 1 + (at % 200))] = value
+        const seconds = secondsOf(damaged, cut)
+        return seconds === undefined || (Number.isFinite(seconds) && seconds > 0)
+      }
+    ),
+    { numRuns: 3000 }
+  )
   t.end()
 })
 
@@ -60,9 +71,15 @@ t.test('what is made to keep us busy does not', (t) => {
   const shapes: Record<string, Buffer> = {
     'sync words': Buffer.concat([Buffer.from([0xff, 0xfb, 0x90, 0x00]), Buffer.alloc(size, 0xff)]),
     'empty elements': Buffer.concat([Buffer.from('1a45dfa380', 'hex'), Buffer.from('ec80'.repeat(size / 2), 'hex')]),
-    'empty boxes': Buffer.concat([Buffer.from('\0\0\0\x10ftypisom\0\0\0\0', 'latin1'), Buffer.from('0000000866726565'.repeat(size / 8), 'hex')]),
-    'nested boxes': Buffer.concat([Buffer.from('\0\0\0\x10ftypisom\0\0\0\0', 'latin1'), Buffer.from('000000107472616b'.repeat(size / 8), 'hex')]),
-    'noise': Buffer.concat([Buffer.from('ID3\x04\0\0\0\0\0\0', 'latin1'), randomBytes(size)])
+    'empty boxes': Buffer.concat([
+      Buffer.from('\0\0\0\x10ftypisom\0\0\0\0', 'latin1'),
+      Buffer.from('0000000866726565'.repeat(size / 8), 'hex')
+    ]),
+    'nested boxes': Buffer.concat([
+      Buffer.from('\0\0\0\x10ftypisom\0\0\0\0', 'latin1'),
+      Buffer.from('000000107472616b'.repeat(size / 8), 'hex')
+    ]),
+    noise: Buffer.concat([Buffer.from('ID3\x04\0\0\0\0\0\0', 'latin1'), randomBytes(size)])
   }
   for (const [name, sound] of Object.entries(shapes)) {
     const before = process.cpuUsage()

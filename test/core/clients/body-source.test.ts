@@ -1,4 +1,5 @@
-// Request bodies on their way to whoever takes them: the same bytes, the same end and the same loss, however they arrive.
+// Request bodies on their way to whoever takes them: the same bytes, the same end and the same loss, however they
+// arrive.
 import t from 'tap'
 import type { Incoming } from '../../../core/clients/client.ts'
 import { HeaderLines } from '../../../core/wire/response-head.ts'
@@ -74,11 +75,16 @@ t.test('a body that is taken after its connection broke is lost', async (t) => {
 t.test('all that is read of clear text lies in the same memory', async (t) => {
   const memory = new Set<ArrayBufferLike>()
   const { url } = await runServer(t, ({ client, body }) => {
-    body.receive({ data: (chunk) => void memory.add(chunk.buffer), end: () => client.reply(200, HeaderLines.of(), Buffer.from('done')), lost: () => {} })
+    body.receive({
+      data: (chunk) => void memory.add(chunk.buffer),
+      end: () => client.reply(200, HeaderLines.of(), Buffer.from('done')),
+      lost: () => {}
+    })
   })
   for (let connection = 0; connection < 3; connection++) {
     const client = await connect(t, url)
-    for (const n of [0, 1, 2]) t.equal((await client.send({ path: '/', body: 'x'.repeat(100_000) }).reply(n)).text, 'done')
+    for (const n of [0, 1, 2])
+      t.equal((await client.send({ path: '/', body: 'x'.repeat(100_000) }).reply(n)).text, 'done')
   }
   t.equal(memory.size, 1)
 })
@@ -87,27 +93,35 @@ t.test('where a body wants to be put it is, whole and in order, with something b
   const text = Array.from({ length: 200_000 }, (_, i) => String(i)).join()
   for (const tls of [undefined, makeCertificate(t)]) {
     let inPlace = 0
-    const { url } = await runServer(t, ({ client, headers, body }) => {
-      const whole = Buffer.alloc(Number(headers['content-length']))
-      let length = 0
-      body.receive({
-        get room() {
-          return whole.length - length > 1000 ? whole.subarray(length) : undefined
-        },
-        data(chunk) {
-          if (chunk.buffer !== whole.buffer) chunk.copy(whole, length)
-          else {
-            t.equal(chunk.byteOffset, whole.byteOffset + length)
-            inPlace += chunk.length
-          }
-          length += chunk.length
-        },
-        end: () => client.reply(200, HeaderLines.of(), whole.subarray(0, length)),
-        lost: () => client.cut()
-      })
-    }, { listen: { host: '127.0.0.1', port: 0, tls: tls?.pem } })
+    const { url } = await runServer(
+      t,
+      ({ client, headers, body }) => {
+        const whole = Buffer.alloc(Number(headers['content-length']))
+        let length = 0
+        body.receive({
+          get room() {
+            return whole.length - length > 1000 ? whole.subarray(length) : undefined
+          },
+          data(chunk) {
+            if (chunk.buffer !== whole.buffer) chunk.copy(whole, length)
+            else {
+              t.equal(chunk.byteOffset, whole.byteOffset + length)
+              inPlace += chunk.length
+            }
+            length += chunk.length
+          },
+          end: () => client.reply(200, HeaderLines.of(), whole.subarray(0, length)),
+          lost: () => client.cut()
+        })
+      },
+      { listen: { host: '127.0.0.1', port: 0, tls: tls?.pem } }
+    )
     const client = await connect(t, url, tls?.ca)
-    client.send({ path: '/1', body: 'first' }).send({ path: '/2', body: text }).send({ path: '/3', body: text }).send({ path: '/4', body: 'last' })
+    client
+      .send({ path: '/1', body: 'first' })
+      .send({ path: '/2', body: text })
+      .send({ path: '/3', body: text })
+      .send({ path: '/4', body: 'last' })
     t.same([(await client.reply(0)).text, (await client.reply(3)).text], ['first', 'last'])
     for (const n of [1, 2]) t.ok((await client.reply(n)).text === text)
     if (!tls) t.ok(inPlace > text.length, `${inPlace} of ${2 * text.length} bytes were put in place`)
@@ -117,15 +131,24 @@ t.test('where a body wants to be put it is, whole and in order, with something b
 /** Whether the body is taken in the turn in which its request came, or when some of it waits already. */
 for (const late of [false, true]) {
   const turn = late ? 'late' : 'at once'
-  const begin = (taken: (incoming: Incoming) => void) => (incoming: Incoming): void => {
-    if (late) setTimeout(() => taken(incoming), 20)
-    else taken(incoming)
-  }
+  const begin =
+    (taken: (incoming: Incoming) => void) =>
+    (incoming: Incoming): void => {
+      if (late) setTimeout(() => taken(incoming), 20)
+      else taken(incoming)
+    }
 
   t.test(`taken ${turn}: a connection that breaks in mid-body is told of, once`, async (t) => {
     const heard: string[] = []
-    const sink = { data: (chunk: Buffer) => void heard.push(chunk.toString()), end: () => void heard.push('end'), lost: () => void heard.push('lost') }
-    const { server, url } = await runServer(t, begin(({ body }) => body.receive(sink)))
+    const sink = {
+      data: (chunk: Buffer) => void heard.push(chunk.toString()),
+      end: () => void heard.push('end'),
+      lost: () => void heard.push('lost')
+    }
+    const { server, url } = await runServer(
+      t,
+      begin(({ body }) => body.receive(sink))
+    )
     const client = await connect(t, url)
     client.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello')
     await eventually(() => heard.length > 0)

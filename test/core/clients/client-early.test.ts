@@ -1,4 +1,5 @@
-// Requests whose body is not read to its end, or breaks, or comes in masses: what becomes of the answer and of the connection.
+// Requests whose body is not read to its end, or breaks, or comes in masses: what becomes of the answer and of the
+// connection.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { constants } from 'node:http2'
@@ -44,23 +45,28 @@ t.test('requests that are answered before their body was read', async (t) => {
     t.ok(performance.now() - began < 4000)
   })
 
-  t.test('after a large or endless one the client gets its answer while it still sends, and the connection is closed', async (t) => {
-    const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`
-    await Promise.all(['Content-Length: 100000000', 'Transfer-Encoding: chunked'].map(async (framing) => {
-      const { url, next } = await heldServer(t)
-      const client = await connect(t, url)
-      client.write(`POST /1 HTTP/1.1\r\nHost: x\r\n${framing}\r\n\r\n${piece}`)
-      const incoming = await next()
-      const sending = setInterval(() => client.write(piece), 2)
-      await sleep(20)
-      refuse(incoming)
-      const reply = await client.reply()
-      t.match(reply, { status: 401, text: 'refused', complete: true }, framing)
-      t.equal(reply.headers['connection'], 'close')
-      await client.closed
-      clearInterval(sending)
-    }))
-  })
+  t.test(
+    'after a large or endless one the client gets its answer while it still sends, and the connection is closed',
+    async (t) => {
+      const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`
+      await Promise.all(
+        ['Content-Length: 100000000', 'Transfer-Encoding: chunked'].map(async (framing) => {
+          const { url, next } = await heldServer(t)
+          const client = await connect(t, url)
+          client.write(`POST /1 HTTP/1.1\r\nHost: x\r\n${framing}\r\n\r\n${piece}`)
+          const incoming = await next()
+          const sending = setInterval(() => client.write(piece), 2)
+          await sleep(20)
+          refuse(incoming)
+          const reply = await client.reply()
+          t.match(reply, { status: 401, text: 'refused', complete: true }, framing)
+          t.equal(reply.headers['connection'], 'close')
+          await client.closed
+          clearInterval(sending)
+        })
+      )
+    }
+  )
 
   t.test('one that sends without end is held back, and closed in the end', async (t) => {
     const { port, next } = await heldServer(t)

@@ -28,7 +28,8 @@ t.test('streamed answers arrive byte for byte, whatever the size of their pieces
     client.head(200, HeaderLines.of('content-type', 'application/octet-stream'))
     t.ok(client.headSent)
     for (const piece of [...pieces, ...pieces.slice(0, -1)]) {
-      // Kept back until the buffer is empty, so that what was written in one go may not be overtaken by what comes after.
+      // Kept back until the buffer is empty, so that what was written in one go may not be overtaken by what comes
+      // after.
       if (!client.write(piece)) await drained(client)
       if (target === '/slow') await sleep(1)
     }
@@ -104,9 +105,24 @@ t.test('statuses without a body have none', async (t) => {
   }
 })
 
-t.test('framing is the client\'s own, whatever headers it is given', async (t) => {
+t.test("framing is the client's own, whatever headers it is given", async (t) => {
   const { url } = await runServer(t, ({ client, target }) => {
-    const headers = ['content-length', '999', 'Transfer-Encoding', 'chunked', 'Connection', 'upgrade', 'keep-alive', 'x', 'trailer', 'x', 'X-Kept', 'yes', 'upgrade', 'x']
+    const headers = [
+      'content-length',
+      '999',
+      'Transfer-Encoding',
+      'chunked',
+      'Connection',
+      'upgrade',
+      'keep-alive',
+      'x',
+      'trailer',
+      'x',
+      'X-Kept',
+      'yes',
+      'upgrade',
+      'x'
+    ]
     if (target === '/reply') return client.reply(200, HeaderLines.of(...headers), Buffer.from('é'))
     client.head(200, HeaderLines.of(...headers))
     client.end(Buffer.from('é'))
@@ -115,7 +131,7 @@ t.test('framing is the client\'s own, whatever headers it is given', async (t) =
   for (const path of ['/reply', '/stream']) {
     const one = await request(url + path)
     t.equal(await one.body.text(), 'é')
-    t.match(one.headers, { 'x-kept': 'yes', 'connection': 'keep-alive' })
+    t.match(one.headers, { 'x-kept': 'yes', connection: 'keep-alive' })
     t.equal(one.headers['content-length'], path === '/reply' ? '2' : undefined)
     const two = await readHttp2(http2.request({ ':path': path }))
     t.equal(two.body.toString(), 'é')
@@ -202,7 +218,7 @@ for (const version of ['HTTP/1.1', 'HTTP/2'] as const) {
     client.onDrain = () => drains++
     const before = process.memoryUsage().rss
     // Whoever goes on writing only after a drain has, in the end, filled the kernel's buffers and one of our own.
-    for (let still = 0; still < 5; ) {
+    for (let still = 0; still < 5;) {
       const at = drains
       if (client.write(piece)) still = 0
       else {

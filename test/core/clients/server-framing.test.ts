@@ -1,4 +1,5 @@
-// Requests that two readers could understand differently, sent byte for byte: refused, the connection closed, nothing after them served.
+// Requests that two readers could understand differently, sent byte for byte: refused, the connection closed, nothing
+// after them served.
 import { once } from 'node:events'
 import { connect as dial } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -27,7 +28,8 @@ async function talk(raw: string): Promise<string> {
   return heard
 }
 
-const head = (line: string, ...fields: string[]): string => `${line}\r\n${fields.map((field) => `${field}\r\n`).join('')}\r\n`
+const head = (line: string, ...fields: string[]): string =>
+  `${line}\r\n${fields.map((field) => `${field}\r\n`).join('')}\r\n`
 const post = (...fields: string[]): string => head('POST /a HTTP/1.1', 'Host: x', ...fields)
 const chunked = (body: string): string => post('Transfer-Encoding: chunked') + body
 
@@ -52,11 +54,12 @@ const refused: Record<string, string> = {
   'only gzip': post('Transfer-Encoding: gzip') + '0\r\n\r\n',
   'only identity': post('Transfer-Encoding: identity') + '0\r\n\r\n',
   'identity and a length': post('Transfer-Encoding: identity', 'Content-Length: 5') + 'hello',
-  'xchunked': post('Transfer-Encoding: xchunked') + '0\r\n\r\n',
+  xchunked: post('Transfer-Encoding: xchunked') + '0\r\n\r\n',
   'chunked with a parameter': post('Transfer-Encoding: chunked;q=1') + '0\r\n\r\n',
   'chunked in quotes': post('Transfer-Encoding: "chunked"') + '0\r\n\r\n',
   'chunked twice in two lines': post('Transfer-Encoding: chunked', 'Transfer-Encoding: chunked') + '0\r\n\r\n',
-  'chunked and then identity in two lines': post('Transfer-Encoding: chunked', 'Transfer-Encoding: identity') + '0\r\n\r\n',
+  'chunked and then identity in two lines':
+    post('Transfer-Encoding: chunked', 'Transfer-Encoding: identity') + '0\r\n\r\n',
   'a comma before chunked': post('Transfer-Encoding: ,chunked') + '0\r\n\r\n',
   'a comma after chunked': post('Transfer-Encoding: chunked,') + '0\r\n\r\n',
   'a vertical tab before chunked': post('Transfer-Encoding:\x0bchunked') + '0\r\n\r\n',
@@ -116,7 +119,7 @@ const refused: Record<string, string> = {
 const otherwise: Record<string, [status: number, raw: string]> = {
   'HTTP/2.0 in clear words': [505, head('GET /a HTTP/2.0', 'Host: x')],
   'HTTP/0.9 with a version': [505, head('GET /a HTTP/0.9', 'Host: x')],
-  'CONNECT': [405, head('CONNECT x:443 HTTP/1.1', 'Host: x:443')],
+  CONNECT: [405, head('CONNECT x:443 HTTP/1.1', 'Host: x:443')],
   'an expectation nobody knows': [417, head('GET /a HTTP/1.1', 'Host: x', 'Expect: a-miracle')],
   '101 fields': [431, head('GET /a HTTP/1.1', 'Host: x', ...Array.from({ length: 100 }, (_, i) => `X-${i}: 1`))],
   '3000 fields': [431, head('GET /a HTTP/1.1', 'Host: x', ...Array.from({ length: 3000 }, () => 'X:'))],
@@ -126,7 +129,10 @@ const otherwise: Record<string, [status: number, raw: string]> = {
 }
 
 t.test('ambiguous or broken requests are refused, and nothing behind them is served', async (t) => {
-  const cases = [...Object.entries(refused).map(([name, raw]) => [name, 400, raw] as const), ...Object.entries(otherwise).map(([name, [status, raw]]) => [name, status, raw] as const)]
+  const cases = [
+    ...Object.entries(refused).map(([name, raw]) => [name, 400, raw] as const),
+    ...Object.entries(otherwise).map(([name, [status, raw]]) => [name, status, raw] as const)
+  ]
   t.ok(cases.length >= 40)
   await Promise.all(
     cases.map(async ([name, status, raw]) => {
@@ -135,30 +141,57 @@ t.test('ambiguous or broken requests are refused, and nothing behind them is ser
       t.equal(top.split('\r\n')[0]?.split(' ')[1], String(status), `${name}: ${JSON.stringify(heard.slice(0, 200))}`)
       t.match(top.toLowerCase(), /\r\nconnection: close(\r\n|$)/, `${name}: says that it closes`)
       t.match(top.toLowerCase(), /\r\nx-request-id: [0-9a-f]{8}-[0-9a-f]{4}-7/, `${name}: has a request id`)
-      t.match(top.toLowerCase(), new RegExp(`\r\ncontent-length: ${body.length}(\r\n|$)`), `${name}: has the right length`)
+      t.match(
+        top.toLowerCase(),
+        new RegExp(`\r\ncontent-length: ${body.length}(\r\n|$)`),
+        `${name}: has the right length`
+      )
       const { error } = JSON.parse(body || '{}') as { error?: Record<string, string> }
-      t.match(error, { type: 'invalid_request_error', code: status === 405 ? 'method_not_allowed' : 'invalid_request', message: /\w/ }, name)
+      t.match(
+        error,
+        {
+          type: 'invalid_request_error',
+          code: status === 405 ? 'method_not_allowed' : 'invalid_request',
+          message: /\w/
+        },
+        name
+      )
       t.same(more, [], `${name}: has one answer`)
     })
   )
-  t.notOk(seen.some((request) => request.includes('smuggled')), 'no second request was seen')
+  t.notOk(
+    seen.some((request) => request.includes('smuggled')),
+    'no second request was seen'
+  )
 })
 
 t.test('requests that are unusual but sound are served', async (t) => {
   const served: Record<string, [answer: string, raw: string]> = {
     'an empty line before the request': ['/a 0', '\r\n' + head('GET /a HTTP/1.1', 'Host: x', 'Connection: close')],
-    'chunked in other letters': ['/a 5', post('Transfer-Encoding: ChUnKeD', 'Connection: close') + '5\r\nhello\r\n0\r\n\r\n'],
-    'chunks with an extension and a trailer': ['/a 5', post('Transfer-Encoding: chunked', 'Connection: close') + '5;a=b\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n'],
+    'chunked in other letters': [
+      '/a 5',
+      post('Transfer-Encoding: ChUnKeD', 'Connection: close') + '5\r\nhello\r\n0\r\n\r\n'
+    ],
+    'chunks with an extension and a trailer': [
+      '/a 5',
+      post('Transfer-Encoding: chunked', 'Connection: close') + '5;a=b\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n'
+    ],
     'a length with zeros': ['/a 5', post('Content-Length: 0005', 'Connection: close') + 'hello'],
     'a body on GET': ['/a 5', head('GET /a HTTP/1.1', 'Host: x', 'Content-Length: 5', 'Connection: close') + 'hello'],
-    'a target that names this host': ['/a?b=c 0', head('GET http://X:80/a?b=c HTTP/1.1', 'Host: x:80', 'Connection: close')],
+    'a target that names this host': [
+      '/a?b=c 0',
+      head('GET http://X:80/a?b=c HTTP/1.1', 'Host: x:80', 'Connection: close')
+    ],
     'a target that is only this host': ['/?b 0', head('GET http://x?b HTTP/1.1', 'Host: x', 'Connection: close')],
     'a host with a port': ['/a 0', head('GET /a HTTP/1.1', 'Host: gateway_1.example.:8080', 'Connection: close')],
     'an IPv6 host': ['/a 0', head('GET /a HTTP/1.1', 'Host: [::1]:8080', 'Connection: close')],
     'HTTP/1.0 without a host': ['/a 0', head('GET /a HTTP/1.0')],
     'HTTP/1.0 with a length': ['/a 5', head('POST /a HTTP/1.0', 'Content-Length: 5') + 'hello'],
     'encoded slashes': ['/a%2f..%2fb 0', head('GET /a%2f..%2fb HTTP/1.1', 'Host: x', 'Connection: close')],
-    '100 fields': ['/a 0', head('GET /a HTTP/1.1', 'Host: x', 'Connection: close', ...Array.from({ length: 98 }, (_, i) => `X-${i}: 1`))]
+    '100 fields': [
+      '/a 0',
+      head('GET /a HTTP/1.1', 'Host: x', 'Connection: close', ...Array.from({ length: 98 }, (_, i) => `X-${i}: 1`))
+    ]
   }
   for (const [name, [answer, raw]] of Object.entries(served)) {
     const heard = await talk(raw)
@@ -175,41 +208,74 @@ t.test('a broken request behind a sound one is refused after the answer to that'
 })
 
 t.test('what follows a request that closes the connection is not served', async (t) => {
-  for (const [raw, answer] of [[head('GET /last HTTP/1.1', 'Host: x', 'Connection: close'), '/last 0'], [post('Content-Length: 5', 'Connection: close') + 'hello', '/a 5']] as const) {
+  for (const [raw, answer] of [
+    [head('GET /last HTTP/1.1', 'Host: x', 'Connection: close'), '/last 0'],
+    [post('Content-Length: 5', 'Connection: close') + 'hello', '/a 5']
+  ] as const) {
     const heard = await talk(raw + smuggled)
     t.same(heard.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200'])
     t.ok(heard.endsWith(answer))
   }
-  t.notOk(seen.some((request) => request.includes('smuggled')), 'no second request was seen')
+  t.notOk(
+    seen.some((request) => request.includes('smuggled')),
+    'no second request was seen'
+  )
 })
 
 t.test('an upgrade to clear-text HTTP/2 is ignored, and what follows is served', async (t) => {
-  const heard = await talk(head('GET /a HTTP/1.1', 'Host: x', 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk') + head('GET /b HTTP/1.0'))
+  const heard = await talk(
+    head(
+      'GET /a HTTP/1.1',
+      'Host: x',
+      'Connection: Upgrade, HTTP2-Settings',
+      'Upgrade: h2c',
+      'HTTP2-Settings: AAMAAABk'
+    ) + head('GET /b HTTP/1.0')
+  )
   t.same(heard.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 200'])
   t.ok(heard.endsWith('/b 0'))
 })
 
 t.test('nothing that is sent brings the server down or leaves something behind', async (t) => {
-  const seeds = [...Object.values(refused), smuggled, post('Content-Length: 5') + 'hello', chunked('5\r\nhello\r\n0\r\n\r\n'), 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0']
-  const change = fc.tuple(fc.nat(), fc.constantFrom('insert', 'remove', 'replace', 'cut'), fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 8 }))
+  const seeds = [
+    ...Object.values(refused),
+    smuggled,
+    post('Content-Length: 5') + 'hello',
+    chunked('5\r\nhello\r\n0\r\n\r\n'),
+    'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0'
+  ]
+  const change = fc.tuple(
+    fc.nat(),
+    fc.constantFrom('insert', 'remove', 'replace', 'cut'),
+    fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 8 })
+  )
   await fc.assert(
-    fc.asyncProperty(fc.constantFrom(...seeds), fc.array(change, { maxLength: 4 }), fc.boolean(), async (seed, changes, reset) => {
-      let raw = seed
-      for (const [place, how, text] of changes) {
-        const at = place % (raw.length + 1)
-        raw = raw.slice(0, at) + (how === 'insert' || how === 'replace' ? text : '') + (how === 'cut' ? '' : raw.slice(how === 'insert' ? at : at + text.length))
+    fc.asyncProperty(
+      fc.constantFrom(...seeds),
+      fc.array(change, { maxLength: 4 }),
+      fc.boolean(),
+      async (seed, changes, reset) => {
+        let raw = seed
+        for (const [place, how, text] of changes) {
+          const at = place % (raw.length + 1)
+          raw =
+            raw.slice(0, at) +
+            (how === 'insert' || how === 'replace' ? text : '') +
+            (how === 'cut' ? '' : raw.slice(how === 'insert' ? at : at + text.length))
+        }
+        const socket = dial({ port, host: '127.0.0.1' })
+        socket.on('error', () => {}).resume()
+        socket.write(Buffer.from(raw, 'latin1'))
+        await new Promise((resolve) => setImmediate(resolve))
+        if (reset) socket.resetAndDestroy()
+        else socket.end()
+        await once(socket, 'close')
       }
-      const socket = dial({ port, host: '127.0.0.1' })
-      socket.on('error', () => {}).resume()
-      socket.write(Buffer.from(raw, 'latin1'))
-      await new Promise((resolve) => setImmediate(resolve))
-      if (reset) socket.resetAndDestroy()
-      else socket.end()
-      await once(socket, 'close')
-    }),
+    ),
     { numRuns: 500 }
   )
   t.match(await talk(head('GET /alive HTTP/1.0')), '/alive 0')
-  while (server.figures.connections.http1 + server.figures.connections.http2 + server.figures.connections.undecided > 0) await sleep(5)
+  while (server.figures.connections.http1 + server.figures.connections.http2 + server.figures.connections.undecided > 0)
+    await sleep(5)
   t.equal(server.figures.active, 0)
 })

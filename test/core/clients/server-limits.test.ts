@@ -89,7 +89,9 @@ t.test('without file descriptors connections are refused, and the server recover
       process.stdin.on('end', () => process.exit())
     `
   })
-  const child = spawn('sh', ['-c', `ulimit -n 60 && exec "${process.execPath}" ${script}/few.ts`], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = spawn('sh', ['-c', `ulimit -n 60 && exec "${process.execPath}" ${script}/few.ts`], {
+    stdio: ['pipe', 'pipe', 'inherit']
+  })
   t.teardown(() => child.kill())
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
   const port = Number((await lines.next()).value)
@@ -98,7 +100,11 @@ t.test('without file descriptors connections are refused, and the server recover
     return JSON.parse((await lines.next()).value as string)
   }
   let closed = 0
-  const sockets = Array.from({ length: 100 }, () => dial({ port, host: '127.0.0.1' }).on('error', () => {}).on('close', () => closed++))
+  const sockets = Array.from({ length: 100 }, () =>
+    dial({ port, host: '127.0.0.1' })
+      .on('error', () => {})
+      .on('close', () => closed++)
+  )
   await eventually(() => closed > 20)
   const held = await figures()
   t.ok(held.connections.undecided < 60)

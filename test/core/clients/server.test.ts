@@ -35,13 +35,24 @@ t.test('one port serves HTTP/1.1, HTTP/1.0 and HTTP/2 in clear text', async (t) 
   const two = await askHttp2(openSession(t, url), { ':method': 'POST', ':path': '/a?b=c', 'x-own': 'yes' }, '{"x":2}')
   t.equal(two.headers[':status'], 200)
   t.equal(two.headers['content-length'], String(two.text.length))
-  t.match(two.json(), { method: 'POST', target: '/a?b=c', httpVersion: '2.0', remoteAddress: '127.0.0.1', body: '{"x":2}' })
+  t.match(two.json(), {
+    method: 'POST',
+    target: '/a?b=c',
+    httpVersion: '2.0',
+    remoteAddress: '127.0.0.1',
+    body: '{"x":2}'
+  })
   t.match(two.json().headers, { 'x-own': 'yes', host: `localhost:${port}` })
   const socket = dial({ port, host: '127.0.0.1' })
   const old = listenTo(socket)
   socket.write('GET /old HTTP/1.0\r\n\r\n')
   t.match(await old.closed, /\r\nConnection: close\r\n[^]*"httpVersion":"1.0"/)
-  t.match(server.figures, { connections: { http2: 1, undecided: 0 }, active: 0, refusedConnections: 0, refusedRequests: 0 })
+  t.match(server.figures, {
+    connections: { http2: 1, undecided: 0 },
+    active: 0,
+    refusedConnections: 0,
+    refusedRequests: 0
+  })
 })
 
 /** Passes on what clients send, the first bytes one by one, each in a segment of its own. */
@@ -92,7 +103,10 @@ t.test('pipelined requests are answered in their order, also when a later one is
     waiting.push(() => client.end(Buffer.from('end')))
   })
   const client = await connect(t, url)
-  client.send({ path: '/1' }).send({ path: '/2', body: { two: 2 } }).send({ path: '/3' })
+  client
+    .send({ path: '/1' })
+    .send({ path: '/2', body: { two: 2 } })
+    .send({ path: '/3' })
   await client.body('begin')
   t.same(seen, ['/1'], 'one at a time')
   waiting[0]!()
@@ -120,27 +134,30 @@ t.test('a client that leaves with requests waiting leaves nothing behind', async
   t.equal(server.figures.active, 0)
 })
 
-t.test('requests that come without end behind an answer are not read, and all are answered when it is over', async (t) => {
-  let first: Client | undefined
-  let served = 0
-  const { server, url } = await runServer(t, ({ client }) => {
-    served++
-    if (first) client.reply(204, HeaderLines.of(), Buffer.alloc(0))
-    else first = client
-  })
-  const client = await connect(t, url)
-  const many = 2000
-  const all = `GET / HTTP/1.1\r\nHost: x\r\nX-Much: ${'x'.repeat(15_000)}\r\n\r\n`.repeat(many)
-  client.write(all)
-  await eventually(() => first !== undefined)
-  await sleep(300)
-  t.equal(served, 1)
-  t.ok(client.socket.writableLength > 0, 'the rest is the client\'s to keep')
-  first!.reply(204, HeaderLines.of(), Buffer.alloc(0))
-  await eventually(() => served === many, 20_000)
-  await client.reply(many - 1)
-  t.equal(server.figures.active, 0)
-})
+t.test(
+  'requests that come without end behind an answer are not read, and all are answered when it is over',
+  async (t) => {
+    let first: Client | undefined
+    let served = 0
+    const { server, url } = await runServer(t, ({ client }) => {
+      served++
+      if (first) client.reply(204, HeaderLines.of(), Buffer.alloc(0))
+      else first = client
+    })
+    const client = await connect(t, url)
+    const many = 2000
+    const all = `GET / HTTP/1.1\r\nHost: x\r\nX-Much: ${'x'.repeat(15_000)}\r\n\r\n`.repeat(many)
+    client.write(all)
+    await eventually(() => first !== undefined)
+    await sleep(300)
+    t.equal(served, 1)
+    t.ok(client.socket.writableLength > 0, "the rest is the client's to keep")
+    first!.reply(204, HeaderLines.of(), Buffer.alloc(0))
+    await eventually(() => served === many, 20_000)
+    await client.reply(many - 1)
+    t.equal(server.figures.active, 0)
+  }
+)
 
 t.test('a connection is used again after a streamed answer, an empty one and a refusal', async (t) => {
   const { server, url } = await runServer(t, ({ client, target, body }) => {
@@ -158,7 +175,13 @@ t.test('a connection is used again after a streamed answer, an empty one and a r
   t.teardown(() => agent.destroy())
   let opened = 0
   agent.on('connect', () => opened++)
-  const expected: Record<string, string> = { '/stream': 'one two three', '/bare': 'one two ', '/whole': 'whole', '/none': '', '/early': 'no' }
+  const expected: Record<string, string> = {
+    '/stream': 'one two three',
+    '/bare': 'one two ',
+    '/whole': 'whole',
+    '/none': '',
+    '/early': 'no'
+  }
   for (let round = 0; round < 20; round++) {
     for (const [path, text] of Object.entries(expected)) {
       const reply = await request(url + path, { dispatcher: agent, method: 'POST', body: 'some body' })
@@ -171,7 +194,8 @@ t.test('a connection is used again after a streamed answer, an empty one and a r
 
 t.test('HEAD gets the head that GET would have got, and the connection is used again', async (t) => {
   const { url } = await runServer(t, ({ client, target }) => {
-    if (target === '/whole') return client.reply(200, HeaderLines.of('content-type', 'text/plain'), Buffer.from('whole'))
+    if (target === '/whole')
+      return client.reply(200, HeaderLines.of('content-type', 'text/plain'), Buffer.from('whole'))
     client.head(200, HeaderLines.of('content-type', 'text/event-stream'))
     client.write(Buffer.from('one '))
     client.end(Buffer.from('two'))
@@ -196,12 +220,28 @@ t.test('HEAD gets the head that GET would have got, and the connection is used a
 t.test('repeated credentials are shown as they came', async (t) => {
   const { url } = await runServer(t, echo)
   const client = await connect(t, url)
-  client.write('GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nauthorization: Bearer b\r\nX-Api-Key: a\r\nx-api-key: b\r\nX-Goog-Api-Key: a\r\nContent-Type: a/b\r\nContent-Type: c/d\r\n\r\n')
+  client.write(
+    'GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer a\r\nauthorization: Bearer b\r\nX-Api-Key: a\r\nx-api-key: b\r\nX-Goog-Api-Key: a\r\nContent-Type: a/b\r\nContent-Type: c/d\r\n\r\n'
+  )
   t.match((await client.reply()).json().headers, {
-    'authorization': ['Bearer a', 'Bearer b'], 'x-api-key': ['a', 'b'], 'x-goog-api-key': 'a', 'content-type': ['a/b', 'c/d']
+    authorization: ['Bearer a', 'Bearer b'],
+    'x-api-key': ['a', 'b'],
+    'x-goog-api-key': 'a',
+    'content-type': ['a/b', 'c/d']
   })
   // Node's client refuses to send some fields twice as an object, but not as a list.
-  const stream = openSession(t, url).request([':path', '/', ':method', 'GET', 'x-api-key', 'a', 'x-api-key', 'b', 'x-goog-api-key', 'a'] as never)
+  const stream = openSession(t, url).request([
+    ':path',
+    '/',
+    ':method',
+    'GET',
+    'x-api-key',
+    'a',
+    'x-api-key',
+    'b',
+    'x-goog-api-key',
+    'a'
+  ] as never)
   t.match((await readHttp2(stream)).json(), { headers: { 'x-api-key': ['a', 'b'], 'x-goog-api-key': 'a' } })
 })
 
@@ -211,10 +251,14 @@ t.test('broken requests on HTTP/2 are refused', async (t) => {
   const cases: [OutgoingHttpHeaders, number, string][] = [
     [{ ':path': '*', ':method': 'OPTIONS' }, 400, 'invalid_request'],
     [{ ':path': '/a#b' }, 400, 'invalid_request'],
-    [{ ':path': '/', ':authority': 'a', 'host': 'b' }, 400, 'invalid_request'],
+    [{ ':path': '/', ':authority': 'a', host: 'b' }, 400, 'invalid_request'],
     [{ ':path': '/', ':authority': 'a,b' }, 400, 'invalid_request'],
     [{ ':method': 'CONNECT', ':authority': 'x:443' }, 405, 'method_not_allowed'],
-    [{ ':path': '/', ...Object.fromEntries(Array.from({ length: 98 }, (_, i) => [`x-${i}`, '1'])) }, 431, 'invalid_request']
+    [
+      { ':path': '/', ...Object.fromEntries(Array.from({ length: 98 }, (_, i) => [`x-${i}`, '1'])) },
+      431,
+      'invalid_request'
+    ]
   ]
   for (const [headers, status, code] of cases) {
     const reply = await askHttp2(client, headers)
@@ -222,7 +266,11 @@ t.test('broken requests on HTTP/2 are refused', async (t) => {
     t.match(reply.json(), { error: { type: 'invalid_request_error', code } })
     t.match(reply.headers['x-request-id'], /^[0-9a-f-]{36}$/)
   }
-  t.equal((await askHttp2(client, { ':path': '/', ':authority': 'A', 'host': 'a' })).headers[':status'], 200, 'the session lives on')
+  t.equal(
+    (await askHttp2(client, { ':path': '/', ':authority': 'A', host: 'a' })).headers[':status'],
+    200,
+    'the session lives on'
+  )
   await t.rejects(askHttp2(client, { ':path': '/', 'x-long': 'a'.repeat(30_000) }), 'a head that is too large')
   await t.rejects(askHttp2(client, { ':path': '/', ':authority': 'a/b' }), 'what the protocol itself forbids')
   t.equal(server.figures.refusedRequests, cases.length)
@@ -253,10 +301,19 @@ t.test('WebSocket', async (t) => {
   /** Refuses `/none`, and else says everything twice. */
   const handle = ({ target, client, socket }: Incoming): void => {
     if (target === '/none') return refuse(client, new GatewayError('invalid_api_key', 'This key is not known.'))
-    const open = socket!.accept(HeaderLines.of('x-own', 'yes'), socket!.subprotocols.find((name) => name === 'realtime'), 1024)
-    open.take({ frame: (data, binary) => void open.send(Buffer.concat([data, data]), binary), drained: () => {}, closed: () => {} })
+    const open = socket!.accept(
+      HeaderLines.of('x-own', 'yes'),
+      socket!.subprotocols.find((name) => name === 'realtime'),
+      1024
+    )
+    open.take({
+      frame: (data, binary) => void open.send(Buffer.concat([data, data]), binary),
+      drained: () => {},
+      closed: () => {}
+    })
   }
-  const frame = (text: string): Buffer => Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)])
+  const frame = (text: string): Buffer =>
+    Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)])
 
   t.test('is a request like any other, which may be refused', async (t) => {
     const { url } = await runServer(t, handle)
@@ -266,7 +323,11 @@ t.test('WebSocket', async (t) => {
     t.match(refused.json(), { error: { type: 'authentication_error', code: 'invalid_api_key' } })
     t.equal(refused.headers['connection'], 'close')
     t.equal(await client.closed, 'fin')
-    for (const [change, by, status] of [['Host: x', 'Host: x/y', 400], ['ZQ==', 'ZQ=', 400], ['Version: 13', 'Version: 8', 426]] as const) {
+    for (const [change, by, status] of [
+      ['Host: x', 'Host: x/y', 400],
+      ['ZQ==', 'ZQ=', 400],
+      ['Version: 13', 'Version: 8', 426]
+    ] as const) {
       const odd = await (await connect(t, url)).write(handshake().replace(change, by)).reply()
       t.equal(odd.status, status, by)
     }
@@ -276,11 +337,19 @@ t.test('WebSocket', async (t) => {
     const { server, url } = await runServer(t, handle)
     const client = await connect(t, url)
     const ear = listenTo(client.socket)
-    client.write(Buffer.concat([Buffer.from(handshake().replace('\r\n\r\n', '\r\nSec-WebSocket-Protocol: other, realtime\r\n\r\n')), frame('early ')]))
+    client.write(
+      Buffer.concat([
+        Buffer.from(handshake().replace('\r\n\r\n', '\r\nSec-WebSocket-Protocol: other, realtime\r\n\r\n')),
+        frame('early ')
+      ])
+    )
     await eventually(() => ear.heard.includes('early early '))
     client.write(frame('later '))
     await eventually(() => ear.heard.includes('later later '))
-    t.match(ear.heard, /^HTTP\/1\.1 101 [^]*Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=\r\nSec-WebSocket-Protocol: realtime\r\nx-own: yes\r\n\r\n/)
+    t.match(
+      ear.heard,
+      /^HTTP\/1\.1 101 [^]*Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=\r\nSec-WebSocket-Protocol: realtime\r\nx-own: yes\r\n\r\n/
+    )
     t.equal(server.figures.active, 1)
     t.same(await server.drain(100), { cut: 1 })
     await ear.closed
@@ -312,9 +381,16 @@ t.test('WebSocket', async (t) => {
     t.equal((await bare.write('GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n\r\n').reply(0)).status, 200)
     t.equal((await bare.send({ path: '/' }).reply(1)).status, 200)
     const old = await connect(t, url)
-    t.equal((await old.write('GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n').reply()).status, 200)
+    t.equal(
+      (await old.write('GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n').reply()).status,
+      200
+    )
     const other = await connect(t, url)
-    t.equal((await other.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: smoke-signals\r\n\r\n').reply()).status, 200)
+    t.equal(
+      (await other.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: smoke-signals\r\n\r\n').reply())
+        .status,
+      200
+    )
   })
 })
 
@@ -323,7 +399,8 @@ t.test('Expect: 100-continue is answered when the body is wanted, and not otherw
     if (incoming.target === '/refused') incoming.client.reply(401, HeaderLines.of(), Buffer.from('no'))
     else setTimeout(() => echo(incoming), 20)
   })
-  const upload = (path: string): string => `POST ${path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`
+  const upload = (path: string): string =>
+    `POST ${path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`
   const client = await connect(t, url)
   client.write(upload('/wanted'))
   await eventually(() => client.received > 0)
@@ -344,7 +421,11 @@ t.test('TLS', async (t) => {
 
   t.test('serves HTTP/2 and HTTP/1.1 by ALPN on one port', async (t) => {
     const client = openSession(t, url, { ca })
-    t.match((await askHttp2(client, { ':path': '/two' })).json(), { target: '/two', httpVersion: '2.0', remoteAddress: '127.0.0.1' })
+    t.match((await askHttp2(client, { ':path': '/two' })).json(), {
+      target: '/two',
+      httpVersion: '2.0',
+      remoteAddress: '127.0.0.1'
+    })
     const agent = new Agent({ connect: { ca }, allowH2: false })
     t.teardown(() => agent.destroy())
     const reply = await request(`${url}/one`, { dispatcher: agent, method: 'POST', body: 'x' })
@@ -379,13 +460,20 @@ t.test('TLS', async (t) => {
     const socket = dialTls({ port, host: 'localhost', ca })
     await once(socket, 'secureConnect')
     server.certify(renewed.pem)
-    t.match((await askHttp2(openSession(t, url, { ca: renewed.ca }), { ':path': '/renewed' })).json(), { target: '/renewed', httpVersion: '2.0' })
+    t.match((await askHttp2(openSession(t, url, { ca: renewed.ca }), { ':path': '/renewed' })).json(), {
+      target: '/renewed',
+      httpVersion: '2.0'
+    })
     const plain = dialTls({ port, host: 'localhost', ca: renewed.ca })
     const ear = listenTo(plain)
     plain.write('GET /plain HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
     t.match(await ear.closed, '"target":"/plain"')
     const stranger = dialTls({ port, host: 'localhost', ca })
-    t.match(await once(stranger, 'error'), [{ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }], 'the old one is not shown any more')
+    t.match(
+      await once(stranger, 'error'),
+      [{ code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }],
+      'the old one is not shown any more'
+    )
     t.match((await askHttp2(before, { ':path': '/after' })).json(), { target: '/after' })
     const old = listenTo(socket)
     socket.write('GET /old HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
@@ -414,8 +502,11 @@ t.test('what keeps a server from listening is said with its remedy', async (t) =
   const { port } = await runServer(t, echo)
   const limits = { clientHeader: 1000, clientStall: 1000, keepAlive: 1000, connections: 10 }
   const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => log }
-  const listen = (host: string, port: number): Promise<unknown> => new Server({ listen: { host, port, tls: undefined }, limits, log, handle: () => {} }).listen()
-  await t.rejects(listen('127.0.0.1', port), { message: `127.0.0.1:${port} is in use by another process. Stop that process, or choose another listen.port.` })
+  const listen = (host: string, port: number): Promise<unknown> =>
+    new Server({ listen: { host, port, tls: undefined }, limits, log, handle: () => {} }).listen()
+  await t.rejects(listen('127.0.0.1', port), {
+    message: `127.0.0.1:${port} is in use by another process. Stop that process, or choose another listen.port.`
+  })
   await t.rejects(listen('192.0.2.1', 0), { message: /^192\.0\.2\.1 is not an address of this machine/ })
   await t.rejects(listen('no-such-host.invalid', 0), { message: /no-such-host\.invalid/ })
 })

@@ -13,7 +13,9 @@ function frame(pieces: readonly Buffer[]): { messages: Message[]; framer: EventF
 }
 
 function read(pieces: readonly Buffer[]): [string, string][] {
-  return frame(pieces).messages.flatMap(({ kind, event, data }) => (kind === 'event' ? [[event, data.toString('utf8')] as [string, string]] : []))
+  return frame(pieces).messages.flatMap(({ kind, event, data }) =>
+    kind === 'event' ? [[event, data.toString('utf8')] as [string, string]] : []
+  )
 }
 
 function oracle(text: string): [string, string][] {
@@ -26,17 +28,23 @@ function oracle(text: string): [string, string][] {
 const lineEnd = fc.constantFrom('\n', '\r\n', '\r')
 const text = fc.string({ unit: 'grapheme', maxLength: 12 }).map((value) => value.replace(/[\r\n\0]/g, '·'))
 const line = fc.oneof(
-  { weight: 6, arbitrary: fc.tuple(fc.constantFrom('data: ', 'data:', 'data:  '), text).map((parts) => parts.join('')) },
+  {
+    weight: 6,
+    arbitrary: fc.tuple(fc.constantFrom('data: ', 'data:', 'data:  '), text).map((parts) => parts.join(''))
+  },
   fc.tuple(fc.constantFrom(': ', ':'), text).map((parts) => parts.join('')),
   fc.tuple(fc.constantFrom('event: ', 'id: ', 'retry: ', 'other: '), text).map((parts) => parts.join('')),
   fc.constantFrom('data', 'event', '')
 )
-const stream = fc.array(fc.tuple(line, lineEnd), { maxLength: 30 }).map((lines) => lines.map(([content, end]) => content + end).join(''))
+const stream = fc
+  .array(fc.tuple(line, lineEnd), { maxLength: 30 })
+  .map((lines) => lines.map(([content, end]) => content + end).join(''))
 
 t.test('any stream of fields, comments and line ends reads as the oracle reads it', async () => {
   fc.assert(
     fc.property(stream, (body) => {
-      // A CR at the very end may be half of a CRLF; an event ended by it is ours at once and the oracle's a little later.
+      // A CR at the very end may be half of a CRLF; an event ended by it is ours at once and the oracle's a little
+      // later.
       const whole = `${body}data: last\n\n`
       return JSON.stringify(read([Buffer.from(whole)])) === JSON.stringify(oracle(whole))
     }),
@@ -57,7 +65,8 @@ t.test('it does not matter where the bytes are cut', async (t) => {
     for (let first = 0; first <= bytes.length; first++) {
       for (let second = first; second <= bytes.length; second++) {
         const pieces = [bytes.subarray(0, first), bytes.subarray(first, second), bytes.subarray(second)]
-        if (JSON.stringify(read(pieces)) !== JSON.stringify(whole)) t.fail(`cut at ${first} and ${second} of ${JSON.stringify(body)}`)
+        if (JSON.stringify(read(pieces)) !== JSON.stringify(whole))
+          t.fail(`cut at ${first} and ${second} of ${JSON.stringify(body)}`)
       }
     }
     t.strictSame(read([...bytes].map((byte) => Buffer.from([byte]))), whole, 'byte by byte')
@@ -88,12 +97,22 @@ t.test('what stands there when the stream is closed is an event, whatever its la
     const { messages, framer } = frame([Buffer.from(`data: first\n\ndata: last${end}`)])
     framer.close()
     framer.close()
-    t.strictSame(messages.map(({ kind, data }) => [kind, data.toString()]), [['event', 'first'], ['event', 'last']], JSON.stringify(end))
+    t.strictSame(
+      messages.map(({ kind, data }) => [kind, data.toString()]),
+      [
+        ['event', 'first'],
+        ['event', 'last']
+      ],
+      JSON.stringify(end)
+    )
     t.match(messages[1]!.bytes.toString(), /^data: last(\r\n|\r|\n){2}$/)
   }
   const { messages, framer } = frame([Buffer.from(': almost')])
   framer.close()
-  t.strictSame(messages.map(({ kind }) => kind), ['comment'])
+  t.strictSame(
+    messages.map(({ kind }) => kind),
+    ['comment']
+  )
 })
 
 t.test('an event of 12 MB in small pieces takes no quadratic time', async (t) => {
@@ -110,7 +129,10 @@ t.test('an event of 12 MB in small pieces takes no quadratic time', async (t) =>
 t.test('an event beyond the limit is refused, not collected', async (t) => {
   const framer = new EventFramer(() => {})
   const piece = Buffer.alloc(1024 * 1024, 'x')
-  t.throws(() => {
-    for (let sent = 0; sent <= maxEventBytes; sent += piece.length) framer.push(piece)
-  }, new EventTooLarge(`an event is larger than ${maxEventBytes} bytes`))
+  t.throws(
+    () => {
+      for (let sent = 0; sent <= maxEventBytes; sent += piece.length) framer.push(piece)
+    },
+    new EventTooLarge(`an event is larger than ${maxEventBytes} bytes`)
+  )
 })

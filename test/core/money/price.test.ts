@@ -32,14 +32,17 @@ class Rational {
 const units = fc.oneof(fc.nat(5), fc.nat(2_000_000), fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }))
 const rates = fc.oneof(fc.bigInt(0n, 5n), fc.bigInt(0n, 100_000_000_000n), fc.bigInt(0n, 2n ** 63n))
 const classes = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<Partial<Record<PricedClass, T>>> =>
-  fc.record(Object.fromEntries(pricedClasses.map((name) => [name, of])) as Record<PricedClass, fc.Arbitrary<T>>, { requiredKeys: [] })
+  fc.record(Object.fromEntries(pricedClasses.map((name) => [name, of])) as Record<PricedClass, fc.Arbitrary<T>>, {
+    requiredKeys: []
+  })
 
 t.test('a cost is the exact fraction, rounded once and half up', (t) => {
   fc.assert(
     fc.property(classes(units), classes(rates), fc.nat(), (used, perMillion, reasoning) => {
       const usage: Usage = { ...noUsage, ...used, reasoning }
       let exact = new Rational(0n, 1n)
-      for (const name of pricedClasses) exact = exact.plus(new Rational(BigInt(usage[name] ?? 0) * (perMillion[name] ?? 0n), 1_000_000n))
+      for (const name of pricedClasses)
+        exact = exact.plus(new Rational(BigInt(usage[name] ?? 0) * (perMillion[name] ?? 0n), 1_000_000n))
       return costOf(usage, { version: 'x', perMillion }) === exact.rounded()
     }),
     { numRuns: 100_000 }
@@ -48,15 +51,31 @@ t.test('a cost is the exact fraction, rounded once and half up', (t) => {
 })
 
 t.test('well-known prices cost what their pages say', (t) => {
-  const price: Price = { version: 'gpt', perMillion: { input: 1_250_000_000n, cached_input: 125_000_000n, output: 10_000_000_000n, image: 40_000_000_000_000n } }
+  const price: Price = {
+    version: 'gpt',
+    perMillion: {
+      input: 1_250_000_000n,
+      cached_input: 125_000_000n,
+      output: 10_000_000_000n,
+      image: 40_000_000_000_000n
+    }
+  }
   const cost = (usage: Partial<Usage>): string => formatDollars(costOf({ ...noUsage, ...usage }, price))
   t.equal(cost({}), '0')
   t.equal(cost({ input: 1_000_000 }), '1.25')
-  t.equal(cost({ input: 1000, cached_input: 1000, output: 1000, reasoning: 900 }), '0.011375', 'reasoning is a part of output')
+  t.equal(
+    cost({ input: 1000, cached_input: 1000, output: 1000, reasoning: 900 }),
+    '0.011375',
+    'reasoning is a part of output'
+  )
   t.equal(cost({ image: 2 }), '0.08')
   t.equal(cost({ second: 60 }), '0', 'a class without a price of its own costs nothing')
   const half = { version: 'half', perMillion: { input: 500_000n } }
-  t.same([1, 2, 3].map((input) => costOf({ ...noUsage, input }, half)), [1n, 1n, 2n], 'a half goes up, each time from the exact value')
+  t.same(
+    [1, 2, 3].map((input) => costOf({ ...noUsage, input }, half)),
+    [1n, 1n, 2n],
+    'a half goes up, each time from the exact value'
+  )
   t.end()
 })
 
@@ -66,7 +85,9 @@ t.test('a price is the same after it was stored, whatever the order of its class
       const price = { version: 'v', perMillion }
       const turned = { version: 'v', perMillion: Object.fromEntries(Object.entries(perMillion).reverse()) }
       const back = parsePrice('v', renderPrice(price)).perMillion
-      return renderPrice(price) === renderPrice(turned) && pricedClasses.every((name) => back[name] === perMillion[name])
+      return (
+        renderPrice(price) === renderPrice(turned) && pricedClasses.every((name) => back[name] === perMillion[name])
+      )
     })
   )
   t.end()
@@ -74,10 +95,28 @@ t.test('a price is the same after it was stored, whatever the order of its class
 
 t.test('dollars are read as the decimal that stands there', (t) => {
   const read: [string | number, bigint | undefined][] = [
-    ['1.25', 1_250_000_000n], [1.25, 1_250_000_000n], ['0.0375', 37_500_000n], [0.1, 100_000_000n], ['1e-7', 100n], [1e-7, 100n], ['2E3', 2_000_000_000_000n],
-    ['0', 0n], ['000.5', 500_000_000n], [' 3 ', 3_000_000_000n], ['999999999999', 999_999_999_999_000_000_000n], ['9007199254.740993', 9_007_199_254_740_993_000n],
-    ['0.0000000001', undefined], ['1.0000000000', 1_000_000_000n], ['-1', undefined], ['', undefined], ['1,5', undefined], ['.5', undefined], ['$5', undefined], ['NaN', undefined],
-    [Infinity, undefined], ['1e99', 10n ** 108n]
+    ['1.25', 1_250_000_000n],
+    [1.25, 1_250_000_000n],
+    ['0.0375', 37_500_000n],
+    [0.1, 100_000_000n],
+    ['1e-7', 100n],
+    [1e-7, 100n],
+    ['2E3', 2_000_000_000_000n],
+    ['0', 0n],
+    ['000.5', 500_000_000n],
+    [' 3 ', 3_000_000_000n],
+    ['999999999999', 999_999_999_999_000_000_000n],
+    ['9007199254.740993', 9_007_199_254_740_993_000n],
+    ['0.0000000001', undefined],
+    ['1.0000000000', 1_000_000_000n],
+    ['-1', undefined],
+    ['', undefined],
+    ['1,5', undefined],
+    ['.5', undefined],
+    ['$5', undefined],
+    ['NaN', undefined],
+    [Infinity, undefined],
+    ['1e99', 10n ** 108n]
   ]
   for (const [text, nano] of read) t.equal(parseDollars(text), nano, JSON.stringify(text))
   t.equal(parseDollars('0.0375', 15), 37_500_000_000_000n, 'at another scale')
@@ -85,7 +124,18 @@ t.test('dollars are read as the decimal that stands there', (t) => {
 })
 
 t.test('what is written reads back as the same amount', (t) => {
-  fc.assert(fc.property(fc.bigInt(0n, 10n ** 20n), (nano) => parseDollars(formatDollars(nano)) === nano), { numRuns: 5000 })
-  t.same([0n, 1n, 10n, 1_000_000_000n, 1_250_000n, -5n, -1_500_000_000n].map(formatDollars), ['0', '0.000000001', '0.00000001', '1', '0.00125', '-0.000000005', '-1.5'])
+  fc.assert(
+    fc.property(fc.bigInt(0n, 10n ** 20n), (nano) => parseDollars(formatDollars(nano)) === nano),
+    { numRuns: 5000 }
+  )
+  t.same([0n, 1n, 10n, 1_000_000_000n, 1_250_000n, -5n, -1_500_000_000n].map(formatDollars), [
+    '0',
+    '0.000000001',
+    '0.00000001',
+    '1',
+    '0.00125',
+    '-0.000000005',
+    '-1.5'
+  ])
   t.end()
 })

@@ -3,15 +3,30 @@ import t from 'tap'
 import type { Operation } from '../../../core/contract/operation.ts'
 import { Operations } from '../../../core/operations/operations.ts'
 
-const operation = (name: string, method: Operation['method'], paths: string[], more: Partial<Operation> = {}): Operation => ({
-  name, endpoint: 'chat', summary: '', method, paths, protocol: 'openai-chat', body: 'none', ...more
+const operation = (
+  name: string,
+  method: Operation['method'],
+  paths: string[],
+  more: Partial<Operation> = {}
+): Operation => ({
+  name,
+  endpoint: 'chat',
+  summary: '',
+  method,
+  paths,
+  protocol: 'openai-chat',
+  body: 'none',
+  ...more
 })
 
 t.test('a path leads to the most particular template that has the method', (t) => {
   const table = new Operations([
     operation('list', 'GET', ['/v1/models']),
     operation('detail', 'GET', ['/v1/models/{model...}']),
-    operation('generate', 'POST', ['/v1beta/models/{model...}:generateContent', '/v1/models/{model...}:generateContent']),
+    operation('generate', 'POST', [
+      '/v1beta/models/{model...}:generateContent',
+      '/v1/models/{model...}:generateContent'
+    ]),
     operation('count', 'POST', ['/v1/models/{model...}:countTokens']),
     operation('read', 'GET', ['/v1/responses/{id}']),
     operation('cancel', 'POST', ['/v1/responses/{id}/cancel']),
@@ -25,8 +40,16 @@ t.test('a path leads to the most particular template that has the method', (t) =
   t.same(found('GET', '/v1/models/gpt-5'), ['detail', 'gpt-5'])
   t.same(found('GET', '/v1/models/org/name:free'), ['detail', 'org/name:free'])
   t.same(found('GET', '/v1/models/org%2Fname'), ['detail', 'org/name'], 'decoded after matching')
-  t.same(found('GET', '/v1/models/demo:generateContent'), ['detail', 'demo:generateContent'], 'a colon is part of a name where no verb is meant')
-  t.same(found('POST', '/v1/models/org/name:1:generateContent'), ['generate', 'org/name:1'], 'the verb stands behind the last colon')
+  t.same(
+    found('GET', '/v1/models/demo:generateContent'),
+    ['detail', 'demo:generateContent'],
+    'a colon is part of a name where no verb is meant'
+  )
+  t.same(
+    found('POST', '/v1/models/org/name:1:generateContent'),
+    ['generate', 'org/name:1'],
+    'the verb stands behind the last colon'
+  )
   t.same(found('POST', '/v1beta/models/demo:generateContent'), ['generate', 'demo'])
   t.same(found('POST', '/v1/models/demo:countTokens'), ['count', 'demo'])
   t.same(found('GET', '/v1/responses/resp_1'), ['read', 'resp_1'])
@@ -35,7 +58,16 @@ t.test('a path leads to the most particular template that has the method', (t) =
   t.same(found('POST', '/v1/responses/a%2Fb/cancel'), ['cancel', 'a/b'])
   t.same(found('PATCH', '/v1/responses/resp_1'), ['GET', 'DELETE'], 'the methods that it has')
   t.same(found('POST', '/v1/models'), ['GET'])
-  for (const path of ['/v1/model', '/v1/models/', '/v1/responses/', '/v1/responses/a/b', '/v1/responses/%ff', '/', '', '/v1/responses/a/cancel/']) {
+  for (const path of [
+    '/v1/model',
+    '/v1/models/',
+    '/v1/responses/',
+    '/v1/responses/a/b',
+    '/v1/responses/%ff',
+    '/',
+    '',
+    '/v1/responses/a/cancel/'
+  ]) {
     t.equal(found('GET', path) ?? found('POST', path), undefined, path)
   }
   t.end()

@@ -70,7 +70,15 @@ class MemoryKeys implements KeyStore {
 
 function stored(name: string, parts: Partial<StoredKey> = {}): StoredKey {
   return {
-    name, sha256: digest(`sk-${name}`), hint: 'sk-…', tenant: 'acme', models: ['*'], endpoints: ['*'], limits: {}, created: 0, ...parts
+    name,
+    sha256: digest(`sk-${name}`),
+    hint: 'sk-…',
+    tenant: 'acme',
+    models: ['*'],
+    endpoints: ['*'],
+    limits: {},
+    created: 0,
+    ...parts
   }
 }
 
@@ -99,16 +107,29 @@ t.test('a model may be used when tenant, member and key all allow it', (t) => {
 t.test('a caller carries its scopes, outermost first, with the budgets of each level', (t) => {
   const { findKey } = open()
   const alice = findKey(digest('sk-alice'))!
-  t.match(alice, { key: 'alice', tenant: 'acme', project: 'web', member: 'alice', limits: { rps: 3 }, expires: Date.UTC(2027, 0, 1) })
+  t.match(alice, {
+    key: 'alice',
+    tenant: 'acme',
+    project: 'web',
+    member: 'alice',
+    limits: { rps: 3 },
+    expires: Date.UTC(2027, 0, 1)
+  })
   t.same(alice.scopes, [
     { kind: 'tenant', id: 'tenant:acme', budget: { limit: 1_000_000_000_000n, per: 'month' } },
     { kind: 'project', id: 'project:acme/web', budget: undefined },
     { kind: 'member', id: 'member:acme/web/alice', budget: { limit: 20_000_000_000n, per: 'day' } },
     { kind: 'key', id: 'key:alice', budget: { limit: 1_000_000_000n, per: 'total' } }
   ])
-  t.same(findKey(digest('sk-blue'))!.scopes.map(({ id }) => id), ['tenant:blue', 'key:blue'])
+  t.same(
+    findKey(digest('sk-blue'))!.scopes.map(({ id }) => id),
+    ['tenant:blue', 'key:blue']
+  )
   const project = findKey(digest('sk-project'))!
-  t.same(['chat', 'models', 'embeddings'].filter((endpoint) => project.mayCall(endpoint)), ['chat', 'models'])
+  t.same(
+    ['chat', 'models', 'embeddings'].filter((endpoint) => project.mayCall(endpoint)),
+    ['chat', 'models']
+  )
   t.end()
 })
 
@@ -125,7 +146,9 @@ t.test('keys of the store count from the moment they are there until they are re
   const store = new MemoryKeys()
   const { findKey } = open(store)
   t.equal(findKey(digest('sk-made')), undefined)
-  await store.create(stored('made', { project: 'web', member: 'alice', models: ['claude'], budget: { limit: 5n, per: 'day' } }))
+  await store.create(
+    stored('made', { project: 'web', member: 'alice', models: ['claude'], budget: { limit: 5n, per: 'day' } })
+  )
   const made = findKey(digest('sk-made'))
   t.match(made, { key: 'made', tenant: 'acme', project: 'web', member: 'alice' })
   t.same(usable(made), ['claude'])
@@ -146,7 +169,10 @@ t.test('a stored key is not found when what it belongs to has left the file', as
   await store.create(stored('constructor', { tenant: 'constructor' }))
   await store.create(stored('whole', { project: 'web', member: 'alice' }))
   const { findKey } = open(store)
-  const found = store.all().filter(({ sha256 }) => findKey(sha256)).map(({ name }) => name)
+  const found = store
+    .all()
+    .filter(({ sha256 }) => findKey(sha256))
+    .map(({ name }) => name)
   t.same(found, ['whole'])
 })
 
@@ -156,24 +182,51 @@ t.test('a name in the file and in the store is refused with its place, revoked o
   await store.create(stored('bob', { revoked: 1 }))
   await store.create(stored('other'))
   t.same(openKeyring(configure(), store, new MemorySecrets()).problems, [
-    { place: `${join(folder, 'gateway.yaml')}:14:5`, message: 'a key named alice is in the store too, maybe revoked: choose another name' },
-    { place: `${join(folder, 'gateway.yaml')}:16:5`, message: 'a key named bob is in the store too, maybe revoked: choose another name' }
+    {
+      place: `${join(folder, 'gateway.yaml')}:14:5`,
+      message: 'a key named alice is in the store too, maybe revoked: choose another name'
+    },
+    {
+      place: `${join(folder, 'gateway.yaml')}:16:5`,
+      message: 'a key named bob is in the store too, maybe revoked: choose another name'
+    }
   ])
 })
 
 t.test('globs match like their meaning says, in time linear in the name', (t) => {
   const rows: [string[], string, boolean][] = [
-    [[], 'a', false], [['*'], '', true], [['a'], 'a', true], [['a'], 'A', false], [['a*'], 'a', true], [['*a'], 'ba', true],
-    [['a*a'], 'a', false], [['a*b*c'], 'a-b-c', true], [['a*b*c'], 'acb', false], [['**'], 'x', true],
-    [['gpt-5.*'], 'gpt-5x', false], [['(a|b)'], 'a', false], [['[a]*'], '[a]x', true], [['x', 'gpt-*'], 'gpt-5', true],
+    [[], 'a', false],
+    [['*'], '', true],
+    [['a'], 'a', true],
+    [['a'], 'A', false],
+    [['a*'], 'a', true],
+    [['*a'], 'ba', true],
+    [['a*a'], 'a', false],
+    [['a*b*c'], 'a-b-c', true],
+    [['a*b*c'], 'acb', false],
+    [['**'], 'x', true],
+    [['gpt-5.*'], 'gpt-5x', false],
+    [['(a|b)'], 'a', false],
+    [['[a]*'], '[a]x', true],
+    [['x', 'gpt-*'], 'gpt-5', true],
     [['*ab*ab'], 'xab', false]
   ]
-  for (const [globs, name, expected] of rows) t.equal(compileGlobs(globs)(name), expected, `"${globs}" and "${name}": ${expected}`)
+  for (const [globs, name, expected] of rows)
+    t.equal(compileGlobs(globs)(name), expected, `"${globs}" and "${name}": ${expected}`)
   const letters = fc.string({ unit: fc.constantFrom('a', 'b', '*', '.'), maxLength: 8 })
-  fc.assert(fc.property(letters, fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 12 }), (glob, name) => {
-    const oracle = new RegExp(`^${glob.split('*').map((piece) => piece.replaceAll('.', '\\.')).join('.*')}$`, 's')
-    return compileGlobs([glob])(name) === oracle.test(name)
-  }), { numRuns: 1000 })
+  fc.assert(
+    fc.property(letters, fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 12 }), (glob, name) => {
+      const oracle = new RegExp(
+        `^${glob
+          .split('*')
+          .map((piece) => piece.replaceAll('.', '\\.'))
+          .join('.*')}$`,
+        's'
+      )
+      return compileGlobs([glob])(name) === oracle.test(name)
+    }),
+    { numRuns: 1000 }
+  )
   const started = performance.now()
   t.equal(compileGlobs([`${'*a'.repeat(50)}*b*`])('a'.repeat(1_000_000)), false)
   t.ok(performance.now() - started < 1000, 'many stars and a name of a megabyte take no noticeable time')

@@ -9,19 +9,54 @@ import type { Config, Settings } from '../../../core/catalogue/settings.ts'
 const settings: Settings = {
   listen: { host: '127.0.0.1', port: 8080, tls: undefined },
   admin: { host: '127.0.0.1', port: 9090, token: '' },
-  store: { sqlite: '/data/sluice.db', durability: 'power', requests: { age: 1, size: 1 }, answers: { age: 1, size: 1 }, journal: { age: 1, size: 1 }, routes: { age: 1 } },
+  store: {
+    sqlite: '/data/sluice.db',
+    durability: 'power',
+    requests: { age: 1, size: 1 },
+    answers: { age: 1, size: 1 },
+    journal: { age: 1, size: 1 },
+    routes: { age: 1 }
+  },
   limits: {
-    jsonBody: 1, multipartBody: 1, cacheMemory: 1, bodyMemory: 1, drainTimeout: 1, clientStall: 1, clientHeader: 1, clientBody: 1, keepAlive: 1, connections: 1,
-    onDisconnect: 'drain', disconnectDrain: { time: 1, bytes: 1, concurrent: 1 }, realtime: { origins: [], message: 1, idle: 1, duration: 1, ping: 1 }
+    jsonBody: 1,
+    multipartBody: 1,
+    cacheMemory: 1,
+    bodyMemory: 1,
+    drainTimeout: 1,
+    clientStall: 1,
+    clientHeader: 1,
+    clientBody: 1,
+    keepAlive: 1,
+    connections: 1,
+    onDisconnect: 'drain',
+    disconnectDrain: { time: 1, bytes: 1, concurrent: 1 },
+    realtime: { origins: [], message: 1, idle: 1, duration: 1, ping: 1 }
   },
   state: { key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 },
-  tasks: { running: 1, waiting: 1, open: 1, of_tenant: 100, poll: { first: 1, most: 1 }, deadline: 1, keep: 1, baseUrl: '' }
+  tasks: {
+    running: 1,
+    waiting: 1,
+    open: 1,
+    of_tenant: 100,
+    poll: { first: 1, most: 1 },
+    deadline: 1,
+    keep: 1,
+    baseUrl: ''
+  }
 }
 
 function config(hash: string, change: Partial<Settings> = {}): Config {
   return {
-    file: 'gateway.yaml', hash, settings: { ...settings, ...change },
-    channels: new Map(), simulated: [], models: new Map(), tenants: new Map(), keys: [], chain: [], redacted: {}
+    file: 'gateway.yaml',
+    hash,
+    settings: { ...settings, ...change },
+    channels: new Map(),
+    simulated: [],
+    models: new Map(),
+    tenants: new Map(),
+    keys: [],
+    chain: [],
+    redacted: {}
   }
 }
 
@@ -37,14 +72,16 @@ function bench() {
       return reading.promise
     },
     async apply(next) {
-      if (next.hash === 'unbuildable') throw new Error('a chain needs exactly one plugin that selects the channel: add route')
+      if (next.hash === 'unbuildable')
+        throw new Error('a chain needs exactly one plugin that selects the channel: add route')
       state.applied.push(next.hash)
       state.current = next
     },
     log: silentLog,
     metrics
   })
-  const value = async (series: string): Promise<number> => Number(new RegExp(`^${series} (.*)$`, 'm').exec((await metrics.expose()).text)?.[1])
+  const value = async (series: string): Promise<number> =>
+    Number(new RegExp(`^${series} (.*)$`, 'm').exec((await metrics.expose()).text)?.[1])
   return { reloader, state, value }
 }
 
@@ -84,7 +121,10 @@ t.test('reloads that are asked for while one runs become one, which reads the ne
 t.test('a file with problems changes nothing, and every problem is told with its place', async (t) => {
   const { reloader, state, value } = bench()
   const since = await value('sluice_config_last_reload_success_timestamp_seconds')
-  const problems = [{ place: 'gateway.yaml:3:5', message: 'unknown key "chanel", did you mean "channel"?' }, { place: 'gateway.yaml:9:1', message: 'b' }]
+  const problems = [
+    { place: 'gateway.yaml:3:5', message: 'unknown key "chanel", did you mean "channel"?' },
+    { place: 'gateway.yaml:9:1', message: 'b' }
+  ]
   const reload = reloader.reload('file changed')
   await turn()
   state.reads[0]!.reject(new ConfigError(problems))
@@ -114,7 +154,10 @@ t.test('a change that needs a restart is refused by the name of the setting, wit
     [['listen.tls'], { listen: { ...settings.listen, tls: { cert: 'c', key: 'k' } } }],
     [['admin'], { admin: undefined }],
     [['admin.token'], { admin: { ...settings.admin!, token: 'hunter2' } }],
-    [['store.sqlite', 'store.durability'], { store: { ...settings.store, sqlite: '/other.db', durability: 'process' } }],
+    [
+      ['store.sqlite', 'store.durability'],
+      { store: { ...settings.store, sqlite: '/other.db', durability: 'process' } }
+    ],
     [['store.requests.age'], { store: { ...settings.store, requests: { age: 2, size: 1 } } }],
     [['limits.body_memory', 'limits.keep_alive'], { limits: { ...settings.limits, bodyMemory: 2, keepAlive: 2 } }]
   ]
@@ -125,7 +168,10 @@ t.test('a change that needs a restart is refused by the name of the setting, wit
     state.reads[0]!.resolve(config('next', change))
     const { ok, problems } = await reload
     t.notOk(ok)
-    t.same(problems.map(({ message }) => message.split(':')[0]), names)
+    t.same(
+      problems.map(({ message }) => message.split(':')[0]),
+      names
+    )
     t.notMatch(JSON.stringify(problems), /hunter2/)
     t.same(state.applied, [])
   }
@@ -145,7 +191,13 @@ t.test('limits that exchanges look up as they go follow a reload', async (t) => 
   const { reloader, state } = bench()
   const reload = reloader.reload('x')
   await turn()
-  const limits = { ...settings.limits, jsonBody: 2, drainTimeout: 2, onDisconnect: 'abort' as const, disconnectDrain: { time: 2, bytes: 2, concurrent: 2 } }
+  const limits = {
+    ...settings.limits,
+    jsonBody: 2,
+    drainTimeout: 2,
+    onDisconnect: 'abort' as const,
+    disconnectDrain: { time: 2, bytes: 2, concurrent: 2 }
+  }
   state.reads[0]!.resolve(config('next', { limits }))
   t.match(await reload, { ok: true, hash: 'next' })
 })

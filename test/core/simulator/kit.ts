@@ -12,7 +12,11 @@ export type Parts = readonly (readonly [name: string, value: string | Uint8Array
 /** A simulator that is closed with the test, and a way to ask it. */
 export interface Bench extends Simulator {
   /** Sends JSON where there is a body; `method` is GET without one. */
-  send(path: string, body?: unknown, more?: { method?: string; headers?: Record<string, string> }): Promise<ReceivedReply>
+  send(
+    path: string,
+    body?: unknown,
+    more?: { method?: string; headers?: Record<string, string> }
+  ): Promise<ReceivedReply>
   /** Sends a form; a value that is bytes is a file. */
   upload(path: string, parts: Parts, more?: { headers?: Record<string, string> }): Promise<ReceivedReply>
   /** The JSON of an answer with status 200. */
@@ -22,7 +26,8 @@ export interface Bench extends Simulator {
 export async function start(t: Test, options?: SimulatorOptions): Promise<Bench> {
   const simulator = await startSimulator(options)
   t.teardown(() => simulator.close())
-  const send: Bench['send'] = (path, body, more) => ask(t, simulator.url, { path, ...(body !== undefined && { body }), ...more })
+  const send: Bench['send'] = (path, body, more) =>
+    ask(t, simulator.url, { path, ...(body !== undefined && { body }), ...more })
   return {
     ...simulator,
     send,

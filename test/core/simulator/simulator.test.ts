@@ -25,14 +25,24 @@ async function start(t: Test, options?: SimulatorOptions): Promise<Simulator> {
 
 /** A request whose last message carries a directive. */
 function request(directive: Directive, more: Record<string, unknown> = {}): Record<string, unknown> {
-  return { model: 'm', messages: [{ role: 'user', content: `Tell me about boats. [[simulator ${JSON.stringify(directive)}]]` }], ...more }
+  return {
+    model: 'm',
+    messages: [{ role: 'user', content: `Tell me about boats. [[simulator ${JSON.stringify(directive)}]]` }],
+    ...more
+  }
 }
 
 const stream = { stream: true, stream_options: { include_usage: true } }
 
 t.test('the same request gets the same bytes, and a stream says what a whole answer says', async (t) => {
   const [one, other] = [await start(t), await start(t)]
-  const body = { model: 'm', messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Tell me about 漢字 and 😀.' }] }
+  const body = {
+    model: 'm',
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Tell me about 漢字 and 😀.' }
+    ]
+  }
   const whole = await ask(t, one.url, { path, body })
   const again = await ask(t, other.url, { path, body })
   t.same(whole.body, again.body)
@@ -45,12 +55,21 @@ t.test('the same request gets the same bytes, and a stream says what a whole ans
   t.equal(answer.choices[0]!.content, completion.choices[0].message.content)
   t.equal(answer.id, completion.id)
   t.same(answer.usage, completion.usage)
-  t.match(completion.choices[0].message.content, /^This is the Sluice simulator, not a model\. You wrote "Tell me about 漢字 and 😀\."/)
-  t.equal(completion.usage.prompt_tokens, 3 + 2 * 4 + countTokens('Be brief.') + countTokens('Tell me about 漢字 and 😀.'))
+  t.match(
+    completion.choices[0].message.content,
+    /^This is the Sluice simulator, not a model\. You wrote "Tell me about 漢字 and 😀\."/
+  )
+  t.equal(
+    completion.usage.prompt_tokens,
+    3 + 2 * 4 + countTokens('Be brief.') + countTokens('Tell me about 漢字 and 😀.')
+  )
   t.equal(completion.usage.completion_tokens, countTokens(completion.choices[0].message.content))
   t.equal(completion.usage.total_tokens, completion.usage.prompt_tokens + completion.usage.completion_tokens)
 
-  const asked = await ask(t, one.url, { path, body: { ...body, messages: [{ role: 'user', content: 'Something else' }] } })
+  const asked = await ask(t, one.url, {
+    path,
+    body: { ...body, messages: [{ role: 'user', content: 'Something else' }] }
+  })
   t.not(asked.json().id, completion.id)
 })
 
@@ -82,12 +101,21 @@ t.test('limits, stop sequences and the number of choices are honoured', async (t
   t.equal(stopped.choices[0].finish_reason, 'stop')
 
   const three = await create({}, { n: 3 })
-  t.same(three.choices.map((choice: any) => choice.index), [0, 1, 2])
+  t.same(
+    three.choices.map((choice: any) => choice.index),
+    [0, 1, 2]
+  )
   t.equal(new Set(three.choices.map((choice: any) => choice.message.content)).size, 3)
-  t.equal(three.usage.completion_tokens, three.choices.reduce((sum: number, choice: any) => sum + countTokens(choice.message.content), 0))
+  t.equal(
+    three.usage.completion_tokens,
+    three.choices.reduce((sum: number, choice: any) => sum + countTokens(choice.message.content), 0)
+  )
   const streamed = await ask(t, url, { path, body: request({}, { n: 3, ...stream }) })
   const answer = checkChatStream(streamed.body, { n: 3, usage: true })
-  t.same(answer.choices.map((choice) => choice.content), three.choices.map((choice: any) => choice.message.content))
+  t.same(
+    answer.choices.map((choice) => choice.content),
+    three.choices.map((choice: any) => choice.message.content)
+  )
 
   t.equal((await create({ tokens: 250 })).usage.completion_tokens, 250)
   const filled = await create({ bytes: 1001 })
@@ -97,7 +125,10 @@ t.test('limits, stop sequences and the number of choices are honoured', async (t
   t.equal((await create({ bytes: 1000 }, { max_tokens: 5 })).choices[0].message.content.length, 40)
 
   const thought = await create({ reasoning: 'Boats float.', text: 'They do.' }, { max_tokens: 4 })
-  t.match(thought.choices[0], { finish_reason: 'length', message: { reasoning_content: 'Boats float.', content: 'They' } })
+  t.match(thought.choices[0], {
+    finish_reason: 'length',
+    message: { reasoning_content: 'Boats float.', content: 'They' }
+  })
   t.match(thought.usage, { completion_tokens: 4, completion_tokens_details: { reasoning_tokens: 3 } })
   t.match((await create({ cached_tokens: 5 })).usage, { prompt_tokens_details: { cached_tokens: 5 } })
 })
@@ -107,12 +138,17 @@ t.test('the text comes in as many events as asked for', async (t) => {
   const pieces = async (directive: Directive): Promise<string[]> => {
     const reply = await ask(t, url, { path, body: request(directive, { stream: true }) })
     checkChatStream(reply.body)
-    return readEvents(reply.body).slice(1, -2).map(({ data }) => JSON.parse(data).choices[0].delta.content)
+    return readEvents(reply.body)
+      .slice(1, -2)
+      .map(({ data }) => JSON.parse(data).choices[0].delta.content)
   }
   t.equal((await pieces({ chunks: 17 })).length, 17)
   t.equal((await pieces({ tokens: 100, chunks: 9 })).length, 9)
   t.equal((await pieces({ tokens: 3, chunks: 9 })).length, 3)
-  t.same((await pieces({ bytes: 100, chunks: 10 })).map((piece) => piece.length), Array(10).fill(10))
+  t.same(
+    (await pieces({ bytes: 100, chunks: 10 })).map((piece) => piece.length),
+    Array(10).fill(10)
+  )
   t.same(await pieces({ text: 'a b c', chunks: 2 }), ['a', ' b c'])
 })
 
@@ -141,10 +177,14 @@ const tools = [
 
 t.test('tools are called when forced or told to, with arguments of their schema', async (t) => {
   const { url } = await start(t)
-  const create = async (body: Record<string, unknown>): Promise<any> => (await ask(t, url, { path, body: { tools, ...body } })).json()
+  const create = async (body: Record<string, unknown>): Promise<any> =>
+    (await ask(t, url, { path, body: { tools, ...body } })).json()
 
   const forced = await create({ ...request({}), tool_choice: 'required' })
-  t.match(forced.choices[0], { finish_reason: 'tool_calls', message: { content: null, tool_calls: [{ type: 'function', function: { name: 'get_weather' } }] } })
+  t.match(forced.choices[0], {
+    finish_reason: 'tool_calls',
+    message: { content: null, tool_calls: [{ type: 'function', function: { name: 'get_weather' } }] }
+  })
   const made = JSON.parse(forced.choices[0].message.tool_calls[0].function.arguments)
   t.same(Object.keys(made), ['city', 'unit', 'days', 'where'])
   t.ok(made.city.length >= 3 && made.city.length <= 5)
@@ -164,17 +204,27 @@ t.test('tools are called when forced or told to, with arguments of their schema'
   const [choice] = checkChatStream(streamed.body, { usage: true }).choices
   t.equal(choice!.finish, 'tool_calls')
   t.equal(choice!.content, 'Let me look.')
-  t.same(choice!.toolCalls.map(({ name, arguments: text }) => [name, JSON.parse(text)]), [
-    ['get_time', { city: 'Café 😀' }],
-    ['get_weather', { city: 'Café 😀' }]
-  ])
-  t.same((await create(both)).choices[0].message.tool_calls.map((call: any) => call.id), choice!.toolCalls.map((call) => call.id))
+  t.same(
+    choice!.toolCalls.map(({ name, arguments: text }) => [name, JSON.parse(text)]),
+    [
+      ['get_time', { city: 'Café 😀' }],
+      ['get_weather', { city: 'Café 😀' }]
+    ]
+  )
+  t.same(
+    (await create(both)).choices[0].message.tool_calls.map((call: any) => call.id),
+    choice!.toolCalls.map((call) => call.id)
+  )
 
   const followUp = await create({
     model: 'm',
     messages: [
       ...(both['messages'] as unknown[]),
-      { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: { name: 'get_time', arguments: '{}' } }] },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'get_time', arguments: '{}' } }]
+      },
       { role: 'tool', tool_call_id: 'c1', content: 'half past nine' }
     ]
   })
@@ -188,10 +238,19 @@ t.test('tools are called when forced or told to, with arguments of their schema'
 t.test('JSON is answered where JSON is asked for', async (t) => {
   const { url } = await start(t)
   const content = async (format: unknown): Promise<any> =>
-    JSON.parse((await ask(t, url, { path, body: request({}, { response_format: format }) })).json().choices[0].message.content)
+    JSON.parse(
+      (await ask(t, url, { path, body: request({}, { response_format: format }) })).json().choices[0].message.content
+    )
   t.match(await content({ type: 'json_object' }), { simulator: true, answer: /simulator/ })
-  const schema = { type: 'object', properties: { port: { type: 'string', format: 'date' }, open: { type: 'boolean' }, next: { type: ['null'] } } }
-  t.match(await content({ type: 'json_schema', json_schema: { name: 'x', schema } }), { port: '2026-01-31', open: Boolean, next: null })
+  const schema = {
+    type: 'object',
+    properties: { port: { type: 'string', format: 'date' }, open: { type: 'boolean' }, next: { type: ['null'] } }
+  }
+  t.match(await content({ type: 'json_schema', json_schema: { name: 'x', schema } }), {
+    port: '2026-01-31',
+    open: Boolean,
+    next: null
+  })
 })
 
 t.test('what OpenAI refuses is refused, with its envelope', async (t) => {
@@ -205,8 +264,20 @@ t.test('what OpenAI refuses is refused, with its envelope', async (t) => {
     ['an unknown model', { ...plain, model: 'x' }, 404, 'model', 'model_not_found'],
     ['no messages', { model: 'm' }, 400, 'messages', 'missing_required_parameter'],
     ['empty messages', { model: 'm', messages: [] }, 400, 'messages', 'empty_array'],
-    ['an unknown role', { model: 'm', messages: [{ role: 'boss', content: '' }] }, 400, 'messages[0].role', 'invalid_value'],
-    ['content of no type', { model: 'm', messages: [{ role: 'user', content: 3 }] }, 400, 'messages[0].content', 'invalid_value'],
+    [
+      'an unknown role',
+      { model: 'm', messages: [{ role: 'boss', content: '' }] },
+      400,
+      'messages[0].role',
+      'invalid_value'
+    ],
+    [
+      'content of no type',
+      { model: 'm', messages: [{ role: 'user', content: 3 }] },
+      400,
+      'messages[0].content',
+      'invalid_value'
+    ],
     ['a bad n', { ...plain, n: 0 }, 400, 'n', 'invalid_value'],
     ['a bad limit', { ...plain, max_tokens: 0 }, 400, 'max_tokens', 'invalid_value'],
     ['a bad temperature', { ...plain, temperature: 2.5 }, 400, 'temperature', 'invalid_value'],
@@ -227,7 +298,10 @@ t.test('what OpenAI refuses is refused, with its envelope', async (t) => {
   t.equal((await ask(t, url, { path, method: 'GET', headers })).status, 405)
 
   const list = (await ask(t, url, { path: '/v1/models', headers })).json()
-  t.same(list.data.map((model: any) => model.id), ['m', 'org/name'])
+  t.same(
+    list.data.map((model: any) => model.id),
+    ['m', 'org/name']
+  )
   t.equal((await ask(t, url, { path: '/v1/models/org%2Fname', headers })).json().id, 'org/name')
   t.match((await ask(t, url, { path: '/v1/models/other', headers })).json(), { error: { code: 'model_not_found' } })
 })
@@ -247,7 +321,10 @@ t.test('a directive that is not understood is refused by name', async (t) => {
     t.equal(reply.status, 400)
     t.match(reply.json().error, { message, param: /messages|tools/ })
   }
-  const nested = { model: 'm', messages: [{ role: 'user', content: 'A [[simulator {"text": "x]] y", "arguments": {"a": [[1]]}}]] B' }] }
+  const nested = {
+    model: 'm',
+    messages: [{ role: 'user', content: 'A [[simulator {"text": "x]] y", "arguments": {"a": [[1]]}}]] B' }]
+  }
   t.equal((await ask(t, url, { path, body: nested })).json().choices[0].message.content, 'x]] y')
   const elsewhere = request({ model: 'other', status: 500 })
   t.equal((await ask(t, url, { path, body: elsewhere })).status, 200, 'for another model it is ignored')
@@ -260,9 +337,17 @@ t.test('no request makes it fail', async (t) => {
   const body = fc.record(
     {
       model: fc.oneof(fc.constant('m'), json),
-      messages: fc.oneof(fc.array(fc.record({ role: fc.constantFrom('user', 'tool', 'x'), content: fc.oneof(fc.string(), json) })), json),
-      stream: fc.oneof(fc.boolean(), json), n: fc.oneof(fc.integer({ min: 1, max: 3 }), json), stop: json, max_tokens: json,
-      tools: fc.oneof(fc.constant(tools), json), tool_choice: fc.oneof(fc.constantFrom('required', 'auto'), json), response_format: json
+      messages: fc.oneof(
+        fc.array(fc.record({ role: fc.constantFrom('user', 'tool', 'x'), content: fc.oneof(fc.string(), json) })),
+        json
+      ),
+      stream: fc.oneof(fc.boolean(), json),
+      n: fc.oneof(fc.integer({ min: 1, max: 3 }), json),
+      stop: json,
+      max_tokens: json,
+      tools: fc.oneof(fc.constant(tools), json),
+      tool_choice: fc.oneof(fc.constantFrom('required', 'auto'), json),
+      response_format: json
     },
     { requiredKeys: [] }
   )
@@ -280,16 +365,35 @@ t.test('no request makes it fail', async (t) => {
 t.test('what nobody could answer is refused or cut, and the next request is answered', async (t) => {
   const { url } = await start(t)
   const deep = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`
-  const self = { type: 'object', properties: Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`p${i}`, { $ref: '#' }])) }
+  const self = {
+    type: 'object',
+    properties: Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`p${i}`, { $ref: '#' }]))
+  }
   const tool = { type: 'function', function: { name: 'f', parameters: self } }
   const content = (text: string): object[] => [{ role: 'user', content: text }]
   // How deep is too deep is up to the Node that runs it.
   const deepOrNot = [200, 500]
   const cases: [what: string, body: unknown, ...statuses: number[]][] = [
-    ['usage nested too deep', { model: 'm', ...stream, messages: content(`[[simulator {"usage":${deep},"first_event_ms":1}]]`) }, 200],
-    ['arguments nested too deep', { model: 'm', tools: [tool], messages: content(`[[simulator {"call":"f","arguments":${deep}}]]`) }, ...deepOrNot],
-    ['a body nested too deep', `{"model":"m","messages":[{"role":"user","content":"x","tool_calls":${deep}}]}`, ...deepOrNot],
-    ['a directive without an end', { model: 'm', messages: content(`[[simulator {"text":"${']]'.repeat(500_000)}`) }, 400],
+    [
+      'usage nested too deep',
+      { model: 'm', ...stream, messages: content(`[[simulator {"usage":${deep},"first_event_ms":1}]]`) },
+      200
+    ],
+    [
+      'arguments nested too deep',
+      { model: 'm', tools: [tool], messages: content(`[[simulator {"call":"f","arguments":${deep}}]]`) },
+      ...deepOrNot
+    ],
+    [
+      'a body nested too deep',
+      `{"model":"m","messages":[{"role":"user","content":"x","tool_calls":${deep}}]}`,
+      ...deepOrNot
+    ],
+    [
+      'a directive without an end',
+      { model: 'm', messages: content(`[[simulator {"text":"${']]'.repeat(500_000)}`) },
+      400
+    ],
     ['a header with a line break', { model: 'm', messages: content('[[simulator {"headers":{"a":"b\\nc"}}]]') }, 400],
     ['a header that frames', { model: 'm', messages: content('[[simulator {"headers":{"Trailer":"x"}}]]') }, 400],
     ['too much text', { model: 'm', n: 128, messages: content('[[simulator {"tokens":1000000}]]') }, 400],
@@ -307,8 +411,13 @@ t.test('what nobody could answer is refused or cut, and the next request is answ
 
 t.test('the shape of a stream bends as told', async (t) => {
   const { url } = await start(t)
-  const text = async (directive: Directive): Promise<string> => (await ask(t, url, { path, body: request({ text: 'é 漢 😀', ...directive }, stream) })).text
-  const content = (source: string): string => readEvents(source).slice(0, -1).map(({ data }) => JSON.parse(data).choices[0]?.delta.content ?? '').join('')
+  const text = async (directive: Directive): Promise<string> =>
+    (await ask(t, url, { path, body: request({ text: 'é 漢 😀', ...directive }, stream) })).text
+  const content = (source: string): string =>
+    readEvents(source)
+      .slice(0, -1)
+      .map(({ data }) => JSON.parse(data).choices[0]?.delta.content ?? '')
+      .join('')
   for (const line_end of ['crlf', 'cr'] as const) {
     const bent = await text({ line_end })
     t.notMatch(bent, { crlf: /[^\r]\n|\r[^\n]/, cr: /\n/ }[line_end])
@@ -331,7 +440,10 @@ t.test('the shape of a stream bends as told', async (t) => {
 
 t.test('every fault looks as described', async (t) => {
   const { url, stats } = await start(t)
-  const seen = async (directive: Directive, streaming = true): Promise<{ reply?: ReceivedReply; end: string | undefined; received: string }> => {
+  const seen = async (
+    directive: Directive,
+    streaming = true
+  ): Promise<{ reply?: ReceivedReply; end: string | undefined; received: string }> => {
     const client = await connect(t, url)
     client.send({ path, body: request(directive, streaming ? stream : {}) })
     const reply = await client.reply().catch(() => undefined)
@@ -346,9 +458,17 @@ t.test('every fault looks as described', async (t) => {
   const refused = await seen({ status: 429, headers: { 'retry-after': '2' } })
   t.match(refused.reply, { status: 429, headers: { 'retry-after': '2', 'content-type': 'application/json' } })
   t.match(refused.reply!.json(), { error: { type: 'rate_limit_error', param: null } })
-  t.match((await seen({ status: 502, body: '<html>bad</html>' })).reply, { status: 502, text: '<html>bad</html>', headers: { 'content-type': /^text\/html/ } })
+  t.match((await seen({ status: 502, body: '<html>bad</html>' })).reply, {
+    status: 502,
+    text: '<html>bad</html>',
+    headers: { 'content-type': /^text\/html/ }
+  })
   t.match((await seen({ status: 400, body: { detail: 'no' } })).reply, { status: 400, text: '{"detail":"no"}' })
-  t.match((await seen({ body: '' })).reply, { status: 200, text: '', headers: { 'content-type': /^text\/event-stream/, 'content-length': '0' } })
+  t.match((await seen({ body: '' })).reply, {
+    status: 200,
+    text: '',
+    headers: { 'content-type': /^text\/event-stream/, 'content-length': '0' }
+  })
 
   t.match(await seen({ cut: 'reset' }), { end: 'reset', received: '' })
   t.match(await seen({ cut: 'fin' }), { end: 'fin', received: '' })
@@ -367,7 +487,10 @@ t.test('every fault looks as described', async (t) => {
   t.equal(readEvents(ended.reply!.body).length, 2)
   const failed = await seen({ cut: 'error', after_events: 2, error: { error: { message: 'odd', code: 7 } } })
   t.same(JSON.parse(readEvents(failed.reply!.body)[2]!.data), { error: { message: 'odd', code: 7 } })
-  t.match(checkChatStream((await seen({ cut: 'error', after_events: 4 })).reply!.body, { error: true, usage: true }).error, { code: 'simulated_error' })
+  t.match(
+    checkChatStream((await seen({ cut: 'error', after_events: 4 })).reply!.body, { error: true, usage: true }).error,
+    { code: 'simulated_error' }
+  )
   t.match(await seen({ content_length: 5000 }, false), { end: 'fin', reply: { complete: false } })
   t.equal((await seen({ content_length: 10 }, false)).reply!.body.length, 10)
 
@@ -384,7 +507,11 @@ t.test('it keeps the pace it was given, for many streams at one time', async (t)
   const { url } = await start(t)
   const clients = await Promise.all(Array.from({ length: 40 }, () => connect(t, url)))
   const began = performance.now()
-  for (const client of clients) client.send({ path, body: request({ chunks: 20, gap_ms: 10, first_byte_ms: 30, first_event_ms: 20 }, { stream: true }) })
+  for (const client of clients)
+    client.send({
+      path,
+      body: request({ chunks: 20, gap_ms: 10, first_byte_ms: 30, first_event_ms: 20 }, { stream: true })
+    })
   await clients[0]!.head()
   t.ok(performance.now() - began >= 29, 'the head is not early')
   const replies = await Promise.all(clients.map((client) => client.reply()))
@@ -437,7 +564,16 @@ t.test('its statistics are the truth about what it delivered', async (t) => {
   const { usage } = whole.json()
   const tokens = { prompt: usage.prompt_tokens, cached: 4, completion: usage.completion_tokens }
   const shown = (await ask(t, url, { path: '/__simulator/stats' })).json()
-  t.match(shown, { requests: 3, refused: 1, completed: 2, cut: 1, aborted: 0, active: 0, counted: tokens, byRequest: { mine: tokens } })
+  t.match(shown, {
+    requests: 3,
+    refused: 1,
+    completed: 2,
+    cut: 1,
+    aborted: 0,
+    active: 0,
+    counted: tokens,
+    byRequest: { mine: tokens }
+  })
   t.same(stats.counted, tokens)
   await eventually(() => stats.connections === 0)
 })
@@ -464,7 +600,9 @@ t.test('closing it cuts what is under way', async (t) => {
 })
 
 t.test('by itself it prints where it listens and ends on a signal', async (t) => {
-  const child = spawn(process.execPath, ['core/simulator/main.ts', '--port', '0'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, ['core/simulator/main.ts', '--port', '0'], {
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
   t.teardown(() => child.kill('SIGKILL'))
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
   const url = /http:\/\/\S+/.exec(line.toString())![0]

@@ -11,12 +11,24 @@ import { noon, query } from './sample.ts'
 const day = 86_400_000
 const ever = { age: 1e6 * day, size: 2 ** 50 }
 const id = (name: string): Buffer => hash('sha256', name, 'buffer')
-const answer = (body: Buffer | undefined): KeptAnswer => ({ asked: id('asked'), status: 200, type: 'application/json', streamed: false, body })
+const answer = (body: Buffer | undefined): KeptAnswer => ({
+  asked: id('asked'),
+  status: 200,
+  type: 'application/json',
+  streamed: false,
+  body
+})
 
 t.test('what was kept is found, in this process and in the next', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await openStore({ file, durability: 'process' })
-  const answers = [answer(randomBytes(100)), answer(randomBytes(900_000)), answer(Buffer.alloc(0)), answer(undefined), { ...answer(Buffer.from('é')), streamed: true, status: 201 }]
+  const answers = [
+    answer(randomBytes(100)),
+    answer(randomBytes(900_000)),
+    answer(Buffer.alloc(0)),
+    answer(undefined),
+    { ...answer(Buffer.from('é')), streamed: true, status: 201 }
+  ]
   for (const [i, one] of answers.entries()) void store.answers.keep(id(`${i}`), one)
   for (const [i, one] of answers.entries()) t.same(await store.answers.find(id(`${i}`)), one)
   t.equal(await store.answers.find(id('none')), undefined)
@@ -33,7 +45,12 @@ t.test('what was kept is found, in this process and in the next', async (t) => {
 t.test('they go for their age', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   let now = noon
-  const keeping = { requests: ever, journal: { ...ever, rows: 500 }, answers: { age: day, size: ever.size }, patience: 0 }
+  const keeping = {
+    requests: ever,
+    journal: { ...ever, rows: 500 },
+    answers: { age: day, size: ever.size },
+    patience: 0
+  }
   const store = await openStore({ file, durability: 'process', keeping, now: () => now })
   await store.answers.keep(id('old'), answer(Buffer.from('old')))
   await store.flush()
@@ -50,7 +67,12 @@ t.test('they go for their age', async (t) => {
 t.test('they go when they are too much, the oldest first', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   let now = noon
-  const keeping = { requests: ever, journal: { ...ever, rows: 500 }, answers: { age: day, size: 1_000_000 }, patience: 0 }
+  const keeping = {
+    requests: ever,
+    journal: { ...ever, rows: 500 },
+    answers: { age: day, size: 1_000_000 },
+    patience: 0
+  }
   const store = await openStore({ file, durability: 'process', keeping, now: () => now })
   const keep = async (from: number, to: number): Promise<void> => {
     for (let i = from; i < to; i++) {

@@ -23,88 +23,107 @@ async function charge(store: Store, into: Set<string>): Promise<void> {
   into.add(reservation.requestId)
 }
 
-const idsIn = (file: string): Set<unknown> => new Set(query(file, 'SELECT request_id FROM journal').map((row) => row['request_id']))
+const idsIn = (file: string): Set<unknown> =>
+  new Set(query(file, 'SELECT request_id FROM journal').map((row) => row['request_id']))
 
-t.test('a copy of a store in use has all that was acknowledged before, of one moment, and changes nothing', async (t) => {
-  const folder = t.testdir()
-  const file = join(folder, 'sluice.db')
-  const store = await openStore({ file, durability: 'process' })
-  const charged = new Set<string>()
-  let over = false
-  const load = Promise.all(Array.from({ length: 5 }, async () => {
-    while (!over) await charge(store, charged)
-  }))
-  for (let copy = 0; copy < 4; copy++) {
-    await eventually(() => charged.size > 200 * (copy + 1), 20_000)
-    const before = [...charged]
-    const target = join(folder, `copy-${copy}.db`)
-    const { entries } = await backUp(file, target)
-    t.same(verify(target), [], 'the book of the copy is in order')
-    const ids = idsIn(target)
-    t.equal(ids.size, entries)
-    t.equal(before.filter((id) => !ids.has(id)).length, 0, `all of ${before.length} charges are in it`)
-    t.equal(statSync(target).mode & 0o777, 0o600)
+t.test(
+  'a copy of a store in use has all that was acknowledged before, of one moment, and changes nothing',
+  async (t) => {
+    const folder = t.testdir()
+    const file = join(folder, 'sluice.db')
+    const store = await openStore({ file, durability: 'process' })
+    const charged = new Set<string>()
+    let over = false
+    const load = Promise.all(
+      Array.from({ length: 5 }, async () => {
+        while (!over) await charge(store, charged)
+      })
+    )
+    for (let copy = 0; copy < 4; copy++) {
+      await eventually(() => charged.size > 200 * (copy + 1), 20_000)
+      const before = [...charged]
+      const target = join(folder, `copy-${copy}.db`)
+      const { entries } = await backUp(file, target)
+      t.same(verify(target), [], 'the book of the copy is in order')
+      const ids = idsIn(target)
+      t.equal(ids.size, entries)
+      t.equal(before.filter((id) => !ids.has(id)).length, 0, `all of ${before.length} charges are in it`)
+      t.equal(statSync(target).mode & 0o777, 0o600)
+    }
+    over = true
+    await load
+    await store.close()
+    t.same(verify(file), [])
+    t.same(
+      readdirSync(folder).filter((name) => name.startsWith('copy') && !/^copy-\d\.db$/.test(name)),
+      [],
+      'nothing else is left'
+    )
   }
-  over = true
-  await load
-  await store.close()
-  t.same(verify(file), [])
-  t.same(readdirSync(folder).filter((name) => name.startsWith('copy') && !/^copy-\d\.db$/.test(name)), [], 'nothing else is left')
-})
+)
 
-t.test('what only the commit log has is in the copy, and a copy can be started, and copied over its store', async (t) => {
-  const folder = t.testdir()
-  const file = join(folder, 'sluice.db')
-  const charged = new Set<string>()
-  const store = await openStore({ file, durability: 'process' })
-  await charge(store, charged)
-  await store.flush()
-  const other = openDatabase(file, 'process')
-  other.exec('BEGIN IMMEDIATE')
-  for (let i = 0; i < 5; i++) await charge(store, charged)
-  const open = reserve(store.ledger, scopes, 9n)
-  await open.durable
-  const copy = join(folder, 'copy.db')
-  t.match(await backUp(file, copy), { volumes: 0, batches: 6 })
-  // The same of what a crash would leave.
-  const image = join(folder, 'image')
-  mkdirSync(image)
-  for (const ending of ['', '-wal', '.log0', '.log1']) cpSync(`${file}${ending}`, join(image, `sluice.db${ending}`))
-  t.match(await backUp(join(image, 'sluice.db'), join(image, 'copy.db')), { volumes: 0, batches: 6 })
-  other.exec('ROLLBACK')
-  other.close()
-  for (let i = 0; i < 3; i++) await charge(store, new Set())
-  await store.close()
-  for (const path of [copy, join(image, 'copy.db')]) {
-    const again = await openStore({ file: path, durability: 'process' })
-    t.equal(again.health().recovered, 1, 'what was open is ended')
-    await again.close()
-    t.same(verify(path), [])
-    t.equal(idsIn(path).size, 7)
+t.test(
+  'what only the commit log has is in the copy, and a copy can be started, and copied over its store',
+  async (t) => {
+    const folder = t.testdir()
+    const file = join(folder, 'sluice.db')
+    const charged = new Set<string>()
+    const store = await openStore({ file, durability: 'process' })
+    await charge(store, charged)
+    await store.flush()
+    const other = openDatabase(file, 'process')
+    other.exec('BEGIN IMMEDIATE')
+    for (let i = 0; i < 5; i++) await charge(store, charged)
+    const open = reserve(store.ledger, scopes, 9n)
+    await open.durable
+    const copy = join(folder, 'copy.db')
+    t.match(await backUp(file, copy), { volumes: 0, batches: 6 })
+    // The same of what a crash would leave.
+    const image = join(folder, 'image')
+    mkdirSync(image)
+    for (const ending of ['', '-wal', '.log0', '.log1']) cpSync(`${file}${ending}`, join(image, `sluice.db${ending}`))
+    t.match(await backUp(join(image, 'sluice.db'), join(image, 'copy.db')), { volumes: 0, batches: 6 })
+    other.exec('ROLLBACK')
+    other.close()
+    for (let i = 0; i < 3; i++) await charge(store, new Set())
+    await store.close()
+    for (const path of [copy, join(image, 'copy.db')]) {
+      const again = await openStore({ file: path, durability: 'process' })
+      t.equal(again.health().recovered, 1, 'what was open is ended')
+      await again.close()
+      t.same(verify(path), [])
+      t.equal(idsIn(path).size, 7)
+    }
+
+    // Brought back, while the log of what came later lies there.
+    rmSync(`${copy}.lock`)
+    const later = await openStore({ file, durability: 'process' })
+    await charge(later, new Set())
+    await later.flush()
+    const wreck = join(folder, 'wreck')
+    mkdirSync(wreck)
+    for (const ending of ['.log0', '.log1']) cpSync(`${file}${ending}`, join(wreck, `sluice.db${ending}`))
+    await later.close()
+    const brought = join(wreck, 'sluice.db')
+    cpSync(join(image, 'copy.db'), brought)
+    await t.rejects(openStore({ file: brought, durability: 'process' }), {
+      message: /log0 is of start 2 of a store that went on without .* run `sluice ledger repair/
+    })
+    const owner = Ownership.take(brought)
+    const plan = planRepair(brought)!
+    t.match(
+      plan,
+      { base: 'whole', saved: { batches: 0 }, lost: [], foreign: { charges: 1, amount: 4n } },
+      'the log of another history is shown, and not applied'
+    )
+    const aside = repair(brought, plan, noon)
+    owner.release()
+    t.same(readdirSync(aside).sort(), ['sluice.db.log0', 'sluice.db.log1'])
+    await (await openStore({ file: brought, durability: 'process' })).close()
+    t.same(verify(brought), [])
+    t.equal(idsIn(brought).size, 7)
   }
-
-  // Brought back, while the log of what came later lies there.
-  rmSync(`${copy}.lock`)
-  const later = await openStore({ file, durability: 'process' })
-  await charge(later, new Set())
-  await later.flush()
-  const wreck = join(folder, 'wreck')
-  mkdirSync(wreck)
-  for (const ending of ['.log0', '.log1']) cpSync(`${file}${ending}`, join(wreck, `sluice.db${ending}`))
-  await later.close()
-  const brought = join(wreck, 'sluice.db')
-  cpSync(join(image, 'copy.db'), brought)
-  await t.rejects(openStore({ file: brought, durability: 'process' }), { message: /log0 is of start 2 of a store that went on without .* run `sluice ledger repair/ })
-  const owner = Ownership.take(brought)
-  const plan = planRepair(brought)!
-  t.match(plan, { base: 'whole', saved: { batches: 0 }, lost: [], foreign: { charges: 1, amount: 4n } }, 'the log of another history is shown, and not applied')
-  const aside = repair(brought, plan, noon)
-  owner.release()
-  t.same(readdirSync(aside).sort(), ['sluice.db.log0', 'sluice.db.log1'])
-  await (await openStore({ file: brought, durability: 'process' })).close()
-  t.same(verify(brought), [])
-  t.equal(idsIn(brought).size, 7)
-})
+)
 
 t.test('sealed entries go along, and one that is missing is named', async (t) => {
   const folder = t.testdir()
@@ -122,7 +141,11 @@ t.test('sealed entries go along, and one that is missing is named', async (t) =>
   t.same(verify(copy), [])
   rmSync(join(`${file}.journal`, readdirSync(`${file}.journal`)[1]!))
   await t.rejects(backUp(file, join(folder, 'second.db')), { message: /no such file.*sluice\.db\.journal/ })
-  t.same(readdirSync(folder).filter((name) => name.startsWith('second')), [], 'half a copy is none')
+  t.same(
+    readdirSync(folder).filter((name) => name.startsWith('second')),
+    [],
+    'half a copy is none'
+  )
 })
 
 t.test('results of work that has ended go along, and nothing that only lies beside them', async (t) => {
@@ -130,10 +153,33 @@ t.test('results of work that has ended go along, and nothing that only lies besi
   const file = join(folder, 'sluice.db')
   const store = await openStore({ file, durability: 'process', now: () => noon })
   const work = (id: string, status: Work['status']): Work => ({
-    tenant: 'acme', project: 'web', id, kind: 'picture', requestId: id, model: 'demo', channel: null, upstreamId: null, account: '', status, progress: 0, created: noon, updated: noon,
-    ended: noon, deadline: noon + 1000, expires: status === 'queued' ? null : noon + 1000, error: null, usage: null, details: {}, record: null
+    tenant: 'acme',
+    project: 'web',
+    id,
+    kind: 'picture',
+    requestId: id,
+    model: 'demo',
+    channel: null,
+    upstreamId: null,
+    account: '',
+    status,
+    progress: 0,
+    created: noon,
+    updated: noon,
+    ended: noon,
+    deadline: noon + 1000,
+    expires: status === 'queued' ? null : noon + 1000,
+    error: null,
+    usage: null,
+    details: {},
+    record: null
   })
-  for (const [id, status] of [['ended', 'succeeded'], ['latest', 'succeeded'], ['open', 'queued'], ['without', 'failed']] as const) {
+  for (const [id, status] of [
+    ['ended', 'succeeded'],
+    ['latest', 'succeeded'],
+    ['open', 'queued'],
+    ['without', 'failed']
+  ] as const) {
     if (status !== 'failed') await store.works.keepResult(work(id, status), Buffer.from(`result of ${id}`))
     await store.works.put(work(id, status))
   }
@@ -142,10 +188,17 @@ t.test('results of work that has ended go along, and nothing that only lies besi
   t.equal(statSync(`${copy}.results`).mode & 0o777, 0o700)
   await store.close()
   t.equal(readdirSync(`${copy}.results`).length, 2)
-  t.same(readdirSync(folder).filter((name) => name.includes('.part')), [])
+  t.same(
+    readdirSync(folder).filter((name) => name.includes('.part')),
+    []
+  )
   await t.rejects(backUp(file, copy), { message: /is there already/ })
   const again = await openStore({ file: copy, durability: 'process', now: () => noon })
-  for (const id of ['ended', 'latest']) t.equal(String(await again.works.result((await again.works.find({ tenant: 'acme', project: 'web' }, id))!)), `result of ${id}`)
+  for (const id of ['ended', 'latest'])
+    t.equal(
+      String(await again.works.result((await again.works.find({ tenant: 'acme', project: 'web' }, id))!)),
+      `result of ${id}`
+    )
   await again.close()
 })
 
@@ -155,7 +208,9 @@ t.test('nothing is written over, and a damaged store is not copied', async (t) =
   const store = await openStore({ file, durability: 'process' })
   store.requests.append(record())
   await store.flush()
-  await t.rejects(backUp(file, join(folder, 'there.db')), { message: /there\.db is there already: give another name, or move it away/ })
+  await t.rejects(backUp(file, join(folder, 'there.db')), {
+    message: /there\.db is there already: give another name, or move it away/
+  })
   t.equal(readFileSync(join(folder, 'there.db'), 'utf8'), 'something')
   const image = join(folder, 'image')
   mkdirSync(image)

@@ -56,52 +56,68 @@ t.test('a tenant that fills the cache pushes out its own, what was used longest 
 
 t.test('whatever is done to it, it is a map that forgets, within its bounds', (t) => {
   const scopes = [acme, other, { plugin: 'second', tenant: 'acme' }]
-  const step = fc.record({ scope: fc.constantFrom(...scopes), key: fc.constantFrom('a', 'b', 'c'), size: fc.option(fc.integer({ min: 0, max: 500 })) })
-  fc.assert(fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-    const cache = new MemoryCache(4_000)
-    const known = new Map<string, number>()
-    for (const { scope, key, size } of steps) {
-      const name = `${scope.plugin} ${scope.tenant} ${key}`
-      if (size === null) {
-        cache.delete(scope, key)
-        known.delete(name)
-      } else {
-        cache.set(scope, key, Buffer.alloc(size), 60_000)
-        known.set(name, size)
+  const step = fc.record({
+    scope: fc.constantFrom(...scopes),
+    key: fc.constantFrom('a', 'b', 'c'),
+    size: fc.option(fc.integer({ min: 0, max: 500 }))
+  })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const cache = new MemoryCache(4_000)
+      const known = new Map<string, number>()
+      for (const { scope, key, size } of steps) {
+        const name = `${scope.plugin} ${scope.tenant} ${key}`
+        if (size === null) {
+          cache.delete(scope, key)
+          known.delete(name)
+        } else {
+          cache.set(scope, key, Buffer.alloc(size), 60_000)
+          known.set(name, size)
+        }
+        if (cache.bytes > 4_000) return false
+        for (const one of scopes)
+          for (const name of ['a', 'b', 'c']) {
+            const found = cache.get(one, name)
+            if (found && found.length !== known.get(`${one.plugin} ${one.tenant} ${name}`)) return false
+          }
       }
-      if (cache.bytes > 4_000) return false
-      for (const one of scopes) for (const name of ['a', 'b', 'c']) {
-        const found = cache.get(one, name)
-        if (found && found.length !== known.get(`${one.plugin} ${one.tenant} ${name}`)) return false
-      }
-    }
-    for (const one of scopes) for (const name of ['a', 'b', 'c']) cache.delete(one, name)
-    return cache.bytes === 0
-  }))
+      for (const one of scopes) for (const name of ['a', 'b', 'c']) cache.delete(one, name)
+      return cache.bytes === 0
+    })
+  )
   t.end()
 })
 
 t.test('a plugin reaches the entries of the tenant that asks, and no others', async (t) => {
   const upstream = await Upstream.start(t)
-  const kept = (name: string): ReturnType<typeof definePlugin> => definePlugin({
-    name,
-    summary: 'Answers with what it kept before.',
-    options: {},
-    needs: [caller],
-    setup: (_config, { cache }: { cache: PluginCache }) => ({
-      async onRequest(exchange) {
-        const before = await cache.get(exchange, 'last')
-        await cache.set(exchange, 'last', exchange.get(caller).key, 60_000)
-        return { status: 200, body: before?.toString() ?? 'nothing' }
-      }
+  const kept = (name: string): ReturnType<typeof definePlugin> =>
+    definePlugin({
+      name,
+      summary: 'Answers with what it kept before.',
+      options: {},
+      needs: [caller],
+      setup: (_config, { cache }: { cache: PluginCache }) => ({
+        async onRequest(exchange) {
+          const before = await cache.get(exchange, 'last')
+          await cache.set(exchange, 'last', exchange.get(caller).key, 60_000)
+          return { status: 200, body: before?.toString() ?? 'nothing' }
+        }
+      })
     })
-  })
-  const keys = [key({}), { name: 'second', key: 'sk-second', tenant: 'acme' }, { name: 'third', key: 'sk-third', tenant: 'umbrella' }]
+  const keys = [
+    key({}),
+    { name: 'second', key: 'sk-second', tenant: 'acme' },
+    { name: 'third', key: 'sk-third', tenant: 'umbrella' }
+  ]
   const sections = (name: string): Parameters<typeof Workbench.open>[1] => ({
-    channels: { a: channelTo(upstream) }, tenants: { acme: {}, umbrella: {} }, keys, chain: [...defaultChain.slice(0, 1), name, ...defaultChain.slice(1)]
+    channels: { a: channelTo(upstream) },
+    tenants: { acme: {}, umbrella: {} },
+    keys,
+    chain: [...defaultChain.slice(0, 1), name, ...defaultChain.slice(1)]
   })
   const bench = await Workbench.open(t, sections('keeper'), { more: [kept('keeper'), kept('other')] })
-  const ask = async (secret: string): Promise<string> => (await bench.send({ headers: { authorization: `Bearer ${secret}` } })).body
+  const ask = async (secret: string): Promise<string> =>
+    (await bench.send({ headers: { authorization: `Bearer ${secret}` } })).body
   t.equal(await ask('sk-test-key'), 'nothing')
   t.equal(await ask('sk-second'), 'test-key')
   t.equal(await ask('sk-third'), 'nothing')

@@ -1,4 +1,5 @@
-// A process for the durability tests to kill: `node crash.ts serve|hold|open|fill <file>`. It says on stdout what it was promised.
+// A process for the durability tests to kill: `node crash.ts serve|hold|open|fill <file>`. It says on stdout what it
+// was promised.
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -25,7 +26,11 @@ function say(...words: unknown[]): void {
   }
 }
 
-const trees: Scope[][] = Array.from({ length: 5 }, (_, i) => [scope('tenant', 'acme', 10n ** 15n, 'month'), scope('project', `acme/p${i % 2}`), scope('key', `k${i}`, 10n ** 12n, 'day')])
+const trees: Scope[][] = Array.from({ length: 5 }, (_, i) => [
+  scope('tenant', 'acme', 10n ** 15n, 'month'),
+  scope('project', `acme/p${i % 2}`),
+  scope('key', `k${i}`, 10n ** 12n, 'day')
+])
 
 /** An endless mix of exchanges: `byte <id>` when its client saw a byte, `end <id> <amount>` when it saw the end. */
 async function exchange(store: Store, i: number): Promise<void> {
@@ -50,7 +55,10 @@ async function fill(store: Store): Promise<void> {
   const acknowledged: string[] = []
   const end = (reservation: ReturnType<typeof reserve>): void => {
     const settled = settle(store, reservation, 7)
-    settled.then(() => acknowledged.push(reservation.requestId), () => {})
+    settled.then(
+      () => acknowledged.push(reservation.requestId),
+      () => {}
+    )
     ends.push(settled)
   }
   let code = ''
@@ -72,13 +80,30 @@ async function fill(store: Store): Promise<void> {
   while (!store.health().healthy) await sleep(20)
   await settle(store, reserve(store.ledger, trees[0]!, 1000n), 5)
   await store.close()
-  const stored = new Set(query(file, "SELECT request_id FROM journal WHERE class = 'terminal'").map((row) => row['request_id']))
+  const stored = new Set(
+    query(file, "SELECT request_id FROM journal WHERE class = 'terminal'").map((row) => row['request_id'])
+  )
   const missing = early.filter((id) => !stored.has(id)).length
   const rejected = told.filter(({ status }) => status === 'rejected').length
-  say(JSON.stringify({ code, healthy, lastError, early: early.length, missing, ends: ends.length, rejected, rows: stored.size, breaches: verify(file) }))
+  say(
+    JSON.stringify({
+      code,
+      healthy,
+      lastError,
+      early: early.length,
+      missing,
+      ends: ends.length,
+      rejected,
+      rows: stored.size,
+      breaches: verify(file)
+    })
+  )
 }
 
-/** Serves until its own growth has filled the disk, and some thousand requests beyond; then starts again on a disk without a free byte. */
+/**
+ * Serves until its own growth has filled the disk, and some thousand requests beyond; then starts again on a disk
+ * without a free byte.
+ */
 async function grow(): Promise<void> {
   const ever = { age: 1e15, size: 1e15 }
   const keeping = { requests: ever, journal: { ...ever, rows: 65_536 }, patience: 0 }
@@ -88,7 +113,7 @@ async function grow(): Promise<void> {
   let served = 0
   let refused = 0
   const serve = async (count: number): Promise<void> => {
-    for (const target = served + count; served < target; ) {
+    for (const target = served + count; served < target;) {
       try {
         await Promise.all(Array.from({ length: 100 }, () => settle(store, reserve(store.ledger, trees[0]!, 1000n), 7)))
         served += 100
@@ -126,7 +151,17 @@ async function grow(): Promise<void> {
   // The store may have filled the disk without any junk.
   execFileSync('mount', ['-o', 'remount,size=64m', dirname(file)])
   if (start !== 'started') await (await openStore({ file, durability: 'process', keeping, log })).close()
-  say(JSON.stringify({ before, served, refused, start, ended: Number(query(file, 'SELECT count(*) AS n FROM journal')[0]!['n']), breaches: verify(file), lines: lines.map(({ msg }) => msg) }))
+  say(
+    JSON.stringify({
+      before,
+      served,
+      refused,
+      start,
+      ended: Number(query(file, 'SELECT count(*) AS n FROM journal')[0]!['n']),
+      breaches: verify(file),
+      lines: lines.map(({ msg }) => msg)
+    })
+  )
 }
 
 if (mode === 'grow') {

@@ -18,7 +18,8 @@ function open(file: string, now = noon): Promise<Store> {
 /** The files of a store as a crash at this moment would leave them. */
 function image(file: string): string {
   const copy = join(mkdtempSync(`${dirname(file)}/image-`), 'sluice.db')
-  for (const ending of ['', '-wal', '.log0', '.log1']) if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, `${copy}${ending}`)
+  for (const ending of ['', '-wal', '.log0', '.log1'])
+    if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, `${copy}${ending}`)
   return copy
 }
 
@@ -43,53 +44,76 @@ t.test('a hold that was detached is open after any end of the process, and is se
     await first.close()
 
     const second = await open(left)
-    t.same(used(second), [[0n, 300n], [0n, 300n]], `${ending}: the hold counts, and the others were ended`)
+    t.same(
+      used(second),
+      [
+        [0n, 300n],
+        [0n, 300n]
+      ],
+      `${ending}: the hold counts, and the others were ended`
+    )
     const again = second.ledger.detached('video')!
     t.match(again, { requestId: 'video', amount: 300n })
     t.equal(second.ledger.detached('chat'), undefined)
     await settle(second, again, 120)
     t.equal(second.ledger.detached('video'), undefined)
     t.throws(() => again.void(), /ended|settled/)
-    t.same(used(second), [[120n, 0n], [120n, 0n]])
+    t.same(used(second), [
+      [120n, 0n],
+      [120n, 0n]
+    ])
     await second.close()
     t.same(verify(left), [])
-    t.match(query(left, "SELECT kind, reserved, amount FROM journal WHERE request_id = 'video'"), [{ kind: 'settle', reserved: 300n, amount: 120n }])
+    t.match(query(left, "SELECT kind, reserved, amount FROM journal WHERE request_id = 'video'"), [
+      { kind: 'settle', reserved: 300n, amount: 120n }
+    ])
     t.same(query(left, 'SELECT * FROM reservation'), [])
   }
 })
 
-t.test('detached in the turn in which it began, it is on disk as one; ended in that turn, it never was there', async (t) => {
-  const file = join(t.testdir(), 'sluice.db')
-  const store = await open(file)
-  const kept = reserve(store.ledger, scopes, 10n, { requestId: 'kept' })
-  const gone = reserve(store.ledger, scopes, 20n, { requestId: 'gone' })
-  void kept.detach(until)
-  void gone.detach(until)
-  await giveBack(store, gone)
-  await store.flush()
-  t.match(query(file, 'SELECT request_id, lease_until FROM reservation'), [{ request_id: 'kept', lease_until: BigInt(until) }])
-  const next = reserve(store.ledger, scopes, 30n, { requestId: 'next' })
-  await settle(store, kept, 1)
-  await next.durable
-  await store.flush()
-  t.match(query(file, 'SELECT request_id, lease_until FROM reservation'), [{ request_id: 'next', lease_until: null }], 'a place that is used again is not detached')
-  await giveBack(store, next)
-  await store.close()
-  t.same(verify(file), [])
-})
+t.test(
+  'detached in the turn in which it began, it is on disk as one; ended in that turn, it never was there',
+  async (t) => {
+    const file = join(t.testdir(), 'sluice.db')
+    const store = await open(file)
+    const kept = reserve(store.ledger, scopes, 10n, { requestId: 'kept' })
+    const gone = reserve(store.ledger, scopes, 20n, { requestId: 'gone' })
+    void kept.detach(until)
+    void gone.detach(until)
+    await giveBack(store, gone)
+    await store.flush()
+    t.match(query(file, 'SELECT request_id, lease_until FROM reservation'), [
+      { request_id: 'kept', lease_until: BigInt(until) }
+    ])
+    const next = reserve(store.ledger, scopes, 30n, { requestId: 'next' })
+    await settle(store, kept, 1)
+    await next.durable
+    await store.flush()
+    t.match(
+      query(file, 'SELECT request_id, lease_until FROM reservation'),
+      [{ request_id: 'next', lease_until: null }],
+      'a place that is used again is not detached'
+    )
+    await giveBack(store, next)
+    await store.close()
+    t.same(verify(file), [])
+  }
+)
 
 t.test('of many who see the end one settles', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
   await reserve(store.ledger, scopes, 300n, { requestId: 'video' }).detach(until)
   let ends = 0
-  await Promise.all(Array.from({ length: 50 }, async (_, i) => {
-    await new Promise((resolve) => setImmediate(resolve))
-    const hold = store.ledger.detached('video')
-    if (!hold) return
-    ends++
-    await (i % 2 === 0 ? settle(store, hold, 7) : giveBack(store, hold))
-  }))
+  await Promise.all(
+    Array.from({ length: 50 }, async (_, i) => {
+      await new Promise((resolve) => setImmediate(resolve))
+      const hold = store.ledger.detached('video')
+      if (!hold) return
+      ends++
+      await (i % 2 === 0 ? settle(store, hold, 7) : giveBack(store, hold))
+    })
+  )
   t.equal(ends, 1)
   await store.close()
   t.same(verify(file), [])
@@ -125,7 +149,10 @@ t.test('a hold of long ago counts in the windows of its time', async (t) => {
   t.ok(next, 'which leave the present one alone')
   await giveBack(second, next)
   await settle(second, second.ledger.detached('video')!, 20)
-  t.match(used(second), [[0n, 0n], [120n, 0n]])
+  t.match(used(second), [
+    [0n, 0n],
+    [120n, 0n]
+  ])
   await second.close()
   t.same(verify(file), [])
 })
@@ -155,7 +182,11 @@ t.test('killed at any moment, a start has the holds that were said to be detache
     if (chance(2) === 0) await store.flush()
     const copy = image(file)
     const after = await open(copy)
-    t.same([...kept.keys()].filter((id) => !after.ledger.detached(id)), [], 'none is missing')
+    t.same(
+      [...kept.keys()].filter((id) => !after.ledger.detached(id)),
+      [],
+      'none is missing'
+    )
     t.equal(amounts(after), 5n * BigInt(kept.size), 'and there are no others')
     for (const id of kept.keys()) await settle(after, after.ledger.detached(id)!, 1)
     await after.close()

@@ -4,7 +4,16 @@ import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
-import { answerColumns, emptyBatch, entryColumns, holdColumns, keyColumns, recordColumns, routeColumns, workColumns } from '../../../core/store/batch.ts'
+import {
+  answerColumns,
+  emptyBatch,
+  entryColumns,
+  holdColumns,
+  keyColumns,
+  recordColumns,
+  routeColumns,
+  workColumns
+} from '../../../core/store/batch.ts'
 import type { Batch } from '../../../core/store/batch.ts'
 import { FrameEncoder, headBytes } from '../../../core/store/frame.ts'
 import { readFrames, scanFrames } from '../../../core/store/frame-reader.ts'
@@ -14,7 +23,23 @@ const history = '0123456789abcdef'
 
 /** Few enough of each kind that columns repeat the row above. */
 const value: fc.Arbitrary<Value> = fc.oneof(
-  fc.constantFrom<Value>(null, '', 'a', 'terminal', 0, 1, 0n, 1n, 2n ** 63n - 1n, -(2n ** 63n), Number.MAX_SAFE_INTEGER, -1, 'é', '日本', '😀'),
+  fc.constantFrom<Value>(
+    null,
+    '',
+    'a',
+    'terminal',
+    0,
+    1,
+    0n,
+    1n,
+    2n ** 63n - 1n,
+    -(2n ** 63n),
+    Number.MAX_SAFE_INTEGER,
+    -1,
+    'é',
+    '日本',
+    '😀'
+  ),
   fc.string({ unit: 'grapheme', maxLength: 300 }),
   fc.maxSafeInteger(),
   fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
@@ -26,18 +51,40 @@ function rows(width: number): fc.Arbitrary<Value[]> {
 }
 
 const batch = fc.record({
-  written: fc.nat(), balanced: fc.boolean(), prices: rows(2), moves: rows(4), limits: rows(3), opened: rows(holdColumns.length), touched: rows(3), leased: rows(2), works: rows(workColumns.length), closed: rows(1),
-  entries: rows(entryColumns.length), records: rows(recordColumns.length), keys: rows(keyColumns.length), answers: rows(answerColumns.length), routes: rows(routeColumns.length)
+  written: fc.nat(),
+  balanced: fc.boolean(),
+  prices: rows(2),
+  moves: rows(4),
+  limits: rows(3),
+  opened: rows(holdColumns.length),
+  touched: rows(3),
+  leased: rows(2),
+  works: rows(workColumns.length),
+  closed: rows(1),
+  entries: rows(entryColumns.length),
+  records: rows(recordColumns.length),
+  keys: rows(keyColumns.length),
+  answers: rows(answerColumns.length),
+  routes: rows(routeColumns.length)
 }) as fc.Arbitrary<Omit<Batch, 'number'>>
 
 t.test('what is read is what was written', async (t) => {
   const file = join(t.testdir(), 'log')
   const encoder = new FrameEncoder(history)
-  fc.assert(fc.property(fc.array(batch, { minLength: 1, maxLength: 5 }), (list) => {
-    const batches = list.map((fields, i) => ({ ...fields, number: i + 1 }))
-    // Copied, as the next frame is written into the same memory.
-    t.same(read(file, batches.map((batch) => Buffer.from(encoder.encode(batch)))), batches)
-  }), { numRuns: 150 })
+  fc.assert(
+    fc.property(fc.array(batch, { minLength: 1, maxLength: 5 }), (list) => {
+      const batches = list.map((fields, i) => ({ ...fields, number: i + 1 }))
+      // Copied, as the next frame is written into the same memory.
+      t.same(
+        read(
+          file,
+          batches.map((batch) => Buffer.from(encoder.encode(batch)))
+        ),
+        batches
+      )
+    }),
+    { numRuns: 150 }
+  )
 })
 
 t.test('batches of all sizes, one behind the other', async (t) => {
@@ -45,11 +92,21 @@ t.test('batches of all sizes, one behind the other', async (t) => {
   const encoder = new FrameEncoder(history)
   const batches = [1, 100, 20_000, 3, 70_000, 1].map((count, i) => {
     const batch = emptyBatch(i + 1, 1000)
-    batch.records = Array.from({ length: count }, (_, row) => [`request ${row}`, 'acme', null, `model ${i}`, row, JSON.stringify({ row, text: 'é'.repeat(row % 50) })]).flat()
+    batch.records = Array.from({ length: count }, (_, row) => [
+      `request ${row}`,
+      'acme',
+      null,
+      `model ${i}`,
+      row,
+      JSON.stringify({ row, text: 'é'.repeat(row % 50) })
+    ]).flat()
     return batch
   })
   const frames = batches.map((batch) => Buffer.from(encoder.encode(batch)))
-  t.ok(frames.some(({ length }) => length > 1024 * 1024), `${frames.map(({ length }) => length).join(', ')} bytes`)
+  t.ok(
+    frames.some(({ length }) => length > 1024 * 1024),
+    `${frames.map(({ length }) => length).join(', ')} bytes`
+  )
   t.same(read(file, frames), batches)
 })
 
@@ -59,16 +116,27 @@ t.test('a frame in a format of the future stops the reader, which says so', asyn
   frame[headBytes] = 9
   frame.writeUInt32BE(crc32(frame.subarray(headBytes)), 24)
   frame.writeUInt32BE(crc32(frame.subarray(0, 28)), 28)
-  t.throws(() => read(file, [frame]), { message: 'the commit log has format 9, which this program does not know: start the one that wrote it' })
+  t.throws(() => read(file, [frame]), {
+    message: 'the commit log has format 9, which this program does not know: start the one that wrote it'
+  })
 })
 
 t.test('batches are numbered beyond 32 bits', async (t) => {
   const file = join(t.testdir(), 'log')
   const encoder = new FrameEncoder(history)
   const numbers = [2 ** 32 - 1, 2 ** 32, 2 ** 32 + 1]
-  t.same(read(file, numbers.map((number) => Buffer.from(encoder.encode(emptyBatch(number, 1000))))).map(({ number }) => number), numbers)
+  t.same(
+    read(
+      file,
+      numbers.map((number) => Buffer.from(encoder.encode(emptyBatch(number, 1000))))
+    ).map(({ number }) => number),
+    numbers
+  )
   const last = Number.MAX_SAFE_INTEGER
-  t.same(read(file, [Buffer.from(encoder.encode(emptyBatch(last, 1000)))]).map(({ number }) => number), [last])
+  t.same(
+    read(file, [Buffer.from(encoder.encode(emptyBatch(last, 1000)))]).map(({ number }) => number),
+    [last]
+  )
 })
 
 t.test('frames are found behind any damaged byte, and those of other histories are not', async (t) => {
@@ -83,12 +151,16 @@ t.test('frames are found behind any damaged byte, and those of other histories a
     damaged[at]! ^= 1
     writeFileSync(file, damaged)
     const fd = openSync(file, 'r')
-    const found = [...scanFrames(fd, history, 0, 0)].map(({ number, whole }) => `${number}${whole ? '' : ' broken'}`).join()
+    const found = [...scanFrames(fd, history, 0, 0)]
+      .map(({ number, whole }) => `${number}${whole ? '' : ' broken'}`)
+      .join()
     closeSync(fd)
     return found
   }
   t.equal(seen(bytes.length - 1), '1,2,3')
-  const wrong = Array.from({ length: frames[1]!.length }, (_, at) => at).filter((at) => seen(second + at) !== (at < headBytes ? '1,3' : '1,2 broken,3'))
+  const wrong = Array.from({ length: frames[1]!.length }, (_, at) => at).filter(
+    (at) => seen(second + at) !== (at < headBytes ? '1,3' : '1,2 broken,3')
+  )
   t.same(wrong, [], 'whichever bit of the second it is')
 })
 

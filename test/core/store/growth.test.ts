@@ -19,7 +19,11 @@ const ever = { age: 1e6 * day, size: 2 ** 50 }
 const forever = { ...ever, rows: 500 }
 const scopes = [scope('tenant', 'acme', 10n ** 12n, 'month'), scope('key', 'laptop')]
 
-async function open(t: Test, keeping: StoreOptions['keeping'], now = (): number => noon): Promise<{ store: Store; file: string }> {
+async function open(
+  t: Test,
+  keeping: StoreOptions['keeping'],
+  now = (): number => noon
+): Promise<{ store: Store; file: string }> {
   const file = join(t.testdir(), 'sluice.db')
   return { store: await openStore({ file, durability: 'process', keeping, now }), file }
 }
@@ -27,7 +31,9 @@ async function open(t: Test, keeping: StoreOptions['keeping'], now = (): number 
 /** That many requests, charged and recorded, and in the database. */
 async function serve(store: Store, count: number, time = noon): Promise<void> {
   for (let done = 0; done < count; done += 512) {
-    const batch = Array.from({ length: Math.min(512, count - done) }, () => settle(store, reserve(store.ledger, scopes, 9n, { time }), 4))
+    const batch = Array.from({ length: Math.min(512, count - done) }, () =>
+      settle(store, reserve(store.ledger, scopes, 9n, { time }), 4)
+    )
     await Promise.all(batch)
   }
   await store.flush()
@@ -45,15 +51,20 @@ t.test('of the request log no more is kept than was said, and what is kept can b
   t.ok(kept > 1500, `${kept} records of 6000 are kept`)
   t.same(await store.requests.list({ limit: 1 }), newest, 'the newest are there')
   let listed = 0
-  for (let cursor: string | undefined; ; ) {
-    const { data, next } = await store.requests.list({ limit: 1000, tenant: 'acme', ...(cursor !== undefined && { cursor }) })
+  for (let cursor: string | undefined; ;) {
+    const { data, next } = await store.requests.list({
+      limit: 1000,
+      tenant: 'acme',
+      ...(cursor !== undefined && { cursor })
+    })
     listed += data.length
     if (next === null) break
     cursor = next
   }
   t.equal(listed, kept)
   t.match(query(file, 'SELECT count(*) AS n FROM journal'), [{ n: 6000n }], 'money has no part in it')
-  const bytes = (of: string): number => Number(query(file, `SELECT sum(pgsize) AS bytes FROM dbstat WHERE ${of}`)[0]!['bytes'])
+  const bytes = (of: string): number =>
+    Number(query(file, `SELECT sum(pgsize) AS bytes FROM dbstat WHERE ${of}`)[0]!['bytes'])
   const others = (): number => statSync(file).size - bytes("name LIKE '%journal%'")
   const before = others()
   for (let round = 0; round < 3; round++) {
@@ -77,7 +88,12 @@ t.test('records go for their age, a block at a time, but not for a clock that ju
   await sleep(1300)
   t.equal(records(file), 3500, 'the clock went ahead by a month in a moment')
   await store.close()
-  const patient = await openStore({ file, durability: 'process', keeping: { ...keeping, patience: 60_000 }, now: () => now })
+  const patient = await openStore({
+    file,
+    durability: 'process',
+    keeping: { ...keeping, patience: 60_000 },
+    now: () => now
+  })
   await serve(patient, 10, now)
   await sleep(1300)
   t.equal(records(file), 3510, 'nor does anything go in the first minutes')
@@ -113,17 +129,38 @@ t.test('a listing goes on where records were let go of below it', async (t) => {
   await store.close()
 })
 
-const namespaces = spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /mnt'], { stdio: 'ignore' }).status === 0
+const namespaces =
+  spawnSync('unshare', ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=1m tmpfs /mnt'], { stdio: 'ignore' }).status === 0
 
-t.test('a store that has filled its disk makes room by itself, and one that cannot start says why', { skip: !namespaces && 'no tmpfs can be mounted here' }, async (t) => {
-  const folder = t.testdir()
-  const mount = ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"', folder]
-  const { stdout } = await promisify(execFile)('unshare', [...mount, process.execPath, join(import.meta.dirname, 'crash.ts'), 'grow', join(folder, 'sluice.db')])
-  const result = JSON.parse(stdout) as { before: number; served: number; start: string; ended: number; breaches: unknown[]; lines: string[] }
-  t.ok(result.before > 5000, `${result.before} requests filled the disk`)
-  t.equal(result.served - result.before >= 6000, true, 'it goes on')
-  t.ok(result.ended >= result.served, 'nothing that was acknowledged is lost')
-  t.same(result.breaches, [])
-  t.ok(result.lines.includes('the disk is nearly full: the oldest request records went to make room'))
-  t.match(result.start, /^started$|sluice\.db cannot be opened, as the disk is full \(.*\): make room on the disk of this file/)
-})
+t.test(
+  'a store that has filled its disk makes room by itself, and one that cannot start says why',
+  { skip: !namespaces && 'no tmpfs can be mounted here' },
+  async (t) => {
+    const folder = t.testdir()
+    const mount = ['-rm', 'sh', '-c', 'mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"', folder]
+    const { stdout } = await promisify(execFile)('unshare', [
+      ...mount,
+      process.execPath,
+      join(import.meta.dirname, 'crash.ts'),
+      'grow',
+      join(folder, 'sluice.db')
+    ])
+    const result = JSON.parse(stdout) as {
+      before: number
+      served: number
+      start: string
+      ended: number
+      breaches: unknown[]
+      lines: string[]
+    }
+    t.ok(result.before > 5000, `${result.before} requests filled the disk`)
+    t.equal(result.served - result.before >= 6000, true, 'it goes on')
+    t.ok(result.ended >= result.served, 'nothing that was acknowledged is lost')
+    t.same(result.breaches, [])
+    t.ok(result.lines.includes('the disk is nearly full: the oldest request records went to make room'))
+    t.match(
+      result.start,
+      /^started$|sluice\.db cannot be opened, as the disk is full \(.*\): make room on the disk of this file/
+    )
+  }
+)

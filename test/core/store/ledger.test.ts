@@ -56,7 +56,13 @@ t.test('a hold counts as pending, a settlement as posted, and the difference com
   await reservation.durable
   reservation.dispatched('openai')
   await settle(store, reservation, 120)
-  t.same(store.ledger.balances({ scope: 'tenant:acme' }).map(({ posted, pending }) => [posted, pending]), [[120n, 0n], [120n, 0n]])
+  t.same(
+    store.ledger.balances({ scope: 'tenant:acme' }).map(({ posted, pending }) => [posted, pending]),
+    [
+      [120n, 0n],
+      [120n, 0n]
+    ]
+  )
   t.equal(store.ledger.affordable(scopes, noon), 880n)
   t.equal(store.ledger.affordable([scope('key', 'laptop')], noon), undefined, 'nothing limits a key without a budget')
   await check()
@@ -70,7 +76,10 @@ t.test('a void gives everything back and is the only end', async (t) => {
   const voided = giveBack(store, reservation)
   t.equal(store.ledger.affordable(scopes, noon), 100n, 'at once')
   t.throws(() => reservation.void(), /voided already/)
-  t.throws(() => reservation.settle({ usage: used(1), amount: 1n, source: 'upstream', channel: 'openai' }), /voided already/)
+  t.throws(
+    () => reservation.settle({ usage: used(1), amount: 1n, source: 'upstream', channel: 'openai' }),
+    /voided already/
+  )
   t.throws(() => reservation.dispatched('openai'), /voided already/, 'an upstream must not bill what was given back')
   await voided
   await store.flush()
@@ -101,7 +110,14 @@ t.test('every attempt leaves a cost that no balance counts', async (t) => {
   await store.flush()
   t.match(query(file, 'SELECT kind, class, channel, amount, source, usage_json FROM journal ORDER BY seq'), [
     { kind: 'cost', class: 'cost:1', channel: 'azure', amount: 10n, source: 'estimated' },
-    { kind: 'settle', class: 'terminal', channel: 'openai', amount: 40n, source: 'partial', usage_json: JSON.stringify(usage) }
+    {
+      kind: 'settle',
+      class: 'terminal',
+      channel: 'openai',
+      amount: 40n,
+      source: 'partial',
+      usage_json: JSON.stringify(usage)
+    }
   ])
   t.match(store.ledger.balances(), [{ posted: 40n }])
   await check()
@@ -111,14 +127,19 @@ t.test('a refusal names the outermost budget that cannot carry it, and holds not
   const { store, check } = await open(t)
   const usd = 10n ** 9n
   const scopes = [
-    scope('tenant', 'acme', 1000n * usd, 'month'), scope('project', 'acme/web', 100n * usd, 'month'),
-    scope('member', 'acme/web/alice', 20n * usd, 'day'), scope('key', 'laptop', 5n * usd)
+    scope('tenant', 'acme', 1000n * usd, 'month'),
+    scope('project', 'acme/web', 100n * usd, 'month'),
+    scope('member', 'acme/web/alice', 20n * usd, 'day'),
+    scope('key', 'laptop', 5n * usd)
   ]
   const says = (amount: bigint, scopes: Scope[]): string => {
     const before = store.ledger.balances()
     const { code, message, status } = refusal(() => reserve(store.ledger, scopes, amount))
     t.equal(status, 429)
-    t.same(store.ledger.balances().filter(({ pending, posted }) => pending + posted > 0n), before.filter(({ pending, posted }) => pending + posted > 0n))
+    t.same(
+      store.ledger.balances().filter(({ pending, posted }) => pending + posted > 0n),
+      before.filter(({ pending, posted }) => pending + posted > 0n)
+    )
     return `${code}: ${message}`
   }
   t.equal(
@@ -148,16 +169,23 @@ t.test('a budget belongs to the day and month of the request, in UTC, also when 
   now += 200
   const early = reserve(store.ledger, scopes, 60n, { time: now })
   t.equal(store.ledger.affordable(scopes, now), 40n, 'the new day is whole but for what it holds')
-  t.equal(refusal(() => reserve(store.ledger, scopes, 1n, { time: now - 200 })).code, 'quota_key_exceeded', 'one that arrived before midnight counts there')
+  t.equal(
+    refusal(() => reserve(store.ledger, scopes, 1n, { time: now - 200 })).code,
+    'quota_key_exceeded',
+    'one that arrived before midnight counts there'
+  )
   await settle(store, late, 70)
   await settle(store, early, 50)
-  t.same(store.ledger.balances().map(({ scope, window, posted }) => `${scope} ${window} ${posted}`), [
-    'key:laptop 2026-12-01 50', 'key:laptop total 120', 'tenant:acme 2026-12 50', 'tenant:acme total 120'
-  ])
+  t.same(
+    store.ledger.balances().map(({ scope, window, posted }) => `${scope} ${window} ${posted}`),
+    ['key:laptop 2026-12-01 50', 'key:laptop total 120', 'tenant:acme 2026-12 50', 'tenant:acme total 120']
+  )
   await check()
   await store.flush()
   t.match(query(file, "SELECT window, posted FROM balance WHERE scope = 'key:laptop' ORDER BY window"), [
-    { window: '2026-11-30', posted: 70n }, { window: '2026-12-01', posted: 50n }, { window: 'total', posted: 120n }
+    { window: '2026-11-30', posted: 70n },
+    { window: '2026-12-01', posted: 50n },
+    { window: 'total', posted: 120n }
   ])
 })
 
@@ -188,7 +216,10 @@ t.test('a start with a clock that is months ahead and is corrected afterwards re
   now -= months
   t.equal(await outcome(() => reserve(ahead.ledger, scopes, 1n)), 'quota_tenant_exceeded')
   t.equal(await outcome(() => reserve(ahead.ledger, [scopes[1]!], 1n)), 'quota_key_exceeded')
-  t.match(ahead.ledger.balances({ scope: 'key:laptop' }), [{ window: '2026-11-21', posted: 60n }, { window: 'total', posted: 120n }])
+  t.match(ahead.ledger.balances({ scope: 'key:laptop' }), [
+    { window: '2026-11-21', posted: 60n },
+    { window: 'total', posted: 120n }
+  ])
   now += 86_400_000
   const tomorrow = await outcome(() => reserve(ahead.ledger, [scopes[1]!], 60n, { time: now }))
   t.not(typeof tomorrow, 'string', 'windows follow the clock that was put right')
@@ -200,21 +231,34 @@ t.test('a start with a clock that is months ahead and is corrected afterwards re
 t.test('a clock that jumps by months, to and fro, opens each window once', async (t) => {
   const { store, check } = await open(t)
   let run = 0
-  const step = fc.record({ caller: fc.nat(2), month: fc.constantFrom(-5, -1, 0, 1, 3, 7), day: fc.nat(1), amount: fc.bigInt(1n, 60n), wait: fc.boolean() })
+  const step = fc.record({
+    caller: fc.nat(2),
+    month: fc.constantFrom(-5, -1, 0, 1, 3, 7),
+    day: fc.nat(1),
+    amount: fc.bigInt(1n, 60n),
+    wait: fc.boolean()
+  })
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 40 }), async (steps) => {
       run++
       // Three callers of one tenant, whose scopes are other arrays.
-      const callers = [0, 1, 2].map((n) => [scope('tenant', `acme-${run}`, 100n, 'month'), scope('key', `k${run}-${n}`, 50n, 'day')])
+      const callers = [0, 1, 2].map((n) => [
+        scope('tenant', `acme-${run}`, 100n, 'month'),
+        scope('key', `k${run}-${n}`, 50n, 'day')
+      ])
       const left = new Map<string, bigint>()
       const leftOf = (name: string, limit: bigint): bigint => left.get(name) ?? limit
       for (const { caller, month, day, amount, wait } of steps) {
         const date = new Date(noon)
         const time = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + month, 10 + day)
-        const windows: [string, bigint][] = [[`acme ${month}`, leftOf(`acme ${month}`, 100n)], [`k${caller} ${month} ${day}`, leftOf(`k${caller} ${month} ${day}`, 50n)]]
+        const windows: [string, bigint][] = [
+          [`acme ${month}`, leftOf(`acme ${month}`, 100n)],
+          [`k${caller} ${month} ${day}`, leftOf(`k${caller} ${month} ${day}`, 50n)]
+        ]
         const fits = windows.every(([, rest]) => amount <= rest)
         const admitted = await outcome(() => reserve(store.ledger, callers[caller]!, amount, { time }))
-        if ((typeof admitted !== 'string') !== fits) throw new Error(`admitted: ${typeof admitted !== 'string'}, model: ${fits}`)
+        if ((typeof admitted !== 'string') !== fits)
+          throw new Error(`admitted: ${typeof admitted !== 'string'}, model: ${fits}`)
         if (typeof admitted === 'string') continue
         for (const [name, rest] of windows) left.set(name, rest - amount)
         const settled = settle(store, admitted, Number(amount))
@@ -232,7 +276,10 @@ t.test('a reload may change a budget: the limit of the request is the one that h
   const first = reserve(store.ledger, [scope('key', 'laptop', 100n, 'day')], 90n)
   t.equal(refusal(() => reserve(store.ledger, [scope('key', 'laptop', 80n, 'day')], 1n)).code, 'quota_key_exceeded')
   const second = reserve(store.ledger, [scope('key', 'laptop', 200n, 'day')], 50n)
-  t.match(store.ledger.balances({ scope: 'key:laptop' }), [{ window: '2026-11-21', limit: 200n, pending: 140n }, { window: 'total', limit: undefined }])
+  t.match(store.ledger.balances({ scope: 'key:laptop' }), [
+    { window: '2026-11-21', limit: 200n, pending: 140n },
+    { window: 'total', limit: undefined }
+  ])
   await Promise.all([settle(store, first, 90), settle(store, second, 50)])
   await check()
 })
@@ -256,9 +303,12 @@ t.test('500 requests at once on a budget for 37 admit 37, whatever else they cou
   for (const [i, kind] of kinds.entries()) {
     // What the tight one is within is shared, what is within it is each request's own.
     const name = (level: number, n: number): string => `${i}-${level < i ? 'shared' : level === i ? 'tight' : n}`
-    const idOf = (level: number, n: number): string => (level === 3 ? name(3, n) : Array.from({ length: level + 1 }, (_, outer) => name(outer, n)).join('/'))
+    const idOf = (level: number, n: number): string =>
+      level === 3 ? name(3, n) : Array.from({ length: level + 1 }, (_, outer) => name(outer, n)).join('/')
     const held = Array.from({ length: 500 }, (_, n) => {
-      const others = kinds.map((other, level) => scope(other, idOf(level, n), other === kind ? 37n * 11n + 10n : undefined))
+      const others = kinds.map((other, level) =>
+        scope(other, idOf(level, n), other === kind ? 37n * 11n + 10n : undefined)
+      )
       try {
         return reserve(store.ledger, others, 11n)
       } catch (error) {
@@ -292,7 +342,10 @@ t.test('amounts beyond 2⁵³ are exact, and those that no column holds are refu
   await store.flush()
   t.match(query(file, "SELECT amount FROM journal WHERE kind = 'settle'"), [{ amount: 9007199254740993n }])
   const again = await openStore({ file, durability: 'process', now: () => noon })
-  t.match(again.ledger.balances({ scope: 'tenant:acme' }), [{ posted: 9007199254740993n }, { posted: 9007199254740993n }])
+  t.match(again.ledger.balances({ scope: 'tenant:acme' }), [
+    { posted: 9007199254740993n },
+    { posted: 9007199254740993n }
+  ])
   await again.close()
 })
 
@@ -301,17 +354,25 @@ t.test('a hold ends whatever it is ended with, also where no balance can carry t
   const scopes = [scope('key', 'laptop', 2n ** 80n)]
   const dear = { version: 'dear', perMillion: { output: 2n ** 62n * 1_000_000n } }
   const whole = reserve(store.ledger, scopes, 2n ** 62n, { price: dear })
-  t.equal(refusal(() => reserve(store.ledger, scopes, 1n)).code, 'invalid_request', 'what is admitted leaves room for charges beyond what was held')
+  t.equal(
+    refusal(() => reserve(store.ledger, scopes, 1n)).code,
+    'invalid_request',
+    'what is admitted leaves room for charges beyond what was held'
+  )
   const costs = [{ attempt: 1, channel: 'azure', usage: used(0), amount: 0n, source: 'estimated' as const }]
   const endings: [Partial<Settlement>, RegExp][] = [
-    [{ amount: 2n ** 63n }, /cannot be charged 9223372036854775808 nano-dollars/], [{ amount: -1n }, /cannot be charged -1 nano-dollars/],
-    [{ costs: [{ ...costs[0]!, amount: 2n ** 63n }] }, /cannot have cost 9223372036854775808/], [{ costs: [{ ...costs[0]!, amount: -1n }] }, /cannot have cost -1/],
+    [{ amount: 2n ** 63n }, /cannot be charged 9223372036854775808 nano-dollars/],
+    [{ amount: -1n }, /cannot be charged -1 nano-dollars/],
+    [{ costs: [{ ...costs[0]!, amount: 2n ** 63n }] }, /cannot have cost 9223372036854775808/],
+    [{ costs: [{ ...costs[0]!, amount: -1n }] }, /cannot have cost -1/],
     [{ costs: [...costs, ...costs] }, /two costs for attempt 1/]
   ]
   const others = [scope('key', 'desktop')]
   for (const [ending, message] of endings) {
     const hold = reserve(store.ledger, others, 5n)
-    t.throws(() => hold.settle({ usage: used(1), amount: 1n, source: 'upstream', channel: 'openai', ...ending }), { message })
+    t.throws(() => hold.settle({ usage: used(1), amount: 1n, source: 'upstream', channel: 'openai', ...ending }), {
+      message
+    })
     store.requests.append(record({ request_id: hold.requestId, outcome: 'failed', status: 500 }))
     t.match(store.ledger.balances({ scope: 'key:desktop' }), [{ posted: 0n, pending: 0n }], `${message}: given back`)
     t.throws(() => hold.void(), /ended already|voided already/)
@@ -319,13 +380,20 @@ t.test('a hold ends whatever it is ended with, also where no balance can carry t
   await whole.settle({ usage: used(1), amount: 2n ** 62n, source: 'upstream', channel: 'openai' })
   store.requests.append(record({ request_id: whole.requestId, cost_nano: String(2n ** 62n) }))
   await check()
-  t.match(query(file, "SELECT kind, count(*) AS n FROM journal GROUP BY 1 ORDER BY 1"), [{ kind: 'settle', n: 1n }, { kind: 'void', n: 5n }])
+  t.match(query(file, 'SELECT kind, count(*) AS n FROM journal GROUP BY 1 ORDER BY 1'), [
+    { kind: 'settle', n: 1n },
+    { kind: 'void', n: 5n }
+  ])
 })
 
 t.test('a start ends holds whose estimate no balance can carry', async (t) => {
   const { store, file, check } = await open(t)
   const dear = { version: 'dear', perMillion: { input: 2n ** 62n * 1_000_000n } }
-  for (const channel of ['one', 'two', 'three']) reserve(store.ledger, [scope('key', 'laptop')], 7n, { price: dear, estimate: { input: 5, maxOutput: 1 } }).dispatched(channel)
+  for (const channel of ['one', 'two', 'three'])
+    reserve(store.ledger, [scope('key', 'laptop')], 7n, {
+      price: dear,
+      estimate: { input: 5, maxOutput: 1 }
+    }).dispatched(channel)
   await check()
   const again = await openStore({ file, durability: 'process', now: () => noon })
   t.equal(again.health().recovered, 3)
@@ -341,9 +409,15 @@ t.test('a request has one reservation, a price version one content, and an amoun
   t.throws(() => reserve(store.ledger, scopes, 5n, { requestId: 'r' }), /r has a reservation already/)
   t.throws(() => reserve(store.ledger, scopes, -5n), /not negative/)
   t.throws(() => reserve(store.ledger, scopes, 5n, { time: 1.5 }), /whole milliseconds/)
-  t.throws(() => reserve(store.ledger, scopes, 5n, { price: { version: price.version, perMillion: { output: 3n } } }), /sample:1 is .* in the ledger/)
+  t.throws(
+    () => reserve(store.ledger, scopes, 5n, { price: { version: price.version, perMillion: { output: 3n } } }),
+    /sample:1 is .* in the ledger/
+  )
   const part = reserve(store.ledger, scopes, 5n, { requestId: 'r', part: 'resp_1' })
-  await Promise.all([settle(store, one, 5), part.settle({ usage: used(2), amount: 2n, source: 'upstream', channel: 'openai' })])
+  await Promise.all([
+    settle(store, one, 5),
+    part.settle({ usage: used(2), amount: 2n, source: 'upstream', channel: 'openai' })
+  ])
   t.match(store.ledger.balances(), [{ posted: 7n, pending: 0n }])
   await check()
 })
@@ -356,7 +430,9 @@ t.test('what ends in the turn it began leaves no row behind, only its entry', as
   await Promise.all(held)
   t.match(store.health(), { commits: 1, lastBatch: 150, queued: 0, healthy: true })
   await store.flush()
-  t.match(query(file, 'SELECT count(*) AS n, min(reserved) AS low, max(reserved) AS high FROM journal'), [{ n: 50n, low: 9n, high: 9n }])
+  t.match(query(file, 'SELECT count(*) AS n, min(reserved) AS low, max(reserved) AS high FROM journal'), [
+    { n: 50n, low: 9n, high: 9n }
+  ])
   t.match(query(file, 'SELECT count(*) AS n FROM reservation'), [{ n: 0n }])
   await check()
 })
@@ -375,30 +451,33 @@ t.test('operations that arrive during a commit go together with the next', async
   await check()
 })
 
-t.test('turns of the loop that each bring several ends share a commit, and none waits for more than a few of them', async (t) => {
-  const { store, check } = await open(t)
-  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-  const end = (): Promise<void> => settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
-  const few: Promise<void>[] = []
-  for (let i = 0; i < 3; i++) {
-    few.push(end(), end())
-    await turn()
+t.test(
+  'turns of the loop that each bring several ends share a commit, and none waits for more than a few of them',
+  async (t) => {
+    const { store, check } = await open(t)
+    const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+    const end = (): Promise<void> => settle(store, reserve(store.ledger, [scope('key', 'laptop')], 9n), 4)
+    const few: Promise<void>[] = []
+    for (let i = 0; i < 3; i++) {
+      few.push(end(), end())
+      await turn()
+    }
+    await Promise.all(few)
+    t.equal(store.health().commits, 1)
+    let durable = false
+    let turns = 0
+    void end().then(() => (durable = true))
+    const many: Promise<void>[] = []
+    for (; !durable && turns < 100_000; turns++) {
+      // The write itself takes turns as well; it begins while there is no end of what comes.
+      if (store.health().queued < 5000) many.push(end(), end())
+      await turn()
+    }
+    t.ok(durable, `on disk after ${turns} turns`)
+    await Promise.all(many)
+    await check()
   }
-  await Promise.all(few)
-  t.equal(store.health().commits, 1)
-  let durable = false
-  let turns = 0
-  void end().then(() => (durable = true))
-  const many: Promise<void>[] = []
-  for (; !durable && turns < 100_000; turns++) {
-    // The write itself takes turns as well; it begins while there is no end of what comes.
-    if (store.health().queued < 5000) many.push(end(), end())
-    await turn()
-  }
-  t.ok(durable, `on disk after ${turns} turns`)
-  await Promise.all(many)
-  await check()
-})
+)
 
 t.test('a hold that nobody waits for is not written with what leaves at once, and is soon when it lasts', async (t) => {
   const { store, file, check } = await open(t)
@@ -429,7 +508,8 @@ t.test('how far a stream has come is written without being asked for', async (t)
   await reservation.durable
   reservation.dispatched('openai')
   reservation.delivered(17)
-  const hold = (): Record<string, unknown> | undefined => query(file, 'SELECT dispatched, channel, delivered_units AS units FROM reservation')[0]
+  const hold = (): Record<string, unknown> | undefined =>
+    query(file, 'SELECT dispatched, channel, delivered_units AS units FROM reservation')[0]
   await settle(store, reserve(store.ledger, [scope('key', 'laptop')], 1n), 1)
   await store.flush()
   t.match(hold(), { dispatched: 1n, channel: 'openai', units: 17n })
@@ -460,64 +540,89 @@ t.test('any sequence of operations leaves what a simple model says', async (t) =
   const { store, check } = await open(t)
   const kinds = ['tenant', 'project', 'key'] as const
   const operation = fc.oneof(
-    { weight: 5, arbitrary: fc.record({ do: fc.constant('reserve' as const), tree: fc.nat(2), amount: fc.bigInt(0n, 60n), day: fc.nat(2) }) },
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        do: fc.constant('reserve' as const),
+        tree: fc.nat(2),
+        amount: fc.bigInt(0n, 60n),
+        day: fc.nat(2)
+      })
+    },
     { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), which: fc.nat(), output: fc.nat(80) }) },
     { weight: 2, arbitrary: fc.record({ do: fc.constant('void' as const), which: fc.nat() }) },
     { weight: 1, arbitrary: fc.constant({ do: 'wait' as const }) }
   )
   let run = 0
   await fc.assert(
-    fc.asyncProperty(fc.array(operation, { maxLength: 60 }), fc.array(fc.bigInt(0n, 200n), { minLength: 9, maxLength: 9 }), async (operations, limits) => {
-      run++
-      const trees = [0, 1, 2].map((tree) =>
-        kinds.map((kind, i) => scope(kind, [`${run}-0`, `${run}-0/${tree % 2}`, `${run}-${tree}`][i]!, limits[i === 0 ? 0 : i === 1 ? 1 + (tree % 2) : 3 + tree]!, i === 0 ? 'month' : i === 1 ? 'total' : 'day'))
-      )
-      const model = new Map<string, { limit: bigint; posted: bigint; pending: bigint }>()
-      const balancesOf = (tree: number, day: number): { limit: bigint; posted: bigint; pending: bigint }[] =>
-        trees[tree]!.map(({ id, budget }) => {
-          const name = `${id} ${budget!.per === 'day' ? day : ''}`
-          if (!model.has(name)) model.set(name, { limit: budget!.limit, posted: 0n, pending: 0n })
-          return model.get(name)!
-        })
-      const open: { reservation: ReturnType<typeof reserve>; balances: { posted: bigint; pending: bigint }[] }[] = []
-      const end = (which: number): (typeof open)[number] | undefined => (open.length === 0 ? undefined : open.splice(which % open.length, 1)[0])
-      for (const step of operations) {
-        if (step.do === 'reserve') {
-          const balances = balancesOf(step.tree, step.day)
-          const fits = step.amount === 0n || balances.every(({ limit, posted, pending }) => posted + pending + step.amount <= limit)
-          let reservation: ReturnType<typeof reserve> | undefined
-          try {
-            reservation = reserve(store.ledger, trees[step.tree]!, step.amount, { time: noon + step.day * 86_400_000 })
-          } catch (error) {
-            if (!(error instanceof GatewayError)) throw error
-          }
-          if (fits !== (reservation !== undefined)) throw new Error(`admitted: ${reservation !== undefined}, model: ${fits}`)
-          if (!reservation) continue
-          for (const balance of balances) balance.pending += step.amount
-          open.push({ reservation, balances })
-        } else if (step.do === 'wait') {
-          await open.at(-1)?.reservation.durable
-        } else {
-          const ended = end(step.which)
-          if (!ended) continue
-          const charge = step.do === 'settle' ? step.output : 0
-          void (step.do === 'settle' ? settle(store, ended.reservation, charge) : giveBack(store, ended.reservation))
-          for (const balance of ended.balances) {
-            balance.pending -= ended.reservation.amount
-            balance.posted += BigInt(charge)
+    fc.asyncProperty(
+      fc.array(operation, { maxLength: 60 }),
+      fc.array(fc.bigInt(0n, 200n), { minLength: 9, maxLength: 9 }),
+      async (operations, limits) => {
+        run++
+        const trees = [0, 1, 2].map((tree) =>
+          kinds.map((kind, i) =>
+            scope(
+              kind,
+              [`${run}-0`, `${run}-0/${tree % 2}`, `${run}-${tree}`][i]!,
+              limits[i === 0 ? 0 : i === 1 ? 1 + (tree % 2) : 3 + tree]!,
+              i === 0 ? 'month' : i === 1 ? 'total' : 'day'
+            )
+          )
+        )
+        const model = new Map<string, { limit: bigint; posted: bigint; pending: bigint }>()
+        const balancesOf = (tree: number, day: number): { limit: bigint; posted: bigint; pending: bigint }[] =>
+          trees[tree]!.map(({ id, budget }) => {
+            const name = `${id} ${budget!.per === 'day' ? day : ''}`
+            if (!model.has(name)) model.set(name, { limit: budget!.limit, posted: 0n, pending: 0n })
+            return model.get(name)!
+          })
+        const open: { reservation: ReturnType<typeof reserve>; balances: { posted: bigint; pending: bigint }[] }[] = []
+        const end = (which: number): (typeof open)[number] | undefined =>
+          open.length === 0 ? undefined : open.splice(which % open.length, 1)[0]
+        for (const step of operations) {
+          if (step.do === 'reserve') {
+            const balances = balancesOf(step.tree, step.day)
+            const fits =
+              step.amount === 0n ||
+              balances.every(({ limit, posted, pending }) => posted + pending + step.amount <= limit)
+            let reservation: ReturnType<typeof reserve> | undefined
+            try {
+              reservation = reserve(store.ledger, trees[step.tree]!, step.amount, {
+                time: noon + step.day * 86_400_000
+              })
+            } catch (error) {
+              if (!(error instanceof GatewayError)) throw error
+            }
+            if (fits !== (reservation !== undefined))
+              throw new Error(`admitted: ${reservation !== undefined}, model: ${fits}`)
+            if (!reservation) continue
+            for (const balance of balances) balance.pending += step.amount
+            open.push({ reservation, balances })
+          } else if (step.do === 'wait') {
+            await open.at(-1)?.reservation.durable
+          } else {
+            const ended = end(step.which)
+            if (!ended) continue
+            const charge = step.do === 'settle' ? step.output : 0
+            void (step.do === 'settle' ? settle(store, ended.reservation, charge) : giveBack(store, ended.reservation))
+            for (const balance of ended.balances) {
+              balance.pending -= ended.reservation.amount
+              balance.posted += BigInt(charge)
+            }
           }
         }
-      }
-      for (const [tree, scopes] of trees.entries()) {
-        for (let day = 0; day < 3; day++) {
-          const left = balancesOf(tree, day).map(({ limit, posted, pending }) => limit - posted - pending)
-          const least = left.reduce((a, b) => (b < a ? b : a))
-          const found = store.ledger.affordable(scopes, noon + day * 86_400_000)
-          if (found !== (least < 0n ? 0n : least)) throw new Error(`left: ${found}, model: ${least}`)
+        for (const [tree, scopes] of trees.entries()) {
+          for (let day = 0; day < 3; day++) {
+            const left = balancesOf(tree, day).map(({ limit, posted, pending }) => limit - posted - pending)
+            const least = left.reduce((a, b) => (b < a ? b : a))
+            const found = store.ledger.affordable(scopes, noon + day * 86_400_000)
+            if (found !== (least < 0n ? 0n : least)) throw new Error(`left: ${found}, model: ${least}`)
+          }
         }
+        for (const { reservation } of open) void giveBack(store, reservation)
       }
-      for (const { reservation } of open) void giveBack(store, reservation)
-    }),
+    ),
     { numRuns: 300 }
   )
   await check()

@@ -2,7 +2,19 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync, chmodSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  chmodSync
+} from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -37,7 +49,9 @@ t.test('a gateway whose lock file is removed or put in another one’s place sti
   await (await open(other)).close()
   cpSync(lock, `${lock}.old`)
   const gateway = await owner(t, file)
-  const refusal = { message: `${file} is open in another process, and ${lock} is not the lock file that was made with it: stop the gateway, or whatever has the database open, and start again` }
+  const refusal = {
+    message: `${file} is open in another process, and ${lock} is not the lock file that was made with it: stop the gateway, or whatever has the database open, and start again`
+  }
   rmSync(lock)
   await t.rejects(open(file), refusal, 'removed')
   await t.rejects(open(file), refusal, 'and again: the first try left nothing that the second takes for a lock')
@@ -51,7 +65,9 @@ t.test('a gateway whose lock file is removed or put in another one’s place sti
   writeFileSync(lock, '')
   await t.rejects(open(file), refusal, 'an empty one')
   writeFileSync(lock, 'no database at all'.repeat(300))
-  await t.rejects(open(file), { message: `${file}.lock is damaged: remove it; whether a gateway runs is also seen without it` })
+  await t.rejects(open(file), {
+    message: `${file}.lock is damaged: remove it; whether a gateway runs is also seen without it`
+  })
   rmSync(lock)
   await gateway.kill()
   await (await open(file)).close()
@@ -73,12 +89,19 @@ t.test('a database with two names is refused by both', async (t) => {
   await (await open(file)).close()
   const link = join(t.testdirName, 'link.db')
   linkSync(file, link)
-  for (const name of [file, link]) await t.rejects(open(name), { message: `${name} has 2 names (hard links), and what belongs to it is found by its name: remove all but one, or copy it` })
+  for (const name of [file, link])
+    await t.rejects(open(name), {
+      message: `${name} has 2 names (hard links), and what belongs to it is found by its name: remove all but one, or copy it`
+    })
   rmSync(link)
   const gateway = await owner(t, file)
   linkSync(file, link)
   rmSync(file)
-  await t.rejects(open(link), { message: /link\.db is open in another process/ }, 'nor does it help to rename it under a gateway')
+  await t.rejects(
+    open(link),
+    { message: /link\.db is open in another process/ },
+    'nor does it help to rename it under a gateway'
+  )
   await gateway.kill()
   t.notOk(existsSync(`${link}.log0`), 'nothing was begun')
 })
@@ -107,9 +130,19 @@ t.test('the files are their owner’s alone, also those of an earlier version', 
   const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8)
   const store = await open(file)
   const inUse = readdirSync(folder).sort()
-  t.same(inUse.map((name) => `${name} ${mode(join(folder, name))}`), inUse.map((name) => `${name} 600`))
-  t.same(inUse, ['', '-shm', '-wal', '.lock', '.log0', '.log1'].map((ending) => `sluice.db${ending}`))
-  t.same([mode(folder), mode(join(t.testdirName, 'new'))], ['700', '700'], 'and so are the folders that were made for them')
+  t.same(
+    inUse.map((name) => `${name} ${mode(join(folder, name))}`),
+    inUse.map((name) => `${name} 600`)
+  )
+  t.same(
+    inUse,
+    ['', '-shm', '-wal', '.lock', '.log0', '.log1'].map((ending) => `sluice.db${ending}`)
+  )
+  t.same(
+    [mode(folder), mode(join(t.testdirName, 'new'))],
+    ['700', '700'],
+    'and so are the folders that were made for them'
+  )
   await store.close()
   for (const name of readdirSync(folder)) chmodSync(join(folder, name), 0o644)
   await (await open(file)).close()

@@ -30,7 +30,10 @@ interface Sample {
 }
 
 const folder = mkdtempSync(join(process.argv[2] ?? tmpdir(), 'sluice-measure-'))
-const price = { version: 'gpt-5:1', perMillion: { input: 1_250_000_000n, cached_input: 125_000_000n, output: 10_000_000_000n } }
+const price = {
+  version: 'gpt-5:1',
+  perMillion: { input: 1_250_000_000n, cached_input: 125_000_000n, output: 10_000_000_000n }
+}
 const usage = { input: 1234, cached_input: 256, cache_write: 0, output: 345, reasoning: 128 }
 const amount = costOf(usage, price)
 const requests = 30_000
@@ -49,12 +52,42 @@ function sample(key: number, scopes: Scope[]): Sample {
   const time = Date.now()
   const requestId = randomUUIDv7()
   return {
-    request: { requestId, scopes, amount: amount * 10n, model: 'gpt-5', price, estimate: { input: 1400, maxOutput: 4096 }, time },
+    request: {
+      requestId,
+      scopes,
+      amount: amount * 10n,
+      model: 'gpt-5',
+      price,
+      estimate: { input: 1400, maxOutput: 4096 },
+      time
+    },
     record: {
-      request_id: requestId, time: new Date(time).toISOString(), tenant: `acme-${key % 10}`, project: 'web', member: `m${key}`, key: `laptop-${key}`,
-      model: 'gpt-5', requested_model: null, endpoint: 'chat', client_protocol: 'openai-chat', channel: 'openai', channel_protocol: 'openai', status: 200, error_code: null,
-      outcome: 'completed', streamed: true, usage, usage_source: 'upstream', cost_usd: formatDollars(amount), cost_nano: String(amount), price_version: 'gpt-5:1', reserved_nano: String(amount * 10n),
-      attempts: [{ channel: 'openai', status: 200, first_byte_ms: 211, duration_ms: 2345 }], first_byte_ms: 212, duration_ms: 2346, client_request_id: null
+      request_id: requestId,
+      time: new Date(time).toISOString(),
+      tenant: `acme-${key % 10}`,
+      project: 'web',
+      member: `m${key}`,
+      key: `laptop-${key}`,
+      model: 'gpt-5',
+      requested_model: null,
+      endpoint: 'chat',
+      client_protocol: 'openai-chat',
+      channel: 'openai',
+      channel_protocol: 'openai',
+      status: 200,
+      error_code: null,
+      outcome: 'completed',
+      streamed: true,
+      usage,
+      usage_source: 'upstream',
+      cost_usd: formatDollars(amount),
+      cost_nano: String(amount),
+      price_version: 'gpt-5:1',
+      reserved_nano: String(amount * 10n),
+      attempts: [{ channel: 'openai', status: 200, first_byte_ms: 211, duration_ms: 2345 }],
+      first_byte_ms: 212,
+      duration_ms: 2346,
+      client_request_id: null
     }
   }
 }
@@ -78,7 +111,10 @@ function baseline(): number {
 }
 
 async function run({ batch, keys, short, durability }: Scenario, samples: number): Promise<void> {
-  const store: Store = await openStore({ file: join(folder, `${[batch, keys, short, durability].join('-')}.db`), durability })
+  const store: Store = await openStore({
+    file: join(folder, `${[batch, keys, short, durability].join('-')}.db`),
+    durability
+  })
   const scopes = Array.from({ length: keys }, (_, i) => scopesOf(i))
   const open: { reservation: Reservation; record: RequestRecord }[] = []
   let turn = 0
@@ -114,10 +150,15 @@ async function run({ batch, keys, short, durability }: Scenario, samples: number
   for (const one of open.splice(0)) void end(one)
   await store.close()
   const figures = [all - samples, main - samples, all - main, kernel].map((micros) => micros.toFixed(1))
-  console.log(`| ${[durability, keys, short ? 'one' : 'two', perCommit.toFixed(0), ...figures, Math.round(rate)].join(' | ')} |`)
+  console.log(
+    `| ${[durability, keys, short ? 'one' : 'two', perCommit.toFixed(0), ...figures, Math.round(rate)].join(' | ')} |`
+  )
 }
 
-/** Requests that arrive at a steady rate and take 5 ms: what the writer thread spends, and how long a hold takes to be durable. */
+/**
+ * Requests that arrive at a steady rate and take 5 ms: what the writer thread spends, and how long a hold takes to be
+ * durable.
+ */
 async function steady(rate: number, durability: Scenario['durability']): Promise<void> {
   const store = await openStore({ file: join(folder, `steady-${rate}-${durability}.db`), durability })
   const scopes = scopesOf(0)
@@ -142,13 +183,18 @@ async function steady(rate: number, durability: Scenario['durability']): Promise
     }
     await new Promise((resolve) => setImmediate(resolve))
   }
-  const [all, main] = clock().map((micros, i) => (micros - before!.clock[i]!) / (started - before!.started)) as [number, number]
+  const [all, main] = clock().map((micros, i) => (micros - before!.clock[i]!) / (started - before!.started)) as [
+    number,
+    number
+  ]
   const perCommit = (started - before!.started) / (store.health().commits - before!.commits)
   waits.sort((a, b) => a - b)
   const wait = (share: number): string => waits[Math.floor(waits.length * share)]!.toFixed(1)
   for (const { reservation } of open) void reservation.void()
   await store.close()
-  console.log(`| ${[durability, rate, perCommit.toFixed(1), (all - main).toFixed(1), wait(0.5), wait(0.99)].join(' | ')} |`)
+  console.log(
+    `| ${[durability, rate, perCommit.toFixed(1), (all - main).toFixed(1), wait(0.5), wait(0.99)].join(' | ')} |`
+  )
 }
 
 /** Ways to hand rows over and to insert them, in µs per journal row of a batch of 30. */
@@ -156,8 +202,23 @@ function alternatives(): void {
   const batch = 30
   const rows = Array.from({ length: batch }, () => {
     const { request, record } = sample(0, scopesOf(0))
-    const scopes = '{"tenant:acme-0":"month","project:acme-0/web":"month","member:acme-0/web/m0":"day","key:laptop-0":"total"}'
-    return ['settle', request.requestId, '', 'terminal', scopes, amount, amount, JSON.stringify(record.usage), 'gpt-5', 'openai', 'gpt-5:1', 'upstream', request.time]
+    const scopes =
+      '{"tenant:acme-0":"month","project:acme-0/web":"month","member:acme-0/web/m0":"day","key:laptop-0":"total"}'
+    return [
+      'settle',
+      request.requestId,
+      '',
+      'terminal',
+      scopes,
+      amount,
+      amount,
+      JSON.stringify(record.usage),
+      'gpt-5',
+      'openai',
+      'gpt-5:1',
+      'upstream',
+      request.time
+    ]
   })
   const flat = rows.flat()
   const objects = rows.map((row) => Object.fromEntries(entryColumns.map((name, i) => [name, row[i]])))
@@ -179,7 +240,11 @@ function alternatives(): void {
     console.log(`| ${name} | ${((clock()[1] - began[1]) / 2000 / batch).toFixed(2)} |`)
   }
   let last = 0
-  const fresh = (): (string | bigint | number)[][] => rows.map((row) => row.with(1, `01a1fd99-17af-7000-8000-${String(++last).padStart(12, '0')}`) as (string | bigint | number)[])
+  const fresh = (): (string | bigint | number)[][] =>
+    rows.map(
+      (row) =>
+        row.with(1, `01a1fd99-17af-7000-8000-${String(++last).padStart(12, '0')}`) as (string | bigint | number)[]
+    )
   console.log('| per journal row | µs |\n|---|---|')
   time('structured clone of a flat array', () => void structuredClone(flat))
   time('structured clone of an object per row', () => void structuredClone(objects))
@@ -197,15 +262,22 @@ function alternatives(): void {
 }
 
 const samples = baseline()
-console.log(`CPU in µs per request: reserve + settle + request record (${samples.toFixed(1)} µs for making up the requests are taken off)\n`)
-console.log('| durability | keys | commits a request meets | requests per commit | total | main thread | other threads | kernel (in total) | requests/s |')
+console.log(
+  `CPU in µs per request: reserve + settle + request record (${samples.toFixed(1)} µs for making up the requests are taken off)\n`
+)
+console.log(
+  '| durability | keys | commits a request meets | requests per commit | total | main thread | other threads | kernel (in total) | requests/s |'
+)
 console.log('|---|---|---|---|---|---|---|---|---|')
 for (const durability of ['process', 'power'] as const) {
   for (const keys of durability === 'power' ? [1] : [1, 1000]) {
-    for (const batch of [30, 100]) for (const short of [true, false]) await run({ batch, keys, short, durability }, samples)
+    for (const batch of [30, 100])
+      for (const short of [true, false]) await run({ batch, keys, short, durability }, samples)
   }
 }
-console.log('\n| durability | requests/s | requests per commit | other threads, µs CPU per request | ms until a hold is durable, p50 | p99 |\n|---|---|---|---|---|---|')
+console.log(
+  '\n| durability | requests/s | requests per commit | other threads, µs CPU per request | ms until a hold is durable, p50 | p99 |\n|---|---|---|---|---|---|'
+)
 for (const durability of ['process', 'power'] as const) {
   for (const rate of [200, 1000, 5000]) await steady(rate, durability)
 }

@@ -1,4 +1,5 @@
-// The in-memory limiter against an oracle that shares no code with it, and its promises about headers, slots and memory.
+// The in-memory limiter against an oracle that shares no code with it, and its promises about headers, slots and
+// memory.
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -30,7 +31,9 @@ function holds(t: Test, property: Parameters<typeof fc.assert>[0]): void {
   t.doesNotThrow(() => fc.assert(property))
 }
 
-/** GCRA as virtual scheduling: the theoretical arrival time, in units of 1/limit microseconds so that it is an integer. */
+/**
+ * GCRA as virtual scheduling: the theoretical arrival time, in units of 1/limit microseconds so that it is an integer.
+ */
 function oracle(limit: bigint, window: bigint): (now: number) => boolean {
   let tat = 0n
   return (time) => {
@@ -43,8 +46,12 @@ function oracle(limit: bigint, window: bigint): (now: number) => boolean {
 }
 
 t.test('rates admit exactly what the theoretical arrival time admits', (t) => {
-  for (const [name, window] of [['rps', second], ['rpm', minute]] as const) {
-    holds(t,
+  for (const [name, window] of [
+    ['rps', second],
+    ['rpm', minute]
+  ] as const) {
+    holds(
+      t,
       fc.property(
         fc.integer({ min: 1, max: 5000 }),
         fc.array(fc.oneof(fc.constant(0), fc.nat(2000), fc.nat(2 * window)), { minLength: 1, maxLength: 300 }),
@@ -66,27 +73,32 @@ t.test('rates admit exactly what the theoretical arrival time admits', (t) => {
 })
 
 t.test('remaining says how many more are admitted at once, and a refusal says exactly when the next one is', (t) => {
-  holds(t,
-    fc.property(fc.double({ min: 0.05, max: 40, noNaN: true }), fc.array(fc.nat(300_000), { maxLength: 40 }), (rps, steps) => {
-      const { limits, clock } = limiter()
-      let last = limits.decide('k', { rps }, 1)
-      for (const step of steps) {
-        clock.now += step
-        last = limits.decide('k', { rps }, 1)
+  holds(
+    t,
+    fc.property(
+      fc.double({ min: 0.05, max: 40, noNaN: true }),
+      fc.array(fc.nat(300_000), { maxLength: 40 }),
+      (rps, steps) => {
+        const { limits, clock } = limiter()
+        let last = limits.decide('k', { rps }, 1)
+        for (const step of steps) {
+          clock.now += step
+          last = limits.decide('k', { rps }, 1)
+        }
+        const { remaining, resetMs } = state(last, 'rps')
+        for (let i = 0; i < remaining; i++) {
+          if (!limits.decide('k', { rps }, 1).admitted) return false
+        }
+        const refusal = limits.decide('k', { rps }, 1)
+        if (refusal.admitted || refusal.refusedBy !== 'rps' || state(refusal, 'rps').remaining !== 0) return false
+        if (remaining === 0 && refusal.retryAfterMs > resetMs) return false
+        const refusedAt = clock.now
+        clock.now = refusedAt + (refusal.retryAfterMs - 1) * 1000
+        if (refusal.retryAfterMs > 1 && limits.decide('k', { rps }, 1).admitted) return false
+        clock.now = refusedAt + refusal.retryAfterMs * 1000
+        return limits.decide('k', { rps }, 1).admitted
       }
-      const { remaining, resetMs } = state(last, 'rps')
-      for (let i = 0; i < remaining; i++) {
-        if (!limits.decide('k', { rps }, 1).admitted) return false
-      }
-      const refusal = limits.decide('k', { rps }, 1)
-      if (refusal.admitted || refusal.refusedBy !== 'rps' || state(refusal, 'rps').remaining !== 0) return false
-      if (remaining === 0 && refusal.retryAfterMs > resetMs) return false
-      const refusedAt = clock.now
-      clock.now = refusedAt + (refusal.retryAfterMs - 1) * 1000
-      if (refusal.retryAfterMs > 1 && limits.decide('k', { rps }, 1).admitted) return false
-      clock.now = refusedAt + refusal.retryAfterMs * 1000
-      return limits.decide('k', { rps }, 1).admitted
-    })
+    )
   )
   t.end()
 })
@@ -143,7 +155,8 @@ t.test('a slot belongs to its lease: released twice it comes free once', (t) => 
 })
 
 t.test('slots never exceed their limit and are all free at the end, whatever the order of takes and releases', (t) => {
-  holds(t,
+  holds(
+    t,
     fc.property(fc.integer({ min: 1, max: 8 }), fc.array(fc.nat(20), { maxLength: 200 }), (concurrency, moves) => {
       const { limits } = limiter()
       const held: Lease[] = []
@@ -212,22 +225,26 @@ t.test('what has leaked of a reservation is not given back: no more tokens pass 
 
 t.test('in any span the tokens used stay within the rate, one burst and one debt', (t) => {
   const limit = 1000
-  holds(t,
-    fc.property(fc.array(fc.record({ wait: fc.nat(20_000_000), tokens: fc.integer({ min: 1, max: 900 }) }), { maxLength: 120 }), (requests) => {
-      const { limits, clock } = limiter()
-      const start = clock.now
-      let used = 0
-      for (const { wait, tokens } of requests) {
-        clock.now += wait
-        // The estimate is right, as in a gateway whose clients set max_tokens: then the sum is exactly bounded.
-        const decision = limits.decide('k', { tpm: limit }, tokens)
-        if (!decision.admitted) continue
-        decision.lease.release(tokens)
-        used += tokens
-        if (used > limit + ((clock.now - start) * limit) / minute) return false
+  holds(
+    t,
+    fc.property(
+      fc.array(fc.record({ wait: fc.nat(20_000_000), tokens: fc.integer({ min: 1, max: 900 }) }), { maxLength: 120 }),
+      (requests) => {
+        const { limits, clock } = limiter()
+        const start = clock.now
+        let used = 0
+        for (const { wait, tokens } of requests) {
+          clock.now += wait
+          // The estimate is right, as in a gateway whose clients set max_tokens: then the sum is exactly bounded.
+          const decision = limits.decide('k', { tpm: limit }, tokens)
+          if (!decision.admitted) continue
+          decision.lease.release(tokens)
+          used += tokens
+          if (used > limit + ((clock.now - start) * limit) / minute) return false
+        }
+        return true
       }
-      return true
-    })
+    )
   )
   t.end()
 })
@@ -238,7 +255,10 @@ t.test('a request without tokens neither waits for the token limit nor uses it',
   admitted(limits.decide('k', both, 10))
   const list = limits.decide('k', both, 0)
   t.ok(list.admitted)
-  t.same(list.states.map(({ name }) => name), ['rpm'])
+  t.same(
+    list.states.map(({ name }) => name),
+    ['rpm']
+  )
   admitted(list).release(500)
   t.match(limits.decide('k', both, 1), { admitted: false, refusedBy: 'tpm', retryAfterMs: 6000 })
   t.end()
@@ -296,7 +316,7 @@ t.test('on the real clock a burst is followed by the rate', async (t) => {
   let now = start
   let passed = 0
   // A machine that stalls lets room gather, which is used up before the end.
-  for (let admitted = true; admitted || now - start < 300; ) {
+  for (let admitted = true; admitted || now - start < 300;) {
     if (!admitted) await new Promise(setImmediate)
     ;({ admitted } = limits.decide('k', { rps: 50 }, 1))
     now = performance.now()

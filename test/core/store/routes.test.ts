@@ -18,26 +18,41 @@ function route(id: string, more: Partial<Route> = {}): Route {
 }
 
 function open(file: string, now = (): number => noon): Promise<Store> {
-  return openStore({ file, durability: 'process', routeAge: hour, keeping: { requests: ever, journal: ever, patience: 0 }, now })
+  return openStore({
+    file,
+    durability: 'process',
+    routeAge: hour,
+    keeping: { requests: ever, journal: ever, patience: 0 },
+    now
+  })
 }
 
 /** The files of a store as a crash at this moment would leave them. */
 function image(file: string): string {
   const copy = join(mkdtempSync(`${dirname(file)}/image-`), 'sluice.db')
-  for (const ending of ['', '-wal', '.log0', '.log1']) if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, `${copy}${ending}`)
+  for (const ending of ['', '-wal', '.log0', '.log1'])
+    if (existsSync(`${file}${ending}`)) cpSync(`${file}${ending}`, `${copy}${ending}`)
   return copy
 }
 
 t.test('a route is there for its owner, at once, from the database, and after a crash', async (t) => {
   const file = join(t.testdir(), 'sluice.db')
   const store = await open(file)
-  await store.routes.keep([route('resp_1'), route('msg_1', { kind: 'item' }), route('resp_1', { tenant: 'other', account: 'a2' })])
+  await store.routes.keep([
+    route('resp_1'),
+    route('msg_1', { kind: 'item' }),
+    route('resp_1', { tenant: 'other', account: 'a2' })
+  ])
   const crashed = image(file)
   const check = async (which: Store, when: string): Promise<void> => {
     t.match(await which.routes.find(owner, 'resp_1'), route('resp_1'), when)
     t.match(await which.routes.find(owner, 'msg_1'), { kind: 'item' }, when)
     t.match(await which.routes.find({ tenant: 'other', project: 'web' }, 'resp_1'), { account: 'a2' }, when)
-    for (const foreign of [{ tenant: 'acme', project: '' }, { tenant: 'acme', project: 'other' }, { tenant: 'none', project: 'web' }]) {
+    for (const foreign of [
+      { tenant: 'acme', project: '' },
+      { tenant: 'acme', project: 'other' },
+      { tenant: 'none', project: 'web' }
+    ]) {
       t.equal(await which.routes.find(foreign, 'resp_1'), undefined, when)
     }
     t.equal(await which.routes.find(owner, 'resp_2'), undefined, when)

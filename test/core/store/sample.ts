@@ -16,7 +16,12 @@ export const price: Price = { version: 'sample:1', perMillion: { input: 2_000_00
 /** Noon of an ordinary day. */
 export const noon = Date.UTC(2026, 10, 21, 12)
 
-export function scope(kind: Scope['kind'], id: string, limit?: bigint, per: 'day' | 'month' | 'total' = 'total'): Scope {
+export function scope(
+  kind: Scope['kind'],
+  id: string,
+  limit?: bigint,
+  per: 'day' | 'month' | 'total' = 'total'
+): Scope {
   return { kind, id: `${kind}:${id}`, ...(limit !== undefined && { budget: { limit, per } }) }
 }
 
@@ -25,9 +30,21 @@ export function used(output: number, input = 0): Usage {
 }
 
 /** Holds an amount of nano-dollars; the rest is ordinary. */
-export function reserve(ledger: Ledger, scopes: readonly Scope[], amount: bigint, more: Partial<ReserveRequest> = {}): Reservation {
+export function reserve(
+  ledger: Ledger,
+  scopes: readonly Scope[],
+  amount: bigint,
+  more: Partial<ReserveRequest> = {}
+): Reservation {
   return ledger.reserve({
-    requestId: randomUUIDv7(), scopes, amount, model: 'gpt-5', price, estimate: { input: 10, maxOutput: 100 }, time: noon, ...more
+    requestId: randomUUIDv7(),
+    scopes,
+    amount,
+    model: 'gpt-5',
+    price,
+    estimate: { input: 10, maxOutput: 100 },
+    time: noon,
+    ...more
   })
 }
 
@@ -36,7 +53,9 @@ export function settle(store: Store, reservation: Reservation, output: number): 
   const usage = used(output)
   const amount = costOf(usage, price)
   const settled = reservation.settle({ usage, amount, source: 'upstream', channel: 'openai' })
-  store.requests.append(record({ request_id: reservation.requestId, usage, cost_usd: formatDollars(amount), cost_nano: String(amount) }))
+  store.requests.append(
+    record({ request_id: reservation.requestId, usage, cost_usd: formatDollars(amount), cost_nano: String(amount) })
+  )
   return settled
 }
 
@@ -49,10 +68,33 @@ export function giveBack(store: Store, reservation: Reservation): Promise<void> 
 
 export function record(fields: Partial<RequestRecord> = {}): RequestRecord {
   return {
-    request_id: randomUUIDv7(), time: new Date(noon).toISOString(), tenant: 'acme', project: 'web', member: 'alice', key: 'laptop', model: 'gpt-5', requested_model: null,
-    endpoint: 'chat', client_protocol: 'openai-chat', channel: 'openai', channel_protocol: 'openai', status: 200, error_code: null,
-    outcome: 'completed', streamed: false, usage: null, usage_source: null, cost_usd: '0', cost_nano: '0', price_version: null, reserved_nano: null, attempts: [], first_byte_ms: 5,
-    duration_ms: 10, client_request_id: null, ...fields
+    request_id: randomUUIDv7(),
+    time: new Date(noon).toISOString(),
+    tenant: 'acme',
+    project: 'web',
+    member: 'alice',
+    key: 'laptop',
+    model: 'gpt-5',
+    requested_model: null,
+    endpoint: 'chat',
+    client_protocol: 'openai-chat',
+    channel: 'openai',
+    channel_protocol: 'openai',
+    status: 200,
+    error_code: null,
+    outcome: 'completed',
+    streamed: false,
+    usage: null,
+    usage_source: null,
+    cost_usd: '0',
+    cost_nano: '0',
+    price_version: null,
+    reserved_nano: null,
+    attempts: [],
+    first_byte_ms: 5,
+    duration_ms: 10,
+    client_request_id: null,
+    ...fields
   }
 }
 

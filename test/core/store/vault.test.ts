@@ -7,12 +7,26 @@ import { Vault } from '../../../core/store/vault.ts'
 t.test('of many that are kept at one time no more stay than there is room for', async (t) => {
   const store = await openStore({ file: join(t.testdir(), 'sluice.db'), durability: 'process' })
   const most = 200_000
-  const vault = new Vault(store.works, () => ({ key: 'secret', keep: 1_000_000, largest: 1_000_000, of_tenant: most, size: 10 * most }))
-  const label = (id: string): Parameters<Vault['keep']>[0] => ({ tenant: 'acme', project: '', id, model: 'demo', requestId: `of ${id}` })
+  const vault = new Vault(store.works, () => ({
+    key: 'secret',
+    keep: 1_000_000,
+    largest: 1_000_000,
+    of_tenant: most,
+    size: 10 * most
+  }))
+  const label = (id: string): Parameters<Vault['keep']>[0] => ({
+    tenant: 'acme',
+    project: '',
+    id,
+    model: 'demo',
+    requestId: `of ${id}`
+  })
   const ids = Array.from({ length: 20 }, (_, index) => `resp_${index}`)
   await Promise.all(ids.map((id) => vault.keep(label(id), 'x'.repeat(50_000), { length: 1, tokens: 1, parts: {} })))
   t.ok(store.works.room.of('acme') <= most, `${store.works.room.of('acme')} bytes`)
-  const found = (await Promise.all(ids.map((id) => vault.find({ tenant: 'acme', project: '' }, id)))).filter((kept) => kept !== undefined)
+  const found = (await Promise.all(ids.map((id) => vault.find({ tenant: 'acme', project: '' }, id)))).filter(
+    (kept) => kept !== undefined
+  )
   t.ok(found.length >= 2 && found.length <= 3, `${found.length} are kept`)
   for (const kept of found) t.equal(await vault.read(kept), 'x'.repeat(50_000))
   await store.close()

@@ -14,11 +14,24 @@ const honest = join(folder, 'honest.db')
 t.before(async () => {
   const store = await openStore({ file: honest, durability: 'process', now: () => noon })
   const scopes = [scope('tenant', 'acme', 1000n, 'month'), scope('key', 'laptop')]
-  for (const output of [10, 20, 30]) await settle(store, reserve(store.ledger, scopes, 50n, { requestId: `r${output}` }), output)
+  for (const output of [10, 20, 30])
+    await settle(store, reserve(store.ledger, scopes, 50n, { requestId: `r${output}` }), output)
   await giveBack(store, reserve(store.ledger, scopes, 50n, { requestId: 'r40' }))
   store.requests.append(record({ request_id: 'refused', outcome: 'rejected', status: 401 }))
-  const key = { hint: 'sk-ab…9f', tenant: 'acme', models: ['*'], endpoints: ['chat'], limits: { rpm: 5 }, created: noon }
-  await store.keys.create({ ...key, name: 'one', sha256: Buffer.alloc(32, 1), budget: { limit: 2n ** 60n, per: 'day' } })
+  const key = {
+    hint: 'sk-ab…9f',
+    tenant: 'acme',
+    models: ['*'],
+    endpoints: ['chat'],
+    limits: { rpm: 5 },
+    created: noon
+  }
+  await store.keys.create({
+    ...key,
+    name: 'one',
+    sha256: Buffer.alloc(32, 1),
+    budget: { limit: 2n ** 60n, per: 'day' }
+  })
   await store.keys.create({ ...key, name: 'two', sha256: Buffer.alloc(32, 2) })
   await store.keys.revoke('two')
   await store.close()
@@ -60,96 +73,180 @@ const rebuilt = 'CREATE TABLE loose AS SELECT * FROM journal; DROP TABLE journal
 const tampered: Record<string, [sql: string, ...breaches: string[]]> = {
   'an amount': [
     'UPDATE journal SET amount = 9 WHERE seq = 2',
-    'I10 journal 2', 'I4 journal 2', 'I1 balance key:laptop total', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total', 'I8 request r20'
+    'I10 journal 2',
+    'I4 journal 2',
+    'I1 balance key:laptop total',
+    'I1 balance tenant:acme 2026-11',
+    'I1 balance tenant:acme total',
+    'I8 request r20'
   ],
   'a column that no sum shows': ["UPDATE journal SET channel = 'other' WHERE seq = 2", 'I10 journal 2'],
   'the hash of a row': ['UPDATE journal SET hash = zeroblob(32) WHERE seq = 2', 'I10 journal 2', 'I10 journal 3'],
   'a row in the middle': [
     'DELETE FROM journal WHERE seq = 2',
-    'I10 journal 3', 'I10 journal 3', 'I1 balance key:laptop total', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total', 'I8 request r20'
+    'I10 journal 3',
+    'I10 journal 3',
+    'I1 balance key:laptop total',
+    'I1 balance tenant:acme 2026-11',
+    'I1 balance tenant:acme total',
+    'I8 request r20'
   ],
   'the last row': ['DELETE FROM journal WHERE seq = 4', 'I10 journal 3'],
   'the order': [
     'UPDATE journal SET seq = 9 WHERE seq = 2; UPDATE journal SET seq = 2 WHERE seq = 3; UPDATE journal SET seq = 3 WHERE seq = 9',
-    'I10 journal 2', 'I10 journal 2', 'I10 journal 3', 'I10 journal 3', 'I10 journal 4'
+    'I10 journal 2',
+    'I10 journal 2',
+    'I10 journal 3',
+    'I10 journal 3',
+    'I10 journal 4'
   ],
   'a second end': [
     `${rebuilt} INSERT INTO journal SELECT 5, kind, request_id, part, class, scopes, 0, reserved, usage_json, model, channel, price_version, source, ts_ms, boot_id, hash, hash
      FROM journal WHERE seq = 4`,
-    'I10 journal 5', 'I10 journal 5', 'I3 journal r40 '
+    'I10 journal 5',
+    'I10 journal 5',
+    'I3 journal r40 '
   ],
   'a fraction': [
     `${rebuilt} UPDATE journal SET amount = 20.5 WHERE seq = 2`,
-    'I10 journal 2', 'I4 journal 2', 'I1 balance key:laptop total', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total', 'I8 request r20', 'I11 journal 2'
+    'I10 journal 2',
+    'I4 journal 2',
+    'I1 balance key:laptop total',
+    'I1 balance tenant:acme 2026-11',
+    'I1 balance tenant:acme total',
+    'I8 request r20',
+    'I11 journal 2'
   ],
   'a fraction in a usage': [
-    `UPDATE journal SET usage_json = '{"output":20.5}' WHERE seq = 2`, 'I10 journal 2', 'I4 journal 2', 'I11 journal 2'
+    `UPDATE journal SET usage_json = '{"output":20.5}' WHERE seq = 2`,
+    'I10 journal 2',
+    'I4 journal 2',
+    'I11 journal 2'
   ],
-  'what was posted': ["UPDATE balance SET posted = posted - 1 WHERE window = '2026-11'", 'I1 balance tenant:acme 2026-11'],
+  'what was posted': [
+    "UPDATE balance SET posted = posted - 1 WHERE window = '2026-11'",
+    'I1 balance tenant:acme 2026-11'
+  ],
   'what is pending': ["UPDATE balance SET pending = 1 WHERE scope = 'key:laptop'", 'I2 balance key:laptop total'],
   'a balance': ["DELETE FROM balance WHERE scope = 'key:laptop'", 'I1 balance key:laptop total'],
   'a price': [`UPDATE price SET json = '{"output":"2000000"}'`, 'I4 journal 1', 'I4 journal 2', 'I4 journal 3'],
   'a price that is gone': ['DELETE FROM price', 'I4 journal 1', 'I4 journal 2', 'I4 journal 3'],
   'a record': ["DELETE FROM request WHERE request_id = 'r20'", 'I8 journal 2', 'I16 request'],
   'a record that nothing was charged for': ["DELETE FROM request WHERE request_id = 'refused'", 'I16 request'],
-  'a record that was never written': ["INSERT INTO request SELECT 9, 'new', tenant, key, model, time, written, '{}', crc FROM request WHERE seq = 1", 'I11 request new', 'I16 request', 'I16 request new'],
-  'what a record says': ["UPDATE request SET json = replace(json, '401', '200') WHERE request_id = 'refused'", 'I16 request refused'],
+  'a record that was never written': [
+    "INSERT INTO request SELECT 9, 'new', tenant, key, model, time, written, '{}', crc FROM request WHERE seq = 1",
+    'I11 request new',
+    'I16 request',
+    'I16 request new'
+  ],
+  'what a record says': [
+    "UPDATE request SET json = replace(json, '401', '200') WHERE request_id = 'refused'",
+    'I16 request refused'
+  ],
   'whose record it is': ["UPDATE request SET tenant = 'other' WHERE request_id = 'refused'", 'I16 request refused'],
-  'when a record was written': ["UPDATE request SET written = written + 1 WHERE request_id = 'refused'", 'I16 request refused'],
+  'when a record was written': [
+    "UPDATE request SET written = written + 1 WHERE request_id = 'refused'",
+    'I16 request refused'
+  ],
   'a checksum that was taken away': ["UPDATE request SET crc = 0 WHERE request_id = 'r30'", 'I16 request r30'],
   'what a key may do': [`UPDATE key SET models = '["gpt-5"]' WHERE name = 'one'`, 'I16 key one'],
   'what a key may spend': ["UPDATE key SET budget_limit = budget_limit + 1 WHERE name = 'one'", 'I16 key one'],
   'a key that was revoked': ["UPDATE key SET revoked = NULL WHERE name = 'two'", 'I16 key two'],
   'a key that is gone': ["DELETE FROM key WHERE name = 'two'", 'I16 key'],
-  'a key that was never made': ["INSERT INTO key SELECT 'three', zeroblob(32), hint, tenant, project, member, models, endpoints, limits, budget_limit, budget_per, expires, created, NULL, 0 FROM key WHERE name = 'one'", 'I16 key', 'I16 key three'],
+  'a key that was never made': [
+    "INSERT INTO key SELECT 'three', zeroblob(32), hint, tenant, project, member, models, endpoints, limits, budget_limit, budget_per, expires, created, NULL, 0 FROM key WHERE name = 'one'",
+    'I16 key',
+    'I16 key three'
+  ],
   'which batch was last': ['UPDATE head SET batch = batch - 1', 'I16 head'],
   'which start it was': ["UPDATE head SET history = x'0011223344556677'", 'I16 head'],
-  'that the log may have more': ['UPDATE head SET open = 1', 'I16 head', 'I18 copy.db.log0', 'I18 copy.db.log0', 'I18 copy.db.log1'],
+  'that the log may have more': [
+    'UPDATE head SET open = 1',
+    'I16 head',
+    'I18 copy.db.log0',
+    'I18 copy.db.log0',
+    'I18 copy.db.log1'
+  ],
   'how many transactions there were': ['UPDATE head SET writes = writes + 1', 'I16 head', 'I18 copy.db'],
   'which boot it is': ['UPDATE head SET boot_id = boot_id + 1', 'I16 head'],
   'how far the balances are': ['UPDATE head SET balanced_batch = balanced_batch - 1', 'I16 head'],
   'how many records there are': ['UPDATE head SET requests = requests + 1', 'I16 head', 'I16 request'],
   'the cost in a record': [
-    `UPDATE request SET json = json_set(json, '$.cost_nano', '1') WHERE request_id IN ('r40', 'refused')`, 'I8 request r40', 'I8 request refused', 'I16 request r40', 'I16 request refused'
+    `UPDATE request SET json = json_set(json, '$.cost_nano', '1') WHERE request_id IN ('r40', 'refused')`,
+    'I8 request r40',
+    'I8 request refused',
+    'I16 request r40',
+    'I16 request refused'
   ],
   'a number for money in a record': [
-    `UPDATE request SET json = json_set(json, '$.cost_nano', 20) WHERE request_id = 'r20'`, 'I8 request r20', 'I11 request r20', 'I16 request r20'
+    `UPDATE request SET json = json_set(json, '$.cost_nano', 20) WHERE request_id = 'r20'`,
+    'I8 request r20',
+    'I11 request r20',
+    'I16 request r20'
   ],
   'a tenant more': [
     `UPDATE journal SET scopes = '{"tenant:acme":"month","tenant:other":"month","key:laptop":"total"}' WHERE seq = 2`,
-    'I10 journal 2', 'I5 journal 2', 'I1 balance tenant:other 2026-11', 'I1 balance tenant:other total'
+    'I10 journal 2',
+    'I5 journal 2',
+    'I1 balance tenant:other 2026-11',
+    'I1 balance tenant:other total'
   ],
   'a project of another tenant': [
-    `UPDATE journal SET scopes = '{"tenant:acme":"month","project:other/web":"total","key:laptop":"total"}' WHERE seq = 4`, 'I10 journal 4', 'I5 journal 4'
+    `UPDATE journal SET scopes = '{"tenant:acme":"month","project:other/web":"total","key:laptop":"total"}' WHERE seq = 4`,
+    'I10 journal 4',
+    'I5 journal 4'
   ],
   'who pays': [
     `UPDATE journal SET scopes = '{}' WHERE seq = 2`,
-    'I10 journal 2', 'I5 journal 2', 'I1 balance key:laptop total', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total'
+    'I10 journal 2',
+    'I5 journal 2',
+    'I1 balance key:laptop total',
+    'I1 balance tenant:acme 2026-11',
+    'I1 balance tenant:acme total'
   ],
   'a period': [
     `UPDATE journal SET scopes = '{"tenant:acme":"year","key:laptop":"total"}' WHERE seq = 2`,
-    'I10 journal 2', 'I14 journal 2', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme total'
+    'I10 journal 2',
+    'I14 journal 2',
+    'I1 balance tenant:acme 2026-11',
+    'I1 balance tenant:acme total'
   ],
   'the time of a reservation': [
-    `UPDATE journal SET ts_ms = ts_ms + ${40 * 86_400_000} WHERE seq = 2`, 'I10 journal 2', 'I1 balance tenant:acme 2026-11', 'I1 balance tenant:acme 2026-12'
+    `UPDATE journal SET ts_ms = ts_ms + ${40 * 86_400_000} WHERE seq = 2`,
+    'I10 journal 2',
+    'I1 balance tenant:acme 2026-11',
+    'I1 balance tenant:acme 2026-12'
   ],
   'a window': [
-    "UPDATE balance SET window = '2026-12' WHERE window = '2026-11'", 'I14 balance tenant:acme 2026-12', 'I1 balance tenant:acme 2026-12', 'I1 balance tenant:acme 2026-11'
+    "UPDATE balance SET window = '2026-12' WHERE window = '2026-11'",
+    'I14 balance tenant:acme 2026-12',
+    'I1 balance tenant:acme 2026-12',
+    'I1 balance tenant:acme 2026-11'
   ],
-  'a limit that was passed': [`UPDATE balance SET "limit" = 59 WHERE window = '2026-11'`, 'I6 balance tenant:acme 2026-11'],
+  'a limit that was passed': [
+    `UPDATE balance SET "limit" = 59 WHERE window = '2026-11'`,
+    'I6 balance tenant:acme 2026-11'
+  ],
   'where a usage is from': ["UPDATE journal SET source = 'guess' WHERE seq = 2", 'I10 journal 2', 'I7 journal 2'],
   'a cost that is owed to nobody': [
     `INSERT INTO journal SELECT 5, 'cost', request_id, part, 'cost:1', scopes, 10, 0, '{"output":10}', model, NULL, price_version, 'partial', ts_ms, boot_id, hash, hash FROM journal WHERE seq = 1`,
-    'I10 journal 5', 'I10 journal 5', 'I10 journal 5', 'I5 journal 5'
+    'I10 journal 5',
+    'I10 journal 5',
+    'I10 journal 5',
+    'I5 journal 5'
   ],
   'the cost of an attempt': [
     `INSERT INTO journal SELECT 5, 'cost', request_id, part, 'cost:1', scopes, 11, 0, '{"output":10}', model, 'a', price_version, 'partial', ts_ms, boot_id, hash, hash FROM journal WHERE seq = 1`,
-    'I10 journal 5', 'I10 journal 5', 'I10 journal 5', 'I4 journal 5'
+    'I10 journal 5',
+    'I10 journal 5',
+    'I10 journal 5',
+    'I4 journal 5'
   ],
   'what was never delivered': ["INSERT INTO outbox (payload) VALUES ('{}')", 'I12 outbox 1'],
   'an old hold': [
     `INSERT INTO reservation VALUES (7, 'r7', '', '{"key:laptop":"total"}', 5, 'gpt-5', 'sample:1', 1, 1, 0, NULL, 0, NULL, NULL, 0, ${noon}, 0, NULL)`,
-    'I9 reservation r7', 'I2 balance key:laptop total'
+    'I9 reservation r7',
+    'I2 balance key:laptop total'
   ]
 }
 
@@ -163,17 +260,23 @@ for (const [what, [sql, ...breaches]] of Object.entries(tampered)) {
 t.test('an index that does not agree with its table, and pages that are none, are named by what SQLite says', (t) => {
   const file = join(t.testdir(), 'copy.db')
   cpSync(honest, file)
-  const pages = (name: string): number[] => query(file, `SELECT pageno FROM dbstat WHERE name = '${name}'`).map(({ pageno }) => Number(pageno))
+  const pages = (name: string): number[] =>
+    query(file, `SELECT pageno FROM dbstat WHERE name = '${name}'`).map(({ pageno }) => Number(pageno))
   const size = Number(query(file, 'PRAGMA page_size')[0]!['page_size'])
   const [index] = pages('sqlite_autoindex_journal_1')
   const [records] = pages('request')
   const bytes = readFileSync(file)
   bytes.write('r21', bytes.indexOf('r20', (index! - 1) * size))
   writeFileSync(file, bytes)
-  t.match(verify(file), [{ invariant: 'I17', row: 'file', message: /row 2 missing from index sqlite_autoindex_journal_1/ }])
+  t.match(verify(file), [
+    { invariant: 'I17', row: 'file', message: /row 2 missing from index sqlite_autoindex_journal_1/ }
+  ])
   bytes.fill(0xff, (records! - 1) * size, records! * size)
   writeFileSync(file, bytes)
-  t.match(verify(file).filter(({ invariant }) => invariant === 'I17'), [{ message: /btreeInitPage|malformed/ }])
+  t.match(
+    verify(file).filter(({ invariant }) => invariant === 'I17'),
+    [{ message: /btreeInitPage|malformed/ }]
+  )
   t.end()
 })
 
@@ -192,11 +295,20 @@ t.test('a charge beyond what was held may pass a limit, and a limit that was low
   const database = openDatabase(file, 'process')
   database.exec('UPDATE balance SET "limit" = 89')
   database.close()
-  t.match(verify(file), [{ invariant: 'I6', row: 'balance key:laptop total', message: /130 posted and 0 pending on a limit of 89, and requests cost 40 beyond/ }])
+  t.match(verify(file), [
+    {
+      invariant: 'I6',
+      row: 'balance key:laptop total',
+      message: /130 posted and 0 pending on a limit of 89, and requests cost 40 beyond/
+    }
+  ])
 })
 
 t.test('every rule that is checked is broken by a test, and names suites that there are', (t) => {
-  const broken = new Set(['I17', ...Object.values(tampered).flatMap(([, ...breaches]) => breaches.map((breach) => breach.split(' ')[0]!))])
+  const broken = new Set([
+    'I17',
+    ...Object.values(tampered).flatMap(([, ...breaches]) => breaches.map((breach) => breach.split(' ')[0]!))
+  ])
   for (const [name, { checked, tests }] of Object.entries(invariants)) {
     t.equal(broken.has(name), checked, name)
     t.ok(checked || tests.length > 0, `${name} is proven somewhere`)
@@ -208,7 +320,8 @@ t.test('every rule that is checked is broken by a test, and names suites that th
 t.test('every column of a journal row counts', (t) => {
   const [row] = query(honest, 'SELECT * FROM journal WHERE seq = 3')
   for (const [column, value] of Object.entries(row!)) {
-    const other = typeof value === 'bigint' ? `${column} + 10` : typeof value === 'string' ? `${column} || '!'` : 'zeroblob(32)'
+    const other =
+      typeof value === 'bigint' ? `${column} + 10` : typeof value === 'string' ? `${column} || '!'` : 'zeroblob(32)'
     t.match(after(t, `UPDATE journal SET ${column} = ${other} WHERE seq = 3`).join(), /I10/, column)
   }
   t.end()

@@ -21,7 +21,10 @@ t.test('a line is one JSON object with time, level and msg first, then the field
   const { log, lines, json } = recorded()
   log.child({ plugin: 'route' }).child({ exchange: 'x1' }).warn('a channel is left out', { channel: 'demo', ms: 5000 })
   t.equal(lines.length, 1)
-  t.match(lines[0], /^\{"time":"\d{4}-\d\d-\d\dT[\d:.]+Z","level":"warn","msg":"a channel is left out","plugin":"route","exchange":"x1","channel":"demo","ms":5000\}\n$/)
+  t.match(
+    lines[0],
+    /^\{"time":"\d{4}-\d\d-\d\dT[\d:.]+Z","level":"warn","msg":"a channel is left out","plugin":"route","exchange":"x1","channel":"demo","ms":5000\}\n$/
+  )
   log.info('two\nlines', { text: 'a\nb' })
   t.equal(lines[1]!.indexOf('\n'), lines[1]!.length - 1, 'what has line breaks stays one line')
   log.error('fields', { level: 'fatal', msg: 'other', time: 0 })
@@ -32,7 +35,10 @@ t.test('lines below the level are left out', async (t) => {
   const { log, json } = recorded({ level: 'warn' })
   for (const level of ['debug', 'info', 'warn', 'error'] as const) log[level](level)
   log.child({ a: 1 }).debug('child')
-  t.same(json().map(({ msg }) => msg), ['warn', 'error'])
+  t.same(
+    json().map(({ msg }) => msg),
+    ['warn', 'error']
+  )
 })
 
 t.test('secrets do not get into a line, wherever they stand', async (t) => {
@@ -45,7 +51,8 @@ t.test('secrets do not get into a line, wherever they stand', async (t) => {
     error: new Error(`upstream said: bearer eyJhbGciOi.payload.signature refused ${secret}`)
   })
   const [line] = lines
-  for (const leak of [secret, '0123456789abcdef', 'anything', 'session=1', 'hunter2', '"abc"', 'eyJhbGciOi']) t.notOk(line!.includes(leak), leak)
+  for (const leak of [secret, '0123456789abcdef', 'anything', 'session=1', 'hunter2', '"abc"', 'eyJhbGciOi'])
+    t.notOk(line!.includes(leak), leak)
   t.match(json()[0], { msg: 'Incorrect API key provided: sk-[redacted]', headers: { accept: '*/*' } })
 })
 
@@ -53,7 +60,13 @@ t.test('any value can be a field', async (t) => {
   const { log, json } = recorded()
   const circular: Record<string, unknown> = {}
   circular['self'] = circular
-  log.info('values', { nano: 12n, nothing: undefined, no: null, error: new TypeError('bad'), long: 'x'.repeat(100_000) })
+  log.info('values', {
+    nano: 12n,
+    nothing: undefined,
+    no: null,
+    error: new TypeError('bad'),
+    long: 'x'.repeat(100_000)
+  })
   log.info('circular', { circular })
   const [values] = json()
   t.match(values, { nano: '12', no: null, error: /^TypeError: bad\n +at / })
@@ -64,17 +77,22 @@ t.test('any value can be a field', async (t) => {
 t.test('for people the phrase comes first', async (t) => {
   const { log, lines } = recorded({ pretty: true })
   log.info('the configuration was reloaded', { reason: 'SIGHUP', ms: 3, token: 'abc' })
-  t.match(stripVTControlCharacters(lines[0]!), /^\d\d:\d\d:\d\d\.\d{3} info {2}the configuration was reloaded reason=SIGHUP ms=3 token=\[redacted\]\n$/)
+  t.match(
+    stripVTControlCharacters(lines[0]!),
+    /^\d\d:\d\d:\d\d\.\d{3} info {2}the configuration was reloaded reason=SIGHUP ms=3 token=\[redacted\]\n$/
+  )
 })
 
 t.test('lines of one turn leave in one write, and none is larger than it needs to be', async (t) => {
   const writes: string[] = []
-  const stream = standard(new Writable({
-    write(chunk, _encoding, done) {
-      writes.push(String(chunk))
-      done()
-    }
-  }))
+  const stream = standard(
+    new Writable({
+      write(chunk, _encoding, done) {
+        writes.push(String(chunk))
+        done()
+      }
+    })
+  )
   const writer = new LineWriter(stream, () => t.fail('nothing is lost'))
   writer.write('a\n')
   writer.write('b\n')
@@ -84,7 +102,10 @@ t.test('lines of one turn leave in one write, and none is larger than it needs t
   for (let i = 0; i < 3000; i++) writer.write(`${'x'.repeat(99)}\n`)
   await writer.flush()
   t.equal(writes.slice(1).join('').length, 300_000)
-  t.ok(writes.every((write) => write.length <= 64 * 1024 + 100), 'at most 64 KiB at a time')
+  t.ok(
+    writes.every((write) => write.length <= 64 * 1024 + 100),
+    'at most 64 KiB at a time'
+  )
   await writer.flush()
 })
 
@@ -109,10 +130,13 @@ t.test('a stuck stream costs lines and no memory, and the loss is told when it m
 
 t.test('what was logged just before a crash is written', async (t) => {
   const program = join(t.testdir(), 'crash.mjs')
-  writeFileSync(program, `
+  writeFileSync(
+    program,
+    `
     import { createLogger } from ${JSON.stringify(new URL('../../../core/telling/log.ts', import.meta.url).href)}
     createLogger().error('the last words')
-    throw new Error('crash')`)
+    throw new Error('crash')`
+  )
   const child = spawn(process.execPath, [program], { stdio: ['ignore', 'ignore', 'pipe'] })
   const [output, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
   t.match(output, /"msg":"the last words"/)
@@ -121,7 +145,9 @@ t.test('what was logged just before a crash is written', async (t) => {
 
 t.test('a reader that has gone does not end the program', async (t) => {
   const program = join(t.testdir(), 'epipe.mjs')
-  writeFileSync(program, `
+  writeFileSync(
+    program,
+    `
     import { createLogger } from ${JSON.stringify(new URL('../../../core/telling/log.ts', import.meta.url).href)}
     const log = createLogger()
     process.stdin.once('data', async () => {
@@ -131,7 +157,8 @@ t.test('a reader that has gone does not end the program', async (t) => {
       }
       process.exit(7)
     })
-    process.stdout.write('up')`)
+    process.stdout.write('up')`
+  )
   const child = spawn(process.execPath, [program], { stdio: 'pipe' })
   await once(child.stdout, 'data')
   child.stderr.destroy()

@@ -6,10 +6,12 @@ import { Metrics } from '../../../core/telling/metrics.ts'
 /** The samples of our own metrics by name and labels, as a scraper reads them. */
 async function samples(metrics: Metrics): Promise<Record<string, number>> {
   const { text } = await metrics.expose()
-  return Object.fromEntries(text.split('\n').flatMap((line) => {
-    const [, series, value] = /^(sluice_.*) (\S+)$/.exec(line) ?? []
-    return series === undefined ? [] : [[series, Number(value)]]
-  }))
+  return Object.fromEntries(
+    text.split('\n').flatMap((line) => {
+      const [, series, value] = /^(sluice_.*) (\S+)$/.exec(line) ?? []
+      return series === undefined ? [] : [[series, Number(value)]]
+    })
+  )
 }
 
 t.test('counters, gauges and histograms are exposed with their labels', async (t) => {
@@ -26,7 +28,7 @@ t.test('counters, gauges and histograms are exposed with their labels', async (t
   t.match(await samples(metrics), {
     'sluice_requests_total{model="demo",code="ok"}': 3,
     'sluice_requests_total{model="a\\"b\\\\c\\nd",code="ok"}': 1,
-    'sluice_running': 3,
+    sluice_running: 3,
     'sluice_seconds_bucket{model="demo",le="0.1"}': 2,
     'sluice_seconds_bucket{model="demo",le="1"}': 3,
     'sluice_seconds_bucket{model="demo",le="+Inf"}': 4,
@@ -50,7 +52,12 @@ t.test('a metric without labels is there before anything happened, one with labe
 t.test('what runs and how the process does is told with them', async (t) => {
   const { text } = await new Metrics().expose()
   t.match(text, new RegExp(`^sluice_build_info\\{version="[\\d.]+",node="${process.versions.node}"\\} 1$`, 'm'))
-  for (const name of ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'nodejs_eventloop_lag_p99_seconds', 'process_start_time_seconds']) {
+  for (const name of [
+    'process_resident_memory_bytes',
+    'process_cpu_seconds_total',
+    'nodejs_eventloop_lag_p99_seconds',
+    'process_start_time_seconds'
+  ]) {
     t.match(text, new RegExp(`^${name} `, 'm'), name)
   }
 })
@@ -67,7 +74,10 @@ t.test('the same name gives the same metric, in another kind or with other label
   const metrics = new Metrics()
   const definition = { name: 'attempts_total', help: 'Attempts.', labels: ['channel'] }
   t.equal(metrics.counter(definition), metrics.counter({ ...definition }))
-  t.throws(() => metrics.counter({ ...definition, labels: ['channel', 'code'] }), /attempts_total is a counter with the labels channel already/)
+  t.throws(
+    () => metrics.counter({ ...definition, labels: ['channel', 'code'] }),
+    /attempts_total is a counter with the labels channel already/
+  )
   t.throws(() => metrics.histogram(definition), /another name/)
   t.throws(() => metrics.counter({ name: 'attempts', help: 'Attempts.' }), /ends in _total/)
 })
@@ -76,7 +86,10 @@ t.test('labels and values that are none are bugs, and are told as such', async (
   const metrics = new Metrics()
   const counter = metrics.counter({ name: 'a_total', help: 'A.', labels: ['model', 'code'] })
   t.throws(() => counter.add({ model: 'demo' }), /code: undefined/)
-  t.throws(() => counter.add({ model: 'demo', code: 'ok', key: 'sk-1' }), /sluice_a_total has the labels model, code, and is given key/)
+  t.throws(
+    () => counter.add({ model: 'demo', code: 'ok', key: 'sk-1' }),
+    /sluice_a_total has the labels model, code, and is given key/
+  )
   t.throws(() => counter.add({ model: undefined as unknown as string, code: 'ok' }), TypeError)
   const plain = metrics.counter({ name: 'b_total', help: 'B.' })
   for (const value of [-1, NaN, Infinity]) t.throws(() => plain.add({}, value), RangeError)
@@ -100,43 +113,68 @@ t.test('a label that is not from a closed list cannot fill the memory', async (t
 t.test('numbers that live elsewhere are read at each scrape', async (t) => {
   const metrics = new Metrics()
   let open = 1
-  metrics.observed({ name: 'connections', help: 'Connections.', label: 'protocol' }, () => [['http1', open], ['http2', 0]] as const)
+  metrics.observed(
+    { name: 'connections', help: 'Connections.', label: 'protocol' },
+    () =>
+      [
+        ['http1', open],
+        ['http2', 0]
+      ] as const
+  )
   metrics.observed({ name: 'commits_total', help: 'Commits.' }, () => open * 10)
-  t.match(await samples(metrics), { 'sluice_connections{protocol="http1"}': 1, 'sluice_connections{protocol="http2"}': 0, 'sluice_commits_total': 10 })
+  t.match(await samples(metrics), {
+    'sluice_connections{protocol="http1"}': 1,
+    'sluice_connections{protocol="http2"}': 0,
+    sluice_commits_total: 10
+  })
   open = 2
-  t.match(await samples(metrics), { 'sluice_connections{protocol="http1"}': 2, 'sluice_commits_total': 20 })
+  t.match(await samples(metrics), { 'sluice_connections{protocol="http1"}': 2, sluice_commits_total: 20 })
   t.match((await metrics.expose()).text, /# TYPE sluice_connections gauge[^]*# TYPE sluice_commits_total counter/)
 })
 
-t.test('OpenMetrics names families of counters without _total and has an end, also when both formats are read in turn', async (t) => {
-  const metrics = new Metrics()
-  metrics.counter({ name: 'requests_total', help: 'Requests.' }).add({})
-  const accept = 'application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2'
-  const [open, plain, again] = await Promise.all([metrics.expose(accept), metrics.expose('*/*'), metrics.expose(accept)])
-  t.match(open.contentType, /^application\/openmetrics-text; version=1\.0\.0/)
-  t.match(open.text, /^# HELP sluice_requests Requests\.\n# TYPE sluice_requests counter\nsluice_requests_total 1$/m)
-  t.match(plain.text, /^# TYPE sluice_requests_total counter\nsluice_requests_total 1$/m)
-  t.ok(open.text.endsWith('\n# EOF\n'))
-  t.notMatch(open.text, /\n\n/)
-  t.notMatch(open.text, /^# TYPE \S+_total counter/m, 'the families of the process too')
-  const families = (word: string): string[] => [...open.text.matchAll(new RegExp(`^# ${word} (\\S+) `, 'gm'))].map(([, name]) => name!)
-  t.same(families('HELP'), families('TYPE'), 'help and type speak of the same families')
-  t.equal(again.text.split('\n').length, open.text.split('\n').length)
-})
+t.test(
+  'OpenMetrics names families of counters without _total and has an end, also when both formats are read in turn',
+  async (t) => {
+    const metrics = new Metrics()
+    metrics.counter({ name: 'requests_total', help: 'Requests.' }).add({})
+    const accept = 'application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2'
+    const [open, plain, again] = await Promise.all([
+      metrics.expose(accept),
+      metrics.expose('*/*'),
+      metrics.expose(accept)
+    ])
+    t.match(open.contentType, /^application\/openmetrics-text; version=1\.0\.0/)
+    t.match(open.text, /^# HELP sluice_requests Requests\.\n# TYPE sluice_requests counter\nsluice_requests_total 1$/m)
+    t.match(plain.text, /^# TYPE sluice_requests_total counter\nsluice_requests_total 1$/m)
+    t.ok(open.text.endsWith('\n# EOF\n'))
+    t.notMatch(open.text, /\n\n/)
+    t.notMatch(open.text, /^# TYPE \S+_total counter/m, 'the families of the process too')
+    const families = (word: string): string[] =>
+      [...open.text.matchAll(new RegExp(`^# ${word} (\\S+) `, 'gm'))].map(([, name]) => name!)
+    t.same(families('HELP'), families('TYPE'), 'help and type speak of the same families')
+    t.equal(again.text.split('\n').length, open.text.split('\n').length)
+  }
+)
 
 t.test('a series is the sum of what was added to its labels, whatever they are', async () => {
   const label = fc.string({ maxLength: 6 })
-  await fc.assert(fc.asyncProperty(fc.array(fc.tuple(label, label, fc.integer({ min: 0, max: 1000 })), { maxLength: 30 }), async (updates) => {
-    const metrics = new Metrics()
-    const counter = metrics.counter({ name: 'sum_total', help: 'Sum.', labels: ['a', 'b'] })
-    const sums = new Map<string, number>()
-    const shown = (text: string): string => text.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')
-    for (const [a, b, by] of updates) {
-      counter.add({ a, b }, by)
-      const series = `sluice_sum_total{a="${shown(a)}",b="${shown(b)}"}`
-      sums.set(series, (sums.get(series) ?? 0) + by)
-    }
-    const found = Object.entries(await samples(metrics)).filter(([series]) => series.startsWith('sluice_sum_total'))
-    return JSON.stringify(found.sort()) === JSON.stringify([...sums].sort())
-  }), { numRuns: 60 })
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(label, label, fc.integer({ min: 0, max: 1000 })), { maxLength: 30 }),
+      async (updates) => {
+        const metrics = new Metrics()
+        const counter = metrics.counter({ name: 'sum_total', help: 'Sum.', labels: ['a', 'b'] })
+        const sums = new Map<string, number>()
+        const shown = (text: string): string => text.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')
+        for (const [a, b, by] of updates) {
+          counter.add({ a, b }, by)
+          const series = `sluice_sum_total{a="${shown(a)}",b="${shown(b)}"}`
+          sums.set(series, (sums.get(series) ?? 0) + by)
+        }
+        const found = Object.entries(await samples(metrics)).filter(([series]) => series.startsWith('sluice_sum_total'))
+        return JSON.stringify(found.sort()) === JSON.stringify([...sums].sort())
+      }
+    ),
+    { numRuns: 60 }
+  )
 })

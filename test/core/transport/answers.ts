@@ -76,7 +76,11 @@ export function parseWithNode(bytes: Buffer): Promise<Answer | undefined> {
       response.on('end', () => {
         const { rawHeaders } = response
         const fields = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [[name, rawHeaders[i + 1]!] as const] : []))
-        resolve(response.complete ? { status: response.statusCode!, headers: grouped(fields), body: Buffer.concat(body).toString('latin1') } : undefined)
+        resolve(
+          response.complete
+            ? { status: response.statusCode!, headers: grouped(fields), body: Buffer.concat(body).toString('latin1') }
+            : undefined
+        )
       })
     })
     asked.end()

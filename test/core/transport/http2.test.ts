@@ -22,9 +22,17 @@ const tls = { ca: certificate.ca, identity: undefined, serverName: undefined, ve
 
 type Options = NonNullable<Parameters<typeof Http2Upstream.start>[1]>
 
-async function pair(t: Test, options: Options = {}, more: Partial<Channel> = {}): Promise<{ transport: HttpTransport; upstream: Http2Upstream; channel: Channel }> {
+async function pair(
+  t: Test,
+  options: Options = {},
+  more: Partial<Channel> = {}
+): Promise<{ transport: HttpTransport; upstream: Http2Upstream; channel: Channel }> {
   const upstream = await Http2Upstream.start(t, options)
-  return { transport: open(t, undici2), upstream, channel: channelOf(upstream.url, { ...undici2.channel, ...(options.certificate && { tls }), ...more }) }
+  return {
+    transport: open(t, undici2),
+    upstream,
+    channel: channelOf(upstream.url, { ...undici2.channel, ...(options.certificate && { tls }), ...more })
+  }
 }
 
 /** A frame RST_STREAM on the wire: the server's own way to reset ends the stream before. */
@@ -38,10 +46,12 @@ function resetFrame(stream: number, code: number): Buffer {
 }
 
 /** A head and `hello`, and then this. */
-const begun = (then: Answer): Answer => (request) => {
-  request.stream.respond({ ':status': 200 })
-  request.stream.write('hello', () => setTimeout(() => void then(request), 10))
-}
+const begun =
+  (then: Answer): Answer =>
+  (request) => {
+    request.stream.respond({ ':status': 200 })
+    request.stream.write('hello', () => setTimeout(() => void then(request), 10))
+  }
 
 t.test('a request and its answer are what they are over HTTP/1.1', async (t) => {
   for (const options of [{}, { certificate }]) {
@@ -49,24 +59,49 @@ t.test('a request and its answer are what they are over HTTP/1.1', async (t) => 
     channel.baseUrl.search = '?version=1'
     upstream.answer = async ({ stream, body }) => {
       const received = await body()
-      stream.additionalHeaders({ ':status': 103, 'link': 'a' })
-      stream.respond({ ':status': 201, 'x-a': ['1', '2'], 'set-cookie': ['a', 'b'], 'constructor': 'c', 'x-latin': '\xe4' }, { waitForTrailers: true })
+      stream.additionalHeaders({ ':status': 103, link: 'a' })
+      stream.respond(
+        { ':status': 201, 'x-a': ['1', '2'], 'set-cookie': ['a', 'b'], constructor: 'c', 'x-latin': '\xe4' },
+        { waitForTrailers: true }
+      )
       stream.on('wantTrailers', () => stream.sendTrailers({ 'x-end': 'yes' }))
       stream.end(`${received.length} ${received.subarray(0, 9).toString()}`)
     }
     for (const size of [0, 2, 16 * 1024, 16 * 1024 + 1, 3 * MiB]) {
       const body = Buffer.alloc(size, 'abcdefg')
-      const call = await ask(transport, channel, { headers: ['accept', 'text/x'], body: [body.subarray(0, 9), body.subarray(9)] }).over
-      t.match(call, { status: 201, error: undefined, body: `${size} ${body.subarray(0, 9).toString()}`, heard: ['head', 'data', 'end'] })
-      t.strictSame({ ...call.headers, date: '' }, { 'x-a': '1, 2', 'set-cookie': ['a', 'b'], 'constructor': 'c', 'x-latin': '\xe4', 'date': '' })
+      const call = await ask(transport, channel, {
+        headers: ['accept', 'text/x'],
+        body: [body.subarray(0, 9), body.subarray(9)]
+      }).over
+      t.match(call, {
+        status: 201,
+        error: undefined,
+        body: `${size} ${body.subarray(0, 9).toString()}`,
+        heard: ['head', 'data', 'end']
+      })
+      t.strictSame(
+        { ...call.headers, date: '' },
+        { 'x-a': '1, 2', 'set-cookie': ['a', 'b'], constructor: 'c', 'x-latin': '\xe4', date: '' }
+      )
       t.equal('toString' in call.headers, false)
     }
     t.match(upstream.requests[1]!.headers, {
-      ':method': 'POST', ':path': '/v1/chat?version=1', ':authority': upstream.url.host, ':scheme': upstream.url.protocol.slice(0, -1),
-      'accept': 'text/x', 'x-team': 'platform', 'user-agent': 'sluice', 'accept-encoding': 'identity', 'content-length': '2'
+      ':method': 'POST',
+      ':path': '/v1/chat?version=1',
+      ':authority': upstream.url.host,
+      ':scheme': upstream.url.protocol.slice(0, -1),
+      accept: 'text/x',
+      'x-team': 'platform',
+      'user-agent': 'sluice',
+      'accept-encoding': 'identity',
+      'content-length': '2'
     })
     t.notOk('connection' in upstream.requests[1]!.headers || 'host' in upstream.requests[1]!.headers)
-    const stored = { length: 2 * MiB, read: () => Promise.reject(new Error('it is opened')), open: () => Readable.from([Buffer.alloc(MiB, 'x'), Buffer.alloc(MiB, 'y')], { objectMode: false }) }
+    const stored = {
+      length: 2 * MiB,
+      read: () => Promise.reject(new Error('it is opened')),
+      open: () => Readable.from([Buffer.alloc(MiB, 'x'), Buffer.alloc(MiB, 'y')], { objectMode: false })
+    }
     t.equal((await ask(transport, channel, { body: stored }).over).body, `${2 * MiB} xxxxxxxxx`)
     for (const method of ['GET', 'DELETE'] as const) {
       t.equal((await ask(transport, channel, { method, body: [] }).over).body, '0 ')
@@ -91,7 +126,10 @@ t.test('calls share sessions, each up to what the upstream allows, and none wait
   await eventually(() => calls.every(({ heard }) => heard.includes('head')))
   const sessions = new Map<unknown, number>()
   for (const { session } of upstream.requests) sessions.set(session, (sessions.get(session) ?? 0) + 1)
-  t.ok(sessions.size >= 4 && [...sessions.values()].every((streams) => streams <= 10), `${[...sessions.values()].join()} streams`)
+  t.ok(
+    sessions.size >= 4 && [...sessions.values()].every((streams) => streams <= 10),
+    `${[...sessions.values()].join()} streams`
+  )
   go.resolve()
   for (const call of calls) t.equal((await call.over).body, 'hello')
 })
@@ -102,12 +140,24 @@ t.test('an answer is whole only when its stream was ended', async (t) => {
   for (const code of codes) {
     upstream.answer = begun(({ stream }) => [...upstream.sockets].at(-1)!.write(resetFrame(stream.id!, code)))
     const call = await ask(transport, channel).over
-    t.match(call, { heard: ['head', 'data', 'error'], body: 'hello', error: { code: 'upstream_stream_interrupted', details: { cause: { code: 'SLUICE_LOST' } } } }, `reset with ${code}`)
+    t.match(
+      call,
+      {
+        heard: ['head', 'data', 'error'],
+        body: 'hello',
+        error: { code: 'upstream_stream_interrupted', details: { cause: { code: 'SLUICE_LOST' } } }
+      },
+      `reset with ${code}`
+    )
     t.notMatch(call.error!.message, /127\.0\.0\.1/)
   }
   for (const code of codes) {
     upstream.answer = ({ stream }) => [...upstream.sockets].at(-1)!.write(resetFrame(stream.id!, code))
-    t.match(await ask(transport, channel).over, { heard: ['error'], error: { code: 'upstream_connection_failed', details: { cause: { code: 'SLUICE_LOST' } } } }, `reset with ${code} before the head`)
+    t.match(
+      await ask(transport, channel).over,
+      { heard: ['error'], error: { code: 'upstream_connection_failed', details: { cause: { code: 'SLUICE_LOST' } } } },
+      `reset with ${code} before the head`
+    )
   }
   t.equal(upstream.sessions.length, 1, 'the session goes on')
   upstream.answer = begun(({ stream }) => [...upstream.sockets].at(-1)!.write(resetFrame(stream.id!, 8)))
@@ -127,7 +177,11 @@ t.test('an answer is whole only when its stream was ended', async (t) => {
       stream.respond({ ':status': 200, 'content-length': length })
       stream.end('hello')
     }
-    t.match(await ask(transport, channel).over, { error: { code: 'upstream_stream_interrupted' } }, `content-length ${length}`)
+    t.match(
+      await ask(transport, channel).over,
+      { error: { code: 'upstream_stream_interrupted' } },
+      `content-length ${length}`
+    )
   }
 })
 
@@ -137,10 +191,13 @@ t.test('a session that ends takes its unfinished answers with it, and the next c
     ['reset', () => [...upstream.sockets].at(-1)!.resetAndDestroy()],
     ['closed', () => [...upstream.sockets].at(-1)!.end()],
     ['destroyed', ({ session }) => session.destroy()],
-    ['told that it is over, and closed', ({ session }) => {
-      session.goaway(0)
-      setTimeout(() => [...upstream.sockets].at(-1)!.destroy(), 20)
-    }],
+    [
+      'told that it is over, and closed',
+      ({ session }) => {
+        session.goaway(0)
+        setTimeout(() => [...upstream.sockets].at(-1)!.destroy(), 20)
+      }
+    ],
     ['told that something is wrong', ({ session }) => session.goaway(2)]
   ]
   for (const [what, end] of ends) {
@@ -178,14 +235,20 @@ t.test('what the upstream says it has not looked at is sent once more', async (t
     }
     upstream.answer = (request) => (++seen === 1 ? request.stream.close(7) : answer(request))
     const body = Buffer.alloc(size)
-    t.match(await ask(transport, channel, { body: [body.subarray(0, 1), body.subarray(1)] }).over, { body: 'hello', error: undefined }, `${size} bytes`)
+    t.match(
+      await ask(transport, channel, { body: [body.subarray(0, 1), body.subarray(1)] }).over,
+      { body: 'hello', error: undefined },
+      `${size} bytes`
+    )
     t.equal(seen, 2)
     seen = 0
     upstream.answer = ({ stream }) => {
       seen++
       stream.close(7)
     }
-    t.match(await ask(transport, channel, { body: [body.subarray(0, 1), body.subarray(1)] }).over, { error: { code: 'upstream_connection_failed' } })
+    t.match(await ask(transport, channel, { body: [body.subarray(0, 1), body.subarray(1)] }).over, {
+      error: { code: 'upstream_connection_failed' }
+    })
     t.ok(seen === 2 || seen === 4, `${seen} times`)
   }
 })
@@ -205,25 +268,32 @@ t.test('64 MiB for a sink that pauses stay where they are, and the other streams
   let received = 0
   let paused = false
   let after = 0
-  const recorder = ask(transport, channel, {}, new Recorder((what, { call, chunks }) => {
-    if (what !== 'data') return
-    const [data] = chunks.splice(0)
-    if (paused) after++
-    for (let i = 0; i < data!.length; i += 997) if (data![i] !== piece[(received + i) % piece.length]) throw new Error(`byte ${received + i} is wrong`)
-    const before = received
-    received += data!.length
-    if (before < 8 * MiB && received >= 8 * MiB) {
-      paused = true
-      call.pause()
-    }
-  }))
+  const recorder = ask(
+    transport,
+    channel,
+    {},
+    new Recorder((what, { call, chunks }) => {
+      if (what !== 'data') return
+      const [data] = chunks.splice(0)
+      if (paused) after++
+      for (let i = 0; i < data!.length; i += 997)
+        if (data![i] !== piece[(received + i) % piece.length]) throw new Error(`byte ${received + i} is wrong`)
+      const before = received
+      received += data!.length
+      if (before < 8 * MiB && received >= 8 * MiB) {
+        paused = true
+        call.pause()
+      }
+    })
+  )
   await eventually(() => paused)
   const memory = heldBytes()
   await sleep(200)
   t.ok(after <= 1, `${after} pieces after the pause`)
   t.ok(heldBytes() - memory < MiB)
   t.ok(written < 16 * MiB, `${written >> 10} KiB written`)
-  for (let n = 0; n < 20; n++) t.equal((await ask(transport, channel, { headers: ['x-small', '1'] }).over).body, 'hello')
+  for (let n = 0; n < 20; n++)
+    t.equal((await ask(transport, channel, { headers: ['x-small', '1'] }).over).body, 'hello')
   t.equal(upstream.sessions.length, 1)
   paused = false
   recorder.call.resume()
@@ -257,7 +327,13 @@ t.test('a call that is aborted hears nothing more, its stream is reset, and the 
     else await eventually(() => upstream.requests[n]!.stream.destroyed)
   }
   for (const at of ['head', 'data', 'end']) {
-    upstream.answer = at === 'end' ? ({ stream }) => { stream.respond({ ':status': 200 }); stream.end('hello') } : begun(() => {})
+    upstream.answer =
+      at === 'end'
+        ? ({ stream }) => {
+            stream.respond({ ':status': 200 })
+            stream.end('hello')
+          }
+        : begun(() => {})
     const call = ask(transport, channel, {}, new Recorder((what, { call }) => what === at && call.abort()))
     await eventually(() => call.heard.includes(at))
     await sleep(20)
@@ -270,9 +346,14 @@ t.test('a call that is aborted hears nothing more, its stream is reset, and the 
     stream.end('hello')
   }
   for (const at of ['head', 'data']) {
-    const call = await ask(transport, channel, {}, new Recorder((what) => {
-      if (what === at) throw new Error('a bug')
-    })).over
+    const call = await ask(
+      transport,
+      channel,
+      {},
+      new Recorder((what) => {
+        if (what === at) throw new Error('a bug')
+      })
+    ).over
     t.match(call, { error: { code: 'internal_error' } }, `a sink that throws at its ${at}`)
   }
   t.equal((await ask(transport, channel).over).body, 'hello')
@@ -289,7 +370,11 @@ t.test('a call can be given up before its request could be sent', async (t) => {
     await upstream.request(n + 4)
     for (const call of calls) call.call.abort()
     await eventually(() => upstream.requests.slice(n).every(({ stream }) => stream.destroyed))
-    t.strictSame(upstream.requests.slice(n).map(({ stream }) => stream.rstCode), [8, 8, 8, 8, 8], 'they are cancelled')
+    t.strictSame(
+      upstream.requests.slice(n).map(({ stream }) => stream.rstCode),
+      [8, 8, 8, 8, 8],
+      'they are cancelled'
+    )
   }
   upstream.answer = ({ stream }) => {
     stream.respond({ ':status': 200, 'content-length': '1' })
@@ -310,7 +395,11 @@ t.test('an answer before the request is all sent is delivered', async (t) => {
     stream.end('too much')
   }
   const body = Buffer.alloc(16 * MiB)
-  t.match(await ask(transport, channel, { body: [body.subarray(0, 9), body.subarray(9)] }).over, { status: 413, body: 'too much', error: undefined })
+  t.match(await ask(transport, channel, { body: [body.subarray(0, 9), body.subarray(9)] }).over, {
+    status: 413,
+    body: 'too much',
+    error: undefined
+  })
   upstream.answer = ({ stream }) => {
     stream.respond({ ':status': 200 })
     stream.end('hello')
@@ -332,7 +421,10 @@ t.test('sessions that cannot be had are errors, in time, for all who wait', asyn
   }
   const timeouts = { connect: 500, firstByte: 1, idle: 1, total: 1 }
   const failures = async (url: string, more: Partial<Channel> = {}): Promise<unknown[]> => {
-    const calls = Array.from({ length: 5 }, () => ask(transport, channelOf(new URL(url), { ...undici2.channel, timeouts, ...more })).over)
+    const calls = Array.from(
+      { length: 5 },
+      () => ask(transport, channelOf(new URL(url), { ...undici2.channel, timeouts, ...more })).over
+    )
     return (await Promise.all(calls)).map(({ error }) => [error?.code, error?.message])
   }
   const all = (code: string, message: string): unknown[] => Array(5).fill([code, message])
@@ -343,13 +435,23 @@ t.test('sessions that cannot be had are errors, in time, for all who wait', asyn
   t.strictSame(await failures(`http://127.0.0.1:${port}`), all('upstream_connection_failed', unreachable))
   const silent = await listening(createServer(() => {}))
   const began = performance.now()
-  t.strictSame(await failures(`https://127.0.0.1:${silent}`), all('upstream_connection_failed', 'Connecting to the upstream took too long.'))
+  t.strictSame(
+    await failures(`https://127.0.0.1:${silent}`),
+    all('upstream_connection_failed', 'Connecting to the upstream took too long.')
+  )
   t.ok(performance.now() - began < 2000)
-  t.strictSame(await failures(`https://127.0.0.1:${silent}`, { private: false }), all('upstream_connection_failed', 'The upstream address is not allowed.'))
+  t.strictSame(
+    await failures(`https://127.0.0.1:${silent}`, { private: false }),
+    all('upstream_connection_failed', 'The upstream address is not allowed.')
+  )
   const old = await listening(createTlsServer({ ...certificate.pem }, (socket) => void socket.on('error', () => {})))
-  t.strictSame(await failures(`https://localhost:${old}`, { tls }), all('upstream_bad_response', 'The upstream sent an invalid HTTP response.'))
+  t.strictSame(
+    await failures(`https://localhost:${old}`, { tls }),
+    all('upstream_bad_response', 'The upstream sent an invalid HTTP response.')
+  )
   const http1 = await listening(createServer((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')))
-  for (const [code] of (await failures(`http://127.0.0.1:${http1}`)) as [string][]) t.match(code, /^upstream_(connection_failed|bad_response)$/)
+  for (const [code] of (await failures(`http://127.0.0.1:${http1}`)) as [string][])
+    t.match(code, /^upstream_(connection_failed|bad_response)$/)
   await eventually(() => transport.connections === 0)
 })
 
@@ -382,15 +484,22 @@ t.test('closing ends sessions when their last answer has ended', async (t) => {
 t.test('whatever becomes of a thousand streams, none is left', async (t) => {
   const { transport, upstream, channel } = await pair(t)
   const kinds: Answer[] = [
-    ({ stream }) => { stream.respond({ ':status': 200 }); stream.end('hello') },
+    ({ stream }) => {
+      stream.respond({ ':status': 200 })
+      stream.end('hello')
+    },
     ({ stream }) => stream.close(7),
     ({ stream }) => stream.destroy(),
     begun(({ stream }) => stream.end()),
     begun(({ stream }) => stream.destroy()),
     begun(() => {}),
     () => {},
-    ({ session }) => { if (Math.random() < 0.1) session.goaway(0) },
-    ({ session }) => { if (Math.random() < 0.05) session.destroy() }
+    ({ session }) => {
+      if (Math.random() < 0.1) session.goaway(0)
+    },
+    ({ session }) => {
+      if (Math.random() < 0.05) session.destroy()
+    }
   ]
   upstream.answer = (request) => kinds[upstream.requests.length % kinds.length]!(request)
   let n = 0

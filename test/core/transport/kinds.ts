@@ -15,7 +15,11 @@ export interface Kind {
 
 export const own: Kind = { name: 'own', channel: { transport: 'own' }, make: () => new Http1Transport() }
 export const undici: Kind = { name: 'undici', channel: { transport: 'undici' }, make: () => new UndiciTransport() }
-export const undici2: Kind = { name: 'undici, HTTP/2', channel: { transport: 'undici', http: 2 }, make: () => new UndiciTransport() }
+export const undici2: Kind = {
+  name: 'undici, HTTP/2',
+  channel: { transport: 'undici', http: 2 },
+  make: () => new UndiciTransport()
+}
 
 /** A transport, closed when the test is over; no connection may be left then. */
 export function open(t: Test, kind: Kind): HttpTransport {

@@ -1,4 +1,5 @@
-// The transport through a proxy: what the proxy is told, that answers are as whole as without, and that clients hear nothing of it.
+// The transport through a proxy: what the proxy is told, that answers are as whole as without, and that clients hear
+// nothing of it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t from 'tap'
@@ -16,9 +17,11 @@ const certificate = makeCertificate(t)
 setDefaultCACertificates([...getCACertificates('default'), certificate.ca])
 const hello = [head(200, { 'content-length': '5' }), bytes('hello')]
 
-const by = ({ url }: Proxy, credentials?: string): ChannelProxy => (
-  { url, authorization: credentials && `Basic ${Buffer.from(credentials).toString('base64')}`, from: 'file' }
-)
+const by = ({ url }: Proxy, credentials?: string): ChannelProxy => ({
+  url,
+  authorization: credentials && `Basic ${Buffer.from(credentials).toString('base64')}`,
+  from: 'file'
+})
 
 t.test('a tunnel is asked for by name, and used again', async (t) => {
   for (const options of [{}, { certificate }]) {
@@ -29,7 +32,10 @@ t.test('a tunnel is asked for by name, and used again', async (t) => {
       t.match(await ask(transport, channel).over, { body: 'hello', error: undefined })
       await sleep(50)
     }
-    t.strictSame(proxy.requests.map(({ authority }) => authority), [upstream.url.host])
+    t.strictSame(
+      proxy.requests.map(({ authority }) => authority),
+      [upstream.url.host]
+    )
     t.notOk('proxy-authorization' in proxy.requests[0]!.headers || 'authorization' in proxy.requests[0]!.headers)
     t.equal(upstream.connections.length, 1)
     t.equal(transport.connections, 1)
@@ -37,22 +43,42 @@ t.test('a tunnel is asked for by name, and used again', async (t) => {
 })
 
 t.test('TLS and HTTP/2 go through it unseen', async (t) => {
-  const [upstream, proxy, transport] = [await Http2Upstream.start(t, { certificate }), await Proxy.start(t), open(t, undici2)]
+  const [upstream, proxy, transport] = [
+    await Http2Upstream.start(t, { certificate }),
+    await Proxy.start(t),
+    open(t, undici2)
+  ]
   const channel = channelOf(upstream.url, { ...undici2.channel, proxy: by(proxy) })
-  for (const call of Array.from({ length: 5 }, () => ask(transport, channel, { body: [Buffer.alloc(100_000)] }))) t.equal((await call.over).body, 'hello')
+  for (const call of Array.from({ length: 5 }, () => ask(transport, channel, { body: [Buffer.alloc(100_000)] })))
+    t.equal((await call.over).body, 'hello')
   t.equal(proxy.requests[0]!.authority, upstream.url.host)
-  const stranger = channelOf(upstream.url, { ...undici2.channel, proxy: by(proxy), tls: { ca: makeCertificate(t).ca, identity: undefined, serverName: undefined, verify: true } })
-  t.match(await ask(transport, stranger).over, { error: { code: 'upstream_connection_failed' } }, 'and is not trusted with who answers')
+  const stranger = channelOf(upstream.url, {
+    ...undici2.channel,
+    proxy: by(proxy),
+    tls: { ca: makeCertificate(t).ca, identity: undefined, serverName: undefined, verify: true }
+  })
+  t.match(
+    await ask(transport, stranger).over,
+    { error: { code: 'upstream_connection_failed' } },
+    'and is not trusted with who answers'
+  )
 })
 
 t.test('a proxy that wants credentials gets them, and nobody else does', async (t) => {
-  const [upstream, proxy, transport] = [await Upstream.start(t), await Proxy.start(t, { credentials: 'user:hunter' }), open(t, undici)]
+  const [upstream, proxy, transport] = [
+    await Upstream.start(t),
+    await Proxy.start(t, { credentials: 'user:hunter' }),
+    open(t, undici)
+  ]
   upstream.always(...hello)
   t.equal((await ask(transport, channelOf(upstream.url, { proxy: by(proxy, 'user:hunter') })).over).body, 'hello')
   t.notOk('proxy-authorization' in upstream.requests[0]!.headers)
   for (const credentials of [undefined, 'user:wrong']) {
     const { error } = await ask(transport, channelOf(upstream.url, { proxy: by(proxy, credentials) })).over
-    t.match(error, { code: 'upstream_connection_failed', message: 'The upstream could not be reached or closed the connection.' })
+    t.match(error, {
+      code: 'upstream_connection_failed',
+      message: 'The upstream could not be reached or closed the connection.'
+    })
     t.match(error!.details.cause, { message: 'the proxy refused with 407' })
   }
 })
@@ -69,8 +95,18 @@ t.test('a proxy that does not lead through is an error in time, of which clients
     return error!.message
   }
   const unreachable = 'The upstream could not be reached or closed the connection.'
-  for (const text of ['HTTP/1.1 403 Forbidden\r\ncontent-length: 4\r\n\r\nno!!', 'HTTP/1.1 502 Bad Gateway\r\n\r\n', 'nonsense\r\n\r\n', '', 'HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray']) {
-    t.equal(await failed(by(await Proxy.start(t, { answer: (socket) => void socket.end(text) }), 'user:hunter')), unreachable, JSON.stringify(text))
+  for (const text of [
+    'HTTP/1.1 403 Forbidden\r\ncontent-length: 4\r\n\r\nno!!',
+    'HTTP/1.1 502 Bad Gateway\r\n\r\n',
+    'nonsense\r\n\r\n',
+    '',
+    'HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray'
+  ]) {
+    t.equal(
+      await failed(by(await Proxy.start(t, { answer: (socket) => void socket.end(text) }), 'user:hunter')),
+      unreachable,
+      JSON.stringify(text)
+    )
   }
   t.equal(await failed(by(await Proxy.start(t, { answer: (socket) => void socket.resetAndDestroy() }))), unreachable)
   t.equal(await failed(by(await Proxy.start(t, { answer: () => {} }))), 'Connecting to the upstream took too long.')
@@ -99,19 +135,34 @@ t.test('cut answers and given up calls are what they are without', async (t) => 
   t.equal(transport.connections, 0)
 })
 
-t.test('a gateway serves channels through a proxy, says so at its start, and shows clients nothing of it', async (t) => {
-  const upstream = await Upstream.start(t)
-  const proxy = await Proxy.start(t, { credentials: 'user:hunter' })
-  const way = (password: string): string => `http://user:${password}@${proxy.url.host}`
-  const running = await gateway(t, { channels: { up: { proxy: way('hunter') } } }, { upstreams: { up: upstream } })
-  t.match(running.lines.find(({ message }) => message === 'upstreams are reached through a proxy'), { fields: { from: 'the configuration', channels: ['up'] } })
-  upstream.json({ id: 'c', object: 'chat.completion', model: 'test-model', choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } })
-  t.equal((await running.chat()).status, 200)
-  t.equal(proxy.requests.length, 1)
-  running.configure({ channels: { up: { proxy: way('wrong') } } })
-  t.match(await running.gateway.reload('test'), { ok: true })
-  const reply = await running.chat()
-  t.equal(reply.status, 502)
-  t.notMatch(reply.text, /407|proxy/i)
-  t.notMatch(reply.text + JSON.stringify(running.lines) + JSON.stringify(await running.admin('/admin/v1/config')), /hunter|wrong/)
-})
+t.test(
+  'a gateway serves channels through a proxy, says so at its start, and shows clients nothing of it',
+  async (t) => {
+    const upstream = await Upstream.start(t)
+    const proxy = await Proxy.start(t, { credentials: 'user:hunter' })
+    const way = (password: string): string => `http://user:${password}@${proxy.url.host}`
+    const running = await gateway(t, { channels: { up: { proxy: way('hunter') } } }, { upstreams: { up: upstream } })
+    t.match(
+      running.lines.find(({ message }) => message === 'upstreams are reached through a proxy'),
+      { fields: { from: 'the configuration', channels: ['up'] } }
+    )
+    upstream.json({
+      id: 'c',
+      object: 'chat.completion',
+      model: 'test-model',
+      choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
+    })
+    t.equal((await running.chat()).status, 200)
+    t.equal(proxy.requests.length, 1)
+    running.configure({ channels: { up: { proxy: way('wrong') } } })
+    t.match(await running.gateway.reload('test'), { ok: true })
+    const reply = await running.chat()
+    t.equal(reply.status, 502)
+    t.notMatch(reply.text, /407|proxy/i)
+    t.notMatch(
+      reply.text + JSON.stringify(running.lines) + JSON.stringify(await running.admin('/admin/v1/config')),
+      /hunter|wrong/
+    )
+  }
+)

@@ -58,13 +58,40 @@ export class Recorder implements UpstreamSink {
 /** A channel to that address, private unless said otherwise. */
 export function channelOf(baseUrl: URL, more: Partial<Channel> = {}): Channel {
   return {
-    name: 'up', protocol: 'openai', baseUrl, credential: 'secret', endpoints: new Set(), private: true, models: new Map(), weight: 1, priority: 0,
-    timeouts: { connect: 2000, firstByte: 2000, idle: 2000, total: 2000 }, headers: {}, modelPath: undefined, traits: {}, tls: undefined, reuse: true, streamOptions: true, proxy: undefined, http: 1, transport: 'own', ...more
+    name: 'up',
+    protocol: 'openai',
+    baseUrl,
+    credential: 'secret',
+    endpoints: new Set(),
+    private: true,
+    models: new Map(),
+    weight: 1,
+    priority: 0,
+    timeouts: { connect: 2000, firstByte: 2000, idle: 2000, total: 2000 },
+    headers: {},
+    modelPath: undefined,
+    traits: {},
+    tls: undefined,
+    reuse: true,
+    streamOptions: true,
+    proxy: undefined,
+    http: 1,
+    transport: 'own',
+    ...more
   }
 }
 
 /** Sends a request and gives the recorder of its answer. */
-export function ask(transport: HttpTransport, channel: Channel, request: Partial<UpstreamRequest> = {}, recorder = new Recorder()): Recorder {
-  recorder.call = transport.send(channel, { method: 'POST', path: '/chat', headers: [], body: [Buffer.from('{}')], ...request }, recorder)
+export function ask(
+  transport: HttpTransport,
+  channel: Channel,
+  request: Partial<UpstreamRequest> = {},
+  recorder = new Recorder()
+): Recorder {
+  recorder.call = transport.send(
+    channel,
+    { method: 'POST', path: '/chat', headers: [], body: [Buffer.from('{}')], ...request },
+    recorder
+  )
   return recorder
 }

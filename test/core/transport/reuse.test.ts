@@ -1,4 +1,5 @@
-// A connection that waited is given to the next request only when nothing has come over it meanwhile, however late anybody looks.
+// A connection that waited is given to the next request only when nothing has come over it meanwhile, however late
+// anybody looks.
 import { once } from 'node:events'
 import { connect as dial } from 'node:net'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
@@ -29,7 +30,10 @@ const strayUpstream = `
   })
 `
 
-/** An upstream in a thread of its own. `stray` has it write answers on all its connections, and does not return before they are there. */
+/**
+ * An upstream in a thread of its own. `stray` has it write answers on all its connections, and does not return before
+ * they are there.
+ */
 async function strays(t: Test): Promise<{ channel: Channel; stray(): void; url: URL }> {
   const written = new Int32Array(new SharedArrayBuffer(4))
   const worker = new Worker(strayUpstream, { eval: true, workerData: written })
@@ -46,7 +50,7 @@ async function strays(t: Test): Promise<{ channel: Channel; stray(): void; url: 
   return { channel: channelOf(url), stray, url }
 }
 
-t.test('an answer that came while the loop was late is nobody\'s, from wherever the next request is sent', async (t) => {
+t.test("an answer that came while the loop was late is nobody's, from wherever the next request is sent", async (t) => {
   const { channel, stray, url } = await strays(t)
   const transport = new Http1Transport()
   t.teardown(() => transport.close())
@@ -68,10 +72,12 @@ t.test('an answer that came while the loop was late is nobody\'s, from wherever 
     for (let round = 0; round < 5; round++) {
       t.equal((await ask(transport, channel).over).body, 'own')
       for (let n = 0; n < 4; n++) await turn()
-      const body = await new Promise((resolve) => arrange(() => {
-        stray()
-        void ask(transport, channel).over.then(({ body }) => resolve(body))
-      }))
+      const body = await new Promise((resolve) =>
+        arrange(() => {
+          stray()
+          void ask(transport, channel).over.then(({ body }) => resolve(body))
+        })
+      )
       t.equal(body, 'own', place)
     }
   }

@@ -14,13 +14,24 @@ import { channelOf } from './recorder.ts'
 const asked = { path: '/realtime?model=m', headers: { 'x-own': 'yes' }, maxMessage: 1024 }
 
 /** Says something and waits for it to come back; how that was asked for. */
-async function echoed(t: Test, transport: Transports, channel: Channel, upstream: Awaited<ReturnType<typeof socketUpstream>>): Promise<void> {
+async function echoed(
+  t: Test,
+  transport: Transports,
+  channel: Channel,
+  upstream: Awaited<ReturnType<typeof socketUpstream>>
+): Promise<void> {
   const answer = await transport.connect(channel, { ...asked, signal: new AbortController().signal })
   if (!(answer instanceof FrameSocket)) return void t.fail(`refused with ${answer.status}`)
   const { socket, request } = await upstream.peer(upstream.peers.length || 1)
   socket!.on('message', (data, binary) => socket!.send(data, { binary }))
   const heard: string[] = []
-  const closed = new Promise<number>((resolve) => answer.take({ frame: (data) => void heard.push(String(data)), drained: () => {}, closed: ({ code }) => resolve(code) }))
+  const closed = new Promise<number>((resolve) =>
+    answer.take({
+      frame: (data) => void heard.push(String(data)),
+      drained: () => {},
+      closed: ({ code }) => resolve(code)
+    })
+  )
   answer.send(Buffer.from('hello'), false)
   await eventually(() => heard.length === 1)
   t.same(heard, ['hello'])
@@ -41,8 +52,15 @@ t.test('over TCP and TLS, with what the channel trusts', async (t) => {
   const certificate = makeCertificate(t)
   const secure = await socketUpstream(t, { certificate })
   const url = new URL(secure.url.href.replace('127.0.0.1', 'localhost'))
-  await echoed(t, transport, channelOf(url, { headers, tls: { ca: certificate.ca, identity: undefined, serverName: undefined, verify: true } }), secure)
-  const distrusted = await transport.connect(channelOf(url, { headers }), { ...asked, signal: new AbortController().signal }).catch((error: GatewayError) => error)
+  await echoed(
+    t,
+    transport,
+    channelOf(url, { headers, tls: { ca: certificate.ca, identity: undefined, serverName: undefined, verify: true } }),
+    secure
+  )
+  const distrusted = await transport
+    .connect(channelOf(url, { headers }), { ...asked, signal: new AbortController().signal })
+    .catch((error: GatewayError) => error)
   t.match(distrusted, { code: 'upstream_connection_failed' })
 })
 
@@ -52,13 +70,31 @@ t.test('through a proxy, and to no private address', async (t) => {
   const headers = { authorization: 'Bearer secret' }
   const upstream = await socketUpstream(t)
   const proxy = await Proxy.start(t)
-  await echoed(t, transport, channelOf(upstream.url, { headers, transport: 'undici', proxy: { url: proxy.url, authorization: undefined, from: 'file' } }), upstream)
-  t.same(proxy.requests.map(({ authority }) => authority), [upstream.url.host])
+  await echoed(
+    t,
+    transport,
+    channelOf(upstream.url, {
+      headers,
+      transport: 'undici',
+      proxy: { url: proxy.url, authorization: undefined, from: 'file' }
+    }),
+    upstream
+  )
+  t.same(
+    proxy.requests.map(({ authority }) => authority),
+    [upstream.url.host]
+  )
   for (const host of ['127.0.0.1', '[::1]', '[::ffff:127.0.0.1]', 'localhost', '10.0.0.1']) {
     for (const scheme of ['http', 'https']) {
       const channel = channelOf(new URL(`${scheme}://${host}:${upstream.url.port}/v1`), { private: false })
-      const error = await transport.connect(channel, { ...asked, signal: new AbortController().signal }).catch((error: GatewayError) => error)
-      t.match(error, { code: 'upstream_connection_failed', message: 'The upstream address is not allowed.' }, `${scheme} ${host}`)
+      const error = await transport
+        .connect(channel, { ...asked, signal: new AbortController().signal })
+        .catch((error: GatewayError) => error)
+      t.match(
+        error,
+        { code: 'upstream_connection_failed', message: 'The upstream address is not allowed.' },
+        `${scheme} ${host}`
+      )
     }
   }
   t.equal(upstream.peers.length, 1)
@@ -69,7 +105,9 @@ t.test('who gives up while it is opened leaves nothing behind', async (t) => {
   t.teardown(() => transport.close())
   const upstream = await socketUpstream(t, { silent: true })
   const abort = new AbortController()
-  const opening = transport.connect(channelOf(upstream.url), { ...asked, signal: abort.signal }).catch((error: GatewayError) => error)
+  const opening = transport
+    .connect(channelOf(upstream.url), { ...asked, signal: abort.signal })
+    .catch((error: GatewayError) => error)
   await eventually(() => transport.connections === 1)
   abort.abort()
   t.match(await opening, { code: 'upstream_connection_failed' })

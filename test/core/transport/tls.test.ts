@@ -17,8 +17,22 @@ const trusted = makeCertificate(t)
 setDefaultCACertificates([...getCACertificates('default'), trusted.ca])
 
 /** A TLS server that does the same with every request, and what it has seen. */
-async function upstreamOf(t: Test, certificate: Certificate, answer: (socket: TLSSocket) => void, address = '127.0.0.1', options: TlsOptions = {}) {
-  const seen = { port: 0, requests: 0, bytes: 0, sockets: [] as TLSSocket[], resumed: [] as boolean[], names: [] as unknown[], protocols: [] as unknown[] }
+async function upstreamOf(
+  t: Test,
+  certificate: Certificate,
+  answer: (socket: TLSSocket) => void,
+  address = '127.0.0.1',
+  options: TlsOptions = {}
+) {
+  const seen = {
+    port: 0,
+    requests: 0,
+    bytes: 0,
+    sockets: [] as TLSSocket[],
+    resumed: [] as boolean[],
+    names: [] as unknown[],
+    protocols: [] as unknown[]
+  }
   const server = createServer({ ...certificate.pem, ALPNProtocols: ['h2', 'http/1.1'], ...options }, (socket) => {
     seen.sockets.push(socket.on('error', () => {}))
     seen.resumed.push(socket.isSessionReused())
@@ -41,10 +55,14 @@ async function upstreamOf(t: Test, certificate: Certificate, answer: (socket: TL
     server.close()
   })
   return {
-    transport, seen, server,
-    at: (host: string, tls?: Partial<ChannelTls>) => (
-      channelOf(new URL(`https://${host}:${seen.port}/v1`), tls && { tls: { ca: undefined, identity: undefined, serverName: undefined, verify: true, ...tls } })
-    )
+    transport,
+    seen,
+    server,
+    at: (host: string, tls?: Partial<ChannelTls>) =>
+      channelOf(
+        new URL(`https://${host}:${seen.port}/v1`),
+        tls && { tls: { ca: undefined, identity: undefined, serverName: undefined, verify: true, ...tls } }
+      )
   }
 }
 
@@ -54,15 +72,26 @@ t.test('a trusted upstream is spoken to in HTTP/1.1, by its name, over a connect
   const { transport, seen, at } = await upstreamOf(t, trusted, hello)
   for (const host of ['localhost', '127.0.0.1']) {
     for (let n = 0; n < 3; n++) {
-      t.match(await ask(transport, at(host)).over, { status: 200, body: 'hello', error: undefined, heard: ['head', 'data', 'end'] }, host)
+      t.match(
+        await ask(transport, at(host)).over,
+        { status: 200, body: 'hello', error: undefined, heard: ['head', 'data', 'end'] },
+        host
+      )
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
   }
-  t.match(seen, { requests: 6, sockets: { length: 2 }, names: ['localhost', false], protocols: ['http/1.1', 'http/1.1'] })
+  t.match(seen, {
+    requests: 6,
+    sockets: { length: 2 },
+    names: ['localhost', false],
+    protocols: ['http/1.1', 'http/1.1']
+  })
 })
 
 t.test('a second connection resumes the session of the first', async (t) => {
-  const { transport, seen, at } = await upstreamOf(t, trusted, (socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello'))
+  const { transport, seen, at } = await upstreamOf(t, trusted, (socket) =>
+    socket.end('HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello')
+  )
   for (let n = 0; n < 3; n++) t.equal((await ask(transport, at('localhost')).over).body, 'hello')
   t.strictSame(seen.resumed, [false, true, true])
 })
@@ -76,7 +105,10 @@ t.test('an upstream that nobody vouches for, or with the name of another, is tol
   ] as const) {
     const { error, heard } = await ask(transport, at(host)).over
     t.strictSame(heard, ['error'])
-    t.match(error, { code: 'upstream_connection_failed', message: 'The upstream could not be reached or closed the connection.' })
+    t.match(error, {
+      code: 'upstream_connection_failed',
+      message: 'The upstream could not be reached or closed the connection.'
+    })
     t.equal((error!.details.cause as NodeJS.ErrnoException).code, code)
     t.equal(seen.bytes, 0, host)
   }
@@ -99,48 +131,65 @@ t.test('a channel says whom it trusts, under which name, and whether at all', as
   t.equal(await outcome({ verify: false }), 'hello')
   const { transport: another, at: known } = await upstreamOf(t, trusted, hello)
   const { error } = await ask(another, known('localhost', { ca: stranger.ca })).over
-  t.match(error, { details: { cause: { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' } } }, 'its own authorities stand instead of the public ones')
+  t.match(
+    error,
+    { details: { cause: { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' } } },
+    'its own authorities stand instead of the public ones'
+  )
 })
 
 t.test('an upstream that wants to know who asks is shown the certificate of the channel', async (t) => {
   const [client, stranger] = [makeCertificate(t, 'client.example'), makeCertificate(t, 'stranger.example')]
-  const { transport, seen, at } = await upstreamOf(t, trusted, hello, '127.0.0.1', { requestCert: true, ca: [client.ca] })
+  const { transport, seen, at } = await upstreamOf(t, trusted, hello, '127.0.0.1', {
+    requestCert: true,
+    ca: [client.ca]
+  })
   t.equal((await ask(transport, at('localhost', { identity: client.pem })).over).body, 'hello')
   t.equal(seen.sockets.at(-1)!.getPeerCertificate().subject.CN, 'client.example')
   for (const tls of [{}, { identity: stranger.pem }]) {
-    t.match(await ask(transport, at('localhost', tls)).over, { status: 0, error: { code: 'upstream_connection_failed' } })
+    t.match(await ask(transport, at('localhost', tls)).over, {
+      status: 0,
+      error: { code: 'upstream_connection_failed' }
+    })
   }
   t.equal(seen.requests, 1)
 })
 
-t.test('what is new goes by the new certificates, and connections with the old ones end when nobody uses them', async (t) => {
-  const [before, after] = [makeCertificate(t), makeCertificate(t)]
-  let answer: (socket: TLSSocket) => unknown = hello
-  const { transport, seen, server, at } = await upstreamOf(t, before, (socket) => void answer(socket))
-  const [old, same, renewed] = [at('localhost', { ca: before.ca }), at('localhost', { ca: before.ca }), at('localhost', { ca: after.ca })]
-  const drop = await transport.use([old])
-  t.equal((await ask(transport, old).over).body, 'hello')
-  const keep = await transport.use([same])
-  drop()
-  await new Promise((resolve) => setTimeout(resolve, 10))
-  t.equal((await ask(transport, same).over).body, 'hello')
-  t.equal(seen.sockets.length, 1, 'one that has the same certificates uses the connection again')
-  answer = (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello')
-  const running = ask(transport, same)
-  await eventually(() => running.heard.includes('data'))
-  answer = hello
-  server.setSecureContext(after.pem)
-  const use = await transport.use([renewed])
-  keep()
-  t.equal((await ask(transport, renewed).over).body, 'hello')
-  t.equal(transport.connections, 2)
-  seen.sockets.at(-2)!.write('again')
-  t.equal((await running.over).body, 'helloagain', 'an answer that had begun ends as it would have')
-  await eventually(() => transport.connections === 1)
-  t.match(await ask(transport, same).over, { error: { details: { cause: { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' } } } })
-  use()
-  await eventually(() => transport.connections === 0)
-})
+t.test(
+  'what is new goes by the new certificates, and connections with the old ones end when nobody uses them',
+  async (t) => {
+    const [before, after] = [makeCertificate(t), makeCertificate(t)]
+    let answer: (socket: TLSSocket) => unknown = hello
+    const { transport, seen, server, at } = await upstreamOf(t, before, (socket) => void answer(socket))
+    const [old, same, renewed] = [
+      at('localhost', { ca: before.ca }),
+      at('localhost', { ca: before.ca }),
+      at('localhost', { ca: after.ca })
+    ]
+    const drop = await transport.use([old])
+    t.equal((await ask(transport, old).over).body, 'hello')
+    const keep = await transport.use([same])
+    drop()
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    t.equal((await ask(transport, same).over).body, 'hello')
+    t.equal(seen.sockets.length, 1, 'one that has the same certificates uses the connection again')
+    answer = (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello')
+    const running = ask(transport, same)
+    await eventually(() => running.heard.includes('data'))
+    answer = hello
+    server.setSecureContext(after.pem)
+    const use = await transport.use([renewed])
+    keep()
+    t.equal((await ask(transport, renewed).over).body, 'hello')
+    t.equal(transport.connections, 2)
+    seen.sockets.at(-2)!.write('again')
+    t.equal((await running.over).body, 'helloagain', 'an answer that had begun ends as it would have')
+    await eventually(() => transport.connections === 1)
+    t.match(await ask(transport, same).over, { error: { details: { cause: { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' } } } })
+    use()
+    await eventually(() => transport.connections === 0)
+  }
+)
 
 t.test('32 MiB arrive whole, and not faster than they are taken', async (t) => {
   const piece = Buffer.from(Array.from({ length: 64 * 1024 }, (_, i) => (i * 7) % 251))
@@ -152,17 +201,23 @@ t.test('32 MiB arrive whole, and not faster than they are taken', async (t) => {
   let received = 0
   let late = 0
   let paused = false
-  const recorder = ask(transport, at('localhost'), {}, new Recorder((what, { call, chunks }) => {
-    if (what !== 'data') return
-    const [data] = chunks.splice(0)
-    for (let i = 0; i < data!.length; i += 997) if (data![i] !== piece[(received + i) % piece.length]) throw new Error(`byte ${received + i} is wrong`)
-    if (paused) late += data!.length
-    else if (received < MiB && received + data!.length >= MiB) {
-      paused = true
-      call.pause()
-    }
-    received += data!.length
-  }))
+  const recorder = ask(
+    transport,
+    at('localhost'),
+    {},
+    new Recorder((what, { call, chunks }) => {
+      if (what !== 'data') return
+      const [data] = chunks.splice(0)
+      for (let i = 0; i < data!.length; i += 997)
+        if (data![i] !== piece[(received + i) % piece.length]) throw new Error(`byte ${received + i} is wrong`)
+      if (paused) late += data!.length
+      else if (received < MiB && received + data!.length >= MiB) {
+        paused = true
+        call.pause()
+      }
+      received += data!.length
+    })
+  )
   await eventually(() => paused)
   const memory = heldBytes()
   await new Promise((resolve) => setTimeout(resolve, 200))

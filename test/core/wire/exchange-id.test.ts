@@ -15,6 +15,9 @@ t.test('ids of the same moment differ, in every digit that is random', (t) => {
   const ids = Array.from({ length: 10_000 }, () => exchangeId(1))
   t.equal(new Set(ids).size, ids.length)
   const seen = Array.from({ length: 36 }, (_, at) => new Set(ids.map((id) => id[at])).size)
-  t.strictSame(seen, [...'11111111-1111-1xxx-4xxx-xxxxxxxxxxxx'].map((kind) => (kind === 'x' ? 16 : kind === '4' ? 4 : 1)))
+  t.strictSame(
+    seen,
+    [...'11111111-1111-1xxx-4xxx-xxxxxxxxxxxx'].map((kind) => (kind === 'x' ? 16 : kind === '4' ? 4 : 1))
+  )
   t.end()
 })

@@ -43,13 +43,20 @@ export interface Library {
 export const tool = {
   name: 'get_weather',
   description: 'The weather of a city.',
-  schema: { type: 'object' as const, properties: { city: { type: 'string' as const, description: 'Its name.' } }, required: ['city'] }
+  schema: {
+    type: 'object' as const,
+    properties: { city: { type: 'string' as const, description: 'Its name.' } },
+    required: ['city']
+  }
 }
 
 /** Every answer may be so long, in tokens; thoughts included. */
 export const longest = 2000
 
 /** A library's word for the end, looked up in what is known of it. */
-export function endedAs(word: string | null | undefined, known: Readonly<Record<string, Said['ended']>>): Said['ended'] {
+export function endedAs(
+  word: string | null | undefined,
+  known: Readonly<Record<string, Said['ended']>>
+): Said['ended'] {
   return known[String(word)] ?? `other: ${word}`
 }

@@ -4,7 +4,14 @@ import { createGoogle } from '@ai-sdk/google'
 import { createOpenAI } from '@ai-sdk/openai'
 import { GoogleGenAI } from '@google/genai'
 import type { CallableTool } from '@google/genai'
-import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool as agentTool } from '@openai/agents'
+import {
+  Agent,
+  OpenAIChatCompletionsModel,
+  OpenAIResponsesModel,
+  run,
+  setTracingDisabled,
+  tool as agentTool
+} from '@openai/agents'
 import { isStepCount, jsonSchema, streamText, tool as aTool, generateText } from 'ai'
 import type { LanguageModel, ToolSet } from 'ai'
 import type OpenAI from 'openai'
@@ -32,10 +39,16 @@ const parameters = { ...schema, additionalProperties: false as const }
 const openaiLoops = Object.entries(openaiMajors).map(([major, Constructor]): Loop => ({
   name: `${major}, runTools`,
   async run({ url, key, model }, streamed, question, act) {
-    const { chat: { completions } } = new Constructor({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
-    const tools = [{ type: 'function', function: { name, description, parameters, parse: JSON.parse, function: act } }] as never
+    const {
+      chat: { completions }
+    } = new Constructor({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
+    const tools = [
+      { type: 'function', function: { name, description, parameters, parse: JSON.parse, function: act } }
+    ] as never
     const body = { model, messages: [{ role: 'user' as const, content: question }], tools }
-    return (await (streamed ? completions.runTools({ ...body, stream: true }) : completions.runTools(body)).finalContent())!
+    return (await (
+      streamed ? completions.runTools({ ...body, stream: true }) : completions.runTools(body)
+    ).finalContent())!
   }
 }))
 
@@ -43,8 +56,23 @@ const anthropicLoops = Object.entries(anthropicMajors).map(([major, Constructor]
   name: `${major}, toolRunner`,
   async run({ url, key, model }, stream, question, act) {
     const { beta } = new Constructor({ baseURL: url, apiKey: key, maxRetries: 0 })
-    const tools = [{ type: 'custom' as const, name, description, input_schema: schema, parse: (input: unknown) => input, run: (input: { city: string }) => act(input) }] as never
-    const runner = beta.messages.toolRunner({ model, max_tokens: longest, messages: [{ role: 'user', content: question }], tools, stream })
+    const tools = [
+      {
+        type: 'custom' as const,
+        name,
+        description,
+        input_schema: schema,
+        parse: (input: unknown) => input,
+        run: (input: { city: string }) => act(input)
+      }
+    ] as never
+    const runner = beta.messages.toolRunner({
+      model,
+      max_tokens: longest,
+      messages: [{ role: 'user', content: question }],
+      tools,
+      stream
+    })
     const { content } = await runner.runUntilDone()
     return content.map((block) => (block.type === 'text' ? block.text : '')).join('')
   }
@@ -55,13 +83,21 @@ const googleLoop: Loop = {
   async run({ url, key, model }, streamed, question, act) {
     const callable: CallableTool = {
       tool: async () => ({ functionDeclarations: [{ name, description, parametersJsonSchema: schema }] }),
-      callTool: async (calls) => calls.map(({ id, name, args }) => ({ functionResponse: { ...(id !== undefined && { id }), name: name!, response: { output: act(args as { city: string }) } } }))
+      callTool: async (calls) =>
+        calls.map(({ id, name, args }) => ({
+          functionResponse: {
+            ...(id !== undefined && { id }),
+            name: name!,
+            response: { output: act(args as { city: string }) }
+          }
+        }))
     }
     const { models } = new GoogleGenAI({ apiKey: key, httpOptions: { baseUrl: url } })
     const request = { model, contents: question, config: { tools: [callable], maxOutputTokens: longest } }
     if (!streamed) return (await models.generateContent(request)).text!
     let text = ''
-    for await (const { candidates } of await models.generateContentStream(request)) text += candidates?.[0]?.content?.parts?.[0]?.text ?? ''
+    for await (const { candidates } of await models.generateContentStream(request))
+      text += candidates?.[0]?.content?.parts?.[0]?.text ?? ''
     return text
   }
 }
@@ -76,9 +112,17 @@ const providers: Readonly<Record<string, (address: Address) => LanguageModel>> =
 const aiLoops = Object.entries(providers).map(([provider, model]): Loop => ({
   name: `ai 7, ${provider}`,
   async run(address, streamed, question, act) {
-    const tools = { [name]: aTool({ description, inputSchema: jsonSchema<{ city: string }>(schema), execute: act }) } as ToolSet
+    const tools = {
+      [name]: aTool({ description, inputSchema: jsonSchema<{ city: string }>(schema), execute: act })
+    } as ToolSet
     const request = {
-      model: model(address), prompt: question, tools, maxOutputTokens: longest, maxRetries: 0, stopWhen: isStepCount(5), onError: () => {},
+      model: model(address),
+      prompt: question,
+      tools,
+      maxOutputTokens: longest,
+      maxRetries: 0,
+      stopWhen: isStepCount(5),
+      onError: () => {},
       // Without it, it refers to items that an upstream would have to keep.
       providerOptions: { openai: { store: false } }
     }
@@ -86,19 +130,24 @@ const aiLoops = Object.entries(providers).map(([provider, model]): Loop => ({
   }
 }))
 
-const agentsLoops = Object.entries({ chat: OpenAIChatCompletionsModel, responses: OpenAIResponsesModel }).map(([over, Model]): Loop => ({
-  name: `@openai/agents 0 over ${over}`,
-  async run({ url, key, model }, stream, question, act) {
-    const client: OpenAI = new openaiMajors['openai 7']!({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
-    const agent = new Agent({
-      name: 'Weather', instructions: 'Be brief.', model: new Model(client, model), modelSettings: { store: false },
-      tools: [agentTool({ name, description, parameters: z.object({ city: z.string() }), execute: act })]
-    })
-    if (!stream) return (await run(agent, question)).finalOutput!
-    const result = await run(agent, question, { stream: true })
-    await result.completed
-    return result.finalOutput!
-  }
-}))
+const agentsLoops = Object.entries({ chat: OpenAIChatCompletionsModel, responses: OpenAIResponsesModel }).map(
+  ([over, Model]): Loop => ({
+    name: `@openai/agents 0 over ${over}`,
+    async run({ url, key, model }, stream, question, act) {
+      const client: OpenAI = new openaiMajors['openai 7']!({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
+      const agent = new Agent({
+        name: 'Weather',
+        instructions: 'Be brief.',
+        model: new Model(client, model),
+        modelSettings: { store: false },
+        tools: [agentTool({ name, description, parameters: z.object({ city: z.string() }), execute: act })]
+      })
+      if (!stream) return (await run(agent, question)).finalOutput!
+      const result = await run(agent, question, { stream: true })
+      await result.completed
+      return result.finalOutput!
+    }
+  })
+)
 
 export const loops: readonly Loop[] = [...openaiLoops, ...anthropicLoops, googleLoop, ...aiLoops, ...agentsLoops]

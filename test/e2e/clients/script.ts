@@ -4,7 +4,10 @@ import { gateway } from '../../kit/gateway.ts'
 import type { LocalGateway, TestGateway } from '../../kit/gateway.ts'
 import type { Library, Said } from './library.ts'
 
-/** Channels by what they speak. Of the models the simulator wants signatures of thoughts back, as the vendors' newest do. */
+/**
+ * Channels by what they speak. Of the models the simulator wants signatures of thoughts back, as the vendors' newest
+ * do.
+ */
 export const channels = {
   chat: { protocol: 'simulator', endpoints: ['chat'], models: { 'via-chat': 'demo' } },
   responses: { protocol: 'simulator', endpoints: ['responses'], models: { 'via-responses': 'demo' } },
@@ -14,7 +17,9 @@ export const channels = {
 
 /** A gateway with all of them. */
 export function startAll(t: Test): Promise<LocalGateway> {
-  const models = Object.fromEntries(Object.keys(channels).map((channel) => [`via-${channel}`, { price: { input: 1, cached_input: 0.1, output: 2 } }]))
+  const models = Object.fromEntries(
+    Object.keys(channels).map((channel) => [`via-${channel}`, { price: { input: 1, cached_input: 0.1, output: 2 } }])
+  )
   return gateway(t, { channels, models })
 }
 
@@ -35,12 +40,29 @@ export function stepsOf(sees: boolean): readonly Step[] {
   return [
     {
       say: { ask: tell({ call: ['get_weather', 'get_weather'], arguments: { city }, reasoning: thought }) },
-      expected: { text: '', thoughts, calls: [{ name: 'get_weather', input: { city } }, { name: 'get_weather', input: { city } }], ended: 'calls' }
+      expected: {
+        text: '',
+        thoughts,
+        calls: [
+          { name: 'get_weather', input: { city } },
+          { name: 'get_weather', input: { city } }
+        ],
+        ended: 'calls'
+      }
     },
-    { say: { answer: ['4 °C', '{"sky":"blue"}'] }, expected: { text: /The tool answered "[^]*blue/, thoughts, calls: [], ended: 'stop' } },
-    { say: { ask: tell({ call: 'get_weather', text: 'Let me look.' }) }, expected: { text: 'Let me look.', calls: [{ name: 'get_weather' }], ended: 'calls' } },
+    {
+      say: { answer: ['4 °C', '{"sky":"blue"}'] },
+      expected: { text: /The tool answered "[^]*blue/, thoughts, calls: [], ended: 'stop' }
+    },
+    {
+      say: { ask: tell({ call: 'get_weather', text: 'Let me look.' }) },
+      expected: { text: 'Let me look.', calls: [{ name: 'get_weather' }], ended: 'calls' }
+    },
     { say: { answer: [''] }, expected: { text: 'Let me look.', calls: [], ended: 'stop' } },
-    { say: { ask: tell({ text: 'Wörter: 漢字 und 😀.', cached_tokens: 7 }) }, expected: { text: 'Wörter: 漢字 und 😀.', calls: [], ended: 'stop' } },
+    {
+      say: { ask: tell({ text: 'Wörter: 漢字 und 😀.', cached_tokens: 7 }) },
+      expected: { text: 'Wörter: 漢字 und 😀.', calls: [], ended: 'stop' }
+    },
     { say: { ask: tell({ tokens: 9000, chunks: 9 }) }, expected: { ended: 'length' } }
   ]
 }
@@ -57,12 +79,33 @@ export async function newest(local: TestGateway, count: number): Promise<Record<
 }
 
 /** Compares what a library saw with what was to come, and with the records of its requests. */
-export function checkTalk(t: Test, { protocol, channel, streamed, sees = true, sums = true }: Way, said: readonly Said[], records: readonly Record<string, any>[]): void {
+export function checkTalk(
+  t: Test,
+  { protocol, channel, streamed, sees = true, sums = true }: Way,
+  said: readonly Said[],
+  records: readonly Record<string, any>[]
+): void {
   const way = `by way of ${channel}, ${streamed ? 'streamed' : 'whole'}`
-  t.match(said, stepsOf(sees).map(({ expected }) => expected), way)
-  t.match(records, said.map(() => ({ client_protocol: protocol, channel, streamed, outcome: 'completed', usage_source: 'upstream' })), way)
+  t.match(
+    said,
+    stepsOf(sees).map(({ expected }) => expected),
+    way
+  )
+  t.match(
+    records,
+    said.map(() => ({ client_protocol: protocol, channel, streamed, outcome: 'completed', usage_source: 'upstream' })),
+    way
+  )
   t.equal(records[4]!['usage'].cached_input, 7, way)
   if (streamed && !sums) return
-  const counted = records.map(({ usage: { input, cached_input: cached = 0, output } }) => ({ input: input + cached, cached, output }))
-  t.same(said.map(({ usage }) => usage), counted, `${way}: its tokens`)
+  const counted = records.map(({ usage: { input, cached_input: cached = 0, output } }) => ({
+    input: input + cached,
+    cached,
+    output
+  }))
+  t.same(
+    said.map(({ usage }) => usage),
+    counted,
+    `${way}: its tokens`
+  )
 }

@@ -1,4 +1,5 @@
-// The Python that the vendors' libraries run on: a virtual environment in .cache/, made on first use and whenever the requirements change.
+// The Python that the vendors' libraries run on: a virtual environment in .cache/, made on first use and whenever the
+// requirements change.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +16,8 @@ export function python(): string | undefined {
   const interpreter = join(folder, 'bin/python')
   const stamp = join(folder, 'requirements.txt')
   const wanted = readFileSync(requirements, 'utf8')
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && succeeds(interpreter, '--version')) return interpreter
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted && succeeds(interpreter, '--version'))
+    return interpreter
   rmSync(folder, { recursive: true, force: true })
   run('python3', '-m', 'venv', '--without-pip', folder)
   // A pip that the machine has need not be unpacked once more, which takes half as long as all of the libraries.
@@ -24,7 +26,16 @@ export function python(): string | undefined {
     run(interpreter, '-m', 'ensurepip')
     pip = [interpreter, '-m', 'pip']
   }
-  run(...pip, 'install', '--quiet', '--no-deps', '--no-compile', '--disable-pip-version-check', '--requirement', requirements)
+  run(
+    ...pip,
+    'install',
+    '--quiet',
+    '--no-deps',
+    '--no-compile',
+    '--disable-pip-version-check',
+    '--requirement',
+    requirements
+  )
   writeFileSync(stamp, wanted)
   return interpreter
 }

@@ -17,7 +17,10 @@ export default definePlugin({
         const key = createHash('sha256').update(`${exchange.model}\n`).update(exchange.body.bytes).digest('hex')
         const kept = await cache.get(exchange, key)
         const headers = [['x-cache', 'hit']]
-        if (kept) return exchange.streaming ? { headers, stream: kept } : { status: 200, headers: [...headers, ['content-type', 'application/json']], body: kept }
+        if (kept)
+          return exchange.streaming
+            ? { headers, stream: kept }
+            : { status: 200, headers: [...headers, ['content-type', 'application/json']], body: kept }
         exchange.set(place, key)
       },
       onResponse(exchange) {

@@ -7,11 +7,17 @@ export default definePlugin({
   name: 'guard',
   summary: 'Masks e-mail addresses and blocks words.',
   options: {
-    block: { type: 'array', items: { type: 'string', description: 'A word.' }, default: [], description: 'Words that no prompt and no answer may have.' }
+    block: {
+      type: 'array',
+      items: { type: 'string', description: 'A word.' },
+      default: [],
+      description: 'Words that no prompt and no answer may have.'
+    }
   },
   setup({ block }) {
     const check = (text) => {
-      if (block.some((word) => text.includes(word))) throw new GatewayError('content_blocked', 'The content was blocked.')
+      if (block.some((word) => text.includes(word)))
+        throw new GatewayError('content_blocked', 'The content was blocked.')
       return text.replace(mail, '[mail]')
     }
     return {

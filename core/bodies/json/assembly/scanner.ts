@@ -1,10 +1,12 @@
-// Checks that a text is one JSON object and notes where its members lie. AssemblyScript; what it is for stands in ../README.md.
+// Checks that a text is one JSON object and notes where its members lie. AssemblyScript; what it is for stands in
+// ../README.md.
 import { escape, Escape, high, openString, passString, plain, quote } from './string'
 
 // Where a scan stands is in what is exported and in the stack: whoever keeps both can let another scan go first.
 export { escape, high, plain } from './string'
 
-// Places in memory, beside those of string.ts. Behind any stretch there is more of it, so that 16 bytes may be looked at from anywhere.
+// Places in memory, beside those of string.ts. Behind any stretch there is more of it, so that 16 bytes may be looked
+// at from anywhere.
 const results: usize = 0
 const stack: usize = 32
 const table: usize = 1024

@@ -20,8 +20,8 @@ export function openString(): void {
 }
 
 /**
- * Goes on in a string: returns the place of the quote that ends it, of what may not stand there, or `limit`. An escape that is
- * broken may have begun in the stretch before.
+ * Goes on in a string: returns the place of the quote that ends it, of what may not stand there, or `limit`. An escape
+ * that is broken may have begun in the stretch before.
  */
 export function passString(next: usize, limit: usize): usize {
   while (next < limit) {
@@ -93,8 +93,8 @@ function escapeLength(start: usize): usize {
 const comparands: usize = memory.data<u8>([quote, backslash, 0x6e, 0x74, 0x1f])
 
 /**
- * Passes over 64 bytes at a time, and in the last of them as far as to what stops a string there: not the escapes \n, \t and
- * \". A quote is escaped by the byte before it, as a backslash behind another one is not passed over.
+ * Passes over 64 bytes at a time, and in the last of them as far as to what stops a string there: not the escapes \n,
+ * \t and \". A quote is escaped by the byte before it, as a backslash behind another one is not passed over.
  */
 function skip(next: usize, limit: usize): usize {
   const quotes = v128.load_splat<u8>(comparands)

@@ -11,7 +11,11 @@ const tokensPerPicture = 85
 /** Of what is heard. */
 const tokensPerSecond = 10
 /** The form of sound, by what is sent of it in a second. */
-const bytesPerSecond: Readonly<Record<string, number>> = { 'audio/pcm': sampleRate * 2, 'audio/pcmu': 8000, 'audio/pcma': 8000 }
+const bytesPerSecond: Readonly<Record<string, number>> = {
+  'audio/pcm': sampleRate * 2,
+  'audio/pcmu': 8000,
+  'audio/pcma': 8000
+}
 
 /** Tokens of a prompt, by what they are. */
 export interface Heard {
@@ -44,8 +48,17 @@ export function freshSettings(id: string, model: string): Record<string, unknown
     max_output_tokens: 'inf',
     audio: {
       input: {
-        format: { type: 'audio/pcm', rate: sampleRate }, transcription: null, noise_reduction: null,
-        turn_detection: { type: 'server_vad', threshold: 0.5, prefix_padding_ms: 300, silence_duration_ms: 500, create_response: true, interrupt_response: true }
+        format: { type: 'audio/pcm', rate: sampleRate },
+        transcription: null,
+        noise_reduction: null,
+        turn_detection: {
+          type: 'server_vad',
+          threshold: 0.5,
+          prefix_padding_ms: 300,
+          silence_duration_ms: 500,
+          create_response: true,
+          interrupt_response: true
+        }
       },
       output: { format: { type: 'audio/pcm', rate: sampleRate }, voice: 'alloy', speed: 1 }
     },
@@ -79,18 +92,27 @@ export function readItem(given: unknown, id: string, format: unknown): Item {
   if (!isObject(given)) throw invalid('item', 'Expected an object.')
   const { type, role, content, output, arguments: args, call_id: call } = given
   if (type === 'function_call_output') {
-    if (typeof call !== 'string') throw new Refusal(400, "Missing required parameter: 'item.call_id'.", { param: 'item.call_id', code: 'missing_required_parameter' })
+    if (typeof call !== 'string')
+      throw new Refusal(400, "Missing required parameter: 'item.call_id'.", {
+        param: 'item.call_id',
+        code: 'missing_required_parameter'
+      })
     return item(id, { ...given }, String(output ?? ''))
   }
   if (type === 'function_call') return item(id, { ...given }, String(args ?? ''))
-  if (type !== 'message') throw invalid('item.type', 'Supported values are: message, function_call, function_call_output.')
-  if (role !== 'user' && role !== 'assistant' && role !== 'system') throw invalid('item.role', 'Supported values are: user, assistant, system.')
-  if (!Array.isArray(content) || !content.every(isObject)) throw invalid('item.content', 'Expected an array of objects.')
+  if (type !== 'message')
+    throw invalid('item.type', 'Supported values are: message, function_call, function_call_output.')
+  if (role !== 'user' && role !== 'assistant' && role !== 'system')
+    throw invalid('item.role', 'Supported values are: user, assistant, system.')
+  if (!Array.isArray(content) || !content.every(isObject))
+    throw invalid('item.content', 'Expected an array of objects.')
   const texts: string[] = []
   const tokens: Heard = { text: 0, audio: 0, image: 0 }
   for (const part of content) {
-    if (part['type'] === 'input_text' || part['type'] === 'output_text' || part['type'] === 'text') texts.push(String(part['text'] ?? ''))
-    else if (part['type'] === 'input_audio') tokens.audio += audioTokens(secondsOf(format, Buffer.byteLength(String(part['audio'] ?? ''), 'base64')))
+    if (part['type'] === 'input_text' || part['type'] === 'output_text' || part['type'] === 'text')
+      texts.push(String(part['text'] ?? ''))
+    else if (part['type'] === 'input_audio')
+      tokens.audio += audioTokens(secondsOf(format, Buffer.byteLength(String(part['audio'] ?? ''), 'base64')))
     else if (part['type'] === 'input_image') tokens.image += tokensPerPicture
     else throw invalid('item.content', 'Supported types are: input_text, input_audio, input_image, output_text.')
   }
@@ -99,14 +121,22 @@ export function readItem(given: unknown, id: string, format: unknown): Item {
 
 /** What a client has said aloud. */
 export function spokenItem(id: string, seconds: number): Item {
-  const shown = { type: 'message', role: 'user', status: 'completed', content: [{ type: 'input_audio', transcript: null }] }
+  const shown = {
+    type: 'message',
+    role: 'user',
+    status: 'completed',
+    content: [{ type: 'input_audio', transcript: null }]
+  }
   return item(id, shown, '', { text: 0, audio: audioTokens(seconds), image: 0 })
 }
 
 /** An item of these members. */
 export function item(id: string, shown: Fields, text: string, tokens: Heard = { text: 0, audio: 0, image: 0 }): Item {
   return {
-    id, type: String(shown['type']), role: shown['role'] as string | undefined, text,
+    id,
+    type: String(shown['type']),
+    role: shown['role'] as string | undefined,
+    text,
     shown: { ...shown, id, object: 'realtime.item' },
     tokens: { ...tokens, text: tokens.text + tokensPerItem + countTokens(text) }
   }
@@ -127,7 +157,11 @@ export function heardOf(items: Iterable<Item>, { instructions, tools }: Fields):
 /** The tools of a session or a response, and which the choice leaves no way around. */
 export function readSessionTools({ tools, tool_choice: choice }: Fields): { tools: Tool[]; forced: string[] } {
   const list = Array.isArray(tools) ? tools : []
-  const read = list.filter(isObject).map((tool): Tool => ({ kind: 'function', name: String(tool['name']), schema: tool['parameters'] ?? { type: 'object' } }))
+  const read = list.filter(isObject).map((tool): Tool => ({
+    kind: 'function',
+    name: String(tool['name']),
+    schema: tool['parameters'] ?? { type: 'object' }
+  }))
   if (choice === 'required') return { tools: read, forced: read.slice(0, 1).map(({ name }) => name) }
   return { tools: read, forced: isObject(choice) && typeof choice['name'] === 'string' ? [choice['name']] : [] }
 }

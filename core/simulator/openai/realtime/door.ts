@@ -22,7 +22,10 @@ export interface DoorParts {
 export class RealtimeDoor {
   readonly #parts: DoorParts
   readonly #server = new WebSocketServer({
-    noServer: true, perMessageDeflate: false, maxPayload: longestMessage, clientTracking: true,
+    noServer: true,
+    perMessageDeflate: false,
+    maxPayload: longestMessage,
+    clientTracking: true,
     handleProtocols: (offered) => (offered.has('realtime') ? 'realtime' : false)
   })
   #sessions = 0
@@ -40,13 +43,24 @@ export class RealtimeDoor {
       model = this.#admitted(request)
     } catch (error) {
       const { status, message, details } = error as Refusal
-      const body = JSON.stringify({ error: { message, type: 'invalid_request_error', param: details.param ?? null, code: details.code ?? null } })
+      const body = JSON.stringify({
+        error: { message, type: 'invalid_request_error', param: details.param ?? null, code: details.code ?? null }
+      })
       stats.refused++
-      stream.end(`HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`)
+      stream.end(
+        `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`
+      )
       return
     }
     this.#server.handleUpgrade(request, stream, head, (socket) => {
-      new RealtimeSession({ socket, stream, model, name: `${String(++this.#sessions).padStart(4, '0')}x`, wheel, stats })
+      new RealtimeSession({
+        socket,
+        stream,
+        model,
+        name: `${String(++this.#sessions).padStart(4, '0')}x`,
+        wheel,
+        stats
+      })
     })
   }
 
@@ -60,10 +74,15 @@ export class RealtimeDoor {
     const { key, models } = this.#parts
     const [at, query] = url.split('?', 2)
     if (at !== path) throw new Refusal(404, `Invalid URL (GET ${at})`)
-    if (key !== undefined && authorization !== `Bearer ${key}`) throw new Refusal(401, 'Incorrect API key provided.', { code: 'invalid_api_key' })
+    if (key !== undefined && authorization !== `Bearer ${key}`)
+      throw new Refusal(401, 'Incorrect API key provided.', { code: 'invalid_api_key' })
     const model = new URLSearchParams(query).get('model')
     if (!model) throw new Refusal(400, 'you must provide a model parameter', { param: 'model', code: 'missing_model' })
-    if (models && !models.includes(model)) throw new Refusal(404, `The model \`${model}\` does not exist or you do not have access to it.`, { param: 'model', code: 'model_not_found' })
+    if (models && !models.includes(model))
+      throw new Refusal(404, `The model \`${model}\` does not exist or you do not have access to it.`, {
+        param: 'model',
+        code: 'model_not_found'
+      })
     return model
   }
 }

@@ -54,7 +54,15 @@ export class Response {
     this.wanted = wanted
     checkSize(directive, true, 1)
     this.#composition = compose({
-      model, directive, prompt, toolResult, promptTokens: heard.text + heard.audio + heard.image, maxTokens, stop: [], calls, json: undefined,
+      model,
+      directive,
+      prompt,
+      toolResult,
+      promptTokens: heard.text + heard.audio + heard.image,
+      maxTokens,
+      stop: [],
+      calls,
+      json: undefined,
       digest: hash('sha1', [model, prompt, heard.text, heard.audio].join('\0'))
     })
   }
@@ -71,7 +79,15 @@ export class Response {
     for (const call of calls) {
       const id = this.wanted.nextId('item')
       const about = { response_id: this.id, item_id: id, output_index: output }
-      const shown = { id, object: 'realtime.item', type: 'function_call', status: 'in_progress', name: call.name, call_id: `call_${call.serial}`, arguments: '' }
+      const shown = {
+        id,
+        object: 'realtime.item',
+        type: 'function_call',
+        status: 'in_progress',
+        name: call.name,
+        call_id: `call_${call.serial}`,
+        arguments: ''
+      }
       yield { type: 'response.output_item.added', response_id: this.id, output_index: output, item: shown }
       yield { type: 'conversation.item.added', previous_item_id: null, item: shown }
       for (const delta of call.input.pieces()) {
@@ -79,7 +95,13 @@ export class Response {
         yield { type: 'response.function_call_arguments.delta', ...about, call_id: shown.call_id, delta }
       }
       const whole = joined(call.input)
-      yield { type: 'response.function_call_arguments.done', ...about, call_id: shown.call_id, name: call.name, arguments: whole }
+      yield {
+        type: 'response.function_call_arguments.done',
+        ...about,
+        call_id: shown.call_id,
+        name: call.name,
+        arguments: whole
+      }
       yield* this.#itemDone(output++, { ...shown, status: 'completed', arguments: whole }, whole)
     }
   }
@@ -90,7 +112,14 @@ export class Response {
     const id = nextId('item')
     const about = { response_id: this.id, item_id: id, output_index: output, content_index: 0 }
     const part = aloud ? { type: 'audio', transcript: '' } : { type: 'text', text: '' }
-    const shown = { id, object: 'realtime.item', type: 'message', status: 'in_progress', role: 'assistant', content: [] }
+    const shown = {
+      id,
+      object: 'realtime.item',
+      type: 'message',
+      status: 'in_progress',
+      role: 'assistant',
+      content: []
+    }
     yield { type: 'response.output_item.added', response_id: this.id, output_index: output, item: shown }
     yield { type: 'conversation.item.added', previous_item_id: null, item: shown }
     yield { type: 'response.content_part.added', ...about, part }
@@ -100,7 +129,11 @@ export class Response {
       else {
         yield { type: 'response.output_audio_transcript.delta', ...about, delta }
         this.#audio++
-        yield { type: 'response.output_audio.delta', ...about, delta: Buffer.concat([...pcm.frames(secondsPerToken)]).toString('base64') }
+        yield {
+          type: 'response.output_audio.delta',
+          ...about,
+          delta: Buffer.concat([...pcm.frames(secondsPerToken)]).toString('base64')
+        }
       }
     }
     // A text that is only filler is not held for the sake of an event that repeats it.
@@ -109,9 +142,17 @@ export class Response {
       yield { type: 'response.output_audio.done', ...about }
       yield { type: 'response.output_audio_transcript.done', ...about, transcript: whole }
     } else yield { type: 'response.output_text.done', ...about, text: whole }
-    yield { type: 'response.content_part.done', ...about, part: aloud ? { type: 'audio', transcript: whole } : { type: 'text', text: whole } }
+    yield {
+      type: 'response.content_part.done',
+      ...about,
+      part: aloud ? { type: 'audio', transcript: whole } : { type: 'text', text: whole }
+    }
     const content = [aloud ? { type: 'output_audio', transcript: whole } : { type: 'output_text', text: whole }]
-    yield* this.#itemDone(output, { ...shown, status: this.#composition.cut ? 'incomplete' : 'completed', content }, whole)
+    yield* this.#itemDone(
+      output,
+      { ...shown, status: this.#composition.cut ? 'incomplete' : 'completed', content },
+      whole
+    )
   }
 
   *#itemDone(output: number, shown: Fields & { id: string }, text: string): Generator<Event> {
@@ -126,9 +167,22 @@ export class Response {
     const { finish, fail, usage } = directive
     const cut = this.#composition.cut ? 'max_output_tokens' : finish
     const counted = usage === undefined ? this.#usage() : usage
-    if (reason) return { type: 'response.done', response: this.#shown('cancelled', { type: 'cancelled', reason }, counted) }
-    if (fail) return { type: 'response.done', response: this.#shown('failed', { type: 'failed', error: { type: 'server_error', ...fail } }, usage === undefined ? null : counted) }
-    if (cut) return { type: 'response.done', response: this.#shown('incomplete', { type: 'incomplete', reason: cut }, counted) }
+    if (reason)
+      return { type: 'response.done', response: this.#shown('cancelled', { type: 'cancelled', reason }, counted) }
+    if (fail)
+      return {
+        type: 'response.done',
+        response: this.#shown(
+          'failed',
+          { type: 'failed', error: { type: 'server_error', ...fail } },
+          usage === undefined ? null : counted
+        )
+      }
+    if (cut)
+      return {
+        type: 'response.done',
+        response: this.#shown('incomplete', { type: 'incomplete', reason: cut }, counted)
+      }
     return { type: 'response.done', response: this.#shown('completed', null, counted) }
   }
 
@@ -151,7 +205,11 @@ export class Response {
       input_tokens: input,
       output_tokens: output,
       input_token_details: {
-        text_tokens: text, audio_tokens: audio, image_tokens: image, cached_tokens: cached, cached_tokens_details: { text_tokens: cached, audio_tokens: 0, image_tokens: 0 }
+        text_tokens: text,
+        audio_tokens: audio,
+        image_tokens: image,
+        cached_tokens: cached,
+        cached_tokens_details: { text_tokens: cached, audio_tokens: 0, image_tokens: 0 }
       },
       output_token_details: { text_tokens: this.#text, audio_tokens: this.#audio }
     }
@@ -160,8 +218,16 @@ export class Response {
   #shown(status: string, details: unknown, usage: unknown): unknown {
     const { conversation, maxTokens, aloud, metadata } = this.wanted
     return {
-      object: 'realtime.response', id: this.id, status, status_details: details, output: this.items.map(({ shown }) => shown), conversation_id: conversation,
-      output_modalities: [aloud ? 'audio' : 'text'], max_output_tokens: maxTokens ?? 'inf', usage, metadata: metadata ?? null
+      object: 'realtime.response',
+      id: this.id,
+      status,
+      status_details: details,
+      output: this.items.map(({ shown }) => shown),
+      conversation_id: conversation,
+      output_modalities: [aloud ? 'audio' : 'text'],
+      max_output_tokens: maxTokens ?? 'inf',
+      usage,
+      metadata: metadata ?? null
     }
   }
 }

@@ -61,7 +61,10 @@ export class RealtimeSession implements Sleeper {
       this.wake()
     })
     this.#send({ type: 'session.created', session: this.#settings })
-    this.#send({ type: 'conversation.created', conversation: { id: this.#nextId('conv'), object: 'realtime.conversation' } })
+    this.#send({
+      type: 'conversation.created',
+      conversation: { id: this.#nextId('conv'), object: 'realtime.conversation' }
+    })
   }
 
   /** Tells on, as far as pauses and the reader allow. */
@@ -96,7 +99,18 @@ export class RealtimeSession implements Sleeper {
     if (cut === 'stall') return
     if (cut === 'error') {
       this.#over = false
-      this.#send(isObject(error) ? { type: 'error', ...error } : { type: 'error', error: { type: 'server_error', code: 'simulated_error', message: 'The simulator was told to give up here.' } })
+      this.#send(
+        isObject(error)
+          ? { type: 'error', ...error }
+          : {
+              type: 'error',
+              error: {
+                type: 'server_error',
+                code: 'simulated_error',
+                message: 'The simulator was told to give up here.'
+              }
+            }
+      )
       this.#over = true
       socket.close(1011, 'simulated')
     } else if (cut === 'end') socket.close(1000, 'simulated')
@@ -121,7 +135,8 @@ export class RealtimeSession implements Sleeper {
       event = typeof fields['event_id'] === 'string' ? fields['event_id'] : undefined
       this.#obey(fields)
     } catch (error) {
-      const { message, details } = error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${String(error)}.`)
+      const { message, details } =
+        error instanceof Refusal ? error : new Refusal(500, `The simulator failed: ${String(error)}.`)
       const { type = 'invalid_request_error', code = null, param = null } = details
       this.#parts.stats.refused++
       this.#send({ type: 'error', error: { type, code, message, param, event_id: event ?? null } })
@@ -130,30 +145,54 @@ export class RealtimeSession implements Sleeper {
 
   #obey(fields: Fields): void {
     switch (fields['type']) {
-      case 'session.update': return this.#update(fields['session'])
-      case 'input_audio_buffer.append': return this.#hear(fields['audio'])
-      case 'input_audio_buffer.commit': return this.#commit()
+      case 'session.update':
+        return this.#update(fields['session'])
+      case 'input_audio_buffer.append':
+        return this.#hear(fields['audio'])
+      case 'input_audio_buffer.commit':
+        return this.#commit()
       case 'input_audio_buffer.clear':
         this.#heard = { bytes: 0, spoken: false, silent: 0 }
         return this.#send({ type: 'input_audio_buffer.cleared' })
-      case 'conversation.item.create': return this.#add(readItem(fields['item'], idOf(fields['item']) ?? this.#nextId('item'), this.#format), fields['previous_item_id'])
-      case 'conversation.item.retrieve': return this.#send({ type: 'conversation.item.retrieved', item: this.#find(fields).shown })
+      case 'conversation.item.create':
+        return this.#add(
+          readItem(fields['item'], idOf(fields['item']) ?? this.#nextId('item'), this.#format),
+          fields['previous_item_id']
+        )
+      case 'conversation.item.retrieve':
+        return this.#send({ type: 'conversation.item.retrieved', item: this.#find(fields).shown })
       case 'conversation.item.delete':
         this.#items.delete(this.#find(fields).id)
         return this.#send({ type: 'conversation.item.deleted', item_id: fields['item_id'] })
       case 'conversation.item.truncate':
-        return this.#send({ type: 'conversation.item.truncated', item_id: this.#find(fields).id, content_index: fields['content_index'], audio_end_ms: fields['audio_end_ms'] })
-      case 'response.create': return this.#respond(isObject(fields['response']) ? fields['response'] : {})
-      case 'response.cancel': return this.#cancel(fields['response_id'])
-      case undefined: throw missing('type')
-      default: throw new Refusal(400, `Invalid value: '${String(fields['type']).slice(0, 100)}'.`, { param: 'type', code: 'invalid_value' })
+        return this.#send({
+          type: 'conversation.item.truncated',
+          item_id: this.#find(fields).id,
+          content_index: fields['content_index'],
+          audio_end_ms: fields['audio_end_ms']
+        })
+      case 'response.create':
+        return this.#respond(isObject(fields['response']) ? fields['response'] : {})
+      case 'response.cancel':
+        return this.#cancel(fields['response_id'])
+      case undefined:
+        throw missing('type')
+      default:
+        throw new Refusal(400, `Invalid value: '${String(fields['type']).slice(0, 100)}'.`, {
+          param: 'type',
+          code: 'invalid_value'
+        })
     }
   }
 
   #update(given: unknown): void {
     if (!isObject(given)) throw invalid('session', 'Expected an object.')
     const { model } = this.#settings
-    if (given['model'] !== undefined && given['model'] !== model) throw new Refusal(400, 'The model of a session cannot be changed.', { param: 'session.model', code: 'cannot_update_model' })
+    if (given['model'] !== undefined && given['model'] !== model)
+      throw new Refusal(400, 'The model of a session cannot be changed.', {
+        param: 'session.model',
+        code: 'cannot_update_model'
+      })
     this.#settings = merged(this.#settings, given) as Record<string, unknown>
     this.#send({ type: 'session.updated', session: this.#settings })
   }
@@ -182,7 +221,10 @@ export class RealtimeSession implements Sleeper {
 
   #commit(): void {
     const { bytes } = this.#heard
-    if (bytes === 0) throw new Refusal(400, 'Error committing input audio buffer: the buffer is empty.', { code: 'input_audio_buffer_commit_empty' })
+    if (bytes === 0)
+      throw new Refusal(400, 'Error committing input audio buffer: the buffer is empty.', {
+        code: 'input_audio_buffer_commit_empty'
+      })
     this.#heard = { bytes: 0, spoken: false, silent: 0 }
     const said = spokenItem(this.#nextId('item'), secondsOf(this.#format, bytes))
     this.#send({ type: 'input_audio_buffer.committed', previous_item_id: this.#last, item_id: said.id })
@@ -190,13 +232,26 @@ export class RealtimeSession implements Sleeper {
     const transcription = this.#input['transcription']
     if (!isObject(transcription)) return
     const seconds = Math.ceil(secondsOf(this.#format, bytes))
-    const tokens = { type: 'tokens', total_tokens: said.tokens.audio + 3, input_tokens: said.tokens.audio, input_token_details: { text_tokens: 0, audio_tokens: said.tokens.audio }, output_tokens: 3 }
+    const tokens = {
+      type: 'tokens',
+      total_tokens: said.tokens.audio + 3,
+      input_tokens: said.tokens.audio,
+      input_token_details: { text_tokens: 0, audio_tokens: said.tokens.audio },
+      output_tokens: 3
+    }
     const usage = String(transcription['model']).startsWith('whisper') ? { type: 'duration', seconds } : tokens
-    this.#send({ type: 'conversation.item.input_audio_transcription.completed', item_id: said.id, content_index: 0, transcript: 'What was said.', usage })
+    this.#send({
+      type: 'conversation.item.input_audio_transcription.completed',
+      item_id: said.id,
+      content_index: 0,
+      transcript: 'What was said.',
+      usage
+    })
   }
 
   #add(added: Item, previous: unknown): void {
-    if (this.#items.has(added.id)) throw new Refusal(400, `The item '${added.id}' is there already.`, { param: 'item.id', code: 'item_exists' })
+    if (this.#items.has(added.id))
+      throw new Refusal(400, `The item '${added.id}' is there already.`, { param: 'item.id', code: 'item_exists' })
     const before = typeof previous === 'string' ? previous : this.#last
     this.#items.set(added.id, added)
     this.#send({ type: 'conversation.item.added', previous_item_id: before, item: added.shown })
@@ -206,24 +261,40 @@ export class RealtimeSession implements Sleeper {
   #respond(given: Fields): void {
     const apart = given['conversation'] === 'none'
     if (!apart && this.#telling.some(({ response }) => response.wanted.conversation !== null)) {
-      throw new Refusal(400, 'Conversation already has an active response.', { code: 'conversation_already_has_active_response' })
+      throw new Refusal(400, 'Conversation already has an active response.', {
+        code: 'conversation_already_has_active_response'
+      })
     }
     const settings: Fields = { ...this.#settings, ...given }
-    const input = Array.isArray(given['input']) ? given['input'].map((one) => readItem(one, this.#nextId('item'), this.#format)) : undefined
+    const input = Array.isArray(given['input'])
+      ? given['input'].map((one) => readItem(one, this.#nextId('item'), this.#format))
+      : undefined
     const items = input ?? [...this.#items.values()]
     const asked = items.findLast(({ role }) => role === 'user')
     const last = items.at(-1)
     const toolResult = last?.type === 'function_call_output' ? last.text : undefined
     const model = String(this.#settings['model'])
-    const { directive, prompt } = takeDirective(String(given['instructions'] ?? '') + (toolResult === undefined ? (asked?.text ?? '') : ''), model, 'item.content')
+    const { directive, prompt } = takeDirective(
+      String(given['instructions'] ?? '') + (toolResult === undefined ? (asked?.text ?? '') : ''),
+      model,
+      'item.content'
+    )
     const { tools, forced } = readSessionTools(settings)
     const limit = settings['max_output_tokens']
     const modalities = settings['output_modalities']
     const response = new Response({
       toolResult,
-      id: this.#nextId('resp'), model, directive, prompt, heard: heardOf(items, settings), calls: wantedCalls(tools, items.at(-1) === asked ? forced : [], directive),
-      maxTokens: typeof limit === 'number' ? limit : undefined, aloud: !Array.isArray(modalities) || modalities.includes('audio'),
-      conversation: apart ? null : 'conv', metadata: given['metadata'], nextId: (kind) => this.#nextId(kind)
+      id: this.#nextId('resp'),
+      model,
+      directive,
+      prompt,
+      heard: heardOf(items, settings),
+      calls: wantedCalls(tools, items.at(-1) === asked ? forced : [], directive),
+      maxTokens: typeof limit === 'number' ? limit : undefined,
+      aloud: !Array.isArray(modalities) || modalities.includes('audio'),
+      conversation: apart ? null : 'conv',
+      metadata: given['metadata'],
+      nextId: (kind) => this.#nextId(kind)
     })
     this.#parts.stats.requests++
     this.#telling.push({ response, events: response.events(), told: 0 })
@@ -234,13 +305,18 @@ export class RealtimeSession implements Sleeper {
 
   #cancel(id: unknown): void {
     const telling = this.#telling.find(({ response }) => id === undefined || id === null || response.id === id)
-    if (!telling) throw new Refusal(400, 'Cancellation failed: no active response found.', { code: 'response_cancel_not_active' })
+    if (!telling)
+      throw new Refusal(400, 'Cancellation failed: no active response found.', { code: 'response_cancel_not_active' })
     this.#finish(telling, 'client_cancelled')
   }
 
   #find({ item_id: id }: Fields): Item {
     const found = this.#items.get(String(id))
-    if (!found) throw new Refusal(400, `Item with item_id not found: ${String(id).slice(0, 100)}`, { param: 'item_id', code: 'item_not_found' })
+    if (!found)
+      throw new Refusal(400, `Item with item_id not found: ${String(id).slice(0, 100)}`, {
+        param: 'item_id',
+        code: 'item_not_found'
+      })
     return found
   }
 

@@ -33,7 +33,8 @@ export type FindItem = (id: string) => Fields | undefined
 /** @throws Refusal; `find` knows what was put out by responses that are kept */
 export function readInput(given: unknown, find: FindItem): Item[] {
   if (given === undefined || given === null) return []
-  if (isString(given)) return [message({ type: 'message', role: 'user', content: [{ type: 'input_text', text: given }] }, 'input')]
+  if (isString(given))
+    return [message({ type: 'message', role: 'user', content: [{ type: 'input_text', text: given }] }, 'input')]
   if (!Array.isArray(given)) throw invalid('input', 'Expected a string or an array of items.')
   return given.map((item: unknown, i) => readItem(item, `input[${i}]`, find))
 }
@@ -53,7 +54,13 @@ function readItem(item: unknown, path: string, find: FindItem): Item {
     case 'function_call':
     case 'custom_tool_call': {
       const said = text(item, path, type === 'function_call' ? 'arguments' : 'input')
-      return { kind: 'call', text: '', tokens: countTokens(text(item, path, 'name')) + countTokens(said), callId: text(item, path, 'call_id'), raw: item }
+      return {
+        kind: 'call',
+        text: '',
+        tokens: countTokens(text(item, path, 'name')) + countTokens(said),
+        callId: text(item, path, 'call_id'),
+        raw: item
+      }
     }
     case 'function_call_output':
     case 'custom_tool_call_output': {
@@ -90,7 +97,11 @@ function content(given: unknown, path: string, types: readonly string[]): { text
     const place = `${path}[${i}]`
     if (!isObject(part)) throw invalid(place, 'Expected an object.')
     const type = text(part, place, 'type')
-    if (!types.includes(type)) throw invalid(place, `Invalid value: '${type}'. Supported values are: ${types.map((name) => `'${name}'`).join(', ')}.`)
+    if (!types.includes(type))
+      throw invalid(
+        place,
+        `Invalid value: '${type}'. Supported values are: ${types.map((name) => `'${name}'`).join(', ')}.`
+      )
     if (type === 'input_image' || type === 'input_file') tokens += tokensPerAttachment
     else texts.push(text(part, place, type === 'refusal' ? 'refusal' : 'text'))
   }
@@ -110,11 +121,15 @@ function reasoning(item: Fields, path: string, find: FindItem): Item {
 }
 
 function unknownItem(id: string): Refusal {
-  return new Refusal(404, `Item with id '${id}' not found. Items are not persisted when \`store\` is set to false.`, { param: 'input' })
+  return new Refusal(404, `Item with id '${id}' not found. Items are not persisted when \`store\` is set to false.`, {
+    param: 'input'
+  })
 }
 
 function notVerified({ id }: Fields): Refusal {
-  return new Refusal(400, `The encrypted content for item ${String(id)} could not be verified.`, { code: 'invalid_encrypted_content' })
+  return new Refusal(400, `The encrypted content for item ${String(id)} could not be verified.`, {
+    code: 'invalid_encrypted_content'
+  })
 }
 
 function text(fields: Fields, path: string, name: string): string {
@@ -133,8 +148,10 @@ export function checkCalls(items: readonly Item[]): void {
   for (const { kind, callId } of items) {
     if (callId === undefined) continue
     if (kind === 'call') open.add(callId)
-    else if (!open.delete(callId)) throw new Refusal(400, `No tool call found for function call output with call_id ${callId}.`, { param: 'input' })
+    else if (!open.delete(callId))
+      throw new Refusal(400, `No tool call found for function call output with call_id ${callId}.`, { param: 'input' })
   }
   const [unanswered] = open
-  if (unanswered !== undefined) throw new Refusal(400, `No tool output found for function call ${unanswered}.`, { param: 'input' })
+  if (unanswered !== undefined)
+    throw new Refusal(400, `No tool output found for function call ${unanswered}.`, { param: 'input' })
 }

@@ -84,7 +84,10 @@ export class KeptResponse {
 
   /** The whole object as it will be in the end. */
   showEnd(): Fields {
-    return this.#show(this.ending, this.#items.map((item) => item.done()))
+    return this.#show(
+      this.ending,
+      this.#items.map((item) => item.done())
+    )
   }
 
   /** When the n-th event may be sent, by `performance.now()`: what runs in the background does so whoever looks. */
@@ -119,7 +122,10 @@ export class KeptResponse {
       yield event('response.output_item.done', { output_index: index, item: item.done() })
     }
     const { ending } = this
-    if (this.request.directive.done !== false) yield event(`response.${ending === 'failed' || ending === 'incomplete' ? ending : 'completed'}`, { response: this.showEnd() })
+    if (this.request.directive.done !== false)
+      yield event(`response.${ending === 'failed' || ending === 'incomplete' ? ending : 'completed'}`, {
+        response: this.showEnd()
+      })
   }
 
   get #queue(): number {
@@ -150,17 +156,40 @@ export class KeptResponse {
     const usage = directive.usage === undefined || counted === null ? counted : directive.usage
     const { effort = null, summary = null } = given('reasoning', {}) as Fields
     return {
-      id: this.id, object: 'response', created_at: this.#created, status, background,
+      id: this.id,
+      object: 'response',
+      created_at: this.#created,
+      status,
+      background,
       completed_at: status === 'completed' ? (this.#endedAt ?? (this.#kept ? seconds() : this.#created)) : null,
       error: failed ? { code: 'server_error', message: 'The simulator was told to fail.', ...directive.fail } : null,
-      incomplete_details: status === 'incomplete' ? { reason: directive.finish === 'content_filter' ? 'content_filter' : 'max_output_tokens' } : null,
-      instructions: given('instructions', null), max_output_tokens: given('max_output_tokens', null), max_tool_calls: given('max_tool_calls', null),
-      model, output, parallel_tool_calls: given('parallel_tool_calls', true), previous_response_id: given('previous_response_id', null),
-      prompt_cache_key: given('prompt_cache_key', null), reasoning: { effort, summary }, safety_identifier: given('safety_identifier', null),
-      service_tier: given('service_tier', 'default') === 'auto' ? 'default' : given('service_tier', 'default'), store: this.request.store,
-      temperature: given('temperature', 1), text: { format: { type: 'text' }, ...(given('text', {}) as Fields) }, tool_choice: given('tool_choice', 'auto'),
-      tools: given('tools', []), top_logprobs: given('top_logprobs', 0), top_p: given('top_p', 1), truncation: given('truncation', 'disabled'),
-      usage, access_programs: null, user: given('user', null), metadata: given('metadata', {})
+      incomplete_details:
+        status === 'incomplete'
+          ? { reason: directive.finish === 'content_filter' ? 'content_filter' : 'max_output_tokens' }
+          : null,
+      instructions: given('instructions', null),
+      max_output_tokens: given('max_output_tokens', null),
+      max_tool_calls: given('max_tool_calls', null),
+      model,
+      output,
+      parallel_tool_calls: given('parallel_tool_calls', true),
+      previous_response_id: given('previous_response_id', null),
+      prompt_cache_key: given('prompt_cache_key', null),
+      reasoning: { effort, summary },
+      safety_identifier: given('safety_identifier', null),
+      service_tier: given('service_tier', 'default') === 'auto' ? 'default' : given('service_tier', 'default'),
+      store: this.request.store,
+      temperature: given('temperature', 1),
+      text: { format: { type: 'text' }, ...(given('text', {}) as Fields) },
+      tool_choice: given('tool_choice', 'auto'),
+      tools: given('tools', []),
+      top_logprobs: given('top_logprobs', 0),
+      top_p: given('top_p', 1),
+      truncation: given('truncation', 'disabled'),
+      usage,
+      access_programs: null,
+      user: given('user', null),
+      metadata: given('metadata', {})
     }
   }
 }

@@ -18,19 +18,30 @@ export interface OutputItem {
 type Status = 'completed' | 'incomplete'
 
 /** `base`: what makes the ids of the items differ from those of other responses. */
-export function outputOf(request: ResponseRequest, { reasoning, text, calls }: Composition, base: string): OutputItem[] {
+export function outputOf(
+  request: ResponseRequest,
+  { reasoning, text, calls }: Composition,
+  base: string
+): OutputItem[] {
   const { directive } = request
   const items: OutputItem[] = []
   const id = (prefix: string): string => `${prefix}_${base}${items.length}`
   if (reasoning.tokens > 0) items.push(reasoningItem(id('rs'), request, reasoning))
-  if (text && (text.tokens > 0 || calls.length === 0)) items.push(messageItem(id('msg'), text, directive.refusal === true))
-  for (const made of calls) items.push(callItem(id(made.kind === 'function' ? 'fc' : 'ctc'), `call_${base}${items.length}`, made))
+  if (text && (text.tokens > 0 || calls.length === 0))
+    items.push(messageItem(id('msg'), text, directive.refusal === true))
+  for (const made of calls)
+    items.push(callItem(id(made.kind === 'function' ? 'fc' : 'ctc'), `call_${base}${items.length}`, made))
   return items
 }
 
 function reasoningItem(id: string, { summarized, sealed, digest }: ResponseRequest, text: Text): OutputItem {
   const whole = joined(text)
-  const item = (summary: readonly Fields[]): Fields => ({ id, type: 'reasoning', summary, ...(sealed && { encrypted_content: sign(digest, '') }) })
+  const item = (summary: readonly Fields[]): Fields => ({
+    id,
+    type: 'reasoning',
+    summary,
+    ...(sealed && { encrypted_content: sign(digest, '') })
+  })
   return {
     id,
     added: item([]),
@@ -47,8 +58,15 @@ function reasoningItem(id: string, { summarized, sealed, digest }: ResponseReque
 }
 
 function messageItem(id: string, text: Text, refused: boolean): OutputItem {
-  const item = (status: string, content: readonly Fields[]): Fields => ({ id, type: 'message', status, role: 'assistant', content })
-  const part = (said: string): Fields => (refused ? { type: 'refusal', refusal: said } : { type: 'output_text', text: said, annotations: [], logprobs: [] })
+  const item = (status: string, content: readonly Fields[]): Fields => ({
+    id,
+    type: 'message',
+    status,
+    role: 'assistant',
+    content
+  })
+  const part = (said: string): Fields =>
+    refused ? { type: 'refusal', refusal: said } : { type: 'output_text', text: said, annotations: [], logprobs: [] }
   const status: Status = text.cut ? 'incomplete' : 'completed'
   return {
     id,
@@ -70,7 +88,9 @@ function messageItem(id: string, text: Text, refused: boolean): OutputItem {
 function callItem(id: string, callId: string, { kind, name, input }: MadeCall): OutputItem {
   const functional = kind === 'function'
   const item = (status: string, said: string): Fields =>
-    functional ? { id, type: 'function_call', status, arguments: said, call_id: callId, name } : { id, type: 'custom_tool_call', status, call_id: callId, name, input: said }
+    functional
+      ? { id, type: 'function_call', status, arguments: said, call_id: callId, name }
+      : { id, type: 'custom_tool_call', status, call_id: callId, name, input: said }
   const family = functional ? 'response.function_call_arguments' : 'response.custom_tool_call_input'
   return {
     id,

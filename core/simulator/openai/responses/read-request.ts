@@ -2,7 +2,18 @@
 import { hash } from 'node:crypto'
 import type { Call } from '../../endpoint.ts'
 import { takeDirective } from '../../directive.ts'
-import { between, integer, invalid, isBoolean, isObject, isString, missing, oneOf, optional, parseObject } from '../../fields.ts'
+import {
+  between,
+  integer,
+  invalid,
+  isBoolean,
+  isObject,
+  isString,
+  missing,
+  oneOf,
+  optional,
+  parseObject
+} from '../../fields.ts'
 import type { Fields } from '../../fields.ts'
 import { Refusal } from '../../refusal.ts'
 import { countTokens } from '../../words/tokens.ts'
@@ -13,10 +24,41 @@ import type { ResponseRequest } from './request.ts'
 import { readTools } from './tools.ts'
 
 const members = [
-  'access_programs', 'background', 'client_metadata', 'context_management', 'conversation', 'image', 'include', 'input', 'instructions', 'max_output_tokens',
-  'max_tool_calls', 'metadata', 'model', 'moderation', 'parallel_tool_calls', 'personality', 'previous_response_id', 'prompt', 'prompt_cache_key',
-  'prompt_cache_options', 'prompt_cache_retention', 'reasoning', 'safety_identifier', 'service_tier', 'store', 'stream', 'stream_options', 'temperature',
-  'text', 'tool_choice', 'tools', 'top_logprobs', 'top_p', 'truncation', 'user'
+  'access_programs',
+  'background',
+  'client_metadata',
+  'context_management',
+  'conversation',
+  'image',
+  'include',
+  'input',
+  'instructions',
+  'max_output_tokens',
+  'max_tool_calls',
+  'metadata',
+  'model',
+  'moderation',
+  'parallel_tool_calls',
+  'personality',
+  'previous_response_id',
+  'prompt',
+  'prompt_cache_key',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'reasoning',
+  'safety_identifier',
+  'service_tier',
+  'store',
+  'stream',
+  'stream_options',
+  'temperature',
+  'text',
+  'tool_choice',
+  'tools',
+  'top_logprobs',
+  'top_p',
+  'truncation',
+  'user'
 ]
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 const tokensPerPrompt = 3
@@ -27,11 +69,14 @@ const usualReasoning = 'Let me think about what was asked before I answer it.'
 export function readResponseRequest(call: Call): ResponseRequest {
   const body = parseObject(call.body)
   const unknown = Object.keys(body).find((name) => !members.includes(name))
-  if (unknown !== undefined) throw new Refusal(400, `Unknown parameter: '${unknown}'.`, { param: unknown, code: 'unknown_parameter' })
+  if (unknown !== undefined)
+    throw new Refusal(400, `Unknown parameter: '${unknown}'.`, { param: unknown, code: 'unknown_parameter' })
   const model = readModel(call, body)
   const stream = optional(body, 'stream', isBoolean, 'true or false') ?? false
   if (optional(body, 'stream_options', isObject, 'an object') && !stream) {
-    throw new Refusal(400, "The 'stream_options' parameter is only allowed when 'stream' is enabled.", { param: 'stream_options' })
+    throw new Refusal(400, "The 'stream_options' parameter is only allowed when 'stream' is enabled.", {
+      param: 'stream_options'
+    })
   }
   checkRest(body)
   const { items, context } = readContext(call, body)
@@ -44,11 +89,18 @@ export function readResponseRequest(call: Call): ResponseRequest {
   const { directive, prompt } = takeDirective(asked?.text ?? '', model, 'input')
   const tools = readTools(body, last === asked ? directive : {})
   const instructions = optional(body, 'instructions', isString, 'a string')
-  const promptTokens = context.reduce((sum, { tokens }) => sum + tokens, tokensPerPrompt + tools.tokens) +
+  const promptTokens =
+    context.reduce((sum, { tokens }) => sum + tokens, tokensPerPrompt + tools.tokens) +
     (instructions === undefined ? 0 : tokensPerMessage + countTokens(instructions))
   const include = optional(body, 'include', Array.isArray, 'an array') ?? []
   return {
-    model, prompt, promptTokens, stream, body, items, context,
+    model,
+    prompt,
+    promptTokens,
+    stream,
+    body,
+    items,
+    context,
     directive: thinking.wanted ? { reasoning: usualReasoning, ...directive } : directive,
     toolResult: last?.kind === 'result' ? last.text : undefined,
     maxTokens: optional(body, 'max_output_tokens', integer(16, Number.MAX_SAFE_INTEGER), 'an integer of at least 16'),
@@ -59,7 +111,17 @@ export function readResponseRequest(call: Call): ResponseRequest {
     store: optional(body, 'store', isBoolean, 'true or false') ?? true,
     summarized: thinking.summarized,
     sealed: include.includes('reasoning.encrypted_content'),
-    digest: hash('sha1', ['response', model, context.length, promptTokens, (asked?.text ?? '').slice(0, 4096), (last?.text ?? '').slice(0, 4096)].join('\0'))
+    digest: hash(
+      'sha1',
+      [
+        'response',
+        model,
+        context.length,
+        promptTokens,
+        (asked?.text ?? '').slice(0, 4096),
+        (last?.text ?? '').slice(0, 4096)
+      ].join('\0')
+    )
   }
 }
 
@@ -69,12 +131,22 @@ function readContext({ state }: Call, body: Fields): { items: Item[]; context: I
   const previous = optional(body, 'previous_response_id', isString, 'a string')
   const conversation = body['conversation']
   if (conversation !== undefined && conversation !== null) {
-    if (previous !== undefined) throw new Refusal(400, "Mutually exclusive parameters: 'previous_response_id' and 'conversation'.", { code: 'mutually_exclusive_parameters' })
-    throw new Refusal(404, `Conversation with id '${isString(conversation) ? conversation : String((conversation as Fields)['id'])}' not found.`)
+    if (previous !== undefined)
+      throw new Refusal(400, "Mutually exclusive parameters: 'previous_response_id' and 'conversation'.", {
+        code: 'mutually_exclusive_parameters'
+      })
+    throw new Refusal(
+      404,
+      `Conversation with id '${isString(conversation) ? conversation : String((conversation as Fields)['id'])}' not found.`
+    )
   }
   if (previous === undefined) return { items, context: items }
   const kept = state.responses.find(previous)
-  if (!kept) throw new Refusal(400, `Previous response with id '${previous}' not found.`, { param: 'previous_response_id', code: 'previous_response_not_found' })
+  if (!kept)
+    throw new Refusal(400, `Previous response with id '${previous}' not found.`, {
+      param: 'previous_response_id',
+      code: 'previous_response_not_found'
+    })
   const said = kept.output().flatMap((item) => readInput([item], () => item))
   return { items, context: [...kept.request.context, ...said, ...items] }
 }
@@ -84,7 +156,10 @@ function readReasoning(body: Fields): { wanted: boolean; summarized: boolean } {
   if (!reasoning) return { wanted: false, summarized: false }
   const effort = optional(reasoning, 'effort', oneOf(...efforts), `one of ${efforts.join(', ')}`)
   const summary = optional(reasoning, 'summary', oneOf('auto', 'concise', 'detailed'), 'auto, concise or detailed')
-  return { wanted: effort !== 'none' && (effort !== undefined || summary !== undefined), summarized: summary !== undefined }
+  return {
+    wanted: effort !== 'none' && (effort !== undefined || summary !== undefined),
+    summarized: summary !== undefined
+  }
 }
 
 function checkRest(body: Fields): void {
@@ -95,7 +170,8 @@ function checkRest(body: Fields): void {
   optional(body, 'parallel_tool_calls', isBoolean, 'true or false')
   optional(body, 'truncation', oneOf('auto', 'disabled'), 'auto or disabled')
   const metadata = optional(body, 'metadata', isObject, 'an object') ?? {}
-  if (Object.keys(metadata).length > 16 || !Object.values(metadata).every(isString)) throw invalid('metadata', 'Expected an object of at most 16 strings.')
+  if (Object.keys(metadata).length > 16 || !Object.values(metadata).every(isString))
+    throw invalid('metadata', 'Expected an object of at most 16 strings.')
 }
 
 function readFormat(body: Fields): { schema: unknown } | undefined {
@@ -104,7 +180,8 @@ function readFormat(body: Fields): { schema: unknown } | undefined {
   const format = optional(text, 'format', isObject, 'an object')
   if (!format || format['type'] === 'text') return undefined
   if (format['type'] === 'json_object') return { schema: undefined }
-  if (format['type'] !== 'json_schema') throw invalid('text.format.type', 'Supported values are: text, json_object, json_schema.')
+  if (format['type'] !== 'json_schema')
+    throw invalid('text.format.type', 'Supported values are: text, json_object, json_schema.')
   if (!isString(format['name'])) throw missing('text.format.name')
   if (!isObject(format['schema'])) throw missing('text.format.schema')
   return { schema: format['schema'] }

@@ -44,7 +44,8 @@ function create(call: Call): Answer {
 /** Something was put out; whoever refers to it later has to find it. */
 function finish({ state }: Call, response: KeptResponse): boolean {
   const counts = response.finish()
-  if (state.responses.find(response.id)) for (const item of response.output()) state.items.keep(item as Fields & { id: string })
+  if (state.responses.find(response.id))
+    for (const item of response.output()) state.items.keep(item as Fields & { id: string })
   return counts
 }
 
@@ -80,7 +81,10 @@ function follow(response: KeptResponse, directive: Directive, from: number): Ans
   return { ...eventAnswer(rest(), directive, {}), dueAt: (n) => response.dueAt(n + from) }
 }
 
-/** Events on their way, and the error that may come in the place of the next one. It stands there twice: as documented, and as clients read it. */
+/**
+ * Events on their way, and the error that may come in the place of the next one. It stands there twice: as documented,
+ * and as clients read it.
+ */
 function eventAnswer(events: Iterable<Fields>, directive: Directive, counts: Counts): Answer {
   const write = eventWriter(directive)
   let next = 0
@@ -109,7 +113,12 @@ function read(call: Call): Answer {
   const directive = response.next()
   if (call.query.get('stream') !== 'true') return jsonAnswer(isRefused(directive) ? null : response.show(), directive)
   const { background, stream } = response.request
-  if (!background || !stream) throw new Refusal(400, 'This response cannot be streamed because it was not created with background=true and stream=true.', { param: 'stream' })
+  if (!background || !stream)
+    throw new Refusal(
+      400,
+      'This response cannot be streamed because it was not created with background=true and stream=true.',
+      { param: 'stream' }
+    )
   const after = Number(call.query.get('starting_after') ?? -1)
   if (!integer(-1, Number.MAX_SAFE_INTEGER)(after)) throw invalid('starting_after', 'Expected an integer.')
   return follow(response, directive, after + 1)
@@ -142,7 +151,11 @@ function listInput(call: Call): Answer {
   if (!integer(1, 100)(limit)) throw invalid('limit', 'Expected an integer from 1 to 100.')
   const order = query.get('order') ?? 'desc'
   if (!oneOf('asc', 'desc')(order)) throw invalid('order', 'Supported values are: asc, desc.')
-  const all = response.request.items.map(({ raw }, i): Fields => ({ type: 'message', ...raw, id: raw['id'] ?? `msg_${response.id.slice('resp_'.length)}in${i}` }))
+  const all = response.request.items.map(({ raw }, i): Fields => ({
+    type: 'message',
+    ...raw,
+    id: raw['id'] ?? `msg_${response.id.slice('resp_'.length)}in${i}`
+  }))
   if (order === 'desc') all.reverse()
   const first = query.get('after') === null ? 0 : all.findIndex(({ id }) => id === query.get('after')) + 1
   const data = all.slice(first, first + limit)
@@ -161,11 +174,22 @@ function compact(call: Call): Answer {
   const request = readResponseRequest(call)
   const counts = { prompt: request.promptTokens, cached: 0, completion: compactedTokens }
   const usage = request.directive.usage === undefined ? usageOf(counts) : request.directive.usage
-  return jsonAnswer({ ...compacted(request, call.state.newId('')), ...(usage !== null && { usage }) }, request.directive, counts)
+  return jsonAnswer(
+    { ...compacted(request, call.state.newId('')), ...(usage !== null && { usage }) },
+    request.directive,
+    counts
+  )
 }
 
 function compacted({ context, digest }: ResponseRequest, base: string): Fields {
-  const said = context.filter(({ kind, role }) => kind === 'message' && role === 'user').map(({ raw }, i): Fields => ({ type: 'message', status: 'completed', ...raw, id: raw['id'] ?? `msg_${base}${i}` }))
+  const said = context
+    .filter(({ kind, role }) => kind === 'message' && role === 'user')
+    .map(({ raw }, i): Fields => ({ type: 'message', status: 'completed', ...raw, id: raw['id'] ?? `msg_${base}${i}` }))
   const item = { id: `cmp_${base}`, type: 'compaction', encrypted_content: sign(digest, '') }
-  return { id: `resp_${base}`, object: 'response.compaction', created_at: Math.floor(Date.now() / 1000), output: [...said, item] }
+  return {
+    id: `resp_${base}`,
+    object: 'response.compaction',
+    created_at: Math.floor(Date.now() / 1000),
+    output: [...said, item]
+  }
 }

@@ -27,14 +27,16 @@ function readTool(given: unknown, path: string): Tool[] {
   if (type !== 'function' && type !== 'custom') return []
   const name = given['name']
   if (!isString(name) || name === '') throw missing(`${path}.name`)
-  if (!/^[a-zA-Z0-9_-]+$/.test(name)) throw invalid(`${path}.name`, "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.")
+  if (!/^[a-zA-Z0-9_-]+$/.test(name))
+    throw invalid(`${path}.name`, "Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.")
   return [{ kind: type, name, schema: given['parameters'] ?? { type: 'object' } }]
 }
 
 /** The names that `tool_choice` leaves no way around. */
 function forced(choice: unknown, tools: readonly Tool[], any: boolean): string[] {
   if (choice === 'auto' || choice === 'none') return []
-  if (!any) throw new Refusal(400, "Tool choice must not be set when no 'tools' are specified.", { param: 'tool_choice' })
+  if (!any)
+    throw new Refusal(400, "Tool choice must not be set when no 'tools' are specified.", { param: 'tool_choice' })
   if (choice === 'required') return tools.slice(0, 1).map(({ name }) => name)
   const { type, name, mode, tools: allowed } = (isObject(choice) ? choice : {}) as Fields
   if ((type === 'function' || type === 'custom') && isString(name)) return [name]

@@ -16,32 +16,44 @@ t.setTimeout(long ? 600_000 : 60_000)
 
 const MiB = 1024 * 1024
 
-/** Writes a beginning and then the same piece without end, as fast as it is taken, until the connection is closed. Bytes that were taken. */
+/**
+ * Writes a beginning and then the same piece without end, as fast as it is taken, until the connection is closed. Bytes
+ * that were taken.
+ */
 async function flood(socket: Socket, beginning: string, piece: string): Promise<number> {
   let closed = false
-  socket.on('error', () => {}).on('close', () => (closed = true)).resume()
+  socket
+    .on('error', () => {})
+    .on('close', () => (closed = true))
+    .resume()
   socket.write(beginning)
   const bytes = Buffer.from(piece.repeat(Math.ceil(16_384 / piece.length)))
   while (!closed && socket.bytesWritten < 256 * MiB) {
-    if (!socket.write(bytes)) await Promise.race([once(socket, 'drain').catch(() => {}), once(socket, 'close').catch(() => {})])
+    if (!socket.write(bytes))
+      await Promise.race([once(socket, 'drain').catch(() => {}), once(socket, 'close').catch(() => {})])
   }
   return socket.bytesWritten - socket.writableLength
 }
 
 t.test('what never ends is cut, and little of it is held', async (t) => {
-  const { server, port } = await runServer(t, ({ client, body }) => gather(body, () => client.reply(200, HeaderLines.of(), Buffer.from('ok'))))
+  const { server, port } = await runServer(t, ({ client, body }) =>
+    gather(body, () => client.reply(200, HeaderLines.of(), Buffer.from('ok')))
+  )
   const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
   const endless: Record<string, [beginning: string, piece: string]> = {
     'a request line': ['GET /', 'a'],
     'a header': ['GET / HTTP/1.1\r\nHost: x\r\nX: ', 'a'],
-    'headers': ['GET / HTTP/1.1\r\nHost: x\r\n', 'X: a\r\n'],
+    headers: ['GET / HTTP/1.1\r\nHost: x\r\n', 'X: a\r\n'],
     'empty lines': ['', '\r\n'],
     'a chunk size': [chunked, '0'],
     'an extension': [`${chunked}5;`, 'a'],
-    'extensions': [chunked, `1;${'a'.repeat(1000)}\r\nx\r\n`],
+    extensions: [chunked, `1;${'a'.repeat(1000)}\r\nx\r\n`],
     'a trailer': [`${chunked}0\r\nX: `, 'a'],
-    'trailers': [`${chunked}0\r\n`, 'X: a\r\n'],
-    'something behind the last request': ['GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n']
+    trailers: [`${chunked}0\r\n`, 'X: a\r\n'],
+    'something behind the last request': [
+      'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+      'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+    ]
   }
   for (const [what, [beginning, piece]] of Object.entries(endless)) {
     const before = heldBytes()
@@ -57,8 +69,14 @@ t.test('what never ends is cut, and little of it is held', async (t) => {
 t.test('who reads no answers gets no more of them, and is cut', async (t) => {
   let served = 0
   const answer = Buffer.alloc(64 * 1024)
-  const { server, port } = await runServer(t, ({ client }) => void (served++, client.reply(200, HeaderLines.of(), answer)), { limits: { clientStall: 1000 } })
-  const socket = dial({ port, host: '127.0.0.1' }).on('error', () => {}).pause()
+  const { server, port } = await runServer(
+    t,
+    ({ client }) => void (served++, client.reply(200, HeaderLines.of(), answer)),
+    { limits: { clientStall: 1000 } }
+  )
+  const socket = dial({ port, host: '127.0.0.1' })
+    .on('error', () => {})
+    .pause()
   const before = heldBytes()
   socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(5000))
   let answered = -1
@@ -71,7 +89,9 @@ t.test('who reads no answers gets no more of them, and is cut', async (t) => {
 })
 
 t.test('a slow reader of many answers gets them all', async (t) => {
-  const { url } = await runServer(t, ({ client, target }) => client.reply(200, HeaderLines.of(), Buffer.alloc(32 * 1024, target.slice(1))))
+  const { url } = await runServer(t, ({ client, target }) =>
+    client.reply(200, HeaderLines.of(), Buffer.alloc(32 * 1024, target.slice(1)))
+  )
   const client = await connect(t, url)
   client.stopReading()
   for (let i = 0; i < 1000; i++) client.send({ path: `/${i}` })
@@ -95,7 +115,10 @@ t.test('a body that nobody wants yet is not read', async (t) => {
   t.ok(heldBytes() - before - socket.writableLength < 2 * MiB, `${heldBytes() - before}`)
   let length = 0
   body.receive({ data: (chunk) => void (length += chunk.length), end: () => t.fail(), lost: () => {} })
-  await eventually(() => length === socket.bytesWritten - 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n'.length, 5000)
+  await eventually(
+    () => length === socket.bytesWritten - 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n'.length,
+    5000
+  )
   client.reply(200, HeaderLines.of(), Buffer.alloc(0))
   await eventually(() => server.figures.active === 0)
 })
@@ -104,7 +127,10 @@ t.test('a body in tiny chunks takes the memory it is counted with', async (t) =>
   const memory = new BodyMemory(64 * MiB)
   const { server, port } = await runServer(t, ({ client, body }) => {
     const bounds = { size: 8 * MiB, time: 60_000, memory, watchdog: new Watchdog() }
-    void (async () => readBody(body, undefined, bounds, (bytes) => client.reply(200, HeaderLines.of(), Buffer.from(String(bytes.equals(Buffer.alloc(bytes.length, 'x')))))))().catch(() => client.cut())
+    void (async () =>
+      readBody(body, undefined, bounds, (bytes) =>
+        client.reply(200, HeaderLines.of(), Buffer.from(String(bytes.equals(Buffer.alloc(bytes.length, 'x')))))
+      ))().catch(() => client.cut())
   })
   const raw = await connect(t, `http://127.0.0.1:${port}`)
   const before = heldBytes()
@@ -129,13 +155,16 @@ t.test('short connections, and aborted ones, leave nothing behind', async (t) =>
     gather(body, () => client.reply(200, HeaderLines.of(), Buffer.from('ok')))
   })
   const kinds: Record<string, (socket: Socket) => unknown> = {
-    'an answer and FIN': (socket) => socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n') && socket.once('data', () => socket.end()),
+    'an answer and FIN': (socket) =>
+      socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n') && socket.once('data', () => socket.end()),
     'the last answer': (socket) => socket.write('GET / HTTP/1.0\r\n\r\n') && socket.resume(),
-    'reset while it waits': (socket) => socket.write('GET /never HTTP/1.1\r\nHost: x\r\n\r\n', () => setTimeout(() => socket.resetAndDestroy(), 1)),
+    'reset while it waits': (socket) =>
+      socket.write('GET /never HTTP/1.1\r\nHost: x\r\n\r\n', () => setTimeout(() => socket.resetAndDestroy(), 1)),
     'reset in a head': (socket) => socket.write('GET / HTTP', () => socket.resetAndDestroy()),
-    'left in a body': (socket) => socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc', () => socket.destroy()),
-    'nonsense': (socket) => socket.write('\0') && socket.resume(),
-    'nothing': (socket) => socket.resetAndDestroy()
+    'left in a body': (socket) =>
+      socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc', () => socket.destroy()),
+    nonsense: (socket) => socket.write('\0') && socket.resume(),
+    nothing: (socket) => socket.resetAndDestroy()
   }
   const one = async (make: (socket: Socket) => unknown): Promise<void> => {
     const socket = dial({ port, host: '127.0.0.1' }).on('error', () => {})

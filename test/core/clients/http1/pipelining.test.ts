@@ -1,4 +1,5 @@
-// Requests that are sent without waiting for answers cost no more than others: nobody has looked for a key when they are taken apart.
+// Requests that are sent without waiting for answers cost no more than others: nobody has looked for a key when they
+// are taken apart.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'

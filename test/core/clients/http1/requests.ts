@@ -20,7 +20,10 @@ export interface Parsed {
   fault: { status: number; message: string } | undefined
 }
 
-/** Reads the pieces as a connection would, up to a request that is the last one by its own word. They are copied first: the parser moves bytes about. */
+/**
+ * Reads the pieces as a connection would, up to a request that is the last one by its own word. They are copied first:
+ * the parser moves bytes about.
+ */
 export function parse(pieces: readonly Buffer[]): Parsed {
   const parser = new RequestParser()
   const requests: Request[] = []
@@ -34,7 +37,7 @@ export function parse(pieces: readonly Buffer[]): Parsed {
   }
   for (const piece of pieces) {
     const bytes = Buffer.from(piece)
-    for (let at = 0; at < bytes.length && !parser.fault && !last; ) {
+    for (let at = 0; at < bytes.length && !parser.fault && !last;) {
       if (body) {
         at = parser.readBody(bytes, at)
         body.push(Buffer.from(bytes.subarray(parser.from, parser.to)))
