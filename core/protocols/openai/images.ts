@@ -1,5 +1,6 @@
 // Pictures: made, edited, varied; whole, or as a stream of partial ones.
 import { countOf } from '../count.ts'
+import { ListCount } from '../list-count.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { asObject } from '../object.ts'
 import { plainText } from '../plain-text.ts'
@@ -76,13 +77,10 @@ class PictureCollector implements Collector {
   }
 }
 
-const keys = [Buffer.from('"b64_json":"'), Buffer.from('"url":"')] as const
-const longestKey = Math.max(...keys.map(({ length }) => length))
-
 /** Counts the pictures of an answer, whatever the upstream says of its usage. */
 class PictureTally implements Tally {
   #pictures = 0
-  #tail: Buffer = Buffer.alloc(0)
+  readonly #list = new ListCount('data')
 
   see(message: Payload): void {
     if (message.kind === 'event') {
@@ -91,22 +89,10 @@ class PictureTally implements Tally {
     } else if (message.kind === 'json') {
       const data = asObject(message.json())?.['data']
       if (Array.isArray(data)) this.#pictures = data.length
-    } else if (message.kind === 'bytes') this.#count(message.data)
+    } else if (message.kind === 'bytes') this.#list.see(message.data)
   }
 
   read(): ReturnType<Tally['read']> {
-    return { image: this.#pictures }
-  }
-
-  /** A run of a large body: neither key can stand inside base64 or an address. */
-  #count(run: Buffer): void {
-    const bytes = Buffer.concat([this.#tail, run])
-    for (const key of keys) {
-      for (let at = bytes.indexOf(key); at !== -1; at = bytes.indexOf(key, at + key.length)) {
-        // What ended in the run before was counted there.
-        if (at + key.length > this.#tail.length) this.#pictures++
-      }
-    }
-    this.#tail = bytes.subarray(Math.max(0, bytes.length - longestKey))
+    return { image: this.#pictures + this.#list.objects }
   }
 }
