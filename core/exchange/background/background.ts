@@ -4,7 +4,7 @@ import { accountOf } from '../../catalogue/account.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { ownerOf } from '../../contract/owner.ts'
 import { recordOf } from '../../contract/record.ts'
-import { caller, goingOn, reservation, spent } from '../../contract/slots.ts'
+import { goingOn, reservation, spent } from '../../contract/slots.ts'
 import type { AttendedWork, Background, NewWork, Progress, WorkKind } from '../../contract/background.ts'
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
@@ -23,6 +23,7 @@ import type { GenerationSource } from '../generation.ts'
 import { newWork } from './beginning.ts'
 import { Conclusions } from './conclusion.ts'
 import { Expiry } from './expiry.ts'
+import { Places } from './places.ts'
 import { Poll } from './poll.ts'
 import { Runs } from './runs.ts'
 
@@ -53,6 +54,7 @@ export class BackgroundWork implements Background {
   readonly #generations: GenerationSource
   readonly #conclusions: Conclusions
   readonly #poll: Poll
+  readonly #places: Places
   readonly #runs: Runs
   readonly #expiry: Expiry
 
@@ -62,7 +64,8 @@ export class BackgroundWork implements Background {
     this.#generations = generations
     this.#conclusions = new Conclusions(services, generations, log)
     this.#poll = new Poll({ works, generations, transport, kinds, conclusions: this.#conclusions })
-    this.#runs = new Runs(works, this.#conclusions, () => this.#settings())
+    this.#places = new Places(works)
+    this.#runs = new Runs(works, this.#conclusions, this.#places, () => this.#settings())
     this.#expiry = new Expiry(works, log)
   }
 
@@ -89,26 +92,14 @@ export class BackgroundWork implements Background {
   }
 
   admit(exchange: Exchange): void {
-    const { open, of_tenant: ofTenant } = this.#settings()
-    if (this.#works.running >= open)
-      throw new GatewayError(
-        'overloaded',
-        `There are ${open} tasks under way, and no room for more. Try again later.`,
-        { retryAfterMs: 5000 }
-      )
-    const { tenant = '' } = exchange.find(caller) ?? {}
-    if (this.#works.runningOf(tenant) < ofTenant) return
-    throw new GatewayError(
-      'rate_limit_concurrency',
-      `Your tenant has ${ofTenant} tasks under way, which is as many as it may have. Wait for one to end, or cancel one.`,
-      { retryAfterMs: 5000 }
-    )
+    this.#places.take(exchange, this.#settings())
   }
 
   begin(exchange: Exchange, begun: NewWork): Work {
     const work = this.#new(exchange, begun)
     // Its name is taken from now on, also while it is not on disk.
     this.#works.note(work)
+    this.#places.leave(exchange)
     const keep = this.#takeOver(exchange, work)
     exchange.defer(keep)
     return work
@@ -127,7 +118,9 @@ export class BackgroundWork implements Background {
       durationMs: 0
     })
     const detached = exchange.find(reservation)?.detach(work.deadline + grace)
-    const kept = Promise.all([detached, this.#works.put({ ...work, record, costs: costsOf(exchange) })]).then(() => {})
+    const put = this.#works.put({ ...work, record, costs: costsOf(exchange) })
+    this.#places.leave(exchange)
+    const kept = Promise.all([detached, put]).then(() => {})
     return {
       work,
       kept,

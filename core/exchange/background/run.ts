@@ -1,4 +1,4 @@
-// An exchange that goes on after its client was answered: who stands in for the client, and how many go on at a time.
+// An exchange that goes on after its client was answered: who stands in for the client.
 import type { Client } from '../../clients/client.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Work } from '../../store/works.ts'
@@ -6,6 +6,7 @@ import type { Watchdog } from '../../watchdog/watchdog.ts'
 import { clientClosed } from '../attempts.ts'
 import type { LiveExchange, StandIn } from '../exchange.ts'
 import { errorEvent, sendError, sendHead } from '../replies.ts'
+import type { Pool } from './pool.ts'
 import { Recording, Showing } from './recording.ts'
 
 /** Of a result. */
@@ -24,8 +25,8 @@ export class Run implements StandIn {
   cancelled = false
   /** What it was ended with, before it was done. */
   failure: GatewayError | undefined
-  /** It has a place in the pool. */
-  placed = false
+  /** Resolves when it is its turn to go on, and rejects when it is ended before. Nobody has to wait for it. */
+  turn: Promise<void> = Promise.resolve()
   /** Resolves when it is settled. */
   readonly over: Promise<void>
   readonly #exchange: LiveExchange
@@ -154,70 +155,5 @@ export class Run implements StandIn {
       onDrain: null,
       onGone: null
     }
-  }
-}
-
-/**
- * Lets so many go on at a time. Of those that wait one tenant after the other has a turn, and each one's own in the
- * order in which they came.
- */
-export class Pool {
-  /** How many wait. */
-  waiting = 0
-  /** By tenant, the one whose turn is next first. */
-  readonly #queues = new Map<string, Map<Run, PromiseWithResolvers<void>>>()
-  #running = 0
-
-  /** How many of a tenant's wait. */
-  waitingOf(tenant: string): number {
-    return this.#queues.get(tenant)?.size ?? 0
-  }
-
-  /** Resolves when it is its turn; {@link Pool.leave} gives the place back. `most`: how many go on at a time. */
-  enter(run: Run, most: number): Promise<void> {
-    if (run.failure) return Promise.reject(run.failure)
-    if (this.#running < most) {
-      this.#running++
-      run.placed = true
-      return Promise.resolve()
-    }
-    const turn = Promise.withResolvers<void>()
-    const { tenant } = run.work
-    const queue = this.#queues.get(tenant)
-    if (queue) queue.set(run, turn)
-    else this.#queues.set(tenant, new Map([[run, turn]]))
-    this.waiting++
-    return turn.promise
-  }
-
-  /** It waits no more. */
-  withdraw(run: Run, error: GatewayError): void {
-    const turn = this.#queues.get(run.work.tenant)?.get(run)
-    if (!turn) return
-    this.#take(run)
-    turn.reject(error)
-  }
-
-  /** It is over: somebody else has its place, if it had one. */
-  leave(run: Run): void {
-    if (!run.placed) return
-    const [next] = this.#queues
-    if (!next) return void this.#running--
-    const [tenant, queue] = next
-    const [heir, turn] = queue.entries().next().value!
-    this.#take(heir)
-    // The others' turns come first now.
-    if (this.#queues.delete(tenant)) this.#queues.set(tenant, queue)
-    heir.placed = true
-    turn.resolve()
-  }
-
-  /** Out of its queue. */
-  #take(run: Run): void {
-    const { tenant } = run.work
-    const queue = this.#queues.get(tenant)!
-    queue.delete(run)
-    this.waiting--
-    if (queue.size === 0) this.#queues.delete(tenant)
   }
 }

@@ -11,21 +11,27 @@ import { clientClosed } from '../attempts.ts'
 import type { LiveExchange } from '../exchange.ts'
 import { newWork } from './beginning.ts'
 import type { Conclusions } from './conclusion.ts'
-import { Pool, Run } from './run.ts'
+import type { Places } from './places.ts'
+import { Pool } from './pool.ts'
+import { Run } from './run.ts'
 
 /** Those of a process. */
 export class Runs {
   readonly #works: Works
   readonly #conclusions: Conclusions
   readonly #settings: () => TaskSettings
-  readonly #pool = new Pool()
+  readonly #places: Places
+  readonly #pool: Pool
   /** By the id of the request. */
   readonly #runs = new Map<string, Run>()
 
-  constructor(works: Works, conclusions: Conclusions, settings: () => TaskSettings) {
+  /** `places`: those that are taken while their work is not among the works. */
+  constructor(works: Works, conclusions: Conclusions, places: Places, settings: () => TaskSettings) {
     this.#works = works
     this.#conclusions = conclusions
+    this.#places = places
     this.#settings = settings
+    this.#pool = new Pool(() => settings().running)
   }
 
   /** How many wait for their turn. */
@@ -39,20 +45,9 @@ export class Runs {
    */
   async accept(exchange: LiveExchange, context: OperationContext): Promise<WholeReply> {
     const { begin, prepare, accepted, keep } = exchange.request.operation.goesOn!
-    const { waiting, deadline } = this.#settings()
+    const { deadline } = this.#settings()
     const work = newWork(exchange, { ...begin(exchange), status: 'queued', channel: null, upstreamId: null }, deadline)
-    const left = waiting - this.waiting
-    if (left <= 0)
-      throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, {
-        retryAfterMs: 5000
-      })
-    // One tenant alone fills half of the places, and whoever comes then finds one.
-    if (this.#pool.waitingOf(work.tenant) >= left)
-      throw new GatewayError(
-        'rate_limit_concurrency',
-        'Too many tasks of your tenant wait for their turn. Try again later.',
-        { retryAfterMs: 5000 }
-      )
+    if (!this.#pool.free) this.#checkRoom(work.tenant)
     const run = new Run(
       exchange,
       work,
@@ -68,11 +63,33 @@ export class Runs {
     exchange.standIn = run
     exchange.defer((outcome) => this.#ended(run, exchange, outcome))
     this.#runs.set(work.requestId, run)
+    // Its place is taken now, and not only when all that it waits for is on disk.
+    run.turn = this.#pool.enter(run)
+    run.turn.catch(() => {})
     // A start ends what a crash leaves of it: such a hold is kept for nobody.
     const whole = prepare ? { ...work, ...(await prepare(exchange, work, context)) } : work
-    await Promise.all([this.#works.put(whole), exchange.find(reservation)?.detach(exchange.receivedAt)])
+    const put = this.#works.put(whole)
+    this.#places.leave(exchange)
+    await Promise.all([put, exchange.find(reservation)?.detach(exchange.receivedAt)])
     if (exchange.gone) throw clientClosed()
     return accepted(exchange, whole)
+  }
+
+  /** @throws GatewayError when as many wait as may */
+  #checkRoom(tenant: string): void {
+    const { waiting } = this.#settings()
+    const left = waiting - this.waiting
+    if (left <= 0)
+      throw new GatewayError('overloaded', `There are ${waiting} tasks waiting already. Try again later.`, {
+        retryAfterMs: 5000
+      })
+    // One tenant alone fills half of the places, and whoever comes then finds one.
+    if (this.#pool.waitingOf(tenant) >= left)
+      throw new GatewayError(
+        'rate_limit_concurrency',
+        'Too many tasks of your tenant wait for their turn. Try again later.',
+        { retryAfterMs: 5000 }
+      )
   }
 
   /** The client has been answered: takes its place, and resolves when it is the exchange's turn. */
@@ -80,7 +97,8 @@ export class Runs {
     const run = this.#runs.get(exchange.id)!
     const { work } = run
     run.takeOver(watchdog)
-    await this.#pool.enter(run, this.#settings().running)
+    await run.turn
+    if (run.failure) throw run.failure
     const current = this.#works.current(work, work.id)
     // Shown only: what could not be written changes nothing.
     if (current) void this.#works.put({ ...current, status: 'in_progress', updated: Date.now() }).catch(() => {})

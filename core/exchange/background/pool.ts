@@ -1,0 +1,78 @@
+// Whose turn it is to go on without a client: so many at a time, and one tenant after the other.
+import type { GatewayError } from '../../errors.ts'
+import type { Run } from './run.ts'
+
+/**
+ * Lets so many go on at a time. Of those that wait one tenant after the other has a turn, and each one's own in the
+ * order in which they came. Whoever has entered is counted from then on, whether it is ready to go on or not.
+ */
+export class Pool {
+  /** How many wait. */
+  waiting = 0
+  readonly #most: () => number
+  /** By tenant, the one whose turn is next first. */
+  readonly #queues = new Map<string, Map<Run, PromiseWithResolvers<void>>>()
+  readonly #running = new Set<Run>()
+
+  /** `most`: how many may go on at a time, as it is now. */
+  constructor(most: () => number) {
+    this.#most = most
+  }
+
+  /** Whoever enters now goes on at once. */
+  get free(): boolean {
+    return this.#running.size < this.#most()
+  }
+
+  /** How many of a tenant's wait. */
+  waitingOf(tenant: string): number {
+    return this.#queues.get(tenant)?.size ?? 0
+  }
+
+  /** Resolves when it is its turn, and rejects when it is withdrawn before; {@link Pool.leave} gives the place back. */
+  enter(run: Run): Promise<void> {
+    if (this.free) {
+      this.#running.add(run)
+      return Promise.resolve()
+    }
+    const turn = Promise.withResolvers<void>()
+    const { tenant } = run.work
+    const queue = this.#queues.get(tenant)
+    if (queue) queue.set(run, turn)
+    else this.#queues.set(tenant, new Map([[run, turn]]))
+    this.waiting++
+    return turn.promise
+  }
+
+  /** It waits no more; nothing when it does not wait. */
+  withdraw(run: Run, error: GatewayError): void {
+    this.#take(run)?.reject(error)
+  }
+
+  /** It is over: somebody else has its place, if it had one. */
+  leave(run: Run): void {
+    this.#take(run)
+    this.#running.delete(run)
+    for (let next = this.#queues.entries().next().value; next && this.free; next = this.#queues.entries().next().value) {
+      const [tenant, queue] = next
+      const heir = queue.keys().next().value!
+      const turn = this.#take(heir)!
+      // The others' turns come first now.
+      if (this.#queues.delete(tenant)) this.#queues.set(tenant, queue)
+      this.#running.add(heir)
+      turn.resolve()
+    }
+  }
+
+  /** Out of its queue: its turn, if it waited. */
+  #take(run: Run): PromiseWithResolvers<void> | undefined {
+    const { tenant } = run.work
+    const queue = this.#queues.get(tenant)
+    const turn = queue?.get(run)
+    if (!queue || !turn) return undefined
+    queue.delete(run)
+    this.waiting--
+    if (queue.size === 0) this.#queues.delete(tenant)
+    return turn
+  }
+}
