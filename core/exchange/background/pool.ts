@@ -53,7 +53,11 @@ export class Pool {
   leave(run: Run): void {
     this.#take(run)
     this.#running.delete(run)
-    for (let next = this.#queues.entries().next().value; next && this.free; next = this.#queues.entries().next().value) {
+    for (
+      let next = this.#queues.entries().next().value;
+      next && this.free;
+      next = this.#queues.entries().next().value
+    ) {
       const [tenant, queue] = next
       const heir = queue.keys().next().value!
       const turn = this.#take(heir)!

@@ -53,16 +53,19 @@ const codes = (replies: readonly Reply[]): unknown[] => [
 ]
 
 for (const path of [video, pictures, '/v1/responses']) {
-  t.test(`of thirty at once as many are begun as a tenant may have, and another finds its place: ${path}`, async (t) => {
-    const local = await open(t, { of_tenant: 2, open: 3, running: 10 })
-    const replies = await rush(local, 30, path)
-    t.equal(taken(replies).length, 2)
-    t.same(codes(replies), ['rate_limit_concurrency'])
-    const others = await rush(local, 30, path, secretOf('rival'))
-    t.equal(taken(others).length, 1)
-    t.same(codes(others), ['overloaded'])
-    t.equal((await figures(t, local)).get('sluice_tasks_open'), 3)
-  })
+  t.test(
+    `of thirty at once as many are begun as a tenant may have, and another finds its place: ${path}`,
+    async (t) => {
+      const local = await open(t, { of_tenant: 2, open: 3, running: 10 })
+      const replies = await rush(local, 30, path)
+      t.equal(taken(replies).length, 2)
+      t.same(codes(replies), ['rate_limit_concurrency'])
+      const others = await rush(local, 30, path, secretOf('rival'))
+      t.equal(taken(others).length, 1)
+      t.same(codes(others), ['overloaded'])
+      t.equal((await figures(t, local)).get('sluice_tasks_open'), 3)
+    }
+  )
 }
 
 t.test('of thirty at once as many go on and wait as may', async (t) => {
