@@ -1,4 +1,4 @@
-// Places of work that is about to begin: taken when its request is admitted, so that those who come at once are counted.
+// Places of work that is about to begin: taken when its request is admitted, so that all who come at once count.
 import { caller } from '../../contract/slots.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import type { TaskSettings } from '../../catalogue/settings.ts'
@@ -20,7 +20,8 @@ export class Places {
 
   /**
    * Takes one, which the end of the exchange gives back.
-   * @throws GatewayError `overloaded` when too much is under way, `rate_limit_concurrency` when too much of the tenant's is
+   * @throws GatewayError `overloaded` when too much is under way, `rate_limit_concurrency` when too much of the
+   * tenant's is
    */
   take(exchange: Exchange, { open, of_tenant: ofTenant }: Pick<TaskSettings, 'open' | 'of_tenant'>): void {
     const { tenant = '' } = exchange.find(caller) ?? {}

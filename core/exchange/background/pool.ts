@@ -1,6 +1,11 @@
 // Whose turn it is to go on without a client: so many at a time, and one tenant after the other.
 import type { GatewayError } from '../../errors.ts'
-import type { Run } from './run.ts'
+import type { Work } from '../../store/works.ts'
+
+/** Who has a turn: an exchange that does work. */
+interface Runner {
+  readonly work: Pick<Work, 'tenant'>
+}
 
 /**
  * Lets so many go on at a time. Of those that wait one tenant after the other has a turn, and each one's own in the
@@ -11,8 +16,8 @@ export class Pool {
   waiting = 0
   readonly #most: () => number
   /** By tenant, the one whose turn is next first. */
-  readonly #queues = new Map<string, Map<Run, PromiseWithResolvers<void>>>()
-  readonly #running = new Set<Run>()
+  readonly #queues = new Map<string, Map<Runner, PromiseWithResolvers<void>>>()
+  readonly #running = new Set<Runner>()
 
   /** `most`: how many may go on at a time, as it is now. */
   constructor(most: () => number) {
@@ -30,7 +35,7 @@ export class Pool {
   }
 
   /** Resolves when it is its turn, and rejects when it is withdrawn before; {@link Pool.leave} gives the place back. */
-  enter(run: Run): Promise<void> {
+  enter(run: Runner): Promise<void> {
     if (this.free) {
       this.#running.add(run)
       return Promise.resolve()
@@ -45,12 +50,12 @@ export class Pool {
   }
 
   /** It waits no more; nothing when it does not wait. */
-  withdraw(run: Run, error: GatewayError): void {
+  withdraw(run: Runner, error: GatewayError): void {
     this.#take(run)?.reject(error)
   }
 
   /** It is over: somebody else has its place, if it had one. */
-  leave(run: Run): void {
+  leave(run: Runner): void {
     this.#take(run)
     this.#running.delete(run)
     for (
@@ -69,7 +74,7 @@ export class Pool {
   }
 
   /** Out of its queue: its turn, if it waited. */
-  #take(run: Run): PromiseWithResolvers<void> | undefined {
+  #take(run: Runner): PromiseWithResolvers<void> | undefined {
     const { tenant } = run.work
     const queue = this.#queues.get(tenant)
     const turn = queue?.get(run)
