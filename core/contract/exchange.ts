@@ -58,7 +58,7 @@ export interface Exchange<Needs extends AnySlot = never> {
   readonly receivedAt: number
   /** Aborted when the client leaves or a limit ends the exchange. */
   readonly signal: AbortSignal
-  /** Lines carry the exchange's id and the name of the plugin whose hook runs. */
+  /** Lines carry the exchange's id and the plugin's name, whenever they are written. */
   readonly log: Logger
   /** The attempts so far, oldest first. */
   readonly attempts: readonly Attempt[]

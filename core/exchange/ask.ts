@@ -3,13 +3,13 @@
 import { clientClosed } from './attempts.ts'
 import type { BackgroundWork } from './background/background.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
-import type { Chain } from './chain.ts'
+import type { Chain, OnRequest } from './chain.ts'
 import type { Awaitable, Reply } from '../contract/contract.ts'
 import type { OperationContext } from '../contract/served.ts'
 import { caller } from '../contract/slots.ts'
-import { asGatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import type { Generation } from './generation.ts'
+import { runHooks } from './hook-run.ts'
 import type { Services } from '../store/services.ts'
 
 /** What operations are given to work with. */
@@ -22,60 +22,51 @@ export interface AskParts {
 /** The chain of operations that anybody may ask. */
 const openChain: Pick<Chain, 'onRequest'> = { onRequest: [] }
 
+/** A reply of the gateway itself, and the plugin that gave it; empty for an operation's own handler. */
+export interface OwnReply {
+  reply: Reply
+  plugin: string
+}
+
 /**
- * A reply when the exchange needs no upstream. Waits only for what is a promise, and is one only then. `from`: the
- * first plugin that is asked.
+ * A reply when the exchange needs no upstream. Waits only for what is a promise, and is one only then.
  * @throws GatewayError what the request is refused with
  */
-export function ask(
-  exchange: LiveExchange,
-  generation: Generation,
-  parts: AskParts,
-  from = 0
-): Awaitable<Reply | undefined> {
+export function ask(exchange: LiveExchange, generation: Generation, parts: AskParts): Awaitable<OwnReply | undefined> {
   const { operation } = exchange.request
   const { onRequest } = operation.open ? openChain : generation.chain
-  for (let i = from; i < onRequest.length; i++) {
-    const { plugin, readsBody, call } = onRequest[i]!
-    if (readsBody) {
-      const ready = readBody(exchange, generation, parts, false)
-      if (ready instanceof Promise) return ready.then(() => ask(exchange, generation, parts, i))
-    }
-    exchange.plugin = plugin
-    try {
-      const reply = call(exchange)
-      if (reply instanceof Promise) return askOn(exchange, generation, parts, i, reply)
-      if (reply) return reply
-    } catch (error) {
-      throw asGatewayError(error, plugin)
-    }
+  const asked = runHooks(onRequest, (hook) => {
+    const ready = hook.readsBody ? readBody(exchange, generation, parts, false) : undefined
+    return ready instanceof Promise ? ready.then(() => askPlugin(exchange, hook)) : askPlugin(exchange, hook)
+  })
+  if (asked instanceof Promise) return asked.then((reply) => reply ?? askOperation(exchange, generation, parts))
+  return asked ?? askOperation(exchange, generation, parts)
+}
+
+/** @throws GatewayError when the client left meanwhile, for whom the next plugin need not be asked */
+function askPlugin(exchange: LiveExchange, { plugin, call }: OnRequest): Awaitable<OwnReply | undefined> {
+  const told = (reply: Reply | void): OwnReply | undefined => {
+    if (reply) return { reply, plugin }
     if (exchange.gone) throw clientClosed()
+    return undefined
   }
+  const reply = call(exchange.seenBy(plugin))
+  return reply instanceof Promise ? reply.then(told) : told(reply)
+}
+
+function askOperation(
+  exchange: LiveExchange,
+  generation: Generation,
+  parts: AskParts
+): Awaitable<OwnReply | undefined> {
   const ready = readBody(exchange, generation, parts, true)
   if (ready instanceof Promise) return ready.then(() => handle(exchange, generation, parts))
-  return operation.handle && handle(exchange, generation, parts)
+  return exchange.request.operation.handle && handle(exchange, generation, parts)
 }
 
 /** What operations are given, of the generation that an exchange began with. */
 export function contextOf({ catalogue }: Generation, { services, background, memory }: AskParts): OperationContext {
   return { catalogue, services, background, memory }
-}
-
-async function askOn(
-  exchange: LiveExchange,
-  generation: Generation,
-  parts: AskParts,
-  asked: number,
-  pending: Promise<Reply | void>
-): Promise<Reply | undefined> {
-  try {
-    const reply = await pending
-    if (reply) return reply
-  } catch (error) {
-    throw asGatewayError(error, generation.chain.onRequest[asked]!.plugin)
-  }
-  if (exchange.gone) throw clientClosed()
-  return ask(exchange, generation, parts, asked + 1)
 }
 
 /**
@@ -93,6 +84,8 @@ function readBody(exchange: LiveExchange, generation: Generation, parts: AskPart
 }
 
 /** The reply of the operation itself; undefined when an upstream is to answer. */
-function handle(exchange: LiveExchange, generation: Generation, parts: AskParts): Awaitable<Reply | undefined> {
-  return exchange.request.operation.handle?.(exchange, contextOf(generation, parts))
+function handle(exchange: LiveExchange, generation: Generation, parts: AskParts): Awaitable<OwnReply | undefined> {
+  const own = (reply: Reply | undefined): OwnReply | undefined => reply && { reply, plugin: '' }
+  const reply = exchange.request.operation.handle?.(exchange, contextOf(generation, parts))
+  return reply instanceof Promise ? reply.then(own) : own(reply)
 }

@@ -9,6 +9,7 @@ import { isRefusalOf, rememberRefusal } from '../contract/extras.ts'
 import type { OperationContext } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
+import { runHooks } from './hook-run.ts'
 import { Relay } from './relay.ts'
 import { stagesOf } from './staging.ts'
 import { headersOf } from './upstream-head.ts'
@@ -80,9 +81,8 @@ export async function tryChannels<T>(
     let channel
     if (without !== undefined) channel = refused!.channel
     else {
-      exchange.plugin = plugin
       try {
-        channel = selectChannel(exchange, failures, candidates)
+        channel = selectChannel(exchange.seenBy(plugin), failures, candidates)
         if (channel instanceof Promise) channel = await channel
       } catch (error) {
         throw asGatewayError(error, plugin)
@@ -99,16 +99,8 @@ export async function tryChannels<T>(
     const attempt = exchange.attempt(channel, without)
     try {
       exchange.request.operation.prepare?.(exchange, attempt)
-      for (let i = 0; i < chain.onAttempt.length; i++) {
-        const { plugin, call } = chain.onAttempt[i]!
-        exchange.plugin = plugin
-        try {
-          const done = call(exchange, attempt)
-          if (done instanceof Promise) await done
-        } catch (error) {
-          throw asGatewayError(error, plugin)
-        }
-      }
+      const prepared = runHooks(chain.onAttempt, ({ plugin, call }) => call(exchange.seenBy(plugin), attempt))
+      if (prepared instanceof Promise) await prepared
       if (exchange.gone) throw clientClosed()
       const made = await make(attempt)
       if (without !== undefined) rememberRefusal(channel, without)

@@ -3,8 +3,9 @@ import type { Chain } from './chain.ts'
 import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
 import type { Awaitable } from '../contract/contract.ts'
 import { Candidates } from '../contract/candidates.ts'
-import { asGatewayError, GatewayError, unknownModel } from '../errors.ts'
+import { GatewayError, unknownModel } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
+import { runHooks } from './hook-run.ts'
 import { formFor } from '../contract/operation.ts'
 import type { OperationContext } from '../contract/served.ts'
 
@@ -21,7 +22,7 @@ export function candidatesOf(
   // Where an answer is kept is no matter of policy: the operation speaks before the plugins.
   const bound = exchange.request.operation.narrow?.(exchange, candidates, context)
   if (bound instanceof Promise) return bound.then(() => narrowed(exchange, onCandidates, candidates))
-  return onCandidates.length === 0 ? candidates : narrowed(exchange, onCandidates, candidates)
+  return narrowed(exchange, onCandidates, candidates)
 }
 
 function serving({ model: name, request }: LiveExchange, { channels, models }: Catalogue): readonly Channel[] {
@@ -40,18 +41,7 @@ function serving({ model: name, request }: LiveExchange, { channels, models }: C
   return serve
 }
 
-async function narrowed(
-  exchange: LiveExchange,
-  hooks: Chain['onCandidates'],
-  candidates: Candidates
-): Promise<Candidates> {
-  for (const { plugin, call } of hooks) {
-    exchange.plugin = plugin
-    try {
-      await call(exchange, candidates)
-    } catch (error) {
-      throw asGatewayError(error, plugin)
-    }
-  }
-  return candidates
+function narrowed(exchange: LiveExchange, hooks: Chain['onCandidates'], candidates: Candidates): Awaitable<Candidates> {
+  const done = runHooks(hooks, ({ plugin, call }) => call(exchange.seenBy(plugin), candidates))
+  return done instanceof Promise ? done.then(() => candidates) : candidates
 }

@@ -21,7 +21,7 @@ interface Named<F> {
   call: F
 }
 
-type OnRequest = Named<NonNullable<Hooks['onRequest']>> & { readsBody: boolean }
+export type OnRequest = Named<NonNullable<Hooks['onRequest']>> & { readsBody: boolean }
 
 /** The hooks of one generation, absent ones left out. Immutable. */
 export interface Chain {

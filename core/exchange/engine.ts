@@ -9,6 +9,7 @@ import type { Ending } from './ending.ts'
 import { asGatewayError, GatewayError, reasons, restarting } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
 import type { Generation, GenerationSource } from './generation.ts'
+import { runHooks } from './hook-run.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './receive.ts'
 import { ownAnswer } from './own-answer.ts'
@@ -169,10 +170,9 @@ export class Engine {
   /** Answers the client of an exchange that goes on without it; resolves when it is the exchange's turn. */
   async #answerEarly(exchange: LiveExchange, generation: Generation): Promise<void> {
     const { background, watchdog } = this.#parts
-    exchange.plugin = ''
     const accepted = await background.accept(exchange, contextOf(generation, this.#parts))
     if (!exchange.streaming) {
-      const reply = await ownAnswer(exchange, accepted, generation.chain, this.#parts)
+      const reply = await ownAnswer(exchange, { reply: accepted, plugin: '' }, generation.chain, this.#parts)
       exchange.set(answered, true)
       if (!(reply instanceof Relay)) sendReply(exchange, reply)
     }
@@ -205,14 +205,7 @@ export class Engine {
   #askWhileOpen(exchange: LiveExchange): void {
     const generation = this.#parts.generations.enter()
     try {
-      for (const { plugin, call } of generation.chain.whileOpen) {
-        exchange.plugin = plugin
-        try {
-          call(exchange)
-        } catch (error) {
-          throw asGatewayError(error, plugin)
-        }
-      }
+      void runHooks(generation.chain.whileOpen, ({ plugin, call }) => call(exchange.seenBy(plugin)))
     } finally {
       generation.leave()
     }

@@ -6,13 +6,15 @@ import type { Upload } from '../bodies/upload.ts'
 import type { Chain } from './chain.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Client } from '../clients/client.ts'
-import type { AnySlot, Awaitable, Exchange, Outcome, TextPart } from '../contract/contract.ts'
+import type { Awaitable, Outcome, TextPart } from '../contract/contract.ts'
 import { formFor } from '../contract/operation.ts'
 import type { Place } from '../contract/operation.ts'
 import type { ServedRequest } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import { exchangeId } from '../wire/exchange-id.ts'
 import type { LogFields, Logger } from '../telling/log.ts'
+import { PluginView } from './plugin-view.ts'
+import type { Shared } from './plugin-view.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Relay } from './relay.ts'
 import { checkMembers, flagOf, shortText } from './request-members.ts'
@@ -57,12 +59,10 @@ export interface StandIn {
 }
 
 /** Made by the engine per request; plugins get it as {@link Exchange}. */
-export class LiveExchange implements Exchange<AnySlot> {
+export class LiveExchange implements Shared {
   readonly receivedAt = Date.now()
   readonly id = exchangeId(this.receivedAt)
   readonly startedAt = performance.now()
-  /** The plugin whose hook is running, or ran last: for its log lines and releases. */
-  plugin = ''
   readonly request: ServedRequest
   client: Client
   /** Has the client's place when it is there. */
@@ -87,7 +87,9 @@ export class LiveExchange implements Exchange<AnySlot> {
   gone = false
   rosterPlace: number | undefined = undefined
   readonly #log: Logger
-  #childLog: { plugin: string; log: Logger } | undefined
+  #ownLog: Logger | undefined
+  /** As plugins see it, one view a plugin, from its first hook on. */
+  readonly #views: PluginView[] = []
   readonly #read: Read
   readonly #onModel: Chain['onModel']
   readonly #slots: unknown[] = []
@@ -153,11 +155,21 @@ export class LiveExchange implements Exchange<AnySlot> {
     return this.#streaming
   }
 
+  /** For what is no plugin's. */
   get log(): Logger {
-    const { plugin, id: exchange } = this
-    if (this.#childLog?.plugin !== plugin)
-      this.#childLog = { plugin, log: this.#log.child(plugin === '' ? { exchange } : { exchange, plugin }) }
-    return this.#childLog.log
+    return (this.#ownLog ??= this.#log.child({ exchange: this.id }))
+  }
+
+  logOf(plugin: string): Logger {
+    return this.#log.child({ exchange: this.id, plugin })
+  }
+
+  /** The exchange as this plugin sees it; the same view each time. */
+  seenBy(plugin: string): PluginView {
+    for (const view of this.#views) if (view.plugin === plugin) return view
+    const view = new PluginView(this, plugin)
+    this.#views.push(view)
+    return view
   }
 
   /** For what is no plugin's. */
@@ -206,11 +218,9 @@ export class LiveExchange implements Exchange<AnySlot> {
   }
 
   #rename(): void {
-    const { plugin: reader } = this
     for (const { plugin, call } of this.#onModel) {
-      this.plugin = plugin
       try {
-        const name = call(this, this.#model)
+        const name = call(this.seenBy(plugin), this.#model)
         if (name === '' || (name !== undefined && typeof name !== 'string'))
           throw new TypeError('onModel returns the name of a model, or nothing')
         if (name !== undefined) this.#model = name
@@ -218,7 +228,6 @@ export class LiveExchange implements Exchange<AnySlot> {
         throw asGatewayError(error, plugin)
       }
     }
-    this.plugin = reader
   }
 
   get<T>(slot: Slot<T>): T {
@@ -259,7 +268,11 @@ export class LiveExchange implements Exchange<AnySlot> {
   }
 
   defer(call: Release['call']): void {
-    this.releases.push({ plugin: this.plugin, call })
+    this.deferFor('', call)
+  }
+
+  deferFor(plugin: string, call: Release['call']): void {
+    this.releases.push({ plugin, call })
   }
 
   #string({ in: where, name }: Place): string | undefined {

@@ -1,11 +1,12 @@
 // Brings an answer that the gateway gives by itself past the plugins above the one that gave it, as one of an upstream
 // comes.
+import type { OwnReply } from './ask.ts'
 import { Attempt } from '../contract/attempt.ts'
 import { held } from './attempts.ts'
 import type { AttemptParts } from './attempts.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Chain } from './chain.ts'
-import type { Reply, StreamReply, UpstreamResponse, WholeReply } from '../contract/contract.ts'
+import type { StreamReply, UpstreamResponse, WholeReply } from '../contract/contract.ts'
 import { asGatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { uninspected } from './intake.ts'
@@ -41,17 +42,16 @@ const patientChannel: Channel = {
 }
 
 /**
- * What is to be sent for the reply of the plugin that ran last, or of an operation's own handler: the reply as its
- * stages leave it, or a relay of its events when there is something to commit.
+ * What is to be sent for the reply of a plugin, or of an operation's own handler: the reply as the stages of the
+ * plugins above leave it, or a relay of its events when there is something to commit.
  * @throws GatewayError what a stage or the stream throws
  */
 export async function ownAnswer(
   exchange: LiveExchange,
-  reply: Reply,
+  { reply, plugin }: OwnReply,
   chain: Chain,
   parts: AttemptParts
 ): Promise<WholeReply | Relay> {
-  const { plugin } = exchange
   const hooks = exchange.request.operation.open ? [] : chain.above(plugin)
   if ('stream' in reply) return replayed(exchange, reply, plugin, hooks, parts)
   if (reply.status < 200 || reply.status > 299) return reply

@@ -19,7 +19,6 @@ export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): 
   const dues: Due[] = []
   for (let i = exchange.releases.length - 1; i >= 0; i--) {
     const { plugin, call } = exchange.releases[i]!
-    exchange.plugin = plugin
     try {
       const promise = call(outcome)
       if (promise instanceof Promise) dues.push({ plugin, promise: heeded(promise) })
@@ -29,9 +28,8 @@ export function settle(exchange: LiveExchange, chain: Chain, outcome: Outcome): 
   }
   for (let i = 0; i < chain.onSettled.length; i++) {
     const { plugin, call } = chain.onSettled[i]!
-    exchange.plugin = plugin
     try {
-      call(exchange, outcome)
+      call(exchange.seenBy(plugin), outcome)
     } catch (error) {
       exchange.complain('a plugin failed when told of the outcome', { plugin, error: reasons(error) })
     }

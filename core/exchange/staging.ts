@@ -1,9 +1,8 @@
 // Asks the plugins of a chain for their stages in an answer.
 import type { Chain } from './chain.ts'
 import type { Awaitable, Stage, UpstreamResponse } from '../contract/contract.ts'
-import { asGatewayError } from '../errors.ts'
-import type { GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
+import { runHooks } from './hook-run.ts'
 import { restoreModelName } from './model-name.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Protocol } from '../protocols/index.ts'
@@ -35,12 +34,6 @@ class Staging {
       if ('map' in stage) this.#protocol = stage.speaks ?? this.#protocol
     }
     this.adopt()
-  }
-
-  /** What a plugin has thrown instead of a stage: those that are there are told that nothing comes. */
-  failed(error: unknown, plugin: string): GatewayError {
-    dismiss(this.stages)
-    return asGatewayError(error, plugin)
   }
 
   /** Once, where the answer is in the client's protocol. */
@@ -80,40 +73,23 @@ export function stagesOf(
     if (own) staging.add('the core', own)
     staging.adopt()
   }
-  for (let i = 0; i < onResponse.length; i++) {
-    const { plugin, call } = onResponse[i]!
-    exchange.plugin = plugin
-    try {
-      const stage = call(exchange, response)
-      if (stage instanceof Promise) return restOfStages(exchange, onResponse, response, staging, i, stage, context)
-      if (stage) staging.add(plugin, stage)
-    } catch (error) {
-      throw staging.failed(error, plugin)
-    }
+  const rest = (): PluginStage[] => finished(staging, exchange, response, context)
+  const failed = (error: unknown): never => {
+    dismiss(staging.stages)
+    throw error
   }
-  return finished(staging, exchange, response, context)
-}
-
-async function restOfStages(
-  exchange: LiveExchange,
-  onResponse: Chain['onResponse'],
-  response: UpstreamResponse,
-  staging: Staging,
-  from: number,
-  pending: Promise<Stage | void>,
-  context: OperationContext | undefined
-): Promise<PluginStage[]> {
-  for (let i = from; i < onResponse.length; i++) {
-    const { plugin, call } = onResponse[i]!
-    exchange.plugin = plugin
-    try {
-      const stage = await (i === from ? pending : call(exchange, response))
-      if (stage) staging.add(plugin, stage)
-    } catch (error) {
-      throw staging.failed(error, plugin)
-    }
+  try {
+    const asked = runHooks(onResponse, ({ plugin, call }) => {
+      const add = (stage: Stage | void): void => {
+        if (stage) staging.add(plugin, stage)
+      }
+      const stage = call(exchange.seenBy(plugin), response)
+      return stage instanceof Promise ? stage.then(add) : add(stage)
+    })
+    return asked instanceof Promise ? asked.then(rest, failed) : rest()
+  } catch (error) {
+    return failed(error)
   }
-  return finished(staging, exchange, response, context)
 }
 
 function finished(

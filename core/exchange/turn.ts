@@ -3,10 +3,11 @@ import type { Turn } from '../contract/turn.ts'
 import type { MeteredUsage } from '../contract/slots.ts'
 import type { ReportedUsage } from '../protocols/index.ts'
 import type { LiveExchange } from './exchange.ts'
+import type { SharedTurn } from './plugin-view.ts'
 import { GatewayError } from '../errors.ts'
 
 /** Made when a turn is asked for, or when it shows that there is one. */
-export class LiveTurn implements Turn {
+export class LiveTurn implements SharedTurn {
   begun = false
   ended = false
   reported: ReportedUsage = undefined
@@ -54,7 +55,11 @@ export class LiveTurn implements Turn {
   }
 
   defer(call: Parameters<Turn['defer']>[0]): void {
-    this.#releases.push({ plugin: this.#exchange.plugin, call })
+    this.deferFor('', call)
+  }
+
+  deferFor(plugin: string, call: Parameters<Turn['defer']>[0]): void {
+    this.#releases.push({ plugin, call })
     // Its session ended while it was being admitted.
     if (this.#released) void this.release()
   }
@@ -73,7 +78,6 @@ export class LiveTurn implements Turn {
     const dues: Promise<void>[] = []
     this.#released = true
     for (const { plugin, call } of this.#releases.splice(0).reverse()) {
-      exchange.plugin = plugin
       const told = (error: unknown): void => {
         if (error instanceof GatewayError) throw error
         exchange.complain('a release failed', { plugin, error: String(error) })

@@ -8,6 +8,8 @@ import type { Chain } from './chain.ts'
 import type { LiveExchange } from './exchange.ts'
 import { withCleanErrors } from './told-errors.ts'
 import { LiveTurn } from './turn.ts'
+import { runHooks } from './hook-run.ts'
+import { TurnView } from './plugin-view.ts'
 
 /** Turns of one session that are open, asked for or begun; and so many an upstream may begin by itself beside them. */
 const mostOpen = 16
@@ -157,7 +159,7 @@ export class Turns {
       return this.#refuse(asGatewayError(error), event)
     }
     try {
-      const admitted = this.#admit(turn, 0)
+      const admitted = this.#admit(turn)
       return admitted ? admitted.then(sent, refused) : sent()
     } catch (error) {
       return refused(error)
@@ -165,28 +167,30 @@ export class Turns {
   }
 
   /**
-   * Asks the plugins from one on; a promise only where one of them answers with one. A turn that has begun already is
-   * shown to all of them, whoever objects: it has to be measured and charged. What the first of them says is thrown in
-   * the end.
+   * Asks the plugins; a promise only where one of them answers with one. A turn that has begun already is shown to all
+   * of them, whoever objects: it has to be measured and charged. What the first of them says is thrown in the end.
    */
-  #admit(turn: LiveTurn, from: number, refusal?: GatewayError): Promise<void> | undefined {
+  #admit(turn: LiveTurn): Promise<void> | undefined {
     const { exchange, onTurn } = this.#parts
-    for (let i = from; i < onTurn.length; i++) {
-      const { plugin, call } = onTurn[i]!
-      exchange.plugin = plugin
-      const refused = (error: unknown): GatewayError => {
-        const own = asGatewayError(error, plugin)
-        if (turn.asked) throw own
-        return refusal ?? own
+    let refusal: GatewayError | undefined
+    const conclude = (): void => {
+      if (refusal) throw refusal
+    }
+    const asked = runHooks(onTurn, ({ plugin, call }) => {
+      const ask = (): Awaitable<void> => call(exchange.seenBy(plugin), new TurnView(turn, plugin))
+      if (turn.asked) return ask()
+      const objected = (error: unknown): void => {
+        refusal ??= asGatewayError(error, plugin)
       }
       try {
-        const done = call(exchange, turn)
-        if (done instanceof Promise) return done.then(() => refusal, refused).then((so) => this.#admit(turn, i + 1, so))
+        const done = ask()
+        return done instanceof Promise ? done.catch(objected) : undefined
       } catch (error) {
-        refusal = refused(error)
+        objected(error)
       }
-    }
-    if (refusal) throw refusal
+    })
+    if (asked instanceof Promise) return asked.then(conclude)
+    conclude()
     return undefined
   }
 
@@ -228,7 +232,7 @@ export class Turns {
       refused()
     }
     try {
-      const admitted = this.#admit(turn, 0)
+      const admitted = this.#admit(turn)
       return admitted ? admitted.catch(stop).then(() => turn.held) : turn.held
     } catch (error) {
       stop(error)

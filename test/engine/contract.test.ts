@@ -1,6 +1,6 @@
 // What the contract promises to plugins, in the real engine: the order of an answer's end, bodies that a stage cannot
 // see, releases and stages that fail, hooks that live as long as they are used, and set-ups that take their time.
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Hooks, Plugin, Stage } from '../../core/contract/contract.ts'
@@ -291,6 +291,32 @@ t.test(
     )
   }
 )
+
+t.test('what a plugin does later bears its own name, whichever plugin runs by then', async (t) => {
+  const upstream = await Upstream.start(t)
+  const early = plugin('early', () => ({
+    // Not waited for: it goes on while the plugins below are asked.
+    onRequest: (exchange) => {
+      void turn().then(() => {
+        exchange.log.error('said later')
+        exchange.defer(() => {
+          throw new TypeError('given back later')
+        })
+      })
+    }
+  }))
+  const late = plugin('late', () => ({ onRequest: async () => void (await sleep(20)) }))
+  const bench = await Workbench.open(t, sections(upstream, ['early', 'late']), { more: [early, late] })
+  upstream.json(chatAnswer())
+  await bench.send()
+  const named = bench.log
+    .filter(({ level }) => level === 'error')
+    .map(({ message, fields }) => [message, fields['plugin']])
+  t.strictSame(named, [
+    ['said later', 'early'],
+    ['a release failed', 'early']
+  ])
+})
 
 t.test('hooks live as long as an exchange uses them, and one that cannot be disposed stops no other', async (t) => {
   const upstream = await Upstream.start(t)
