@@ -68,6 +68,7 @@ const errorTable = {
   upstream_connection_failed: upstream(502),
   upstream_stream_interrupted: upstream(502),
   upstream_auth_failed: upstream(502),
+  upstream_model_missing: upstream(502),
   upstream_timeout_first_byte: upstream(504),
   upstream_timeout_idle: upstream(504),
   upstream_timeout_total: { status: 504, type: 'upstream_error', source: 'upstream' },
@@ -95,6 +96,8 @@ export interface ErrorDetails {
   shownCode?: string | undefined
   /** When to try again, in milliseconds from now; becomes `Retry-After` and `retry-after-ms`. */
   retryAfterMs?: number | undefined
+  /** Of `upstream_auth_failed`: the upstream spoke of the account, so that no other request would fare better. */
+  account?: true | undefined
   /** Extra reply headers, for example `Allow`. */
   headers?: readonly (readonly [string, string])[] | undefined
   /** For the log only. */

@@ -3,6 +3,7 @@ import type { Attempt } from '../contract/attempt.ts'
 import type { Message } from '../contract/message.ts'
 import { GatewayError } from '../errors.ts'
 import type { UpstreamError } from '../protocols/protocol.ts'
+import { blameOf } from '../protocols/signs.ts'
 import type { UpstreamHeaders } from '../transport/transport.ts'
 import { cleanName, cleanText } from './redact.ts'
 
@@ -12,9 +13,6 @@ import { cleanName, cleanText } from './redact.ts'
  */
 const longestPause = 300_000
 const defaultPause = 1000
-
-/** Statuses by which an upstream refuses us, not the client: key, account, permission. */
-const ours = new Set([401, 402, 403, 407])
 
 /** Codes by which an upstream says that the request itself cannot be answered, by it or by another. */
 const clients = new Set([
@@ -42,15 +40,14 @@ export function errorFromResponse(
   if (status < 400)
     return new GatewayError('upstream_bad_response', 'The upstream answered with a redirect, which is never followed.')
   const said = attempt.protocol.readError(parsed(body))
-  return errorOf(attempt, status, said, `The upstream answered with status ${status}.`, pauseOf(headers))
+  const otherwise = `The upstream answered with status ${status}.`
+  return errorOf(attempt, { ...said, retryAfterMs: pauseOf(headers) ?? said.retryAfterMs }, otherwise, { status })
 }
 
 /** An event of a stream whose status was 2xx, and which the protocol takes for an error. `begun`: after content. */
 export function errorFromEvent(attempt: Attempt, event: Message, begun: boolean): GatewayError {
   const said = attempt.protocol.readError(event.json() ?? event.data.toString('utf8'))
-  const status = statusOf(said)
-  // Whoever has begun to answer has accepted the request.
-  return errorOf(attempt, begun && isRefusal(status) ? 502 : status, said, 'The upstream reported an error.')
+  return errorOf(attempt, said, 'The upstream reported an error.', { begun })
 }
 
 /** A whole body whose status was 2xx, and which the protocol does not take for an answer. */
@@ -59,26 +56,39 @@ export function errorFromBody(attempt: Attempt, message: Message): GatewayError 
   const said = body === undefined ? undefined : attempt.protocol.readError(body)
   if (!said || said.message === '')
     return new GatewayError('upstream_bad_response', 'The upstream sent a body that is no answer.')
-  return errorOf(attempt, statusOf(said), said, 'The upstream reported an error.')
+  return errorOf(attempt, said, 'The upstream reported an error.', {})
 }
 
+/** `status`: of an answer that was none; absent where it was told with another. `begun`: after content. */
 function errorOf(
-  { channel, protocol, asked }: Attempt,
-  status: number,
+  { channel, protocol, asked, upstreamModel }: Attempt,
   said: UpstreamError,
   otherwise: string,
-  asksFor = said.retryAfterMs
+  { status: told, begun = false }: { status?: number; begun?: boolean }
 ): GatewayError {
-  const pause = asksFor === undefined ? undefined : Math.min(asksFor, longestPause)
-  if (ours.has(status))
-    return new GatewayError('upstream_auth_failed', 'The upstream refused the credentials of this gateway.')
+  const status = told ?? statusOf(said)
+  const pause = said.retryAfterMs === undefined ? undefined : Math.min(said.retryAfterMs, longestPause)
+  const blame = blameOf(status, said, upstreamModel, told === undefined)
   const message = cleanText(said.message, channel)
-  if (status === 429) {
-    return new GatewayError('upstream_rate_limited', message || 'The upstream is rate limiting this gateway.', {
-      retryAfterMs: pause ?? defaultPause
+  // What is said of the account and of its models is for the operator: clients can mend nothing of it.
+  const cause = new Error(message === '' ? otherwise : message)
+  if (blame === 'account' || blame === 'unclear') {
+    const account = blame === 'account' ? true : undefined
+    return new GatewayError('upstream_auth_failed', 'The upstream refused the credentials of this gateway.', {
+      account,
+      cause
     })
   }
-  if (isRefusal(status)) {
+  if (blame === 'model')
+    return new GatewayError('upstream_model_missing', 'The upstream does not serve this model.', { cause })
+  if (status === 429) {
+    return new GatewayError('upstream_rate_limited', 'The upstream is rate limiting this gateway.', {
+      retryAfterMs: pause ?? defaultPause,
+      cause
+    })
+  }
+  // Whoever has begun to answer has accepted the request.
+  if (isRefusal(status) && !begun) {
     // Another vendor's words for kinds of errors mean nothing to the client, nor do members of a request that it never
     // sent.
     const own = protocol.family === asked.family
@@ -95,9 +105,9 @@ function errorOf(
   })
 }
 
-/** The client's doing. */
+/** The client's doing, where no sign says otherwise. */
 function isRefusal(status: number): boolean {
-  return status < 500 && status !== 408 && status !== 429 && !ours.has(status)
+  return status < 500 && status !== 408 && status !== 429
 }
 
 /** The status that an error would have had that came with none. */
@@ -106,7 +116,8 @@ function statusOf({ code = '', type = '' }: UpstreamError): number {
   if (number >= 400 && number <= 599) return number
   if (clients.has(code)) return 400
   const words = `${type} ${code}`.toLowerCase()
-  if (/api.?key|authenticat|unauthorized|permission/.test(words)) return 401
+  if (/api.?key|authenticat|unauthorized/.test(words)) return 401
+  if (words.includes('permission')) return 403
   if (/rate.?limit|quota|too.many/.test(words)) return 429
   return /overload|unavailable/.test(words) ? 503 : (refusals[type] ?? 502)
 }

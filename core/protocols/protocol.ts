@@ -47,6 +47,8 @@ export interface UpstreamError {
   type: string | undefined
   code: string | undefined
   param: string | undefined
+  /** Google's own word for why, beside the kind of the error. */
+  reason?: string | undefined
   /** How long to wait, in milliseconds, where it is said in the body. */
   retryAfterMs?: number | undefined
 }

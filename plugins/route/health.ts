@@ -13,6 +13,8 @@ const longestEjectionMs = 20_000
 const probeMs = 5_000
 /** After so long in health an ejection is short again. */
 const forgottenMs = 300_000
+/** It is the account when so many keys are refused without a reason, and nobody is answered in between. */
+const enoughKeys = 3
 /** Longest pause that is kept, whatever was asked for. */
 const longestRestMs = 300_000
 /** Of a 429 that does not say how long to wait. */
@@ -41,6 +43,8 @@ export class ChannelState {
   #successes = 0
   #failures = 0
   readonly #recent = new Window()
+  /** Of those that were refused since the last answer, and were not told whose fault it is. */
+  readonly #refusedKeys = new Set<string>()
 
   /** May be chosen now; a channel that was out is then chosen as a probe. */
   available(now: number): boolean {
@@ -76,6 +80,7 @@ export class ChannelState {
     this.#successes++
     this.#recent.add(now, false)
     this.answered(now, startedAt)
+    this.#refusedKeys.clear()
     if (!this.#isOut()) this.#consecutive = 0
   }
 
@@ -100,6 +105,17 @@ export class ChannelState {
     this.#count(now)
     this.#eject(now)
     return true
+  }
+
+  /**
+   * The upstream refused a request of this key, and did not say whose fault it is: what one key sends says nothing of
+   * the channel, what several meet does. True when the channel is out because of it.
+   */
+  doubted(now: number, startedAt: number, key: string): boolean {
+    if (!this.#isOld(startedAt)) this.#refusedKeys.add(key)
+    if (this.#refusedKeys.size >= enoughKeys) return this.refused(now, startedAt)
+    this.undecided(now, startedAt)
+    return false
   }
 
   /** The upstream asked for a pause. */
@@ -148,6 +164,7 @@ export class ChannelState {
     this.#until = now + Math.min(firstEjectionMs * 2 ** this.#ejections, longestEjectionMs)
     this.#ejections++
     this.#recent.clear()
+    this.#refusedKeys.clear()
   }
 
   #recover(now: number): void {

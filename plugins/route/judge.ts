@@ -1,6 +1,6 @@
 // Tells the health of channels what became of the attempts at them: of each once, as soon as it is known to be over.
-import type { Attempt, AttemptFailure, Exchange, PluginContext } from '../../core/contract/contract.ts'
-import { slot } from '../../core/contract/slots.ts'
+import type { Attempt, AttemptFailure, Exchange, GatewayError, PluginContext } from '../../core/contract/contract.ts'
+import { caller, slot } from '../../core/contract/slots.ts'
 import type { States } from './board.ts'
 import type { ChannelState } from './health.ts'
 
@@ -14,6 +14,8 @@ export class Judge {
   readonly #log: PluginContext['log']
   readonly #tries
   readonly #ejections
+  /** Channels with the models that they were found not to have. As many as the file names at most. */
+  readonly #missing = new Set<string>()
 
   /** `ejectAfter`: failures in a row after which a channel is left out. */
   constructor(states: States, ejectAfter: number, { log, metrics }: Pick<PluginContext, 'log' | 'metrics'>) {
@@ -36,22 +38,22 @@ export class Judge {
   failed(exchange: Exchange, failures: readonly AttemptFailure[]): void {
     let done = exchange.find(judged)
     if (!done) exchange.set(judged, (done = { count: 0 }))
-    while (done.count < failures.length) this.#judge(failures[done.count++]!.attempt)
+    while (done.count < failures.length) this.#judge(failures[done.count++]!.attempt, keyOf(exchange))
   }
 
   /** When the exchange is over. */
   settled(exchange: Exchange): void {
     const { attempts } = exchange
-    for (let i = exchange.find(judged)?.count ?? 0; i < attempts.length; i++) this.#judge(attempts[i]!)
+    for (let i = exchange.find(judged)?.count ?? 0; i < attempts.length; i++) this.#judge(attempts[i]!, keyOf(exchange))
   }
 
-  #judge(attempt: Attempt): void {
+  #judge(attempt: Attempt, key: string): void {
     const { channel, error, endedAt } = attempt
     const state = this.#states.get(channel)!
     // What failed takes a channel out from now on, and what is under way is told from what comes then.
     const now = error || endedAt === undefined ? performance.now() : endedAt
     this.#tries.add({ channel: channel.name, code: error?.code ?? 'ok' })
-    if (!this.#tell(state, attempt, now)) return
+    if (!this.#tell(state, attempt, now, key)) return
     this.#ejections.add({ channel: channel.name })
     this.#log.warn('a channel is left out', {
       channel: channel.name,
@@ -61,21 +63,63 @@ export class Judge {
   }
 
   /** True when the channel is out because of it. */
-  #tell(state: ChannelState, { channel, error, startedAt, status }: Attempt, now: number): boolean {
-    if (error?.code === 'upstream_auth_failed') {
-      this.#log.error('a channel refused our credential', {
-        channel: channel.name,
-        status,
-        hint: `check channels.${channel.name}.credential in gateway.yaml; a reload with a new one puts the channel back at once`
-      })
-      return state.refused(now, startedAt)
-    }
+  #tell(state: ChannelState, attempt: Attempt, now: number, key: string): boolean {
+    const { error, startedAt, status } = attempt
+    if (error?.code === 'upstream_auth_failed') return this.#refused(state, attempt, now, key)
     if (error?.code === 'upstream_rate_limited') state.cool(now, error.details.retryAfterMs)
     // What the client sent was wrong, and a working channel said so.
     else if (error?.code === 'upstream_rejected' || (!error && status !== undefined)) state.succeeded(now, startedAt)
-    else if (error?.source !== 'upstream') state.undecided(now, startedAt)
+    else if (error?.code === 'upstream_model_missing') {
+      this.#tellOfModel(attempt)
+      state.undecided(now, startedAt)
+    } else if (error?.source !== 'upstream') state.undecided(now, startedAt)
     else if (state.failed(now, startedAt, this.#ejectAfter)) return true
     else if (error.details.retryAfterMs !== undefined) state.cool(now, error.details.retryAfterMs)
     return false
   }
+
+  /** What is wrong with the account meets everybody; of any other refusal nobody knows whose fault it is. */
+  #refused(state: ChannelState, { channel, error, startedAt, status }: Attempt, now: number, key: string): boolean {
+    const said = saidIn(error)
+    if (!error?.details.account) {
+      this.#log.warn('a channel refused a request, and did not say whose fault it is', {
+        channel: channel.name,
+        status,
+        said
+      })
+      return state.doubted(now, startedAt, key)
+    }
+    this.#log.error('a channel refused our credential', {
+      channel: channel.name,
+      status,
+      said,
+      hint: `check channels.${channel.name}.credential in gateway.yaml, and the account that it is of; a reload with a new one puts the channel back at once`
+    })
+    return state.refused(now, startedAt)
+  }
+
+  /** Once for each model of a channel: every request for it would say the same. */
+  #tellOfModel({ channel, upstreamModel, error, status }: Attempt): void {
+    const model = `${channel.name} ${upstreamModel}`
+    if (this.#missing.has(model)) return
+    this.#missing.add(model)
+    this.#log.error('a channel does not have a model', {
+      channel: channel.name,
+      model: upstreamModel,
+      status,
+      said: saidIn(error),
+      hint: `check channels.${channel.name}.models and .base_url in gateway.yaml`
+    })
+  }
+}
+
+/** Whose request it is: a key's name. Without `auth` in the chain all are one. */
+function keyOf(exchange: Exchange): string {
+  return exchange.find(caller)?.key ?? ''
+}
+
+/** What an upstream said that clients are not told, without secrets. */
+function saidIn(error: GatewayError | undefined): string | undefined {
+  const cause = error?.details.cause
+  return cause instanceof Error ? cause.message : undefined
 }

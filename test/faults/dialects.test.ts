@@ -3,55 +3,17 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
-import { Message } from '../../core/contract/message.ts'
-import type { ModelAnswer } from '../../core/protocols/canonical/answer.ts'
-import type { Codec } from '../../core/protocols/canonical/codec.ts'
-import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
-import type { ReceivedReply } from '../kit/client.ts'
-import { answerHead, readStream, streamOf } from '../kit/conversations.ts'
 import { gateway } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { settled } from '../kit/probe.ts'
-import { readEvents } from '../kit/sse.ts'
 import { bytes, chunk, endOfBody, fin, head, reset, Upstream } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
+import { ask, dialects, heard, names, said, secret, text } from './dialect.ts'
+import type { Dialect } from './dialect.ts'
 import { patient } from './vendor.ts'
 
 t.setTimeout(110_000)
-
-const text = 'All is 漢 well 😀.'
-const answer: ModelAnswer = {
-  id: 'u',
-  candidates: [{ parts: [{ type: 'text', text }], finish: { reason: 'stop' } }],
-  usage: { input: 11, cached_input: 0, cache_write: 0, output: 7, reasoning: 0 }
-}
-const names = Object.keys(codecs) as CodecName[]
-const secret = 'upstream-secret-of-vendor'
-const said = `Overloaded, says the one with ${secret}.`
-
-/** What an upstream of a protocol sends when all is well, whole and event by event, and when it refuses. */
-interface Dialect {
-  whole: string
-  events: string[]
-  error: string
-}
-
-function dialectOf(name: CodecName): Dialect {
-  const codec: Codec = codecs[name]
-  const error = {
-    'openai-chat': { error: { message: said } },
-    'openai-responses': { type: 'error', code: 'x', message: said },
-    anthropic: { type: 'error', error: { type: 'overloaded_error', message: said } },
-    gemini: { error: { code: 503, message: said, status: 'UNAVAILABLE' } }
-  }[name]
-  return {
-    whole: JSON.stringify(codec.encodeAnswer(answer, answerHead)),
-    events: streamOf(codec, answer).map((event) => event.bytes.toString()),
-    error: JSON.stringify(error)
-  }
-}
-const dialects = Object.fromEntries(names.map((name) => [name, dialectOf(name)])) as Record<CodecName, Dialect>
 
 const sse = 'text/event-stream'
 const json = 'application/json'
@@ -156,42 +118,6 @@ const broken: Readonly<Record<string, (dialect: Dialect, streaming: boolean, oth
 
 const price = { input: 1, output: 2 }
 const modelOf = (upstream: CodecName): string => `via-${upstream}`
-const turns = [{ role: 'user', content: 'Hi' }]
-
-function ask(local: LocalGateway, client: CodecName, model: string, stream: boolean): Promise<ReceivedReply> {
-  switch (client) {
-    case 'openai-chat':
-      return local.ask({ path: '/v1/chat/completions', body: { model, stream, messages: turns } })
-    case 'openai-responses':
-      return local.ask({ path: '/v1/responses', body: { model, stream, store: false, input: 'Hi' } })
-    case 'anthropic':
-      return local.ask({ path: '/v1/messages', body: { model, stream, max_tokens: 99, messages: turns } })
-    case 'gemini':
-      return local.ask({
-        path: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
-        body: { contents: [{ parts: [{ text: 'Hi' }] }] }
-      })
-  }
-}
-
-/** What a client takes for a whole answer; undefined for an error, and for what has no end. */
-function heard(client: CodecName, reply: ReceivedReply, stream: boolean): string | undefined {
-  if (reply.status !== 200) return undefined
-  try {
-    const { candidates } = stream
-      ? readStream(
-          codecs[client],
-          readEvents(reply.body)
-            .filter(({ data }) => data !== '')
-            .map(({ data, event }) => Message.event(data, event ?? ''))
-        )
-      : (codecs[client] as Codec).decodeAnswer(reply.json(), 'id')
-    return candidates[0]!.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
-  } catch {
-    return undefined
-  }
-}
-
 async function open(t: Test): Promise<{ local: LocalGateway; upstreams: Record<CodecName, Upstream> }> {
   const upstreams = Object.fromEntries(
     await Promise.all(names.map(async (name) => [name, await Upstream.start(t)] as const))

@@ -129,10 +129,10 @@ t.test('names that are no names are not passed on, and others are as they came',
     await shown({
       message: 'No.',
       type: 'key_not_found_in_organization',
-      code: 'model_not_found',
+      code: 'tool_not_found',
       param: 'tools[0].function'
     }),
-    { message: 'No.', type: 'key_not_found_in_organization', param: 'tools[0].function', code: 'model_not_found' }
+    { message: 'No.', type: 'key_not_found_in_organization', param: 'tools[0].function', code: 'tool_not_found' }
   )
   t.same(await shown({ message: 'No.', type: 'x'.repeat(129), code: 'y'.repeat(5000), param: 'z'.repeat(129) }), {
     message: 'No.',
@@ -141,9 +141,9 @@ t.test('names that are no names are not passed on, and others are as they came',
   })
   t.match(
     await shown({
-      message: 'Incorrect API key provided: sk-proj-****abcd of org-0123456789abcdef, sent as Bearer abcdefgh1234.'
+      message: 'Not with sk-proj-****abcd of org-0123456789abcdef, sent as Bearer abcdefgh1234.'
     }),
-    { message: 'Incorrect API key provided: [redacted] of [redacted], sent as [redacted]' }
+    { message: 'Not with [redacted] of [redacted], sent as [redacted]' }
   )
 })
 

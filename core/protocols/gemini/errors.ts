@@ -35,16 +35,18 @@ export function errorBody({ status, message, retryAfterMs }: ShownError): unknow
   return { error: { code: status, message, status: kind, ...details } }
 }
 
-/** Google's errors have a number for a code, their kind in `status`, and how long to wait among the details. */
+/** Google's errors have a number for a code, their kind in `status`, and in the details why, and how long to wait. */
 export function readError(body: unknown): UpstreamError {
   const said = readAnyError(body)
   const outer = asObject(Array.isArray(body) ? (body[0] as unknown) : body)
   const { status, details } = asObject(outer?.['error']) ?? {}
   const delay = asObjects(details).find((detail) => detail['@type'] === retryInfo)?.['retryDelay']
+  const reason = asObjects(details).find((detail) => typeof detail['reason'] === 'string')?.['reason']
   const [, seconds] = /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(asText(delay)) ?? []
   return {
     ...said,
     type: typeof status === 'string' ? status : said.type,
+    ...(typeof reason === 'string' && { reason }),
     ...(seconds !== undefined && { retryAfterMs: Math.ceil(Number(seconds) * 1000) })
   }
 }

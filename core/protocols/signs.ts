@@ -1,0 +1,200 @@
+// The signs by which vendors say whose fault a refusal is: something is wrong with the operator's account, the model is
+// not there, or the client asked for what it may not have.
+import type { UpstreamError } from './protocol.ts'
+
+/**
+ * Whose fault a refusal is. `account`: nobody who asks with this account gets anything. `model`: the upstream does not
+ * have the model, or does not let this account have it. `request`: it is what the client sent. `unclear`: it may be any
+ * of them, and another request may well be answered.
+ */
+export type Blame = 'account' | 'model' | 'request' | 'unclear'
+
+/** What a vendor says, and what it means. A sign is there when all that its row says holds. */
+interface Sign {
+  readonly means: Blame
+  readonly status?: number
+  /** The code, the type or the reason of the error, as programs read it. */
+  readonly code?: string
+  /**
+   * How its words begin, where there is no code. What means `account` has to be said at the beginning: what an upstream
+   * repeats of a request stands further back, and no client may take a channel from others by what it sends.
+   */
+  readonly says?: RegExp
+  readonly source: string
+}
+
+const openaiCodes = 'https://platform.openai.com/docs/guides/error-codes'
+const anthropicErrors = 'https://platform.claude.com/docs/en/api/errors'
+const geminiTroubles = 'https://ai.google.dev/gemini-api/docs/troubleshooting'
+const googleReasons = 'https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto'
+const openRouterErrors = 'https://openrouter.ai/docs/api/reference/errors-and-debugging'
+const groqErrors = 'https://console.groq.com/docs/errors'
+const xaiErrors = 'https://docs.x.ai/docs/key-information/debugging'
+
+/** Why Google refuses an account, of all that it can say in the details of an error. */
+const ofGoogleAccounts = [
+  'API_KEY_INVALID',
+  'API_KEY_SERVICE_BLOCKED',
+  'API_KEY_HTTP_REFERRER_BLOCKED',
+  'API_KEY_IP_ADDRESS_BLOCKED',
+  'API_KEY_ANDROID_APP_BLOCKED',
+  'API_KEY_IOS_APP_BLOCKED',
+  'SERVICE_DISABLED',
+  'BILLING_DISABLED',
+  'CONSUMER_INVALID',
+  'CONSUMER_SUSPENDED',
+  'USER_PROJECT_DENIED',
+  'ACCESS_TOKEN_EXPIRED',
+  'ACCESS_TOKEN_SCOPE_INSUFFICIENT',
+  'ACCESS_TOKEN_TYPE_UNSUPPORTED',
+  'ACCOUNT_STATE_INVALID',
+  'CREDENTIALS_MISSING',
+  'LOCATION_TAX_POLICY_VIOLATED'
+]
+
+/** The first that is there counts. A vendor's own row for a status stands before what the status means elsewhere. */
+const signs: readonly Sign[] = [
+  // OpenAI.
+  { means: 'account', code: 'insufficient_quota', source: openaiCodes },
+  { means: 'account', code: 'billing_hard_limit_reached', source: openaiCodes },
+  { means: 'account', code: 'billing_not_active', source: openaiCodes },
+  { means: 'account', code: 'account_deactivated', source: openaiCodes },
+  { means: 'account', code: 'unsupported_country_region_territory', source: openaiCodes },
+  { means: 'model', code: 'model_not_found', source: openaiCodes },
+  {
+    means: 'model',
+    says: /^your organization must be verified to /i,
+    source: 'https://help.openai.com/en/articles/10910291-api-organization-verification'
+  },
+  {
+    means: 'model',
+    status: 403,
+    says: /^you are not allowed to \w+ (?:embeddings )?from this model/i,
+    source: openaiCodes
+  },
+
+  // Anthropic.
+  { means: 'account', code: 'billing_error', source: anthropicErrors },
+  {
+    means: 'account',
+    status: 400,
+    says: /^your credit balance is too low/i,
+    source: 'https://github.com/anthropics/claude-code/issues/66314'
+  },
+  {
+    means: 'account',
+    status: 400,
+    says: /^you have reached your specified (?:\w+ )?api usage limits/i,
+    source: 'https://github.com/anthropics/claude-code/issues/38035'
+  },
+  {
+    means: 'account',
+    status: 400,
+    says: /^this organization has been disabled/i,
+    source: 'https://github.com/anthropics/claude-code/issues/9384'
+  },
+  { means: 'model', code: 'not_found_error', says: /^model: /i, source: anthropicErrors },
+
+  // Google.
+  ...ofGoogleAccounts.map((code): Sign => ({ means: 'account', code, source: googleReasons })),
+  { means: 'account', status: 400, says: /^api key (?:not valid|not found|expired)/i, source: geminiTroubles },
+  { means: 'account', status: 400, says: /^user location is not supported/i, source: geminiTroubles },
+  { means: 'account', status: 400, says: /^gemini api free tier is not available/i, source: geminiTroubles },
+  {
+    means: 'account',
+    status: 403,
+    says: /^your api key was reported as leaked/i,
+    source: 'https://ai.google.dev/gemini-api/docs/troubleshooting#leaked-keys'
+  },
+  {
+    means: 'request',
+    status: 403,
+    says: /^you do not have permission to access the /i,
+    source: 'https://github.com/googleapis/python-genai/issues/1218'
+  },
+  {
+    means: 'request',
+    status: 403,
+    says: /^cachedcontent not found/i,
+    source: 'https://ai.google.dev/api/caching'
+  },
+  { means: 'model', status: 404, says: /^models\/\S+ is not (?:found|supported)/i, source: geminiTroubles },
+
+  // OpenRouter.
+  { means: 'request', status: 403, says: /your input was flagged/i, source: openRouterErrors },
+  { means: 'account', status: 403, says: /^key limit exceeded/i, source: openRouterErrors },
+  { means: 'unclear', status: 402, says: /^this request requires more credits, or fewer/i, source: openRouterErrors },
+  { means: 'model', status: 400, says: /^\S+ is not a valid model id/i, source: openRouterErrors },
+  { means: 'model', status: 404, says: /^no endpoints found (?:for|matching your)/i, source: openRouterErrors },
+
+  // Others with OpenAI's interface.
+  { means: 'account', code: 'organization_restricted', source: groqErrors },
+  { means: 'model', code: 'model_permission_blocked_org', source: groqErrors },
+  { means: 'model', code: 'model_decommissioned', source: 'https://console.groq.com/docs/deprecations' },
+  { means: 'account', status: 400, says: /^incorrect api key provided/i, source: xaiErrors },
+  {
+    means: 'account',
+    says: /^your (?:newly created )?team (?:\S+ )?(?:doesn't have any credits|has either used all available credits)/i,
+    source: 'https://github.com/continuedev/continue/issues/10373'
+  },
+  { means: 'account', code: 'Arrearage', source: 'https://help.aliyun.com/en/model-studio/error-code' },
+  { means: 'account', code: 'exceeded_current_quota_error', source: 'https://platform.moonshot.ai/docs/api/chat' },
+  { means: 'model', code: 'invalid_model', source: 'https://github.com/mistralai/mistral-vibe/issues/617' },
+  { means: 'model', code: 'model_not_available', source: 'https://docs.together.ai/docs/error-codes' },
+  {
+    means: 'model',
+    code: 'DeploymentNotFound',
+    source: 'https://learn.microsoft.com/azure/ai-foundry/openai/reference'
+  },
+  {
+    means: 'model',
+    status: 400,
+    says: /^model not exist/i,
+    source: 'https://api-docs.deepseek.com/quick_start/error_codes'
+  },
+  {
+    means: 'model',
+    status: 404,
+    says: /^(?:the )?model ["'`]?\S+ (?:not found|does not exist)/i,
+    source: 'https://github.com/ollama/ollama/blob/main/docs/api.md and vLLM, OpenAIServingModels'
+  },
+
+  // What a status means where nothing else is said.
+  { means: 'account', status: 401, source: 'RFC 9110 §15.5.2' },
+  { means: 'account', status: 402, source: 'RFC 9110 §15.5.3, and all vendors above that use it' },
+  { means: 'unclear', status: 403, source: 'RFC 9110 §15.5.4: for reasons that need not have to do with credentials' },
+  { means: 'account', status: 407, source: 'RFC 9110 §15.5.8' }
+]
+
+/** Characters of a message that are looked at. */
+const longestRead = 4096
+
+/** What servers say of a path that they do not have, where whoever answers is no interface to models. */
+const noPath = /^(?:not found|404 page not found|cannot (?:get|post) \/\S*)?$/i
+
+/**
+ * Whose fault it is that an upstream refused with this status; undefined where no sign says it. `model`: the upstream's
+ * name for the model that it was asked for, empty when it was asked for none. `guessed`: the status was worked out from
+ * what it said, and counts only where nothing else does.
+ */
+export function blameOf(status: number, said: UpstreamError, model: string, guessed: boolean): Blame | undefined {
+  const message = said.message.slice(0, longestRead)
+  const sign = signs.find((one) => holds(one, status, said, message, guessed))
+  if (sign) return sign.means
+  // What it does not have, and calls by the name that the channel has for it, can only be the model; and where there is
+  // no path for what it was asked, there is no model either.
+  return status === 404 && model !== '' && (message.includes(model) || noPath.test(message)) ? 'model' : undefined
+}
+
+function holds(
+  { status: wanted, code: named, says }: Sign,
+  status: number,
+  { code, type, reason }: UpstreamError,
+  message: string,
+  guessed: boolean
+): boolean {
+  const asked = wanted !== undefined && !(guessed && (named !== undefined || says !== undefined))
+  if (asked && wanted !== status) return false
+  if (named !== undefined && named !== code && named !== type && named !== reason) return false
+  return says?.test(message) ?? true
+}
