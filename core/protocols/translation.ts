@@ -18,6 +18,7 @@ import type { OfferRules } from './canonical/offer.ts'
 import { Keeper, restore, unproven } from './canonical/proofs.ts'
 import type { Keepsake } from './canonical/proofs.ts'
 import type { ModelRequest } from './canonical/request.ts'
+import { saidArguments } from './canonical/said-arguments.ts'
 import { withLegalIds, withOwnIds } from './canonical/tool-ids.ts'
 import type { JsonObject } from './object.ts'
 import type { Payload } from './protocol.ts'
@@ -164,7 +165,7 @@ class Path {
 
   constructor({ offer, hidesThoughts }: AnswerPlan, emit: EmitEvent) {
     const shown = hidesThoughts ? withoutThoughts(emit) : emit
-    const back = offer.back(shown)
+    const back = offer.back(saidArguments(shown))
     this.emit = withOwnIds(
       wholeCharacters((event) => {
         this.#keeper.see(event)

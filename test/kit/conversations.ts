@@ -18,6 +18,7 @@ import type {
   ToolResult,
   Turn
 } from '../../core/protocols/canonical/request.ts'
+import { saidArguments } from '../../core/protocols/canonical/said-arguments.ts'
 import type { AnswerPlan } from '../../core/protocols/translation.ts'
 import { StreamTranslation } from '../../core/protocols/translation.ts'
 
@@ -237,7 +238,11 @@ function distinct(turns: Turn[]): Turn[] {
 export function streamOf(codec: Codec, answer: ModelAnswer): Message[] {
   const events: Message[] = []
   const encoder = codec.encodeStream(answerHead)
-  tell(answer, (event) => encoder.push(event, (data, name) => events.push(Message.event(data, name))))
+  const write = (data: string, name: string): void => void events.push(Message.event(data, name))
+  tell(
+    answer,
+    saidArguments((event) => encoder.push(event, write))
+  )
   return events
 }
 
@@ -245,8 +250,9 @@ export function streamOf(codec: Codec, answer: ModelAnswer): Message[] {
 export function readStream(codec: Codec, events: readonly Message[]): ModelAnswer {
   const decoder = codec.decodeStream(answerHead.id)
   const assembler = new Assembler()
-  for (const event of events) decoder.push(event, (canonical) => assembler.see(canonical))
-  decoder.end((canonical) => assembler.see(canonical))
+  const emit = saidArguments((event) => assembler.see(event))
+  for (const event of events) decoder.push(event, emit)
+  decoder.end(emit)
   return assembler.result()
 }
 

@@ -182,7 +182,9 @@ function said(codec: Codec, events: readonly Message[]): string {
     return JSON.stringify([
       text,
       parts.flatMap((part) =>
-        part.type === 'tool_call' && parseObject(part.input) ? [[part.name, parseObject(part.input)]] : []
+        part.type === 'tool_call' && part.input !== '' && parseObject(part.input)
+          ? [[part.name, parseObject(part.input)]]
+          : []
       )
     ])
   } catch (error) {

@@ -1,7 +1,7 @@
 // Reads a whole message of an upstream.
 import type { AnswerPart, Citation, ModelAnswer } from '../canonical/answer.ts'
 import { finishOf } from '../canonical/finish.ts'
-import { writeArguments } from '../canonical/json.ts'
+import { readArgumentsObject } from '../canonical/json.ts'
 import type { Proof, ReasoningPart } from '../canonical/request.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { asObject, asObjects, asText } from '../object.ts'
@@ -35,7 +35,7 @@ function readBlock(block: JsonObject): AnswerPart[] {
     case 'redacted_thinking':
       return [readThoughts(block)]
     case 'tool_use':
-      return [{ ...readCallHead(block), input: writeArguments(asObject(block['input']) ?? {}) }]
+      return [{ ...readCallHead(block), input: readArgumentsObject(block['input']) || '{}' }]
     default:
       return []
   }

@@ -1,6 +1,7 @@
 // Writes a whole message for a client.
 import type { AnswerPart, Citation, Finish, ModelAnswer } from '../canonical/answer.ts'
 import type { AnswerHead } from '../canonical/codec.ts'
+import { isCut } from '../canonical/finish.ts'
 import { parseObject } from '../canonical/json.ts'
 import { seal } from '../canonical/proofs.ts'
 import type { Proof, ToolCall } from '../canonical/request.ts'
@@ -38,17 +39,17 @@ function writePart(part: AnswerPart, finish: Finish): Block[] {
     case 'reasoning':
       return part.text === '' && !part.proof ? [] : [writeThoughts(part.text, part.proof)]
     case 'tool_call':
-      return [...writeCallProof(part.proof), ...writeCall(part, finish)]
+      return writeCall(part, finish)
     default:
       return []
   }
 }
 
 /** A call that was cut off is none: its arguments are not known. */
-function writeCall({ id, name, input }: ToolCall, finish: Finish): Block[] {
-  const object = parseObject(input)
-  if (object) return [{ type: 'tool_use', id, name, input: object }]
-  if (finish.reason === 'length') return []
+function writeCall({ id, name, input, proof }: ToolCall, finish: Finish): Block[] {
+  const object = input === '' ? undefined : parseObject(input)
+  if (object) return [...writeCallProof(proof), { type: 'tool_use', id, name, input: object }]
+  if (isCut(finish)) return []
   throw brokenCall()
 }
 

@@ -2,7 +2,7 @@
 import type { Citation, EmitEvent, Finish } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
 import { finishOf } from '../canonical/finish.ts'
-import { exactJson, writeArguments } from '../canonical/json.ts'
+import { exactJson, readArgumentsObject } from '../canonical/json.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
@@ -116,9 +116,10 @@ export class MessagesStreamDecoder implements StreamDecoder {
       this.#parts.delta(made.part, asText(block['thinking']), emit)
     } else if (type === 'tool_use') {
       this.#called = true
-      const input = asObject(block['input'])
-      if (input && Object.keys(input).length > 0) {
-        made.input = writeArguments(input)
+      const input = readArgumentsObject(block['input'])
+      // A block begins with an empty object where its input is still to come.
+      if (input !== '{}') {
+        made.input = input
         this.#parts.keep(made.input.length)
       }
       made.part = this.#parts.open(0, readCallHead(block), emit)

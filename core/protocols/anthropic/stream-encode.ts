@@ -2,6 +2,7 @@
 import type { AnswerEvent, Citation, Finish, PartOpening } from '../canonical/answer.ts'
 import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
+import { isCut } from '../canonical/finish.ts'
 import { parseObject } from '../canonical/json.ts'
 import { seal } from '../canonical/proofs.ts'
 import type { Proof } from '../canonical/request.ts'
@@ -108,7 +109,6 @@ export class MessagesStreamEncoder implements StreamEncoder {
   #goOn(write: WriteEvent): void {
     for (const block of this.#blocks.values()) {
       const { opening, closing } = block
-      if (opening.type === 'tool_call') this.#begin(block, write)
       if (block.text !== '') {
         this.#waiting -= block.text.length
         this.#say(block, block.text, write)
@@ -171,7 +171,7 @@ export class MessagesStreamEncoder implements StreamEncoder {
   }
 
   #end(write: WriteEvent): void {
-    if (this.#broken && this.#finish.reason !== 'length') throw brokenCall()
+    if (this.#broken && !isCut(this.#finish)) throw brokenCall()
     const delta = writeFinish(this.#finish, this.#refused)
     write(JSON.stringify({ type: 'message_delta', delta, usage: writeAnthropicUsage(this.#usage) }), 'message_delta')
     write('{"type":"message_stop"}', 'message_stop')

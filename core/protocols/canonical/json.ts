@@ -81,6 +81,29 @@ export function writeArguments(args: JsonObject): string {
 }
 
 /**
+ * The arguments of a call, as text or as an object; none are empty text.
+ * @throws Untranslatable for anything else: a call without what it was made with is another call
+ */
+export function readArguments(args: unknown): string {
+  if (args === undefined || args === null) return ''
+  if (typeof args === 'string') return args
+  const object = asObject(args)
+  if (!object) throw notAnObject()
+  return writeArguments(object)
+}
+
+/** Likewise, for a protocol that has them as an object: text has to be one. @throws Untranslatable */
+export function readArgumentsObject(args: unknown): string {
+  const text = readArguments(args)
+  if (typeof args === 'string' && !parseObject(text)) throw notAnObject()
+  return text
+}
+
+function notAnObject(): Error {
+  return badAnswer('The upstream called a tool with arguments that are not a JSON object.')
+}
+
+/**
  * An upstream's whole answer. @throws Untranslatable when it is no JSON, or none that can be read with all digits of
  * its numbers
  */

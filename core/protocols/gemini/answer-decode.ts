@@ -2,7 +2,7 @@
 import type { Citation, EmitEvent, Finish, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
 import { Assembler } from '../canonical/assemble.ts'
 import { finishOf } from '../canonical/finish.ts'
-import { writeArguments } from '../canonical/json.ts'
+import { readArgumentsObject } from '../canonical/json.ts'
 import { kindOf } from '../canonical/media.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
@@ -133,9 +133,12 @@ class CandidateReader {
       const id = asText(call['id']) || `${this.#callId}${this.calls}`
       const name = asText(call['name'])
       if (name === '') throw badAnswer('The upstream called a tool without a name.')
+      // Nobody asked for a call in pieces, and what comes of one is none.
+      if (call['partialArgs'] !== undefined || call['willContinue'] === true)
+        throw badAnswer('The upstream sent a call of a tool in pieces.')
       this.calls++
       const opened = this.#open({ type: 'tool_call', id, name, custom: false, ...(proof && { proof }) }, emit)
-      this.#parts.delta(opened, writeArguments(asObject(call['args']) ?? {}), emit)
+      this.#parts.delta(opened, readArgumentsObject(call['args']) || '{}', emit)
       this.#close(emit)
     } else if (typeof text === 'string') {
       const kind = part['thought'] === true ? 'reasoning' : 'text'

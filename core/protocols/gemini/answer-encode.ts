@@ -1,6 +1,7 @@
 // Writes a whole answer for a client.
 import type { AnswerPart, Candidate, Citation, Finish, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
 import type { AnswerHead } from '../canonical/codec.ts'
+import { isCut } from '../canonical/finish.ts'
 import { parseObject } from '../canonical/json.ts'
 import type { MediaPart, Proof, ToolCall } from '../canonical/request.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
@@ -61,9 +62,9 @@ export function writeProof(proof: Proof | undefined): Part {
 
 /** A call that was cut off is none: its arguments are not known. */
 export function writeCall({ id, name, input, proof }: Omit<ToolCall, 'type' | 'custom'>, finish: Finish): Part[] {
-  const args = parseObject(input)
+  const args = input === '' ? undefined : parseObject(input)
   if (args) return [{ functionCall: { id, name, args }, ...writeProof(proof) }]
-  if (finish.reason === 'length') return []
+  if (isCut(finish)) return []
   throw badAnswer('The upstream called a tool with arguments that are not a JSON object.')
 }
 

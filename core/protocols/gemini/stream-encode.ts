@@ -100,7 +100,7 @@ export class GeminiStreamEncoder implements StreamEncoder {
       this.#part(candidate, JSON.stringify({ ...writeThought(''), ...writeProof(proof) }), write)
     if (opening.type !== 'tool_call') return
     const call = { ...opening, input }
-    const isWhole = parseObject(input) !== undefined
+    const isWhole = input !== '' && parseObject(input) !== undefined
     if (!isWhole) this.#ending(candidate).broken.push(call)
     const parts = isWhole ? writeCall(call, { reason: 'tool_calls' }).map((made) => JSON.stringify(made)) : []
     this.#calls.set(part, { candidate, parts })

@@ -1,7 +1,7 @@
 // Reads a whole chat completion of an upstream.
 import type { AnswerPart, Candidate, Citation, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
 import { finishOf } from '../canonical/finish.ts'
-import { writeArguments } from '../canonical/json.ts'
+import { readArguments } from '../canonical/json.ts'
 import { readTokens } from '../canonical/logprobs.ts'
 import { readUrl } from '../canonical/media.ts'
 import { unseal } from '../canonical/proofs.ts'
@@ -85,15 +85,14 @@ function readCall(call: JsonObject, callId: string): ToolCall {
     id: asText(call['id']) || callId,
     name,
     custom: custom !== undefined,
-    input: readInput(inner[custom ? 'input' : 'arguments']),
+    input: readInput(inner, custom !== undefined),
     ...readProof(call)
   }
 }
 
-/** Text as it is; an object, which some upstreams send, as its JSON. */
-export function readInput(input: unknown): string {
-  const object = asObject(input)
-  return object ? writeArguments(object) : asText(input)
+/** Of a call, or of a delta of one. */
+export function readInput(inner: JsonObject, custom: boolean): string {
+  return custom ? asText(inner['input']) : readArguments(inner['arguments'])
 }
 
 /** A signature where Google's compatible interface has it. */

@@ -60,7 +60,7 @@ function citationsOf(parts: readonly AnswerPart[]): Citation[] {
 }
 
 function writeCall({ id, name, custom, input, proof }: ToolCall): unknown {
-  const call = custom ? { custom: { name, input } } : { function: { name, arguments: input === '' ? '{}' : input } }
+  const call = custom ? { custom: { name, input } } : { function: { name, arguments: input } }
   return { id, type: custom ? 'custom' : 'function', ...call, ...writeProof(proof) }
 }
 

@@ -1,6 +1,7 @@
 // A chat completion in its two shapes, whole and as a stream of chunks, and the way from either to the other.
-import { asObject, asObjects } from '../object.ts'
+import { asObject, asObjects, asText } from '../object.ts'
 import type { Collector } from '../protocol.ts'
+import { placeOfCall } from './call-place.ts'
 
 type Fields = Record<string, unknown>
 
@@ -86,10 +87,17 @@ export class CompletionCollector implements Collector {
 }
 
 function addCalls(calls: Map<number, Fields>, deltas: readonly Fields[]): void {
-  for (const { index, ...delta } of deltas) {
-    const place = typeof index === 'number' ? index : calls.size
-    calls.set(place, mergeCall(calls.get(place) ?? {}, delta))
+  for (const delta of deltas) {
+    const last = calls.get(calls.size - 1)
+    const begun = last && { id: asText(last['id']), name: asText(innerOf(last)['name']) }
+    const place = placeOfCall(delta, innerOf(delta)['name'], calls.size, begun)
+    const { index: _index, ...rest } = delta
+    calls.set(place, mergeCall(calls.get(place) ?? {}, rest))
   }
+}
+
+function innerOf(call: Fields): Fields {
+  return asObject(call['custom']) ?? asObject(call['function']) ?? {}
 }
 
 /** Names and ids are said once and may be repeated; arguments come in pieces. */

@@ -23,6 +23,7 @@ import {
   readReportedUsage,
   readThoughts
 } from './answer-decode.ts'
+import { placeOfCall } from './call-place.ts'
 import { readFinish } from './finish.ts'
 
 /** Likewise the vendor's own limit. */
@@ -182,7 +183,7 @@ class Choice {
   #call(delta: JsonObject, emit: EmitEvent): void {
     const custom = asObject(delta['custom'])
     const inner = custom ?? asObject(delta['function']) ?? {}
-    const index = this.#place(delta, inner)
+    const index = placeOfCall(delta, inner['name'], this.#calls.size, this.#calls.get(this.#calls.size - 1))
     let call = this.#calls.get(index)
     if (!call) {
       if (this.#calls.size === mostCalls) throw badAnswer('The upstream called too many tools.')
@@ -198,7 +199,7 @@ class Choice {
     // Names and ids may be repeated, and may be repeated empty.
     if (call.id === '') this.#parts.keep((call.id = asText(delta['id'])).length)
     if (call.name === '') this.#parts.keep((call.name = asText(inner['name'])).length)
-    const input = readInput(inner[custom ? 'input' : 'arguments'])
+    const input = readInput(inner, custom !== undefined)
     if (call.name !== '' && (call.id !== '' || input !== '')) this.#open(call, index, emit)
     if (!call.part) {
       call.early += input
@@ -206,18 +207,6 @@ class Choice {
     } else if (this.#parts.isOpen(call.part)) this.#parts.delta(call.part, input, emit)
     else if (input.trim() !== '') throw badAnswer('The upstream went on with a call that was complete.')
     if (call.early.length > longestName) throw badAnswer('The upstream called a tool without a name.')
-  }
-
-  /** Some upstreams do not number their calls: whoever has a name of its own, or comes whole, is a new one. */
-  #place({ index, id }: JsonObject, { name }: JsonObject): number {
-    if (typeof index === 'number') return index
-    const last = this.#calls.size - 1
-    const before = this.#calls.get(last)
-    const isNew =
-      !before ||
-      (asText(id) !== '' && id !== before.id) ||
-      (asText(id) === '' && asText(name) !== '' && before.name !== '')
-    return isNew ? last + 1 : last
   }
 
   #open(call: Call, index: number, emit: EmitEvent): void {

@@ -58,14 +58,9 @@ export class ChatStreamEncoder implements StreamEncoder {
           write
         )
       }
-      case 'close': {
-        const place = this.#places.get(event.part)!
+      case 'close':
         this.#places.delete(event.part)
-        // Clients parse the arguments, and nothing is no JSON.
-        if (place.type === 'tool_call' && !place.custom && event.text === '')
-          this.#choice(place.candidate, deltaOf(place, '{}'), write)
         return
-      }
       case 'usage':
         this.#usage = event.usage
         return

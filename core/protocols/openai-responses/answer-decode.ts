@@ -1,6 +1,7 @@
 // Reads a whole response of an upstream.
 import type { AnswerPart, Citation, ModelAnswer } from '../canonical/answer.ts'
 import { finishOf } from '../canonical/finish.ts'
+import { readArguments } from '../canonical/json.ts'
 import { readTokens } from '../canonical/logprobs.ts'
 import type { MediaPart, ReasoningPart, ToolCall } from '../canonical/request.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
@@ -80,7 +81,7 @@ export function readCallHead(item: JsonObject): Omit<ToolCall, 'input'> {
 }
 
 export function readInput(item: JsonObject): string {
-  return asText(item[item['type'] === 'custom_tool_call' ? 'input' : 'arguments'])
+  return item['type'] === 'custom_tool_call' ? asText(item['input']) : readArguments(item['arguments'])
 }
 
 /** The summary, or the thoughts themselves where a model shows them. */

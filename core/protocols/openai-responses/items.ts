@@ -1,6 +1,7 @@
 // The output items of a response, as its whole and its events have them.
 import { shifted } from '../canonical/answer.ts'
 import type { AnswerPart, Citation, Finish, PartOpening, TokenLogprob } from '../canonical/answer.ts'
+import { isCut } from '../canonical/finish.ts'
 import { parseObject } from '../canonical/json.ts'
 import { writeTokens } from '../canonical/logprobs.ts'
 import { seal } from '../canonical/proofs.ts'
@@ -53,9 +54,9 @@ export function isEmpty({ opening, text, proof }: Content): boolean {
 }
 
 /** Whether an item was cut off, which only the last one can be, or a call that its arguments show to be. */
-export function statusOf({ opening, text }: Content, isLast: boolean, { reason }: Finish): Status {
-  if (reason !== 'length' && reason !== 'content_filter') return 'completed'
-  const cut = opening.type === 'tool_call' ? !opening.custom && !parseObject(text) : isLast
+export function statusOf({ opening, text }: Content, isLast: boolean, finish: Finish): Status {
+  if (!isCut(finish)) return 'completed'
+  const cut = opening.type === 'tool_call' ? !opening.custom && (text === '' || !parseObject(text)) : isLast
   return cut ? 'incomplete' : 'completed'
 }
 
@@ -88,7 +89,7 @@ export function writeItem(content: Content, id: string, status: Status): Item {
       }
     case 'tool_call': {
       const { id: callId, name, namespace, custom } = opening
-      const input = begun ? '' : custom ? text : argumentsOf(text)
+      const input = begun ? '' : text
       const head = { call_id: callId, name, ...(namespace !== undefined && { namespace }) }
       return custom
         ? { id, type: 'custom_tool_call', status, ...head, input }
@@ -106,11 +107,6 @@ export function writeItem(content: Content, id: string, status: Status): Item {
       }
     }
   }
-}
-
-/** Clients parse the arguments, and nothing is no JSON. */
-export function argumentsOf(text: string): string {
-  return text === '' ? '{}' : text
 }
 
 export function writeContentPart({ opening, text, citations, logprobs }: Content): Item {

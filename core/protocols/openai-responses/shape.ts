@@ -110,14 +110,19 @@ function summaryEvents(part: JsonObject, at: Fields): Fields[] {
 /** Of a response that has only begun. */
 const unfinished: ReadonlySet<unknown> = new Set(['queued', 'in_progress'])
 
-/** The last event has the whole response. */
+/** The last event has the whole response, but for its items where an upstream does not say them again. */
 export class ResponseCollector implements Collector {
   #response: unknown
+  readonly #items: JsonObject[] = []
 
   add(payload: unknown): void {
     const event = asObject(payload)
+    const item = event?.['type'] === 'response.output_item.done' ? asObject(event['item']) : undefined
+    if (item) this.#items.push(item)
     const response = asObject(event?.['response'])
-    if (response && !unfinished.has(response['status'])) this.#response = response
+    if (!response || unfinished.has(response['status'])) return
+    const told = asObjects(response['output']).length > 0
+    this.#response = told ? response : { ...response, output: this.#items }
   }
 
   result(): unknown {

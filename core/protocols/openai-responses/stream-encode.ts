@@ -10,7 +10,6 @@ import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { writeResponse } from './answer-encode.ts'
 import {
-  argumentsOf,
   isEmpty,
   itemId,
   signatureOf,
@@ -219,8 +218,7 @@ export class ResponsesStreamEncoder implements StreamEncoder {
 
   #closeCall(at: Item, { name, custom }: { name: string; custom: boolean }, text: string, write: WriteEvent): void {
     if (custom) return this.#write('response.custom_tool_call_input.done', { ...at, input: text }, write)
-    if (text === '') this.#write('response.function_call_arguments.delta', { ...at, delta: argumentsOf(text) }, write)
-    this.#write('response.function_call_arguments.done', { ...at, arguments: argumentsOf(text), name }, write)
+    this.#write('response.function_call_arguments.done', { ...at, arguments: text, name }, write)
   }
 
   #end(write: WriteEvent): void {
