@@ -17,30 +17,29 @@ export type FileListener = (file: Part, bytes: Buffer) => void
 const headBytes = 16 * 1024
 /** More than any client sends; each costs memory. Bytes are of one field, and of all. */
 const most = { fields: 256, files: 64, field: 1024 * 1024, text: 2 * 1024 * 1024 }
-/** By as many bytes a delimiter is looked for, until so many others in a chunk have begun with them too. */
-const signBytes = 6
-const mostMisses = 32
 const headEnd = Buffer.from('\r\n\r\n')
 const nothing = Buffer.alloc(0)
+/** Of the line break that a delimiter begins with. */
+const breakBytes = 2
 const [cr, lf, dash, space, tab] = [13, 10, 45, 32, 9]
 
 /**
  * Reads one form. It is strict where two readers could see different parts: nothing stands before the first delimiter
- * or behind the last, each ends its line, and none stands in a head or where a content begins.
+ * or behind the last, each ends its line, and the boundary stands nowhere else, as some readers end a line at a CR or
+ * an LF alone.
  */
 export class Multipart {
   /** In the order of the form. */
   readonly parts: Part[] = []
-  readonly #delimiter: Buffer
-  /** Its beginning. */
-  readonly #sign: Buffer
+  /** What delimiters are after their line break. */
+  readonly #mark: Buffer
   readonly #onFile: FileListener | undefined
   #state: 'opening' | 'content' | 'line end' | 'head' | 'over' = 'opening'
   /** Bytes before the chunk that is read. */
   #before = 0
-  /** How much of a delimiter without its line end has come, where a content or the form begins. */
+  /** How much of the first mark has come. */
   #opened = 0
-  /** The end of what came, in which a delimiter may have begun. */
+  /** The end of what came of a content, in which a delimiter may have begun. */
   #carry: Buffer = nothing
   /** What of a line end, or of the end of the form, has come behind a delimiter. */
   #last = 0
@@ -53,8 +52,7 @@ export class Multipart {
   #text = 0
 
   constructor(boundary: string, onFile?: FileListener) {
-    this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1')
-    this.#sign = this.#delimiter.subarray(0, signBytes)
+    this.#mark = Buffer.from(`--${boundary}`, 'latin1')
     this.#onFile = onFile
   }
 
@@ -65,7 +63,7 @@ export class Multipart {
     let at = 0
     while (at < chunk.length) {
       if (this.#state === 'content') at = this.#readContent(chunk, at)
-      else if (this.#state === 'opening') at = this.#readOpening(chunk, at)
+      else if (this.#state === 'opening') this.#readOpening(chunk[at++]!)
       else if (this.#state === 'head') at = this.#readHead(chunk, at)
       else if (this.#state === 'line end') this.#readLineEnd(chunk[at++]!)
       else if (!blank(chunk[at++]!)) throw new FormError('there is something behind its last delimiter')
@@ -78,68 +76,50 @@ export class Multipart {
     if (this.#state !== 'over') throw new FormError('it ends before its last delimiter')
   }
 
-  #readOpening(chunk: Buffer, from: number): number {
-    const delimiter = this.#delimiter
-    let at = from
-    while (at < chunk.length && chunk[at] === delimiter[2 + this.#opened]) {
-      at++
-      if (2 + ++this.#opened < delimiter.length) continue
-      if (this.#part) throw new FormError('a delimiter stands where the content of a part should begin')
-      this.#delimited()
-      return at
-    }
-    if (at === chunk.length) return at
-    if (!this.#part) throw new FormError('it does not begin with its delimiter')
-    this.#content(delimiter.subarray(2, 2 + this.#opened))
-    this.#state = 'content'
-    return at
+  #readOpening(byte: number): void {
+    if (byte !== this.#mark[this.#opened]) throw new FormError('it does not begin with its delimiter')
+    if (++this.#opened === this.#mark.length) this.#delimited()
   }
 
   #readContent(chunk: Buffer, from: number): number {
-    const delimiter = this.#delimiter
+    const mark = this.#mark
     const carry = this.#carry
-    this.#carry = nothing
+    /** Bytes of a delimiter, all but the last. */
+    const most = mark.length + breakBytes - 1
     if (carry.length > 0) {
-      const text = Buffer.concat([carry, chunk.subarray(from, from + delimiter.length - 1)])
-      const found = text.indexOf(delimiter)
-      if (found !== -1) {
-        this.#content(text.subarray(0, found))
-        this.#delimited()
-        return from + found + delimiter.length - carry.length
-      }
-      if (chunk.length - from < delimiter.length - 1) {
-        this.#keep(text)
+      const text = Buffer.concat([carry, chunk.subarray(from, from + most)])
+      const found = this.#take(text)
+      if (found !== -1) return from + found + mark.length - carry.length
+      if (chunk.length - from < most) {
+        this.#keep(text, most)
         return chunk.length
       }
       this.#content(carry)
     }
-    const found = this.#find(chunk, from)
-    if (found === -1) {
-      this.#keep(chunk.subarray(from))
-      return chunk.length
-    }
-    this.#content(chunk.subarray(from, found))
+    const rest = chunk.subarray(from)
+    const found = this.#take(rest)
+    if (found !== -1) return from + found + mark.length
+    this.#keep(rest, most)
+    return chunk.length
+  }
+
+  /** Where the mark stands, or -1. The content before its line break is taken, and so is the delimiter. */
+  #take(text: Buffer): number {
+    const found = text.indexOf(this.#mark)
+    if (found === -1) return -1
+    const end = found - breakBytes
+    if (end < 0 || text[end] !== cr || text[end + 1] !== lf) throw new FormError('its boundary stands within a part')
+    this.#content(text.subarray(0, end))
     this.#delimited()
-    return found + delimiter.length
+    return found
   }
 
-  /** Where the delimiter stands. Node looks for a few bytes many at a time, for more than six one after the other. */
-  #find(chunk: Buffer, from: number): number {
-    const delimiter = this.#delimiter
-    let at = chunk.indexOf(this.#sign, from)
-    for (let misses = 0; at !== -1; at = chunk.indexOf(this.#sign, at + 1)) {
-      if (chunk.compare(delimiter, 0, delimiter.length, at, Math.min(chunk.length, at + delimiter.length)) === 0)
-        return at
-      if (++misses === mostMisses) return chunk.indexOf(delimiter, at + 1)
-    }
-    return -1
-  }
-
-  /** Takes content of which only the end may belong to a delimiter. */
-  #keep(text: Buffer): void {
-    const begin = text.indexOf(cr, Math.max(0, text.length - this.#delimiter.length + 1))
-    if (begin !== -1) this.#carry = Buffer.from(text.subarray(begin))
-    this.#content(begin === -1 ? text : text.subarray(0, begin))
+  /** Takes content of which only so many bytes at the end may belong to a delimiter. */
+  #keep(text: Buffer, most: number): void {
+    const sure = Math.max(0, text.length - most)
+    this.#content(text.subarray(0, sure))
+    // A copy: the chunk is somebody else's.
+    this.#carry = Buffer.from(text.subarray(sure))
   }
 
   #content(bytes: Buffer): void {
@@ -157,6 +137,7 @@ export class Multipart {
   /** A delimiter has come. */
   #delimited(): void {
     const part = this.#part
+    this.#carry = nothing
     if (part && part.filename === undefined) this.#text += part.to - part.from
     this.#last = 0
     this.#state = 'line end'
@@ -190,17 +171,14 @@ export class Multipart {
   }
 
   #begin(bytes: Buffer, from: number): void {
-    const delimiter = this.#delimiter
-    if (bytes.includes(delimiter) || bytes.indexOf(delimiter.subarray(2)) === 0)
-      throw new FormError('a delimiter stands in the head of a part')
+    if (bytes.includes(this.#mark)) throw new FormError('its boundary stands in the head of a part')
     const part = { ...readPartHead(bytes.toString('latin1')), from, to: from }
     if (part.filename === undefined) this.#fields++
     this.#part = part
     this.parts.push(part)
     if (this.#fields > most.fields || this.parts.length - this.#fields > most.files)
       throw new FormError('it has too many parts')
-    this.#opened = 0
-    this.#state = 'opening'
+    this.#state = 'content'
   }
 }
 

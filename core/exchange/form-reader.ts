@@ -1,10 +1,12 @@
 // Reads a form with files off the connection: looked into while it streams by, kept to be sent on, within bounds.
+import { isUtf8 } from 'node:buffer'
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import { Form } from '../bodies/form.ts'
 import type { FormFile } from '../bodies/form.ts'
 import { Multipart } from '../bodies/multipart.ts'
 import type { Part } from '../bodies/multipart.ts'
-import { FormError } from '../bodies/part-head.ts'
+import { readParameters } from '../bodies/parameters.ts'
+import { FormError, isUnicode } from '../bodies/part-head.ts'
 import { Stopwatch } from '../bodies/sound/stopwatch.ts'
 import { Upload } from '../bodies/upload.ts'
 import type { BodySink, BodySource } from '../clients/body-source.ts'
@@ -12,6 +14,7 @@ import { asGatewayError, GatewayError } from '../errors.ts'
 import type { Watchdog, Watched } from '../watchdog/watchdog.ts'
 
 const slowestBytesPerMs = 1.024
+const boundaryPattern = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/
 
 /** What a form may take. */
 export interface FormBounds {
@@ -133,7 +136,7 @@ class FormReader implements Watched, BodySink {
     const { parts } = this.#parser
     const fields = parts
       .filter(({ filename }) => filename === undefined)
-      .map(({ name, from, to }) => ({ name, value: this.#upload.slice(from, to).toString(), from, to }))
+      .map(({ name, from, to }) => ({ name, value: this.#textOf(name, from, to), from, to }))
     const files = parts.flatMap((part): FormFile[] => {
       const { name, filename, type, from, to } = part
       return filename === undefined
@@ -141,6 +144,14 @@ class FormReader implements Watched, BodySink {
         : [{ name, filename, type, size: to - from, seconds: this.#stopwatches.get(part)?.seconds }]
     })
     return new Form(this.#upload, this.#contentType, this.#boundary, fields, files)
+  }
+
+  /** Of a field. What is no UTF-8 is another text for every reader. */
+  #textOf(name: string, from: number, to: number): string {
+    const bytes = this.#upload.slice(from, to)
+    if (isUtf8(bytes)) return bytes.toString()
+    const param = name.slice(0, 100)
+    throw new GatewayError('invalid_field', `The field \`${param}\` must be text in UTF-8.`, { param })
   }
 
   #fail(error: GatewayError): void {
@@ -153,17 +164,18 @@ class FormReader implements Watched, BodySink {
   }
 }
 
-/** RFC 2046 §5.1.1. */
+/**
+ * RFC 2046 §5.1.1. Of two boundaries some readers take the first and some the last, and some read all fields in the
+ * charset that stands here.
+ */
 function boundaryOf(contentType: string): string {
-  const found =
-    /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?])"|([0-9A-Za-z'()+_,\-./:=?]{1,70}))\s*(?:;|$)/i.exec(
-      contentType
-    )
-  const boundary = found?.[1] ?? found?.[2]
-  if (boundary !== undefined) return boundary
+  const kind = /^multipart\/form-data(?=[\t ]*;)/i.exec(contentType)?.[0]
+  const parameters = kind === undefined ? undefined : readParameters(contentType.slice(kind.length))
+  const { boundary = '', charset = 'utf-8', ...others } = Object.fromEntries(parameters ?? [])
+  if (boundaryPattern.test(boundary) && isUnicode(charset) && Object.keys(others).length === 0) return boundary
   throw new GatewayError(
     'unsupported_media_type',
-    `This endpoint takes multipart/form-data with a boundary, not ${contentType.slice(0, 100)}.`
+    `This endpoint takes multipart/form-data with a boundary, and UTF-8, not ${contentType.slice(0, 100)}.`
   )
 }
 

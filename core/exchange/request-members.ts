@@ -3,6 +3,7 @@
 import type { RequestBody } from '../bodies/body.ts'
 import type { Fields } from '../bodies/fields.ts'
 import { Lens, LensError } from '../bodies/lens.ts'
+import { folded, lookalike } from '../bodies/lookalike.ts'
 import type { Operation } from '../contract/operation.ts'
 import { GatewayError } from '../errors.ts'
 
@@ -40,7 +41,7 @@ const knownOptions = new Set(['include_usage', 'include_obfuscation'])
 export function checkMembers({ fields, lens, form }: RequestBody, operation: Operation): void {
   const { oddKeys } = fields
   if (oddKeys.length > 0) refuseLookalikes(oddKeys, (name) => known.has(name) || isNamed(operation, name))
-  if (form !== undefined) return
+  if (form !== undefined) return refuseParts(oddKeys, (name) => known.has(name) || isOne(operation, name))
   if (lens.has('stream_options')) checkStreamOptions(lens)
   for (const name in operation.parsed) {
     const most = operation.parsed[name]!
@@ -69,6 +70,12 @@ function isNamed({ parameters, model, stream }: Operation, name: string): boolea
   return parameters !== undefined && Object.hasOwn(parameters, name)
 }
 
+/** Whether there is one of it, which is text. */
+function isOne({ parameters }: Operation, name: string): boolean {
+  const schema = parameters?.[name]
+  return schema !== undefined && schema['type'] !== 'array' && schema['format'] !== 'binary'
+}
+
 /** They are read and set, so that the usage is reported. */
 function checkStreamOptions(lens: Lens): void {
   const key = 'stream_options'
@@ -88,25 +95,22 @@ function checkStreamOptions(lens: Lens): void {
 }
 
 function refuseLookalikes(keys: readonly string[], isKnown: (name: string) => boolean, place = ''): void {
-  for (const key of keys) {
-    const name = folded(key)
-    if (key === name || !isKnown(name)) continue
-    const param = `${place}${key}`.slice(0, 64)
-    throw new GatewayError(
-      'invalid_field',
-      `The field ${JSON.stringify(param)} would be taken for \`${place}${name}\` by some: write \`${place}${name}\`.`,
-      { param }
-    )
+  const found = lookalike(keys, isKnown)
+  if (found) throw taken(`${place}${found.name}`, `${place}${found.taken}`)
+}
+
+/** Fields whose names end in brackets are lists, or members of one, and some readers put them to what stands before. */
+function refuseParts(names: readonly string[], isOne: (name: string) => boolean): void {
+  for (const name of names) {
+    const whole = folded(name.split('[', 1)[0]!)
+    if (whole.length < name.length && isOne(whole)) throw taken(name, whole)
   }
 }
 
-/**
- * What somebody may read for it who does not care for capitals, in any alphabet that has them, or stops at a zero byte.
- */
-function folded(key: string): string {
-  // Up and down again, as there are letters (ſ, K) that have a Latin one on one of the two ways alone; İ leaves its dot
-  // behind.
-  return key.split('\0', 1)[0]!.toUpperCase().toLowerCase().replaceAll('\u0307', '')
+function taken(name: string, other: string): GatewayError {
+  const param = name.slice(0, 64)
+  const message = `The field ${JSON.stringify(param)} would be taken for \`${other}\` by some: write \`${other}\`.`
+  return new GatewayError('invalid_field', message, { param })
 }
 
 function invalid(param: string, message: string): GatewayError {

@@ -313,6 +313,54 @@ for (const [path, { fields, file }] of Object.entries(endpoints)) {
         415,
         'unsupported_media_type'
       ],
+      ['two boundaries', simple.body, `${mark}; boundary=other`, 415, 'unsupported_media_type'],
+      [
+        'a boundary in two words',
+        simple.body,
+        `multipart/form-data; boundary*0=the-; boundary*1=boundary`,
+        415,
+        'unsupported_media_type'
+      ],
+      [
+        'a boundary within another parameter',
+        simple.body,
+        `multipart/form-data; x="; boundary=x; y="; boundary=the-boundary`,
+        415,
+        'unsupported_media_type'
+      ],
+      ['another charset', simple.body, `${mark}; charset=utf-7`, 415, 'unsupported_media_type'],
+      [
+        'a boundary behind a bare LF',
+        formOf([
+          ...fields,
+          upload(Buffer.from(`x\n--the-boundary\nContent-Disposition: form-data; name="model"\n\nother`)),
+          model
+        ]).body,
+        mark,
+        400,
+        'invalid_request'
+      ],
+      [
+        'a name with blanks',
+        formOf([...fields, upload(large), model, { name: 'model ', value: 'other' }]).body,
+        mark,
+        400,
+        'invalid_request'
+      ],
+      [
+        'a list of models',
+        formOf([...fields, upload(large), model, { name: 'model[]', value: 'other' }]).body,
+        mark,
+        400,
+        'invalid_field'
+      ],
+      [
+        'a field in Latin1',
+        formOf([...fields, upload(large), model, { name: 'user', value: Buffer.from('\xfc', 'latin1') }]).body,
+        mark,
+        400,
+        'invalid_field'
+      ],
       ['no type', simple.body, '', 415, 'unsupported_media_type'],
       ['gzip', gzipSync(simple.body), mark, 415, 'unsupported_media_type', { 'content-encoding': 'gzip' }],
       ['too large', formOf([upload(Buffer.alloc(5_000_000)), model]).body, mark, 413, 'request_too_large'],
