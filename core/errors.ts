@@ -98,6 +98,8 @@ export interface ErrorDetails {
   retryAfterMs?: number | undefined
   /** Of `upstream_auth_failed`: the upstream spoke of the account, so that no other request would fare better. */
   account?: true | undefined
+  /** The channel cannot carry what the request asks for, and was not asked: another one may. */
+  elsewhere?: true | undefined
   /** Extra reply headers, for example `Allow`. */
   headers?: readonly (readonly [string, string])[] | undefined
   /** For the log only. */
@@ -135,7 +137,7 @@ export class GatewayError extends Error {
     this.status = details.status ?? row.status
     this.type = details.type ?? row.type
     this.source = row.source
-    this.retryable = row.retryable ?? false
+    this.retryable = details.elsewhere ?? row.retryable ?? false
     this.later = row.later ?? false
     this.details = details
   }

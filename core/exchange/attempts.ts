@@ -2,10 +2,11 @@
 import type { Attempt } from '../contract/attempt.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import { candidatesOf } from './candidates.ts'
-import type { Catalogue } from '../catalogue/catalogue.ts'
+import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
 import type { Chain } from './chain.ts'
 import type { AttemptFailure, Awaitable } from '../contract/contract.ts'
 import { isRefusalOf, rememberRefusal } from '../contract/extras.ts'
+import { formFor } from '../contract/operation.ts'
 import type { OperationContext } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
@@ -60,8 +61,10 @@ export function attemptAnswer(exchange: LiveExchange, setting: AttemptSetting, p
 
 /**
  * What comes of the first attempt that succeeds; one that fails can be followed by another, as long as nothing has
- * reached the client.
- * @throws GatewayError the last failure, `no_available_channel`, or `client_closed`
+ * reached the client. A channel that cannot carry the request is passed over with all that are like it, before it is
+ * asked.
+ * @throws GatewayError the last failure of a channel that was asked, what none of them can carry,
+ * `no_available_channel`, or `client_closed`
  */
 export async function tryChannels<T>(
   exchange: LiveExchange,
@@ -89,13 +92,7 @@ export async function tryChannels<T>(
       }
     }
     if (exchange.gone) throw clientClosed()
-    if (!channel) {
-      const last = failures.at(-1)
-      throw (
-        (last && (await told(exchange, last.error, context))) ??
-        new GatewayError('no_available_channel', `No channel can serve the model \`${exchange.model}\` at the moment.`)
-      )
-    }
+    if (!channel) throw await told(exchange, lastWord(exchange, failures), context)
     const attempt = exchange.attempt(channel, without)
     try {
       exchange.request.operation.prepare?.(exchange, attempt)
@@ -110,10 +107,24 @@ export async function tryChannels<T>(
       attempt.error = failure
       attempt.endedAt ??= performance.now()
       failures.push({ attempt, error: failure })
+      if (failure.details.elsewhere) candidates.keep((other) => !isAlike(exchange, other, attempt))
       if (!refused && retries && !exchange.gone && isRefusedForAdded(exchange, attempt, failure)) refused = attempt
       else if (!failure.retryable || exchange.gone || !retries) throw await told(exchange, failure, context)
     }
   }
+}
+
+/** What was wrong with the last channel that was asked; where none could be asked, what the first could not carry. */
+function lastWord({ model }: LiveExchange, failures: readonly AttemptFailure[]): GatewayError {
+  const { error } = failures.findLast(({ attempt }) => attempt.dispatched) ?? failures[0] ?? {}
+  return error ?? new GatewayError('no_available_channel', `No channel can serve the model \`${model}\` at the moment.`)
+}
+
+/** A channel that is spoken to as that of the attempt is: it can carry neither more nor less. */
+function isAlike({ request }: LiveExchange, other: Channel, { channel }: Attempt): boolean {
+  const { operation } = request
+  const spoken = formFor(operation, other)?.protocol === formFor(operation, channel)?.protocol
+  return spoken && JSON.stringify(other.traits) === JSON.stringify(channel.traits)
 }
 
 /** What the client sent itself is its own affair. */

@@ -132,10 +132,10 @@ export default definePlugin({
         try {
           const done = attempt.translated ? translate(exchange, attempt) : unsealed(translator, attempt)
           return done instanceof Promise
-            ? done.catch((error: unknown) => Promise.reject(shown(error) as Error))
+            ? done.catch((error: unknown) => Promise.reject(unable(error) as Error))
             : undefined
         } catch (error) {
-          throw shown(error)
+          throw unable(error)
         }
       },
 
@@ -256,6 +256,14 @@ function headOf(exchange: Exchange, request: Readonly<Record<string, unknown>>):
     request,
     usage: options?.include_usage === true
   }
+}
+
+/** Why a channel cannot be asked, likewise: one of another protocol may be, or of the client's own. */
+function unable(error: unknown): unknown {
+  const told = shown(error)
+  return told instanceof GatewayError
+    ? new GatewayError(told.code, told.message, { ...told.details, elsewhere: true })
+    : told
 }
 
 /** What translation throws is an answer for the client; anything else is a mistake of ours. */

@@ -97,14 +97,16 @@ export default definePlugin({
         const last = failures.at(-1)
         if (last) {
           judge.failed(exchange, failures)
-          if (!last.error.retryable || failures.length >= attempts || exchange.signal.aborted) return undefined
+          // A channel that could not carry the request was not asked, and is no try.
+          const asked = failures.filter(({ attempt }) => attempt.dispatched).length
+          if (!last.error.retryable || asked >= attempts || exchange.signal.aborted) return undefined
         }
         if (!last) budgetOf(name).request(now)
         const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed
         const channel = choose(candidates, failed, states, now, Math.random)
         if (!channel)
           return last && failures.length - failed.size < repeats ? again(exchange, failures, now) : undefined
-        if (last && !budgetOf(name).take(now, allowance)) return undefined
+        if (last?.attempt.dispatched && !budgetOf(name).take(now, allowance)) return undefined
         states.get(channel)!.chosen(now)
         return channel
       },
