@@ -1,11 +1,11 @@
 // Prices in the JSON format of model_prices_and_context_window.json, as models of gateway.yaml: digit by digit, never
 // through a float.
 import { isMap } from '../core/options/schema-check.ts'
-import { pricedClasses } from '../core/money/usage.ts'
+import { isByQuantity, pricedClasses } from '../core/money/classes.ts'
 import { convertUnit } from '../core/options/units.ts'
 import { modelNames } from './names.ts'
 import { exactly, written } from './prices-decimal.ts'
-import type { PricedClass } from '../core/money/usage.ts'
+import type { PricedClass } from '../core/money/classes.ts'
 
 /** What became of a field: its value is in the file, something like it is, or nothing is. */
 export type Fate = 'mapped' | 'approximated' | 'dropped'
@@ -270,12 +270,10 @@ function isCount(text: string): boolean {
   return /^[1-9]\d{0,8}$/.test(text)
 }
 
-const single: ReadonlySet<PricedClass> = new Set<PricedClass>(['image', 'request', 'search', 'second', 'tool_call'])
-
 function ratesOf(rates: Rates): string[] {
   return pricedClasses.flatMap((name) => {
     const rate = rates.get(name)
-    return rate === undefined ? [] : [`${name}: ${written(rate, single.has(name) ? 15 : 9)}`]
+    return rate === undefined ? [] : [`${name}: ${written(rate, isByQuantity(name) ? 9 : 15)}`]
   })
 }
 

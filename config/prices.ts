@@ -3,31 +3,32 @@ import { createHash } from 'node:crypto'
 import { parseDollars } from '../core/money/money.ts'
 import { freePrice, renderPrice } from '../core/money/price.ts'
 import { checkerOf } from '../core/options/schema-check.ts'
-import { pricedClasses } from '../core/money/usage.ts'
+import { isByQuantity, priceClasses, pricedClasses, tokenClasses } from '../core/money/classes.ts'
 import { findListed } from './price-list.ts'
 import type { PicturePrice, Price, PricePeriod, Rates, Tier } from '../core/money/price.ts'
 import type { OptionSchema, OptionValue } from '../core/options/schema.ts'
-import type { PricedClass } from '../core/money/usage.ts'
+import type { PricedClass } from '../core/money/classes.ts'
 import type { Names } from './price-list.ts'
 import type { Path, Report } from './report.ts'
 
 const rate = { type: 'string', format: 'decimal' } as const satisfies Partial<OptionSchema>
 
+/** The members that price classes, as the table of them says. */
+function ratesFor<K extends PricedClass>(
+  names: readonly K[]
+): { readonly [N in K]: typeof rate & { description: string } } {
+  const shapes = names.map((name) => [name, { ...rate, description: descriptionOf(name) }])
+  return Object.fromEntries(shapes) as ReturnType<typeof ratesFor<K>>
+}
+
+function descriptionOf(name: PricedClass): string {
+  const { unit, inherits, about } = priceClasses[name]
+  const per = unit === 'character' ? '; per holds for them too' : isByQuantity(name) ? '' : ', whatever per says'
+  return `${about}${per}${inherits === undefined ? '' : `; default: as ${inherits}`}.`
+}
+
 /** What a prompt's length may change. */
-const tokenRates = {
-  input: { ...rate, description: 'Input tokens that no other class counts.' },
-  cached_input: { ...rate, description: 'Input tokens read from a cache; default: as input.' },
-  cache_write: { ...rate, description: 'Input tokens written to a cache; default: as input.' },
-  cache_write_long: {
-    ...rate,
-    description: 'Input tokens written to a cache for longer than usual, such as an hour; default: as cache_write.'
-  },
-  output: { ...rate, description: 'Output tokens, reasoning included.' },
-  audio_input: { ...rate, description: 'Audio input tokens; default: as input.' },
-  audio_output: { ...rate, description: 'Audio output tokens; default: as output.' },
-  image_input: { ...rate, description: 'Image input tokens; default: as input.' },
-  image_output: { ...rate, description: 'Image output tokens; default: as output.' }
-} as const
+const tokenRates = ratesFor(tokenClasses)
 
 export const priceShape = {
   type: 'object',
@@ -49,13 +50,7 @@ export const priceShape = {
       description: 'In force for requests that arrive from then on; the first price of a list needs none.'
     },
     per: { type: 'string', enum: ['1M', '1K', '1'], default: '1M', description: 'How many tokens the prices are for.' },
-    ...tokenRates,
-    character: { ...rate, description: 'Characters to be spoken; per holds for them too.' },
-    image: { ...rate, description: 'One picture made, whatever per says.' },
-    request: { ...rate, description: 'One call, whatever per says.' },
-    search: { ...rate, description: 'One search unit of a reranking, whatever per says.' },
-    second: { ...rate, description: 'One second of media, whatever per says.' },
-    tool_call: { ...rate, description: "One call of the upstream's own tools, such as web search, whatever per says." },
+    ...ratesFor(pricedClasses),
     pictures: {
       type: 'array',
       minItems: 1,
@@ -210,23 +205,6 @@ function versioned(price: Omit<Price, 'version'>): Price {
 
 /** Decimals of a dollar at which a price is nano-dollars per million units. */
 const scales = { '1M': 9, '1K': 12, '1': 15 } as const
-const countedSingly: ReadonlySet<PricedClass> = new Set<PricedClass>([
-  'image',
-  'request',
-  'search',
-  'second',
-  'tool_call'
-])
-/** Where a class without a price of its own takes it from. */
-const inherited: Readonly<Partial<Record<PricedClass, PricedClass>>> = {
-  cached_input: 'input',
-  cache_write: 'input',
-  cache_write_long: 'cache_write',
-  audio_input: 'input',
-  image_input: 'input',
-  audio_output: 'output',
-  image_output: 'output'
-}
 /** A thousand dollars a unit, per million: above any price, and a request's cost stays inside 64 bits. */
 const highest = 10n ** 18n
 
@@ -238,9 +216,9 @@ function readRates(
   const rates: Partial<Record<PricedClass, bigint>> = {}
   for (const name of pricedClasses) {
     const text = written[name]
-    const from = inherited[name]
+    const { inherits: from } = priceClasses[name]
     if (text !== undefined) {
-      const exact = parseDollars(text, countedSingly.has(name) ? scales['1'] : scales[per])
+      const exact = parseDollars(text, scales[isByQuantity(name) ? per : '1'])
       if (exact !== undefined && exact <= highest) rates[name] = exact
       else complain(name, 'must be exact to a nano-dollar per million, and at most 1000 dollars a unit')
     } else if (from !== undefined && rates[from] !== undefined) rates[name] = rates[from]

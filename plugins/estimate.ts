@@ -1,17 +1,20 @@
 // How many tokens a request may take, told from its body's size and its limits without parsing or counting it.
-import { GatewayError, numberOrDigits } from '../core/contract/contract.ts'
+import { elementsOf, GatewayError, numberOrDigits } from '../core/contract/contract.ts'
 import type { Exchange } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 import type { Metering } from '../core/contract/operation.ts'
 import { recalledInput, slot } from '../core/contract/slots.ts'
 import { mediaTokens, promptOf } from './prompt.ts'
 import type { Prompt } from './prompt.ts'
+import { unseenIn } from './unseen.ts'
 
 /** Largest limit taken seriously, and the most answers to one request. */
 const largestLimit = 2 ** 31 - 1
 const mostAnswers = 128
 /** The longest that anybody makes. */
 const mostSeconds = 3600
+/** Tokens of a picture, however large, of the model that counts most for one (gpt-4o-mini in high detail: 48,169). */
+const largestPicture = 50_000
 /** A body that is too small for pictures is not looked into before it is sent. */
 const smallBytes = 16 * 1024
 
@@ -19,17 +22,30 @@ const smallBytes = 16 * 1024
 export const heldInput = slot('quota/held-input').of<number>()
 
 /**
- * Tokens that go in: of a body, and of what it goes on with. `worst` is a bound that no tokenizer exceeds: one token a
- * byte. `typical` is three bytes of its text a token, where English text has four and JSON, code and Chinese have two
- * to three, and a fixed count for anything that is no text.
+ * A bound of the tokens that go in, of a body and of what it goes on with, which no tokenizer exceeds: one token a
+ * byte, and a fixed number for a picture. What brings more than anybody sees in it may take all that the model reads,
+ * `context`.
  */
-export function inputTokens(exchange: Exchange, estimate: 'worst' | 'typical'): number {
+export function mostInput(exchange: Exchange, metering: Metering, context: number): number {
+  const { body } = exchange
+  const { form } = body
+  const recalled = exchange.find(recalledInput)
+  const bytes = body.bytes.length + (recalled?.bytes ?? 0)
+  if (form) return bytes + (metering.pictures ? form.files.length * largestPicture : 0)
+  if (bytes >= context) return bytes
+  const { pictures, endless } = unseenIn(body, recalled !== undefined)
+  return endless ? Math.max(bytes, context) : bytes + Math.min(pictures * largestPicture, context)
+}
+
+/**
+ * A guess at them: three bytes of text a token, where English text has four and JSON, code and Chinese have two to
+ * three, and a fixed count for anything that is no text.
+ */
+export function typicalInput(exchange: Exchange): number {
   const { body } = exchange
   const { length } = body.bytes
-  const recalled = exchange.find(recalledInput)
-  if (estimate === 'worst') return length + (recalled?.bytes ?? 0)
   return (
-    (recalled?.tokens ?? 0) +
+    (exchange.find(recalledInput)?.tokens ?? 0) +
     (length <= smallBytes ? Math.ceil(length / 3) : tokensOf(promptOf(body, false), 3, length))
   )
 }
@@ -72,19 +88,28 @@ export function soundOf({ form }: RequestBody, { sound }: Metering): SoundLength
 
 /**
  * The client's own limit of the output tokens of one answer: the largest when it gives several, as upstreams differ in
- * which they heed; undefined when it gives none, and 0 where there is no output in tokens.
+ * which they heed; undefined when it gives none. Where nobody can limit it, the operation's own; 0 where there is no
+ * output in tokens.
  * @throws GatewayError `invalid_field` for what is no limit
  */
-export function outputLimit(body: RequestBody, { outputLimits }: Metering): number | undefined {
-  return outputLimits.length === 0 ? 0 : largestOf(body, outputLimits, largestLimit)
+export function outputLimit(body: RequestBody, { outputLimits, mostOutput = 0 }: Metering): number | undefined {
+  return outputLimits.length === 0 ? mostOutput : largestOf(body, outputLimits, largestLimit)
 }
 
 /**
- * How many answers are asked for.
+ * How many answers are asked for, to each of its prompts where it may bring several.
  * @throws GatewayError `invalid_field` for what is no such number
  */
-export function answers(body: RequestBody, { counts }: Metering): number {
-  return counts === undefined ? 1 : (largestOf(body, counts, mostAnswers) ?? 1)
+export function answers(body: RequestBody, metering: Metering): number {
+  const { counts } = metering
+  const each = counts === undefined ? 1 : (largestOf(body, counts, mostAnswers) ?? 1)
+  return each * promptsOf(body, metering)
+}
+
+/** How many prompts it brings: a list of numbers is one, of tokens. */
+export function promptsOf({ lens }: RequestBody, { prompts }: Metering): number {
+  const several = prompts === undefined ? undefined : elementsOf(lens, prompts)
+  return several?.first === 'other' ? Math.max(1, several.count) : 1
 }
 
 /**
@@ -128,10 +153,12 @@ function wholeNumber({ fields, lens }: RequestBody, field: string, most: number)
   const outer = dot === -1 ? field : field.slice(0, dot)
   if (!fields.has(outer)) return undefined
   const inner = dot === -1 ? undefined : field.slice(dot + 1)
-  const value = inner === undefined ? fields.number(outer) : memberOf(lens, outer, inner)
+  const inside = inner === undefined ? lens : lensInside(lens, outer)
+  const member = inner ?? outer
+  if (inner !== undefined && !inside?.has(inner)) return undefined
+  const value = inner === undefined ? fields.number(outer) : numberOrDigits(inside!, inner)
   if (value !== undefined && Number.isInteger(value) && value >= 1 && value <= most) return value
-  if (inner !== undefined && value === undefined) return undefined
-  const written = lens.slice(outer)!.toString('utf8', 0, 40)
+  const written = inside!.slice(member)!.toString('utf8', 0, 40)
   if (written === 'null') return undefined
   throw new GatewayError(
     'invalid_field',
@@ -141,13 +168,13 @@ function wholeNumber({ fields, lens }: RequestBody, field: string, most: number)
 }
 
 /**
- * A number inside a member, `generationConfig.maxOutputTokens`: nothing else of it is read, however large its schemas
- * are.
+ * What is inside of a member, `generationConfig`, in which upstreams read the digits of a number, too
+ * (https://protobuf.dev/programming-guides/json/): nothing of it is parsed, however large its schemas are.
  * @throws GatewayError `invalid_field` for a member that two could read differently
  */
-function memberOf(lens: RequestBody['lens'], outer: string, inner: string): number | undefined {
+function lensInside(lens: RequestBody['lens'], outer: string): RequestBody['lens'] | undefined {
   try {
-    return lens.inside(outer)?.number(inner)
+    return lens.inside(outer)
   } catch (error) {
     throw new GatewayError('invalid_field', `The field \`${outer}\` cannot be read: ${(error as Error).message}.`, {
       param: outer

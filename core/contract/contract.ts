@@ -1,11 +1,13 @@
 // The plugin contract: everything a plugin may see, give and take. Plugins import this file, slots and errors, no more
 // of core.
+export { elementsOf, stringEnd } from '../bodies/elements.ts'
 export { numberOrDigits } from '../bodies/fields.ts'
 export { retirementHeaders } from '../catalogue/retirement.ts'
 export { GatewayError, unknownModel } from '../errors.ts'
 export { formatDollars } from '../money/money.ts'
 export { costOf, incredible, inForce, rounded, withCall } from '../money/price.ts'
-export { noUsage, pricedClasses, promptClasses, renderUsage, sumOf } from '../money/usage.ts'
+export { counters, priceClasses, pricedClasses } from '../money/classes.ts'
+export { limitedTokens, noUsage, renderUsage, sumOf } from '../money/usage.ts'
 export type { Attempt } from './attempt.ts'
 export { Candidates } from './candidates.ts'
 export type { Channel, Model } from '../catalogue/catalogue.ts'

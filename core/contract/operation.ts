@@ -63,17 +63,25 @@ export interface UpstreamForm {
 export interface Metering {
   /**
    * Members by which clients limit the output tokens, the usual one first; `a.b` stands inside `a`. Empty: it has no
-   * output in tokens.
+   * output in tokens, or one that nobody can limit.
    */
   readonly outputLimits: readonly string[]
+  /** Then: the most tokens of one of its answers, where the model does not say how many that are. */
+  readonly mostOutput?: number
   /**
    * The members that say how many answers are wanted, of which the largest counts; absent where there is always one.
    */
   readonly counts?: readonly string[]
+  /** The member that may be a list of prompts, each read by itself and with answers of its own. */
+  readonly prompts?: string
+  /** The member that foretells the answer: what of it turns out otherwise is charged beside the answer. */
+  readonly prediction?: string
   /** It makes pictures: as many as `counts` say, priced by size and quality. */
   readonly pictures?: boolean
   /** The member with the text that is spoken. */
   readonly characters?: string
+  /** It searches documents: the members that have them, and what is searched for in each of them. */
+  readonly searched?: { readonly documents: string; readonly query: string }
   /** It takes sound, by the second. */
   readonly sound?: boolean
   /** It is a session: nothing is charged for it as a whole, but each of its turns. */

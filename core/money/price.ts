@@ -1,6 +1,8 @@
 // What a model's usage costs: exact integer prices, one rounding per request.
-import { pricedClasses, promptTokens } from './usage.ts'
-import type { PricedClass, Usage } from './usage.ts'
+import { pricedClasses } from './classes.ts'
+import { promptTokens } from './usage.ts'
+import type { PricedClass } from './classes.ts'
+import type { Usage } from './usage.ts'
 import type { Nano } from './money.ts'
 
 /** Nano-dollars per 1,000,000 units of each class, so that `$1.25 / 1M tokens` is `1_250_000_000n`. */

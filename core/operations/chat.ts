@@ -14,7 +14,11 @@ export const chat: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: conversation,
-  metering: { outputLimits: ['max_completion_tokens', 'max_tokens', 'max_output_tokens'], counts: ['n'] },
+  metering: {
+    outputLimits: ['max_completion_tokens', 'max_tokens', 'max_output_tokens'],
+    counts: ['n'],
+    prediction: 'prediction'
+  },
   required: ['model', 'messages'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },

@@ -18,7 +18,7 @@ export const embeddings: ServedOperation = {
   model: { in: 'body', name: 'model' },
   upstream: vectors,
   reshape: ({ body }) => inForm(body.fields.string('encoding_format') === 'base64' ? 'base64' : 'float'),
-  metering: { outputLimits: [] },
+  metering: { outputLimits: [], prompts: 'input' },
   required: ['model', 'input'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },

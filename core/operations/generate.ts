@@ -140,7 +140,7 @@ export const batchEmbedContents = own(
     endpoint: 'embeddings',
     protocol: 'gemini-embed',
     upstream: { ...vectors, gemini: { ...vectors.gemini, rename } },
-    metering: { outputLimits: [] },
+    metering: { outputLimits: [], prompts: 'requests' },
     parsed
   }
 )

@@ -2,13 +2,16 @@
 import type { ParameterSchema } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'
 
+/** Tokens of one picture where those are charged: 6,240 of high quality, and what a stream shows of it on the way. */
+const mostPictureTokens = 8192
+
 /** What all of them have in common. */
 const picturing = {
   endpoint: 'images',
   method: 'POST',
   protocol: 'openai-images',
   model: { in: 'body', name: 'model' },
-  metering: { outputLimits: [], counts: ['n'], pictures: true }
+  metering: { outputLimits: [], mostOutput: mostPictureTokens, counts: ['n'], pictures: true }
 } as const satisfies Partial<ServedOperation>
 
 const common: Readonly<Record<string, ParameterSchema>> = {

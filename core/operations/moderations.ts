@@ -12,7 +12,7 @@ export const moderations: ServedOperation = {
   body: 'json',
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'openai-moderations', method: 'POST', target: () => '/moderations' } },
-  metering: { outputLimits: [] },
+  metering: { outputLimits: [], prompts: 'input' },
   required: ['model', 'input'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },

@@ -15,7 +15,7 @@ export const rerank: ServedOperation = {
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'rerank', method: 'POST', target: () => '/rerank' } },
   reshape: unified,
-  metering: { outputLimits: [] },
+  metering: { outputLimits: [], searched: { documents: 'documents', query: 'query' } },
   parsed: { documents: 8 * 1024 * 1024 },
   required: ['model', 'query', 'documents'],
   parameters: {

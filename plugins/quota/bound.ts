@@ -1,177 +1,114 @@
 // The most a request can cost: what is held of every budget before it goes upstream.
-import { promptClasses, rounded } from '../../core/contract/contract.ts'
-import type { Exchange, Model } from '../../core/contract/contract.ts'
+import { elementsOf } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
-import type { Price, Rates } from '../../core/money/price.ts'
+import type { Exchange } from '../../core/contract/contract.ts'
 import type { Metering } from '../../core/contract/operation.ts'
-import type { PricedClass } from '../../core/money/usage.ts'
-import { answers, inputTokens, outputLimit, secondsAsked, soundOf } from '../estimate.ts'
-
-const outputClasses = ['output', 'audio_output', 'image_output'] as const
-
-/** Prompts of more than `above` and at most `upTo` tokens, which have one price. */
-interface Bracket {
-  above: number
-  upTo: number
-  /** Of a million tokens of the input, or of the output, in the dearest class that they can turn out to be. */
-  input: bigint
-  output: bigint
-  /** Of a million calls, and of a million pictures. */
-  request: bigint
-  image: bigint
-  /** Of a million characters, and of a million seconds. */
-  character: bigint
-  second: bigint
-}
-
-/** What a model costs at most while one of its prices is in force, worked out once per generation. */
-export interface Terms {
-  /** Unix milliseconds; in force until the next terms are. */
-  from: number
-  price: Price
-  /** Shortest prompts first; the first takes the empty one too. */
-  brackets: readonly Bracket[]
-  contextWindow: number
-  maxOutputTokens: number
-  /** In their place for pictures of some sizes and qualities; what is undefined fits all. */
-  pictures: readonly { size: string | undefined; quality: string | undefined; terms: Terms }[]
-}
+import { answers, mostInput, outputLimit, promptsOf, secondsAsked, soundOf, typicalInput } from '../estimate.ts'
+import { amountOf } from './terms.ts'
+import type { Terms, Units } from './terms.ts'
 
 /** What is known of a request before it is answered. */
 export interface Bound {
-  input: number
-  /** Of each answer, and how many answers. */
-  output: number
-  count: number
-  /** To be spoken. */
-  characters: number
-  /** To be made, of each, or of sound that is brought. */
-  seconds: number
-  amount: bigint
+  /** Tokens that each answer may have, and how many answers. */
+  readonly output: number
+  readonly count: number
+  /**
+   * What sets that output: the request itself; the model, which gives no more; or nothing that an upstream knows of,
+   * unless it is told.
+   */
+  readonly limitedBy: 'request' | 'model' | 'nothing'
+  readonly units: Units
+  readonly amount: bigint
 }
 
-/** In the order of their dates. */
-export function termsOf({ prices, contextWindow = Infinity, maxOutputTokens = Infinity }: Model): Terms[] {
-  return prices.map(({ from, price }) => {
-    const terms = (own: Price): Terms => ({
-      from,
-      price: own,
-      brackets: bracketsOf(own),
-      contextWindow,
-      maxOutputTokens,
-      pictures: []
-    })
-    const pictures = price.pictures?.map(({ size, quality, price: own }) => ({ size, quality, terms: terms(own) }))
-    return { ...terms(price), pictures: pictures ?? [] }
-  })
-}
+const nothing: Units = { prompt: 0, answer: 0, characters: 0, pictures: 0, call: 1, searches: 0, seconds: 0, tools: 0 }
 
-/** The terms for the pictures that a request asks for: the first that fit. */
-export function termsFor({ fields }: RequestBody, terms: Terms): Terms {
-  if (terms.pictures.length === 0) return terms
-  const [asked, quality] = [fields.string('size') ?? 'auto', fields.string('quality') ?? 'auto']
-  return (
-    terms.pictures.find((picture) => (picture.size ?? asked) === asked && (picture.quality ?? quality) === quality)
-      ?.terms ?? terms
-  )
+/** Tokens of a second of sound: 32 at Gemini, 10 at OpenAI. And of the text that is heard in it. */
+const heardTokens = 32
+const writtenTokens = 25
+/** Tokens of sound that one character becomes: 0.4 seconds of 20 tokens each. */
+const spokenTokens = 8
+
+/** Documents of a search unit, and bytes that are surely not two of them (500 tokens with what is searched for). */
+const documentsOfSearch = 100
+const bytesOfDocument = 250
+
+/** What requests are held with. */
+export interface BoundSetting {
+  /** How many tokens go in. */
+  readonly estimate: 'worst' | 'typical'
+  /** Tokens of an answer that neither the request nor the model limits. */
+  readonly defaultOutput: number
+  /** Tokens of input of a model that does not say its context, where a request brings what nobody can see in it. */
+  readonly defaultContext: number
 }
 
 /**
- * The bound of one request. `defaultOutput` stands in for a limit that the client did not give.
+ * The bound of one request.
  * @throws GatewayError `invalid_field` when a limit in the body is none
  */
-export function boundOf(
-  exchange: Exchange,
-  terms: Terms,
-  metering: Metering,
-  estimate: 'worst' | 'typical',
-  defaultOutput: number
-): Bound {
+export function boundOf(exchange: Exchange, terms: Terms, metering: Metering, setting: BoundSetting): Bound {
   const { body } = exchange
+  const { contextWindow, maxOutputTokens = Infinity } = terms
   const count = answers(body, metering)
+  const prompt =
+    setting.estimate === 'typical'
+      ? typicalInput(exchange)
+      : mostInput(exchange, metering, contextWindow ?? setting.defaultContext)
+  const asked = outputLimit(body, metering)
+  const known = maxOutputTokens === Infinity ? undefined : maxOutputTokens
+  const output = Math.min(asked ?? known ?? setting.defaultOutput, maxOutputTokens)
+  const predicted = metering.prediction === undefined ? 0 : body.fields.size(metering.prediction)
   const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
-  const input = Math.min(inputTokens(exchange, estimate), terms.contextWindow)
-  const output = Math.min(outputLimit(body, metering) ?? defaultOutput, terms.maxOutputTokens)
-  const seconds = soundOf(body, metering)?.second ?? secondsAsked(body, metering)
-  return {
-    input,
-    output,
-    count,
+  const sound = soundOf(body, metering)?.second ?? 0
+  const search = searchOf(body, metering)
+  const context = (contextWindow ?? Infinity) * promptsOf(body, metering)
+  const units: Units = {
+    ...nothing,
+    prompt: search ? prompt + search.again : Math.min(prompt + sound * heardTokens, context),
+    answer: (output + predicted) * count + characters * spokenTokens + sound * writtenTokens,
     characters,
-    seconds,
-    amount: amountOf(terms, { input, output, count, characters, seconds })
+    pictures: metering.pictures ? count : 0,
+    searches: search?.units ?? 0,
+    seconds: sound > 0 ? sound : secondsAsked(body, metering) * count
   }
+  const limitedBy = asked !== undefined ? 'request' : known === undefined ? 'nothing' : 'model'
+  return { output, count, limitedBy, units, amount: amountOf(terms, units) }
+}
+
+/** What searching documents comes to: units, and bytes that are read again with every document. */
+function searchOf({ lens, bytes }: RequestBody, { searched }: Metering): { units: number; again: number } | undefined {
+  if (!searched) return undefined
+  const documents = elementsOf(lens, searched.documents)?.count ?? 1
+  const units = Math.ceil((documents + bytes.length / bytesOfDocument) / documentsOfSearch)
+  return { units, again: Math.max(0, documents - 1) * lens.size(searched.query) }
+}
+
+/** The bound of one response of a session. `read`: how much it may read; `maxOutput`: what the client limits it to. */
+export function turnBound(terms: Terms, read: number, maxOutput: number | undefined, defaultOutput: number): Bound {
+  const { contextWindow = Infinity, maxOutputTokens = Infinity } = terms
+  const limit = maxOutput ?? (maxOutputTokens === Infinity ? defaultOutput : maxOutputTokens)
+  const output = Math.min(limit, maxOutputTokens)
+  const units: Units = { ...nothing, prompt: Math.min(read, contextWindow), answer: output }
+  return { output, count: 1, limitedBy: 'request', units, amount: amountOf(terms, units) }
 }
 
 /**
- * The bound of one response of a session, of which is known how much it may read. `maxOutput`: what the client, or else
- * the operator, limits it to.
+ * As much of a bound as `left` pays for, at least so many tokens of each answer; the bound itself when that is all of
+ * it, or when not even those are left for. All of `left` is held then, so that nobody is let in on what lies between
+ * two tokens.
  */
-export function turnBound(terms: Terms, read: number, maxOutput: number): Bound {
-  const input = Math.min(read, terms.contextWindow)
-  const output = Math.min(maxOutput, terms.maxOutputTokens)
-  return {
-    input,
-    output,
-    count: 1,
-    characters: 0,
-    seconds: 0,
-    amount: amountOf(terms, { input, output, count: 1, characters: 0, seconds: 0 })
-  }
-}
-
-/**
- * As much of a bound as `left` pays for, at least one token of output; the bound itself when that is all of it, or when
- * not even one is left for. All of `left` is held then, so that nobody is let in on what lies between two tokens.
- */
-export function within(left: bigint | undefined, bound: Bound, terms: Terms): Bound {
+export function within(left: bigint | undefined, bound: Bound, terms: Terms, least: number): Bound {
   if (left === undefined || left >= bound.amount) return bound
-  const { input, count, characters, seconds } = bound
+  const { count, output } = bound
+  const others = bound.units.answer - output * count
+  const unitsAt = (each: number): Units => ({ ...bound.units, answer: each * count + others })
   let enough = 0
-  let tooMuch = bound.output
+  let tooMuch = output
   while (tooMuch - enough > 1) {
     const middle = Math.floor((enough + tooMuch) / 2)
-    if (amountOf(terms, { input, output: middle, count, characters, seconds }) <= left) enough = middle
+    if (amountOf(terms, unitsAt(middle)) <= left) enough = middle
     else tooMuch = middle
   }
-  return enough === 0 ? bound : { ...bound, output: enough, amount: left }
-}
-
-/**
- * The dearest that a prompt of at most `input` tokens can come to: a shorter one may fall into a bracket that costs
- * more. The same arithmetic as the settlement's, so that what stays within the bound never costs more than it.
- */
-function amountOf({ brackets }: Terms, { input, output, count, characters, seconds }: Omit<Bound, 'amount'>): bigint {
-  const answered = BigInt(output * count)
-  const images = BigInt(count)
-  let most = 0n
-  for (const bracket of brackets) {
-    if (input <= bracket.above) break
-    const pieces =
-      bracket.request +
-      images * bracket.image +
-      BigInt(characters) * bracket.character +
-      BigInt(seconds * count) * bracket.second
-    const amount = rounded(BigInt(Math.min(input, bracket.upTo)) * bracket.input + answered * bracket.output + pieces)
-    if (amount > most) most = amount
-  }
-  return most
-}
-
-function bracketsOf({ perMillion, tiers = [] }: Price): Bracket[] {
-  const steps = [{ above: -1, perMillion }, ...tiers]
-  return steps.map(({ above, perMillion: rates }, index) => ({
-    above,
-    upTo: steps[index + 1]?.above ?? Infinity,
-    input: dearest(rates, promptClasses),
-    output: dearest(rates, outputClasses),
-    request: rates.request ?? 0n,
-    image: rates.image ?? 0n,
-    character: rates.character ?? 0n,
-    second: rates.second ?? 0n
-  }))
-}
-
-function dearest(rates: Rates, classes: readonly PricedClass[]): bigint {
-  return classes.reduce((most, name) => ((rates[name] ?? 0n) > most ? rates[name]! : most), 0n)
+  return enough < least ? bound : { ...bound, output: enough, units: unitsAt(enough), amount: left }
 }

@@ -1,11 +1,14 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
 import { definePlugin, GatewayError, inForce } from '../../core/contract/contract.ts'
-import type { Attempt } from '../../core/contract/contract.ts'
+import type { Attempt, Exchange } from '../../core/contract/contract.ts'
 import { caller, charge, goingOn, reservation as reserved, slot, spent, usage } from '../../core/contract/slots.ts'
-import { heldInput, inputTokens } from '../estimate.ts'
-import { boundOf, termsFor, termsOf, within } from './bound.ts'
+import { heldInput, typicalInput } from '../estimate.ts'
+import { boundOf, within } from './bound.ts'
+import type { Bound, BoundSetting } from './bound.ts'
 import { failedCosts, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
+import { termsFor, termsOf } from './terms.ts'
+import type { Terms } from './terms.ts'
 import { billed, holdTurn, openBill } from './turns.ts'
 
 const held = slot('quota/reservation').of<Hold>()
@@ -27,28 +30,53 @@ export default definePlugin({
       enum: ['worst', 'typical'],
       default: 'worst',
       description:
-        'How many input tokens are held for a request: `worst` one for each byte of its body, which no request exceeds, ' +
-        '`typical` one for each three bytes of its text and 85 for anything that is no text, which lets more requests share the end of a budget.'
+        'How many input tokens are held for a request: `worst` one for each byte of its body and 50,000 for a ' +
+        'picture, or the whole context of the model where it brings what nobody can see (a document, something that ' +
+        'is kept elsewhere), which no request exceeds; `typical` one for each three bytes of its text and 85 for ' +
+        'anything that is no text, which lets more requests share the end of a budget.'
     },
     default_output: {
       type: 'integer',
       minimum: 1,
       default: 4096,
       description:
-        'Output tokens held when a request does not limit its output by itself; the maximum of the model still holds.'
+        'Output tokens of a request that does not limit them. Where the model has `max_output_tokens` that many are ' +
+        'held, and near the end of a budget as many as are left, but no fewer than these. Where it has none, ' +
+        'requests under a budget are sent with this limit.'
+    },
+    default_context: {
+      type: 'integer',
+      minimum: 1,
+      default: 200_000,
+      description: 'Input tokens held for what nobody can see in a request, where the model has no `context_window`.'
     },
     clamp_output: {
       type: 'boolean',
       default: false,
       description:
-        'Near the end of a budget, let a request have as much output as is left for it, instead of refusing it. ' +
-        'The reply says how much in `X-Sluice-Max-Output`.'
+        'Near the end of a budget, let a request that limits its output have as much of it as is left, instead of ' +
+        'refusing it. The reply says how much in `X-Sluice-Max-Output`.'
     }
   },
   needs: [caller],
   awaits: [usage],
   provides: [charge, reserved],
-  setup({ estimate, default_output, clamp_output }, { catalogue, services }) {
+  setup({ estimate, default_output, default_context, clamp_output }, { catalogue, services }) {
+    const setting: BoundSetting = { estimate, defaultOutput: default_output, defaultContext: default_context }
+    /** As much of the bound as the budgets have left, of a request that leaves open how long its answer is. */
+    const affordable = (exchange: Exchange<typeof caller>, whole: Bound, term: Terms): Bound => {
+      if (whole.limitedBy === 'request' && !clamp_output) return whole
+      const left = services.ledger.affordable(exchange.get(caller).scopes, exchange.receivedAt)
+      // Whoever asks for no less may be answered less, if not nearly nothing.
+      const least = clamp_output ? 1 : Math.min(default_output, whole.output)
+      const bound = within(left, whole, term, least)
+      const told = bound !== whole || (whole.limitedBy === 'nothing' && left !== undefined)
+      if (told) {
+        exchange.set(clamped, bound.output)
+        exchange.setHeader('X-Sluice-Max-Output', bound.output)
+      }
+      return bound
+    }
     const terms = new Map([...catalogue.models.values()].map((model) => [model.name, termsOf(model)]))
     return {
       onRequest(exchange) {
@@ -63,14 +91,7 @@ export default definePlugin({
           )
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = metering.pictures ? termsFor(exchange.body, now) : now
-        const whole = boundOf(exchange, term, metering, estimate, default_output)
-        const bound = clamp_output
-          ? within(services.ledger.affordable(scopes, exchange.receivedAt), whole, term)
-          : whole
-        if (bound !== whole) {
-          exchange.set(clamped, bound.output)
-          exchange.setHeader('X-Sluice-Max-Output', bound.output)
-        }
+        const bound = affordable(exchange, boundOf(exchange, term, metering, setting), term)
         const { name, protocol } = exchange.request.operation
         const reservation = services.ledger.reserve({
           requestId: exchange.id,
@@ -79,7 +100,7 @@ export default definePlugin({
           model: exchange.model,
           price: term.price,
           estimate: {
-            input: Math.min(inputTokens(exchange, 'typical'), bound.input),
+            input: Math.min(typicalInput(exchange), bound.units.prompt),
             maxOutput: bound.output * bound.count
           },
           time: exchange.receivedAt,
@@ -90,7 +111,7 @@ export default definePlugin({
         const hold = { reservation, price: term.price }
         exchange.set(held, hold)
         exchange.set(reserved, reservation)
-        exchange.set(heldInput, bound.input)
+        exchange.set(heldInput, bound.units.prompt)
         exchange.set(spent, () => failedCosts(exchange, hold))
         exchange.showAfter(() => reservation.durable)
         exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, hold, outcome)))
@@ -122,14 +143,16 @@ export default definePlugin({
 })
 
 /** Lowers the limits that the client gave, or gives one where it gave none. */
-function limitOutput({ body }: Attempt, limits: readonly string[], most: number): void {
+function limitOutput({ body, channel, translated }: Attempt, limits: readonly string[], most: number): void {
   const { fields } = body.original
   const settings = new Map<string, Record<string, unknown>>()
   const lower = (field: string, usual?: number): boolean => {
     const [outer, inner] = field.split('.', 2) as [string, string?]
     const inside =
       inner === undefined ? undefined : (settings.get(outer) ?? ((fields.json(outer) ?? {}) as Record<string, unknown>))
-    const limit = (inside ? inside[inner!] : fields.number(outer)) ?? usual
+    // What is inside has been read as a number, or as the digits of one.
+    const given = inside ? inside[inner!] : fields.number(outer)
+    const limit = typeof given === 'string' ? Number(given) : (given ?? usual)
     if (typeof limit !== 'number') return false
     const lowered = Math.min(limit, most)
     if (inside) settings.set(outer, { ...inside, [inner!]: lowered })
@@ -138,6 +161,8 @@ function limitOutput({ body }: Attempt, limits: readonly string[], most: number)
   }
   const given = limits.filter((field) => lower(field))
   if (given.length > 0) return
-  // Beside the other settings, by whichever of their names these came.
-  lower(limits.find((field) => field.includes('.') && fields.has(field.split('.')[0]!)) ?? limits[0]!, most)
+  // By the name that the upstream knows, or beside the other settings, by whichever of their names these came.
+  const known = translated ? undefined : limits.find((field) => field === channel.traits.maxTokensMember)
+  const beside = limits.find((field) => field.includes('.') && fields.has(field.split('.')[0]!))
+  lower(known ?? beside ?? limits[0]!, most)
 }

@@ -14,8 +14,8 @@ import type { Charge } from '../../core/contract/slots.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
 import { turnBound } from './bound.ts'
-import type { Terms } from './bound.ts'
 import { refuse } from './settle.ts'
+import type { Terms } from './terms.ts'
 
 /** A session's turns so far. */
 export interface Bill {
@@ -44,7 +44,7 @@ export interface TurnSetting {
 export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger: Ledger, defaultOutput: number): void {
   const { scopes } = exchange.get(caller)
   const common = commonOf(exchange, terms)
-  const { amount } = turnBound(terms, 1, defaultOutput)
+  const { amount } = turnBound(terms, 1, undefined, defaultOutput)
   checkAllowance(exchange, amount)
   const left = ledger.affordable(scopes, exchange.receivedAt)
   // Only the ledger says which budget it is.
@@ -74,13 +74,13 @@ export function holdTurn(
   { ledger, estimate, defaultOutput }: TurnSetting
 ): void {
   const { terms } = bill
-  const { input, output, amount } = turnBound(terms, turn.input[estimate], turn.maxOutput ?? defaultOutput)
+  const { output, units, amount } = turnBound(terms, turn.input[estimate], turn.maxOutput, defaultOutput)
   const request: ReserveRequest = {
     ...commonOf(exchange, terms),
     part: turn.part,
     amount,
     time: Date.now(),
-    estimate: { input: Math.min(turn.input.typical, input), maxOutput: output }
+    estimate: { input: Math.min(turn.input.typical, units.prompt), maxOutput: output }
   }
   let reservation: Reservation
   let refusal: unknown

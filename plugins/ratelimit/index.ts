@@ -1,11 +1,10 @@
 // Rates, token rates and slots of a key: all decided in one step, and shown on every reply.
-import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
+import { definePlugin, GatewayError, limitedTokens } from '../../core/contract/contract.ts'
 import type { Exchange, Outcome } from '../../core/contract/contract.ts'
 import { caller, usage } from '../../core/contract/slots.ts'
 import type { Caller, KeyLimits } from '../../core/catalogue/caller.ts'
-import type { Usage } from '../../core/money/usage.ts'
 import type { Decision, Lease, LimitName, LimitState } from '../../core/store/limits.ts'
-import { answers, inputTokens, outputLimit } from '../estimate.ts'
+import { answers, outputLimit, typicalInput } from '../estimate.ts'
 
 const words: Readonly<Record<LimitName, string>> = {
   concurrency: 'requests at the same time',
@@ -74,7 +73,7 @@ export default definePlugin({
           rates.tpm === undefined ? 0 : turn.input.typical + Math.min(turn.maxOutput ?? Infinity, expected_output)
         const take = (decision: Decision): void => {
           if (!decision.admitted) throw refusalOf(limits, decision)
-          turn.defer(() => decision.lease.release(turn.usage ? tokensOf(turn.usage.usage) : 0))
+          turn.defer(() => decision.lease.release(turn.usage ? limitedTokens(turn.usage.usage) : 0))
         }
         const decision = services.limits.decide(key, rates, tokens)
         return decision instanceof Promise ? decision.then(take) : take(decision)
@@ -95,8 +94,7 @@ function expectedTokens(exchange: Exchange, expectedOutput: number): number {
   const { body, request } = exchange
   const metering = request.operation.metering!
   return (
-    inputTokens(exchange, 'typical') +
-    Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
+    typicalInput(exchange) + Math.min(outputLimit(body, metering) ?? Infinity, expectedOutput) * answers(body, metering)
   )
 }
 
@@ -117,21 +115,8 @@ function release(exchange: Exchange, lease: Lease, { kind }: Outcome): void {
   // From the attempt: the slot is filled by a release too, and maybe by a later one.
   const metered = exchange.attempts.at(-1)?.usage?.usage
   if (exchange.request.operation.metering?.turns) lease.release(0)
-  else if (metered) lease.release(tokensOf(metered))
+  else if (metered) lease.release(limitedTokens(metered))
   else lease.release(kind === 'failed' || exchange.attempts.length === 0 ? 0 : undefined)
-}
-
-function tokensOf({
-  input,
-  cache_write,
-  cache_write_long = 0,
-  output,
-  audio_input = 0,
-  audio_output = 0,
-  image_input = 0,
-  image_output = 0
-}: Usage): number {
-  return input + cache_write + cache_write_long + output + audio_input + audio_output + image_input + image_output
 }
 
 function refusalOf(

@@ -8,10 +8,12 @@ import { loadConfig } from '../../config/load.ts'
 import { costOf, parsePrice, renderPrice } from '../../core/money/price.ts'
 import type { Model } from '../../core/catalogue/catalogue.ts'
 import { RequestBody } from '../../core/bodies/body.ts'
-import { termsFor, termsOf } from '../../plugins/quota/bound.ts'
+import { termsFor, termsOf } from '../../plugins/quota/terms.ts'
 import type { Price, PricePeriod } from '../../core/money/price.ts'
-import { noUsage, pricedClasses } from '../../core/money/usage.ts'
-import type { PricedClass, Usage } from '../../core/money/usage.ts'
+import { pricedClasses } from '../../core/money/classes.ts'
+import { noUsage } from '../../core/money/usage.ts'
+import type { PricedClass } from '../../core/money/classes.ts'
+import type { Usage } from '../../core/money/usage.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, Workbench } from '../kit/workbench.ts'
 import { plugins } from './plugins.ts'
@@ -69,7 +71,8 @@ const tokenClasses = [
   'image_input',
   'image_output'
 ] as const
-const single: readonly string[] = ['image', 'request', 'search', 'second', 'tool_call']
+const tools: readonly string[] = ['tool_call', 'web_search', 'file_search', 'code_interpreter']
+const single: readonly string[] = ['image', 'request', 'search', 'second', ...tools]
 const parents: Record<string, string> = {
   cache_write_long: 'cache_write',
   cached_input: 'input',
@@ -77,7 +80,10 @@ const parents: Record<string, string> = {
   audio_input: 'input',
   image_input: 'input',
   audio_output: 'output',
-  image_output: 'output'
+  image_output: 'output',
+  web_search: 'tool_call',
+  file_search: 'tool_call',
+  code_interpreter: 'tool_call'
 }
 type Written = Partial<Record<PricedClass, Decimal>>
 const some = (names: readonly PricedClass[]): fc.Arbitrary<Written> =>

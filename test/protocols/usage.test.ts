@@ -14,7 +14,7 @@ import { readChatUsage, readEmbeddingUsage } from '../../core/protocols/usage/op
 import { readRealtimeUsage, readResponsesUsage } from '../../core/protocols/usage/openai-tokens.ts'
 import { readRerankUsage } from '../../core/protocols/usage/rerank.ts'
 import { readSeconds } from '../../core/protocols/usage/seconds.ts'
-import { pricedClasses } from '../../core/money/usage.ts'
+import { pricedClasses } from '../../core/money/classes.ts'
 import type { Usage } from '../../core/money/usage.ts'
 
 type Reader = (value: unknown) => ReportedUsage

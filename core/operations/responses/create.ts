@@ -76,6 +76,9 @@ export const responses: ServedOperation = {
   }
 }
 
+/** Tokens of what a conversation is compacted to, which no member limits. */
+const mostCompacted = 32_768
+
 /** https://platform.openai.com/docs/api-reference/responses/compact */
 export const compactResponse: ServedOperation = {
   name: 'responses.compact',
@@ -90,7 +93,7 @@ export const compactResponse: ServedOperation = {
   recall,
   narrow,
   prepare: tellAll,
-  metering: { outputLimits: ['max_output_tokens'] },
+  metering: { outputLimits: [], mostOutput: mostCompacted },
   required: ['model'],
   parameters: { model, input, instructions, previous_response_id: previous }
 }

@@ -39,8 +39,8 @@ export const gemini: Protocol = {
 /** How many candidates were asked for. */
 function candidatesOf(request: Fields): number {
   const config = asObject(request.json('generationConfig') ?? request.json('generation_config'))
-  const count = config?.['candidateCount'] ?? config?.['candidate_count']
-  return typeof count === 'number' ? count : 1
+  const count = Number(config?.['candidateCount'] ?? config?.['candidate_count'])
+  return Number.isSafeInteger(count) && count > 0 ? count : 1
 }
 
 /** A list of chunks is one, too: what an upstream sends that was not asked for events. */

@@ -1,5 +1,6 @@
 // Usage of an upstream that may report in the words of another family than the one it speaks.
-import { pricedClasses, promptTokens } from '../../money/usage.ts'
+import { pricedClasses } from '../../money/classes.ts'
+import { promptTokens } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'

@@ -4,8 +4,10 @@ import t from 'tap'
 import { formatDollars, parseDollars } from '../../../core/money/money.ts'
 import { costOf, parsePrice, renderPrice } from '../../../core/money/price.ts'
 import type { Price } from '../../../core/money/price.ts'
-import { noUsage, pricedClasses } from '../../../core/money/usage.ts'
-import type { PricedClass, Usage } from '../../../core/money/usage.ts'
+import { pricedClasses } from '../../../core/money/classes.ts'
+import { noUsage } from '../../../core/money/usage.ts'
+import type { PricedClass } from '../../../core/money/classes.ts'
+import type { Usage } from '../../../core/money/usage.ts'
 
 /** A fraction of bigints: the oracle, which shares no code with the product. */
 class Rational {

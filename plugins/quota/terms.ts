@@ -1,0 +1,88 @@
+// What a model costs at most while one of its prices is in force, worked out once per generation.
+import { counters, priceClasses, pricedClasses, rounded } from '../../core/contract/contract.ts'
+import type { Model } from '../../core/contract/contract.ts'
+import type { RequestBody } from '../../core/bodies/body.ts'
+import type { Counter } from '../../core/money/classes.ts'
+import type { Price, Rates } from '../../core/money/price.ts'
+
+/** How many units a request can come to, by what says so. Not negative. */
+export type Units = Readonly<Record<Counter, number>>
+
+/** Prompts of more than `above` and at most `upTo` tokens, which have one price. */
+interface Bracket {
+  readonly above: number
+  readonly upTo: number
+  /** Of a million units, in the dearest class that they can turn out to be. */
+  readonly rates: Readonly<Record<Counter, bigint>>
+}
+
+/** A price with what it can come to. */
+export interface Terms {
+  /** Unix milliseconds; in force until the next terms are. */
+  readonly from: number
+  readonly price: Price
+  /** Shortest prompts first; the first takes the empty one too. */
+  readonly brackets: readonly Bracket[]
+  /** Tokens, as far as the file says them. */
+  readonly contextWindow: number | undefined
+  readonly maxOutputTokens: number | undefined
+  /** In their place for pictures of some sizes and qualities; what is undefined fits all. */
+  readonly pictures: readonly { size: string | undefined; quality: string | undefined; terms: Terms }[]
+}
+
+/** In the order of their dates. */
+export function termsOf({ prices, contextWindow, maxOutputTokens }: Model): Terms[] {
+  return prices.map(({ from, price }) => {
+    const brackets = bracketsOf(price)
+    const terms: Terms = { from, price, brackets, contextWindow, maxOutputTokens, pictures: [] }
+    const pictures = price.pictures?.map(({ size, quality, price: own }) => {
+      return { size, quality, terms: { ...terms, price: own, brackets: bracketsOf(own) } }
+    })
+    return { ...terms, pictures: pictures ?? [] }
+  })
+}
+
+/** The terms for the pictures that a request asks for: the first that fit. */
+export function termsFor({ fields }: RequestBody, terms: Terms): Terms {
+  if (terms.pictures.length === 0) return terms
+  const [asked, quality] = [fields.string('size') ?? 'auto', fields.string('quality') ?? 'auto']
+  return (
+    terms.pictures.find((picture) => (picture.size ?? asked) === asked && (picture.quality ?? quality) === quality)
+      ?.terms ?? terms
+  )
+}
+
+/**
+ * The dearest that so many units can come to: a shorter prompt may fall into a bracket that costs more. The same
+ * arithmetic as the settlement's, so that what stays within the bound never costs more than it.
+ */
+export function amountOf({ brackets }: Terms, units: Units): bigint {
+  let most = 0n
+  for (const { above, upTo, rates } of brackets) {
+    if (units.prompt <= above) break
+    let sum = 0n
+    for (const counter of counters) {
+      const count = counter === 'prompt' ? Math.min(units.prompt, upTo) : units[counter]
+      if (count > 0) sum += BigInt(count) * rates[counter]
+    }
+    const amount = rounded(sum)
+    if (amount > most) most = amount
+  }
+  return most
+}
+
+function bracketsOf({ perMillion, tiers = [] }: Price): Bracket[] {
+  const steps = [{ above: -1, perMillion }, ...tiers]
+  return steps.map((step, index) => ({
+    above: step.above,
+    upTo: steps[index + 1]?.above ?? Infinity,
+    rates: Object.fromEntries(
+      counters.map((counter) => [counter, dearest(step.perMillion, counter)])
+    ) as Bracket['rates']
+  }))
+}
+
+function dearest(rates: Rates, counter: Counter): bigint {
+  const counted = pricedClasses.filter((name) => priceClasses[name].countedBy === counter)
+  return counted.reduce((most, name) => ((rates[name] ?? 0n) > most ? rates[name]! : most), 0n)
+}
