@@ -32,6 +32,7 @@ import { caller, dropped } from '../../core/contract/slots.ts'
 import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
 import { Keepsakes } from './keepsakes.ts'
 import { Translator } from './translator.ts'
+import type { Asker } from './translator.ts'
 
 /** As `dropped`, to be filled. */
 const unsaid = dropped as Slot<Map<object, readonly string[]>>
@@ -118,7 +119,7 @@ export default definePlugin({
         exchange.find(sent)!.set(attempt, { task: answer, speaks, repeated })
       }
       // As far as it has been changed by now: a text that was masked stays masked.
-      const translated = translator.translate(attempt.body.render() as readonly Buffer[], task, find)
+      const translated = translator.translate(attempt.body.render() as readonly Buffer[], task, find, askerOf(exchange))
       return translated instanceof Promise ? translated.then(put) : put(translated)
     }
 
@@ -130,7 +131,7 @@ export default definePlugin({
     return {
       onAttempt(exchange, attempt) {
         try {
-          const done = attempt.translated ? translate(exchange, attempt) : unsealed(translator, attempt)
+          const done = attempt.translated ? translate(exchange, attempt) : unsealed(translator, exchange, attempt)
           return done instanceof Promise
             ? done.catch((error: unknown) => Promise.reject(unable(error) as Error))
             : undefined
@@ -154,6 +155,11 @@ export default definePlugin({
   }
 })
 
+/** Whose turn a translation is. */
+function askerOf(exchange: Exchange): Asker {
+  return { tenant: exchange.find(caller)?.tenant ?? '', left: exchange.signal }
+}
+
 /** Whether the upstream's protocol asks for the usage of a stream, and the upstream lets itself be asked. */
 function mayAsk({ streaming, body }: Exchange, attempt: Attempt): boolean {
   const ask = streaming ? attempt.protocol.askForUsage(body.lens) : undefined
@@ -164,12 +170,12 @@ function mayAsk({ streaming, body }: Exchange, attempt: Attempt): boolean {
  * Signatures that the gateway wrapped for a client of this protocol are not for an upstream that gets the request as it
  * came.
  */
-function unsealed(translator: Translator, { protocol, body }: Attempt): Awaitable<void> {
+function unsealed(translator: Translator, exchange: Exchange, { protocol, body }: Attempt): Awaitable<void> {
   const name = codecNameOf(protocol)
   if (!name || !mayBeSealed(body.original.bytes)) return undefined
   const put = (changed: { key: string; json: string } | undefined): void =>
     void (changed && body.setRaw(changed.key, changed.json))
-  const changed = translator.unseal(body.render() as readonly Buffer[], name)
+  const changed = translator.unseal(body.render() as readonly Buffer[], name, askerOf(exchange))
   return changed instanceof Promise ? changed.then(put) : put(changed)
 }
 
@@ -193,7 +199,7 @@ function whole(
     mapBeside({ data }) {
       left = new AbortController()
       return translator
-        .answerBeside(data, task, head, left.signal)
+        .answerBeside(data, task, head, { ...askerOf(exchange), left: left.signal })
         ?.then(made, (error: unknown) => Promise.reject(shown(error) as Error))
     },
     map({ data }, emit) {

@@ -11,6 +11,10 @@ import type {
   TranslatedRequest,
   UntranslatableCode
 } from '../../core/contract/contract.ts'
+import { effortOf } from './effort.ts'
+
+/** Bytes of memory that one of them may take: eight times as much as the largest body that is usual. */
+const mostEffort = 248 * 1024 * 1024
 
 /** What the thread is asked. The bytes are its own. */
 export type Question = { bytes: Uint8Array } & (
@@ -21,6 +25,7 @@ export type Question = { bytes: Uint8Array } & (
 
 /** What it answers: the result, or why there is none. */
 export type Answer =
+  | { tooInvolved: true }
   | { result: TranslatedRequest | TranslatedAnswer | readonly string[] | { key: string; json: string } | undefined }
   | { refusal: { code: UntranslatableCode; message: string; param: string | undefined } }
   | { fault: string }
@@ -33,6 +38,9 @@ parentPort!.on('message', (question: Question) => {
 
 function answerTo(question: Question): Answer {
   const bytes = Buffer.from(question.bytes.buffer, question.bytes.byteOffset, question.bytes.byteLength)
+  // What is not translated is made into one form less.
+  const most = question.kind === 'unseal' ? 2 * mostEffort : mostEffort
+  if (effortOf(bytes, most) > most) return { tooInvolved: true }
   try {
     if (question.kind === 'unseal') return { result: unsealRequest(bytes, question.protocol) }
     if (question.kind === 'answer') return { result: owned(translateWhole(bytes, question.task, question.head)) }

@@ -1,7 +1,7 @@
-// Translates requests and whole answers: small ones at once, large ones in a thread beside the loop, in the order in
-// which they come.
+// Translates requests and whole answers: small ones at once, large ones in threads beside the loop, where every tenant
+// has its turn.
+import { availableParallelism } from 'node:os'
 import { setImmediate as turn } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
 import { GatewayError, translateRequest, unsealRequest, Untranslatable } from '../../core/contract/contract.ts'
 import type {
   AnswerHead,
@@ -13,216 +13,174 @@ import type {
   TranslatedAnswer,
   TranslatedRequest
 } from '../../core/contract/contract.ts'
+import { Hand } from './hand.ts'
+import { Line } from './line.ts'
+import type { Waiter } from './line.ts'
 import type { Answer, Question } from './thread.ts'
 
 /** Bytes up to which it is translated at once: some milliseconds, whatever it is made of. */
 const smallBytes = 128 * 1024
-/** Milliseconds that the thread may take for one of them: a body of the largest size takes a few seconds. */
+/** Bytes from which it is large: all threads but one may be busy with such, so that others need not wait for them. */
+const largeBytes = 1024 * 1024
+/** Milliseconds that a thread may take for one of them: a body of the largest size takes a few seconds. */
 const longest = 30_000
-const memoryMiB = 2048
+/** Threads for each core, but no fewer and no more than these: a large body and a small one, and memory for so many. */
+const fewestThreads = 2
+const mostThreads = 4
 /** Bytes that are copied in one turn of the loop. */
 const copiedBytes = 4 * 1024 * 1024
-/** Bytes of answers that may wait for the thread. Requests are bounded where they are read. */
+/** Bytes that may wait for a thread. One tenant alone may fill half of that. */
 const mostWaiting = 256 * 1024 * 1024
+/** Who finds no room may try again then, in milliseconds. */
+const retryAfterMs = 2000
 
 /** What was kept under ids of calls. */
 type Find = (calls: readonly string[]) => ReadonlyMap<string, Keepsake>
 /** The pieces of a body. They are copied when it is the body's turn, and must stay until then. */
 type Pieces = readonly Uint8Array[]
 
-interface Waiting {
-  pieces: Pieces
-  answer: boolean
+/** Who asks: whose turn it is, and until when. What waits is given up when this is aborted. */
+export interface Asker {
+  readonly tenant: string
+  readonly left: AbortSignal
+}
+
+interface Waiting extends Waiter {
+  readonly pieces: Pieces
   ask(bytes: Uint8Array): Question
-  /** Why there is none, when the thread is lost over it. */
-  lost(): GatewayError
+  /** Why there is no answer, when it takes too much. */
+  tooInvolved(): GatewayError
   resolve(result: unknown): void
   reject(error: Error): void
 }
 
-/** One for all generations; the thread begins with the first that is large. */
+/** One for all generations; its threads begin when there is something large for them. */
 export class Translator {
-  readonly #patience: number
-  readonly #queue: Waiting[] = []
-  /** Whose turn it is, while the bytes are copied and then with the thread. */
-  #busy: Waiting | undefined
-  /** The one that the thread has been asked for. */
-  #asked: Waiting | undefined
-  #thread: Worker | undefined
-  #timer: NodeJS.Timeout | undefined
+  readonly #line = new Line<Waiting>()
+  readonly #hands: readonly Hand[]
+  /** Hands that are busy with something large. */
+  #heavy = 0
 
   /** `patience`: milliseconds for one of them. */
-  constructor(patience = longest) {
-    this.#patience = patience
+  constructor({ patience = longest, threads = usualThreads() } = {}) {
+    this.#hands = Array.from({ length: threads }, () => new Hand(patience))
   }
 
   /**
-   * @throws Untranslatable, or rejects with it; GatewayError `invalid_request` for a request that the thread cannot
-   * cope with
+   * @throws Untranslatable, or rejects with it; GatewayError `invalid_request` for a request that takes too much time
+   * or memory, `overloaded` when too much waits, `client_closed` when nobody wants it any more
    */
-  translate(pieces: Pieces, task: RequestTask, find: Find): Awaitable<TranslatedRequest> {
+  translate(pieces: Pieces, task: RequestTask, find: Find, asker: Asker): Awaitable<TranslatedRequest> {
     const bytes = small(pieces)
     // Whoever finds what was kept leaves nothing missing.
     return bytes
       ? (translateRequest(bytes, task, find) as TranslatedRequest)
-      : this.#translateBeside(pieces, task, find)
+      : this.#translateBeside(pieces, task, find, asker)
   }
 
   /** Likewise: the member of a request that has signatures of the gateway's own, as JSON without them. */
-  unseal(pieces: Pieces, protocol: CodecName): Awaitable<{ key: string; json: string } | undefined> {
+  unseal(pieces: Pieces, protocol: CodecName, asker: Asker): Awaitable<{ key: string; json: string } | undefined> {
     const bytes = small(pieces)
     return bytes
       ? unsealRequest(bytes, protocol)
-      : this.#beside(pieces, (own) => ({ kind: 'unseal', bytes: own, protocol }))
+      : this.#beside(pieces, (own) => ({ kind: 'unseal', bytes: own, protocol }), requestTooInvolved, asker)
   }
 
   /**
-   * A whole answer, when it is large: undefined for one that can be translated at once. One that nobody wants any more
-   * does not wait. Rejects with Untranslatable; GatewayError `upstream_bad_response` for an answer that the thread
-   * cannot cope with, `overloaded` when too much waits.
+   * A whole answer, when it is large: undefined for one that can be translated at once. Rejects with Untranslatable;
+   * GatewayError `upstream_bad_response` for an answer that takes too much time or memory, and as requests do.
    */
-  answerBeside(
-    bytes: Buffer,
-    task: AnswerTask,
-    head: AnswerHead,
-    left: AbortSignal
-  ): Promise<TranslatedAnswer> | undefined {
+  answerBeside(bytes: Buffer, task: AnswerTask, head: AnswerHead, asker: Asker): Promise<TranslatedAnswer> | undefined {
     if (bytes.length <= smallBytes) return undefined
-    const waiting = this.#queue.reduce((sum, { answer, pieces }) => (answer ? sum + sizeOf(pieces) : sum), 0)
-    if (waiting + bytes.length > mostWaiting)
-      return Promise.reject(
-        new GatewayError('overloaded', 'Too many large answers are being translated at the moment.')
-      )
-    return new Promise((resolve, reject) => {
-      const one: Waiting = {
-        pieces: [bytes],
-        answer: true,
-        ask: (own) => ({ kind: 'answer', bytes: own, task, head }),
-        lost: () =>
-          new GatewayError(
-            'upstream_bad_response',
-            'The answer of the upstream is too involved to be brought into the protocol of the request.'
-          ),
-        resolve: resolve as Waiting['resolve'],
-        reject
-      }
-      left.addEventListener(
-        'abort',
-        () => {
-          const at = this.#queue.indexOf(one)
-          if (at === -1) return
-          this.#queue.splice(at, 1)
-          reject(new GatewayError('client_closed', 'The client left.'))
-        },
-        { once: true }
-      )
-      this.#queue.push(one)
-      this.#next()
-    })
+    return this.#beside([bytes], (own) => ({ kind: 'answer', bytes: own, task, head }), answerTooInvolved, asker)
   }
 
   close(): void {
-    clearTimeout(this.#timer)
-    void this.#thread?.terminate()
+    for (const hand of this.#hands) hand.close()
   }
 
-  async #translateBeside(pieces: Pieces, task: RequestTask, find: Find): Promise<TranslatedRequest> {
-    const ask =
-      (kept: ReadonlyMap<string, Keepsake> | undefined) =>
-      (bytes: Uint8Array): Question => ({ kind: 'translate', bytes, task, kept })
-    const first = await this.#beside<TranslatedRequest | readonly string[]>(pieces, ask(undefined))
-    if ('body' in first) return first
-    return await this.#beside<TranslatedRequest>(pieces, ask(find(first)))
+  async #translateBeside(pieces: Pieces, task: RequestTask, find: Find, asker: Asker): Promise<TranslatedRequest> {
+    const ask = <T>(kept: ReadonlyMap<string, Keepsake> | undefined): Promise<T> =>
+      this.#beside<T>(pieces, (bytes) => ({ kind: 'translate', bytes, task, kept }), requestTooInvolved, asker)
+    const first = await ask<TranslatedRequest | readonly string[]>(undefined)
+    return 'body' in first ? first : ask<TranslatedRequest>(find(first))
   }
 
-  #beside<T>(pieces: Pieces, ask: Waiting['ask']): Promise<T> {
+  #beside<T>(
+    pieces: Pieces,
+    ask: Waiting['ask'],
+    tooInvolved: Waiting['tooInvolved'],
+    { tenant, left }: Asker
+  ): Promise<T> {
+    const size = sizeOf(pieces)
+    if (this.#line.bytesOf(tenant) + size > mostWaiting - this.#line.bytes)
+      return Promise.reject(
+        new GatewayError('overloaded', 'Too much waits to be brought into another protocol. Try again later.', {
+          retryAfterMs
+        })
+      )
     return new Promise((resolve, reject) => {
-      this.#queue.push({
-        pieces,
-        answer: false,
-        ask,
-        lost: tooInvolved,
-        resolve: resolve as Waiting['resolve'],
-        reject
-      })
+      const one: Waiting = { tenant, size, pieces, ask, tooInvolved, resolve: resolve as Waiting['resolve'], reject }
+      const leave = (): void => {
+        if (this.#line.remove(one)) reject(new GatewayError('client_closed', 'The client left.'))
+      }
+      left.addEventListener('abort', leave, { once: true })
+      this.#line.push(one)
+      if (left.aborted) leave()
       this.#next()
     })
   }
 
   #next(): void {
-    const next = this.#busy ? undefined : this.#queue.shift()
-    if (!next) return
-    this.#busy = next
-    void this.#ask(next)
-  }
-
-  /** Never rejects. */
-  async #ask(next: Waiting): Promise<void> {
-    try {
-      const bytes = await copied(next.pieces)
-      const thread = (this.#thread ??= this.#begin())
-      thread.postMessage(next.ask(bytes), [bytes.buffer])
-      thread.ref()
-      this.#asked = next
-      this.#timer = setTimeout(() => this.#giveUp(thread), this.#patience)
-    } catch (cause) {
-      this.#busy = undefined
-      next.reject(cause as Error)
-      this.#next()
+    for (const hand of this.#hands) {
+      if (hand.busy) continue
+      const mayBeLarge = this.#heavy < Math.max(1, this.#hands.length - 1)
+      const next = this.#line.next(mayBeLarge ? Infinity : largeBytes)
+      if (!next) return
+      void this.#serve(hand, next)
     }
   }
 
-  #begin(): Worker {
-    // Source and compiled files stand in the same places, with other endings.
-    const file = new URL(`./thread${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
-    const thread = new Worker(file, { name: 'translation', resourceLimits: { maxOldGenerationSizeMb: memoryMiB } })
-    // What one says that was given up belongs to nobody who asks now.
-    thread.on('message', (answer: Answer) => void (thread === this.#thread && this.#answered(answer)))
-    // It ran out of memory: the next one has another thread.
-    thread.on('error', () => {})
-    thread.on('exit', () => this.#lost(thread))
-    return thread
-  }
-
-  /** Whoever the thread had been asked by has its answer, or gets none. */
-  #over(): Waiting | undefined {
-    const over = this.#asked
-    clearTimeout(this.#timer)
-    this.#asked = this.#busy = undefined
-    return over
-  }
-
-  #answered(answer: Answer): void {
-    const over = this.#over()
-    // An idle thread keeps no process alive.
-    if (this.#queue.length === 0) this.#thread?.unref()
-    if ('result' in answer) over?.resolve(answer.result)
-    else if ('refusal' in answer)
-      over?.reject(new Untranslatable(answer.refusal.code, answer.refusal.message, answer.refusal.param))
-    else over?.reject(new Error(answer.fault))
-    this.#next()
-  }
-
-  #giveUp(thread: Worker): void {
-    this.#lost(thread)
-    void thread.terminate()
-  }
-
-  #lost(thread: Worker): void {
-    if (thread !== this.#thread) return
-    this.#thread = undefined
-    // What is only being copied for it is asked of the next one.
-    if (!this.#asked) return
-    const over = this.#over()
-    over?.reject(over.lost())
+  /** Never rejects. */
+  async #serve(hand: Hand, one: Waiting): Promise<void> {
+    const heavy = one.size > largeBytes ? 1 : 0
+    hand.busy = true
+    this.#heavy += heavy
+    try {
+      const answer = await hand.ask(one.ask(await copied(one.pieces)))
+      one.resolve(resultOf(answer, one))
+    } catch (cause) {
+      one.reject(cause as Error)
+    }
+    hand.busy = false
+    this.#heavy -= heavy
     this.#next()
   }
 }
 
-function tooInvolved(): GatewayError {
+function usualThreads(): number {
+  return Math.min(Math.max(availableParallelism(), fewestThreads), mostThreads)
+}
+
+/** @throws Untranslatable; GatewayError when there is none, as it takes too much; Error by a mistake of the thread's */
+function resultOf(answer: Answer | undefined, { tooInvolved }: Waiting): unknown {
+  if (!answer || 'tooInvolved' in answer) throw tooInvolved()
+  if ('result' in answer) return answer.result
+  if ('refusal' in answer) throw new Untranslatable(answer.refusal.code, answer.refusal.message, answer.refusal.param)
+  throw new Error(answer.fault)
+}
+
+function requestTooInvolved(): GatewayError {
   return new GatewayError(
     'invalid_request',
     'The request is too involved to be brought into the protocol of the channel that serves this model. Send less at a time.'
+  )
+}
+
+function answerTooInvolved(): GatewayError {
+  return new GatewayError(
+    'upstream_bad_response',
+    'The answer of the upstream is too involved to be brought into the protocol of the request.'
   )
 }
 

@@ -143,8 +143,18 @@ const involved: Record<string, [target: string, make: () => Buffer, status: numb
   ],
   'many messages': [
     '/v1/chat/completions',
-    () => filled('{"role":"user","content":"a"},', `${start},"messages":[`, '{"role":"user","content":"a"}]}'),
+    () =>
+      filled(
+        `{"role":"user","content":"${'a'.repeat(170)}"},`,
+        `${start},"messages":[`,
+        '{"role":"user","content":"a"}]}'
+      ),
     200
+  ],
+  'more messages than anybody has said': [
+    '/v1/chat/completions',
+    () => filled('{"role":"user","content":"a"},', `${start},"messages":[`, '{"role":"user","content":"a"}]}'),
+    400
   ],
   'a schema of lists': [
     '/v1/chat/completions',
@@ -154,7 +164,7 @@ const involved: Record<string, [target: string, make: () => Buffer, status: numb
         `${start},"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","enum":[`,
         '0]}}}]}'
       ),
-    200
+    long ? 400 : 200
   ],
   'signatures of ours': [
     '/v1/messages',
@@ -164,7 +174,7 @@ const involved: Record<string, [target: string, make: () => Buffer, status: numb
         `${start},"max_tokens":5,"messages":[{"role":"user","content":"a"}],"metadata":{"user_id":"sluice1."},"x":[`,
         '0]}'
       ),
-    200
+    long ? 400 : 200
   ],
   'settings of an answer': [
     `/v1beta/models/${testModel}:generateContent`,
@@ -241,7 +251,8 @@ const hello = '"content":[{"type":"text","text":"Hello"}]'
 /** Whole answers that are brought into another protocol. */
 const large: Record<string, () => Buffer> = {
   lists: () => answered('[],', `${hello},${ending.slice(0, -1)},"x":[`, '0]}'),
-  texts: () => answered('{"type":"text","text":"a"},', '"content":[', `{"type":"text","text":"a"}],${ending}`),
+  texts: () =>
+    answered(`{"type":"text","text":"${'a'.repeat(70)}"},`, '"content":[', `{"type":"text","text":"a"}],${ending}`),
   'arguments of a tool': () =>
     answered('[],', '"content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":[', `0]}}],${ending}`),
   'a long text': () => answered('a', '"content":[{"type":"text","text":"', `"}],${ending}`)
