@@ -1,4 +1,4 @@
-// Who is next of those that wait for a thread: every tenant gets as much as any other, and small ones come before large.
+// Who is next of those that wait for a thread: all tenants get as much as each other, and small ones come before large.
 
 /** What waits. */
 export interface Waiter {
