@@ -32,7 +32,7 @@ export abstract class Answer implements Client {
   abstract head(status: number, headers: HeaderLines): void
   abstract write(bytes: Buffer): boolean
   abstract end(bytes?: Buffer): void
-  abstract cut(): void
+  abstract cut(last?: Buffer): void
 
   get onGone(): (() => void) | null {
     return this.#onGone

@@ -43,8 +43,11 @@ export interface Client {
   write(bytes: Buffer): boolean
   /** The clean end; `bytes` leave in the same write. */
   end(bytes?: Buffer): void
-  /** Ends without the clean end marker (connection reset, RST_STREAM): the answer must not look complete. */
-  cut(): void
+  /**
+   * Ends without the clean end marker (connection reset, RST_STREAM, a body without its last chunk): the answer must
+   * not look complete. `last` is sent before, as far as the connection takes it.
+   */
+  cut(last?: Buffer): void
   /** The client left, or was cut. */
   readonly gone: boolean
   readonly headSent: boolean

@@ -4,7 +4,7 @@ import type { Outcome, WholeReply } from '../contract/contract.ts'
 import { GatewayError, reasons } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { Relay } from './relay.ts'
-import { errorEvent, sendError, sendHead, sendReply, sendWhole, statusFor } from './replies.ts'
+import { sendError, sendErrorEvent, sendHead, sendReply, sendWhole, statusFor } from './replies.ts'
 import { Session } from './session.ts'
 
 /** What came of an exchange before it is settled: an answer still to be sent or finished, or an error. */
@@ -67,6 +67,6 @@ export function sendFailure(exchange: LiveExchange, error: GatewayError): void {
   const { client } = exchange
   if (exchange.gone || error.code === 'client_stalled') client.cut()
   else if (!client.headSent) sendError(exchange, error)
-  else if (exchange.streaming) client.end(errorEvent(exchange, error))
+  else if (exchange.streaming) sendErrorEvent(exchange, error)
   else client.cut()
 }

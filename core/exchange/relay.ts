@@ -182,6 +182,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   /** Gives the attempt up: the upstream is told, and what waits is forgotten. Safe to call at any time. */
   fail(error: unknown): void {
     if (this.over) return
+    // What came before it, in the same read, is the client's.
+    this.outlet.flush()
     this.outlet.drop()
     this.#conclude(asGatewayError(error))
   }

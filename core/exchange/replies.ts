@@ -85,6 +85,13 @@ export function statusFor({ request }: LiveExchange, { status }: GatewayError): 
   return protocols[request.operation.protocol].statuses?.[status] ?? status
 }
 
+/** The end of a stream that broke: its error, and no end marker. */
+export function sendErrorEvent(exchange: LiveExchange, error: GatewayError): void {
+  const event = errorEvent(exchange, error)
+  if (protocols[exchange.request.operation.protocol].breaksOff) exchange.client.cut(event)
+  else exchange.client.end(event)
+}
+
 /** An error in mid-stream, as the client's protocol tells it. */
 export function errorEvent(exchange: LiveExchange, error: GatewayError): Buffer {
   const protocol = protocols[exchange.request.operation.protocol]

@@ -203,6 +203,11 @@ export interface Protocol {
    * are numbered.
    */
   errorEvent(error: ShownError, before: number): string
+  /**
+   * There are clients that take a stream with a clean end for a whole answer, whatever its last event says: after that
+   * of an error the connection is broken.
+   */
+  readonly breaksOff?: boolean
   /** Reads an upstream's error body or event; `body` is parsed JSON or text. */
   readError(body: unknown): UpstreamError
   /** A JSON body with status 200 is an answer in truth: neither an error nor something else. */

@@ -1,11 +1,15 @@
 // Streams that lie: errors in every dress, events that are none, ends that are missing, late or doubled, and silence.
+import { constants } from 'node:http2'
+import { finished } from 'node:stream/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { gateway, testModel } from '../kit/gateway.ts'
+import { connect } from '../kit/client.ts'
+import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
+import { openSession } from '../kit/http2.ts'
 import { settled } from '../kit/probe.ts'
 import { checkChatStream, readEvents } from '../kit/sse.ts'
-import { bytes, chunk, endOfBody, events, fin, head, pause, reset, stall, Upstream } from '../kit/upstream.ts'
+import { bytes, chunk, endOfBody, events, fin, head, pause, reset, stall, until, Upstream } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
 import {
   afterContent,
@@ -458,3 +462,78 @@ t.test('a stream that makes no answer when it is put together is the fault of th
     t.match([answer.status, answer.json()], [502, { error: { code: 'upstream_bad_response' } }], JSON.stringify(last))
   }
 })
+
+const clients: Readonly<Record<string, { path: string; body: object; said(payload: any): string | undefined }>> = {
+  'openai-chat': {
+    path: '/v1/chat/completions',
+    body: { model: testModel, stream: true, messages: [{ role: 'user', content: 'Hi' }] },
+    said: ({ choices }) => choices?.[0]?.delta.content
+  },
+  'openai-responses': {
+    path: '/v1/responses',
+    body: { model: testModel, stream: true, input: 'Hi' },
+    said: ({ type, delta: text }) => (type === 'response.output_text.delta' ? text : undefined)
+  },
+  anthropic: {
+    path: '/v1/messages',
+    body: { model: testModel, stream: true, max_tokens: 99, messages: [{ role: 'user', content: 'Hi' }] },
+    said: ({ delta: more }) => more?.text
+  },
+  gemini: {
+    path: `/v1beta/models/${testModel}:streamGenerateContent?alt=sse`,
+    body: { contents: [{ role: 'user', parts: [{ text: 'Hi' }] }] },
+    said: ({ candidates }) => candidates?.[0]?.content.parts[0].text
+  }
+}
+
+t.test(
+  'what came before an error in the same read is delivered first, and who needs it sees the stream break',
+  async (t) => {
+    const { local, vendor } = await before(t, one, patient)
+    const failure = line(JSON.stringify({ error: { message: words } }))
+    const ends = { told: failure, invalid: line('{"choices":'), 'not told': '' }
+    for (const [name, { path, body, said }] of Object.entries(clients)) {
+      for (const [how, end] of Object.entries(ends)) {
+        let go!: () => void
+        const seen = new Promise<void>((resolve) => (go = resolve))
+        const rest = [delta(' and'), delta(' more')].map((event) => line(JSON.stringify(event))).join('') + end
+        vendor.script(sse, events([opening, delta('So'), delta(' far')]), until(seen), chunk(rest), reset())
+        const client = (await connect(t, local.url)).send({
+          method: 'POST',
+          path,
+          headers: { authorization: `Bearer ${testKey}` },
+          body
+        })
+        await client.body(' far')
+        go()
+        const reply = await client.reply()
+        const told = readEvents(reply.body).filter(({ data }) => data !== '[DONE]')
+        const payloads = told.map(({ data }) => JSON.parse(data))
+        t.equal(payloads.map((payload) => said(payload) ?? '').join(''), 'So far and more', `${name}, ${how}`)
+        t.match(told.at(-1)!.data, /error/, `${name}, ${how}`)
+        t.notMatch(reply.text, leaked)
+        // A clean end looks like a whole answer to clients that know no error in a stream.
+        t.equal(reply.complete, name !== 'gemini', `${name}, ${how}`)
+      }
+    }
+    let go!: () => void
+    const seen = new Promise<void>((resolve) => (go = resolve))
+    vendor.script(
+      sse,
+      events([opening, delta('So')]),
+      until(seen),
+      chunk(line(JSON.stringify(delta(' far'))) + failure)
+    )
+    const { path, body } = clients['gemini']!
+    const stream = openSession(t, local.url).request({ ':method': 'POST', ':path': path, 'x-goog-api-key': testKey })
+    stream.end(JSON.stringify(body))
+    let heard = ''
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      heard += text
+      go()
+    })
+    await t.rejects(finished(stream), 'over HTTP/2, too')
+    t.match(heard, /So.* far.*"error"/s)
+    t.equal(stream.rstCode, constants.NGHTTP2_INTERNAL_ERROR)
+  }
+)

@@ -91,11 +91,17 @@ export class Http1Client extends Answer {
     this.#connection.released()
   }
 
-  cut(): void {
+  cut(last: Buffer = nothing): void {
     if (this.over) return
+    const head = this.#head
+    const told = last.length > 0 && !this.#bodiless && this.#socket.writable
     this.gone = true
     this.release()
-    this.#connection.cut()
+    if (told) writeParts(this.#socket, head, this.#chunked, last, this.#chunked ? chunkEnd : nothing)
+    if (!told || !this.#chunked) return this.#connection.cut()
+    // A body without its last chunk is not whole, however the connection ends; a reset could lose its last words.
+    this.#connection.closing = true
+    this.#connection.released()
   }
 
   /** The head alone, when no payload came in the same turn. */

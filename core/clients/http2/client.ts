@@ -8,7 +8,7 @@ import { FrameSocket } from '../../wire/frame-socket.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http2Connection } from './connection.ts'
 
-/** How long a client may go on with a request that was answered before it had come. */
+/** How long a client may go on with a request that was answered before it had come, or leave last words unread. */
 const lingerMs = 2000
 /** What is thrown away of such a request. More is not taken, which holds the client back. */
 const lingerBytes = 64 * 1024 * 1024
@@ -78,12 +78,17 @@ export class Http2Client extends Answer {
     }
   }
 
-  cut(): void {
+  cut(last: Buffer = nothing): void {
     if (this.over) return
+    const stream = this.#stream
     this.gone = true
     this.release()
     // Not close(), which first ends the stream: the client would get END_STREAM and see a complete answer.
-    this.#stream.destroy(new Error('the answer was cut'))
+    const destroy = (): void => void stream.destroy(new Error('the answer was cut'))
+    if (last.length === 0 || this.#bodiless) return destroy()
+    stream.write(last, destroy)
+    // A client that does not read may never take it.
+    stream.setTimeout(lingerMs, destroy)
   }
 
   /** Also before the event that says so has come. */

@@ -21,6 +21,8 @@ export const gemini: Protocol = {
   collect: () => new ChunkCollector(),
   errorBody,
   errorEvent: (error) => `data: ${JSON.stringify(errorBody(error))}\n\n`,
+  // The vendor's client libraries for JavaScript did not look for errors in events before their second version.
+  breaksOff: true,
   readError,
   isAnswer,
   readUsage: (message) => readGeminiUsage(usageOf(message)),
