@@ -94,9 +94,8 @@ export function repair(file: string, plan: RepairPlan, now: number): string {
     syncDirectory(dirname(file))
   }
   putAside(plan.aside.filter((path) => path !== one && path !== two))
-  const database = openDatabase(file, 'power')
+  const database = openDatabase(file, 'power', (opened) => migrate(opened, file))
   try {
-    migrate(database, file)
     const committer = new Committer(database)
     save(committer, source)
     // From here on the store needs no log: a repair that is killed before the next line has done its work.

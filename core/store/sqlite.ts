@@ -63,14 +63,17 @@ export function isUnreadable(error: unknown): boolean {
   return error instanceof Error && [11, 26].includes((error as { errcode?: number }).errcode ?? 0)
 }
 
-/** Opens a database for its one writer; makes the file when it is missing. */
-export function openDatabase(file: string, durability: Durability): Database {
+/**
+ * Opens a database for its one writer; makes the file when it is missing. `prepare` is called before there is a write-ahead
+ * log: what it does to a new database is in the file itself, so that a kill leaves all of it or nothing.
+ */
+export function openDatabase(file: string, durability: Durability, prepare?: (database: Database) => void): Database {
   const database = connect(file)
   try {
-    database.exec(
-      `PRAGMA page_size = ${pageBytes}; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durability === 'power' ? 'FULL' : 'NORMAL'}`
-    )
-    database.exec('PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 256')
+    database.exec(`PRAGMA page_size = ${pageBytes}; PRAGMA synchronous = ${durability === 'power' ? 'FULL' : 'NORMAL'}`)
+    prepare?.(database)
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA temp_store = MEMORY')
+    database.exec('PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 256')
   } catch (error) {
     database.close()
     throw error

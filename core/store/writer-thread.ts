@@ -183,8 +183,7 @@ class StoreWriter implements Service<WriterRequest> {
     const { file, durability, now } = this.#options
     const found = survey(file)
     if (found.damage.length > 0) throw new DamagedStore(file, found.damage)
-    const database = openDatabase(file, durability)
-    migrate(database, file)
+    const database = openDatabase(file, durability, (opened) => migrate(opened, file))
     const committer = (this.#committer = new Committer(database))
     this.#relieve(committer)
     replay(committer, found.log)

@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import fs, { cpSync, existsSync, mkdtempSync, rmSync, truncateSync } from 'node:fs'
+import fs, { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, truncateSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -13,6 +13,8 @@ import { baseOf, framesAt, makeSegments, segmentPaths } from '../../../core/stor
 import { openDatabase } from '../../../core/store/sqlite.ts'
 import { openStore } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
+import { Disk, noDisk } from '../../chaos/disk.ts'
+import { long } from '../../money/rig.ts'
 import { query, reserve, scope, settle } from './sample.ts'
 
 t.setTimeout(110_000)
@@ -305,6 +307,33 @@ t.test('a database that was brought back from an older copy does not take the co
     message: /log0 is of start 2 of a store that went on without .*, which ends with start 1: /
   })
   t.match(query(older, 'SELECT count(*) AS n FROM journal'), [{ n: 1n }])
+})
+
+t.test('killed at any write or sync of its very first start, a store starts', { skip: noDisk }, async (t) => {
+  const home = t.testdir()
+  const stride = long ? 1 : 4
+  let [next, killed, over] = [1, 0, false]
+
+  const killSome = async (): Promise<void> => {
+    while (!over) {
+      const at = next
+      next += stride
+      const file = join(home, String(at), 'sluice.db')
+      mkdirSync(dirname(file))
+      const disk = Disk.make(t, file)
+      disk.set({ killAt: at })
+      const child = start('open', file, ['env', ...Object.entries(disk.env).map(([name, value]) => `${name}=${value}`)])
+      over ||= await child.line('ready').then(() => true, () => false)
+      await child.kill()
+      const store = await openStore({ file, durability: 'power' })
+      await settle(store, reserve(store.ledger, [scope('tenant', 'acme')], 1000n), 7)
+      await store.close()
+      t.strictSame(verify(file), [], `killed at ${at}`)
+      killed++
+    }
+  }
+  await Promise.all([killSome(), killSome(), killSome()])
+  t.ok(killed * stride > 40, `it was killed ${killed} times`)
 })
 
 t.test('a start that is killed before its history begins is followed by one that goes on', async (t) => {
