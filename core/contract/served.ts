@@ -117,4 +117,10 @@ export interface OperationFinder {
     headers: Readonly<Record<string, string | string[] | undefined>>,
     query: string
   ): Match | undefined
+  /** The operation that is most like a request for which there is none: its client reads errors of that protocol. */
+  nearest(
+    path: string,
+    headers: Readonly<Record<string, string | string[] | undefined>>,
+    query: string
+  ): ServedOperation
 }

@@ -92,8 +92,9 @@ export class Engine {
     const path = mark === -1 ? target : target.slice(0, mark)
     const query = mark === -1 ? '' : target.slice(mark + 1)
     const match = operations.find(method, path, headers, query)
-    const { operation = unknownOperation, parameters = {} } = match ?? {}
-    const request = { method, path, query, headers, operation, parameters, remoteAddress }
+    const asked = { method, path, query, headers }
+    const { operation = unknownOperation(asked, operations), parameters = {} } = match ?? {}
+    const request = { ...asked, operation, parameters, remoteAddress }
     const exchange = new LiveExchange(
       request,
       client,

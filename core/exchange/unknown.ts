@@ -4,22 +4,29 @@ import type { ClientRequest } from '../contract/contract.ts'
 import type { OperationFinder, ServedOperation } from '../contract/served.ts'
 import { GatewayError } from '../errors.ts'
 
-/** Never asked of anybody. */
-export const unknownOperation: ServedOperation = {
-  name: 'unknown',
-  endpoint: 'unknown',
-  summary: 'Nothing that there is.',
-  method: 'GET',
-  paths: [],
-  protocol: 'openai-chat',
-  body: 'none'
+/** What is known of a request before its operation is. */
+type Asked = Pick<ClientRequest, 'path' | 'method' | 'headers' | 'query'>
+
+/** What stands in for an operation that there is not. It is asked of nobody, and speaks as what is most like it. */
+export function unknownOperation({ path, headers, query }: Asked, operations: OperationFinder): ServedOperation {
+  const mended = mistakes.find(({ mend }) => operations.find('', mend(path), headers, query))?.mend(path)
+  const { protocol } = operations.nearest(mended ?? path, headers, query)
+  return {
+    name: 'unknown',
+    endpoint: 'unknown',
+    summary: 'Nothing that there is.',
+    method: 'GET',
+    paths: [],
+    protocol,
+    body: 'none'
+  }
 }
 
 /**
  * The refusal of a request that has no operation. `allow`: the methods of its path, undefined when nothing is there.
  */
 export function noRoute(
-  { path, method, headers, query }: ClientRequest,
+  { path, method, headers, query }: Asked,
   allow: readonly string[] | undefined,
   operations: OperationFinder
 ): GatewayError {

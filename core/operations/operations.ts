@@ -61,6 +61,33 @@ export class Operations implements OperationFinder {
     }
     return other
   }
+
+  /** The one that shares the most segments with the path; of several the one whose `when` tells it from others. */
+  nearest(path: string, headers: Headers, query: string): ServedOperation {
+    const segments = path.split('/', mostSegments)
+    let [best, most] = [this.all[0]!, -1]
+    for (const operation of this.all) {
+      if (operation.when && !operation.when(headers, query, path)) continue
+      const shared = Math.max(...operation.paths.map((template) => sharedSegments(template, segments)))
+      const likeness = shared + (operation.when ? 0.5 : 0)
+      if (likeness > most) [best, most] = [operation, likeness]
+    }
+    return best
+  }
+}
+
+/** Of a path without an operation that are compared: no template is longer. */
+const mostSegments = 10
+
+/** How many segments a template and a path have in common from the beginning. */
+function sharedSegments(template: string, segments: readonly string[]): number {
+  const own = template.split('/')
+  const other = own.findIndex((segment, index) => !fits(segment, segments[index]))
+  return other === -1 ? own.length : other
+}
+
+function fits(template: string, segment = ''): boolean {
+  return isLiteral(template) ? template === segment : segment.endsWith(template.slice(template.lastIndexOf('}') + 1))
 }
 
 /** How much of a path a template says. */

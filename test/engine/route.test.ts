@@ -27,3 +27,35 @@ t.test('a path that is nearly right is answered with the right one', async (t) =
   const wrong = await ask({ path: '/v1/chat/completions' })
   t.match([wrong.status, wrong.headers['allow']], [405, 'POST'])
 })
+
+t.test('a path that is not there is answered in the envelope of whoever asks', async (t) => {
+  const { ask } = await gateway(t)
+  const openai = { error: { code: 'route_not_found', message: /nothing at/ } }
+  const anthropic = { type: 'error', error: { type: 'not_found_error', message: /nothing at/ } }
+  const gemini = { error: { code: 404, status: 'NOT_FOUND', message: /nothing at/ } }
+  const version = { 'anthropic-version': '2023-06-01' }
+  const cases = [
+    ['/v1/chat/nothing', {}, openai],
+    ['/v1/files', {}, openai],
+    ['/nothing', {}, openai],
+    ['/v1/messages/batches', {}, anthropic],
+    ['/messages', {}, anthropic],
+    ['/v1/v1/messages/batches', version, anthropic],
+    ['/v1/files', version, anthropic],
+    ['/v1beta/files', {}, gemini],
+    ['/v1beta', {}, gemini],
+    ['/v1/files', { 'x-goog-api-key': 'sk-nobody' }, gemini]
+  ] as const
+  for (const [path, headers, said] of cases) {
+    const reply = await ask({ method: 'POST', path, headers, body: {} })
+    t.match([reply.status, reply.json()], [404, said], `${path} ${JSON.stringify(headers)}`)
+  }
+  for (const [path, said] of [
+    ['/v1/messages', { type: 'error' }],
+    ['/v1beta/models/demo:generateContent', { error: { code: 405 } }],
+    ['/v1/chat/completions', { error: { code: 'method_not_allowed' } }]
+  ] as const) {
+    const reply = await ask({ method: 'PUT', path })
+    t.match([reply.status, reply.json()], [405, said], path)
+  }
+})
