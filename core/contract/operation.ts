@@ -128,6 +128,8 @@ export interface Operation {
   framing?(): StreamFraming
   /** What an upstream may answer with, beside the events of a stream. Default: `json`. */
   readonly answers?: readonly AnswerKind[]
+  /** Which media types bytes may have that are an answer: a page of a proxy is none. Default: any. */
+  readonly media?: RegExp
   /**
    * How it is asked, by the family of a channel. Of several forms, the first that the channel's `endpoints` have is
    * spoken. A channel of a family that stands not here, or with none of the endpoints, cannot serve it.

@@ -153,6 +153,7 @@ function send(
   const relay = new Relay(attempt, {
     streaming,
     answers: exchange.request.operation.answers,
+    media: exchange.request.operation.media,
     status: exchange.request.operation.status,
     client: exchange.client,
     framing: exchange.request.operation.framing,

@@ -116,6 +116,7 @@ async function replayed(
   const relay = new Relay(attempt, {
     streaming: exchange.streaming,
     answers: undefined,
+    media: undefined,
     client: exchange.client,
     framing: exchange.request.operation.framing,
     watchdog: parts.watchdog,

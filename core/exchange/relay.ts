@@ -25,6 +25,8 @@ export interface RelayOptions {
   streaming: boolean
   /** What the upstream may answer with, beside events. */
   answers: readonly AnswerKind[] | undefined
+  /** See {@link Operation.media}. */
+  media: RegExp | undefined
   /** Of an accepted answer, in the place of the upstream's. */
   status?: number | undefined
   client: Client
@@ -107,6 +109,10 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     const events =
       type === undefined ? this.streaming : type !== 'application/json' && isEvents(String(type), this.streaming)
     const opaque = !events && this.#options.answers?.includes('bytes') && type !== undefined && !isJson(String(type))
+    if (opaque && this.#options.media?.test(String(type)) === false) {
+      this.fail(new GatewayError('upstream_bad_response', 'The upstream sent something else than what was asked for.'))
+      return
+    }
     this.#intake = events ? new EventIntake(this) : opaque ? new BytesIntake(this) : new BodyIntake(this)
     // When the upstream's shape is not the one asked for, its type does not describe what the client gets.
     this.response = {

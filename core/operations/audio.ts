@@ -14,6 +14,7 @@ export const speech: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream_format', is: 'sse' },
   answers: ['bytes'],
+  media: /^\s*(?:audio\/|(?:application|binary)\/octet-stream\b)/i,
   upstream: { openai: { protocol: 'openai-speech', method: 'POST', target: () => '/audio/speech' } },
   metering: { outputLimits: [], characters: 'input' },
   required: ['model', 'input', 'voice'],
@@ -59,6 +60,7 @@ const hearing = {
   body: 'form',
   model: { in: 'body', name: 'model' },
   answers: ['json', 'bytes'],
+  media: /^\s*(?:text\/(?!html\b)|application\/(?:x-subrip|octet-stream)\b)/i,
   metering: { outputLimits: [], sound: true },
   required: ['model', 'file']
 } as const satisfies Partial<ServedOperation>

@@ -20,6 +20,7 @@ export const contentOf = {
   protocol: 'openai-video-file',
   body: 'none',
   answers: ['bytes'],
+  media: /^\s*(?:(?:video|image)\/|(?:application|binary)\/octet-stream\b)/i,
   upstream: {
     openai: {
       protocol: 'openai-video-file',
