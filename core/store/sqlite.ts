@@ -64,8 +64,8 @@ export function isUnreadable(error: unknown): boolean {
 }
 
 /**
- * Opens a database for its one writer; makes the file when it is missing. `prepare` is called before there is a write-ahead
- * log: what it does to a new database is in the file itself, so that a kill leaves all of it or nothing.
+ * Opens a database for its one writer; makes the file when it is missing. `prepare` is called before there is a
+ * write-ahead log: what it does to a new database is in the file itself, so that a kill leaves all of it or nothing.
  */
 export function openDatabase(file: string, durability: Durability, prepare?: (database: Database) => void): Database {
   const database = connect(file)

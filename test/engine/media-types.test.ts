@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import type { RequestParts } from '../kit/client.ts'
 import { formOf } from '../kit/form.ts'
 import { gateway, testModel as model } from '../kit/gateway.ts'
 import { bytes, chunk, endOfBody, head, Upstream } from '../kit/upstream.ts'
@@ -27,7 +28,7 @@ const asked: Record<string, { path: string; body: unknown }> = {
 }
 
 /** A request as its endpoint takes it. */
-function requestOf({ path, body }: { path: string; body: unknown }): Parameters<typeof formOf>[0] | any {
+function requestOf({ path, body }: { path: string; body: unknown }): RequestParts {
   if (!path.endsWith('transcriptions')) return { path, body }
   const fields = Object.entries(body as Record<string, string>).map(([name, value]) => ({ name, value }))
   const form = formOf([...fields, { name: 'file', filename: 'a.mp4', type: 'video/mp4', value: sound }])

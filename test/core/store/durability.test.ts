@@ -323,7 +323,10 @@ t.test('killed at any write or sync of its very first start, a store starts', { 
       const disk = Disk.make(t, file)
       disk.set({ killAt: at })
       const child = start('open', file, ['env', ...Object.entries(disk.env).map(([name, value]) => `${name}=${value}`)])
-      over ||= await child.line('ready').then(() => true, () => false)
+      over ||= await child.line('ready').then(
+        () => true,
+        () => false
+      )
       await child.kill()
       const store = await openStore({ file, durability: 'power' })
       await settle(store, reserve(store.ledger, [scope('tenant', 'acme')], 1000n), 7)
