@@ -9,12 +9,12 @@ export type Emit = (message: Message) => void
 
 /**
  * What a stage can see. `messages`: events, and answers that are one JSON value; such an answer is held until it is
- * whole. `runs`: also bytes that are no message, such as sound, files, and JSON too large to be held. An answer that
- * comes in runs is refused with `answer_not_inspected` when a stage takes messages alone: nothing passes a stage
- * unseen. `frames`: also those of sessions, from both sides, which are refused likewise: a client's go down the chain,
- * an upstream's up, and what is emitted goes where its `from` says.
+ * whole. `files`: also runs of what is no JSON, such as sound. `runs`: also those of JSON that is too large to be held.
+ * An answer that comes in runs is refused with `answer_not_inspected` when a stage does not take them: nothing passes a
+ * stage unseen. `frames`: also those of sessions, from both sides, which are refused likewise: a client's go down the
+ * chain, an upstream's up, and what is emitted goes where its `from` says.
  */
-export type Takes = 'messages' | 'runs' | 'frames'
+export type Takes = 'messages' | 'files' | 'runs' | 'frames'
 
 /** Looks on: bytes go straight through, whatever it does. Takes runs unless it says otherwise. */
 export interface Observer {
@@ -53,6 +53,11 @@ export interface TextStage {
    * it is too large.
    */
   readonly whole?: boolean
+  /**
+   * With true, what is no text passes unseen: an answer of sound, the sound of a session, a protocol of which nobody
+   * knows where its text stands. Without it, such answers are refused with `answer_not_inspected`.
+   */
+  readonly skip?: boolean
   /**
    * The next run of text, in the order of its block. Returns what goes on in its place: less when the rest is held back
    * for the next call, the empty string for nothing. Nothing returned: as it came. Throw a GatewayError to block the

@@ -232,7 +232,7 @@ export class BodyIntake implements Intake {
     if (this.#length <= wholeBodyBytes) return
     if (this.#host.streaming) return this.#host.fail(bad('The upstream was asked for a stream and sent a large body.'))
     // What tells of a failure is cleaned, wherever in the answer it stands.
-    const blind = outlet.blind ?? (this.#host.attempt.protocol.errorPlaces && 'the core')
+    const blind = outlet.blindTo('runs') ?? (this.#host.attempt.protocol.errorPlaces && 'the core')
     if (blind !== undefined) {
       if (this.#length > inspectedBytes) this.#host.fail(uninspected(blind, `larger than ${inspectedBytes} bytes`))
       return
@@ -295,7 +295,7 @@ export class BytesIntake implements Intake {
 
   data(chunk: Buffer): void {
     const { outlet } = this.#host
-    const { blind } = outlet
+    const blind = outlet.blindTo('files')
     if (blind !== undefined) return this.#host.fail(uninspected(blind, 'of a kind that is no message'))
     outlet.keepsLast = this.begun = true
     this.#host.heard()

@@ -46,9 +46,9 @@ export class Outlet {
     this.#stages = new Stages(stages, (message) => this.#write(message))
   }
 
-  /** The plugin that cannot see an answer in runs of bytes; undefined when there is none. */
-  get blind(): string | undefined {
-    return this.#stages.blind
+  /** The plugin that cannot see such an answer, in runs of a file or of JSON; undefined when there is none. */
+  blindTo(kind: 'files' | 'runs'): string | undefined {
+    return this.#stages.blindTo(kind)
   }
 
   pass(message: Message): void {

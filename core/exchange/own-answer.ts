@@ -68,8 +68,8 @@ export async function ownAnswer(
   outlet.use(stages)
   outlet.whole = message.kind === 'json'
   try {
-    if (message.kind === 'bytes' && outlet.blind !== undefined)
-      throw uninspected(outlet.blind, 'of a kind that is no message')
+    const blind = message.kind === 'bytes' ? outlet.blindTo('files') : undefined
+    if (blind !== undefined) throw uninspected(blind, 'of a kind that is no message')
     outlet.pass(message)
     const { settled } = outlet
     if (settled) await settled

@@ -34,10 +34,12 @@ export class Stages {
     this.#out = out
   }
 
-  /** The plugin whose stage cannot see runs of bytes; undefined when all of them can. */
-  get blind(): string | undefined {
-    return this.#stages.find(({ stage }) => (stage.takes ?? ('map' in stage ? 'messages' : 'runs')) === 'messages')
-      ?.plugin
+  /** The plugin whose stage cannot see such runs of bytes; undefined when all of them can. */
+  blindTo(kind: 'files' | 'runs'): string | undefined {
+    return this.#stages.find(({ stage }) => {
+      const takes = stage.takes ?? ('map' in stage ? 'messages' : 'runs')
+      return takes === 'messages' || (takes === 'files' && kind === 'runs')
+    })?.plugin
   }
 
   pass(message: Message): void {

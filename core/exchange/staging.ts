@@ -28,8 +28,10 @@ class Staging {
   }
 
   add(plugin: string, stage: Stage): void {
-    if ('text' in stage) this.stages.push({ plugin, stage: textStage(plugin, stage, this.#protocol) })
-    else {
+    if ('text' in stage) {
+      const made = textStage(plugin, stage, this.#protocol)
+      if (made) this.stages.push({ plugin, stage: made })
+    } else {
       this.stages.push({ plugin, stage })
       if ('map' in stage) this.#protocol = stage.speaks ?? this.#protocol
     }

@@ -18,6 +18,10 @@ class Runs implements TextEditor {
     this.#stage = stage
   }
 
+  get skips(): boolean | undefined {
+    return this.#stage.skip
+  }
+
   text(part: TextPart): string {
     return this.#stage.text(part) ?? part.text
   }
@@ -39,6 +43,10 @@ class WholeBlocks implements TextEditor {
     this.#stage = stage
   }
 
+  get skips(): boolean | undefined {
+    return this.#stage.skip
+  }
+
   text({ block, text }: TextPart): string {
     this.#length += text.length
     if (this.#length > heldCharacters)
@@ -56,14 +64,17 @@ class WholeBlocks implements TextEditor {
   }
 }
 
-/** A plugin's stage, for messages of this protocol. What the plugin throws goes through. */
-export function textStage(plugin: string, stage: TextStage, protocol: Protocol): Mapper {
+/**
+ * A plugin's stage, for messages of this protocol; undefined when it has nothing to see there and skips that. What the
+ * plugin throws goes through.
+ */
+export function textStage(plugin: string, stage: TextStage, protocol: Protocol): Mapper | undefined {
   const answer = protocol.text?.answer()
-  if (!answer) throw uninspected(plugin, 'where that stands in this protocol is not known')
-  const editor = stage.whole ? new WholeBlocks(plugin, stage) : new Runs(stage)
-  const emitAll = (events: readonly TextEvent[], emit: Emit): void => {
-    for (const { event, data } of events) emit(Message.event(data, event))
+  if (!answer) {
+    if (stage.skip) return undefined
+    throw uninspected(plugin, 'where that stands in this protocol is not known')
   }
+  const editor = stage.whole ? new WholeBlocks(plugin, stage) : new Runs(stage)
   const shown = <T>(show: () => T): T => {
     try {
       return show()
@@ -71,8 +82,14 @@ export function textStage(plugin: string, stage: TextStage, protocol: Protocol):
       throw error instanceof Uninspectable ? uninspected(plugin, error.message) : error
     }
   }
+  const emitAll = (events: readonly TextEvent[], emit: Emit): void => {
+    for (const { event, data } of events)
+      emit(protocol.frames ? Message.frame(data, 'upstream') : Message.event(data, event))
+  }
   return {
+    takes: protocol.frames ? 'frames' : stage.skip ? 'files' : 'messages',
     map(message, emit) {
+      if (message.from === 'client' || message.kind === 'bytes') return emit(message)
       if (message.kind === 'json') {
         const data = shown(() => answer.whole(message, editor))
         return emit(data ? message.withData(data) : message)

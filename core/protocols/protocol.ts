@@ -87,6 +87,8 @@ export interface TextEditor {
   text(part: TextPart): string
   /** A block is over, after its last run: what is returned is added to its text. Once for each block. */
   end(block: TextBlock): string
+  /** What is no text (sound, files) may pass; otherwise an answer that has some is refused. */
+  readonly skips?: boolean | undefined
 }
 
 /** An event to be sent: its payload, and its name in protocols whose events have one. */

@@ -4,7 +4,7 @@ import t from 'tap'
 import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Attempt, Hooks, Plugin, TextBlock, TextPart, TextStage } from '../../core/contract/contract.ts'
 import { checkChatStream, readEvents } from '../kit/sse.ts'
-import { endOfBody, events, head, Upstream } from '../kit/upstream.ts'
+import { bytes, endOfBody, events, head, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, defaultChain, Workbench } from '../kit/workbench.ts'
 import type { Answer } from '../kit/workbench.ts'
 
@@ -29,7 +29,7 @@ async function open(
     upstream,
     bench: await Workbench.open(
       t,
-      { channels: { a: channelTo(upstream, { endpoints: ['chat', 'embeddings'] }) }, chain },
+      { channels: { a: channelTo(upstream, { endpoints: ['chat', 'embeddings', 'audio'] }) }, chain },
       { more: [texts] }
     )
   }
@@ -426,4 +426,21 @@ t.test('an answer in another protocol than chat is masked as well, passed on or 
     t.match(said(translated), { '0.content': 'write to [mail]' })
     t.match(said(await bench.send({ body: { messages } })), { '0.content': 'write to [mail]' })
   }
+})
+
+t.test('an answer of sound passes a text stage that skips what is no text, and no other', async (t) => {
+  const { bench, upstream } = await open(t)
+  const speak = (): Promise<Answer> => {
+    upstream.script(head(200, { 'content-type': 'audio/mpeg', 'content-length': '4' }), bytes('RIFF'))
+    return bench.send({ target: '/v1/audio/speech', body: { model: 'demo', input: 'Hello', voice: 'alloy' } })
+  }
+  stage = () => ({ text: () => 'never' })
+  const refused = await speak()
+  t.match([refused.status, refused.body], [502, 'answer_not_inspected'])
+  stage = () => ({ skip: true, text: () => 'never' })
+  const passed = await speak()
+  t.match([passed.status, passed.body], [200, 'RIFF'])
+  upstream.json({ ...chatAnswer(), choices: [{ index: 0, message: { content: 'x'.repeat(9 << 20) } }] })
+  const large = await bench.send()
+  t.match([large.status, large.body], [502, 'answer_not_inspected'], 'what has text is not skipped for its size')
 })

@@ -79,7 +79,7 @@ function streamOf(codec: Codec): Message[] {
 
 /** Through the stage, as an exchange brings a stream there: what its end emits comes before the last event. */
 function throughStage(name: CodecName, events: readonly Message[]): Message[] {
-  const mapper = textStage('masking', masking(), protocols[name])
+  const mapper = textStage('masking', masking(), protocols[name])!
   const [out, last]: Message[][] = [[], []]
   for (const [at, event] of events.entries())
     mapper.map(event, (message) => void (at === events.length - 1 ? last : out)!.push(message))
@@ -89,7 +89,7 @@ function throughStage(name: CodecName, events: readonly Message[]): Message[] {
 
 function wholeThroughStage(name: CodecName, body: unknown): unknown {
   let made: Message | undefined
-  textStage('masking', masking(), protocols[name]).map(
+  textStage('masking', masking(), protocols[name])!.map(
     new Message('json', Buffer.from(JSON.stringify(body))),
     (message) => void (made = message)
   )
@@ -190,7 +190,7 @@ t.test('what tells of the words beside them is left out, in whatever chunk it co
     /"groundingChunks":\[\{"web":\{"uri":"https:\/\/a\.example"\}\}\].*"citationSources":\[\{"uri":"https:\/\/a\.example"\}\]/
   )
   const same = [chunk('I am', {}), chunk('', { finishReason: 'STOP', ...supports })]
-  const mapper = textStage('reading', { text: () => {} }, protocols.gemini)
+  const mapper = textStage('reading', { text: () => {} }, protocols.gemini)!
   const out: Message[] = []
   for (const event of same) mapper.map(event, (message) => void out.push(message))
   t.strictSame(out, same, 'who changes nothing changes none of it')

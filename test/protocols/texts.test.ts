@@ -36,7 +36,7 @@ function holding(): TextStage {
 
 /** A stream on its way through a stage, as the relay brings it there. */
 function through(protocol: Protocol, stage: TextStage, events: readonly Message[]): Message[] {
-  const mapper = textStage('test', stage, protocol)
+  const mapper = textStage('test', stage, protocol)!
   const [out, last]: Message[][] = [[], []]
   for (const [at, event] of events.entries())
     mapper.map(event, (message) => void (at === events.length - 1 ? last : out)!.push(message))
@@ -46,7 +46,7 @@ function through(protocol: Protocol, stage: TextStage, events: readonly Message[
 
 function whole(protocol: Protocol, stage: TextStage, body: unknown): unknown {
   let made: Message | undefined
-  textStage('test', stage, protocol).map(
+  textStage('test', stage, protocol)!.map(
     new Message('json', Buffer.from(JSON.stringify(body))),
     (message) => void (made = message)
   )

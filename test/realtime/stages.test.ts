@@ -88,8 +88,7 @@ t.test('a stage that cannot see frames has sessions refused, and one that fails 
   const upstream = await socketUpstream(t)
   for (const [name, stage] of Object.entries({
     observer: { observe() {} },
-    mapper: { takes: 'runs' as const, map() {} },
-    text: { text() {} }
+    mapper: { takes: 'runs' as const, map() {} }
   })) {
     const running = await withPlugins(t, upstream, plugin(name, { onResponse: () => stage }))
     const refused = await refusedRealtime(t, running)
@@ -114,6 +113,99 @@ t.test('a stage that cannot see frames has sessions refused, and one that fails 
   t.match(one.events.at(-1), { type: 'error', error: { code: 'internal_error' } })
   t.match(JSON.stringify(running.lines), /in the plugin broken/)
   t.equal(other.socket.readyState, other.socket.OPEN)
+})
+
+/** Masks addresses, which may be cut anywhere: what may still become one is held back. */
+function masking(skip: boolean): Plugin {
+  return plugin('masking', {
+    onResponse: () => {
+      const held = new Map<string, string>()
+      const masked = (text: string): string => text.replace(/\S+@\S+/g, '[mail]')
+      return {
+        skip,
+        text({ block, text }) {
+          const all = (held.get(block) ?? '') + text
+          const cut = all.search(/\S*$/)
+          held.set(block, all.slice(cut))
+          return masked(all.slice(0, cut))
+        },
+        flush: ({ block }) => masked(held.get(block) ?? '')
+      }
+    }
+  })
+}
+
+/** The frames in which an upstream tells of a response that says one text, bit by bit and again as a whole. */
+function spoken(id: string, pieces: readonly string[], kind: 'output_text' | 'output_audio_transcript'): object[] {
+  const at = { response_id: id, item_id: `item_${id}`, output_index: 0, content_index: 0 }
+  const text = pieces.join('')
+  const [type, member] = kind === 'output_text' ? ['output_text', 'text'] : ['output_audio', 'transcript']
+  const item = { id: `item_${id}`, type: 'message', role: 'assistant', content: [{ type, [member!]: text }] }
+  return [
+    { type: 'response.created', response: { id, output: [] } },
+    { type: 'response.output_item.added', response_id: id, output_index: 0, item: { ...item, content: [] } },
+    ...pieces.map((delta) => ({ type: `response.${kind}.delta`, ...at, delta })),
+    { type: `response.${kind}.done`, ...at, [member!]: text },
+    { type: 'response.content_part.done', ...at, part: item.content[0] },
+    { type: 'conversation.item.done', item },
+    { type: 'response.output_item.done', response_id: id, output_index: 0, item },
+    { type: 'response.done', response: { id, status: 'completed', output: [item], usage: { total_tokens: 0 } } }
+  ]
+}
+
+t.test('text that a session says is masked wherever it is told, of each response by itself', async (t) => {
+  const upstream = await socketUpstream(t)
+  const running = await withPlugins(t, upstream, masking(false))
+  const client = await openRealtime(t, running)
+  const { socket } = await upstream.peer()
+  const user = {
+    id: 'item_user',
+    type: 'message',
+    role: 'user',
+    content: [{ type: 'input_text', text: 'I am u@s.er' }]
+  }
+  socket!.send(JSON.stringify({ type: 'conversation.item.added', item: user }))
+  t.match(
+    await client.event('conversation.item.added'),
+    { item: user },
+    'what was said to the model is the client’s own'
+  )
+  const kinds = ['output_text', 'output_audio_transcript'] as const
+  for (const [at, kind] of kinds.entries()) {
+    const id = `r${at}`
+    const before = client.events.length
+    for (const frame of spoken(id, ['Write to me@', 'acme.com n', 'ow or b@c.d'], kind))
+      socket!.send(JSON.stringify(frame))
+    const done = await client.event('response.done', at + 1)
+    const masked = 'Write to [mail] now or [mail]'
+    const events = client.events.slice(before)
+    const deltas = events.filter(({ type }) => type.endsWith('.delta'))
+    t.equal(deltas.map(({ delta }) => delta).join(''), masked, kind)
+    t.notMatch(JSON.stringify(events), /acme|b@c/, 'and nothing that repeats it shows it')
+    t.match(JSON.stringify(done), masked)
+    t.ok(deltas.every((delta) => delta['item_id'] === `item_${id}`))
+  }
+  client.socket.close()
+  await settled(t, running)
+})
+
+t.test('sound of a session passes a text stage that skips it, and no other', async (t) => {
+  const upstream = await socketUpstream(t)
+  const sound = '{"type":"response.output_audio.delta","item_id":"i","delta":"AAAA"}'
+  const open = await withPlugins(t, upstream, masking(true))
+  const heard = await openRealtime(t, open)
+  ;(await upstream.peer()).socket!.send(sound)
+  t.match(await heard.event('response.output_audio.delta'), { delta: 'AAAA' })
+  heard.socket.close()
+  await settled(t, open)
+
+  const strict = await withPlugins(t, upstream, masking(false))
+  const deaf = await openRealtime(t, strict)
+  ;(await upstream.peer(2)).socket!.send(sound)
+  await deaf.closed
+  t.match(deaf.events.at(-1), { type: 'error', error: { code: 'answer_not_inspected' } })
+  t.notMatch(JSON.stringify(deaf.events), 'AAAA')
+  await settled(t, strict)
 })
 
 t.test('a turn may be refused by any plugin, has its releases run once, and is shown when it is on disk', async (t) => {

@@ -91,6 +91,10 @@ function editedMember(fields: Fields, member: string, place: Omit<Place, 'text'>
 const families = new Map<string, { member: string; kind: TextKind }>([
   ['output_text', { member: 'content', kind: 'text' }],
   ['refusal', { member: 'content', kind: 'refusal' }],
+  // Of sessions: words of an answer that is spoken, and both by their earlier names.
+  ['output_audio_transcript', { member: 'content', kind: 'text' }],
+  ['audio_transcript', { member: 'content', kind: 'text' }],
+  ['text', { member: 'content', kind: 'text' }],
   ['reasoning_text', { member: 'content', kind: 'reasoning' }],
   ['reasoning_summary_text', { member: 'summary', kind: 'reasoning' }],
   ['function_call_arguments', { member: 'arguments', kind: 'arguments' }],
@@ -98,8 +102,10 @@ const families = new Map<string, { member: string; kind: TextKind }>([
   ['custom_tool_call_input', { member: 'input', kind: 'arguments' }],
   ['code_interpreter_call_code', { member: 'code', kind: 'arguments' }]
 ])
+/** Families of events with pieces of sound, which is no text. */
+const sounds: ReadonlySet<string> = new Set(['audio', 'output_audio'])
 /** Where the event that ends a text has it. */
-const doneMembers = ['text', 'refusal', 'arguments', 'input', 'code'] as const
+const doneMembers = ['text', 'refusal', 'arguments', 'input', 'code', 'transcript'] as const
 
 /** A text that has begun: what came, what became of it, and how more of it is said. */
 interface Told {
@@ -113,11 +119,28 @@ interface Told {
   number: unknown
 }
 
-class ResponseText implements AnswerText {
+/** How the texts of one answer are told apart. */
+export interface Keys {
+  /** The item that an event is about. */
+  of(event: Fields): string
+  /** An item of the whole answer, at its place in the list. */
+  ofItem(item: Fields, at: number): string
+}
+
+/** Items of a response are known by their place in it. */
+const byPlace: Keys = { of: (event) => String(numberOf(event['output_index'])), ofItem: (_item, at) => String(at) }
+
+/** The text of one response; with other `keys`, that of a connection on which several are told. */
+export class ResponseText implements AnswerText {
+  readonly #keys: Keys
   readonly #told = new Map<string, Told>()
   #kept = 0
   /** Events that were put in between: those that follow count from there. */
   #added = 0
+
+  constructor(keys = byPlace) {
+    this.#keys = keys
+  }
 
   event(event: Payload, editor: TextEditor): EditedEvent | undefined {
     const body = asObject(event.json()) as Fields | undefined
@@ -147,15 +170,24 @@ class ResponseText implements AnswerText {
     return made === output ? undefined : withChanges(answer, { output: made })
   }
 
+  /** Forgets what was told of an item, which is over: what is told of it again counts as new. */
+  forget(item: string): void {
+    for (const [name, { edited }] of this.#told) {
+      if (!name.startsWith(`${item}.`)) continue
+      this.#kept -= edited.length
+      this.#told.delete(name)
+    }
+  }
+
   /** The event with what its texts became; the same object when they stay. */
   #edited(body: Fields, editor: TextEditor, before: TextEvent[]): Fields {
     const type = String(body['type'] ?? '')
     const [, family, state] = /^response\.(.+)\.(delta|done)$/.exec(type) ?? []
     const { item, part, response, annotation } = body
-    if (state === 'delta' && typeof body['delta'] === 'string' && family !== 'audio')
+    if (state === 'delta' && typeof body['delta'] === 'string' && !sounds.has(family!))
       return this.#delta(body, family!, editor)
     if (asObject(response)) return this.#response(body, editor, before)
-    const index = numberOf(body['output_index'])
+    const index = this.#keys.of(body)
     const done = state === 'done'
     if (asObject(annotation)) {
       const told = this.#told.get(`${index}.content.${numberOf(body['content_index'])}`)
@@ -174,7 +206,7 @@ class ResponseText implements AnswerText {
       const changed = editedPart(
         part as Fields,
         name,
-        (part as Fields)['type'] !== 'output_text' && (part as Fields)['type'] !== 'refusal',
+        /^(?:reasoning|summary)_text$/.test(String((part as Fields)['type'])),
         (place) => this.#repeated(name, place, done, editor, before)
       )
       return changed === part ? body : { ...body, part: changed }
@@ -183,10 +215,17 @@ class ResponseText implements AnswerText {
     return member === undefined ? body : this.#done(body, family!, member, editor, before)
   }
 
+  #placeOf(body: Fields, family: string): { name: string; kind: TextKind } {
+    const { member, kind } = families.get(family) ?? { member: family, kind: 'reasoning' as const }
+    const at = member === 'summary' ? body['summary_index'] : body['content_index']
+    const name = member === 'content' || member === 'summary' ? `${member}.${numberOf(at)}` : member
+    return { name: `${this.#keys.of(body)}.${name}`, kind }
+  }
+
   #delta(body: Fields, family: string, editor: TextEditor): Fields {
     const text = body['delta'] as string
     if (text === '') return body
-    const { name, kind } = placeOf(body, family)
+    const { name, kind } = this.#placeOf(body, family)
     const told = this.#tell(name, kind)
     told.delta ??= shellOf(body)
     told.number = body['sequence_number']
@@ -197,7 +236,7 @@ class ResponseText implements AnswerText {
   }
 
   #done(body: Fields, family: string, member: string, editor: TextEditor, before: TextEvent[]): Fields {
-    const { name, kind } = placeOf(body, family)
+    const { name, kind } = this.#placeOf(body, family)
     const text = body[member] as string
     const changed = text === '' ? text : this.#repeated(name, { name, kind, text }, true, editor, before)
     return changed === text
@@ -219,7 +258,9 @@ class ResponseText implements AnswerText {
     const output = response['output']
     if (!Array.isArray(output) || output.length === 0) return body
     const made = editedList(output, (item, at) =>
-      editedItem(item, (place) => this.#repeated(`${at}.${place.name}`, place, true, editor, before))
+      editedItem(item, (place) =>
+        this.#repeated(`${this.#keys.ofItem(item, at)}.${place.name}`, place, true, editor, before)
+      )
     )
     return made === output ? body : { ...body, response: { ...response, output: made } }
   }
@@ -265,7 +306,9 @@ class ResponseText implements AnswerText {
     if (before && told.delta) {
       const event = {
         ...told.delta,
-        sequence_number: numberOf(told.number) + 1 + this.#added + before.length,
+        ...(told.number !== undefined && {
+          sequence_number: numberOf(told.number) + 1 + this.#added + before.length
+        }),
         delta: tail
       }
       before.push({ event: String(told.delta['type']), data: JSON.stringify(event) })
@@ -291,13 +334,6 @@ function shellOf(body: Fields): Fields {
     ([, value]) => typeof value !== 'object' && (typeof value !== 'string' || value.length <= longestWord)
   )
   return { ...Object.fromEntries(kept), ...(body['logprobs'] !== undefined && { logprobs: [] }) }
-}
-
-function placeOf(body: Fields, family: string): { name: string; kind: TextKind } {
-  const { member, kind } = families.get(family) ?? { member: family, kind: 'reasoning' as const }
-  const at = member === 'summary' ? body['summary_index'] : body['content_index']
-  const name = member === 'content' || member === 'summary' ? `${member}.${numberOf(at)}` : member
-  return { name: `${numberOf(body['output_index'])}.${name}`, kind }
 }
 
 function numberOf(value: unknown): number {

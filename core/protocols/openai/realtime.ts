@@ -7,6 +7,7 @@ import type { Payload, Protocol } from '../protocol.ts'
 import { readRealtimeUsage } from '../usage/openai-tokens.ts'
 import { withoutStream } from '../whole.ts'
 import { innerLens } from './inner-lens.ts'
+import { realtimeText } from './realtime-text.ts'
 import { RealtimeWatch } from './realtime-watch.ts'
 
 const frames: FrameProtocol = {
@@ -30,7 +31,8 @@ export const openaiRealtime: Protocol = {
   errorPlaces: [['error'], ['message'], ['response', 'status_details', 'error']],
   // The earlier form of the interface, which some upstreams still have.
   passedHeaders: ['openai-beta'],
-  frames
+  frames,
+  text: realtimeText
 }
 
 function withModel(frame: Payload, model: string): Buffer | undefined {

@@ -1,0 +1,57 @@
+// Where text stands in realtime sessions: in events of a response, as in Responses, and in items of the conversation.
+import { asObject } from '../object.ts'
+import { ResponseText } from '../openai-responses/text.ts'
+import type { AnswerText, EditedEvent, Payload, ProtocolText, TextEditor, TextEvent } from '../protocol.ts'
+import { Uninspectable } from '../uninspectable.ts'
+
+type Fields = Record<string, unknown>
+
+/**
+ * https://platform.openai.com/docs/api-reference/realtime-server-events. The prompt of a session comes in frames of its
+ * client, which are no body: plugins see these by a stage that takes frames.
+ */
+export const realtimeText: ProtocolText = { answer: () => new SessionText(), prompt: () => {} }
+
+/** Items are known by their ids: a session has many responses, each of which counts its items anew. */
+const byId = {
+  of: (event: Fields): string => String(event['item_id'] ?? asObject(event['item'])?.['id'] ?? ''),
+  ofItem: (item: Fields, at: number): string => (typeof item['id'] === 'string' ? item['id'] : `#${at}`)
+}
+
+/** What a model says in one session. */
+class SessionText implements AnswerText {
+  readonly #text = new ResponseText(byId)
+
+  /** @throws Uninspectable for sound, unless the editor skips what is no text */
+  event(frame: Payload, editor: TextEditor): EditedEvent | undefined {
+    const body = asObject(frame.json()) as Fields | undefined
+    const type = body?.['type']
+    if (editor.skips !== true && (!body || type === 'response.output_audio.delta' || type === 'response.audio.delta'))
+      throw new Uninspectable('sound of a session is none: a stage with `skip` lets it pass')
+    if (!body || isSaidToModel(body)) return undefined
+    const edited = this.#text.event(frame, editor)
+    if (type === 'response.done') this.#forget(body)
+    return edited
+  }
+
+  end(editor: TextEditor): readonly TextEvent[] {
+    return this.#text.end(editor)
+  }
+
+  whole(): undefined {
+    return undefined
+  }
+
+  #forget(body: Fields): void {
+    const output = asObject(body['response'])?.['output']
+    if (!Array.isArray(output)) return
+    for (const [at, item] of output.entries()) this.#text.forget(byId.ofItem((asObject(item) as Fields) ?? {}, at))
+  }
+}
+
+/** What somebody else has said, or a tool has answered: a prompt, of which the session tells its client again. */
+function isSaidToModel(body: Fields): boolean {
+  const item = asObject(body['item'])
+  if (!item) return false
+  return item['role'] === 'user' || item['role'] === 'system' || item['type'] === 'function_call_output'
+}
