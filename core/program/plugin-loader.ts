@@ -78,10 +78,15 @@ function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   if (code === 'ENOENT') return 'there is no such file'
   const text = message?.split('\n', 1)[0] ?? String(error)
+  if (error instanceof SyntaxError && moduleWords.test(text))
+    return `${text}: it is an ES module, so put "type": "module" into the package.json of its folder, or end its name in .mts or .mjs`
   return code === 'ERR_MODULE_NOT_FOUND' && text.includes('package')
     ? `${text.replace(/ imported from .*/, '')}: install it beside gateway.yaml with npm`
     : text
 }
+
+/** What Node says of a module with `import` or `export` that a package.json calls a script. */
+const moduleWords = /outside a module|Unexpected token 'export'|Cannot use 'import\.meta'/
 
 /** Stands before the name of a package that is looked for where the configuration is, and not here. */
 const scheme = 'sluice-package:'

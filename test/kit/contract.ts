@@ -6,7 +6,6 @@ import { definePlugin, GatewayError } from '../../core/contract/contract.ts'
 import type { Plugin } from '../../core/contract/contract.ts'
 import { checkerOf } from '../../core/options/schema-check.ts'
 import { eventually } from './probe.ts'
-import { readEvents } from './sse.ts'
 import { bytes, endOfBody, events, head, reset, stall, Upstream } from './upstream.ts'
 import { channelTo, chatAnswer, chatEvents, defaultChain, key, Workbench } from './workbench.ts'
 import type { Answer, Sections } from './workbench.ts'
@@ -241,9 +240,10 @@ function saidIn({ body, complete, outcome }: Answer): string {
   if (!complete) return 'an answer that was cut'
   const bodies = body.startsWith('{')
     ? [body]
-    : readEvents(body)
-        .map(({ data }) => data)
-        .filter((data) => data !== '[DONE]')
+    : body.split('\n').flatMap((line) => {
+        const data = /^data: ?(.*)/.exec(line)?.[1]
+        return data === undefined || data === '[DONE]' ? [] : [data]
+      })
   return bodies
     .map((json) => {
       const { choices, content, delta } = JSON.parse(json)

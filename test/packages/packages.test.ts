@@ -2,12 +2,14 @@
 // there.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import type { Test } from 'tap'
 import { stringify } from 'yaml'
+import { eventually } from '../kit/probe.ts'
 import { readEvents } from '../kit/sse.ts'
 import { Upstream } from '../kit/upstream.ts'
 import { chatAnswer, chatEvents } from '../kit/workbench.ts'
@@ -26,15 +28,16 @@ const without = ['-u', 'NODE_OPTIONS', '-u', 'SLUICE_LONG']
 const run = (program: string, args: readonly string[], cwd = folder): Promise<{ stdout: string; stderr: string }> =>
   execute('env', [...without, program, ...args], { cwd })
 
+const names = ['sluice-guard', 'sluice-cache', 'sluice-ab', 'sluice-audit']
+
 /** The packed project and the packages of this folder, installed as anybody would. */
 async function install(): Promise<void> {
   await run('npm', ['pack', '--pack-destination', folder], root)
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!
   writeFileSync(join(folder, 'package.json'), '{ "type": "module", "private": true }')
-  for (const name of ['sluice-guard', 'sluice-cache', 'sluice-ab'])
-    cpSync(join(import.meta.dirname, name), join(folder, 'packages', name), { recursive: true })
+  for (const name of names) cpSync(join(import.meta.dirname, name), join(folder, 'packages', name), { recursive: true })
   cpSync(join(import.meta.dirname, 'mine.ts'), join(folder, 'plugins/mine.ts'))
-  const packages = ['sluice-guard', 'sluice-cache', 'sluice-ab'].map((name) => `./packages/${name}`)
+  const packages = names.map((name) => `./packages/${name}`)
   await run('npm', [
     'install',
     '--install-links',
@@ -58,7 +61,13 @@ function configure(upstreams: Record<string, Upstream>, chain: unknown[], more: 
       channels: Object.fromEntries(
         names.map((name) => [
           name,
-          { protocol: 'openai', base_url: upstreams[name]!.url.href, private: true, models: { old: 'old', new: 'new' } }
+          {
+            protocol: 'openai',
+            base_url: upstreams[name]!.url.href,
+            private: true,
+            endpoints: ['chat', 'images', 'responses'],
+            models: { old: 'old', new: 'new' }
+          }
         ])
       ),
       models: { old: price, new: price },
@@ -71,6 +80,7 @@ function configure(upstreams: Record<string, Upstream>, chain: unknown[], more: 
         guard: '@acme/sluice-guard',
         cache: '@acme/sluice-cache',
         ab: '@acme/sluice-ab',
+        audit: '@acme/sluice-audit',
         mine: './plugins/mine.ts'
       },
       chain,
@@ -80,6 +90,30 @@ function configure(upstreams: Record<string, Upstream>, chain: unknown[], more: 
 }
 
 const rest = [{ route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }, { log: { sink: './requests.log' } }]
+
+/** Starts the installed command; its addresses, of clients and of operators. */
+async function startGateway(t: Test): Promise<[url: string, adminUrl: string]> {
+  const gateway = spawn(
+    'env',
+    [...without, process.execPath, join(folder, 'node_modules/sluice/dist/core/main.js'), 'start'],
+    { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] }
+  )
+  t.teardown(async () => {
+    gateway.kill('SIGKILL')
+    await once(gateway, 'exit')
+  })
+  let output = ''
+  return new Promise<[string, string]>((resolve, reject) => {
+    for (const stream of [gateway.stdout, gateway.stderr]) {
+      stream.on('data', (text: Buffer) => {
+        output += text.toString()
+        const found = /^.*ready.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
+        if (found) resolve([found[0]!, found[1]!])
+      })
+    }
+    gateway.once('exit', () => reject(new Error(output)))
+  })
+}
 
 t.test('packed and installed into an empty folder, everything is there', async (t) => {
   await install()
@@ -104,6 +138,8 @@ t.test('packed and installed into an empty folder, everything is there', async (
     (error: { stdout: string }) => error
   )
   t.equal(types.stdout, '', 'the types of a plugin are found')
+  const testing = 'import("sluice/testing").then((kit) => console.log(typeof kit.pluginContract))'
+  t.equal((await run(process.execPath, ['-e', testing])).stdout.trim(), 'function', 'the kit needs no other package')
 })
 
 t.test('a file that names plugins is checked as one that names none', async (t) => {
@@ -115,6 +151,10 @@ t.test('a file that names plugins is checked as one that names none', async (t) 
   writeFileSync(join(folder, 'none.ts'), 'export default { name: "none" }')
   writeFileSync(join(folder, 'newer.ts'), 'export default { name: "newer", [Symbol.for("sluice.plugin")]: 99 }')
   writeFileSync(join(folder, 'broken.ts'), 'throw new Error("not today")')
+  mkdirSync(join(folder, 'scripts'), { recursive: true })
+  writeFileSync(join(folder, 'scripts/package.json'), '{ "type": "commonjs" }')
+  cpSync(join(import.meta.dirname, 'mine.ts'), join(folder, 'scripts/mine.ts'))
+  writeFileSync(join(folder, 'scripts/exports.js'), 'export default {}')
   const sources = {
     gone: '@acme/gone',
     lost: './lost.ts',
@@ -122,6 +162,8 @@ t.test('a file that names plugins is checked as one that names none', async (t) 
     none: './none.ts',
     newer: './newer.ts',
     broken: './broken.ts',
+    script: './scripts/mine.ts',
+    exporting: './scripts/exports.js',
     mine: './plugins/mine.ts',
     guard: '@acme/sluice-guard'
   }
@@ -137,10 +179,12 @@ t.test('a file that names plugins is checked as one that names none', async (t) 
     /plugins\.route: a plugin of that name is shipped/,
     /plugins\.none: .*is no plugin.*definePlugin/,
     /plugins\.newer: .*version 99 of the contract.*update sluice/,
-    /plugins\.broken: cannot be loaded from .*: not today/
+    /plugins\.broken: cannot be loaded from .*: not today/,
+    /plugins\.script: cannot be loaded from .*put "type": "module" into the package\.json/,
+    /plugins\.exporting: cannot be loaded from .*put "type": "module" into the package\.json/
   ])
     t.match(problems, problem)
-  t.equal(problems.trim().split('\n').length, 8, 'and no more than is wrong')
+  t.equal(problems.trim().split('\n').length, 10, 'and no more than is wrong')
   configure({ a: upstream }, [{ mine: {} }, { auth: {} }, ...rest])
   t.match(await check(), /mine needs caller: put it below auth/)
   configure({ a: upstream }, [{ auth: {} }, ...rest])
@@ -164,26 +208,7 @@ t.test('a guardrail, a cache, an experiment and a plugin in TypeScript do what t
     ...rest
   ]
   configure({ a, b }, chain)
-  const gateway = spawn(
-    'env',
-    [...without, process.execPath, join(folder, 'node_modules/sluice/dist/core/main.js'), 'start'],
-    { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] }
-  )
-  t.teardown(async () => {
-    gateway.kill('SIGKILL')
-    await once(gateway, 'exit')
-  })
-  let output = ''
-  const [url, adminUrl] = await new Promise<string[]>((resolve, reject) => {
-    for (const stream of [gateway.stdout, gateway.stderr]) {
-      stream.on('data', (text: Buffer) => {
-        output += text.toString()
-        const found = /^.*ready.*\n/m.exec(output)?.[0].match(/https?:\/\/[\w.:[\]-]+/g)
-        if (found) resolve(found)
-      })
-    }
-    gateway.once('exit', () => reject(new Error(output)))
-  })
+  const [url, adminUrl] = await startGateway(t)
   const ask = async (
     content: string,
     stream: boolean,
@@ -263,4 +288,50 @@ t.test('a guardrail, a cache, an experiment and a plugin in TypeScript do what t
   t.match(await ask('hello?', false), { status: 200, text: /still here/ })
   cpSync(join(import.meta.dirname, 'mine.ts'), join(folder, 'plugins/mine.ts'))
   t.match(await reload(), { ok: true })
+})
+
+t.test('a log from outside has a line for each request, and one for work when that has ended', async (t) => {
+  const upstream = await Upstream.start(t)
+  const chain = [{ auth: {} }, { quota: {} }, { route: {} }, { 'protocol-translate': {} }, { 'usage-meter': {} }]
+  configure({ a: upstream }, [...chain, { audit: { file: './audit.log' } }])
+  const [url] = await startGateway(t)
+  const send = async (path: string, body: object): Promise<any> =>
+    (
+      await fetch(`${url}${path}`, {
+        method: 'POST',
+        headers: { authorization: 'Bearer sk-one-000000000000', 'content-type': 'application/json' },
+        body: JSON.stringify(body)
+      })
+    ).json()
+  const lines = (): Record<string, unknown>[] =>
+    readFileSync(join(folder, 'audit.log'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+  upstream.json(chatAnswer())
+  await send('/v1/chat/completions', { model: 'old', messages: [{ role: 'user', content: 'Hello' }] })
+  await eventually(() => lines().length === 1)
+  const [chat] = lines()
+  t.match(chat, { endpoint: 'chat', outcome: 'completed', early: false })
+  t.ok(BigInt(chat!['held_nano'] as string) > BigInt(chat!['cost_nano'] as string))
+  upstream.json({ data: [{ b64_json: 'AAAA' }], usage: { input_tokens: 5, output_tokens: 7, total_tokens: 12 } })
+  const { task_id } = await send('/v1/images/generations/async', { model: 'old', prompt: 'A boat' })
+  t.type(task_id, 'string')
+  await eventually(() => lines().length === 2)
+  t.match(lines()[1], { early: true, outcome: 'completed', cost_nano: '19000' })
+
+  const response = (status: string, more: object = {}): object => ({
+    id: 'resp_1',
+    object: 'response',
+    status,
+    background: true,
+    model: 'old',
+    output: [],
+    ...more
+  })
+  upstream.json(response('in_progress'))
+  upstream.json(response('completed', { usage: { input_tokens: 5, output_tokens: 7, total_tokens: 12 } }))
+  await send('/v1/responses', { model: 'old', input: 'Hello', background: true })
+  await eventually(() => lines().length === 3)
+  t.match(lines()[2], { concluded: true, outcome: 'completed', cost_nano: '19000' })
 })
