@@ -48,6 +48,7 @@ const errorTable = {
   idempotency_conflict: invalid(409),
   idempotency_in_progress: { ...invalid(409), later: true },
   idempotency_answer_gone: invalid(409),
+  task_under_way: invalid(409),
   request_timeout: { ...invalid(408), later: true },
   request_too_large: invalid(413),
   upgrade_required: invalid(426),

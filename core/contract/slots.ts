@@ -86,6 +86,17 @@ export const goingOn = slot('going-on').of<GoingOn>()
  */
 export const spent = slot('spent').of<() => readonly AttemptCost[] | undefined>()
 
+/** What went into a request. */
+export interface Prompt {
+  /** By estimate, in the unit that the model is priced by. */
+  readonly usage: Readonly<Usage>
+  /** It is due of work that is called off, where nobody says what that came to. */
+  readonly due: boolean
+}
+
+/** Says what went in, for work that goes on. Filled by `quota`. */
+export const prompt = slot('prompt').of<() => Prompt>()
+
 /**
  * Filled by the core when the client has had its answer, and the exchange goes on without it: nobody sees what is
  * answered from then on.

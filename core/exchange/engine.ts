@@ -1,6 +1,6 @@
 // Runs exchanges from the request's head to their settlement: the one place where an exchange ends.
 import { ask, contextOf } from './ask.ts'
-import { attemptAnswer, clientClosed } from './attempts.ts'
+import { attemptAnswer } from './attempts.ts'
 import type { BackgroundWork } from './background/background.ts'
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Incoming, SocketOffer } from '../clients/client.ts'
@@ -10,6 +10,7 @@ import { asGatewayError, GatewayError, reasons, restarting } from '../errors.ts'
 import { LiveExchange } from './exchange.ts'
 import type { Generation, GenerationSource } from './generation.ts'
 import { runHooks } from './hook-run.ts'
+import { hearOut } from './leaving.ts'
 import type { Logger } from '../telling/log.ts'
 import { receive } from './receive.ts'
 import { ownAnswer } from './own-answer.ts'
@@ -221,9 +222,10 @@ export class Engine {
     if (!relay || relay.over) return
     if (mayBegin(exchange))
       return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
+    if (hearOut(exchange)) return
     // Nothing was delivered yet, or reading on is not wanted or too much: the upstream hears of it at once.
     if (!exchange.client.headSent || onDisconnect === 'abort' || this.#drained >= disconnectDrain.concurrent) {
-      relay.fail(clientClosed())
+      relay.leave()
       return
     }
     this.#drained++

@@ -148,6 +148,10 @@ export class TurnView implements Turn {
     return this.#live.ended
   }
 
+  get abandoned(): boolean {
+    return this.#live.abandoned
+  }
+
   get usage(): Turn['usage'] {
     return this.#live.usage
   }

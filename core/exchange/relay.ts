@@ -185,6 +185,12 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
     this.#resume()
   }
 
+  /** The client left, and nothing is read on: an answer of which nothing is missing is over, others are given up. */
+  leave(): void {
+    if (this.#intake?.trail === undefined) this.fail(new GatewayError('client_closed', 'The client left.'))
+    else this.#takeEnd()
+  }
+
   /** Gives the attempt up: the upstream is told, and what waits is forgotten. Safe to call at any time. */
   fail(error: unknown): void {
     if (this.over) return

@@ -74,6 +74,8 @@ export class Session implements OpenSession, Watched {
   /** Why it was ended from here. */
   #reason: GatewayError | undefined
   #concluding = false
+  /** The client has closed it, in whatever order. */
+  #hasLeft = false
   /** What either side has said at its end. */
   #farewell: Farewell | undefined
   #finish: (() => void) | undefined
@@ -285,6 +287,7 @@ export class Session implements OpenSession, Watched {
   /** The client has closed, and nothing is open any more, or it takes too long. */
   #left(): void {
     const { exchange } = this.#parts
+    this.#hasLeft = true
     this.#conclude(exchange.gone ? clientClosed() : undefined, undefined, this.#farewell!)
   }
 
@@ -318,7 +321,7 @@ export class Session implements OpenSession, Watched {
     if (toClient) this.#farewell = toClient
     this.attempt.endedAt = performance.now()
     this.#client!.pause()
-    this.#settled = this.#turns.end()
+    this.#settled = this.#turns.end(this.#hasLeft || error?.source === 'client')
     try {
       this.#stages.end(error === undefined)
     } catch (thrown) {

@@ -10,6 +10,7 @@ import { GatewayError } from '../errors.ts'
 export class LiveTurn implements SharedTurn {
   begun = false
   ended = false
+  abandoned = false
   reported: ReportedUsage = undefined
   output = 0
   usage: MeteredUsage | undefined = undefined

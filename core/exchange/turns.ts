@@ -120,11 +120,14 @@ export class Turns {
     for (const id of this.#begun.keys()) this.#parts.say(this.#parts.frames.cancel(id))
   }
 
-  /** Nothing more is heard of any turn: all are given back. What their ends wait for. */
-  end(): Promise<unknown> | undefined {
+  /** Nothing more is heard of any turn: all are given back. `left`: the client has left. What their ends wait for. */
+  end(left: boolean): Promise<unknown> | undefined {
     this.#closed = true
     if (this.#latest) this.#latest.output += this.#watch.output
-    const dues = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => turn.release() ?? [])
+    const dues = [...this.#asked.splice(0), ...this.#begun.values()].flatMap((turn) => {
+      turn.abandoned = left
+      return turn.release() ?? []
+    })
     this.#begun.clear()
     return dues.length === 0 ? undefined : Promise.all(dues)
   }

@@ -71,12 +71,6 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   return rounded(sum)
 }
 
-/**
- * A million dollars: counts that make one request dearer than this are a broken upstream's, and would lock every
- * budget.
- */
-export const incredible: Nano = 10n ** 15n
-
 /** The usage of one request with the request itself, which is a unit of its own where the price has one for it. */
 export function withCall(usage: Readonly<Usage>, { perMillion }: Price): Usage {
   return perMillion.request === undefined ? { ...usage } : { ...usage, request: 1 }

@@ -1,7 +1,7 @@
 // Ends the holds that a crash left open: once each, before the store opens. Runs in the writer thread.
 import { formatDollars } from '../money/money.ts'
-import { costOf, parsePrice } from '../money/price.ts'
-import type { Price } from '../money/price.ts'
+import { parsePrice } from '../money/price.ts'
+import { chargeFor } from '../money/settlement.ts'
 import { noUsage, sumOf } from '../money/usage.ts'
 import type { Usage } from '../money/usage.ts'
 import { emptyBatch, recordValues } from './batch.ts'
@@ -14,9 +14,6 @@ import type { Period } from './window.ts'
 
 /** Holds ended per transaction: a crash in the middle leaves the rest to the next start. */
 const chunk = 500
-
-/** Nano-dollars, a million dollars: nothing that was held for is estimated that much dearer. */
-const incredible = 10n ** 15n
 
 /** Changes of balances, summed up per balance. */
 class Moves {
@@ -67,13 +64,20 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
   return moves.flat()
 }
 
+/** What became of the holds that a crash left open. */
+export interface Recovered {
+  /** How many were ended. */
+  ended: number
+  /** Of how many of them the usage could not be true. */
+  doubted: number
+}
+
 /**
  * Ends the holds of earlier boots, but for those that were detached: they belong to whoever goes on with the work until
  * their lease is over. What no upstream ever saw is given back, and so is what nobody went on with; anything else is
- * charged the estimated input and what was delivered of the output. Returns how many it ended. `now`: Unix
- * milliseconds.
+ * charged the estimated input and what was delivered of the output. `now`: Unix milliseconds.
  */
-export function recover(committer: Committer, written: number, now: number): number {
+export function recover(committer: Committer, written: number, now: number): Recovered {
   const holds = committer.database.prepare(
     `SELECT reservation.*, price.json AS price FROM reservation JOIN price ON version = price_version
      WHERE boot_id < ? AND (lease_until IS NULL OR lease_until < ?) AND (part = '') = ? ORDER BY id LIMIT ${chunk}`
@@ -84,23 +88,23 @@ export function recover(committer: Committer, written: number, now: number): num
   )
   parts.setReadBigInts(true)
   const partsOf = (id: string): readonly PartRow[] => parts.all(id) as unknown as PartRow[]
-  let ended = 0
+  const recovered: Recovered = { ended: 0, doubted: 0 }
   // Parts first: the record of an exchange has what all of them came to.
   for (let whole = 0; ;) {
     const rows = holds.all(committer.head.boot, now, whole) as unknown as HoldRow[]
     if (rows.length === 0) {
-      if (whole === 1) return ended
+      if (whole === 1) return recovered
       whole = 1
       continue
     }
     const batch = emptyBatch(0, written)
     batch.balanced = true
     const moves = new Moves()
-    for (const row of rows) end(row, batch, moves, partsOf)
+    for (const row of rows) end(row, batch, moves, partsOf, () => recovered.doubted++)
     batch.moves = moves.flat()
     committer.add(batch)
     committer.commit()
-    ended += rows.length
+    recovered.ended += rows.length
   }
 }
 
@@ -132,14 +136,25 @@ interface PartRow {
   usage_json: string | null
 }
 
-function end(row: HoldRow, batch: Batch, moves: Moves, partsOf: (id: string) => readonly PartRow[]): void {
+function end(
+  row: HoldRow,
+  batch: Batch,
+  moves: Moves,
+  partsOf: (id: string) => readonly PartRow[],
+  doubt: () => void
+): void {
   const time = Number(row.ts_ms)
   const price = parsePrice(row.price_version, row.price)
-  const estimate = row.dispatched && row.lease_until === null ? consumed(row, price) : undefined
-  const due = estimate ? costOf(estimate, price) : 0n
-  // A sum that no column holds would end every start: an estimate that is far above what was held is not believed.
-  const usage = due - row.amount > incredible ? undefined : estimate
-  const amount = usage ? due : 0n
+  const charged =
+    row.dispatched && row.lease_until === null
+      ? chargeFor(
+          { usage: consumed(row), source: 'recovered' },
+          { amount: row.amount, price },
+          () => prompt(row),
+          doubt
+        )
+      : undefined
+  const { usage, amount } = charged ?? { usage: undefined, amount: 0n }
   batch.closed.push(Number(row.id))
   batch.entries.push(
     usage ? 'settle' : 'void',
@@ -167,10 +182,13 @@ function end(row: HoldRow, batch: Batch, moves: Moves, partsOf: (id: string) => 
 }
 
 /** What a crash in mid-answer is charged; never more output than was asked for. */
-function consumed(row: HoldRow, price: Price): Usage {
+function consumed(row: HoldRow): Usage {
   const output = row.delivered_units < row.max_out ? row.delivered_units : row.max_out
-  const usage = { ...noUsage, input: Number(row.input_units), output: Number(output) }
-  return price.perMillion.request === undefined ? usage : { ...usage, request: 1 }
+  return { ...prompt(row), output: Number(output) }
+}
+
+function prompt({ input_units: input }: HoldRow): Usage {
+  return { ...noUsage, input: Number(input) }
 }
 
 function recordOf(row: HoldRow, usage: Usage | undefined, amount: bigint): RequestRecord {

@@ -23,6 +23,7 @@ import type { Logger } from '../telling/log.ts'
 import type { Keeping } from './upkeep.ts'
 import { Writer } from './writer.ts'
 import type { StoreHealth } from './store-health.ts'
+import { doubted } from '../money/settlement.ts'
 import { explain, Troubles } from './troubles.ts'
 import { WorkList } from './work-list.ts'
 import type { Works } from './works.ts'
@@ -96,11 +97,13 @@ export async function openStore({
   const ledger = new Book(writer, snapshot, reader, troubles, now)
   const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
   const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, now)
-  if (snapshot.recovered > 0)
+  const { ended, doubted: doubtful } = snapshot.recovered
+  if (ended > 0)
     log.warn('the last process left requests open: they were ended and charged by estimate', {
       store: path,
-      requests: snapshot.recovered
+      requests: ended
     })
+  if (doubtful > 0) log.error(doubted, { store: path, requests: doubtful })
   writer.onEnded = (ended) => ledger.forget(ended)
   writer.onBalance = (batch) => ledger.balance(batch)
   return {

@@ -67,6 +67,8 @@ export interface Work extends Owner {
    * What its client was shown of it, as far as that can be counted: charged where its upstream never says what it was.
    */
   readonly delivered?: Readonly<Usage> | undefined
+  /** What went in, by estimate; `due`: charged where it is called off and nobody says what it came to. */
+  readonly prompt?: { readonly usage: Readonly<Usage>; readonly due: boolean } | undefined
   /** Milliseconds for which what came of it is kept; absent: as long as the operator says of tasks. */
   readonly keep?: number
 }

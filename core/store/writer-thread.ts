@@ -8,6 +8,7 @@ import { readHead } from './head.ts'
 import { DamagedStore } from './damage.ts'
 import { readFrames } from './frame-reader.ts'
 import { missingMoves, recover } from './recovery.ts'
+import type { Recovered } from './recovery.ts'
 import { applyFrames, replay } from './replay.ts'
 import { migrate, storedBalances } from './schema.ts'
 import { baseOf, encodeNote, framesAt, historyBytes, makeSegments, noteAt } from './segment.ts'
@@ -42,7 +43,7 @@ export interface Snapshot {
   batch: number
   /** The newest `written` of the request log. */
   written: number
-  recovered: number
+  recovered: Recovered
   /** The highest id of a hold that is still open. */
   lastHold: number
   /** From when on there are all balances, in Unix milliseconds: the beginning of a month. */

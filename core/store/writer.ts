@@ -100,7 +100,7 @@ export class Writer {
     this.#rowIds = new RowIds(snapshot.lastHold)
     this.#number = snapshot.batch
     this.#written = snapshot.written
-    this.health.recovered = snapshot.recovered
+    this.health.recovered = snapshot.recovered.ended
     this.#log = new CommitLog(options.file, options.durability, snapshot.log)
     const { health } = this
     this.#applier = new Applier(thread, options, snapshot, this.#log, {

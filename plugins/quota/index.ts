@@ -1,11 +1,20 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
 import { definePlugin, GatewayError, inForce } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange } from '../../core/contract/contract.ts'
-import { caller, charge, goingOn, reservation as reserved, slot, spent, usage } from '../../core/contract/slots.ts'
+import {
+  caller,
+  charge,
+  goingOn,
+  prompt,
+  reservation as reserved,
+  slot,
+  spent,
+  usage
+} from '../../core/contract/slots.ts'
 import { heldInput, typicalInput } from '../estimate.ts'
 import { boundOf, within } from './bound.ts'
 import type { Bound, BoundSetting } from './bound.ts'
-import { failedCosts, settle } from './settle.ts'
+import { failedCosts, promptUsage, settle } from './settle.ts'
 import type { Hold } from './settle.ts'
 import { termsFor, termsOf } from './terms.ts'
 import type { Terms } from './terms.ts'
@@ -56,12 +65,20 @@ export default definePlugin({
       description:
         'Near the end of a budget, let a request that limits its output have as much of it as is left, instead of ' +
         'refusing it. The reply says how much in `X-Sluice-Max-Output`.'
+    },
+    abandoned: {
+      type: 'string',
+      enum: ['prompt', 'nothing'],
+      default: 'prompt',
+      description:
+        'What a request costs whose client leaves, or calls it off, after it was sent upstream and before anything of ' +
+        'the answer was shown or counted: its `prompt`, which the upstream has read by then, or `nothing`.'
     }
   },
   needs: [caller],
   awaits: [usage],
   provides: [charge, reserved],
-  setup({ estimate, default_output, default_context, clamp_output }, { catalogue, services }) {
+  setup({ estimate, default_output, default_context, clamp_output, abandoned }, { catalogue, services }) {
     const setting: BoundSetting = { estimate, defaultOutput: default_output, defaultContext: default_context }
     /** As much of the bound as the budgets have left, of a request that leaves open how long its answer is. */
     const affordable = (exchange: Exchange<typeof caller>, whole: Bound, term: Terms): Bound => {
@@ -108,11 +125,12 @@ export default definePlugin({
           clientProtocol: protocol,
           streamed: exchange.streaming
         })
-        const hold = { reservation, price: term.price }
+        const hold: Hold = { reservation, price: term.price, abandoned }
         exchange.set(held, hold)
         exchange.set(reserved, reservation)
         exchange.set(heldInput, bound.units.prompt)
         exchange.set(spent, () => failedCosts(exchange, hold))
+        exchange.set(prompt, () => ({ usage: promptUsage(exchange, term.price), due: abandoned === 'prompt' }))
         exchange.showAfter(() => reservation.durable)
         exchange.defer((outcome) => (exchange.find(goingOn) ? undefined : settle(exchange, hold, outcome)))
       },
@@ -125,7 +143,13 @@ export default definePlugin({
 
       onTurn(exchange, turn) {
         const bill = exchange.find(billed)
-        if (bill) holdTurn(exchange, bill, turn, { ledger: services.ledger, estimate, defaultOutput: default_output })
+        if (bill)
+          holdTurn(exchange, bill, turn, {
+            ledger: services.ledger,
+            estimate,
+            defaultOutput: default_output,
+            abandoned
+          })
       },
 
       onResponse(exchange, { streaming }) {

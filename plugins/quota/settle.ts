@@ -1,22 +1,22 @@
 // What an exchange is charged in the end, and what its failed attempts cost.
-import { costOf, GatewayError, incredible, noUsage, withCall } from '../../core/contract/contract.ts'
+import { chargeFor, doubted, GatewayError, noUsage } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange, Outcome } from '../../core/contract/contract.ts'
 import { charge } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Price } from '../../core/money/price.ts'
+import type { Charged } from '../../core/money/settlement.ts'
 import type { AttemptCost, Reservation } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
-import { estimatedInput, heldInput } from '../estimate.ts'
+import { estimatedInput, heldInput, soundOf } from '../estimate.ts'
+
+type Source = MeteredUsage['source']
 
 /** A reservation with the price it was made at; no reload changes it. */
 export interface Hold {
   reservation: Reservation
   price: Price
-}
-
-/** Usage with what it costs. */
-interface Priced extends MeteredUsage {
-  amount: bigint
+  /** What a client owes that leaves before anything of the answer was shown or counted. */
+  abandoned: 'prompt' | 'nothing'
 }
 
 /**
@@ -33,8 +33,8 @@ export function settle(exchange: Exchange, hold: Hold, outcome: Outcome): Promis
 }
 
 /** What the attempts before the last one that was sent have cost; undefined when there are none. */
-export function failedCosts(exchange: Exchange, { price }: Hold): readonly AttemptCost[] | undefined {
-  return costsOf(exchange, exchange.attempts.filter((attempt) => attempt.dispatched).slice(0, -1), price)
+export function failedCosts(exchange: Exchange, hold: Hold): readonly AttemptCost[] | undefined {
+  return costsOf(exchange, exchange.attempts.filter((attempt) => attempt.dispatched).slice(0, -1), hold)
 }
 
 /** What failed, as the error that it is to a client. */
@@ -45,13 +45,25 @@ export function refuse(cause: unknown): never {
   })
 }
 
-function ended(exchange: Exchange, { reservation, price }: Hold, outcome: Outcome): Promise<void> {
+/** What went in, by estimate: in the unit that the model is priced by, where the request says how much that is. */
+export function promptUsage(exchange: Exchange, { perMillion }: Price): Usage {
+  const { body, request } = exchange
+  const { metering } = request.operation
+  if (metering?.characters !== undefined && perMillion.character !== undefined)
+    return { ...noUsage, character: body.fields.string(metering.characters)?.length ?? 0 }
+  const sound = metering && perMillion.second !== undefined ? soundOf(body, metering) : undefined
+  if (sound) return { ...noUsage, second: sound.second }
+  return { ...noUsage, input: estimatedInput(exchange, 3, exchange.find(heldInput) ?? Infinity) }
+}
+
+function ended(exchange: Exchange, hold: Hold, outcome: Outcome): Promise<void> {
+  const { reservation, price } = hold
   const sent = exchange.attempts.filter((attempt) => attempt.dispatched)
   const last = sent.at(-1)
-  const metered = last && chargeable(exchange, last, outcome)
-  if (!metered) return reservation.void(costsOf(exchange, sent, price))
-  const { usage, amount, source } = priced(exchange, metered, price)
-  const costs = costsOf(exchange, sent.slice(0, -1), price)
+  const metered = last && chargeable(exchange, last, outcome, hold)
+  if (!metered) return reservation.void(costsOf(exchange, sent, hold))
+  const { usage, amount, source } = charged(exchange, metered, hold)
+  const costs = costsOf(exchange, sent.slice(0, -1), hold)
   const settled = reservation.settle({ usage, amount, source, channel: last.channel.name, ...(costs && { costs }) })
   // What the ledger refuses was not charged.
   exchange.set(charge, { amount, reserved: reservation.amount, priceVersion: price.version, usage, source })
@@ -62,36 +74,43 @@ function ended(exchange: Exchange, { reservation, price }: Hold, outcome: Outcom
  * The usage to charge; undefined when nothing is due. Read from the attempt, where it stands before any release runs:
  * the slot is filled by one, and the order of two releases is the order of the chain.
  */
-function chargeable(exchange: Exchange, { usage }: Attempt, { kind, bytes }: Outcome): MeteredUsage | undefined {
+function chargeable(
+  exchange: Exchange,
+  { usage, error }: Attempt,
+  { kind, bytes }: Outcome,
+  { price, abandoned }: Hold
+): MeteredUsage | undefined {
   // A whole answer that nobody counted: a missing number is not zero.
-  if (!usage)
-    return kind === 'completed'
-      ? { usage: { ...promptOf(exchange), output: Math.ceil(bytes / 3) }, source: 'estimated' }
-      : undefined
-  // Whoever was shown nothing pays only what the upstream itself has counted to the end.
-  return kind !== 'completed' && bytes === 0 && usage.source !== 'upstream' ? undefined : usage
+  if (kind === 'completed')
+    return usage ?? { usage: { ...promptUsage(exchange, price), output: Math.ceil(bytes / 3) }, source: 'estimated' }
+  if (usage && (bytes > 0 || isCounted(usage))) return usage
+  // Whoever was shown nothing pays what went in, if it was not the upstream that failed.
+  const left = kind === 'aborted' && (!error || error.source === 'client')
+  if (!left || abandoned === 'nothing') return undefined
+  return usage ?? { usage: promptUsage(exchange, price), source: 'estimated' }
+}
+
+/** The answer came to its end, and it is known what it consumed. */
+function isCounted({ source }: MeteredUsage): boolean {
+  return source === 'upstream' || source === 'measured'
 }
 
 /** Rows for attempts that were sent and are not the charge itself; undefined when there are none. */
-function costsOf(exchange: Exchange, attempts: readonly Attempt[], price: Price): AttemptCost[] | undefined {
+function costsOf(exchange: Exchange, attempts: readonly Attempt[], hold: Hold): AttemptCost[] | undefined {
   if (attempts.length === 0) return undefined
   return attempts.map((attempt) => {
     const { number, channel } = attempt
     if (!attempt.usage && !mayBeBilled(attempt))
       return { attempt: number, channel: channel.name, usage: noUsage, amount: 0n, source: 'estimated' }
-    const metered = attempt.usage ?? { usage: promptOf(exchange), source: 'estimated' }
-    return { attempt: number, channel: channel.name, ...priced(exchange, metered, price) }
+    const metered = attempt.usage ?? { usage: promptUsage(exchange, hold.price), source: 'estimated' }
+    return { attempt: number, channel: channel.name, ...charged(exchange, metered, hold) }
   })
 }
 
-/** The price applied. */
-function priced(exchange: Exchange, { usage, source }: MeteredUsage, price: Price): Priced {
-  const units = withCall(usage, price)
-  const amount = costOf(units, price)
-  if (amount <= incredible) return { usage: units, amount, source }
-  exchange.log.error('an upstream reported a usage that cannot be true: the prompt is charged instead', { usage })
-  const prompt = withCall(promptOf(exchange), price)
-  return { usage: prompt, amount: costOf(prompt, price), source: 'estimated' }
+function charged(exchange: Exchange, metered: MeteredUsage, { reservation, price }: Hold): Charged<Source> {
+  const held = { amount: reservation.amount, price }
+  const doubt = (usage: Readonly<Usage>): void => exchange.log.error(doubted, { usage })
+  return chargeFor(metered, held, () => promptUsage(exchange, price), doubt)
 }
 
 /** The transport's code of a connection that was there and got lost. */
@@ -107,8 +126,4 @@ function mayBeBilled({ status, error }: Attempt): boolean {
     error?.code !== 'upstream_connection_failed' ||
     (error.details.cause as NodeJS.ErrnoException | undefined)?.code === lost
   )
-}
-
-function promptOf(exchange: Exchange): Usage {
-  return { ...noUsage, input: estimatedInput(exchange, 3, exchange.find(heldInput) ?? Infinity) }
 }

@@ -1,16 +1,8 @@
 // What a session is charged: each of its turns for itself, out of the same budgets.
-import {
-  costOf,
-  formatDollars,
-  GatewayError,
-  incredible,
-  noUsage,
-  sumOf,
-  withCall
-} from '../../core/contract/contract.ts'
+import { chargeFor, doubted, formatDollars, GatewayError, noUsage, sumOf } from '../../core/contract/contract.ts'
 import type { Exchange, Turn } from '../../core/contract/contract.ts'
 import { caller, charge, slot } from '../../core/contract/slots.ts'
-import type { Charge } from '../../core/contract/slots.ts'
+import type { Charge, MeteredUsage } from '../../core/contract/slots.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
 import { turnBound } from './bound.ts'
@@ -34,6 +26,8 @@ export interface TurnSetting {
   ledger: Ledger
   estimate: 'worst' | 'typical'
   defaultOutput: number
+  /** What a turn costs whose client leaves before anything of it was shown or counted. */
+  abandoned: 'prompt' | 'nothing'
 }
 
 /**
@@ -71,7 +65,7 @@ export function holdTurn(
   exchange: Exchange<typeof caller>,
   bill: Bill,
   turn: Turn,
-  { ledger, estimate, defaultOutput }: TurnSetting
+  { ledger, estimate, defaultOutput, abandoned }: TurnSetting
 ): void {
   const { terms } = bill
   const { output, units, amount } = turnBound(terms, turn.input[estimate], turn.maxOutput, defaultOutput)
@@ -99,7 +93,7 @@ export function holdTurn(
   turn.follow((tokens) => reservation.delivered(tokens))
   turn.defer(() => {
     const before = bill.amount
-    const settled = settleTurn(exchange, bill, turn, reservation)
+    const settled = settleTurn(exchange, bill, turn, reservation, abandoned)
     if (allowance) allowance.left += reservation.amount - (bill.amount - before)
     return settled
   })
@@ -117,20 +111,21 @@ function checkAllowance(exchange: Exchange<typeof caller>, amount: bigint): void
   )
 }
 
-function settleTurn(exchange: Exchange, bill: Bill, turn: Turn, reservation: Reservation): Promise<void> {
-  const { price } = bill.terms
-  const { usage: metered } = turn
+function settleTurn(
+  exchange: Exchange,
+  bill: Bill,
+  turn: Turn,
+  reservation: Reservation,
+  abandoned: TurnSetting['abandoned']
+): Promise<void> {
+  const prompt = { ...noUsage, input: turn.input.typical }
+  const left: MeteredUsage | undefined =
+    turn.abandoned && abandoned === 'prompt' ? { usage: prompt, source: 'estimated' } : undefined
+  const metered = turn.usage ?? left
   try {
     if (!metered) return reservation.void().catch(refuse)
-    let usage = withCall(metered.usage, price)
-    let { source } = metered
-    let amount = costOf(usage, price)
-    if (amount > incredible) {
-      exchange.log.error('an upstream reported a usage that cannot be true: the prompt is charged instead', { usage })
-      usage = withCall({ ...noUsage, input: turn.input.typical }, price)
-      source = 'estimated'
-      amount = costOf(usage, price)
-    }
+    const doubt = (unlikely: Readonly<Usage>): void => exchange.log.error(doubted, { usage: unlikely })
+    const { usage, amount, source } = chargeFor(metered, reservation, () => prompt, doubt)
     const settled = reservation.settle({ usage, amount, source, channel: exchange.attempts.at(-1)!.channel.name })
     bill.usage = sumOf(bill.usage, usage)
     bill.amount += amount

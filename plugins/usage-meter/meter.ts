@@ -1,5 +1,5 @@
 // Follows one answer and says in the end what it consumed.
-import { noUsage, pricedClasses } from '../../core/contract/contract.ts'
+import { completionTokens, noUsage, pricedClasses, promptTokens } from '../../core/contract/contract.ts'
 import type { Message } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Protocol, Tally, UsageReader } from '../../core/protocols/index.ts'
@@ -66,7 +66,10 @@ export class Meter {
     if (reported !== 'insane' && !(this.#usage && isZero(reported))) this.#usage = reported
   }
 
-  /** The final account: what the upstream reported, or what was seen of the answer by its length. */
+  /**
+   * The final account: what the upstream reported, or what was seen of the answer by its length; the larger of both
+   * where a stream broke off.
+   */
   read(complete: boolean): MeteredUsage {
     if (this.#runBytes > 0) {
       const reported = this.#protocol.readUsageFromTail(this.#tail.toString('utf8'))
@@ -75,7 +78,8 @@ export class Meter {
     }
     const units = this.#tally?.read()
     if (this.#usage && !this.insane) {
-      return { usage: units ? { ...this.#usage, ...units } : this.#usage, source: complete ? 'upstream' : 'partial' }
+      const usage = complete || this.#events === 0 ? this.#usage : this.#atLeastDelivered(this.#usage)
+      return { usage: units ? { ...usage, ...units } : usage, source: complete ? 'upstream' : 'partial' }
     }
     // What is charged by the piece is known; pictures and sound have no tokens that their size could tell.
     if (units) return { usage: { ...noUsage, ...units }, source: complete ? 'measured' : 'partial' }
@@ -87,6 +91,17 @@ export class Meter {
       }
     const usage = { ...noUsage, input: input(this.#bytesPerToken), output: Math.min(this.#outputTokens(), output) }
     return { usage, source: complete ? 'estimated' : 'partial' }
+  }
+
+  /** What a stream reports before its end knows nothing of what comes after. */
+  #atLeastDelivered(reported: Usage): Usage {
+    const { input, output } = this.#bounds()
+    const unreported = Math.min(this.#outputTokens(), output) - completionTokens(reported)
+    return {
+      ...reported,
+      input: promptTokens(reported) > 0 ? reported.input : input(this.#bytesPerToken),
+      output: reported.output + Math.max(0, unreported)
+    }
   }
 
   #count(message: Message): void {

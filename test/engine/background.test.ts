@@ -141,7 +141,7 @@ t.test('whoever sees the end first, it is settled once', async (t) => {
   t.same(verify(database), [])
 })
 
-t.test('what is called off or fails costs what its upstream counted, which may be nothing', async (t) => {
+t.test('what is called off or fails costs what its upstream counted, or else what went in', async (t) => {
   const upstream = await Upstream.start(t)
   const local = await gateway(
     t,
@@ -202,7 +202,7 @@ t.test('what is called off or fails costs what its upstream counted, which may b
   const uncounted = await begin()
   uncounted.state('cancelled')
   await local.ask({ method: 'POST', path: `${path}/${uncounted.id}/cancel` })
-  await check(uncounted, 0, 0, { outcome: 'aborted', cost_nano: '0' })
+  await check(uncounted, 1, 0, { outcome: 'aborted', usage: { input: 1, output: 0 }, usage_source: 'estimated' })
   const cut = await begin()
   cut.state('incomplete', { ...usage(7, 16), incomplete_details: { reason: 'max_output_tokens' } })
   await read(local, cut.id)
@@ -212,7 +212,7 @@ t.test('what is called off or fails costs what its upstream counted, which may b
   deleted.state('cancelled')
   upstream.json({ id: deleted.id, object: 'response', deleted: true })
   t.equal((await local.ask({ method: 'DELETE', path: `${path}/${deleted.id}` })).status, 200)
-  await check(deleted, 0, 0, { outcome: 'aborted', cost_nano: '0' })
+  await check(deleted, 1, 0, { outcome: 'aborted', usage_source: 'estimated' })
   const counted = await begin()
   counted.state('in_progress')
   counted.state('cancelled', usage(9, 4))

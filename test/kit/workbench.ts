@@ -139,7 +139,7 @@ export class TestClient implements Client {
   }
 
   reply(status: number, headers: HeaderLines, body: Buffer): void {
-    if (this.gone) return
+    if (this.gone) return this.#over()
     this.head(status, headers)
     this.end(body)
   }

@@ -95,16 +95,14 @@ const always: Readonly<Record<string, Exit>> = {
   'a client that leaves before the head': {
     plan: { fault: 'hold' },
     leaves: true,
-    end: 'nothing',
-    costs: ['some'],
+    end: { charge: 'part', source: 'estimated' },
     outcome: 'aborted'
   },
   'a client that leaves before the head of a stream': {
     plan: { fault: 'hold' },
     asking: stream,
     leaves: true,
-    end: 'nothing',
-    costs: ['some'],
+    end: { charge: 'part', source: 'estimated' },
     outcome: 'aborted'
   }
 }
@@ -130,11 +128,7 @@ const drained: Readonly<Record<string, Exit>> = {
 }
 const aborted: Readonly<Record<string, Exit>> = {
   'gone in the midst of a stream that is not read on': gone({}, partly),
-  'gone from a stream after its usage': gone(
-    { stopAt: 'done', place: 'choice' },
-    { charge: 'all', source: 'partial' },
-    { leaveOn: '"usage"' }
-  )
+  'gone from a stream after its usage': gone({ stopAt: 'done', place: 'choice' }, charged, { leaveOn: '"usage"' })
 }
 const bounded: Readonly<Record<string, Exit>> = {
   'gone from a stream that is longer than what may be read on': gone({}, partly)
@@ -145,7 +139,7 @@ const groups: readonly [string, More, Readonly<Record<string, Exit>>][] = [
   ['by default', { disconnect_drain: { time: '10s' } }, { ...always, ...pick(drained, 2) }],
   [
     'reading on for a short while',
-    { disconnect_drain: { time: '500ms' } },
+    { disconnect_drain: { time: '2s' } },
     Object.fromEntries(Object.entries(drained).slice(2))
   ],
   ['without reading on', { on_disconnect: 'abort' }, aborted],

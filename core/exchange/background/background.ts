@@ -213,15 +213,17 @@ export class BackgroundWork implements Background {
   async cancel(work: Work): Promise<Work> {
     const latest = await this.refresh(work)
     if (!isOpen(latest)) return latest
-    if (!(await this.#runs.cancel(work))) {
-      await this.#poll.tell(latest, 'cancel')
-      await this.#conclusions.end(latest, { status: 'cancelled' })
-    }
+    if (!(await this.#runs.cancel(work))) await this.#poll.callOff(latest)
     return this.#latest(work)
   }
 
   async remove(work: Work): Promise<void> {
     const ended = await this.cancel(work)
+    if (isOpen(ended))
+      throw new GatewayError(
+        'task_under_way',
+        'What is being made cannot be stopped: delete it when it has ended, which it will by itself.'
+      )
     await this.#poll.tell(ended, 'forget')
     await this.#works.forget(ended)
   }

@@ -4,6 +4,7 @@ import { accountOf } from '../../catalogue/account.ts'
 import type { NewWork } from '../../contract/background.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import { ownerOf } from '../../contract/owner.ts'
+import { prompt } from '../../contract/slots.ts'
 import type { Work } from '../../store/works.ts'
 
 /**
@@ -36,6 +37,8 @@ export function newWork(
     usage: null,
     details,
     record: null,
+    // What the gateway makes by itself is settled by its exchange.
+    prompt: channel ? exchange.find(prompt)?.() : undefined,
     ...(keep !== undefined && { keep })
   }
 }

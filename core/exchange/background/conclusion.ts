@@ -2,7 +2,8 @@
 // once, and in one batch.
 import type { Progress } from '../../contract/background.ts'
 import { formatDollars } from '../../money/money.ts'
-import { costOf, incredible, withCall } from '../../money/price.ts'
+import { chargeFor, doubted } from '../../money/settlement.ts'
+import type { Consumed } from '../../money/settlement.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import type { Reservation, Settlement } from '../../store/ledger.ts'
@@ -62,7 +63,7 @@ export class Conclusions {
     const consumed = consumedOf(end, latest, hold)
     const settlement =
       hold && (end.status === 'succeeded' || consumed)
-        ? settlementOf(latest, consumed ?? { usage: noUsage, source: 'upstream' }, hold)
+        ? this.#settlementOf(latest, consumed ?? { usage: noUsage, source: 'upstream' }, hold)
         : undefined
     const costs = latest.costs?.map((cost) => ({ ...cost, amount: BigInt(cost.amount) }))
     const settled = hold && (settlement ? hold.settle({ ...settlement, ...(costs && { costs }) }) : hold.void(costs))
@@ -96,6 +97,15 @@ export class Conclusions {
     return this.#services.works.put({ ...latest, seen: { status, usage, source, error } })
   }
 
+  #settlementOf(
+    { channel, requestId, prompt }: Work,
+    consumed: Consumed<Settlement['source']>,
+    hold: Reservation
+  ): Settlement {
+    const doubt = (usage: Readonly<Usage>): void => this.#log.error(doubted, { exchange: requestId, usage })
+    return { ...chargeFor(consumed, hold, () => prompt?.usage ?? noUsage, doubt), channel: channel ?? '' }
+  }
+
   #tellPlugins(record: RequestRecord): void {
     const generation = this.#generations.enter()
     try {
@@ -116,33 +126,19 @@ export class Conclusions {
   }
 }
 
-/** What is charged for. */
-interface Consumed {
-  readonly usage: Readonly<Usage>
-  readonly source: Settlement['source']
-}
-
 /**
  * What the upstream counted; of a stream of which it says nothing, what its client was shown, as far as the process
- * knew that has begun it.
+ * knew that has begun it; of what was called off, what went in.
  */
 function consumedOf(
-  { usage, source = 'upstream' }: Progress,
-  { delivered }: Work,
+  { status, usage, source = 'upstream' }: Progress,
+  { delivered, prompt }: Work,
   hold: Reservation | undefined
-): Consumed | undefined {
+): Consumed<Settlement['source']> | undefined {
   if (usage) return { usage, source }
   if (delivered) return { usage: delivered, source: 'partial' }
-  return hold?.recovered && { usage: hold.recovered, source: 'recovered' }
-}
-
-/** The charge: what the upstream counted, at the price of the hold. */
-function settlementOf({ channel }: Work, { usage, source }: Consumed, { price }: Reservation): Settlement {
-  const units = withCall(usage, price)
-  const amount = costOf(units, price)
-  if (amount <= incredible) return { usage: units, amount, source, channel: channel ?? '' }
-  const call = withCall(noUsage, price)
-  return { usage: call, amount: costOf(call, price), source: 'estimated', channel: channel ?? '' }
+  if (hold?.recovered) return { usage: hold.recovered, source: 'recovered' }
+  return status === 'cancelled' && prompt?.due ? { usage: prompt.usage, source: 'estimated' } : undefined
 }
 
 function finalOf(

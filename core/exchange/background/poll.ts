@@ -7,12 +7,11 @@ import type { Transport } from '../../transport/transport.ts'
 import type { GenerationSource } from '../generation.ts'
 import type { Conclusions } from './conclusion.ts'
 import { cleanName, cleanText } from '../redact.ts'
+import { forAWhile } from './patience.ts'
 import { Questions } from './question.ts'
 import type { ChannelAnswer } from './question.ts'
 import { Rounds } from './rounds.ts'
 
-/** Milliseconds that somebody waits for an upstream's answer. */
-const patience = 5000
 /** Times in a row that an upstream may not know its own work. */
 const mostMisses = 3
 
@@ -60,7 +59,7 @@ export class Poll {
    * long; never rejects.
    */
   refresh(work: Work): Promise<void> {
-    return within(patience, this.#rounds.ask(work))
+    return forAWhile(this.#rounds.ask(work))
   }
 
   /** What an upstream said of its work, with status 2xx. Resolves when what follows from it is on disk. */
@@ -69,17 +68,33 @@ export class Poll {
   }
 
   /** Tells its upstream something, whatever comes of it, and takes down what it says to that, if it says anything. */
-  async tell(work: Work, what: 'cancel' | 'forget'): Promise<void> {
+  async tell(work: Work, what: 'cancel' | 'forget'): Promise<ChannelAnswer | undefined> {
     const kind = this.#parts.kinds.get(work.kind)
     const question = kind?.[what]?.(work)
-    if (!question || work.channel === null) return
+    if (!question || work.channel === null) return undefined
     const answer = await this.#question(work, question)
     if (what === 'cancel' && kind!.cancelTells && isFound(answer)) await this.saw(work, answer.body)
+    return answer
+  }
+
+  /**
+   * Calls work off. It has ended when its upstream says so, or does not know it; until then it goes on, and costs what
+   * it comes to. Resolves when that is taken down, or when it takes too long; never rejects.
+   */
+  callOff(work: Work): Promise<void> {
+    return forAWhile(this.#callOff(work))
+  }
+
+  async #callOff(work: Work): Promise<void> {
+    const { kinds, conclusions } = this.#parts
+    const answer = await this.tell(work, 'cancel')
+    const isOver = answer?.status === 404 || (isFound(answer) && !kinds.get(work.kind)?.cancelTells)
+    if (isOver) await conclusions.end(work, { status: 'cancelled' })
   }
 
   /** Has its upstream stop. Resolves when what that says is taken down, or when it takes too long; never rejects. */
   stop(work: Work): Promise<void> {
-    return within(patience, this.tell(work, 'cancel'))
+    return forAWhile(this.tell(work, 'cancel'))
   }
 
   async #ask(work: Work): Promise<void> {
@@ -140,11 +155,4 @@ export class Poll {
 
 function isFound(answer: ChannelAnswer | undefined): answer is ChannelAnswer {
   return answer !== undefined && answer.status >= 200 && answer.status < 300
-}
-
-/** Waits for a promise, but not for longer; rejections are its owner's. */
-async function within(ms: number, promise: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  await Promise.race([promise.catch(() => {}), new Promise((resolve) => (timer = setTimeout(resolve, ms)))])
-  clearTimeout(timer)
 }

@@ -5,6 +5,7 @@ import type { Work } from '../../store/works.ts'
 import type { Watchdog } from '../../watchdog/watchdog.ts'
 import { clientClosed } from '../attempts.ts'
 import type { LiveExchange, StandIn } from '../exchange.ts'
+import { hearOut } from '../leaving.ts'
 import { errorEvent, sendError, sendHead } from '../replies.ts'
 import type { Pool } from './pool.ts'
 import { Recording, Showing } from './recording.ts'
@@ -60,9 +61,12 @@ export class Run implements StandIn {
     this.#exchange.relay?.fail(error)
   }
 
+  /** Ends it at once, or when the upstream says what it came to. */
   cancel(): void {
     this.cancelled = true
-    this.fail(clientClosed())
+    if (!hearOut(this.#exchange)) return this.fail(clientClosed())
+    this.#exchange.gone = true
+    this.#exchange.abort()
   }
 
   /** Stands in for the client from now on. One that asked for a stream is shown it for as long as it is there. */
@@ -83,6 +87,7 @@ export class Run implements StandIn {
    * be kept
    */
   async keep(last: Buffer): Promise<void> {
+    if (this.cancelled) throw clientClosed()
     this.#last = last
     try {
       await this.#keep(Buffer.concat([...this.recording.chunks, last]))

@@ -11,6 +11,7 @@ import { clientClosed } from '../attempts.ts'
 import type { LiveExchange } from '../exchange.ts'
 import { newWork } from './beginning.ts'
 import type { Conclusions } from './conclusion.ts'
+import { forAWhile } from './patience.ts'
 import type { Places } from './places.ts'
 import { Pool } from './pool.ts'
 import { Run } from './run.ts'
@@ -109,11 +110,14 @@ export class Runs {
     return this.#runs.get(work.requestId)?.recording.follow()
   }
 
-  /** Calls its exchange off. Resolves with true when that is settled, and with false when none goes on for it. */
+  /**
+   * Calls its exchange off. Resolves with true when that is settled, or takes too long, and with false when none goes
+   * on for it.
+   */
   async cancel(work: Work): Promise<boolean> {
     const run = this.#runs.get(work.requestId)
     run?.cancel()
-    await run?.over
+    if (run) await forAWhile(run.over)
     return run !== undefined
   }
 

@@ -77,7 +77,8 @@ export const videoTask: ServedOperation = {
 export const videoTaskCancel: ServedOperation = {
   ...about,
   name: 'videos.generations.cancel',
-  summary: 'Calls a video off, for which nothing is charged then. One that has ended stays as it is.',
+  summary:
+    'Calls a video off. It is cancelled when its upstream stops; until then it goes on, and costs what it comes to.',
   method: 'POST',
   paths: [`${path}/{task_id}/cancel`],
   async handle(exchange, context) {
@@ -90,7 +91,8 @@ export const videoTaskCancel: ServedOperation = {
 export const videoTaskDelete: ServedOperation = {
   ...about,
   name: 'videos.generations.delete',
-  summary: 'Deletes a video with its file; one that is not ready is called off before.',
+  summary:
+    'Deletes a video with its file; one that is not ready is called off before, and stays where that cannot be done.',
   method: 'DELETE',
   paths: [`${path}/{task_id}`],
   async handle(exchange, context) {

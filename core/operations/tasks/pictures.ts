@@ -64,7 +64,7 @@ export const pictureTaskCancel: ServedOperation = {
   ...about,
   name: 'images.async.cancel',
   summary:
-    'Calls pictures off, for which nothing is charged unless the upstream has said that they are made. What has ended stays as it is.',
+    'Calls pictures off. Those that are being made are cancelled when the upstream has answered, and cost what they are.',
   method: 'POST',
   paths: [`${path}/{task_id}/cancel`],
   handle: async (exchange, context) =>

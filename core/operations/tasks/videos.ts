@@ -93,7 +93,8 @@ export const videoRetrieve: ServedOperation = {
 export const videoCancel: ServedOperation = {
   ...about,
   name: 'videos.cancel',
-  summary: 'Calls a video off, for which nothing is charged then. One that has ended stays as it is.',
+  summary:
+    'Calls a video off. It is cancelled when its upstream stops; until then it goes on, and costs what it comes to.',
   method: 'POST',
   paths: ['/v1/videos/{task_id}/cancel'],
   async handle(exchange, context) {
@@ -106,7 +107,8 @@ export const videoCancel: ServedOperation = {
 export const videoDelete: ServedOperation = {
   ...about,
   name: 'videos.delete',
-  summary: 'Deletes a video with its file; one that is not ready is called off before.',
+  summary:
+    'Deletes a video with its file; one that is not ready is called off before, and stays where that cannot be done.',
   method: 'DELETE',
   paths: ['/v1/videos/{task_id}'],
   async handle(exchange, context) {

@@ -12,6 +12,9 @@ const soundBytesPerToken = 1066
 /** Of PCM with 24,000 samples a second, a twentieth of a second in base64: as much as is one token of output. */
 const spokenBytesPerToken = 3200
 const typicalBytesPerToken = 3
+/** Of a frame with a piece of text: what is not text, and of the rest what one token of output is. */
+const usualFrame = 256
+const writtenBytesPerToken = 4
 
 const other = { kind: 'other' } as const
 const opening = Buffer.from('{"type":"')
@@ -68,7 +71,10 @@ export class RealtimeWatch implements FrameWatch {
   upstream(frame: Payload): UpstreamFrame {
     const type = typeOf(frame)
     if (type.endsWith('.delta')) {
-      this.output += type.includes('audio.') ? Math.ceil(frame.data.length / spokenBytesPerToken) : 1
+      const { length } = frame.data
+      this.output += type.includes('audio.')
+        ? Math.ceil(length / spokenBytesPerToken)
+        : Math.max(1, Math.ceil((length - usualFrame) / writtenBytesPerToken))
       return other
     }
     switch (type) {

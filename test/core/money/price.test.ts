@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { formatDollars, parseDollars } from '../../../core/money/money.ts'
 import { costOf, parsePrice, renderPrice } from '../../../core/money/price.ts'
+import { chargeFor } from '../../../core/money/settlement.ts'
 import type { Price } from '../../../core/money/price.ts'
 import { pricedClasses } from '../../../core/money/classes.ts'
 import { noUsage } from '../../../core/money/usage.ts'
@@ -139,5 +140,38 @@ t.test('what is written reads back as the same amount', (t) => {
     '-0.000000005',
     '-1.5'
   ])
+  t.end()
+})
+
+t.test('whoever settles: what cannot be true is charged by the prompt, or by nothing, and said once', (t) => {
+  const price: Price = {
+    version: 'v',
+    perMillion: { input: 1_000_000_000n, output: 2_000_000_000n, request: 500_000_000n }
+  }
+  const prompt = (): Usage => ({ ...noUsage, input: 7 })
+  const doubts: unknown[] = []
+  const charged = (usage: Usage, amount = 0n, own = prompt): unknown =>
+    chargeFor({ usage, source: 'upstream' }, { amount, price }, own, (unlikely) => doubts.push(unlikely))
+  const of = (units: Partial<Usage>): Usage => ({ ...noUsage, ...units })
+  t.same(charged(of({ input: 3, output: 2 })), {
+    usage: of({ input: 3, output: 2, request: 1 }),
+    source: 'upstream',
+    amount: 7500n
+  })
+  t.same(doubts, [])
+  const absurd = of({ input: 3, output: 10 ** 13 })
+  const estimated = { usage: of({ input: 7, request: 1 }), source: 'estimated', amount: 7500n }
+  t.same(charged(absurd), estimated)
+  t.same(doubts.splice(0), [absurd])
+  t.same(
+    charged(absurd, 2n * 10n ** 16n),
+    { usage: of({ input: 3, output: 10 ** 13, request: 1 }), source: 'upstream', amount: 20_000_000_000_003_500n },
+    'what was held for is believed'
+  )
+  t.same(
+    charged(absurd, 0n, () => absurd),
+    { usage: of({}), source: 'estimated', amount: 0n }
+  )
+  t.same(doubts, [absurd])
   t.end()
 })

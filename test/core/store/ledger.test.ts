@@ -7,10 +7,13 @@ import type { Test } from 'tap'
 import type { Scope } from '../../../core/catalogue/caller.ts'
 import { GatewayError } from '../../../core/errors.ts'
 import { costOf } from '../../../core/money/price.ts'
+import { doubted } from '../../../core/money/settlement.ts'
 import type { Reservation, Settlement } from '../../../core/store/ledger.ts'
 import { openStore } from '../../../core/store/store.ts'
 import type { Store } from '../../../core/store/store.ts'
 import { verify } from '../../../core/store/verify.ts'
+import { silentLog } from '../../../core/telling/log.ts'
+import type { Logger } from '../../../core/telling/log.ts'
 import { giveBack, noon, price, query, record, reserve, scope, settle, used } from './sample.ts'
 
 interface Opened {
@@ -395,7 +398,10 @@ t.test('a start ends holds whose estimate no balance can carry', async (t) => {
       estimate: { input: 5, maxOutput: 1 }
     }).dispatched(channel)
   await check()
-  const again = await openStore({ file, durability: 'process', now: () => noon })
+  const lines: [string, unknown][] = []
+  const log: Logger = { ...silentLog, error: (message, fields) => void lines.push([message, fields?.['requests']]) }
+  const again = await openStore({ file, durability: 'process', now: () => noon, log })
+  t.same(lines, [[doubted, 3]], 'and says so')
   t.equal(again.health().recovered, 3)
   t.match(again.ledger.balances({ scope: 'key:laptop' }), [{ posted: 0n, pending: 0n }])
   await again.close()

@@ -258,9 +258,12 @@ t.test('a repeated request with its Idempotency-Key is one task, of either kind'
   await settled(t, running)
 })
 
+/** What is called off is not heard to its end. */
+const limits = { on_disconnect: 'abort' }
+
 t.test('pictures wait for their turn, as many as may, and a stop ends those that are left', async (t) => {
   const store = { sqlite: join(folder(t), 'sluice.db'), durability: 'process' }
-  const { simulator, ...running } = await open(t, { store, tasks: { ...tasks, running: 1, waiting: 3 } })
+  const { simulator, ...running } = await open(t, { store, limits, tasks: { ...tasks, running: 1, waiting: 3 } })
   const send = (directive: object): ReturnType<typeof running.ask> =>
     running.ask({
       path: pictures,
@@ -309,6 +312,7 @@ t.test('a tenant that has begun as much as it may keeps no other from it, and tu
   const running = await open(t, {
     tenants: { acme: {}, rival: {} },
     keys,
+    limits,
     tasks: { ...tasks, running: 1, waiting: 5, open: 7, of_tenant: 4 }
   })
   const send = (path: string, name: string, secret = testKey, directive: object = {}): ReturnType<typeof running.ask> =>

@@ -30,7 +30,16 @@ async function open(t: Test, tasks: object): Promise<LocalGateway> {
     endpoints: ['videos', 'images', 'responses'],
     credential: 'one'
   }
-  return gateway(t, { tenants: { acme: {}, rival: {} }, keys, tasks: { poll, ...tasks }, models, channels: { demo } })
+  // What is called off is not heard to its end.
+  const limits = { on_disconnect: 'abort' }
+  return gateway(t, {
+    tenants: { acme: {}, rival: {} },
+    keys,
+    tasks: { poll, ...tasks },
+    models,
+    channels: { demo },
+    limits
+  })
 }
 
 type Reply = Awaited<ReturnType<LocalGateway['ask']>>

@@ -1,0 +1,62 @@
+// What is charged in the end: the one rule by which every hold is settled, whoever settles it and whenever.
+import type { Nano } from './money.ts'
+import { costOf, withCall } from './price.ts'
+import type { Price } from './price.ts'
+import { noUsage } from './usage.ts'
+import type { Usage } from './usage.ts'
+
+/** A million dollars: a charge that is so much above its hold is a broken upstream's, and would lock every budget. */
+const incredible: Nano = 10n ** 15n
+
+/** What whoever settles writes to the log where {@link chargeFor} doubts a usage. */
+export const doubted = 'a usage that cannot be true was reported: the prompt is charged instead'
+
+/** What was consumed, and where the numbers come from. */
+export interface Consumed<Source extends string> {
+  readonly usage: Readonly<Usage>
+  readonly source: Source
+}
+
+/** What a charge is measured by: the amount that was held, and the price that it was held at. */
+export interface HeldAt {
+  readonly amount: Nano
+  readonly price: Price
+}
+
+/** A charge. Its usage has the request itself in it where that has a price. */
+export interface Charged<Source extends string> {
+  readonly usage: Usage
+  readonly source: Source | 'estimated'
+  readonly amount: Nano
+}
+
+/**
+ * The charge for what was consumed, at the price of its hold. A usage that cannot be true is charged by the prompt, and
+ * by nothing where that cannot be true either; `doubt` is then told of it, once. `prompt`: what went in, by estimate;
+ * asked for only then.
+ */
+export function chargeFor<Source extends string>(
+  { usage, source }: Consumed<Source>,
+  held: HeldAt,
+  prompt: () => Readonly<Usage>,
+  doubt: (usage: Readonly<Usage>) => void
+): Charged<Source> {
+  const charged = priced<Source>(usage, source, held)
+  if (isCredible(charged, held)) return charged
+  doubt(usage)
+  const estimated = priced<Source>(prompt(), 'estimated', held)
+  return isCredible(estimated, held) ? estimated : { usage: { ...noUsage }, source: 'estimated', amount: 0n }
+}
+
+function priced<Source extends string>(
+  usage: Readonly<Usage>,
+  source: Charged<Source>['source'],
+  { price }: HeldAt
+): Charged<Source> {
+  const units = withCall(usage, price)
+  return { usage: units, source, amount: costOf(units, price) }
+}
+
+function isCredible({ amount }: Charged<string>, held: HeldAt): boolean {
+  return amount - held.amount <= incredible
+}

@@ -1,0 +1,463 @@
+// What an answer costs that was not brought to its end: by a count where there is one, else by what was delivered, and
+// never nothing by leaving early.
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import type { Test } from 'tap'
+import { gateway } from '../kit/gateway.ts'
+import type { LocalGateway } from '../kit/gateway.ts'
+import { eventually, settled } from '../kit/probe.ts'
+import { openRealtime } from '../kit/realtime.ts'
+import type { RealtimeClient } from '../kit/realtime.ts'
+import { sessionsAt, socketUpstream } from '../kit/socket-upstream.ts'
+import type { SocketUpstream } from '../kit/socket-upstream.ts'
+import { chunk, endOfBody, events, head, reset, stall, until, Upstream } from '../kit/upstream.ts'
+import { channelTo, chatAnswer, chatEvents, defaultChain, Workbench } from '../kit/workbench.ts'
+import type { Answer, Ask, Sections } from '../kit/workbench.ts'
+
+t.setTimeout(60_000)
+
+const words = 400
+const text = (number: number): string => `word${number} `
+const runOf = (make: (text: string) => object): object[] =>
+  Array.from({ length: words }, (_, number) => make(text(number)))
+const messages = [{ role: 'user', content: 'Tell me a long story, please.' }]
+
+/** A protocol, and a stream of it whose upstream reports early what it cannot know yet. */
+interface Speaker {
+  channel: Record<string, unknown>
+  ask(stream: boolean): Ask
+  /** Without an end. */
+  story: readonly unknown[]
+}
+
+const event = (payload: { type: string }): string => `event: ${payload.type}\ndata: ${JSON.stringify(payload)}\n\n`
+const response = { id: 'resp_1', object: 'response', status: 'in_progress', model: 'demo', output: [] }
+
+const speakers: Readonly<Record<string, Speaker>> = {
+  chat: {
+    channel: {},
+    ask: (stream) => ({ body: { messages, stream } }),
+    story: [
+      {
+        id: 'c',
+        object: 'chat.completion.chunk',
+        created: 1,
+        model: 'demo',
+        choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }],
+        usage: { prompt_tokens: 25, completion_tokens: 1, total_tokens: 26 }
+      },
+      ...runOf((content) => ({
+        id: 'c',
+        object: 'chat.completion.chunk',
+        created: 1,
+        model: 'demo',
+        choices: [{ index: 0, delta: { content }, finish_reason: null }]
+      }))
+    ]
+  },
+  anthropic: {
+    channel: { protocol: 'anthropic' },
+    ask: (stream) => ({ target: '/v1/messages', body: { messages, max_tokens: 2000, stream } }),
+    story: [
+      {
+        type: 'message_start',
+        message: {
+          id: 'msg_1',
+          type: 'message',
+          role: 'assistant',
+          model: 'demo',
+          content: [],
+          stop_reason: null,
+          usage: { input_tokens: 25, output_tokens: 1 }
+        }
+      },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+      ...runOf((part) => ({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: part } }))
+    ].map((payload) => event(payload as { type: string }))
+  },
+  gemini: {
+    channel: { protocol: 'gemini' },
+    ask: (stream) => ({
+      target: stream ? '/v1beta/models/demo:streamGenerateContent?alt=sse' : '/v1beta/models/demo:generateContent',
+      body: JSON.stringify({ contents: [{ role: 'user', parts: [{ text: messages[0]!.content }] }] })
+    }),
+    story: runOf((part) => ({
+      candidates: [{ content: { role: 'model', parts: [{ text: part }] }, index: 0 }],
+      usageMetadata: { promptTokenCount: 25, totalTokenCount: 25 }
+    }))
+  },
+  responses: {
+    channel: { endpoints: ['responses', 'chat'] },
+    ask: (stream) => ({ target: '/v1/responses', body: { messages: undefined, input: messages[0]!.content, stream } }),
+    story: [
+      {
+        type: 'response.created',
+        sequence_number: 0,
+        response: { ...response, usage: { input_tokens: 25, output_tokens: 1, total_tokens: 26 } }
+      },
+      {
+        type: 'response.output_item.added',
+        sequence_number: 1,
+        output_index: 0,
+        item: { id: 'msg_1', type: 'message', role: 'assistant', status: 'in_progress', content: [] }
+      },
+      {
+        type: 'response.content_part.added',
+        sequence_number: 2,
+        item_id: 'msg_1',
+        output_index: 0,
+        content_index: 0,
+        part: { type: 'output_text', text: '', annotations: [] }
+      },
+      ...runOf((delta) => ({
+        type: 'response.output_text.delta',
+        sequence_number: 3,
+        item_id: 'msg_1',
+        output_index: 0,
+        content_index: 0,
+        delta
+      }))
+    ].map((payload) => event(payload as { type: string }))
+  }
+}
+
+async function open(
+  t: Test,
+  sections: Sections,
+  channel: Record<string, unknown> = {}
+): Promise<{ bench: Workbench; upstream: Upstream }> {
+  const upstream = await Upstream.start(t)
+  return { upstream, bench: await Workbench.open(t, { channels: { a: channelTo(upstream, channel) }, ...sections }) }
+}
+
+/** The chain with these options of `quota`. */
+const chainOf = (quota: object): Sections => ({
+  chain: defaultChain.map((entry) => ('quota' in entry ? { quota } : entry))
+})
+
+const streamHead = head(200, { 'content-type': 'text/event-stream' })
+
+for (const [name, { channel, ask, story }] of Object.entries(speakers)) {
+  t.test(
+    `${name}: a stream that breaks after ${words} words is charged for them, whatever was reported first`,
+    async (t) => {
+      const { bench, upstream } = await open(t, { limits: { disconnect_drain: { time: '100ms' } } }, channel)
+      const check = ({ outcome }: Answer, kind: string): void => {
+        t.equal(outcome.kind, kind)
+        const { settled } = bench.ledger.rows.at(-1)!
+        t.equal(settled?.source, 'partial', kind)
+        t.equal(settled?.usage.input, 25, `${kind}: the prompt as it was counted`)
+        t.ok(
+          settled!.usage.output >= words && settled!.usage.output <= 3 * words,
+          `${kind}: ${settled!.usage.output} tokens`
+        )
+      }
+      upstream.script(streamHead, events(story, 'one'), reset())
+      check(await bench.send(ask(true)), 'failed')
+      upstream.script(streamHead, events(story, 'one'), stall())
+      const { client, answer } = bench.start(ask(true))
+      await eventually(() => client.text.includes(text(words - 1).trim()), 10_000)
+      client.leave()
+      check(await answer, 'aborted')
+      t.same(bench.ledger.open, [])
+    }
+  )
+
+  t.test(`${name}: a client that leaves before the first byte pays the prompt, ten times in a row`, async (t) => {
+    const { bench, upstream } = await open(t, {}, channel)
+    for (let times = 0; times < 10; times++) {
+      upstream.script(stall())
+      const { client, answer } = bench.start(ask(times % 2 === 1))
+      await upstream.request(times)
+      client.leave()
+      t.equal((await answer).outcome.kind, 'aborted')
+      const { settled } = bench.ledger.rows[times]!
+      t.match(settled, { source: 'estimated', channel: 'a', usage: { output: 0 } })
+      t.ok(settled!.usage.input > 5 && settled!.usage.input < 60, `${settled!.usage.input} tokens`)
+      t.equal(settled!.amount, BigInt(settled!.usage.input) * 1000n)
+    }
+    upstream.script(reset())
+    t.equal((await bench.send(ask(false))).outcome.kind, 'failed')
+    t.ok(bench.ledger.rows.at(-1)!.voided, "what the upstream failed at is not the client's cost")
+    t.same(bench.ledger.open, [])
+  })
+}
+
+t.test(
+  'what the upstream has counted by then is charged to a client that leaves before it is shown anything',
+  async (t) => {
+    const { bench, upstream } = await open(t, { limits: { on_disconnect: 'abort' } }, speakers['anthropic']!.channel)
+    const sent = Promise.withResolvers<void>()
+    upstream.script(
+      streamHead,
+      events(speakers['anthropic']!.story.slice(0, 1)),
+      () => void setTimeout(sent.resolve, 100),
+      stall()
+    )
+    const { client, answer } = bench.start(speakers['anthropic']!.ask(true))
+    await sent.promise
+    client.leave()
+    await answer
+    t.match(bench.ledger.rows[0]!.settled, { usage: { input: 25, output: 1 }, source: 'partial' })
+  }
+)
+
+t.test('an operator may be generous: `abandoned: nothing`', async (t) => {
+  const { bench, upstream } = await open(t, chainOf({ abandoned: 'nothing' }))
+  upstream.script(stall())
+  const { client, answer } = bench.start(speakers['chat']!.ask(false))
+  await upstream.request()
+  client.leave()
+  await answer
+  t.ok(bench.ledger.rows[0]!.voided)
+  t.equal(bench.ledger.rows[0]!.costs.length, 1, 'what it may have cost is in the journal')
+
+  upstream.script(streamHead, events(speakers['chat']!.story.slice(0, 20)), reset())
+  await bench.send(speakers['chat']!.ask(true))
+  t.equal(bench.ledger.rows[1]!.settled?.source, 'partial', 'what was shown is charged all the same')
+})
+
+t.test('what is spoken, and what is listened to, is the prompt of its own kind', async (t) => {
+  const models = { demo: { price: { character: 15, second: 100 } } }
+  const { bench, upstream } = await open(t, { models }, { endpoints: ['audio'] })
+  upstream.script(stall())
+  const speech = bench.start({
+    target: '/v1/audio/speech',
+    body: { messages: undefined, input: 'Nineteen characters', voice: 'alloy' }
+  })
+  await upstream.request()
+  speech.client.leave()
+  await speech.answer
+  t.match(bench.ledger.rows[0]!.settled, { usage: { character: 19 }, amount: 285_000n })
+})
+
+t.test('pictures are made to their end when their client leaves, and cost what they are', async (t) => {
+  const models = { demo: { price: { image: 0.04 } } }
+  const { bench, upstream } = await open(t, { models }, { endpoints: ['images'] })
+  const gone = Promise.withResolvers<void>()
+  const picture = { b64_json: 'A'.repeat(400_000) }
+  for (const [number, data] of [
+    [{ url: 'https://pictures.example/1' }, { url: 'https://pictures.example/2' }],
+    [picture]
+  ].entries()) {
+    upstream.script(
+      until(gone.promise),
+      head(200, { 'content-type': 'application/json' }),
+      chunk(JSON.stringify({ created: 1, data })),
+      endOfBody()
+    )
+    const { client, answer } = bench.start({
+      target: '/v1/images/generations',
+      body: { messages: undefined, prompt: 'A boat', n: data.length }
+    })
+    await upstream.request(number)
+    client.leave()
+    gone.resolve()
+    t.equal((await answer).outcome.kind, 'aborted')
+    t.match(bench.ledger.rows[number]!.settled, {
+      usage: { image: data.length },
+      source: 'measured',
+      amount: BigInt(data.length) * 40_000_000n
+    })
+  }
+})
+
+t.test(
+  'a report that cannot be true is charged by the prompt, with a line in the log, also when a stream broke after it',
+  async (t) => {
+    const { bench, upstream } = await open(t, {})
+    const absurd = { prompt_tokens: 10, completion_tokens: 10 ** 13, total_tokens: 10 + 10 ** 13 }
+    upstream.json({ ...chatAnswer(), usage: absurd })
+    await bench.send(speakers['chat']!.ask(false))
+    const [first] = chatEvents()
+    upstream.script(streamHead, events([{ ...first, usage: absurd }, ...chatEvents(20).slice(1, 12)]), reset())
+    await bench.send(speakers['chat']!.ask(true))
+    for (const { settled } of bench.ledger.rows) {
+      t.match(settled, { source: 'estimated', usage: { output: 0 } })
+      t.ok(settled!.usage.input > 0 && settled!.usage.input < 60)
+    }
+    t.equal(bench.log.filter(({ message }) => message.includes('cannot be true')).length, 2)
+  }
+)
+
+/** An upstream whose answers a test changes while it runs, by method. */
+async function changing(t: Test): Promise<{ url: string; asked: string[]; says: Record<string, [number, object]> }> {
+  const asked: string[] = []
+  const says: Record<string, [number, object]> = {}
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`)
+    request.resume()
+    const [status, body] = says[request.method!]!
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, asked, says }
+}
+
+async function tasksAt(t: Test, base_url: string, price: object, limits: object = {}): Promise<LocalGateway> {
+  const channel = {
+    protocol: 'openai',
+    base_url,
+    private: true,
+    models: { demo: 'demo' },
+    endpoints: ['videos', 'images', 'responses']
+  }
+  return gateway(t, {
+    channels: { demo: channel },
+    models: { demo: { price } },
+    tasks: { poll: { first: '20ms', most: '50ms' } },
+    limits
+  })
+}
+
+t.test('a video that its vendor refuses to stop goes on, and costs what it comes to', async (t) => {
+  const upstream = await changing(t)
+  const local = await tasksAt(t, upstream.url, { second: 1 })
+  const state = (status: string, more: object = {}): [number, object] => [
+    200,
+    { id: 'video_1', object: 'video', status, progress: 1, seconds: '4', ...more }
+  ]
+  upstream.says['POST'] = upstream.says['GET'] = state('in_progress')
+  upstream.says['DELETE'] = [409, { error: { message: 'It is being made.' } }]
+  const path = '/v1/video/generations'
+  const begun = await local.ask({ path, body: { model: 'demo', prompt: 'A boat', seconds: 4 } })
+  const { id } = begun.json() as any
+  t.match((await local.ask({ method: 'POST', path: `${path}/${id}/cancel` })).json(), { id, status: 'in_progress' })
+  for (const own of [`${path}/${id}`, `/v1/videos/${id}`]) {
+    const refused = await local.ask({ method: 'DELETE', path: own })
+    t.match([refused.status, refused.json()], [409, { error: { code: 'task_under_way' } }])
+  }
+  upstream.says['GET'] = state('completed')
+  await eventually(
+    async () => ((await local.ask({ path: `${path}/${id}` })).json() as any).status === 'succeeded',
+    10_000
+  )
+  t.match(await local.record(begun), { cost_usd: /^4$/, usage: { second: 4 }, usage_source: 'upstream' })
+
+  upstream.says['POST'] = upstream.says['GET'] = [
+    200,
+    { id: 'video_2', object: 'video', status: 'in_progress', seconds: '4' }
+  ]
+  upstream.says['DELETE'] = [200, { id: 'video_2', object: 'video.deleted', deleted: true }]
+  const stopped = await local.ask({ path, body: { model: 'demo', prompt: 'A boat', seconds: 4 } })
+  t.match((await local.ask({ method: 'POST', path: `${path}/${(stopped.json() as any).id}/cancel` })).json(), {
+    status: 'cancelled'
+  })
+  const record = await local.record(stopped)
+  t.match(record, { error_code: 'task_cancelled', usage: { second: undefined }, usage_source: 'estimated' })
+  t.ok(Number(record.cost_usd) < 0.001, 'what it read, and nothing that was made')
+  await settled(t, local)
+})
+
+t.test('pictures that are called off while they are made cost what is made', async (t) => {
+  const path = '/v1/images/generations/async'
+  const upstream = await Upstream.start(t)
+  const local = await tasksAt(t, upstream.url.href, { image: 2 })
+  const called = Promise.withResolvers<void>()
+  upstream.script(
+    until(called.promise),
+    head(200, { 'content-type': 'application/json' }),
+    chunk(JSON.stringify({ created: 1, data: [{ url: 'https://pictures.example/1' }] })),
+    endOfBody()
+  )
+  const begun = await local.ask({ path, body: { model: 'demo', prompt: 'A boat' } })
+  const { id } = begun.json() as any
+  await upstream.request()
+  const cancelled = local.ask({ method: 'POST', path: `${path}/${id}/cancel` })
+  setTimeout(called.resolve, 200)
+  t.match((await cancelled).json(), { id, status: 'cancelled', data: null })
+  t.match(await local.record(begun), {
+    cost_usd: /^2$/,
+    usage: { image: 1 },
+    usage_source: 'measured',
+    outcome: 'aborted'
+  })
+
+  upstream.script(reset())
+  const failing = await local.ask({ path, body: { model: 'demo', prompt: 'A boat' } })
+  await eventually(
+    async () =>
+      ((await local.ask({ path: `${path}/${(failing.json() as any).id}` })).json() as any).status === 'failed',
+    10_000
+  )
+  t.match(await local.record(failing), { cost_usd: /^0$/ })
+  await settled(t, local)
+})
+
+t.test('a report that cannot be true is charged by the prompt in the background too, with the same line', async (t) => {
+  const upstream = await changing(t)
+  const local = await tasksAt(t, upstream.url, { input: 1, output: 2 })
+  const state = (status: string, usage: object | null): [number, object] => [
+    200,
+    { id: 'resp_1', object: 'response', background: true, model: 'demo', output: [], status, usage }
+  ]
+  upstream.says['POST'] = upstream.says['GET'] = state('queued', null)
+  const begun = await local.ask({
+    path: '/v1/responses',
+    body: { model: 'demo', input: 'Tell me a long story, please.', background: true }
+  })
+  upstream.says['GET'] = state('completed', { input_tokens: 10, output_tokens: 10 ** 13, total_tokens: 10 + 10 ** 13 })
+  await eventually(
+    async () => ((await local.ask({ path: '/v1/responses/resp_1' })).json() as any).status === 'completed',
+    10_000
+  )
+  const record = (await local.record(begun)) as any
+  t.match(record, { usage_source: 'estimated', usage: { output: 0 } })
+  t.ok(record.usage.input > 0 && record.usage.input < 60)
+  t.equal(record.cost_nano, String(record.usage.input * 1000))
+  t.equal(local.lines.filter(({ level, message }) => level === 'error' && message.includes('cannot be true')).length, 1)
+  await settled(t, local)
+})
+
+t.test(
+  'realtime: whoever leaves a response that was asked for pays what it read, and what an upstream fails at is free',
+  async (t) => {
+    const limits = { disconnect_drain: { time: '100ms' } }
+    const ask = { type: 'response.create' }
+    const leave: Record<string, (session: { client: RealtimeClient; upstream: SocketUpstream }) => void> = {
+      closes: ({ client }) => client.socket.close(1000),
+      'is lost': ({ client }) => client.socket.terminate(),
+      'stays, and its upstream dies': ({ upstream }) => void upstream.peers[0]!.stream.resetAndDestroy()
+    }
+    for (const [who, end] of Object.entries(leave)) {
+      const upstream = await socketUpstream(t)
+      const local = await gateway(t, { ...sessionsAt(upstream), limits })
+      const client = await openRealtime(t, local)
+      const { socket } = await upstream.peer()
+      let heard = 0
+      socket!.on('message', () => void heard++)
+      client.say('What do you think of the weather in the mountains, and of that by the sea?').send(ask)
+      await eventually(() => heard === 2)
+      end({ client, upstream })
+      await client.closed
+      await settled(t, local)
+      const { data } = await local.admin('/admin/v1/requests')
+      if (who.startsWith('stays')) t.equal(data[0].cost_nano, '0', who)
+      else {
+        t.match(data[0], { usage: { output: 0 }, usage_source: 'estimated' }, who)
+        t.ok(data[0].usage.input > 10 && data[0].usage.input < 100, `${who}: ${data[0].usage.input}`)
+      }
+    }
+    const upstream = await socketUpstream(t)
+    const local = await gateway(t, { ...sessionsAt(upstream), limits })
+    const client = await openRealtime(t, local)
+    const { socket } = await upstream.peer()
+    client.send(ask)
+    await once(socket!, 'message')
+    socket!.send('{"type":"response.created","response":{"id":"r1"}}')
+    socket!.send(
+      JSON.stringify({ type: 'response.output_text.delta', response_id: 'r1', delta: 'word '.repeat(words) })
+    )
+    await client.event('response.output_text.delta')
+    client.socket.terminate()
+    await settled(t, local)
+    const { data } = await local.admin('/admin/v1/requests')
+    t.ok(
+      data[0].usage.output >= words && data[0].usage.output < 2 * words,
+      `${data[0].usage.output} tokens of one delta`
+    )
+  }
+)
