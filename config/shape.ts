@@ -126,7 +126,7 @@ const storeShape = {
     answers: {
       type: 'object',
       description:
-        'How many answers are kept for requests with an `Idempotency-Key`. What is older or more goes by itself, the oldest first: a request that is repeated then is run again.',
+        'How many answers are kept for requests with an `Idempotency-Key`. What is older goes by itself, and so does what is more, the oldest of the tenant that has most: a request that is repeated then is run again.',
       default: {},
       properties: {
         age: { ...age, default: '24h', description: 'How long an answer is given again.' },

@@ -24,6 +24,7 @@ export interface Answers {
   /**
    * Keeps an answer, in the same write as a settlement of the same turn of the loop; one that is there already is
    * replaced. Resolves when it is on disk.
+   * `tenant`: of whose room it takes.
    */
-  keep(id: Buffer, answer: KeptAnswer): Promise<void>
+  keep(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void>
 }

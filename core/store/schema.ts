@@ -133,6 +133,7 @@ const migrations: readonly string[] = [
   CREATE TABLE answer (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id BLOB NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,          -- of whose room it takes
     time INTEGER NOT NULL,
     bytes INTEGER NOT NULL,        -- of the body
     asked BLOB NOT NULL,
@@ -142,6 +143,7 @@ const migrations: readonly string[] = [
     body BLOB                      -- null: it was too large
   ) STRICT;
   CREATE INDEX answer_time ON answer (time, bytes);
+  CREATE INDEX answer_room ON answer (tenant, time, bytes);
 
   CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload TEXT NOT NULL) STRICT;
 

@@ -1,11 +1,19 @@
-// Lets go of kept answers, the oldest first: those above an age, and those above a size.
+// Lets go of kept answers: those above an age, and of the tenant that has most of them while they take too much room.
 import type { Committer } from './committer.ts'
 import type { Bounds } from './retention.ts'
 
 /** Answers that go at one time. */
 const most = 32
-/** Bytes that an answer takes beside its body, with its places in two indexes. */
-const answerBytes = 250
+/** Bytes that an answer takes beside its body, with its places in three indexes. */
+const answerBytes = 300
+
+/** What answers of one tenant take. */
+interface Counted {
+  tenant: string
+  count: number
+  bytes: number | null
+  last: number
+}
 
 /** The chore of one connection. */
 export class ShelfLife {
@@ -13,10 +21,10 @@ export class ShelfLife {
   readonly #bounds: Bounds
   readonly #sql: ReturnType<typeof prepare>
   /**
-   * Of those that were there when it was looked last, about: one that was replaced counts twice until there seems to be
-   * too much.
+   * By tenant, of those that were there when it was looked last, about: one that was replaced counts twice until there
+   * seems to be too much.
    */
-  #bytes = 0
+  readonly #taken = new Map<string, number>()
   #last = 0
 
   constructor(committer: Committer, bounds: Bounds) {
@@ -27,37 +35,62 @@ export class ShelfLife {
 
   /** Lets go of some, if there are any to go. Returns whether it did. `now`: Unix milliseconds. */
   slice(now: number): boolean {
-    const { added, all, oldest } = this.#sql
-    const { count, bytes, last } = added.get(this.#last) as { count: number; bytes: number | null; last: number | null }
-    this.#bytes += (bytes ?? 0) + count * answerBytes
-    this.#last = last ?? this.#last
-    if (this.#bytes > this.#bounds.size) {
-      const { count, bytes } = all.get() as { count: number; bytes: number | null }
-      this.#bytes = (bytes ?? 0) + count * answerBytes
+    const { added, all, old, oldestOf, remove } = this.#sql
+    this.#count(added.all(this.#last) as unknown as Counted[])
+    if (this.#total > this.#bounds.size) {
+      this.#taken.clear()
+      this.#count(all.all() as unknown as Counted[])
     }
-    const crowded = this.#bytes > this.#bounds.size
-    const rows = oldest.all(crowded ? Number.MAX_SAFE_INTEGER : now - this.#bounds.age, most) as {
+    const crowded = this.#total > this.#bounds.size
+    const rows = (crowded ? oldestOf.all(this.#largest, most) : old.all(now - this.#bounds.age, most)) as {
       seq: number
+      tenant: string
       bytes: number
     }[]
     if (rows.length === 0) return false
     this.#committer.alter(() => {
-      for (const { seq, bytes } of rows) {
-        this.#sql.remove.run(seq)
-        this.#bytes -= bytes + answerBytes
+      for (const { seq, tenant, bytes } of rows) {
+        remove.run(seq)
+        this.#add(tenant, -bytes - answerBytes)
       }
     })
     return true
   }
+
+  /** Who takes most of the room: nobody makes room for others who has less than they. */
+  get #largest(): string {
+    let largest: [tenant: string, bytes: number] = ['', 0]
+    for (const entry of this.#taken) if (entry[1] > largest[1]) largest = entry
+    return largest[0]
+  }
+
+  get #total(): number {
+    let total = 0
+    for (const bytes of this.#taken.values()) total += bytes
+    return total
+  }
+
+  #count(counted: readonly Counted[]): void {
+    for (const { tenant, count, bytes, last } of counted) {
+      this.#add(tenant, (bytes ?? 0) + count * answerBytes)
+      this.#last = Math.max(this.#last, last)
+    }
+  }
+
+  #add(tenant: string, bytes: number): void {
+    const taken = (this.#taken.get(tenant) ?? 0) + bytes
+    if (taken > 0) this.#taken.set(tenant, taken)
+    else this.#taken.delete(tenant)
+  }
 }
 
 function prepare(database: Committer['database']) {
+  const sums = 'SELECT tenant, count(*) AS count, sum(bytes) AS bytes, max(seq) AS last FROM answer'
   return {
-    added: database.prepare(
-      'SELECT count(*) AS count, sum(bytes) AS bytes, max(seq) AS last FROM answer WHERE seq > ?'
-    ),
-    all: database.prepare('SELECT count(*) AS count, sum(bytes) AS bytes FROM answer'),
-    oldest: database.prepare('SELECT seq, bytes FROM answer WHERE time < ? ORDER BY time LIMIT ?'),
+    added: database.prepare(`${sums} WHERE seq > ? GROUP BY tenant`),
+    all: database.prepare(`${sums} GROUP BY tenant`),
+    old: database.prepare('SELECT seq, tenant, bytes FROM answer WHERE time < ? ORDER BY time LIMIT ?'),
+    oldestOf: database.prepare('SELECT seq, tenant, bytes FROM answer WHERE tenant = ? ORDER BY time LIMIT ?'),
     remove: database.prepare('DELETE FROM answer WHERE seq = ?')
   }
 }

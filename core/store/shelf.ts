@@ -54,10 +54,10 @@ export class Shelf implements Answers {
     }
   }
 
-  keep(id: Buffer, answer: KeptAnswer): Promise<void> {
+  keep(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void> {
     const { asked, status, type, streamed, body = null } = answer
     const { draft } = this.#writer
-    draft.answers.push(id, this.#now(), asked, status, type, streamed ? 1 : 0, body)
+    draft.answers.push(id, tenant, this.#now(), asked, status, type, streamed ? 1 : 0, body)
     draft.count(body?.length ?? 0)
     this.#writer.wake()
     const { durable } = draft

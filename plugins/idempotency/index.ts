@@ -4,7 +4,7 @@ import type { Exchange, Reply } from '../../core/contract/contract.ts'
 import { answered, caller } from '../../core/contract/slots.ts'
 import type { KeptAnswer } from '../../core/store/answers.ts'
 import { askedBy, idOf, keyOf } from './asked.ts'
-import { Recording } from './recording.ts'
+import { Recording, RecordingRoom } from './recording.ts'
 
 /** Requests under way, by id. */
 interface UnderWay {
@@ -14,6 +14,7 @@ interface UnderWay {
 }
 
 const shared = sharedKey<Map<string, UnderWay>>('under way')
+const rooms = sharedKey<RecordingRoom>('room')
 const recording = slot('idempotency/recording').of<Recording>()
 
 /** Of a request that runs, before it is worth asking again. */
@@ -35,6 +36,7 @@ export default definePlugin({
   },
   needs: [caller],
   setup({ largest }, { services: { answers }, share, metrics }) {
+    const room = share(rooms, () => new RecordingRoom())
     const underWay = share(shared, () => new Map<string, UnderWay>())
     const requests = metrics.counter({
       name: 'idempotent_requests_total',
@@ -49,7 +51,9 @@ export default definePlugin({
     /** The answer that was kept, or nothing when the request is to be run. */
     const ask = async (exchange: Exchange<typeof caller>, key: string): Promise<Reply | void> => {
       const asked = await askedBy(exchange)
-      const id = idOf(exchange.get(caller), key)
+      const whose = exchange.get(caller)
+      const { tenant } = whose
+      const id = idOf(whose, key)
       const name = id.toString('latin1')
       const first = underWay.get(name)
       if (first && !first.asked.equals(asked)) refuse(conflict())
@@ -77,12 +81,12 @@ export default definePlugin({
           )
         )
       requests.add({ outcome: 'run' })
-      const record = new Recording(largest)
+      const record = new Recording(room, tenant, largest)
       exchange.set(recording, record)
       exchange.defer(() => {
         underWay.delete(name)
         const kept = record.answer(asked)
-        return kept && answers.keep(id, kept).finally(() => record.close())
+        return kept && answers.keep(id, tenant, kept).finally(() => record.close())
       })
     }
 

@@ -4,7 +4,34 @@ import type { KeptAnswer } from '../../core/store/answers.ts'
 
 /** Bytes that all recordings may take at one time; above it answers count as too large. */
 const mostBytes = 128 * 1024 * 1024
-let taken = 0
+
+/** The room of all recordings of a process: one tenant alone has half of it, and there is always some for the next. */
+export class RecordingRoom {
+  readonly #most: number
+  /** By tenant. */
+  readonly #taken = new Map<string, number>()
+  #total = 0
+
+  constructor(most = mostBytes) {
+    this.#most = most
+  }
+
+  /** Takes some, if there is so much left for the tenant. */
+  take(tenant: string, bytes: number): boolean {
+    const taken = (this.#taken.get(tenant) ?? 0) + bytes
+    if (taken > this.#most - this.#total) return false
+    this.#taken.set(tenant, taken)
+    this.#total += bytes
+    return true
+  }
+
+  give(tenant: string, bytes: number): void {
+    const left = (this.#taken.get(tenant) ?? 0) - bytes
+    if (left > 0) this.#taken.set(tenant, left)
+    else this.#taken.delete(tenant)
+    this.#total -= bytes
+  }
+}
 
 /** The parts of an answer's head that a recording needs. */
 interface Head {
@@ -15,6 +42,8 @@ interface Head {
 
 /** Of one exchange: the answer of its last attempt. */
 export class Recording {
+  readonly #room: RecordingRoom
+  readonly #tenant: string
   readonly #largest: number
   #head: Head | undefined
   #chunks: Buffer[] | undefined = []
@@ -22,7 +51,9 @@ export class Recording {
   #complete = false
 
   /** `largest`: bytes. */
-  constructor(largest: number) {
+  constructor(room: RecordingRoom, tenant: string, largest: number) {
+    this.#room = room
+    this.#tenant = tenant
     this.#largest = largest
   }
 
@@ -56,16 +87,15 @@ export class Recording {
 
   /** Nothing of it is in memory any more. */
   close(): void {
-    taken -= this.#bytes
+    this.#room.give(this.#tenant, this.#bytes)
     this.#bytes = 0
     this.#chunks = undefined
   }
 
   #take({ bytes }: Message): void {
     if (!this.#chunks) return
-    if (this.#bytes + bytes.length > this.#largest || taken + bytes.length > mostBytes) return this.close()
+    if (this.#bytes + bytes.length > this.#largest || !this.#room.take(this.#tenant, bytes.length)) return this.close()
     this.#chunks.push(bytes)
     this.#bytes += bytes.length
-    taken += bytes.length
   }
 }

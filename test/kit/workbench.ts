@@ -210,7 +210,7 @@ class TestAnswers implements Answers {
     return Promise.resolve(this.#kept.get(id.toString('hex')))
   }
 
-  keep(id: Buffer, answer: KeptAnswer): Promise<void> {
+  keep(id: Buffer, _tenant: string, answer: KeptAnswer): Promise<void> {
     this.#kept.set(id.toString('hex'), answer)
     return Promise.resolve()
   }

@@ -29,10 +29,10 @@ t.test('what was kept is found, in this process and in the next', async (t) => {
     answer(undefined),
     { ...answer(Buffer.from('é')), streamed: true, status: 201 }
   ]
-  for (const [i, one] of answers.entries()) void store.answers.keep(id(`${i}`), one)
+  for (const [i, one] of answers.entries()) void store.answers.keep(id(`${i}`), 'acme', one)
   for (const [i, one] of answers.entries()) t.same(await store.answers.find(id(`${i}`)), one)
   t.equal(await store.answers.find(id('none')), undefined)
-  await store.answers.keep(id('0'), answer(Buffer.from('anew')))
+  await store.answers.keep(id('0'), 'acme', answer(Buffer.from('anew')))
   t.same(await store.answers.find(id('0')), answer(Buffer.from('anew')))
   await store.close()
   t.same(verify(file), [])
@@ -52,13 +52,13 @@ t.test('they go for their age', async (t) => {
     patience: 0
   }
   const store = await openStore({ file, durability: 'process', keeping, now: () => now })
-  await store.answers.keep(id('old'), answer(Buffer.from('old')))
+  await store.answers.keep(id('old'), 'acme', answer(Buffer.from('old')))
   await store.flush()
   await store.close()
   now += day + 1
   const next = await openStore({ file, durability: 'process', keeping, now: () => now })
   t.equal(await next.answers.find(id('old')), undefined, 'not found any more')
-  await next.answers.keep(id('new'), answer(Buffer.from('new')))
+  await next.answers.keep(id('new'), 'acme', answer(Buffer.from('new')))
   await eventually(() => query(file, 'SELECT count(*) AS n FROM answer')[0]!['n'] === 1n, 5000)
   t.same(await next.answers.find(id('new')), answer(Buffer.from('new')))
   await next.close()
@@ -77,7 +77,7 @@ t.test('they go when they are too much, the oldest first', async (t) => {
   const keep = async (from: number, to: number): Promise<void> => {
     for (let i = from; i < to; i++) {
       now++
-      void store.answers.keep(id(`${i}`), answer(randomBytes(10_000)))
+      void store.answers.keep(id(`${i}`), 'acme', answer(randomBytes(10_000)))
     }
     await store.flush()
   }
@@ -94,5 +94,37 @@ t.test('they go when they are too much, the oldest first', async (t) => {
   const again = await openStore({ file, durability: 'process', keeping, now: () => now })
   t.ok(await again.answers.find(id('299')))
   t.equal(await again.answers.find(id('100')), undefined)
+  await again.close()
+})
+
+t.test('whoever has most makes room, and nobody who has less', async (t) => {
+  const file = join(t.testdir(), 'sluice.db')
+  let now = noon
+  const keeping = {
+    requests: ever,
+    journal: { ...ever, rows: 500 },
+    answers: { age: day, size: 1_000_000 },
+    patience: 0
+  }
+  const store = await openStore({ file, durability: 'process', keeping, now: () => now })
+  const keep = (tenant: string, i: number): void => {
+    now++
+    void store.answers.keep(id(`${tenant} ${i}`), tenant, answer(randomBytes(10_000)))
+  }
+  for (let i = 0; i < 20; i++) keep('small', i)
+  for (let i = 0; i < 30; i++) keep('other', i)
+  for (let i = 0; i < 300; i++) keep('large', i)
+  await store.flush()
+  const bytes = (): bigint => query(file, 'SELECT coalesce(sum(bytes), 0) AS n FROM answer')[0]!['n'] as bigint
+  await eventually(() => bytes() <= 1_000_000n, 5000)
+  await store.close()
+  const again = await openStore({ file, durability: 'process', keeping, now: () => now })
+  for (const [tenant, count] of [
+    ['small', 20],
+    ['other', 30]
+  ] as const)
+    for (let i = 0; i < count; i++) t.ok(await again.answers.find(id(`${tenant} ${i}`)), `${tenant} ${i}`)
+  t.ok(await again.answers.find(id('large 299')))
+  t.equal(await again.answers.find(id('large 100')), undefined)
   await again.close()
 })
