@@ -14,11 +14,38 @@ const largest = 16 * 1024
 export async function readJson(request: IncomingMessage): Promise<unknown> {
   const bytes = await readBytes(request)
   if (bytes.length === 0) throw new GatewayError('invalid_json', 'The body is missing: send a JSON object.')
+  const [text, value] = parse(bytes)
+  const doubled = doubledMember(text)
+  if (doubled === undefined) return value
+  throw new GatewayError('invalid_json', `The member ${JSON.stringify(doubled)} is there twice: keep one.`)
+}
+
+function parse(bytes: Buffer): [text: string, value: unknown] {
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as unknown
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return [text, JSON.parse(text)]
   } catch {
     throw new GatewayError('invalid_json', 'The body is no JSON in UTF-8.')
   }
+}
+
+/** What a JSON text consists of, as far as members are concerned: strings with what comes behind them, and braces. */
+const pieces = /("(?:[^"\\]|\\.)*")(\s*:)?|[{}]/g
+
+/** A member that an object of a valid JSON text has twice, of which parsers take one or the other. */
+function doubledMember(text: string): string | undefined {
+  const open: Set<string>[] = []
+  for (const [piece, quoted, colon] of text.matchAll(pieces)) {
+    if (piece === '{') open.push(new Set())
+    else if (piece === '}') open.pop()
+    else if (quoted !== undefined && colon !== undefined) {
+      const names = open.at(-1)!
+      const name = JSON.parse(quoted) as string
+      if (names.has(name)) return name
+      names.add(name)
+    }
+  }
+  return undefined
 }
 
 async function readBytes(request: IncomingMessage): Promise<Buffer> {

@@ -27,6 +27,8 @@ export interface Route {
   readonly path: string
   /** Every parameter that the query may have; others are refused. Absent: the query is not looked at. */
   readonly query?: readonly string[]
+  /** On a loopback address it answers to the names of that alone, or to who has the token. */
+  readonly local?: boolean
   /** @throws GatewayError to refuse */
   handle(call: Call, parts: AdminParts): Awaitable<Answer>
 }

@@ -2,28 +2,61 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { isIPv4 } from 'node:net'
+import type { Awaitable } from '../contract/contract.ts'
 import { GatewayError } from '../errors.ts'
+import type { Logger } from '../telling/log.ts'
+import { WrongTokens } from './wrong-tokens.ts'
 
-/** Checks one request. @throws GatewayError when it may not come in */
-export type Guard = (request: IncomingMessage) => void
+/** Checks one request; a promise only when it has to wait. @throws GatewayError when it may not come in */
+export type Guard = (request: IncomingMessage) => Awaitable<void>
 
-/** The guard for a token; an empty one lets loopback in. */
-export function guardFor(token: string): Guard {
-  return token === '' ? checkLoopback : checkToken(token)
+/** The guard for a token; an empty one lets loopback in. The log is told of wrong tokens. */
+export function guardFor(token: string, log: Logger): Guard {
+  return token === '' ? checkLoopback : tokenCheck(token, log)
 }
 
-function checkToken(token: string): Guard {
+/** Headers that are there once, as whoever reads the other one would see another request. */
+const single = ['host', 'authorization', 'origin', 'sec-fetch-site'] as const
+
+/** @throws GatewayError `invalid_request` when a header by which somebody is let in is there twice */
+export function checkSingle({ headersDistinct }: IncomingMessage): void {
+  const doubled = single.find((name) => (headersDistinct[name]?.length ?? 0) > 1)
+  if (doubled !== undefined)
+    throw new GatewayError('invalid_request', `The header ${doubled} is there twice: send one.`)
+}
+
+/**
+ * For what is open on a loopback listener and yet no business of web pages: who has made a name of its own resolve to
+ * this address is known by that name, and has no token.
+ */
+export function checkHost(request: IncomingMessage, guard: Guard): Awaitable<void> {
+  const { host = '', authorization } = request.headers
+  if (isLoopbackHost(host) || !isLoopback(request.socket.localAddress ?? '')) return undefined
+  if (authorization !== undefined) return guard(request)
+  throw forbidden(
+    'On a loopback address this answers to localhost and loopback addresses alone, not to another Host: send the admin ' +
+      'token, or listen on another address (admin.host).'
+  )
+}
+
+function tokenCheck(token: string, log: Logger): Guard {
   const expected = digest(token)
-  return ({ headers: { authorization } }) => {
+  const wrong = new WrongTokens(log)
+  const compare = (presented: string, address: string, url: string): void => {
+    // Digests are of one length, so the comparison tells nothing, not even how long the token is.
+    if (timingSafeEqual(digest(presented), expected)) return
+    wrong.note(address, url.split('?', 1)[0]!.slice(0, 100))
+    throw unauthenticated('invalid', 'This is not the admin token of this gateway.')
+  }
+  return ({ headers: { authorization }, socket: { remoteAddress = '' }, url = '' }) => {
     const [, presented] = /^bearer +(.+)$/i.exec(authorization ?? '') ?? []
     if (presented === undefined)
       throw unauthenticated(
         'missing',
         'The admin API needs Authorization: Bearer with the token admin.token of gateway.yaml.'
       )
-    // Digests are of one length, so the comparison tells nothing, not even how long the token is.
-    if (!timingSafeEqual(digest(presented), expected))
-      throw unauthenticated('invalid', 'This is not the admin token of this gateway.')
+    const waits = wrong.wait(remoteAddress)
+    return waits ? waits.then(() => compare(presented, remoteAddress, url)) : compare(presented, remoteAddress, url)
   }
 }
 
@@ -39,20 +72,25 @@ function unauthenticated(how: 'missing' | 'invalid', message: string): GatewayEr
 }
 
 /**
- * What proxies say of whom they speak for, by any name that is in use: whoever says it is no program of this machine.
+ * What programs and browsers of this machine send. Any other header may be what a proxy says, by whatever name, and
+ * whoever it speaks for may be anywhere.
  */
-const forwarding =
-  /^(?:forwarded|via|x-forwarded(?:-.+)?|x-original-.+|x-envoy-.+|cf-.+|cdn-loop|(?:x-)?real-ip|(?:[a-z]+-)*client-?ip)$/
+const own =
+  /^(?:accept(?:-charset|-encoding|-language)?|access-control-request-.+|authorization|baggage|cache-control|connection|content-(?:encoding|length|type)|cookie|date|dnt|expect|from|host|idempotency-key|if-.+|keep-alive|origin|pragma|priority|purpose|range|referer|save-data|sec-.+|te|trace(?:parent|state)|transfer-encoding|upgrade-insecure-requests|user-agent|x-prometheus-scrape-timeout-seconds|x-requested-with)$/
 
 /**
  * A page of another site can send requests here by the browser of somebody on this machine: by this address, or by a
  * name of its own that it lets resolve to it. The browser tells of both, in `Origin` and `Sec-Fetch-Site` or in `Host`.
  */
-function checkLoopback({ headers, socket: { remoteAddress = '' } }: IncomingMessage): void {
+function checkLoopback({ headers, httpVersion, socket: { remoteAddress = '' } }: IncomingMessage): void {
   const { host = '', origin } = headers
-  if (!isLoopback(remoteAddress) || Object.keys(headers).some((name) => forwarding.test(name))) {
+  const strange = Object.keys(headers).find((name) => !own.test(name))
+  const sign =
+    strange !== undefined ? `the header ${strange.slice(0, 40)}` : httpVersion === '1.0' ? 'HTTP/1.0' : undefined
+  if (!isLoopback(remoteAddress) || sign !== undefined) {
+    const why = sign === undefined ? '' : ` ${sign} is what proxies send, who may speak for anybody:`
     throw forbidden(
-      'Without a token the admin API answers this machine alone: set admin.token in gateway.yaml and restart.'
+      `Without a token the admin API answers programs of this machine alone;${why} set admin.token in gateway.yaml and restart.`
     )
   }
   if (!isLoopbackHost(host))

@@ -17,7 +17,7 @@ const routes: readonly Route[] = [
   { method: 'GET', path: '/healthz', handle: alive },
   { method: 'GET', path: '/livez', handle: alive },
   { method: 'GET', path: '/readyz', handle: ready },
-  { method: 'GET', path: '/metrics', handle: exposeMetrics },
+  { method: 'GET', path: '/metrics', local: true, handle: exposeMetrics },
   { method: 'GET', path: '/admin/v1/requests', query: [...requestFilters, ...paging], handle: listRequests },
   { method: 'GET', path: '/admin/v1/balances', query: ['scope', 'tenant', ...paging], handle: listBalances },
   { method: 'GET', path: '/admin/v1/channels', query: paging, handle: listChannels },

@@ -7,7 +7,8 @@ import type { GatewayError } from '../errors.ts'
 import { createServer } from '../wire/http.ts'
 import { readJson } from './body.ts'
 import type { AdminParts, Answer } from './contract.ts'
-import { guardFor } from './guard.ts'
+import { boundConnections } from './connections.ts'
+import { checkHost, checkSingle, guardFor } from './guard.ts'
 import type { Guard } from './guard.ts'
 import { readQuery } from './query.ts'
 import { findRoute } from './routes.ts'
@@ -30,7 +31,7 @@ export class AdminServer {
     const { address, port } = server.address() as AddressInfo
     this.url = `http://${address.includes(':') ? `[${address}]` : address}:${port}`
     this.#parts = parts
-    this.#guard = guardFor(parts.settings.token)
+    this.#guard = guardFor(parts.settings.token, parts.log)
     this.#server = server
     server.on('request', (request, response) => void this.#serve(request, response))
   }
@@ -41,7 +42,7 @@ export class AdminServer {
    */
   static async start(parts: AdminParts): Promise<AdminServer> {
     const server = createServer(bounds)
-    server.maxConnections = mostConnections
+    boundConnections(server, mostConnections)
     await bind(server, parts.settings, 'admin')
     server.on('error', (error) => parts.log.error('the admin listener met an error', { error: error.message }))
     return new AdminServer(parts, server)
@@ -78,8 +79,10 @@ export class AdminServer {
     const mark = url.indexOf('?')
     const path = mark === -1 ? url : url.slice(0, mark)
     // What there is and what not is told only to those who may come in.
-    if (path.startsWith('/admin')) this.#guard(request)
+    checkSingle(request)
+    if (path.startsWith('/admin')) await this.#guard(request)
     const { route, name } = findRoute(method, path)
+    if (route.local) await checkHost(request, this.#guard)
     const query = route.query
       ? readQuery(mark === -1 ? '' : url.slice(mark + 1), route.query)
       : new Map<string, string>()
