@@ -99,6 +99,10 @@ export interface ErrorDetails {
   retryAfterMs?: number | undefined
   /** Of `upstream_auth_failed`: the upstream spoke of the account, so that no other request would fare better. */
   account?: true | undefined
+  /** Nothing has come of the request at its upstream, as that says itself or as is known: it may be sent to another. */
+  untaken?: true | undefined
+  /** It may have been made at the upstream, and charged: a library must not ask for it once more on its own. */
+  costly?: true | undefined
   /** The channel cannot carry what the request asks for, and was not asked: another one may. */
   elsewhere?: true | undefined
   /** Extra reply headers, for example `Allow`. */

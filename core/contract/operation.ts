@@ -147,8 +147,11 @@ export interface Operation {
   readonly parsed?: Readonly<Record<string, number>>
   /** That clients get with a whole answer; default the upstream's own. */
   readonly status?: number
-  /** Whether another channel may be tried after one failed before anything was shown. Default: true. */
-  readonly retries?: boolean
+  /**
+   * What it makes costs more than a conversation: a request that an upstream may have acted on is sent to no other, nor
+   * there again. Absent: it is, as long as nothing was shown; but for what begins work, which is as dear.
+   */
+  readonly dear?: boolean
   /** Members of the body, fields of the form or parameters of the query, by name. */
   readonly parameters?: Readonly<Record<string, ParameterSchema>>
   readonly required?: readonly string[]

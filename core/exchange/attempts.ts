@@ -76,7 +76,6 @@ export async function tryChannels<T>(
   const found = candidatesOf(exchange, chain, context)
   const candidates = found instanceof Promise ? await found : found
   const { plugin, call: selectChannel } = chain.selectChannel!
-  const retries = exchange.request.operation.retries !== false
   /** The attempt that was refused for what the gateway added; the next one goes to the same channel without it. */
   let refused: Attempt | undefined
   for (;;) {
@@ -108,10 +107,20 @@ export async function tryChannels<T>(
       attempt.endedAt ??= performance.now()
       failures.push({ attempt, error: failure })
       if (failure.details.elsewhere) candidates.keep((other) => !isAlike(exchange, other, attempt))
-      if (!refused && retries && !exchange.gone && isRefusedForAdded(exchange, attempt, failure)) refused = attempt
-      else if (!failure.retryable || exchange.gone || !retries) throw await told(exchange, failure, context)
+      if (!refused && !exchange.gone && isRefusedForAdded(exchange, attempt, failure)) refused = attempt
+      else if (isMadeAllTheSame(exchange, attempt, failure)) throw await told(exchange, asCostly(failure), context)
+      else if (!failure.retryable || exchange.gone) throw await told(exchange, failure, context)
     }
   }
+}
+
+/** What is dear may have been made, whatever became of the answer. */
+function isMadeAllTheSame(exchange: LiveExchange, { dispatched }: Attempt, failure: GatewayError): boolean {
+  return dispatched && failure.retryable && !failure.details.untaken && exchange.dear
+}
+
+function asCostly({ code, message, details }: GatewayError): GatewayError {
+  return new GatewayError(code, message, { ...details, costly: true })
 }
 
 /** What was wrong with the last channel that was asked; where none could be asked, what the first could not carry. */
@@ -167,7 +176,8 @@ function send(
       method: attempt.method,
       path: attempt.path,
       headers: headersOf(exchange, attempt),
-      body: attempt.body.render()
+      body: attempt.body.render(),
+      once: exchange.dear
     }
     attempt.dispatched = true
     relay.call = parts.transport.send(attempt.channel, request, relay)

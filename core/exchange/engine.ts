@@ -126,8 +126,8 @@ export class Engine {
       if (refusal) throw refusal
       const asked = ask(exchange, generation, this.#parts)
       const reply = asked instanceof Promise ? await asked : asked
-      const { begins, goesOn } = exchange.request.operation
-      if (begins && !reply && mayBegin(exchange)) this.#parts.background.admit(exchange)
+      const { goesOn } = exchange.request.operation
+      if (!reply && exchange.beginsWork) this.#parts.background.admit(exchange)
       if (goesOn && !reply && (goesOn.when?.(exchange) ?? true)) await this.#answerEarly(exchange, generation)
       if (socket && !reply) ending = await this.#converse(exchange, generation, socket)
       else
@@ -220,7 +220,7 @@ export class Engine {
     exchange.abort()
     // What begins work is heard to its end: nobody else knows that it has begun.
     if (!relay || relay.over) return
-    if (mayBegin(exchange))
+    if (exchange.beginsWork)
       return exchange.streaming ? relay.drain(disconnectDrain.time, disconnectDrain.bytes) : undefined
     if (hearOut(exchange)) return
     // Nothing was delivered yet, or reading on is not wanted or too much: the upstream hears of it at once.
@@ -232,10 +232,4 @@ export class Engine {
     exchange.defer(() => void this.#drained--)
     relay.drain(disconnectDrain.time, disconnectDrain.bytes)
   }
-}
-
-/** Whether work goes on when the exchange is over. */
-function mayBegin(exchange: LiveExchange): boolean {
-  const { operation } = exchange.request
-  return operation.begins !== undefined && (operation.mayBegin?.(exchange) ?? true)
 }

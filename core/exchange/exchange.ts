@@ -185,6 +185,17 @@ export class LiveExchange implements Shared {
     return this.#abort.signal
   }
 
+  /** Whether work goes on at an upstream when the exchange is over. */
+  get beginsWork(): boolean {
+    const { operation } = this.request
+    return operation.begins !== undefined && (operation.mayBegin?.(this) ?? true)
+  }
+
+  /** What is asked for must not be made twice. */
+  get dear(): boolean {
+    return this.request.operation.dear === true || this.beginsWork
+  }
+
   /** Tells those who ask for the signal, or will. */
   abort(): void {
     this.#aborted = true

@@ -76,14 +76,19 @@ function errorOf(
     const account = blame === 'account' ? true : undefined
     return new GatewayError('upstream_auth_failed', 'The upstream refused the credentials of this gateway.', {
       account,
+      untaken: true,
       cause
     })
   }
   if (blame === 'model')
-    return new GatewayError('upstream_model_missing', 'The upstream does not serve this model.', { cause })
+    return new GatewayError('upstream_model_missing', 'The upstream does not serve this model.', {
+      untaken: true,
+      cause
+    })
   if (status === 429) {
     return new GatewayError('upstream_rate_limited', 'The upstream is rate limiting this gateway.', {
       retryAfterMs: pause ?? defaultPause,
+      untaken: true,
       cause
     })
   }
@@ -101,9 +106,16 @@ function errorOf(
   }
   return new GatewayError('upstream_bad_response', message || otherwise, {
     status: status === 503 || status === 529 ? 503 : status === 504 ? 504 : 502,
+    untaken: told === undefined || unknowing.has(told) ? undefined : true,
     retryAfterMs: pause
   })
 }
+
+/**
+ * Statuses of whoever stands before an upstream and does not know what became of the request: RFC 9110 §15.5.9, §15.6.3
+ * and §15.6.5; https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
+ */
+const unknowing = new Set([408, 502, 504, 520, 524])
 
 /** The client's doing, where no sign says otherwise. */
 function isRefusal(status: number): boolean {

@@ -17,6 +17,7 @@ export const speech: ServedOperation = {
   media: /^\s*(?:audio\/|(?:application|binary)\/octet-stream\b)/i,
   upstream: { openai: { protocol: 'openai-speech', method: 'POST', target: () => '/audio/speech' } },
   metering: { outputLimits: [], characters: 'input' },
+  dear: true,
   required: ['model', 'input', 'voice'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },

@@ -11,7 +11,8 @@ const picturing = {
   method: 'POST',
   protocol: 'openai-images',
   model: { in: 'body', name: 'model' },
-  metering: { outputLimits: [], mostOutput: mostPictureTokens, counts: ['n'], pictures: true }
+  metering: { outputLimits: [], mostOutput: mostPictureTokens, counts: ['n'], pictures: true },
+  dear: true
 } as const satisfies Partial<ServedOperation>
 
 const common: Readonly<Record<string, ParameterSchema>> = {

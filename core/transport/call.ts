@@ -3,7 +3,7 @@ import type { UpstreamBody } from '../bodies/upload.ts'
 import type { Answering, Carrier } from './carrier.ts'
 import { ConnectionLost, describe } from './failure.ts'
 import type { Pool, Taker } from './pool.ts'
-import type { UpstreamCall, UpstreamHeaders, UpstreamSink } from './transport.ts'
+import type { UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from './transport.ts'
 
 /**
  * A connection that its upstream closes for idleness in the very moment of reuse fails the request unseen. When nothing
@@ -30,12 +30,12 @@ export class Call implements UpstreamCall, Answering, Taker {
   #paused = false
 
   /** Sends it. */
-  constructor(pool: Pool, head: string, body: UpstreamBody, sink: UpstreamSink) {
+  constructor(pool: Pool, head: string, { body, once }: Pick<UpstreamRequest, 'body' | 'once'>, sink: UpstreamSink) {
     this.#pool = pool
     this.head = head
     this.body = body
     this.#sink = sink
-    this.#connection = pool.take(this.#sentAt, this)
+    this.#connection = once ? undefined : pool.take(this.#sentAt, this)
     if (!this.#connection) this.#send(pool.connect())
   }
 

@@ -207,8 +207,10 @@ export class Connection implements Carrier {
   #lost(cause: Error): void {
     const call = this.#call
     const known = cause instanceof BadResponse || cause instanceof SinkFailed || !this.#open
+    const unsent = this.#storing || this.#socket.writableLength > 0
     this.destroy()
-    call?.onLost(known ? cause : new ConnectionLost('the connection was lost', { cause }), this.#reused && !this.#heard)
+    const lost = known ? cause : new ConnectionLost('the connection was lost', { cause, unsent })
+    call?.onLost(lost, this.#reused && !this.#heard)
   }
 
   #closed(): void {

@@ -11,6 +11,13 @@ export class ConnectTimeout extends Error {}
 export class ConnectionLost extends Error {
   /** Read where attempts are charged: an upstream that had the request may bill it. */
   readonly code = 'SLUICE_LOST'
+  /** Not all of the request had been handed to the connection: nobody can have acted on it. */
+  readonly unsent: boolean
+
+  constructor(message: string, { cause, unsent = false }: { cause?: unknown; unsent?: boolean } = {}) {
+    super(message, { cause })
+    this.unsent = unsent
+  }
 }
 
 /** The address is private and the channel is not. */
@@ -37,7 +44,8 @@ export function describe(cause: Error, headed: boolean): GatewayError {
       'The upstream connection was lost before the answer was complete.',
       { cause }
     )
-  return new GatewayError('upstream_connection_failed', reasonOf(cause), { cause })
+  const untaken = cause instanceof ConnectionLost && !cause.unsent ? undefined : true
+  return new GatewayError('upstream_connection_failed', reasonOf(cause), { cause, untaken })
 }
 
 function reasonOf(cause: Error): string {

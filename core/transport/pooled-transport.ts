@@ -43,7 +43,7 @@ export class PooledTransport implements HttpTransport {
 
   send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
     const { pool, head } = this.#routes.get(channel) ?? this.#begin(channel)
-    return new Call(pool, head.render(request), request.body, sink)
+    return new Call(pool, head.render(request), request, sink)
   }
 
   async use(channels: Iterable<Channel>): Promise<() => void> {

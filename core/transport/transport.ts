@@ -16,6 +16,8 @@ export interface UpstreamRequest {
   headers: readonly string[]
   /** No pieces for a request without a body. */
   body: UpstreamBody
+  /** It must not get there twice: it goes over a connection never used before, which no upstream can have given up. */
+  once?: boolean
 }
 
 /**
