@@ -3,6 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { finishTable } from '../core/protocols/finish-table.ts'
 import { matrixTables } from '../core/protocols/matrix.ts'
 import { editorSchema } from './editor-schema.ts'
 import { fileRequired, fileShape } from './shape.ts'
@@ -30,7 +31,10 @@ function generated(plugins: Plugins): readonly Generated[] {
     { path: 'config/gateway.schema.json', write: () => `${JSON.stringify(editorSchema(plugins), null, 2)}\n` },
     { path: 'config/README.md', write: (before) => between(before, 'reference', reference) },
     { path: 'plugins/README.md', write: (before) => between(before, 'options', options) },
-    { path: 'core/protocols/README.md', write: (before) => between(before, 'matrix', matrixTables()) }
+    {
+      path: 'core/protocols/README.md',
+      write: (before) => between(between(before, 'matrix', matrixTables()), 'finishes', finishTable())
+    }
   ]
 }
 

@@ -90,8 +90,8 @@ export function planOf({ client, upstream, target, offered, hidesThoughts }: Ans
  * @throws Untranslatable when it is none
  */
 export function translateWhole(bytes: Buffer, task: AnswerTask, head: AnswerHead): TranslatedAnswer {
-  const { body, kept } = translateAnswer(planOf(task), parseAnswer(bytes.toString('utf8')), head)
-  return { body: Buffer.from(JSON.stringify(body)), kept }
+  const { body, ...rest } = translateAnswer(planOf(task), parseAnswer(bytes.toString('utf8')), head)
+  return { body: Buffer.from(JSON.stringify(body)), ...rest }
 }
 
 /**

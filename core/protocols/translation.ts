@@ -109,6 +109,8 @@ export interface AnswerPlan {
 export interface AnswerTranslation {
   /** What has to be kept for the client's next request, by the ids of calls. */
   readonly kept: ReadonlyMap<string, Keepsake>
+  /** Reasons to finish that nobody knows, by the upstream's words: one for each candidate that has one. */
+  readonly unknownFinishes: readonly string[]
 }
 
 /**
@@ -123,7 +125,8 @@ export function translateAnswer(
   const assembler = new Assembler()
   const path = new Path(plan, (event) => assembler.see(event))
   tell(plan.upstream.decodeAnswer(body, head.id), path.emit)
-  return { body: plan.client.encodeAnswer(assembler.result(), head), kept: path.kept }
+  const { kept, unknownFinishes } = path
+  return { body: plan.client.encodeAnswer(assembler.result(), head), kept, unknownFinishes }
 }
 
 /** Translates one streamed answer. Nothing may be called after a throw. */
@@ -140,6 +143,10 @@ export class StreamTranslation implements AnswerTranslation {
 
   get kept(): ReadonlyMap<string, Keepsake> {
     return this.#path.kept
+  }
+
+  get unknownFinishes(): readonly string[] {
+    return this.#path.unknownFinishes
   }
 
   /** An event of the upstream. @throws Untranslatable */
@@ -161,6 +168,7 @@ export class StreamTranslation implements AnswerTranslation {
 /** The way of events from decoder to encoder. */
 class Path {
   readonly emit: EmitEvent
+  readonly unknownFinishes: string[] = []
   readonly #keeper = new Keeper()
 
   constructor({ offer, hidesThoughts }: AnswerPlan, emit: EmitEvent) {
@@ -169,6 +177,7 @@ class Path {
     this.emit = withOwnIds(
       wholeCharacters((event) => {
         this.#keeper.see(event)
+        if (event.type === 'finish' && event.finish.unknown) this.unknownFinishes.push(event.finish.word ?? '')
         back(event)
       })
     )

@@ -43,6 +43,8 @@ const sent = slot('protocol-translate/sent').of<Map<Attempt, Sent>>()
 interface Sent {
   task: AnswerTask
   speaks: Attempt['protocol']
+  /** The name of the channel. */
+  channel: string
   /** What the answer repeats of the request, with what plugins above have changed in it. */
   repeated: Readonly<Record<string, unknown>>
 }
@@ -63,13 +65,19 @@ export default definePlugin({
     }
   },
   provides: [dropped],
-  setup({ strict }, { share, catalogue }) {
+  setup({ strict }, { share, catalogue, metrics }) {
     const kept = share(keepsakes, () => new Keepsakes())
     const translator = share(
       translators,
       () => new Translator(),
       (over) => over.close()
     )
+
+    const finishes = metrics.counter({
+      name: 'unknown_finish_reasons_total',
+      help: 'Translated answers that ended for a reason that is in no table, by channel.',
+      labels: ['channel']
+    })
 
     /** @throws GatewayError where nothing may be left out */
     const lose = (exchange: Exchange, attempt: Attempt, members: readonly string[]): void => {
@@ -116,16 +124,17 @@ export default definePlugin({
         attempt.body.replace(Buffer.from(body.buffer, body.byteOffset, body.byteLength))
         attempt.bodyProtocol = attempt.protocol
         if (!exchange.find(sent)) exchange.set(sent, new Map())
-        exchange.find(sent)!.set(attempt, { task: answer, speaks, repeated })
+        exchange.find(sent)!.set(attempt, { task: answer, speaks, repeated, channel: attempt.channel.name })
       }
       // As far as it has been changed by now: a text that was masked stays masked.
       const translated = translator.translate(attempt.body.render() as readonly Buffer[], task, find, askerOf(exchange))
       return translated instanceof Promise ? translated.then(put) : put(translated)
     }
 
-    const keep = (exchange: Exchange, { kept: made }: AnswerTranslation): void => {
+    const keep: Keep = (exchange, { channel }, { kept: made, unknownFinishes: unknown }) => {
       const tenant = exchange.find(caller)?.tenant ?? ''
       for (const [call, keepsake] of made) kept.keep(tenant, call, keepsake)
+      if (unknown.length > 0) finishes.add({ channel }, unknown.length)
     }
 
     return {
@@ -179,18 +188,13 @@ function unsealed(translator: Translator, exchange: Exchange, { protocol, body }
   return changed instanceof Promise ? changed.then(put) : put(changed)
 }
 
-type Keep = (exchange: Exchange, translation: AnswerTranslation) => void
+type Keep = (exchange: Exchange, sent: Sent, translation: AnswerTranslation) => void
 
-function whole(
-  exchange: Exchange,
-  { task, speaks }: Sent,
-  head: AnswerHead,
-  keep: Keep,
-  translator: Translator
-): Mapper {
+function whole(exchange: Exchange, sent: Sent, head: AnswerHead, keep: Keep, translator: Translator): Mapper {
+  const { task, speaks } = sent
   let left: AbortController | undefined
   const made = (translated: TranslatedAnswer): Message => {
-    keep(exchange, translated)
+    keep(exchange, sent, translated)
     const { body } = translated
     return new Message('json', Buffer.from(body.buffer, body.byteOffset, body.byteLength))
   }
@@ -215,7 +219,8 @@ function whole(
   }
 }
 
-function streamed(exchange: Exchange, { task, speaks }: Sent, head: AnswerHead, keep: Keep): Mapper {
+function streamed(exchange: Exchange, sent: Sent, head: AnswerHead, keep: Keep): Mapper {
+  const { task, speaks } = sent
   let out: (message: Message) => void = () => {}
   const translation = new StreamTranslation(planOf(task), head, (data, name) => out(Message.event(data, name)))
   return {
@@ -237,7 +242,7 @@ function streamed(exchange: Exchange, { task, speaks }: Sent, head: AnswerHead, 
       } catch (error) {
         throw shown(error)
       }
-      keep(exchange, translation)
+      keep(exchange, sent, translation)
     }
   }
 }

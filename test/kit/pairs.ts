@@ -3,7 +3,7 @@ import { codecs } from '../../core/protocols/codecs.ts'
 import type { CodecName } from '../../core/protocols/codecs.ts'
 import { Message } from '../../core/contract/message.ts'
 import { Asked, StreamTranslation, translateAnswer, Untranslatable } from '../../core/protocols/translation.ts'
-import type { AnswerPlan, Keepsake, Traits } from '../../core/protocols/translation.ts'
+import type { AnswerPlan, AnswerTranslation, Keepsake, Traits } from '../../core/protocols/translation.ts'
 import { answerHead } from './conversations.ts'
 
 type Json = any
@@ -60,13 +60,8 @@ export const asking: Readonly<Record<string, Json>> = {
 }
 
 /** `M⇒C`: a whole answer of an upstream of Messages as a client of chat completions sees it. */
-export function answered(
-  pair: string,
-  answer: Json,
-  plan = planOf(pair)
-): { body: Json; kept: ReadonlyMap<string, Keepsake> } {
-  const { body, kept } = translateAnswer(plan, answer, answerHead)
-  return { body, kept }
+export function answered(pair: string, answer: Json, plan = planOf(pair)): AnswerTranslation & { body: Json } {
+  return translateAnswer(plan, answer, answerHead)
 }
 
 /** Likewise, of an answer that comes as these events. @throws Untranslatable when they are not a whole answer */
@@ -74,7 +69,7 @@ export function streamed(
   pair: string,
   events: readonly Json[],
   plan = planOf(pair)
-): { events: Json[]; kept: ReadonlyMap<string, Keepsake> } {
+): AnswerTranslation & { events: Json[] } {
   const seen: Json[] = []
   const translation = new StreamTranslation(plan, answerHead, (data) =>
     seen.push(data === '[DONE]' ? data : JSON.parse(data))
@@ -82,7 +77,8 @@ export function streamed(
   for (const event of events)
     translation.push(Message.event(typeof event === 'string' ? event : JSON.stringify(event), event.type))
   translation.end()
-  return { events: seen, kept: translation.kept }
+  const { kept, unknownFinishes } = translation
+  return { events: seen, kept, unknownFinishes }
 }
 
 function planOf(pair: string): AnswerPlan {

@@ -555,7 +555,7 @@ t.test('an answer that was cut has no end in any pair', async (t) => {
   )
 })
 
-t.test('reasons to stop keep their meaning, and those that nobody knows are a stop', async (t) => {
+t.test('reasons to stop keep their meaning, and those that nobody knows their name', async (t) => {
   const text = block(0, { type: 'text', text: '' }, { type: 'text_delta', text: 'x' })
   const reasons = {
     end_turn: 'stop',
@@ -564,7 +564,7 @@ t.test('reasons to stop keep their meaning, and those that nobody knows are a st
     refusal: 'content_filter',
     pause_turn: 'stop',
     model_context_window_exceeded: 'length',
-    brand_new_reason: 'stop'
+    brand_new_reason: 'brand_new_reason'
   }
   for (const [given, expected] of Object.entries(reasons))
     t.equal(finishOf(whole('M⇒C', [start, ...text, ...stop(given)])), expected, given)
@@ -573,9 +573,8 @@ t.test('reasons to stop keep their meaning, and those that nobody knows are a st
     SAFETY: 'content_filter',
     RECITATION: 'content_filter',
     MAX_TOKENS: 'length',
-    MALFORMED_FUNCTION_CALL: 'stop',
-    OTHER: 'stop',
-    NEW: 'stop'
+    OTHER: 'OTHER',
+    NEW: 'NEW'
   })) {
     t.equal(finishOf(whole('G⇒C', [gemini([{ text: 'x' }], given)])), expected, given)
   }
@@ -583,7 +582,7 @@ t.test('reasons to stop keep their meaning, and those that nobody knows are a st
   for (const [reason, expected] of [
     ['content_filter', 'content_filter'],
     ['max_output_tokens', 'length'],
-    [undefined, 'length']
+    [undefined, 'incomplete']
   ]) {
     t.equal(
       finishOf(

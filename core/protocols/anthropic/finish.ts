@@ -1,25 +1,17 @@
 // Reasons to stop, in the words of Messages.
 import type { Finish } from '../canonical/answer.ts'
+import { FinishReader } from '../canonical/finish.ts'
+import { anthropicWords } from '../canonical/finish-words.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 
-/** Of a message, or of the delta at the end of a stream. A word that is not known is a stop: nothing is lost by it. */
+const words = new FinishReader(anthropicWords)
+
+/** Of a message, or of the delta at the end of a stream. @throws Untranslatable when the upstream gave the answer up */
 export function readFinish({ stop_reason: reason, stop_sequence: sequence }: JsonObject): Finish {
-  switch (reason) {
-    case 'max_tokens':
-    case 'model_context_window_exceeded':
-      return { reason: 'length' }
-    case 'stop_sequence':
-      return { reason: 'sequence', sequence: asText(sequence) }
-    case 'tool_use':
-      return { reason: 'tool_calls' }
-    case 'refusal':
-      return { reason: 'content_filter' }
-    case 'pause_turn':
-      return { reason: 'pause' }
-    default:
-      return { reason: 'stop' }
-  }
+  const word = asText(reason)
+  const finish: Finish = word === '' ? { reason: 'stop' } : words.read(word)
+  return finish.reason === 'sequence' ? { ...finish, sequence: asText(sequence) } : finish
 }
 
 /** The provider's words on a refusal; empty when there are none. */
@@ -28,8 +20,8 @@ export function readExplanation({ stop_details: details }: JsonObject): string {
 }
 
 /** `refused`: the answer holds a refusal, of which some protocols say that the model was done. */
-export function writeFinish({ reason, sequence }: Finish, refused: boolean): Record<string, unknown> {
-  const stopReason = refused && reason === 'stop' ? 'refusal' : reasons[reason]
+export function writeFinish({ reason, sequence, word }: Finish, refused: boolean): Record<string, unknown> {
+  const stopReason = refused && reason === 'stop' ? 'refusal' : reason === 'other' ? (word ?? reason) : reasons[reason]
   return {
     stop_reason: stopReason,
     stop_sequence: sequence ?? null,
@@ -44,4 +36,4 @@ const reasons = {
   tool_calls: 'tool_use',
   content_filter: 'refusal',
   pause: 'pause_turn'
-} as const satisfies Record<Finish['reason'], string>
+} as const satisfies Record<Exclude<Finish['reason'], 'other'>, string>

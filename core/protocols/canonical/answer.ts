@@ -62,12 +62,16 @@ export function shifted(citation: Citation, by: number): Citation {
 /**
  * Why an answer ended. `stop`: the model was done. `sequence`: it came to one of the client's stop sequences. `pause`:
  * the provider wants to be asked again with what there is. `content_filter`: it was refused, by the model or by its
- * provider.
+ * provider. `other`: it is not whole, or nobody knows whether it is.
  */
 export interface Finish {
-  reason: 'stop' | 'sequence' | 'length' | 'tool_calls' | 'content_filter' | 'pause'
+  reason: 'stop' | 'sequence' | 'length' | 'tool_calls' | 'content_filter' | 'pause' | 'other'
   /** The stop sequence. */
   sequence?: string
+  /** Of `other`: what the upstream calls it, 64 characters at most of those that names have. */
+  word?: string
+  /** The word is in no table (`finish-words`). */
+  unknown?: true
 }
 
 /** How a part begins; what follows comes in deltas. */

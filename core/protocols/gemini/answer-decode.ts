@@ -12,7 +12,7 @@ import type { Usage } from '../../money/usage.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { readGeminiUsage } from '../usage/gemini.ts'
-import { isMalformed, readFinish } from './finish.ts'
+import { readFinish } from './finish.ts'
 import { readSignature } from './signature.ts'
 
 /** More answers than this to one request are none. */
@@ -91,8 +91,6 @@ class CandidateReader {
   readonly #index: number
   readonly #callId: string
   #present: OpenPart | undefined
-  /** Something else than thoughts. */
-  #said = false
 
   constructor(parts: Parts, index: number, callId: string) {
     this.#parts = parts
@@ -113,9 +111,7 @@ class CandidateReader {
         this.#parts.cite(this.#present, citation, emit)
     const reason = candidate['finishReason']
     if (reason == null || reason === 'FINISH_REASON_UNSPECIFIED') return
-    if (isMalformed(reason) && !this.#said)
-      throw badAnswer(asText(candidate['finishMessage']) || 'The upstream made nothing of its answer.')
-    this.finish = readFinish(reason)
+    this.finish = readFinish(reason, candidate['finishMessage'])
   }
 
   /** The prompt was refused before there was an answer. */
@@ -162,7 +158,6 @@ class CandidateReader {
   }
 
   #open(opening: Parameters<Parts['open']>[1], emit: EmitEvent): OpenPart {
-    this.#said ||= opening.type !== 'reasoning'
     this.#close(emit)
     return (this.#present = this.#parts.open(this.#index, opening, emit))
   }

@@ -32,7 +32,7 @@ function writeCandidate({ parts, finish }: Candidate, index: number): unknown {
   return {
     index,
     content: { role: 'model', parts: parts.flatMap((part) => writePart(part, finish)) },
-    finishReason: writeFinish(finish, refused),
+    ...writeFinish(finish, refused),
     ...(citations.length > 0 && { groundingMetadata: writeGrounding(citations) }),
     ...(logprobs.length > 0 && { logprobsResult: writeLogprobs(logprobs) })
   }

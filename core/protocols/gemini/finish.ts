@@ -1,38 +1,23 @@
 // Reasons to finish, in the words of Gemini.
 import type { Finish } from '../canonical/answer.ts'
+import { FinishReader } from '../canonical/finish.ts'
+import { geminiWords } from '../canonical/finish-words.ts'
+import { asText } from '../object.ts'
 
-/** A word that is not known is a stop: nothing is lost by it. */
-export function readFinish(reason: unknown): Finish {
-  switch (reason) {
-    case 'MAX_TOKENS':
-    case 'CONTINUATION':
-      return { reason: 'length' }
-    case 'SAFETY':
-    case 'RECITATION':
-    case 'BLOCKLIST':
-    case 'PROHIBITED_CONTENT':
-    case 'SPII':
-    case 'IMAGE_SAFETY':
-    case 'IMAGE_PROHIBITED_CONTENT':
-    case 'IMAGE_RECITATION':
-      return { reason: 'content_filter' }
-    default:
-      return { reason: 'stop' }
-  }
+const words = new FinishReader(geminiWords)
+
+/** `said`: what the upstream says of it. @throws Untranslatable when the model gave the answer up */
+export function readFinish(reason: unknown, said: unknown): Finish {
+  return words.read(asText(reason), asText(said))
 }
 
-/** The model meant to call a tool, or to answer, and what it said was nothing of the kind. */
-export function isMalformed(reason: unknown): boolean {
-  return (
-    reason === 'MALFORMED_FUNCTION_CALL' ||
-    reason === 'MALFORMED_RESPONSE' ||
-    reason === 'UNEXPECTED_TOOL_CALL' ||
-    reason === 'TOO_MANY_TOOL_CALLS'
-  )
-}
-
-/** `refused`: the answer holds a refusal, of which some protocols say that the model was done. */
-export function writeFinish({ reason }: Finish, refused: boolean): string {
-  if (reason === 'length') return 'MAX_TOKENS'
-  return reason === 'content_filter' || (refused && reason === 'stop') ? 'SAFETY' : 'STOP'
+/**
+ * What a candidate says of its end. `refused`: the answer holds a refusal, of which some protocols say that the model
+ * was done. Clients know the reasons of an enumeration alone, so that one without a place there is told beside.
+ */
+export function writeFinish({ reason, word }: Finish, refused: boolean): Record<string, string> {
+  if (reason === 'length') return { finishReason: 'MAX_TOKENS' }
+  if (reason === 'content_filter' || (refused && reason === 'stop')) return { finishReason: 'SAFETY' }
+  if (reason === 'other') return { finishReason: 'OTHER', ...(word !== undefined && { finishMessage: word }) }
+  return { finishReason: 'STOP' }
 }

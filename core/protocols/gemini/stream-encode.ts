@@ -129,7 +129,7 @@ export class GeminiStreamEncoder implements StreamEncoder {
         return JSON.stringify({
           index,
           content: { role: 'model', parts: [{ text: '' }] },
-          finishReason: writeFinish(finish, refused),
+          ...writeFinish(finish, refused),
           ...grounding
         })
       })

@@ -1,30 +1,30 @@
 // Reasons to end, in the words of chat completions.
 import type { Finish } from '../canonical/answer.ts'
+import { FinishReader } from '../canonical/finish.ts'
+import { chatWords } from '../canonical/finish-words.ts'
+import { asText } from '../object.ts'
+
+const words = new FinishReader(chatWords)
 
 /**
- * `matched`: the sequence at which some upstreams say that they stopped. A word that is not known is a stop: nothing is
- * lost by it.
+ * Of a choice that has ended; upstreams that give no reason have none to tell. `matched`: the sequence at which some
+ * say that they stopped.
+ * @throws Untranslatable when the upstream gave the answer up
  */
 export function readFinish(reason: unknown, matched?: unknown): Finish {
-  switch (reason) {
-    case 'length':
-      return { reason: 'length' }
-    case 'tool_calls':
-    case 'function_call':
-      return { reason: 'tool_calls' }
-    case 'content_filter':
-      return { reason: 'content_filter' }
-    default:
-      return typeof matched === 'string' ? { reason: 'sequence', sequence: matched } : { reason: 'stop' }
-  }
+  const word = asText(reason)
+  const finish: Finish = word === '' ? { reason: 'stop' } : words.read(word)
+  return finish.reason === 'stop' && typeof matched === 'string' ? { reason: 'sequence', sequence: matched } : finish
 }
 
-export function writeFinish({ reason }: Finish): string {
+export function writeFinish({ reason, word }: Finish): string {
   switch (reason) {
     case 'length':
     case 'tool_calls':
     case 'content_filter':
       return reason
+    case 'other':
+      return word ?? reason
     default:
       return 'stop'
   }

@@ -110,7 +110,7 @@ export class ChatStreamEncoder implements StreamEncoder {
     for (const [candidate, finish] of this.#finishes) {
       this.#begin(candidate, false, write)
       write(
-        `${this.#opening}{"index":${candidate},"delta":{},"finish_reason":"${writeFinish(finish)}"}${this.#closing}`,
+        `${this.#opening}{"index":${candidate},"delta":{},"finish_reason":${JSON.stringify(writeFinish(finish))}}${this.#closing}`,
         ''
       )
     }

@@ -1,8 +1,12 @@
 // How an answer ended, in the words of Responses.
 import type { Finish } from '../canonical/answer.ts'
+import { FinishReader } from '../canonical/finish.ts'
+import { responsesWords } from '../canonical/finish-words.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
+
+const words = new FinishReader(responsesWords)
 
 /** Of a response in a terminal state. @throws Untranslatable when it is in another, or has failed */
 export function readFinish(response: JsonObject): Finish {
@@ -10,13 +14,14 @@ export function readFinish(response: JsonObject): Finish {
   if (status === 'completed') return { reason: 'stop' }
   if (status === 'failed') throw badAnswer(asText(asObject(error)?.['message']) || 'The upstream reported an error.')
   if (status !== 'incomplete') throw badAnswer('The upstream ended its answer before it was complete.')
-  const reason = asObject(details)?.['reason']
-  return { reason: reason === 'content_filter' ? 'content_filter' : 'length' }
+  const reason = asText(asObject(details)?.['reason'])
+  return reason === '' ? { reason: 'other', word: status } : words.read(reason)
 }
 
 /** What the whole response says of its end. */
-export function writeFinish({ reason }: Finish): { status: string; incomplete_details: unknown } {
+export function writeFinish({ reason, word }: Finish): { status: string; incomplete_details: unknown } {
   if (reason === 'length') return { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } }
   if (reason === 'content_filter') return { status: 'incomplete', incomplete_details: { reason: 'content_filter' } }
+  if (reason === 'other') return { status: 'incomplete', incomplete_details: { reason: word ?? reason } }
   return { status: 'completed', incomplete_details: null }
 }

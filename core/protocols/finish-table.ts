@@ -1,0 +1,27 @@
+// Reasons to finish as a table of Markdown: what each protocol's upstreams say, and what becomes of it.
+import { anthropicWords, chatWords, geminiWords, responsesWords } from './canonical/finish-words.ts'
+import type { FinishFate, FinishWords } from './canonical/finish-words.ts'
+
+/** What clients are told, in words. */
+const meanings: Readonly<Record<FinishFate, string>> = {
+  stop: 'a normal end',
+  sequence: 'a stop sequence',
+  tool_calls: 'calls',
+  length: 'cut by its length',
+  content_filter: 'refused or filtered',
+  pause: 'a pause',
+  other: 'not whole, by its own name',
+  failed: 'an error: another channel, or the end of the stream'
+}
+
+/** A row for each vendor and what becomes of its words. */
+export function finishTable(): string {
+  const vendors = new Set<FinishWords>([...chatWords, ...responsesWords, ...anthropicWords, ...geminiWords])
+  return ['| Vendor | Words | What becomes of them |', '|---|---|---|', ...[...vendors].flatMap(rowsOf), ''].join('\n')
+}
+
+function rowsOf({ vendor, source, words }: FinishWords): string[] {
+  const fates = new Map<FinishFate, string[]>()
+  for (const [word, fate] of Object.entries(words)) fates.set(fate, [...(fates.get(fate) ?? []), `\`${word}\``])
+  return [...fates].map(([fate, said]) => `| [${vendor}](${source}) | ${said.join(', ')} | ${meanings[fate]} |`)
+}
