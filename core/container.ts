@@ -358,7 +358,6 @@ async function start(
       store,
       metrics,
       generations,
-      shared,
       reloader,
       log,
       draining: () => engine.refusing

@@ -1,22 +1,14 @@
 // Channels: where requests can go, and how each of these ways is doing. Never a credential.
 import type { Channel } from '../catalogue/catalogue.ts'
-import { sharedKey } from '../contract/contract.ts'
+import type { ChannelHealth } from '../contract/contract.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { pageOf } from './query.ts'
 
-/** What the plugin `route` shares: by channel name, times as Unix milliseconds. */
-interface HealthBoard {
-  report(): Readonly<Record<string, Health>>
-}
-
-type Health = { readonly until: number | null }
-
-const board = sharedKey<HealthBoard>('health')
-
 /** `health` is null where no plugin of the chain keeps it. */
-export function listChannels({ query }: Call, { generations, shared }: AdminParts): Answer {
-  const { channels, simulated } = generations.current.config
-  const health = new Map(Object.entries(shared.find('route', board)?.report() ?? {}))
+export function listChannels({ query }: Call, { generations }: AdminParts): Answer {
+  const { config, chain } = generations.current
+  const { channels, simulated } = config
+  const health = new Map(Object.entries(chain.reportHealth?.call() ?? {}))
   const { data, next } = pageOf([...channels.values()], ({ name }) => name, query)
   return {
     json: {
@@ -26,7 +18,7 @@ export function listChannels({ query }: Call, { generations, shared }: AdminPart
   }
 }
 
-function show(channel: Channel, simulated: boolean, health: Health | undefined): object {
+function show(channel: Channel, simulated: boolean, health: ChannelHealth | undefined): object {
   const { name, protocol, baseUrl, endpoints, models, priority, weight } = channel
   return {
     name,

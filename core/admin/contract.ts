@@ -1,6 +1,6 @@
 // What the admin listener is made of: the services it shows, its routes, and what a route gets and gives.
 import type { Awaitable } from '../contract/contract.ts'
-import type { Generations, Shared } from '../program/generation.ts'
+import type { Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
 import type { Metrics } from '../telling/metrics.ts'
 import type { Reloader } from '../program/reload.ts'
@@ -13,7 +13,6 @@ export interface AdminParts {
   store: Pick<Store, 'keys' | 'ledger' | 'requests' | 'health'>
   metrics: Pick<Metrics, 'expose'>
   generations: Pick<Generations, 'current'>
-  shared: Pick<Shared, 'find'>
   reloader: Pick<Reloader, 'last' | 'reload'>
   log: Logger
   /** The gateway is stopping: new requests of clients are refused. */

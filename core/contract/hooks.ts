@@ -5,6 +5,7 @@ import type { Channel } from '../catalogue/catalogue.ts'
 import type { GatewayError } from '../errors.ts'
 import type { RequestRecord } from '../store/requests.ts'
 import type { Awaitable, Exchange, Outcome } from './exchange.ts'
+import type { ChannelHealth } from './health.ts'
 import type { AnySlot } from './slots.ts'
 import type { Stage } from './stage.ts'
 import type { Turn } from './turn.ts'
@@ -97,6 +98,11 @@ export interface Hooks<Needs extends AnySlot = never> {
    * throws.
    */
   onConcluded?(record: RequestRecord): void
+  /**
+   * How the channels of this generation are doing, by their names. Asked when an operator looks; the first plugin of
+   * the chain that has an answer is asked.
+   */
+  reportHealth?(): Readonly<Record<string, ChannelHealth>>
   /** The generation is over: no exchange uses these hooks any more. */
   dispose?(): Awaitable<void>
 }

@@ -36,6 +36,7 @@ export interface Chain {
   readonly whileOpen: readonly Named<NonNullable<Hooks['whileOpen']>>[]
   readonly onSettled: readonly Named<NonNullable<Hooks['onSettled']>>[]
   readonly onConcluded: readonly Named<NonNullable<Hooks['onConcluded']>>[]
+  readonly reportHealth: Named<NonNullable<Hooks['reportHealth']>> | undefined
   /**
    * The `onResponse` hooks of the plugins above one, for what it answers by itself; all of them for a name that is
    * none.
@@ -152,6 +153,7 @@ export async function compileChain(
     whileOpen: named('whileOpen'),
     onSettled: named('onSettled'),
     onConcluded: named('onConcluded'),
+    reportHealth: named('reportHealth')[0],
     dispose
   }
 }

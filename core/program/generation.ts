@@ -64,11 +64,6 @@ export class Shared {
       }
     }
   }
-
-  /** The value of a plugin's key, when some generation has created it: for the admin API. */
-  find<T>(plugin: string, key: SharedKey<T>): T | undefined {
-    return this.#values.get(placeOf(plugin, key))?.value as T | undefined
-  }
 }
 
 /** Names of plugins have no slash. */

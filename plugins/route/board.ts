@@ -1,7 +1,6 @@
 // The health of all channels, kept across reloads.
-import type { Channel } from '../../core/contract/contract.ts'
+import type { Channel, ChannelHealth } from '../../core/contract/contract.ts'
 import { ChannelState } from './health.ts'
-import type { ChannelHealth } from './health.ts'
 
 /** The health of the channels of one generation. */
 export type States = ReadonlyMap<Channel, ChannelState>
@@ -24,14 +23,6 @@ export class HealthBoard {
     this.#generations.splice(this.#generations.indexOf(states), 1)
   }
 
-  /** By channel name, for the admin API. */
-  report(): Record<string, ChannelHealth> {
-    const now = performance.now()
-    return Object.fromEntries(
-      Array.from(this.#generations.at(-1) ?? [], ([{ name }, state]) => [name, state.report(now)])
-    )
-  }
-
   /** With another address or credential a channel's past says nothing about it. */
   #known({ name, baseUrl, credential }: Channel): ChannelState | undefined {
     for (const [channel, state] of this.#generations.at(-1) ?? []) {
@@ -40,4 +31,10 @@ export class HealthBoard {
     }
     return undefined
   }
+}
+
+/** By channel name. */
+export function reportOf(states: States): Record<string, ChannelHealth> {
+  const now = performance.now()
+  return Object.fromEntries(Array.from(states, ([{ name }, state]) => [name, state.report(now)]))
 }

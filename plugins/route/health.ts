@@ -1,4 +1,5 @@
 // What is known of a channel from the exchanges that used it: healthy, resting, or out until a probe succeeds.
+import type { ChannelHealth } from '../../core/contract/contract.ts'
 import { Window } from './window.ts'
 
 /** Too many failures among this many attempts of the last ten seconds also take a channel out. */
@@ -19,17 +20,6 @@ const enoughKeys = 3
 const longestRestMs = 300_000
 /** Of a 429 that does not say how long to wait. */
 const defaultRestMs = 1_000
-
-/** A channel's health as operators see it. */
-export interface ChannelHealth {
-  state: 'healthy' | 'cooling' | 'ejected' | 'probing'
-  /** Unix milliseconds: when a cooling channel is used again, an ejected one probed. Null when healthy. */
-  until: number | null
-  consecutive_failures: number
-  /** Attempts since the channel was configured as it is now. */
-  successes: number
-  failures: number
-}
 
 /** One channel. Times are `performance.now()`; `startedAt` is that of the attempt reported. */
 export class ChannelState {

@@ -3,13 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, sharedKey } from '../../core/contract/contract.ts'
 import type { AttemptFailure, Channel, Exchange } from '../../core/contract/contract.ts'
 import { soonest } from './again.ts'
-import { HealthBoard } from './board.ts'
+import { HealthBoard, reportOf } from './board.ts'
 import { RetryBudget } from './budget.ts'
 import { choose } from './choose.ts'
 import { Judge } from './judge.ts'
-
-export type { HealthBoard } from './board.ts'
-export type { ChannelHealth } from './health.ts'
 
 const health = sharedKey<HealthBoard>('health')
 const retryBudgets = sharedKey<Map<string, RetryBudget>>('retry budgets')
@@ -119,6 +116,8 @@ export default definePlugin({
       },
 
       onSettled: (exchange) => judge.settled(exchange),
+
+      reportHealth: () => reportOf(states),
 
       dispose() {
         board.leave(states)

@@ -12,7 +12,7 @@ import type { BodySink, BodySource } from '../../core/clients/body-source.ts'
 import type { Client } from '../../core/clients/client.ts'
 import type { HeaderLines } from '../../core/wire/response-head.ts'
 import { definePlugin } from '../../core/contract/contract.ts'
-import type { AnySlot, Exchange, Outcome, Plugin } from '../../core/contract/contract.ts'
+import type { AnySlot, ChannelHealth, Exchange, Outcome, Plugin } from '../../core/contract/contract.ts'
 import { BackgroundWork } from '../../core/exchange/background/background.ts'
 import { Engine } from '../../core/exchange/engine.ts'
 import { operations } from '../../core/operations/index.ts'
@@ -345,6 +345,11 @@ export class Workbench {
       await transport.close()
     })
     return bench
+  }
+
+  /** What operators are told of the channels. */
+  health(): Readonly<Record<string, ChannelHealth>> {
+    return this.#generations.current.chain.reportHealth!.call()
   }
 
   /** Another configuration, live at once; exchanges under way keep the old one. */

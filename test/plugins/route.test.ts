@@ -2,12 +2,11 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
-import { Candidates, sharedKey } from '../../core/contract/contract.ts'
-import type { Channel } from '../../core/contract/contract.ts'
+import { Candidates } from '../../core/contract/contract.ts'
+import type { Channel, ChannelHealth } from '../../core/contract/contract.ts'
 import { choose } from '../../plugins/route/choose.ts'
 import { ChannelState } from '../../plugins/route/health.ts'
 import route from '../../plugins/route/index.ts'
-import type { HealthBoard } from '../../plugins/route/index.ts'
 import { pluginContract } from '../kit/contract.ts'
 import { eventually } from '../kit/probe.ts'
 import { chunk, endOfBody, events, head, reset, stall, Upstream } from '../kit/upstream.ts'
@@ -50,8 +49,8 @@ function code({ body }: Answer): string {
   return (JSON.parse(body) as { error: { code: string } }).error.code
 }
 
-function health(bench: Workbench): ReturnType<HealthBoard['report']> {
-  return bench.shared.find('route', sharedKey<HealthBoard>('health'))!.report()
+function health(bench: Workbench): Readonly<Record<string, ChannelHealth>> {
+  return bench.health()
 }
 
 t.test('the first priority serves while it can, the next one when it fails', async (t) => {
