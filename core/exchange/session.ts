@@ -93,6 +93,7 @@ export class Session implements OpenSession, Watched {
       onTurn: parts.onTurn,
       frames: this.#frames,
       tell: (error, event) => this.#tell(error, event),
+      endWith: (error) => this.#endWith(error),
       say: (payload) => void upstream.send(Buffer.from(payload), false)
     })
     const failed = (error: unknown): void => this.fail(error)
@@ -219,7 +220,7 @@ export class Session implements OpenSession, Watched {
     if (this.over) return
     // Nothing is asked any more when all turns have been given back.
     if (message.from === 'client') {
-      if (!this.#concluding) this.#up.put(message)
+      if (!this.#concluding && this.#drainUntil === undefined) this.#up.put(message)
     } else if (this.#drainUntil === undefined) this.#toClient(message)
     // Whoever waits for the end of what is open waits for nothing else.
     if (this.#drainUntil !== undefined && this.#turns.open === 0) this.#left()
@@ -277,18 +278,29 @@ export class Session implements OpenSession, Watched {
     const { exchange } = this.#parts
     if (code === lostCode) exchange.gone = true
     this.#farewell = code === lostCode ? { code: goingAway, reason: '' } : { code, reason }
-    const { onDisconnect, disconnectDrain } = exchange.limits
-    if (this.#turns.open === 0 || onDisconnect === 'abort') return this.#left()
-    this.#drainUntil = performance.now() + disconnectDrain.time
+    if (this.#turns.open === 0 || exchange.limits.onDisconnect === 'abort') return this.#left()
     this.#down.full = false
+    this.#drain()
+  }
+
+  /** Hears what has begun to its end, so that it is charged for what it took. */
+  #endWith(error: GatewayError): void {
+    this.#reason = error
+    this.#farewell = { code: goingAway, reason: '' }
+    this.#drain()
+  }
+
+  /** The upstream is asked to end what is open, and nothing else is exchanged. */
+  #drain(): void {
+    this.#drainUntil = performance.now() + this.#parts.exchange.limits.disconnectDrain.time
     this.#turns.cancel()
   }
 
-  /** The client has closed, and nothing is open any more, or it takes too long. */
+  /** The client has closed, or is not to go on, and nothing is open any more, or it takes too long. */
   #left(): void {
     const { exchange } = this.#parts
-    this.#hasLeft = true
-    this.#conclude(exchange.gone ? clientClosed() : undefined, undefined, this.#farewell!)
+    this.#hasLeft = this.#reason === undefined
+    this.#conclude(exchange.gone ? clientClosed() : this.#reason, undefined, this.#farewell!)
   }
 
   #upstreamClosed({ code, reason, fault }: Closing): void {

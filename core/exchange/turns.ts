@@ -27,6 +27,8 @@ export interface TurnParts {
   frames: FrameProtocol
   /** Tells the client that something it sent had no effect, or that a turn is not allowed. */
   tell(error: GatewayError, event: string | undefined): void
+  /** Ends the session for this reason, as soon as nothing is open any more. */
+  endWith(error: GatewayError): void
   /** Sends something to the upstream. */
   say(payload: string): void
 }
@@ -231,7 +233,10 @@ export class Turns {
     })
     begun(turn)
     const stop = (error: unknown): void => {
-      this.#parts.tell(asGatewayError(error), undefined)
+      const own = asGatewayError(error)
+      // An upstream that goes on by itself is not stopped by a cancellation of each response.
+      if (!own.later && !this.#cancelling) return this.#parts.endWith(own)
+      this.#parts.tell(own, undefined)
       refused()
     }
     try {

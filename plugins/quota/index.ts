@@ -141,6 +141,13 @@ export default definePlugin({
         if (most !== undefined) limitOutput(attempt, exchange.request.operation.metering!.outputLimits, most)
       },
 
+      whileOpen(exchange) {
+        const bill = exchange.find(billed)
+        const { digest, secret } = exchange.find(caller) ?? {}
+        const present = digest && catalogue.findKey(secret?.issuer ?? digest)
+        if (bill && present) bill.scopes = present.scopes
+      },
+
       onTurn(exchange, turn) {
         const bill = exchange.find(billed)
         if (bill)

@@ -5,6 +5,7 @@ import { caller, charge, slot } from '../../core/contract/slots.ts'
 import type { Charge, MeteredUsage } from '../../core/contract/slots.ts'
 import type { Ledger, Reservation, ReserveRequest } from '../../core/store/ledger.ts'
 import type { Usage } from '../../core/money/usage.ts'
+import type { Scope } from '../../core/catalogue/caller.ts'
 import { turnBound } from './bound.ts'
 import { refuse } from './settle.ts'
 import type { Terms } from './terms.ts'
@@ -12,6 +13,8 @@ import type { Terms } from './terms.ts'
 /** A session's turns so far. */
 export interface Bill {
   readonly terms: Terms
+  /** With the budgets that are in the file now, about. */
+  scopes: readonly Scope[]
   usage: Usage
   amount: bigint
   reserved: bigint
@@ -37,7 +40,7 @@ export interface TurnSetting {
  */
 export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger: Ledger, defaultOutput: number): void {
   const { scopes } = exchange.get(caller)
-  const common = commonOf(exchange, terms)
+  const common = commonOf(exchange, terms, scopes)
   const { amount } = turnBound(terms, 1, undefined, defaultOutput)
   checkAllowance(exchange, amount)
   const left = ledger.affordable(scopes, exchange.receivedAt)
@@ -45,7 +48,7 @@ export function openBill(exchange: Exchange<typeof caller>, terms: Terms, ledger
   if (left !== undefined && left < amount)
     void ledger.reserve({ ...common, part: 'admission', amount, time: exchange.receivedAt }).void()
   const place = ledger.reserve({ ...common, amount: 0n, time: exchange.receivedAt })
-  const bill: Bill = { terms, usage: { ...noUsage }, amount: 0n, reserved: 0n, source: 'upstream' }
+  const bill: Bill = { terms, scopes, usage: { ...noUsage }, amount: 0n, reserved: 0n, source: 'upstream' }
   exchange.set(billed, bill)
   exchange.showAfter(() => place.durable)
   exchange.defer(() => {
@@ -67,10 +70,10 @@ export function holdTurn(
   turn: Turn,
   { ledger, estimate, defaultOutput, abandoned }: TurnSetting
 ): void {
-  const { terms } = bill
+  const { terms, scopes } = bill
   const { output, units, amount } = turnBound(terms, turn.input[estimate], turn.maxOutput, defaultOutput)
   const request: ReserveRequest = {
-    ...commonOf(exchange, terms),
+    ...commonOf(exchange, terms, scopes),
     part: turn.part,
     amount,
     time: Date.now(),
@@ -137,11 +140,15 @@ function settleTurn(
   }
 }
 
-function commonOf(exchange: Exchange<typeof caller>, { price }: Terms): Omit<ReserveRequest, 'amount' | 'time'> {
+function commonOf(
+  exchange: Exchange<typeof caller>,
+  { price }: Terms,
+  scopes: readonly Scope[]
+): Omit<ReserveRequest, 'amount' | 'time'> {
   const { name, protocol } = exchange.request.operation
   return {
     requestId: exchange.id,
-    scopes: exchange.get(caller).scopes,
+    scopes,
     model: exchange.model,
     price,
     estimate: { input: 0, maxOutput: 0 },

@@ -41,6 +41,7 @@ async function open(
   client: RealtimeClient
   database: string
   say(...frames: string[]): void
+  heard(type: string): number
   hears(type: string, n?: number): Promise<void>
 }> {
   const upstream = await socketUpstream(t)
@@ -50,17 +51,19 @@ async function open(
   const running = await gateway(t, { ...sessionsAt(upstream), store: { sqlite: database }, ...more })
   const client = await openRealtime(t, running)
   const { socket } = await upstream.peer()
-  const heard: string[] = []
-  socket!.on('message', (data) => void heard.push(String(data)))
+  const frames: string[] = []
+  socket!.on('message', (data) => void frames.push(String(data)))
+  const heard = (type: string): number => frames.filter((frame) => frame.includes(`"${type}"`)).length
   return {
     running,
     upstream,
     client,
     database,
-    say: (...frames) => {
-      for (const frame of frames) socket!.send(frame)
+    say: (...said) => {
+      for (const frame of said) socket!.send(frame)
     },
-    hears: (type, n = 1) => eventually(() => heard.filter((frame) => frame.includes(`"${type}"`)).length >= n)
+    heard,
+    hears: (type, n = 1) => eventually(() => heard(type) >= n)
   }
 }
 
@@ -111,6 +114,51 @@ t.test('an upstream that begins no end of responses ends its session', async (t)
   t.equal((await client.closed).code, 1011)
   t.match(client.events.at(-1), { type: 'error', error: { code: 'upstream_bad_response' } })
   await costOf(t, session)
+})
+
+t.test('responses that an upstream begins over a spent budget end the session after the first', async (t) => {
+  const budget = { usd: '0.009', per: 'total' }
+  const session = await open(t, { keys: [{ name: 'test', key: testKey, tenant: 'acme', budget }] })
+  const { client, say, hears } = session
+  say(created('resp_1'), done('resp_1', 100, 4000), created('resp_2'))
+  await hears('response.cancel')
+  client.send(ask)
+  // What has begun is heard to its end, and nothing is asked for any more.
+  say(...Array.from({ length: 5 }, (_, n) => created(`resp_more_${n}`)))
+  await hears('response.cancel', 6)
+  say(done('resp_2', 10, 20, 'cancelled'), ...Array.from({ length: 5 }, (_, n) => done(`resp_more_${n}`, 1, 0)))
+  t.equal((await client.closed).code, 1008)
+  t.match(client.events.at(-1), { type: 'error', error: { type: 'quota_error', code: 'quota_key_exceeded' } })
+  const record = await costOf(t, session)
+  t.equal(record.cost_nano, String(BigInt(cost(100, 4000)) + BigInt(cost(15, 20))))
+})
+
+t.test('a budget that a reload lowers holds for sessions that are open', async (t) => {
+  const keyWith = (usd: string): object => ({
+    name: 'test',
+    key: testKey,
+    tenant: 'acme',
+    budget: { usd, per: 'total' }
+  })
+  const session = await open(t, { keys: [keyWith('1')] })
+  const { running, upstream, database, client, say, heard, hears } = session
+  client.send(ask)
+  await hears('response.create')
+  say(created('resp_1'), done('resp_1', 100, 100))
+  await client.event('response.done')
+  running.configure({ ...sessionsAt(upstream), store: { sqlite: database }, keys: [keyWith('0.0004')] })
+  t.ok((await running.gateway.reload('test')).ok)
+  // Within a second or so, in which others are let in yet.
+  const refused = (): boolean => client.events.some(({ type }) => type === 'error')
+  for (let asked = 2; !refused(); asked++) {
+    client.send(ask)
+    await eventually(() => refused() || heard('response.create') >= asked)
+    if (!refused()) say(created(`resp_${asked}`), done(`resp_${asked}`, 1, 0))
+  }
+  t.match(
+    client.events.find(({ type }) => type === 'error'),
+    { error: { code: 'quota_key_exceeded' } }
+  )
 })
 
 t.test("ends without a beginning, of nobody's, without usage and of odd forms", async (t) => {
