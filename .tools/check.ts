@@ -1,9 +1,10 @@
-// Checks everything that is no test, all at once: types, format, lint with its boundaries, floors, circles, generated
-// documentation and code, vendor names, money.
+// Checks everything that is no test, all at once: types, format, lint with its boundaries, floors, circles, paths in
+// READMEs, generated documentation and code, vendor names, money.
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { circles, misplacedImports } from './floors.ts'
+import { brokenReferences } from './references.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -21,6 +22,7 @@ const checks: Readonly<Record<string, () => Finding | Promise<Finding>>> = {
   wasm: () => run('.tools/wasm.ts', '--check'),
   floors: findMisplaced,
   circles: findCircles,
+  references: findBrokenReferences,
   vendors: findVendors,
   money: findFloatingMoney
 }
@@ -72,6 +74,12 @@ function findMisplaced(): Finding {
 /** Files that import each other, types included: none of them could be read alone. */
 function findCircles(): Finding {
   const found = circles(root)
+  return { ok: found.length === 0, output: found.join('\n') }
+}
+
+/** What READMEs name and nobody finds. */
+function findBrokenReferences(): Finding {
+  const found = brokenReferences(root)
   return { ok: found.length === 0, output: found.join('\n') }
 }
 
