@@ -143,6 +143,11 @@ export const channelsShape = {
         properties: {
           connect: { ...timeout, default: '5s', description: 'For the connection, TLS included.' },
           first_byte: { ...timeout, default: '60s', description: 'For the beginning of an answer that is streamed.' },
+          first_byte_whole: {
+            ...timeout,
+            description:
+              'For the beginning of an answer that is not streamed; then another channel is asked, once. As long as the model may take for `max_output_tokens` at 20 a second, after `first_byte`, unless said otherwise, and half of `total` for a model without that. What is made once only (pictures, videos, speech, work in the background) has `total` alone.'
+          },
           idle: {
             ...timeout,
             default: '60s',
@@ -151,7 +156,7 @@ export const channelsShape = {
           total: {
             ...timeout,
             default: '600s',
-            description: 'For all of the answer; the only limit of one that is not streamed.'
+            description: 'For all of the answer.'
           }
         }
       },
@@ -255,7 +260,7 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
   }
   const connecting = new ConnectingReader(name, entry, baseUrl, simulated, sources, report).read()
   if (!baseUrl || !headers || !connecting || !report.sound('channels', name)) return undefined
-  const { connect, first_byte: firstByte, idle, total } = entry.timeouts
+  const { connect, first_byte: firstByte, first_byte_whole: firstByteWhole, idle, total } = entry.timeouts
   return {
     name,
     protocol: family,
@@ -266,7 +271,7 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     models: new Map(Object.entries(entry.models)),
     weight: entry.weight,
     priority: entry.priority,
-    timeouts: { connect, firstByte, idle, total },
+    timeouts: { connect, firstByte, idle, total, ...(firstByteWhole !== undefined && { firstByteWhole }) },
     headers,
     modelPath: entry.path,
     traits: traitsOf(entry),

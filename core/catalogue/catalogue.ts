@@ -84,6 +84,8 @@ export interface Channel {
   readonly timeouts: {
     readonly connect: number
     readonly firstByte: number
+    /** Of an answer that is not streamed; undefined: as its model needs. */
+    readonly firstByteWhole?: number | undefined
     readonly idle: number
     readonly total: number
   }

@@ -11,6 +11,7 @@ import type { OperationContext } from '../contract/served.ts'
 import { asGatewayError, GatewayError } from '../errors.ts'
 import type { LiveExchange } from './exchange.ts'
 import { runHooks } from './hook-run.ts'
+import { patienceOf } from './patience.ts'
 import { Relay } from './relay.ts'
 import { stagesOf } from './staging.ts'
 import { headersOf } from './upstream-head.ts'
@@ -168,6 +169,7 @@ function send(
     framing: exchange.request.operation.framing,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
+    firstByteWhole: patienceOf(exchange, attempt.channel, context.catalogue),
     accept: (response) => stagesOf(exchange, chain.onResponse, response, context)
   })
   exchange.relay = relay

@@ -212,7 +212,8 @@ export class EventIntake implements Intake {
 /** A body with one JSON value, as one message while it is small, or in runs of bytes. */
 export class BodyIntake implements Intake {
   readonly trail = undefined
-  readonly begun = false
+  /** More has come than white space, by which some upstreams show that they are there. */
+  begun = false
   readonly #host: IntakeHost
   #chunks: Buffer[] = []
   #length = 0
@@ -227,6 +228,7 @@ export class BodyIntake implements Intake {
   data(chunk: Buffer): void {
     const { outlet } = this.#host
     if (this.#inRuns) return this.#run(chunk)
+    this.begun ||= !chunk.every(isBlank)
     this.#chunks.push(chunk)
     this.#length += chunk.length
     if (this.#length <= wholeBodyBytes) return
@@ -281,6 +283,11 @@ export class BodyIntake implements Intake {
     for (const payload of payloads) events.event(Message.event(payload, protocol.eventName?.(payload)))
     events.end()
   }
+}
+
+/** White space of JSON (RFC 8259 §2). */
+function isBlank(byte: number): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
 /** A body that is passed on as it comes: sound, pictures, files, plain text. */

@@ -35,6 +35,8 @@ export interface RelayOptions {
   watchdog: Watchdog
   /** Milliseconds without the client reading. */
   clientStall: number
+  /** Milliseconds until something of an answer comes that is no stream. */
+  firstByteWhole: number
   /** Runs the `onResponse` hooks; stages in the order in which messages pass them. */
   accept(response: UpstreamResponse): Awaitable<PluginStage[]>
 }
@@ -253,17 +255,19 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
         ? new GatewayError('client_stalled', `The client has read nothing for ${clientStall} ms.`)
         : undefined
     }
-    if (this.#settling || this.#intake instanceof BodyIntake) return undefined
-    if (isOpen || this.#intake?.begun) {
+    const intake = this.#intake
+    const atOnce = intake instanceof BodyIntake
+    if (this.#settling || (atOnce && intake.begun)) return undefined
+    if (isOpen || intake?.begun) {
       return now - this.#heardAt > idle
         ? new GatewayError('upstream_timeout_idle', `The upstream sent nothing for ${idle} ms.`)
         : undefined
     }
-    if (!this.streaming || age <= firstByte) return undefined
-    return new GatewayError(
-      'upstream_timeout_first_byte',
-      `The upstream did not begin to answer within ${firstByte} ms.`
-    )
+    const whole = !this.streaming || atOnce
+    const limit = whole ? this.#options.firstByteWhole : firstByte
+    if (age <= limit) return undefined
+    const said = `The upstream did not begin to answer within ${limit} ms.`
+    return new GatewayError('upstream_timeout_first_byte', said, { costly: whole ? true : undefined })
   }
 
   /** Bodies come as `identity`, which was asked for; one that does not is decoded, or the attempt fails. */

@@ -11,6 +11,9 @@ import { Judge } from './judge.ts'
 const health = sharedKey<HealthBoard>('health')
 const retryBudgets = sharedKey<Map<string, RetryBudget>>('retry budgets')
 
+/** Two silences of whole answers are as long as anybody waits. */
+const wasSilent = ({ error }: AttemptFailure): boolean => error.code === 'upstream_timeout_first_byte'
+
 const noneFailed: ReadonlySet<Channel> = new Set()
 
 export default definePlugin({
@@ -97,6 +100,7 @@ export default definePlugin({
           // A channel that could not carry the request was not asked, and is no try.
           const asked = failures.filter(({ attempt }) => attempt.dispatched).length
           if (!last.error.retryable || asked >= attempts || exchange.signal.aborted) return undefined
+          if (!exchange.streaming && failures.filter(wasSilent).length > 1) return undefined
         }
         if (!last) budgetOf(name).request(now)
         const failed = last ? new Set(failures.map(({ attempt }) => attempt.channel)) : noneFailed

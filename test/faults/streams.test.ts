@@ -127,7 +127,7 @@ t.test('what an upstream says by its code is heard also in a stream: whose fault
     [
       { message: 'Slow down.', type: 'rate_limit_exceeded' },
       429,
-      { code: 'upstream_rate_limited', message: 'Slow down.' }
+      { code: 'upstream_rate_limited', message: /rate limiting/ }
     ]
   ]
   for (const [error, status, shown] of cases) {
@@ -376,9 +376,9 @@ t.test('heartbeats are no answer, and a large event in pieces is no silence', as
   t.equal(checkChatStream((await local.chat({ stream: true })).body).choices[0]!.content.length, 1006)
 })
 
-t.test('an answer that is not streamed has its time in total, and no other limit', async (t) => {
+t.test('an answer that is not streamed has a first byte of its own, and from then on its time in total', async (t) => {
   const { local, vendor } = await before(t, one, {
-    channels: { vendor: { timeouts: { first_byte: '200ms', idle: '200ms', total: '900ms' } } }
+    channels: { vendor: { timeouts: { first_byte: '200ms', idle: '200ms', first_byte_whole: '2s', total: '3s' } } }
   })
   const text = JSON.stringify(completion)
   const json = head(200, { 'content-type': 'application/json', 'content-length': String(text.length) })
@@ -387,7 +387,8 @@ t.test('an answer that is not streamed has its time in total, and no other limit
     'its body is late': [[json, pause(500), bytes(text)], false],
     'it comes in pieces': [[json, bytes(text.slice(0, 50)), pause(500), bytes(text.slice(50))], false],
     'it comes as a stream after all': [[pause(300), sse, pause(300), events([...whole, done]), endOfBody()], false],
-    'it comes where a stream was asked for': [[json, pause(500), bytes(text)], true]
+    'it comes where a stream was asked for': [[json, pause(500), bytes(text)], true],
+    'it has begun in time': [[json, bytes(text.slice(0, 50)), pause(2200), bytes(text.slice(50))], false]
   }
   for (const [what, [steps, stream]] of Object.entries(slow)) {
     vendor.script(...steps)
@@ -395,12 +396,53 @@ t.test('an answer that is not streamed has its time in total, and no other limit
     t.equal(reply.status, 200, what)
     t.match(reply.text, stream ? /\[DONE\]/ : /All well/, what)
   }
-  vendor.script(stall())
+  vendor.script(json, bytes(text.slice(0, 50)), stall())
   const late = await local.chat()
   t.equal(late.status, 504)
   t.equal(late.json().error.code, 'upstream_timeout_total')
   t.equal(late.headers['x-should-retry'], 'false', 'it would cost as much again')
-  t.equal(vendor.requests.length, 6)
+  t.equal(vendor.requests.length, 7)
+})
+
+t.test('silence before a whole answer leads to the next channel, once', async (t) => {
+  const names = ['first', 'second', 'third'] as const
+  const timeouts = { first_byte: '60s', first_byte_whole: '300ms', total: '60s' }
+  const { local, first, second, third } = await before(t, names, {
+    ...patient,
+    channels: Object.fromEntries(names.map((name) => [name, { timeouts }]))
+  })
+  const json = head(200, { 'content-type': 'application/json' })
+  const silent: Record<string, Step[]> = {
+    'nothing at all': [stall()],
+    'a head': [json, stall()],
+    'a head and white space, by which some show that they are there': [
+      json,
+      chunk(' \n'),
+      pause(50),
+      chunk('\n'),
+      stall()
+    ],
+    'a stream that does not begin': [sse, events([opening]), stall()]
+  }
+  for (const [what, steps] of Object.entries(silent)) {
+    first.script(...steps)
+    second.json(completion)
+    const reply = await local.chat()
+    t.same(reply.json(), completion, what)
+    t.match((await local.record(reply)).attempts, [
+      { channel: 'first', error_code: 'upstream_timeout_first_byte' },
+      { channel: 'second', status: 200 }
+    ])
+    first.script(...steps)
+    second.script(...steps)
+    const late = await local.chat()
+    t.match([late.status, late.json().error.code], [504, 'upstream_timeout_first_byte'], what)
+    t.equal(late.headers['x-should-retry'], 'false', `${what}: a library would wait as long again`)
+  }
+  t.equal(third.requests.length, 0)
+  first.script(sse, pause(600), events([...whole, done]), endOfBody())
+  t.match(checkChatStream((await local.chat({ stream: true })).body).choices, [{ content: 'All well' }])
+  await settled(t, local)
 })
 
 t.test("an error's status is enough when its body does not end", async (t) => {
