@@ -94,7 +94,7 @@ export class Attempt {
    * @throws GatewayError `request_not_inspected` where it is not known where text stands
    */
   editText(edit: (part: TextPart) => string | void): void {
-    promptOf(this.bodyProtocol, this.body, (part) => edit(part) ?? part.text)
+    showPrompt(this.bodyProtocol, this.body, (part) => edit(part) ?? part.text)
   }
 }
 
@@ -102,7 +102,7 @@ export class Attempt {
  * Shows the texts of a prompt. @throws GatewayError `request_not_inspected` where it is not known where text stands, or
  * the text is none that can be read
  */
-export function promptOf(protocol: Protocol, ...shown: Parameters<ProtocolText['prompt']>): void {
+export function showPrompt(protocol: Protocol, ...shown: Parameters<ProtocolText['prompt']>): void {
   if (!protocol.text)
     throw new GatewayError('request_not_inspected', 'The request cannot be inspected, which this gateway has to do.')
   try {

@@ -29,7 +29,7 @@ export type BodyKind = 'json' | 'form' | 'either' | 'none' | 'socket'
 export type AnswerKind = 'json' | 'events' | 'bytes' | 'frames'
 
 /** A request as far as a target depends on it. */
-export interface Asked {
+export interface TargetRequest {
   /** The upstream's own name for the model. */
   readonly model: string
   readonly streaming: boolean
@@ -49,7 +49,7 @@ export interface UpstreamForm {
   readonly endpoint?: EndpointName
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** The path below the channel's base address, with a leading slash, and with a query where there is one. */
-  target(asked: Asked): string
+  target(asked: TargetRequest): string
   /**
    * Sets the upstream's own name for the model where the body repeats it; only called when that is another than the
    * client's.

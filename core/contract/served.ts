@@ -41,11 +41,11 @@ export interface LoneWork {
   /** What is known of it when it begins. @throws GatewayError what the request is refused with */
   begin(exchange: Exchange): Pick<NewWork, 'kind' | 'details' | 'id' | 'keep'>
   /** Keeps what is to be there from the beginning; resolves, with what is the work's, when that is on disk. */
-  prepare?(exchange: Exchange, work: Work, context: OperationContext): Promise<KeptOfWork>
+  keepBeginning?(exchange: Exchange, work: Work, context: OperationContext): Promise<KeptOfWork>
   /** What its client is answered, unless it gets a stream. */
   accepted(exchange: Exchange, work: Work): WholeReply
   /** Keeps what was answered, likewise; absent: as it is. */
-  keep?(exchange: Exchange, work: Work, answer: Buffer, context: OperationContext): Promise<KeptOfWork>
+  keepAnswer?(exchange: Exchange, work: Work, answer: Buffer, context: OperationContext): Promise<KeptOfWork>
   /**
    * How a stream of it ends that was called off, behind what has been `told` of it, in whole events; absent: as one
    * that failed.
@@ -62,31 +62,31 @@ export interface ServedOperation extends Operation {
    * Looks up what the request goes on with, once its caller is known, and before any plugin that wants the body. Throw
    * to refuse.
    */
-  recall?(exchange: Exchange, context: OperationContext): Awaitable<void>
+  onBody?(exchange: Exchange, context: OperationContext): Awaitable<void>
   /**
    * Answers in place of an upstream, after the chain has let the request through; nothing: an upstream is to answer.
    */
-  handle?(exchange: Exchange, context: OperationContext): Awaitable<Reply | undefined>
+  onRequest?(exchange: Exchange, context: OperationContext): Awaitable<Reply | undefined>
   /**
    * Leaves out the channels that this request cannot be served by, or puts them in order, before any plugin does. Throw
    * to refuse.
    */
-  narrow?(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void>
+  onCandidates?(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void>
   /** Changes what is sent, before any plugin does. Runs for each attempt. */
-  prepare?(exchange: Exchange, attempt: Attempt): void
+  onAttempt?(exchange: Exchange, attempt: Attempt): void
   /** Changes an accepted answer where it is first in the protocol of its client: before the plugins above see it. */
-  adopt?(exchange: Exchange): Stage | undefined
+  stageInProtocol?(exchange: Exchange): Stage | undefined
   /** The last to see an accepted answer, as its client does. */
-  keep?(exchange: Exchange, context: OperationContext): Stage | undefined
+  stageAtClient?(exchange: Exchange, context: OperationContext): Stage | undefined
   /** What the client is told of a failure that no other attempt follows. The attempt keeps the error as it was. */
-  failed?(exchange: Exchange, error: GatewayError, context: OperationContext): Awaitable<GatewayError>
+  onFailure?(exchange: Exchange, error: GatewayError, context: OperationContext): Awaitable<GatewayError>
   /**
    * Looks on while an accepted answer passes, before any plugin sees it. What it notes is on disk before the client
    * sees it: see `Exchange.hold`.
    */
-  note?(exchange: Exchange, response: UpstreamResponse, context: OperationContext): Observer | undefined
+  onResponse?(exchange: Exchange, response: UpstreamResponse, context: OperationContext): Observer | undefined
   /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
-  reshape?(exchange: Exchange, context: OperationContext): Stage | undefined
+  stageAtUpstream?(exchange: Exchange, context: OperationContext): Stage | undefined
   /** Its answers begin work of this kind at an upstream, which goes on after them. */
   readonly begins?: WorkKind
   /** Whether this request may begin some; absent: each does. */

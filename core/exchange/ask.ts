@@ -61,7 +61,7 @@ function askOperation(
 ): Awaitable<OwnReply | undefined> {
   const ready = readBody(exchange, generation, parts, true)
   if (ready instanceof Promise) return ready.then(() => handle(exchange, generation, parts))
-  return exchange.request.operation.handle && handle(exchange, generation, parts)
+  return exchange.request.operation.onRequest && handle(exchange, generation, parts)
 }
 
 /** What operations are given, of the generation that an exchange began with. */
@@ -74,7 +74,7 @@ export function contextOf({ catalogue }: Generation, { services, background, mem
  * more.
  */
 function readBody(exchange: LiveExchange, generation: Generation, parts: AskParts, last: boolean): Awaitable<unknown> {
-  const { recall } = exchange.request.operation
+  const { onBody: recall } = exchange.request.operation
   const body = exchange.read()
   if (!recall || exchange.recalled) return body
   if (body instanceof Promise) return body.then(() => readBody(exchange, generation, parts, last))
@@ -86,6 +86,6 @@ function readBody(exchange: LiveExchange, generation: Generation, parts: AskPart
 /** The reply of the operation itself; undefined when an upstream is to answer. */
 function handle(exchange: LiveExchange, generation: Generation, parts: AskParts): Awaitable<OwnReply | undefined> {
   const own = (reply: Reply | undefined): OwnReply | undefined => reply && { reply, plugin: '' }
-  const reply = exchange.request.operation.handle?.(exchange, contextOf(generation, parts))
+  const reply = exchange.request.operation.onRequest?.(exchange, contextOf(generation, parts))
   return reply instanceof Promise ? reply.then(own) : own(reply)
 }

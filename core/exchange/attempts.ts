@@ -95,7 +95,7 @@ export async function tryChannels<T>(
     if (!channel) throw await told(exchange, lastWord(exchange, failures), context)
     const attempt = exchange.attempt(channel, without)
     try {
-      exchange.request.operation.prepare?.(exchange, attempt)
+      exchange.request.operation.onAttempt?.(exchange, attempt)
       const prepared = runHooks(chain.onAttempt, ({ plugin, call }) => call(exchange.seenBy(plugin), attempt))
       if (prepared instanceof Promise) await prepared
       if (exchange.gone) throw clientClosed()
@@ -144,7 +144,7 @@ function isRefusedForAdded({ body }: LiveExchange, { added, translated }: Attemp
 
 /** A failure as the operation tells of it. */
 function told(exchange: LiveExchange, failure: GatewayError, context: OperationContext): Awaitable<GatewayError> {
-  return exchange.request.operation.failed?.(exchange, failure, context) ?? failure
+  return exchange.request.operation.onFailure?.(exchange, failure, context) ?? failure
 }
 
 /** The client left before there was anything to send. */

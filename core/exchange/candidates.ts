@@ -20,7 +20,7 @@ export function candidatesOf(
 ): Awaitable<Candidates> {
   const candidates = new Candidates(serving(exchange, context.catalogue))
   // Where an answer is kept is no matter of policy: the operation speaks before the plugins.
-  const bound = exchange.request.operation.narrow?.(exchange, candidates, context)
+  const bound = exchange.request.operation.onCandidates?.(exchange, candidates, context)
   if (bound instanceof Promise) return bound.then(() => narrowed(exchange, onCandidates, candidates))
   return narrowed(exchange, onCandidates, candidates)
 }

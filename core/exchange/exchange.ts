@@ -1,5 +1,5 @@
 // The state of one exchange: what plugins see of it, and what only the engine may touch.
-import { Attempt, promptOf } from '../contract/attempt.ts'
+import { Attempt, showPrompt } from '../contract/attempt.ts'
 import { BodyEdit } from '../bodies/body.ts'
 import type { RequestBody } from '../bodies/body.ts'
 import type { Upload } from '../bodies/upload.ts'
@@ -133,7 +133,7 @@ export class LiveExchange implements Shared {
   get prompt(): readonly TextPart[] {
     if (!this.#prompt) {
       const parts: TextPart[] = []
-      promptOf(
+      showPrompt(
         protocols[this.request.operation.protocol],
         new BodyEdit(this.body),
         (part) => (parts.push(part), part.text)

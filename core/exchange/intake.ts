@@ -3,7 +3,7 @@ import { Following, LensError } from '../bodies/json/scan.ts'
 import type { Attempt } from '../contract/attempt.ts'
 import { GatewayError } from '../errors.ts'
 import { Message } from '../contract/message.ts'
-import { joined } from './outlet.ts'
+import { joinedBuffers } from './outlet.ts'
 import type { Outlet } from './outlet.ts'
 import type { UpstreamHeaders } from '../transport/transport.ts'
 import type { Collector, StreamWatch } from '../protocols/index.ts'
@@ -263,7 +263,7 @@ export class BodyIntake implements Intake {
       )
       return this.#host.complete()
     }
-    const message = new Message('json', joined(this.#chunks))
+    const message = new Message('json', joinedBuffers(this.#chunks))
     const looked = this.#length > scannedBytes ? message.lookInto() : undefined
     if (looked) this.#host.goOnAfter(looked, () => this.#take(message))
     else this.#take(message)

@@ -99,7 +99,7 @@ export class Outlet {
   flush(): boolean {
     if (!this.committed || this.holding || this.#out.length === 0) return true
     const last = this.keepsLast ? this.#out.pop() : undefined
-    const bytes = joined(this.#out)
+    const bytes = joinedBuffers(this.#out)
     this.#out = last ? [last] : []
     this.waiting = last?.length ?? 0
     if (bytes.length === 0) return true
@@ -149,14 +149,14 @@ export class Outlet {
 
   /** Hands over what was held. */
   release(): Buffer {
-    const bytes = joined(this.#out)
+    const bytes = joinedBuffers(this.#out)
     this.drop()
     return bytes
   }
 }
 
 /** Buffers as one: a view when they lie side by side in memory, as the events of one chunk do. */
-export function joined(parts: readonly Buffer[]): Buffer {
+export function joinedBuffers(parts: readonly Buffer[]): Buffer {
   const first = parts[0]
   if (first === undefined) return Buffer.alloc(0)
   if (parts.length === 1) return first

@@ -63,15 +63,15 @@ export function stagesOf(
   const staging = new Staging(
     attempt?.protocol ?? spoken,
     spoken,
-    attempt && operation.adopt && (() => operation.adopt!(exchange))
+    attempt && operation.stageInProtocol && (() => operation.stageInProtocol!(exchange))
   )
   if (attempt) {
-    const noted = context && operation.note?.(exchange, response, context)
+    const noted = context && operation.onResponse?.(exchange, response, context)
     if (noted) staging.add('the core', noted)
     const name = exchange.requestedModel || exchange.find(shownModel)
     if (name !== undefined && !response.frames && attempt.upstreamModel !== name)
       staging.add('the core', restoreModelName(name, attempt.protocol))
-    const own = context && operation.reshape?.(exchange, context)
+    const own = context && operation.stageAtUpstream?.(exchange, context)
     if (own) staging.add('the core', own)
     staging.adopt()
   }
@@ -100,7 +100,7 @@ function finished(
   { attempt }: UpstreamResponse,
   context: OperationContext | undefined
 ): PluginStage[] {
-  const last = attempt && context && exchange.request.operation.keep?.(exchange, context)
+  const last = attempt && context && exchange.request.operation.stageAtClient?.(exchange, context)
   if (last) staging.add('the core', last)
   return staging.stages
 }

@@ -24,7 +24,7 @@ const longest = 4096
  * they are of several accounts: nobody knows which of them, and the others would answer without it, or that the client
  * is wrong.
  */
-export function toAccount(referring: readonly Referring[]): NonNullable<ServedOperation['narrow']> {
+export function toAccount(referring: readonly Referring[]): NonNullable<ServedOperation['onCandidates']> {
   return (exchange, candidates) => {
     const {
       body: { fields },

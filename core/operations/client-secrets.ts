@@ -36,7 +36,7 @@ export const clientSecrets: ServedOperation = {
         'US dollars that all sessions of this key together may spend, within the budgets of the key that makes it.'
     }
   },
-  handle: mint
+  onRequest: mint
 }
 
 function mint(exchange: Exchange, { catalogue, services }: OperationContext): Reply {

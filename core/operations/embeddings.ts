@@ -17,7 +17,7 @@ export const embeddings: ServedOperation = {
   body: 'json',
   model: { in: 'body', name: 'model' },
   upstream: vectors,
-  reshape: ({ body }) => inForm(body.fields.string('encoding_format') === 'base64' ? 'base64' : 'float'),
+  stageAtUpstream: ({ body }) => inForm(body.fields.string('encoding_format') === 'base64' ? 'base64' : 'float'),
   metering: { outputLimits: [], prompts: 'input' },
   required: ['model', 'input'],
   parameters: {

@@ -31,7 +31,7 @@ export const generateContent: ServedOperation = {
   body: 'json',
   model: { in: 'path', name: 'model' },
   upstream: conversation,
-  narrow: toAccount(
+  onCandidates: toAccount(
     ['cachedContent', 'cached_content'].map((param) => ({ param, code: 'invalid_field', refers: namesOne }))
   ),
   metering: {

@@ -15,7 +15,7 @@ export const messages: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: conversation,
-  narrow: toAccount([
+  onCandidates: toAccount([
     { param: 'container', code: 'invalid_field', refers: namesOne },
     // A thread that is begun is gone on with, where no other account has it.
     { param: 'thread', code: 'unsupported_parameter', refers: () => true }

@@ -40,12 +40,12 @@ const openai: readonly ServedOperation[] = [
   {
     ...listed,
     protocol: 'openai-chat',
-    handle: (exchange, context) => ({ status: 200, body: openaiModels(visible(exchange, context)) })
+    onRequest: (exchange, context) => ({ status: 200, body: openaiModels(visible(exchange, context)) })
   },
   {
     ...described,
     protocol: 'openai-chat',
-    handle: (exchange, context) => ({ status: 200, body: openaiModel(asked(exchange, context)) })
+    onRequest: (exchange, context) => ({ status: 200, body: openaiModel(asked(exchange, context)) })
   }
 ]
 
@@ -64,7 +64,7 @@ const anthropic: readonly ServedOperation[] = [
       after_id: { type: 'string', description: 'The page begins behind this model.' },
       before_id: { type: 'string', description: 'The page ends before this model.' }
     },
-    handle(exchange, context) {
+    onRequest(exchange, context) {
       const query = new URLSearchParams(exchange.request.query)
       const { page, more } = pageOf(
         visible(exchange, context),
@@ -80,7 +80,7 @@ const anthropic: readonly ServedOperation[] = [
     name: 'models.anthropic.retrieve',
     protocol: 'anthropic',
     when: speaksAnthropic,
-    handle: (exchange, context) => ({
+    onRequest: (exchange, context) => ({
       status: 200,
       body: anthropicModel(asked(exchange, context), exchange.receivedAt)
     })
@@ -114,7 +114,7 @@ const gemini: readonly ServedOperation[] = [
       pageSize: { type: 'integer', minimum: 1, maximum: 1000, default: 50, description: 'Models of a page.' },
       pageToken: { type: 'string', description: 'The `nextPageToken` of the page before.' }
     },
-    handle(exchange, context) {
+    onRequest(exchange, context) {
       const query = new URLSearchParams(exchange.request.query)
       const token = query.get('pageToken')
       const { page, more } = pageOf(
@@ -133,7 +133,7 @@ const gemini: readonly ServedOperation[] = [
     paths: ['/v1beta/models/{model...}', ...described.paths],
     protocol: 'gemini',
     when: speaksGemini,
-    handle(exchange, context) {
+    onRequest(exchange, context) {
       const model = asked(exchange, context)
       return { status: 200, body: geminiModel(model, methodsOf(model)) }
     }

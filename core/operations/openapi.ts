@@ -18,7 +18,7 @@ export function openApi(operations: readonly ServedOperation[]): ServedOperation
     protocol: 'openai-chat',
     body: 'none',
     open: true,
-    handle: () => ({ status: 200, body: (document ??= documentOf(operations)) })
+    onRequest: () => ({ status: 200, body: (document ??= documentOf(operations)) })
   }
 }
 

@@ -14,7 +14,7 @@ export const rerank: ServedOperation = {
   body: 'json',
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'rerank', method: 'POST', target: () => '/rerank' } },
-  reshape: unified,
+  stageAtUpstream: unified,
   metering: { outputLimits: [], searched: { documents: 'documents', query: 'query' } },
   parsed: { documents: 8 * 1024 * 1024 },
   required: ['model', 'query', 'documents'],

@@ -63,7 +63,7 @@ export type ReaderReply =
   | { kind: 'error'; error: string }
 
 /** A question and its reply, which have a number in common. */
-export interface Asked {
+export interface NumberedQuestion {
   id: number
   question: ReaderQuestion
 }
@@ -74,7 +74,7 @@ export interface Answered {
 }
 
 /** The reader of one database, which is opened with the first question, and anew after an error. */
-class StoreReader implements Service<Asked> {
+class StoreReader implements Service<NumberedQuestion> {
   readonly #file: string
   readonly #say: (answered: Answered) => void
   #database: Database | undefined
@@ -84,7 +84,7 @@ class StoreReader implements Service<Asked> {
     this.#say = say
   }
 
-  ask({ id, question }: Asked): void {
+  ask({ id, question }: NumberedQuestion): void {
     this.#say({ id, reply: this.#answer(question) })
   }
 

@@ -1,12 +1,12 @@
 // The main thread's side of the reader thread: questions that are answered from the database, beside its writer.
-import type { Answered, Asked, ReaderQuestion, ReaderReply } from './reader-thread.ts'
+import type { Answered, NumberedQuestion, ReaderQuestion, ReaderReply } from './reader-thread.ts'
 import { Thread } from './thread.ts'
 
 /** Asks what is in one database; the thread starts with the first question, and anew when it died. */
 export class Reader {
   readonly #file: string
   readonly #waiting = new Map<number, PromiseWithResolvers<ReaderReply>>()
-  #thread: Thread<Asked, Answered> | undefined
+  #thread: Thread<NumberedQuestion, Answered> | undefined
   #last = 0
 
   constructor(file: string) {
@@ -33,8 +33,8 @@ export class Reader {
     else await this.#thread?.end()
   }
 
-  #start(): Thread<Asked, Answered> {
-    const thread = new Thread<Asked, Answered>('reader-thread', this.#file, false)
+  #start(): Thread<NumberedQuestion, Answered> {
+    const thread = new Thread<NumberedQuestion, Answered>('reader-thread', this.#file, false)
     thread.on('message', ({ id, reply }) => {
       this.#waiting.get(id)?.resolve(reply)
       this.#waiting.delete(id)

@@ -1,6 +1,6 @@
 // What runs in a thread of the store: one service after the other, each with all of its own state.
 import { parentPort } from 'node:worker_threads'
-import type { Order, Report } from './thread.ts'
+import type { Order, ThreadMessage } from './thread.ts'
 
 /** The work for one store. */
 export interface Service<Request> {
@@ -14,7 +14,7 @@ export function serve<Data, Request, Message>(
   begin: (data: Data, say: (message: Message) => void) => Service<Request>
 ): void {
   const port = parentPort!
-  const report = (report: Report): void => port.postMessage(report)
+  const report = (report: ThreadMessage): void => port.postMessage(report)
   let service: Service<Request> | undefined
   port.on('message', (order: Order) => {
     if ('begin' in order) service = begin(order.begin as Data, (said) => report({ said }))

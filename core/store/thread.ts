@@ -9,7 +9,7 @@ type Module = 'writer-thread' | 'reader-thread'
 export type Order = { begin: unknown } | { ask: unknown } | { end: true }
 
 /** What a thread says: what its service says, and that it has ended. */
-export type Report = { said: unknown } | { ended: true }
+export type ThreadMessage = { said: unknown } | { ended: true }
 
 /** Threads that serve nobody. A start takes some 80 ms of CPU, most of it Node's. */
 const idle = new Map<Module, Worker>()
@@ -32,7 +32,7 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
     else worker.unref()
     worker.removeAllListeners()
     let reason = `the ${module} ended`
-    worker.on('message', (report: Report) => {
+    worker.on('message', (report: ThreadMessage) => {
       if ('said' in report) this.emit('message', report.said as Message)
       else this.#finish()
     })

@@ -4,7 +4,7 @@ import type { Exchange, Reply } from '../../core/contract/contract.ts'
 import { answered, caller } from '../../core/contract/slots.ts'
 import type { KeptAnswer } from '../../core/store/answers.ts'
 import { askedBy, idOf, keyOf } from './asked.ts'
-import { Recording, RecordingRoom } from './recording.ts'
+import { AnswerRecording, RecordingRoom } from './recording.ts'
 
 /** Requests under way, by id. */
 interface UnderWay {
@@ -15,7 +15,7 @@ interface UnderWay {
 
 const shared = sharedKey<Map<string, UnderWay>>('under way')
 const rooms = sharedKey<RecordingRoom>('room')
-const recording = slot('idempotency/recording').of<Recording>()
+const recording = slot('idempotency/recording').of<AnswerRecording>()
 
 /** Of a request that runs, before it is worth asking again. */
 const busyMs = 1000
@@ -81,7 +81,7 @@ export default definePlugin({
           )
         )
       requests.add({ outcome: 'run' })
-      const record = new Recording(room, tenant, largest)
+      const record = new AnswerRecording(room, tenant, largest)
       exchange.set(recording, record)
       exchange.defer(() => {
         underWay.delete(name)

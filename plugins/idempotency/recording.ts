@@ -41,7 +41,7 @@ interface Head {
 }
 
 /** Of one exchange: the answer of its last attempt. */
-export class Recording {
+export class AnswerRecording {
   readonly #room: RecordingRoom
   readonly #tenant: string
   readonly #largest: number

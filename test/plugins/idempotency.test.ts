@@ -8,7 +8,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import idempotency from '../../plugins/idempotency/index.ts'
 import { Message } from '../../core/contract/contract.ts'
-import { Recording, RecordingRoom } from '../../plugins/idempotency/recording.ts'
+import { AnswerRecording, RecordingRoom } from '../../plugins/idempotency/recording.ts'
 import { ask, connect } from '../kit/client.ts'
 import type { ReceivedReply } from '../kit/client.ts'
 import { pluginContract } from '../kit/contract.ts'
@@ -282,14 +282,14 @@ t.test('it is remembered over a reload, and over a process that is killed', asyn
 t.test('while answers are taken down, one tenant leaves room for the next', (t) => {
   const room = new RecordingRoom(1000)
   const head = { status: 200, headers: {}, streaming: true }
-  const record = (tenant: string): Recording => {
-    const recording = new Recording(room, tenant, 1000)
+  const record = (tenant: string): AnswerRecording => {
+    const recording = new AnswerRecording(room, tenant, 1000)
     const observer = recording.begin(head)
     for (let nth = 0; nth < 10; nth++) observer.observe(Message.event('a'.repeat(12)))
     observer.end?.(true)
     return recording
   }
-  const size = (recording: Recording): number | undefined => recording.answer(Buffer.alloc(32))!.body?.length
+  const size = (recording: AnswerRecording): number | undefined => recording.answer(Buffer.alloc(32))!.body?.length
   const [first, second, third] = [record('acme'), record('acme'), record('acme')]
   t.ok(size(first)! >= 200 && size(second)! >= 200)
   t.equal(size(third), undefined, 'one tenant alone has half of the room')

@@ -6,7 +6,7 @@ import { Message } from '../../core/contract/message.ts'
 import { protocols } from '../../core/protocols/index.ts'
 import type { ReportedUsage } from '../../core/protocols/index.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../../core/protocols/usage/anthropic.ts'
-import { readUsage } from '../../core/protocols/usage/any.ts'
+import { readAnyUsage } from '../../core/protocols/usage/any.ts'
 import { readSpeechUsage, readTranscriptionUsage } from '../../core/protocols/usage/audio.ts'
 import { readGeminiEmbeddingUsage, readGeminiUsage } from '../../core/protocols/usage/gemini.ts'
 import { readImagesUsage } from '../../core/protocols/usage/images.ts'
@@ -707,7 +707,7 @@ t.test('the words tell the family', async (t) => {
     ['nulls', { prompt_tokens: null, input_tokens: null, promptTokenCount: null }, undefined]
   ]
   for (const [name, usage, wanted] of cases)
-    t.strictSame(readUsage(usage), typeof wanted === 'object' ? { ...none, ...wanted } : wanted, name)
+    t.strictSame(readAnyUsage(usage), typeof wanted === 'object' ? { ...none, ...wanted } : wanted, name)
 })
 
 t.test('a chat upstream is metered in whatever words it reports', async (t) => {
@@ -997,7 +997,7 @@ for (const [family, { read, say, mean }] of Object.entries(families)) {
           changes.map(([place]) => place),
           changes.map(([, value]) => value)
         )
-        for (const usage of [read(damaged), readUsage(damaged)]) {
+        for (const usage of [read(damaged), readAnyUsage(damaged)]) {
           if (usage === 'insane' || usage === undefined) continue
           const wrong = ['reasoning' as const, ...pricedClasses].filter(
             (name) => !(Number.isSafeInteger(usage[name] ?? 0) && (usage[name] ?? 0) >= 0)

@@ -11,7 +11,7 @@ interface Runner {
  * Lets so many go on at a time. Of those that wait one tenant after the other has a turn, and each one's own in the
  * order in which they came. Whoever has entered is counted from then on, whether it is ready to go on or not.
  */
-export class Pool {
+export class RunPool {
   /** How many wait. */
   waiting = 0
   readonly #most: () => number
@@ -34,7 +34,9 @@ export class Pool {
     return this.#queues.get(tenant)?.size ?? 0
   }
 
-  /** Resolves when it is its turn, and rejects when it is withdrawn before; {@link Pool.leave} gives the place back. */
+  /**
+   * Resolves when it is its turn, and rejects when it is withdrawn before; {@link RunPool.leave} gives the place back.
+   */
   enter(run: Runner): Promise<void> {
     if (this.free) {
       this.#running.add(run)

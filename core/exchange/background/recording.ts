@@ -4,7 +4,7 @@ import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Watchdog, Watched } from '../../watchdog/watchdog.ts'
 
 /** Grows until it is closed. Who follows it sees all of it, from its beginning. */
-export class Recording {
+export class StreamRecording {
   readonly chunks: Buffer[] = []
   length = 0
   closed = false
@@ -54,7 +54,7 @@ export class Recording {
 export class Showing implements Watched {
   rosterPlace: number | undefined = undefined
   readonly client: Client
-  readonly #recording: Recording
+  readonly #recording: StreamRecording
   readonly #watchdog: Watchdog
   readonly #stall: number
   readonly #unlisten: () => void
@@ -64,7 +64,7 @@ export class Showing implements Watched {
   #over = false
 
   /** `stall`: milliseconds for which a client may read nothing. */
-  constructor(client: Client, recording: Recording, watchdog: Watchdog, stall: number) {
+  constructor(client: Client, recording: StreamRecording, watchdog: Watchdog, stall: number) {
     this.client = client
     this.#recording = recording
     this.#watchdog = watchdog

@@ -7,8 +7,8 @@ import { clientClosed } from '../attempts.ts'
 import type { LiveExchange, StandIn } from '../exchange.ts'
 import { hearOut } from '../leaving.ts'
 import { errorEvent, sendError, sendHead } from '../replies.ts'
-import type { Pool } from './pool.ts'
-import { Recording, Showing } from './recording.ts'
+import type { RunPool } from './pool.ts'
+import { StreamRecording, Showing } from './recording.ts'
 
 /** Of a result. */
 const resultBytes = 64 * 1024 * 1024
@@ -19,7 +19,7 @@ type KeepAnswer = (answer: Buffer) => Promise<void>
 /** One of them. */
 export class Run implements StandIn {
   readonly work: Work
-  readonly recording = new Recording()
+  readonly recording = new StreamRecording()
   /** Takes the answer in the place of the client. */
   readonly client: Client
   /** Its work was called off. */
@@ -36,11 +36,11 @@ export class Run implements StandIn {
   /** The end of the answer, which nobody may see before it is settled. */
   #last: Buffer | undefined
   #end!: () => void
-  readonly #pool: Pool
+  readonly #pool: RunPool
   /** The client's own stream. */
   #showing: Showing | undefined
 
-  constructor(exchange: LiveExchange, work: Work, keep: KeepAnswer, pool: Pool, finished: () => void) {
+  constructor(exchange: LiveExchange, work: Work, keep: KeepAnswer, pool: RunPool, finished: () => void) {
     this.#exchange = exchange
     this.#pool = pool
     this.work = work

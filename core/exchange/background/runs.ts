@@ -13,7 +13,7 @@ import { newWork } from './beginning.ts'
 import type { Conclusions } from './conclusion.ts'
 import { forAWhile } from './patience.ts'
 import type { Places } from './places.ts'
-import { Pool } from './pool.ts'
+import { RunPool } from './pool.ts'
 import { Run } from './run.ts'
 
 /** Those of a process. */
@@ -22,7 +22,7 @@ export class Runs {
   readonly #conclusions: Conclusions
   readonly #settings: () => TaskSettings
   readonly #places: Places
-  readonly #pool: Pool
+  readonly #pool: RunPool
   /** By the id of the request. */
   readonly #runs = new Map<string, Run>()
 
@@ -32,7 +32,7 @@ export class Runs {
     this.#conclusions = conclusions
     this.#places = places
     this.#settings = settings
-    this.#pool = new Pool(() => settings().running)
+    this.#pool = new RunPool(() => settings().running)
   }
 
   /** How many wait for their turn. */
@@ -45,7 +45,7 @@ export class Runs {
    * @throws GatewayError `overloaded`, or what the request is refused with
    */
   async accept(exchange: LiveExchange, context: OperationContext): Promise<WholeReply> {
-    const { begin, prepare, accepted, keep } = exchange.request.operation.goesOn!
+    const { begin, keepBeginning: prepare, accepted, keepAnswer: keep } = exchange.request.operation.goesOn!
     const { deadline } = this.#settings()
     const work = newWork(exchange, { ...begin(exchange), status: 'queued', channel: null, upstreamId: null }, deadline)
     if (!this.#pool.free) this.#checkRoom(work.tenant)

@@ -11,7 +11,7 @@ import { ownerOf } from '../../contract/owner.ts'
 import { keepHolder, notFound } from './holder.ts'
 import { noteResponse } from './notes.ts'
 import { ownBackground } from './own-background.ts'
-import { adoptOwn, keepOwn, tellAll } from './own-state.ts'
+import { adoptOwn, askUnkept, keepOwn, tellAll } from './own-state.ts'
 import { isRecalled, keepsFor, load, recall } from './recall.ts'
 import { flagOf, mayBeStored, referencesOf } from './references.ts'
 import type { Reference, References } from './references.ts'
@@ -38,12 +38,12 @@ export const responses: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: responding,
-  recall,
-  narrow,
-  prepare: tellAll,
-  adopt: adoptOwn,
-  keep: keepOwn,
-  note: noteResponse,
+  onBody: recall,
+  onCandidates: narrow,
+  onAttempt: askUnkept,
+  stageInProtocol: adoptOwn,
+  stageAtClient: keepOwn,
+  onResponse: noteResponse,
   begins: response,
   mayBegin: (exchange) => flagOf(exchange.body.fields, 'background') && !isRecalled(exchange),
   goesOn: ownBackground,
@@ -90,9 +90,9 @@ export const compactResponse: ServedOperation = {
   body: 'json',
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'openai-responses', method: 'POST', target: () => '/responses/compact' } },
-  recall,
-  narrow,
-  prepare: tellAll,
+  onBody: recall,
+  onCandidates: narrow,
+  onAttempt: tellAll,
   metering: { outputLimits: [], mostOutput: mostCompacted },
   required: ['model'],
   parameters: { model, input, instructions, previous_response_id: previous }
@@ -109,9 +109,9 @@ export const countInputTokens: ServedOperation = {
   body: 'json',
   model: { in: 'body', name: 'model' },
   upstream: { openai: { protocol: 'openai-responses-kept', method: 'POST', target: () => '/responses/input_tokens' } },
-  recall,
-  narrow,
-  prepare: tellAll,
+  onBody: recall,
+  onCandidates: narrow,
+  onAttempt: tellAll,
   required: ['model'],
   parameters: { model, input, instructions, previous_response_id: previous }
 }

@@ -39,9 +39,9 @@ function kept({ under = '', method, parameters = {}, ...own }: Own): ServedOpera
           `/responses/${encodeURIComponent(id!)}${under}${passed(query, known)}`
       }
     },
-    narrow: toHolder,
-    failed: forget,
-    note: (exchange, _response, context) => noteEnd(exchange, idOf(exchange), context),
+    onCandidates: toHolder,
+    onFailure: forget,
+    onResponse: (exchange, _response, context) => noteEnd(exchange, idOf(exchange), context),
     parameters,
     ...own
   }
@@ -59,7 +59,7 @@ export const readResponse = kept({
   summary: 'Reads a response that is kept, or takes its stream up again.',
   method: 'GET',
   stream: { in: 'query', name: 'stream' },
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const own = await findOwn(exchange, context)
     return own && (exchange.streaming ? streamOf(own, exchange.request.query, context) : shownOf(own, context))
   },
@@ -86,7 +86,7 @@ export const cancelResponse = kept({
   summary: 'Calls a response off that is made in the background.',
   method: 'POST',
   under: '/cancel',
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const own = await findOwn(exchange, context)
     if (!own) return undefined
     if (!wasInBackground(own))
@@ -100,7 +100,7 @@ export const deleteResponse = kept({
   name: 'responses.delete',
   summary: 'Deletes a response at its upstream, and what led there.',
   method: 'DELETE',
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const own = await findOwn(exchange, context)
     if (!own) return undefined
     await context.services.vault.forget(
@@ -108,13 +108,13 @@ export const deleteResponse = kept({
     )
     return { status: 200, body: { id: idOf(exchange), object: 'response', deleted: true } }
   },
-  async narrow(exchange, candidates, context) {
+  async onCandidates(exchange, candidates, context) {
     await toHolder(exchange, candidates, context)
     // What it came to is asked before nobody can say it any more.
     const work = context.services.works.current(ownerOf(exchange), idOf(exchange))
     if (work) await context.background.stop(work)
   },
-  note: (exchange, _response, { services, background }): Observer => ({
+  onResponse: (exchange, _response, { services, background }): Observer => ({
     observe() {
       const [owner, id] = [ownerOf(exchange), idOf(exchange)]
       const work = services.works.current(owner, id)
@@ -130,7 +130,7 @@ export const listInputItems = kept({
   summary: 'Lists what a response was the answer to.',
   method: 'GET',
   under: '/input_items',
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const own = await findOwn(exchange, context)
     return (
       own && {
@@ -139,7 +139,7 @@ export const listInputItems = kept({
       }
     )
   },
-  note: () => undefined,
+  onResponse: () => undefined,
   parameters: {
     after: { type: 'string', description: 'The item that the page follows.' },
     limit: { type: 'integer', minimum: 1, maximum: 100, default: 20, description: 'Items of a page.' },

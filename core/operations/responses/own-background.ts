@@ -52,7 +52,7 @@ export const ownBackground: LoneWork = {
     details: {},
     ...(!mayBeStored(exchange.body.fields) && { keep: shortly })
   }),
-  async prepare(exchange, work, { services: { vault } }) {
+  async keepBeginning(exchange, work, { services: { vault } }) {
     const response = begunResponse(exchange)
     exchange.set(beginning, response)
     const { bytes } = await vault.fill(
@@ -63,7 +63,7 @@ export const ownBackground: LoneWork = {
     return { bytes, details: { background: true, streamed: exchange.streaming } }
   },
   accepted: (exchange) => ({ status: 200, headers: json, body: exchange.find(beginning)! }),
-  async keep(exchange, work, answer, { services: { vault } }) {
+  async keepAnswer(exchange, work, answer, { services: { vault } }) {
     const {
       before,
       own,

@@ -12,7 +12,7 @@ import { ownerOf } from '../../contract/owner.ts'
 import { openings } from './background.ts'
 import { idIn } from './holder.ts'
 import { findItems } from './item-references.ts'
-import { afterwards, inputItemId, isOwnBackground, joined, recalled } from './recall.ts'
+import { afterwards, inputItemId, isOwnBackground, joinedItems, recalled } from './recall.ts'
 import type { KeptState } from './recall.ts'
 import { flagOf, mayBeStored } from './references.ts'
 import { tellOfModel } from '../retired.ts'
@@ -26,13 +26,19 @@ function keepsAny({ models }: Catalogue): boolean {
   return false
 }
 
-/** Says all of the conversation in the request, and has its upstream keep nothing. */
-export function tellAll(exchange: Exchange, { body, translated }: Attempt): void {
+/** Says all of the conversation in the request. */
+export function tellAll(exchange: Exchange, { body }: Attempt): void {
   const known = exchange.find(recalled)
   if (!known) return
-  if (known.changed) body.setRaw('input', `[${joined(known.before, known.own)}]`)
+  if (known.changed) body.setRaw('input', `[${joinedItems(known.before, known.own)}]`)
   if (known.previous !== undefined) body.set('previous_response_id', null)
-  if (exchange.request.operation.metering === undefined || exchange.request.operation.name !== 'responses') return
+}
+
+/** Likewise of a request for a response, of which the upstream is to keep nothing. */
+export function askUnkept(exchange: Exchange, attempt: Attempt): void {
+  if (!exchange.find(recalled)) return
+  tellAll(exchange, attempt)
+  const { body, translated } = attempt
   body.set('store', false)
   if (flagOf(exchange.body.fields, 'background')) body.set('background', false)
   // Thoughts that an upstream does not keep have to come back from it to be told again.

@@ -260,10 +260,10 @@ export async function stateOf(kept: Kept, vault: OperationContext['services']['v
 
 /** All of a conversation when its response is there. */
 export function afterwards({ before, own, response }: KeptState): string {
-  return joined(before, own, inner(new Lens(Buffer.from(response)).slice('output')))
+  return joinedItems(before, own, inner(new Lens(Buffer.from(response)).slice('output')))
 }
 
-export function joined(...items: readonly string[]): string {
+export function joinedItems(...items: readonly string[]): string {
   return items.filter((text) => text !== '').join(',')
 }
 

@@ -28,7 +28,7 @@ export const contentOf = {
       target: ({ exchange, query }) => `${pathOf(exchange.find(asked)!)}/content${variantOf(query)}`
     }
   },
-  async narrow(exchange, candidates, context) {
+  async onCandidates(exchange, candidates, context) {
     const work = await taskOf(exchange, context, 'video')
     variantOf(exchange.request.query)
     const latest = await context.background.refresh(work)

@@ -40,7 +40,7 @@ export const videoGenerations: ServedOperation = {
   upstream: { openai: adapted },
   status: 202,
   begins: video,
-  reshape: (exchange, context) =>
+  stageAtUpstream: (exchange, context) =>
     begun(exchange, context, (work) => {
       exchange.setHeader('Location', `${path}/${work.id}`)
       exchange.setHeader('Retry-After', 2)
@@ -67,7 +67,7 @@ export const videoTask: ServedOperation = {
   summary: 'Says how far a video is, and where its file is when it is there.',
   method: 'GET',
   paths: [`${path}/{task_id}`],
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const work = await context.background.refresh(await taskOf(exchange, context, 'video'))
     return shown(200, work, taskRecord(work, contentAddress(exchange, context, work)))
   }
@@ -81,7 +81,7 @@ export const videoTaskCancel: ServedOperation = {
     'Calls a video off. It is cancelled when its upstream stops; until then it goes on, and costs what it comes to.',
   method: 'POST',
   paths: [`${path}/{task_id}/cancel`],
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const work = await context.background.cancel(await taskOf(exchange, context, 'video'))
     return shown(200, work, taskRecord(work, contentAddress(exchange, context, work)))
   }
@@ -95,7 +95,7 @@ export const videoTaskDelete: ServedOperation = {
     'Deletes a video with its file; one that is not ready is called off before, and stays where that cannot be done.',
   method: 'DELETE',
   paths: [`${path}/{task_id}`],
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const work = await taskOf(exchange, context, 'video')
     await context.background.remove(work)
     return { status: 200, body: { id: work.id, object: 'video.generation.task.deleted', deleted: true } }

@@ -56,7 +56,7 @@ export const pictureTask: ServedOperation = {
   summary: 'Says how far pictures are, and has them when they are there.',
   method: 'GET',
   paths: [`${path}/{task_id}`],
-  handle: async (exchange, context) => withPictures(await taskOf(exchange, context, 'image'), context)
+  onRequest: async (exchange, context) => withPictures(await taskOf(exchange, context, 'image'), context)
 }
 
 /** Calls a task off. */
@@ -67,7 +67,7 @@ export const pictureTaskCancel: ServedOperation = {
     'Calls pictures off. Those that are being made are cancelled when the upstream has answered, and cost what they are.',
   method: 'POST',
   paths: [`${path}/{task_id}/cancel`],
-  handle: async (exchange, context) =>
+  onRequest: async (exchange, context) =>
     withPictures(await context.background.cancel(await taskOf(exchange, context, 'image')), context)
 }
 
@@ -78,7 +78,7 @@ export const pictureTaskDelete: ServedOperation = {
   summary: 'Deletes pictures; those that are not ready are called off before.',
   method: 'DELETE',
   paths: [`${path}/{task_id}`],
-  async handle(exchange: Exchange, context: OperationContext) {
+  async onRequest(exchange: Exchange, context: OperationContext) {
     const work = await taskOf(exchange, context, 'image')
     await context.background.remove(work)
     return { status: 200, body: { id: work.id, object: 'image.generation.task.deleted', deleted: true } }

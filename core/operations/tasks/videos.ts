@@ -25,7 +25,7 @@ export const videoCreate: ServedOperation = {
   model: { in: 'body', name: 'model' },
   upstream: { openai: videoForm },
   begins: video,
-  reshape: (exchange, context) => begun(exchange, context, videoRecord),
+  stageAtUpstream: (exchange, context) => begun(exchange, context, videoRecord),
   metering: videoMetering,
   required: ['model', 'prompt'],
   parameters: {
@@ -46,7 +46,7 @@ export const videoList: ServedOperation = {
     limit: { type: 'integer', minimum: 1, maximum: 100, default: 20, description: 'Videos of a page.' },
     order: { type: 'string', enum: ['asc', 'desc'], default: 'desc', description: 'The oldest first, or the newest.' }
   },
-  async handle(exchange, { services }) {
+  async onRequest(exchange, { services }) {
     const query = new URLSearchParams(exchange.request.query)
     const limit = query.get('limit') ?? '20'
     const order = query.get('order') ?? 'desc'
@@ -83,7 +83,7 @@ export const videoRetrieve: ServedOperation = {
   summary: 'Says how far a video is.',
   method: 'GET',
   paths: ['/v1/videos/{task_id}'],
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const work = await context.background.refresh(await taskOf(exchange, context, 'video'))
     return shown(200, work, videoRecord(work))
   }
@@ -97,7 +97,7 @@ export const videoCancel: ServedOperation = {
     'Calls a video off. It is cancelled when its upstream stops; until then it goes on, and costs what it comes to.',
   method: 'POST',
   paths: ['/v1/videos/{task_id}/cancel'],
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const work = await context.background.cancel(await taskOf(exchange, context, 'video'))
     return shown(200, work, videoRecord(work))
   }
@@ -111,7 +111,7 @@ export const videoDelete: ServedOperation = {
     'Deletes a video with its file; one that is not ready is called off before, and stays where that cannot be done.',
   method: 'DELETE',
   paths: ['/v1/videos/{task_id}'],
-  async handle(exchange, context) {
+  async onRequest(exchange, context) {
     const work = await taskOf(exchange, context, 'video')
     await context.background.remove(work)
     return { status: 200, body: { id: work.id, object: 'video.deleted', deleted: true } }

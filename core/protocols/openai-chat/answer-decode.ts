@@ -9,7 +9,7 @@ import type { MediaPart, ToolCall } from '../canonical/request.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
-import { readUsage } from '../usage/any.ts'
+import { readAnyUsage } from '../usage/any.ts'
 import { readFinish } from './finish.ts'
 
 /** The vendor's own limit, https://platform.openai.com/docs/api-reference/chat */
@@ -38,7 +38,7 @@ export function decodeAnswer(body: unknown, id: string): ModelAnswer {
 export function readReportedUsage(fields: JsonObject): ModelAnswer['usage'] {
   const [first] = Array.isArray(fields['choices']) ? (fields['choices'] as unknown[]) : []
   for (const place of [fields['usage'], asObject(fields['x_groq'])?.['usage'], asObject(first)?.['usage']]) {
-    const usage = readUsage(place)
+    const usage = readAnyUsage(place)
     if (usage !== undefined) return usage === 'insane' ? undefined : usage
   }
   return undefined

@@ -13,7 +13,7 @@ import { skipSpace } from '../likeness.ts'
 import type { Fields, Payload, Protocol, ReportedUsage } from '../protocol.ts'
 import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
-import { readUsage as readReportedUsage } from '../usage/any.ts'
+import { readAnyUsage as readReportedUsage } from '../usage/any.ts'
 import { memberOf } from '../whole-body.ts'
 
 const openBrace = 0x7b

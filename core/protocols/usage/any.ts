@@ -15,7 +15,7 @@ import { readResponsesUsage } from './openai-tokens.ts'
  * with zeros or copies, they have to agree on the length of prompt and output, or the total has to say which of them is
  * right; otherwise it is `insane`.
  */
-export function readUsage(value: unknown): ReportedUsage {
+export function readAnyUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
   const readings: Usage[] = []
