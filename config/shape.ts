@@ -218,7 +218,13 @@ const limitsShape = {
         'Bounds of realtime sessions. Whose pages may open one is in the environment: `REALTIME_ALLOWED_ORIGINS`.',
       default: {},
       properties: {
-        message: { ...size, default: '16MiB', description: 'Largest message of either side.' },
+        message: {
+          ...size,
+          atMost: '16MiB',
+          default: '4MiB',
+          description:
+            'Largest message of either side. A minute of uncompressed sound takes 3.7 MiB; what is above 64 KiB counts in `body_memory` while it is on its way.'
+        },
         idle: {
           ...timer,
           default: '10m',

@@ -1,7 +1,8 @@
 // Looks at the top level of a JSON object without parsing what lies below: where each member's value begins and ends.
 import { nameAt } from './json/names.ts'
-import { scan } from './json/scan.ts'
+import { LensError, scan, Scanning } from './json/scan.ts'
 import type { Member } from './json/scan.ts'
+import { inTurns } from './turns.ts'
 
 export { LensError, maxDepth, maxKeyBytes, maxMembers } from './json/scan.ts'
 export type { Member } from './json/scan.ts'
@@ -125,6 +126,34 @@ export class Lens {
   #parse({ valueStart, valueEnd }: Member): unknown {
     return JSON.parse(this.bytes.toString('utf8', valueStart, valueEnd))
   }
+}
+
+/** What is shorter is looked into at once. */
+const atOnceBytes = 64 * 1024
+
+/** A lens on these bytes, large ones in several turns of the event loop; null where the constructor would throw. */
+export function lensInTurns(bytes: Buffer): Lens | null | Promise<Lens | null> {
+  if (bytes.length <= atOnceBytes) return lensOf(bytes)
+  try {
+    const found = inTurns(new Scanning(bytes))
+    return found instanceof Promise ? found.then((scan) => new Lens(bytes, scan), unseen) : new Lens(bytes, found)
+  } catch (error) {
+    return unseen(error)
+  }
+}
+
+/** A lens on these bytes; null where the constructor would throw. */
+export function lensOf(bytes: Buffer): Lens | null {
+  try {
+    return new Lens(bytes)
+  } catch (error) {
+    return unseen(error)
+  }
+}
+
+function unseen(error: unknown): null {
+  if (error instanceof LensError) return null
+  throw error
 }
 
 /** Told by its first byte, as it has been checked. */

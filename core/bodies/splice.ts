@@ -26,6 +26,19 @@ export function withMembers(lens: Lens, changes: ReadonlyMap<string, string>): B
   return parts
 }
 
+/** The object with other bytes in the place of some values, in pieces. Each member is there. */
+export function withValues(lens: Lens, values: ReadonlyMap<string, readonly Buffer[]>): Buffer[] {
+  const places = [...values].map(([key, pieces]) => ({ ...lens.members.get(key)!, pieces }))
+  const parts: Buffer[] = []
+  let at = 0
+  for (const { valueStart, valueEnd, pieces } of places.sort((a, b) => a.valueStart - b.valueStart)) {
+    parts.push(lens.bytes.subarray(at, valueStart), ...pieces)
+    at = valueEnd
+  }
+  parts.push(lens.bytes.subarray(at))
+  return parts
+}
+
 /** The object without one of its members, which must be there, and without the comma that set it apart. */
 export function withoutMember(lens: Lens, key: string): Buffer {
   const { keyStart, valueEnd } = lens.members.get(key)!

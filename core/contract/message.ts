@@ -1,7 +1,6 @@
 // One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
-import { Lens, LensError, maxDepth } from '../bodies/lens.ts'
-import { Scanning } from '../bodies/json/scan.ts'
-import { inTurns } from '../bodies/turns.ts'
+import { lensInTurns, lensOf, maxDepth } from '../bodies/lens.ts'
+import type { Lens } from '../bodies/lens.ts'
 import { isDeep } from '../protocols/object.ts'
 
 /**
@@ -30,6 +29,7 @@ export class Message {
   #parsed = false
   /** Undefined before it was asked for, null when there is none. */
   #lens: Lens | null | undefined
+  #inside: Map<string, Lens | null> | undefined
 
   constructor(
     kind: MessageKind,
@@ -78,29 +78,34 @@ export class Message {
     return this.#lens ?? undefined
   }
 
-  /**
-   * Finds the members of a large payload in several turns of the event loop, before {@link lens} is asked for;
-   * undefined when that was done at once.
-   */
-  lookInto(): Promise<void> | undefined {
-    const { data } = this
-    try {
-      const found = inTurns(new Scanning(data))
-      if (found instanceof Promise)
-        return found.then(
-          (scan) => void (this.#lens = new Lens(data, scan)),
-          (error: unknown) => this.#unseen(error)
-        )
-      this.#lens = new Lens(data, found)
-    } catch (error) {
-      this.#unseen(error)
+  /** The members of a member of the payload: undefined when it is no object, null when no lens can look into it. */
+  inside(key: string): Lens | null | undefined {
+    let found = this.#inside?.get(key)
+    if (found === undefined && this.lens?.type(key) === 'object') {
+      found = lensOf(this.lens.slice(key)!)
+      ;(this.#inside ??= new Map()).set(key, found)
     }
-    return undefined
+    return found
   }
 
-  #unseen(error: unknown): void {
-    if (!(error instanceof LensError)) throw error
-    this.#lens = null
+  /**
+   * Finds the members of a large payload in several turns of the event loop, and then those {@link inside} of some of
+   * them, before anybody asks for them; undefined when that was done at once.
+   */
+  lookInto(members: readonly string[] = []): Promise<void> | undefined {
+    const found = lensInTurns(this.data)
+    if (found instanceof Promise) return found.then((lens) => this.#lookInside((this.#lens = lens), members))
+    return this.#lookInside((this.#lens = found), members)
+  }
+
+  #lookInside(lens: Lens | null, [key, ...others]: readonly string[]): Promise<void> | undefined {
+    if (key === undefined || lens === null) return undefined
+    const found = lens.type(key) === 'object' ? lensInTurns(lens.slice(key)!) : undefined
+    const keep = (inner: Lens | null | undefined): Promise<void> | undefined => {
+      if (inner !== undefined) (this.#inside ??= new Map()).set(key, inner)
+      return this.#lookInside(lens, others)
+    }
+    return found instanceof Promise ? found.then(keep) : keep(found)
   }
 
   /** The same message with another payload: framing, name and neighbouring lines stay as they came. */
@@ -128,14 +133,5 @@ export class Message {
     const payload = Buffer.from(data)
     const lines = data.includes('\n') ? data.split('\n').join('\ndata: ') : data
     return new Message('event', Buffer.from(`${head}data: ${lines}\n\n`), payload, event)
-  }
-}
-
-function lensOf(data: Buffer): Lens | null {
-  try {
-    return new Lens(data)
-  } catch (error) {
-    if (error instanceof LensError) return null
-    throw error
   }
 }

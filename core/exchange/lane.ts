@@ -1,6 +1,7 @@
 // One direction of a session: lets messages through one after the other, and holds their sender back while one waits.
 import type { Awaitable } from '../contract/contract.ts'
 import type { Message } from '../contract/message.ts'
+import type { FrameRoom } from './frame-room.ts'
 
 /** Who sends what goes along a lane. */
 export interface LaneSource {
@@ -14,6 +15,8 @@ export interface LaneParts {
   /** Looks at the next message: what goes on in its place, if anything. The next one waits for a promise. */
   gate(message: Message): Awaitable<Message | undefined>
   onward(message: Message): void
+  /** The memory of what has come and is not on its way yet. */
+  room: FrameRoom
   /** Called with what either of them throws. */
   failed(error: unknown): void
 }
@@ -49,6 +52,21 @@ export class Lane {
     }
   }
 
+  /** So many bytes have come for it. False: there is no room for them. */
+  come(bytes: number): boolean {
+    return this.#parts.room.take(bytes)
+  }
+
+  /** Gives the room of what has come back when all of it is on its way. */
+  rest(): void {
+    if (!this.#busy && !this.#full) this.#parts.room.empty()
+  }
+
+  /** Nothing more goes along it. */
+  close(): void {
+    this.#parts.room.empty()
+  }
+
   /** Whether the far end takes no more for now. */
   set full(full: boolean) {
     this.#full = full
@@ -76,6 +94,7 @@ export class Lane {
 
   #hold(): void {
     const held = this.#busy || this.#full || this.#unheard
+    this.rest()
     if (held === this.#paused) return
     this.#paused = held
     if (held) this.#parts.source.pause()

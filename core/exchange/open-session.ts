@@ -65,6 +65,7 @@ export async function openSession(
           stages,
           onTurn: chain.onTurn,
           watchdog: parts.watchdog,
+          memory: parts.memory,
           mayGoOn: () => mayGoOn(exchange)
         })
         await Promise.all(exchange.awaited)

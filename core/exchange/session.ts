@@ -1,4 +1,5 @@
 // A session: frames to and fro between a client and an upstream, until one of them closes or something ends it.
+import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Attempt } from '../contract/attempt.ts'
 import { Message } from '../contract/message.ts'
 import { caller } from '../contract/slots.ts'
@@ -12,6 +13,7 @@ import type { Closing, FrameSocket, FrameTaker } from '../wire/frame-socket.ts'
 import { clientClosed } from './attempts.ts'
 import type { Chain } from './chain.ts'
 import type { LiveExchange, OpenSession } from './exchange.ts'
+import { FrameRoom } from './frame-room.ts'
 import { FrameStages } from './frame-stages.ts'
 import { Lane } from './lane.ts'
 import type { LaneSource } from './lane.ts'
@@ -26,6 +28,7 @@ const goingAway = 1001
 const policy = 1008
 const internalError = 1011
 const restart = 1012
+const tryLater = 1013
 /** How often it is asked whether a session may go on. */
 const recheckMs = 1000
 
@@ -37,6 +40,7 @@ export interface SessionParts {
   stages: readonly PluginStage[]
   onTurn: Chain['onTurn']
   watchdog: Watchdog
+  memory: BodyMemory
   /** Throws a GatewayError when the session must not go on. */
   mayGoOn(): void
 }
@@ -102,12 +106,14 @@ export class Session implements OpenSession, Watched {
       source: client,
       gate: (message) => this.#turns.client(message),
       onward: (message) => this.#toUpstream(message),
+      room: new FrameRoom(parts.memory),
       failed
     })
     this.#down = new Lane({
       source: upstream,
       gate: (message) => this.#turns.upstream(message),
       onward: (message) => this.#stages.pass(message),
+      room: new FrameRoom(parts.memory),
       failed
     })
   }
@@ -123,15 +129,17 @@ export class Session implements OpenSession, Watched {
     if (settings !== undefined) this.#up.put(Message.frame(this.#frames.configure(settings), 'client'))
     upstream.take(
       this.#taker(
-        (message) => this.#down.put(message),
         'upstream',
+        this.#down,
+        (message) => this.#down.put(message),
         () => (this.#up.full = false)
       )
     )
     client.take(
       this.#taker(
-        (message) => this.#stages.pass(message),
         'client',
+        this.#up,
+        (message) => this.#stages.pass(message),
         () => {
           this.#down.full = false
           this.#up.unheard = false
@@ -195,13 +203,18 @@ export class Session implements OpenSession, Watched {
     }
   }
 
-  #taker(put: (message: Message) => void, from: 'client' | 'upstream', drained: () => void): FrameTaker {
+  #taker(from: 'client' | 'upstream', lane: Lane, put: (message: Message) => void, drained: () => void): FrameTaker {
     return {
+      received: (bytes) => {
+        if (this.over || lane.come(bytes)) return
+        this.fail(new GatewayError('overloaded', 'Too much is on its way in sessions. Try again shortly.'))
+      },
       frame: (data, binary) => {
         if (this.over) return
         this.#activeAt = this.#parts.watchdog.now
         try {
           put(Message.frame(data, from, binary))
+          lane.rest()
         } catch (error) {
           this.fail(error)
         }
@@ -340,6 +353,8 @@ export class Session implements OpenSession, Watched {
       this.error ??= asGatewayError(thrown)
     }
     this.over = true
+    this.#up.close()
+    this.#down.close()
     upstream.close(toUpstream?.code ?? normal, toUpstream?.reason)
     this.attempt.error = this.error
     this.#finish?.()
@@ -350,6 +365,7 @@ export class Session implements OpenSession, Watched {
 function codeOf({ code, source, status }: GatewayError): number {
   const own: Partial<Record<ErrorCode, number>> = {
     draining: restart,
+    overloaded: tryLater,
     session_expired: goingAway,
     client_closed: goingAway
   }

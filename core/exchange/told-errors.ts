@@ -27,7 +27,7 @@ export function withCleanErrors(message: Message, places: Places, channel: Chann
   const { parsed, lens } = message
   if (!parsed && lens) {
     try {
-      const changed = cleanMembers(lens, places, channel)
+      const changed = cleanMembers(lens, places, channel, (name) => message.inside(name) ?? undefined)
       return changed ? message.withData(changed) : message
     } catch (error) {
       // What has a member twice further down is parsed.
@@ -49,7 +49,12 @@ export function withCleanErrors(message: Message, places: Places, channel: Chann
  * The object with clean errors, of which nothing else is parsed; undefined when they are clean. @throws LensError for
  * one that cannot be looked into
  */
-function cleanMembers(lens: Lens, places: Places, channel: Channel): Buffer | undefined {
+function cleanMembers(
+  lens: Lens,
+  places: Places,
+  channel: Channel,
+  inside = (name: string): Lens | undefined => lens.inside(name)
+): Buffer | undefined {
   const changes = new Map<string, string>()
   for (const name of new Set(places.map(([first]) => first!))) {
     const type = lens.type(name)
@@ -59,7 +64,7 @@ function cleanMembers(lens: Lens, places: Places, channel: Channel): Buffer | un
     const json = inner.some((rest) => rest.length === 0)
       ? cleanValue(value, channel)
       : type === 'object'
-        ? cleanMembers(new Lens(value), inner, channel)?.toString('utf8')
+        ? cleanMembers(inside(name) ?? new Lens(value), inner, channel)?.toString('utf8')
         : undefined
     if (json !== undefined) changes.set(name, json)
   }

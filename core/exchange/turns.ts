@@ -1,4 +1,5 @@
 // The turns of a session: which are asked for, which the upstream has begun, and what each of them is charged.
+import { isUtf8 } from 'node:buffer'
 import type { Awaitable } from '../contract/contract.ts'
 import type { Attempt } from '../contract/attempt.ts'
 import type { Message } from '../contract/message.ts'
@@ -57,20 +58,36 @@ export class Turns {
     return this.#asked.length + this.#begun.size
   }
 
-  /** A frame on its way to the upstream: what is sent there, if anything. */
+  /** A frame on its way to the upstream: what is sent there, if anything. A large one is looked into in slices. */
   client(message: Message): Awaitable<Message | undefined> {
+    const looked = message.lookInto(this.#parts.frames.looksInto)
+    return looked ? looked.then(() => this.#client(message)) : this.#client(message)
+  }
+
+  /** Likewise one that came from the upstream: what goes on to the client, when what it tells is on disk. */
+  upstream(message: Message): Awaitable<Message | undefined> {
+    const looked = message.lookInto(this.#parts.frames.looksInto)
+    return looked ? looked.then(() => this.#upstream(message)) : this.#upstream(message)
+  }
+
+  #client(message: Message): Awaitable<Message | undefined> {
     if (this.#closed) return undefined
     const { exchange, attempt, frames } = this.#parts
-    const asked = this.#watch.client(message)
+    const asked = isText(message) ? this.#watch.client(message) : noText
     switch (asked.kind) {
       case 'response':
-        return this.#ask(message, asked.event, asked.maxOutput)
-      case 'model':
-        if (asked.model !== exchange.requestedModel) {
+      case 'model': {
+        if (asked.model !== undefined && asked.model !== exchange.requestedModel) {
           const text = `The model of a session is the one that it was opened with, \`${exchange.requestedModel}\`. Open another session for another model.`
           return this.#refuse(new GatewayError('invalid_field', text, { param: 'session.model' }), asked.event)
         }
-        return renamed(message, frames, attempt.upstreamModel, asked.model)
+        const data =
+          asked.model === undefined || asked.model === attempt.upstreamModel
+            ? undefined
+            : frames.withModel(message, attempt.upstreamModel)
+        const onward = data ? message.withData(data) : message
+        return asked.kind === 'model' ? onward : this.#ask(onward, asked.event, asked.maxOutput)
+      }
       case 'invalid':
         return this.#refuse(
           new GatewayError('invalid_request', `The event could be understood in more than one way: ${asked.reason}.`),
@@ -81,13 +98,12 @@ export class Turns {
     }
   }
 
-  /** A frame that came from the upstream: what goes on to the client, when what it tells is on disk. */
-  upstream(message: Message): Awaitable<Message | undefined> {
+  #upstream(message: Message): Awaitable<Message | undefined> {
     // What was waiting when the session ended begins nothing any more.
     if (this.#closed) return undefined
     const { exchange, attempt, frames } = this.#parts
     const before = this.#watch.output
-    const said = this.#watch.upstream(message)
+    const said = isText(message) ? this.#watch.upstream(message) : noText
     switch (said.kind) {
       case 'began': {
         if (this.#latest) this.#latest.output += before
@@ -101,8 +117,16 @@ export class Turns {
         return after(this.#giveUp(said.event), this.#clean(message))
       case 'failed':
         return this.#clean(message)
-      case 'session':
-        return renamed(message, frames, exchange.requestedModel, attempt.upstreamModel)
+      case 'session': {
+        const renamed = exchange.requestedModel === attempt.upstreamModel ? undefined : exchange.requestedModel
+        const data = frames.shown(message, renamed)
+        return data ? message.withData(data) : message
+      }
+      case 'invalid':
+        throw new GatewayError(
+          'upstream_bad_response',
+          'The upstream sent a frame that could be understood in more than one way.'
+        )
       default: {
         const { output } = this.#watch
         if (
@@ -306,8 +330,9 @@ function after(done: Promise<unknown> | undefined, message: Message): Awaitable<
   return done ? done.then(() => message) : message
 }
 
-/** The frame with another name for the model, unless there is none in it or both are the same. */
-function renamed(message: Message, frames: FrameProtocol, to: string, from: string): Message {
-  const data = to === from ? undefined : frames.withModel(message, to)
-  return data ? message.withData(data) : message
+const noText = { kind: 'invalid', event: undefined, reason: 'it is no text in UTF-8' } as const
+
+/** Text frames have been checked where they came in. */
+function isText({ binary, data }: Message): boolean {
+  return !binary || isUtf8(data)
 }

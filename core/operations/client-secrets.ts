@@ -1,5 +1,7 @@
 // Keys for pages in browsers, made by whoever has a real one.
 import { createHash, randomBytes } from 'node:crypto'
+import { lensOf } from '../bodies/lens.ts'
+import { lookalike } from '../bodies/lookalike.ts'
 import type { Exchange, Reply } from '../contract/contract.ts'
 import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { caller } from '../contract/slots.ts'
@@ -71,9 +73,15 @@ function mint(exchange: Exchange, { catalogue, services }: OperationContext): Re
 }
 
 /** The settings without the model, which is said in the address of a session. */
-function readSession({ body: { fields } }: Exchange): { model: string; settings: Record<string, unknown> } {
+function readSession({ body: { fields, lens } }: Exchange): { model: string; settings: Record<string, unknown> } {
   if (fields.size('session') > largestSettings)
     throw invalid('session', `must not be larger than ${largestSettings} bytes`)
+  const bytes = lens.type('session') === 'object' ? lens.slice('session')! : undefined
+  const within = bytes && lensOf(bytes)
+  // What is made of it may be read by another parser when a session is opened.
+  if (within === null) throw invalid('session', 'must not name a member twice')
+  const taken = within && lookalike(within.oddKeys, (name) => name === 'model')
+  if (taken) throw invalid('session', 'has a member that would be taken for `model` by some')
   const session = fields.json('session')
   if (typeof session !== 'object' || session === null || Array.isArray(session))
     throw invalid('session', 'must be an object with a `model`')

@@ -21,6 +21,8 @@ export interface Payload {
    * The payload's members without parsing it; undefined when it is no JSON object, or one that only {@link json} reads.
    */
   readonly lens: Lens | undefined
+  /** The members of a member: undefined when it is no object, null when no lens can look into it. */
+  inside(key: string): Lens | null | undefined
 }
 
 /** An error as a client sees it. All strings; `param` only where it applies. */

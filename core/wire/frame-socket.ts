@@ -29,6 +29,8 @@ export interface Closing {
 
 /** Who takes what an end receives. Calls come one at a time; none after `closed`. */
 export interface FrameTaker {
+  /** So many bytes have come, in which frames may begin, go on and end. Comes before what they end. */
+  received(bytes: number): void
   /** A whole message; the bytes are the taker's. */
   frame(data: Buffer, binary: boolean): void
   /** What was sent is on its way: there is room again. */
@@ -91,6 +93,8 @@ export class FrameSocket {
         this.#close({ code: lostCode, reason: '', fault: error })
     })
     socket.on('close', (code, reason) => this.#close({ code, reason: reason.toString('utf8'), fault: this.#fault }))
+    // Before the library, whose listener is there already.
+    stream.prependListener('data', (chunk: Buffer) => this.#taker?.received(chunk.length))
     stream.on('drain', () => this.#taker?.drained())
   }
 

@@ -229,7 +229,8 @@ const parsed = (value: Json): Payload => ({
   parsed: true,
   json: () => value as unknown,
   plain: false,
-  lens: undefined
+  lens: undefined,
+  inside: () => undefined
 })
 const chat = (delta: Json, index = 0, more?: Json): Json => ({ choices: [{ index, delta, ...more }] })
 const toolCall = (index: number, more: Json, fn: Json): Json => ({

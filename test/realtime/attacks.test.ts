@@ -171,8 +171,6 @@ t.test("ends without a beginning, of nobody's, without usage and of odd forms", 
     '{"type":"response.done","response":null}',
     '{"type":"response.done","response":{"id":5,"usage":"x"}}',
     '{"type":"response.created"}',
-    '[]',
-    '"response.done"',
     '{"type":"response.done","response":{"id":"resp_2","usage":{"input_tokens":-5,"output_tokens":1e300}}}'
   )
   client.send(ask)

@@ -55,8 +55,8 @@ const wrong: readonly (readonly [string, number, ...Frame[]])[] = [
   [
     'a fragment behind a whole message',
     1002,
-    ['x', { opcode: 2, fin: false }],
-    ['y', { opcode: 0 }],
+    ['{"type"', { opcode: 2, fin: false }],
+    [':"x"}', { opcode: 0 }],
     ['z', { opcode: 0 }]
   ],
   ['a message in a message', 1002, ['x', { opcode: 1, fin: false }], ['y', { opcode: 1 }]],
@@ -137,6 +137,9 @@ function bytesOf(frames: readonly Frame[], masked: boolean): Buffer[] {
   return frames.map(([payload, parts]) => frameBytes(payload, { ...parts, masked }))
 }
 
+/** Whatever else it is, a message is an event. */
+const event = (type: string): string => JSON.stringify({ type })
+
 const small = { limits: { realtime: { message: '4KiB' } } }
 
 t.test('what a client sends that is no WebSocket ends its session with the code for it', async (t) => {
@@ -193,21 +196,22 @@ t.test('messages pass in their order and of their kind, however they are cut up'
   const euro = Buffer.from('€')
   const masked = { masked: true }
   client.send(
-    frameBytes('one ', { opcode: 1, fin: false, ...masked }),
+    frameBytes('{"type":"one ', { opcode: 1, fin: false, ...masked }),
     frameBytes('ping', { opcode: 9, ...masked }),
     frameBytes(euro.subarray(0, 1), { opcode: 0, fin: false, ...masked }),
     frameBytes('pong', { opcode: 10, ...masked }),
-    frameBytes(euro.subarray(1), { opcode: 0, ...masked }),
-    frameBytes('two', { opcode: 2, ...masked }),
-    frameBytes('', { opcode: 1, ...masked }),
-    frameBytes(Buffer.alloc(70_000, 'z'), { opcode: 1, ...masked })
+    frameBytes(euro.subarray(1), { opcode: 0, fin: false, ...masked }),
+    frameBytes('"}', { opcode: 0, ...masked }),
+    frameBytes(event('two'), { opcode: 2, ...masked }),
+    frameBytes(event('z'.repeat(500)), { opcode: 1, ...masked }),
+    frameBytes(`{"type":"long","z":"${'z'.repeat(70_000)}"}`, { opcode: 1, ...masked })
   )
   await eventually(() => got.length === 4)
   t.same(got, [
-    ['one €', false],
-    ['two', true],
-    ['', false],
-    ['z'.repeat(70_000), false]
+    [event('one €'), false],
+    [event('two'), true],
+    [event('z'.repeat(500)), false],
+    [`{"type":"long","z":"${'z'.repeat(70_000)}"}`, false]
   ])
   t.same(
     client
@@ -223,8 +227,8 @@ t.test('messages pass in their order and of their kind, however they are cut up'
   t.match(headers, { authorization: 'Bearer upstream-secret-0000', 'user-agent': 'sluice' })
   t.notOk(JSON.stringify(headers).includes(testKey))
   t.equal(headers['sec-websocket-extensions'], undefined)
-  socket!.send('back')
-  socket!.send(Buffer.from('bytes'))
+  socket!.send(event('back'))
+  socket!.send(Buffer.from(event('bytes')))
   await eventually(() => client.frames().filter(({ opcode }) => opcode < 3).length === 2)
   t.same(
     client
@@ -232,8 +236,8 @@ t.test('messages pass in their order and of their kind, however they are cut up'
       .filter(({ opcode }) => opcode < 3)
       .map(({ opcode, payload }) => [opcode, String(payload)]),
     [
-      [1, 'back'],
-      [2, 'bytes']
+      [1, event('back')],
+      [2, event('bytes')]
     ]
   )
 })
@@ -254,8 +258,8 @@ t.test(
       '\ud7ff\ue000',
       '\u{10000}\u{10ffff}',
       '\ufeffmark',
-      'x'.repeat(4096)
-    ]
+      'x'.repeat(4096 - '{"type":"x","text":""}'.length)
+    ].map((text) => JSON.stringify({ type: 'x', text }))
     const masked = { masked: true }
     for (const text of texts) {
       const bytes = Buffer.from(text)
@@ -268,10 +272,10 @@ t.test(
       )
     }
     const slowly = Buffer.concat([
-      frameBytes('slow ', { opcode: 1, fin: false, ...masked }),
+      frameBytes('{"type":"slow ', { opcode: 1, fin: false, ...masked }),
       frameBytes('p'.repeat(125), { opcode: 9, ...masked }),
       frameBytes('nobody asked', { opcode: 10, ...masked }),
-      frameBytes('word', { opcode: 0, ...masked })
+      frameBytes('word"}', { opcode: 0, ...masked })
     ])
     for (const byte of slowly) {
       client.send(Buffer.from([byte]))
@@ -279,10 +283,12 @@ t.test(
     }
     client.send(
       ...range(1, 10).map((n) => frameBytes(`${n}`, { opcode: 9, ...masked })),
-      ...range(1, 4000).map((n) => frameBytes('', { opcode: n === 1 ? 2 : 0, fin: n === 4000, ...masked }))
+      ...range(1, 4000).map((n) =>
+        frameBytes(n === 1 ? event('x') : '', { opcode: n === 1 ? 2 : 0, fin: n === 4000, ...masked })
+      )
     )
     await eventually(() => got.length === 2 * texts.length + 2, 5000)
-    t.same(got, [...texts.flatMap((text) => [text, text]), 'slow word', ''])
+    t.same(got, [...texts.flatMap((text) => [text, text]), event('slow word'), event('x')])
     await eventually(() => client.frames().filter(({ opcode }) => opcode === 10).length === 11)
     t.same(
       client
@@ -305,10 +311,10 @@ t.test(
   }
 )
 
-t.test('a message has 16 MiB at most where nothing else is said', async (t) => {
+t.test('a message has 4 MiB at most where nothing else is said', async (t) => {
   const upstream = await socketUpstream(t)
   const running = await gateway(t, sessionsAt(upstream))
-  const most = 16 * 1024 * 1024
+  const most = 4 * 1024 * 1024
   for (const [length, code] of [
     [most, undefined],
     [most + 1, 1009]

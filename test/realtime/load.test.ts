@@ -65,7 +65,9 @@ t.test('a client that sends faster than its upstream reads is held back', async 
   socket!.pause()
   let got = 0
   socket!.on('message', (data) => void (got += (data as Buffer).length))
-  const piece = Buffer.alloc(64 * 1024, 'x')
+  const piece = Buffer.from(
+    JSON.stringify({ type: 'x', text: 'x'.repeat(64 * 1024 - '{"type":"x","text":""}'.length) })
+  )
   const total = 32 * 1024 * 1024
   for (let sent = 0; sent < total; sent += piece.length) client.socket.send(piece)
   await eventually(() => client.socket.bufferedAmount < total)

@@ -55,6 +55,23 @@ t.test('a secret opens sessions of its model, with its settings, on the account 
   await settled(t, running)
 })
 
+t.test('none is made of settings that could be read in two ways', async (t) => {
+  const running = await gateway(t, settings)
+  for (const session of [
+    '{"type":"realtime","model":"demo","model":"costly"}',
+    '{"type":"realtime","model":"demo","MODEL":"costly"}',
+    '{"type":"realtime","model":"demo","model\\u0000":"costly"}'
+  ]) {
+    const refused = await running.ask({
+      path: '/v1/realtime/client_secrets',
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from(`{"session":${session}}`)
+    })
+    t.match([refused.status, refused.json()], [400, { error: { code: 'invalid_field', param: 'session' } }], session)
+  }
+})
+
 t.test('it is good for nothing else', async (t) => {
   const running = await gateway(t, settings)
   const value = await secret(running)

@@ -36,6 +36,8 @@ t.test(
     const upstream = await socketUpstream(t)
     const seen: string[] = []
     let ended = 0
+    const event = (type: string): string => JSON.stringify({ type })
+    const marked = (frame: string, name: string): string => event(`${JSON.parse(frame).type} ${name}`)
     const marker = (name: string): Plugin =>
       plugin(name, {
         onResponse: () => ({
@@ -44,11 +46,11 @@ t.test(
             seen.push(`${name} ${message.from} ${message.kind}`)
             if (message.from === 'client' && message.data.includes('no entry'))
               return emit(Message.frame('{"type":"refused"}', 'upstream'))
-            emit(message.withData(Buffer.from(`${String(message.data)} ${name}`)))
+            emit(message.withData(Buffer.from(marked(String(message.data), name))))
           },
           end: (_complete, emit) => {
             ended++
-            emit(Message.frame(`bye ${name}`, 'upstream'))
+            emit(Message.frame(event(`bye ${name}`), 'upstream'))
           }
         })
       })
@@ -63,13 +65,13 @@ t.test(
     )
     const client = await openRealtime(t, running)
     const { socket } = await upstream.peer()
-    client.socket.send('down')
-    t.equal(String((await once(socket!, 'message'))[0]), 'down upper lower')
+    client.socket.send(event('down'))
+    t.equal(String((await once(socket!, 'message'))[0]), event('down upper lower'))
     t.same(seen.splice(0), ['upper client frame', 'looker client', 'lower client frame'])
-    socket!.send('up')
-    t.equal(String((await once(client.socket, 'message'))[0]), 'up lower upper')
+    socket!.send(event('up'))
+    t.equal(String((await once(client.socket, 'message'))[0]), event('up lower upper'))
     t.same(seen.splice(0), ['lower upstream frame', 'looker upstream', 'upper upstream frame'])
-    client.socket.send('no entry')
+    client.socket.send(event('no entry'))
     t.equal(String((await once(client.socket, 'message'))[0]), '{"type":"refused"}')
     t.same(seen.splice(0), ['upper client frame'], 'nobody further down has seen it')
     socket!.close(1000)
@@ -78,7 +80,7 @@ t.test(
     t.equal(ended, 2)
     t.same(
       client.frames.slice(-2).map(({ data }) => String(data)),
-      ['bye lower upper', 'bye upper'],
+      [event('bye lower upper'), event('bye upper')],
       'what the end of a stage emits comes before the end'
     )
   }
@@ -108,7 +110,7 @@ t.test('a stage that cannot see frames has sessions refused, and one that fails 
     })
   )
   const [one, other] = [await openRealtime(t, running), await openRealtime(t, running)]
-  one.socket.send('break')
+  one.socket.send('{"type":"break"}')
   t.equal((await one.closed).code, 1011)
   t.match(one.events.at(-1), { type: 'error', error: { code: 'internal_error' } })
   t.match(JSON.stringify(running.lines), /in the plugin broken/)

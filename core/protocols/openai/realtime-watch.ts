@@ -1,11 +1,11 @@
 // Follows a realtime session: which responses there are, what they took, and how much the next one may read.
 import type { Lens } from '../../bodies/lens.ts'
+import { lookalike } from '../../bodies/lookalike.ts'
 import { asObject } from '../object.ts'
 import type { ClientFrame, FrameWatch, UpstreamFrame } from '../frames.ts'
 import type { Payload, ReportedUsage } from '../protocol.ts'
 import { readRealtimeUsage } from '../usage/openai-tokens.ts'
 import { readSeconds } from '../usage/seconds.ts'
-import { innerLens } from './inner-lens.ts'
 
 /** Of G.711, the tightest form of sound, a tenth of a second in base64: as much as is one token of input. */
 const soundBytesPerToken = 1066
@@ -16,19 +16,28 @@ const typicalBytesPerToken = 3
 const usualFrame = 256
 const writtenBytesPerToken = 4
 
-const other = { kind: 'other' } as const
-const opening = Buffer.from('{"type":"')
-const quote = 0x22
-const longestType = 64
-/** Of the output of a response; the second is the earlier name. */
-const limits = ['max_output_tokens', 'max_response_output_tokens'] as const
-/** Members by which this goes: no other may look like one of them. */
-const known: ReadonlySet<string> = new Set(['type', 'session', 'response', 'event_id', 'item', 'audio'])
+/** Bytes of a name, a type or an id, and of a usage; nobody needs more. */
+const longestName = 512
+const largestUsage = 64 * 1024
 
-/** One session. Costs a look at the first bytes of a frame of the upstream, and a scan of a client's. */
+const other = { kind: 'other' } as const
+/** Of the output of a response; the second is the earlier name. */
+const limits = ['max_output_tokens', 'max_response_output_tokens']
+/** What this goes by: types of a client's frames, their members, and the members of settings and wishes. */
+const types = new Set(['session.update', 'response.create', 'input_audio_buffer.append'])
+const members = new Set(['type', 'session', 'response', 'event_id', 'item', 'audio'])
+const settings = new Set(['model', ...limits])
+/** Members that are objects, and what may stand in each of them under no other name. */
+const inner: Readonly<Record<string, ReadonlySet<string>>> = { session: settings, response: settings }
+export const looksInto = [...Object.keys(inner), 'error', 'item']
+
+/** One session. Costs a scan of each frame. */
 export class RealtimeWatch implements FrameWatch {
-  maxOutput: number | undefined
   output = 0
+  /** The session's limit of the output of a response. */
+  #limit = Infinity
+  /** Settings that the upstream has not shown yet. */
+  #unconfirmed = 0
   /** Tokens of the conversation as the upstream counted them last. */
   #counted = 0
   /** What the client said that is not in there: before the latest response began, and since. */
@@ -44,32 +53,33 @@ export class RealtimeWatch implements FrameWatch {
     }
   }
 
+  get maxOutput(): number | undefined {
+    return finite(this.#limit)
+  }
+
   client(frame: Payload): ClientFrame {
     const { lens, data } = frame
-    if (!lens) {
-      this.#since.text += data.length
-      // What is no JSON does nothing at an upstream. What is, and cannot be looked into, may do anything.
-      return asObject(frame.json()) ? invalid(undefined, 'it names a member twice, or is too deep') : other
-    }
-    const event = lens.string('event_id')
-    if (lens.oddKeys.some((key) => known.has(key.toLowerCase())))
-      return invalid(event, 'a member is written in capitals')
-    const type = lens.string('type')
+    const event = lens && short(lens, 'event_id')
+    const reason = lens ? twofold(frame, lens) : 'it is no JSON object, names a member twice, or is too deep'
+    if (!lens || reason !== undefined) return { kind: 'invalid', event, reason: reason! }
+    const type = short(lens, 'type')
     if (type === 'input_audio_buffer.append') {
       this.#since.sound += Math.ceil(lens.size('audio') / soundBytesPerToken)
       return other
     }
     this.#since.text += data.length
-    if (type === 'session.update') return this.#settings(lens, event)
-    if (type !== 'response.create') return other
-    const wishes = innerLens(lens, 'response')
-    if (lens.type('response') === 'object' && !wishes)
-      return invalid(event, 'response names a member twice, or is too deep')
-    return { kind: 'response', event, maxOutput: limitOf(wishes) ?? this.maxOutput }
+    const session = frame.inside('session')
+    if (type === 'session.update') this.#update(session)
+    const wishes = frame.inside('response')
+    const model = nameIn(session) ?? nameIn(wishes)
+    if (type !== 'response.create') return model === undefined ? other : { kind: 'model', event, model }
+    return { kind: 'response', event, model, maxOutput: finite(limitIn(wishes) ?? this.#limit) }
   }
 
   upstream(frame: Payload): UpstreamFrame {
-    const type = typeOf(frame)
+    const { lens } = frame
+    if (!lens || Object.keys(inner).some((key) => frame.inside(key) === null)) return { kind: 'invalid' }
+    const type = short(lens, 'type') ?? ''
     if (type.endsWith('.delta')) {
       const { length } = frame.data
       this.output += type.includes('audio.')
@@ -84,36 +94,27 @@ export class RealtimeWatch implements FrameWatch {
         this.#since = { text: 0, sound: 0 }
         return { kind: 'began', id: idOf(frame) }
       case 'response.done': {
-        const usage = readRealtimeUsage(asObject(asObject(frame.json())?.['response'])?.['usage'])
+        const usage = readRealtimeUsage(usageIn(frame.inside('response')))
         if (usage !== undefined && usage !== 'insane') this.#count(usage)
         return { kind: 'ended', id: idOf(frame), usage }
       }
       case 'conversation.item.input_audio_transcription.completed':
-        return heard(frame)
-      case 'session.created':
-      case 'session.updated':
-        return { kind: 'session' }
-      case 'error': {
-        const event = asObject(asObject(frame.json())?.['error'])?.['event_id']
-        return { kind: 'error', event: typeof event === 'string' ? event : undefined }
-      }
-      default:
-        return type.endsWith('.failed') ? { kind: 'failed' } : other
+        return heard(lens)
+      case 'error':
+        return { kind: 'error', event: short(frame.inside('error'), 'event_id') }
     }
+    const session = frame.inside('session')
+    if (!session) return type.endsWith('.failed') ? { kind: 'failed' } : other
+    if (type === 'session.updated' && this.#unconfirmed > 0) this.#unconfirmed--
+    // What was asked for since holds if it is more.
+    if (this.#unconfirmed === 0) this.#limit = limitIn(session) ?? this.#limit
+    return { kind: 'session' }
   }
 
-  #settings(lens: Lens, event: string | undefined): ClientFrame {
-    const session = innerLens(lens, 'session')
-    if (!session)
-      return lens.type('session') === 'object' ? invalid(event, 'session names a member twice, or is too deep') : other
-    if (session.oddKeys.some((key) => key.toLowerCase() === 'model'))
-      return invalid(event, 'session.model is written in capitals')
-    if (limits.some((name) => session.has(name))) this.maxOutput = limitOf(session)
-    if (!session.has('model') || session.type('model') === 'null') return other
-    const model = session.string('model')
-    return model === undefined
-      ? invalid(event, 'session.model must be the name of a model')
-      : { kind: 'model', event, model }
+  /** A lower limit holds when the upstream has shown it, as it may refuse the settings. */
+  #update(session: Lens | null | undefined): void {
+    this.#unconfirmed++
+    this.#limit = Math.max(this.#limit, limitIn(session) ?? 0)
   }
 
   #count({
@@ -130,45 +131,62 @@ export class RealtimeWatch implements FrameWatch {
   }
 }
 
-function invalid(event: string | undefined, reason: string): ClientFrame {
-  return { kind: 'invalid', event, reason }
+/** Why a client's frame could be read as something else than it is; undefined when it could not. */
+function twofold(frame: Payload, lens: Lens): string | undefined {
+  const taken = lookalike(lens.oddKeys, (name) => members.has(name))
+  if (taken) return `${JSON.stringify(taken.name.slice(0, 64))} would be taken for ${taken.taken} by some`
+  const type = short(lens, 'type')
+  if (type === undefined) return 'its type is no short text'
+  if (lookalike([type], (name) => types.has(name))) return `its type is written otherwise than those that there are`
+  for (const [key, names] of Object.entries(inner)) {
+    const within = frame.inside(key)
+    if (within === null) return `${key} names a member twice`
+    const alike = within && lookalike(within.oddKeys, (name) => names.has(name))
+    if (alike) return `${key} has a member that would be taken for ${alike.taken} by some`
+    if (within?.has('model') && within.type('model') !== 'null' && nameIn(within) === undefined)
+      return `${key}.model must be the name of a model`
+  }
+  const [session, response] = [nameIn(frame.inside('session')), nameIn(frame.inside('response'))]
+  return session !== undefined && response !== undefined && session !== response ? 'it names two models' : undefined
 }
 
-/** Upstreams write the type first. */
-function typeOf(frame: Payload): string {
-  const { data } = frame
-  if (data.compare(opening, 0, opening.length, 0, Math.min(opening.length, data.length)) === 0) {
-    const end = data.indexOf(quote, opening.length)
-    if (end !== -1 && end - opening.length <= longestType) return data.toString('latin1', opening.length, end)
-  }
-  return frame.lens?.string('type') ?? ''
+/** A text that is no longer than a name. */
+function short(lens: Lens | null | undefined, key: string): string | undefined {
+  return lens && lens.size(key) <= longestName ? lens.string(key) : undefined
+}
+
+function nameIn(within: Lens | null | undefined): string | undefined {
+  return short(within, 'model')
 }
 
 function idOf(frame: Payload): string {
-  const id = asObject(asObject(frame.json())?.['response'])?.['id']
-  return typeof id === 'string' ? id : ''
+  return short(frame.inside('response'), 'id') ?? ''
+}
+
+function usageIn(within: Lens | null | undefined): unknown {
+  return within && within.size('usage') <= largestUsage ? within.json('usage') : undefined
 }
 
 /**
  * The transcript of what was said to the model, which another model makes and which is charged by the token or the
  * second.
  */
-function heard(frame: Payload): UpstreamFrame {
-  const { item_id, content_index = 0, usage } = asObject(frame.json()) ?? {}
-  const said = asObject(usage)
-  if (!said) return other
-  return {
-    kind: 'heard',
-    id: `${String(item_id)}.${String(content_index)}`,
-    usage: said['type'] === 'duration' ? readSeconds(said) : readRealtimeUsage(said)
-  }
+function heard(lens: Lens): UpstreamFrame {
+  const usage = asObject(usageIn(lens))
+  if (!usage) return other
+  const id = `${short(lens, 'item_id') ?? ''}.${lens.number('content_index') ?? 0}`
+  return { kind: 'heard', id, usage: usage['type'] === 'duration' ? readSeconds(usage) : readRealtimeUsage(usage) }
 }
 
-/** `inf` is none. */
-function limitOf(settings: Lens | undefined): number | undefined {
-  for (const name of limits) {
-    const limit = settings?.number(name)
-    if (limit !== undefined && Number.isInteger(limit) && limit > 0) return limit
-  }
-  return undefined
+/**
+ * The limit of the output: infinite where it is none (`inf`), undefined where nothing is said. Upstreams know one name
+ * or the other: of two the larger holds.
+ */
+function limitIn(within: Lens | null | undefined): number | undefined {
+  const said = limits.filter((name) => within?.has(name)).map((name) => within!.number(name) ?? Infinity)
+  return said.length === 0 ? undefined : Math.max(...said.map((limit) => (limit > 0 ? limit : Infinity)))
+}
+
+function finite(limit: number): number | undefined {
+  return limit === Infinity ? undefined : limit
 }

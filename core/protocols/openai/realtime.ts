@@ -1,18 +1,24 @@
 // Realtime sessions: frames of JSON events, to and fro over one connection.
-import { withMembers } from '../../bodies/splice.ts'
+import { withMembers, withValues } from '../../bodies/splice.ts'
 import { asObject } from '../object.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import type { FrameProtocol } from '../frames.ts'
 import type { Payload, Protocol } from '../protocol.ts'
 import { readRealtimeUsage } from '../usage/openai-tokens.ts'
 import { withoutStream } from '../whole.ts'
-import { innerLens } from './inner-lens.ts'
 import { realtimeText } from './realtime-text.ts'
-import { RealtimeWatch } from './realtime-watch.ts'
+import { looksInto, RealtimeWatch } from './realtime-watch.ts'
 
 const frames: FrameProtocol = {
+  looksInto,
   watch: () => new RealtimeWatch(),
-  withModel,
+  withModel: (frame, model) => changed(frame, ['session', 'response'], { model: JSON.stringify(model) }),
+  // The key is one for the upstream itself, as an earlier form of the interface has it in its settings.
+  shown: (frame, model) =>
+    changed(frame, ['session'], {
+      client_secret: 'null',
+      ...(model !== undefined && { model: JSON.stringify(model) })
+    }),
   error: ({ type, message, code, param }, event) => {
     // Clients tell errors apart by the event that they sent; a name for this one is demanded by some.
     const error = { type, code, message, param: param ?? null, event_id: event ?? null }
@@ -35,11 +41,21 @@ export const openaiRealtime: Protocol = {
   text: realtimeText
 }
 
-function withModel(frame: Payload, model: string): Buffer | undefined {
-  const { lens } = frame
-  const session = lens && innerLens(lens, 'session')
-  const name = session?.string('model')
-  if (name === undefined || name === model) return undefined
-  const changed = Buffer.concat(withMembers(session!, new Map([['model', JSON.stringify(model)]])))
-  return Buffer.concat(withMembers(lens!, new Map([['session', changed.toString('utf8')]])))
+/** The frame with these members of some of its members in the place of those that stand there. */
+function changed(
+  frame: Payload,
+  keys: readonly string[],
+  members: Readonly<Record<string, string>>
+): Buffer | undefined {
+  const changes = new Map<string, Buffer[]>()
+  for (const key of keys) {
+    const within = frame.inside(key)
+    if (!within) continue
+    const other = Object.entries(members).filter(
+      ([name, json]) =>
+        within.has(name) && within.type(name) !== 'null' && within.slice(name)!.toString('utf8') !== json
+    )
+    if (other.length > 0) changes.set(key, withMembers(within, new Map(other)))
+  }
+  return changes.size > 0 ? Buffer.concat(withValues(frame.lens!, changes)) : undefined
 }

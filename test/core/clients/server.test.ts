@@ -307,6 +307,7 @@ t.test('WebSocket', async (t) => {
       1024
     )
     open.take({
+      received: () => {},
       frame: (data, binary) => void open.send(Buffer.concat([data, data]), binary),
       drained: () => {},
       closed: () => {}

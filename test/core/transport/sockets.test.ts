@@ -27,6 +27,7 @@ async function echoed(
   const heard: string[] = []
   const closed = new Promise<number>((resolve) =>
     answer.take({
+      received: () => {},
       frame: (data) => void heard.push(String(data)),
       drained: () => {},
       closed: ({ code }) => resolve(code)
