@@ -65,6 +65,10 @@ function tokensOf({ text, media }: Prompt, bytesPerToken: number, most: number):
   return Math.max(1, Math.min(Math.ceil(text / bytesPerToken) + media * mediaTokens, most))
 }
 
+/** Documents of a search unit, and bytes that are surely not two of them (500 tokens with what is searched for). */
+const documentsOfSearch = 100
+const bytesOfDocument = 250
+
 /** Bytes of a second of sound in a format that nobody knows: 128 kbit. */
 const soundBytes = 16_000
 
@@ -110,6 +114,17 @@ export function answers(body: RequestBody, metering: Metering): number {
 export function promptsOf({ lens }: RequestBody, { prompts }: Metering): number {
   const several = prompts === undefined ? undefined : elementsOf(lens, prompts)
   return several?.first === 'other' ? Math.max(1, several.count) : 1
+}
+
+/** What searching documents comes to: units, and bytes that are read again with every document. */
+export function searchOf(
+  { lens, bytes }: RequestBody,
+  { searched }: Metering
+): { units: number; again: number } | undefined {
+  if (!searched) return undefined
+  const documents = elementsOf(lens, searched.documents)?.count ?? 1
+  const units = Math.ceil((documents + bytes.length / bytesOfDocument) / documentsOfSearch)
+  return { units, again: Math.max(0, documents - 1) * lens.size(searched.query) }
 }
 
 /**

@@ -2,6 +2,8 @@
 import { plugins } from '../../plugins/index.ts'
 import { ConfigError, readConfig } from '../program/configuration.ts'
 import type { Config } from '../catalogue/settings.ts'
+import { operations } from '../operations/index.ts'
+import { unpriced } from './unpriced.ts'
 import { configOption, defineCommand, exits, jsonOption } from './command.ts'
 
 export const check = defineCommand({
@@ -9,7 +11,8 @@ export const check = defineCommand({
   summary: 'says everything that is wrong with the configuration',
   options: { ...configOption, ...jsonOption },
   notes: `
-Prints a line for each problem, file:line:column and what to do, and exits with 2. Opens nothing, so it can run
+Prints a line for each problem, file:line:column and what to do, and exits with 2; and a warning for each model whose
+price charges nothing that an endpoint of its channels counts. Opens nothing, so it can run
 beside the gateway.
 The file needs the environment that it will run in, as it may ask for variables.`,
   async run({ config: file, json }) {
@@ -21,13 +24,10 @@ The file needs the environment that it will run in, as it may ask for variables.
       const summary = Object.entries(sizes)
         .map(([noun, count]) => `${count} ${count === 1 ? noun.slice(0, -1) : noun}`)
         .join(', ')
-      print(`${file} is right: ${summary}; SHA-256 ${config.hash}`, {
-        ok: true,
-        file,
-        hash: config.hash,
-        ...sizes,
-        problems: []
-      })
+      const warnings = unpriced(config.models.values(), operations)
+      const right = `${file} is right: ${summary}; SHA-256 ${config.hash}`
+      const lines = [right, ...warnings.map((warning) => `warning: ${warning}`)]
+      print(lines.join('\n'), { ok: true, file, hash: config.hash, ...sizes, problems: [], warnings })
       return exits.ok
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error

@@ -3,6 +3,7 @@ import type { BodyEdit } from '../bodies/body.ts'
 import type { Channel, ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
 import type { ProtocolName, StreamFraming } from '../protocols/index.ts'
+import type { Counter } from '../money/classes.ts'
 import type { Slot } from './slots.ts'
 
 /**
@@ -93,6 +94,21 @@ export interface Metering {
   readonly seconds?: { readonly members: readonly string[]; readonly usual: number }
   /** Its answer begins what is charged when that has ended: nothing is counted before. */
   readonly later?: boolean
+}
+
+/** What counts units of such an operation; each may count none. */
+export function countersOf({ seconds, characters, pictures, searched, sound }: Metering): readonly Counter[] {
+  // What is sold by the second alone counts no tokens.
+  if (seconds) return ['call', 'seconds']
+  return [
+    'call',
+    'prompt',
+    'answer',
+    ...(characters === undefined ? [] : (['characters'] as const)),
+    ...(pictures ? (['pictures'] as const) : []),
+    ...(searched ? (['searches'] as const) : []),
+    ...(sound ? (['seconds'] as const) : [])
+  ]
 }
 
 /** A parameter of a request, for documentation: JSON Schema with a description. */

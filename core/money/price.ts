@@ -1,7 +1,7 @@
 // What a model's usage costs: exact integer prices, one rounding per request.
-import { pricedClasses } from './classes.ts'
+import { priceClasses, pricedClasses } from './classes.ts'
 import { promptTokens } from './usage.ts'
-import type { PricedClass } from './classes.ts'
+import type { Counter, PricedClass } from './classes.ts'
 import type { Usage } from './usage.ts'
 import type { Nano } from './money.ts'
 
@@ -69,6 +69,12 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
     if (units) sum += BigInt(units) * (rates[name] ?? 0n)
   }
   return rounded(sum)
+}
+
+/** Whether anything that these count has a price; what is free has none, and needs none. */
+export function isPriced({ perMillion }: Price, countedBy: readonly Counter[]): boolean {
+  const priced = pricedClasses.filter((name) => perMillion[name] !== undefined)
+  return priced.length === 0 || priced.some((name) => countedBy.includes(priceClasses[name].countedBy))
 }
 
 /** The usage of one request with the request itself, which is a unit of its own where the price has one for it. */

@@ -1,9 +1,16 @@
 // The most a request can cost: what is held of every budget before it goes upstream.
-import { elementsOf } from '../../core/contract/contract.ts'
-import type { RequestBody } from '../../core/bodies/body.ts'
 import type { Exchange } from '../../core/contract/contract.ts'
 import type { Metering } from '../../core/contract/operation.ts'
-import { answers, mostInput, outputLimit, promptsOf, secondsAsked, soundOf, typicalInput } from '../estimate.ts'
+import {
+  answers,
+  mostInput,
+  outputLimit,
+  promptsOf,
+  searchOf,
+  secondsAsked,
+  soundOf,
+  typicalInput
+} from '../estimate.ts'
 import { amountOf } from './terms.ts'
 import type { Terms, Units } from './terms.ts'
 
@@ -28,10 +35,6 @@ const heardTokens = 32
 const writtenTokens = 25
 /** Tokens of sound that one character becomes: 0.4 seconds of 20 tokens each. */
 const spokenTokens = 8
-
-/** Documents of a search unit, and bytes that are surely not two of them (500 tokens with what is searched for). */
-const documentsOfSearch = 100
-const bytesOfDocument = 250
 
 /** What requests are held with. */
 export interface BoundSetting {
@@ -65,7 +68,8 @@ export function boundOf(exchange: Exchange, terms: Terms, metering: Metering, se
   const context = (contextWindow ?? Infinity) * promptsOf(body, metering)
   const units: Units = {
     ...nothing,
-    prompt: search ? prompt + search.again : Math.min(prompt + sound * heardTokens, context),
+    // What is sold by the second alone counts no tokens.
+    prompt: metering.seconds ? 0 : search ? prompt + search.again : Math.min(prompt + sound * heardTokens, context),
     answer: (output + predicted) * count + characters * spokenTokens + sound * writtenTokens,
     characters,
     pictures: metering.pictures ? count : 0,
@@ -74,14 +78,6 @@ export function boundOf(exchange: Exchange, terms: Terms, metering: Metering, se
   }
   const limitedBy = asked !== undefined ? 'request' : known === undefined ? 'nothing' : 'model'
   return { output, count, limitedBy, units, amount: amountOf(terms, units) }
-}
-
-/** What searching documents comes to: units, and bytes that are read again with every document. */
-function searchOf({ lens, bytes }: RequestBody, { searched }: Metering): { units: number; again: number } | undefined {
-  if (!searched) return undefined
-  const documents = elementsOf(lens, searched.documents)?.count ?? 1
-  const units = Math.ceil((documents + bytes.length / bytesOfDocument) / documentsOfSearch)
-  return { units, again: Math.max(0, documents - 1) * lens.size(searched.query) }
 }
 
 /** The bound of one response of a session. `read`: how much it may read; `maxOutput`: what the client limits it to. */

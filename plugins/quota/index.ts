@@ -1,5 +1,5 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
-import { definePlugin, GatewayError, inForce } from '../../core/contract/contract.ts'
+import { countersOf, definePlugin, GatewayError, inForce, isPriced } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange } from '../../core/contract/contract.ts'
 import {
   caller,
@@ -101,14 +101,13 @@ export default definePlugin({
         if (!metering) return
         const { scopes } = exchange.get(caller)
         const now = inForce(terms.get(exchange.model) ?? [], exchange.receivedAt)
-        if (!now)
-          throw new GatewayError(
-            'price_missing',
-            `The model \`${exchange.model.slice(0, 128)}\` has no price, so it cannot be used.`
-          )
+        if (!now) throw unpriced(exchange, 'no price')
+        if (!isPriced(now.price, countersOf(metering)))
+          throw unpriced(exchange, 'no price for what this endpoint counts')
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = metering.pictures ? termsFor(exchange.body, now) : now
-        const bound = affordable(exchange, boundOf(exchange, term, metering, setting), term)
+        const whole = boundOf(exchange, term, metering, setting)
+        const bound = affordable(exchange, whole, term)
         const { name, protocol } = exchange.request.operation
         const reservation = services.ledger.reserve({
           requestId: exchange.id,
@@ -172,6 +171,10 @@ export default definePlugin({
     }
   }
 })
+
+function unpriced({ model }: Exchange, reason: string): GatewayError {
+  return new GatewayError('price_missing', `The model \`${model.slice(0, 128)}\` has ${reason}, so it cannot be used.`)
+}
 
 /** Lowers the limits that the client gave, or gives one where it gave none. */
 function limitOutput({ body, channel, translated }: Attempt, limits: readonly string[], most: number): void {

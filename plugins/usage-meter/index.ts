@@ -2,7 +2,9 @@
 import { definePlugin, inForce } from '../../core/contract/contract.ts'
 import type { Channel, Exchange, Model } from '../../core/contract/contract.ts'
 import { goingOn, usage } from '../../core/contract/slots.ts'
-import { answers, estimatedInput, heldInput, outputLimit, soundOf } from '../estimate.ts'
+import type { MeteredUsage } from '../../core/contract/slots.ts'
+import { answers, estimatedInput, heldInput, outputLimit, searchOf, soundOf } from '../estimate.ts'
+import { chargeableAt } from './conversion.ts'
 import { Meter } from './meter.ts'
 import type { Bounds } from './meter.ts'
 import { together, usageOf } from './turns.ts'
@@ -85,7 +87,7 @@ export default definePlugin({
         const end = (complete: boolean): void => {
           // What goes on is counted when it has ended.
           if (exchange.find(goingOn)) return
-          attempt.usage = meter.read(complete)
+          attempt.usage = inPriced(exchange, meter.read(complete), catalogue.models.get(exchange.model), bytesPerToken)
           const { name: channel } = attempt.channel
           if (meter.insane) rejected.add({ channel })
           if (attempt.usage.source === 'estimated' || attempt.usage.source === 'partial') estimated.add({ channel })
@@ -124,6 +126,24 @@ function boundsOf(exchange: Exchange, model: Model | undefined): ReturnType<Boun
       ? soundOf(body, metering)
       : undefined
   return { input: (bytesPerToken) => estimatedInput(exchange, bytesPerToken, most), output, sound }
+}
+
+/** What was counted, in units that the model has a price for. */
+function inPriced(
+  exchange: Exchange,
+  metered: MeteredUsage,
+  model: Model | undefined,
+  bytesPerToken: number
+): MeteredUsage {
+  const period = model && inForce(model.prices, exchange.receivedAt)
+  const { body, request } = exchange
+  const metering = request.operation.metering!
+  if (!period) return metered
+  return chargeableAt(metered, period.price.perMillion, () => ({
+    searches: searchOf(body, metering)?.units ?? 0,
+    seconds: soundOf(body, metering)?.second ?? 0,
+    input: estimatedInput(exchange, bytesPerToken, exchange.find(heldInput) ?? Infinity)
+  }))
 }
 
 function askedByUs({ body }: Exchange, protocol: ConstructorParameters<typeof Meter>[0]): boolean {

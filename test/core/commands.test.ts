@@ -110,13 +110,22 @@ t.test('check says every problem with its place, or sums up what is right', asyn
       .split('\n')
       .findIndex((line) => line.includes(text)) + 1
   const file = writeConfig(dirname(right), 'unset.yaml', `x-a: "\${SURELY_UNSET}"\n${readFileSync(right, 'utf8')}`)
-  const [plain, json, good, goodJson, unset] = (await sluiceEach([
+  const price = 'price: { input: 0.5, output: 1.5, image: 0.01, character: 10, search: 0.001, second: 0.0001 }'
+  const shipped = readFileSync(right, 'utf8')
+  t.ok(shipped.includes(price))
+  const cheap = writeConfig(dirname(right), 'cheap.yaml', shipped.replace(price, 'price: { input: 1, output: 2 }'))
+  const [plain, json, good, goodJson, unset, warned] = (await sluiceEach([
     ['check', '--config', wrong],
     ['check', '--json', '--config', wrong],
     ['check', '--config', right],
     ['check', '--config', right, '--json'],
-    ['check', '--config', file]
-  ])) as [Ended, Ended, Ended, Ended, Ended]
+    ['check', '--config', file],
+    ['check', '--config', cheap]
+  ])) as [Ended, Ended, Ended, Ended, Ended, Ended]
+  t.match(warned, {
+    code: 0,
+    out: /^.* is right: .*\nwarning: models\.demo: .* videos counts: .* refused\nwarning: .* audio/
+  })
   t.match(plain, { code: 2, err: '' })
   const lines = plain.out.trimEnd().split('\n')
   t.equal(lines.length, 5)

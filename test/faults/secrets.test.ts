@@ -299,7 +299,7 @@ t.test('not in an event of a session, whatever it tells of', async (t) => {
 t.test('not in a task that has failed', async (t) => {
   const { local, vendor } = await open(
     t,
-    { tasks: { poll: { first: '20ms', most: '50ms' } } },
+    { tasks: { poll: { first: '20ms', most: '50ms' } }, models: { [testModel]: { price: { second: 1 } } } },
     { endpoints: ['videos'] }
   )
   vendor.script(...json(200, '{"id":"video_1","status":"queued"}'))

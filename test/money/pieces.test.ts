@@ -142,7 +142,8 @@ t.test(
 t.test('a reranking costs its searches', async (t) => {
   const local = await open(t)
   const asked = { model: 'ranker', query: 'sea', documents: ['land', 'the sea'] }
-  t.match(await charged(local, '/v2/rerank', asked), { status: 200, source: 'upstream' })
+  const ranked = { status: 200, source: 'estimated', usage: { search: 1 }, cost: '2000000', reserved: '2000000' }
+  t.match(await charged(local, '/v2/rerank', asked), ranked, 'where the upstream counts tokens')
 })
 
 t.test("Gemini's own limit is what is held", async (t) => {
@@ -165,4 +166,62 @@ t.test("Gemini's own limit is what is held", async (t) => {
       JSON.stringify(settings)
     )
   }
+})
+
+t.test(
+  'what has no price in the unit that is counted is charged by an estimate in tokens, and never free',
+  async (t) => {
+    const tokens = { input: 1, output: 2 }
+    const names = ['talker', 'painter', 'writer', 'ranker', 'searcher'] as const
+    const local = await gateway(t, {
+      channels: { demo: { models: Object.fromEntries(names.map((name) => [name, name])) } },
+      models: {
+        talker: { price: tokens },
+        painter: { price: { ...tokens, image_output: 40 } },
+        writer: { price: tokens },
+        ranker: { price: { input: 1, output: 0 } },
+        searcher: { price: { search: 0.002 } }
+      }
+    })
+    const said = { voice: 'alloy', input: 'Hello, how do you do?' }
+    const speech = await charged(local, '/v1/audio/speech', { model: 'talker', ...said })
+    t.match(speech, { status: 200, source: 'estimated', usage: { character: 21, input: 6, audio_output: 28 } })
+    t.equal(speech.cost, String(6 * 1000 + 28 * 2000))
+    t.ok(BigInt(speech.reserved) >= BigInt(speech.cost))
+
+    const picture = { model: 'painter', prompt: 'A boat [[simulator {"usage":null}]]', size: '64x64', n: 2 }
+    const painted = await charged(local, '/v1/images/generations', picture)
+    t.match(painted, { status: 200, source: 'estimated', usage: { image: 2, image_output: 8320 } })
+    t.ok(BigInt(painted.reserved) >= BigInt(painted.cost))
+
+    const documents = { query: 'sea', documents: ['land', 'the sea'] }
+    for (const model of ['ranker', 'searcher']) {
+      const ranked = await charged(local, '/v1/rerank', { model, ...documents })
+      t.equal(ranked.status, 200)
+      t.ok(BigInt(ranked.cost) > 0n, `${model}: ${JSON.stringify(ranked)}`)
+      t.ok(BigInt(ranked.reserved) >= BigInt(ranked.cost), model)
+    }
+  }
+)
+
+t.test('what an endpoint counts must have a price, or the model says that it is free', async (t) => {
+  const local = await gateway(t, {
+    channels: { demo: { models: { tokens: 'demo', pictures: 'demo', free: 'demo', calls: 'demo' } } },
+    models: {
+      tokens: { price: { input: 1, output: 2 } },
+      pictures: { price: { image: 0.04 } },
+      calls: { price: { request: 0.01 } },
+      free: { price: 'free' }
+    }
+  })
+  const video = (model: string): Promise<any> =>
+    local.ask({ method: 'POST', path: '/v1/videos', body: { model, prompt: 'A boat', seconds: '4' } })
+  const missing = await video('tokens')
+  t.equal(missing.status, 503)
+  t.match(missing.json(), { error: { code: 'price_missing' } })
+  t.equal((await video('free')).status, 200)
+  t.equal((await video('calls')).status, 200)
+  const chat = await local.chat({ model: 'pictures' })
+  t.match(chat.json(), { error: { code: 'price_missing' } })
+  t.equal((await local.chat({ model: 'free' })).status, 200)
 })

@@ -322,7 +322,7 @@ t.test('what a request may not do, a task may not either', async (t) => {
     models: { demo: { price }, other: { price } },
     channels: { demo: { protocol: 'simulator', models: { demo: 'demo', other: 'other' } } },
     keys: [
-      { name: 'test', key: testKey, tenant: 'acme', budget: { usd: 25, per: 'day' } },
+      { name: 'test', key: testKey, tenant: 'acme', budget: { usd: 23, per: 'day' } },
       { name: 'chat', key: secretOf('chat'), tenant: 'acme', endpoints: ['chat'] }
     ]
   })

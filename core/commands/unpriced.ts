@@ -1,0 +1,33 @@
+// Which models can be asked for what their price does not charge: what sluice check warns of.
+import type { Model } from '../catalogue/catalogue.ts'
+import { countersOf, formFor } from '../contract/operation.ts'
+import type { Operation } from '../contract/operation.ts'
+import { isPriced } from '../money/price.ts'
+import type { Price } from '../money/price.ts'
+
+/** A warning for each model that has such endpoints, of those that its channels speak. */
+export function unpriced(models: Iterable<Model>, operations: readonly Operation[]): string[] {
+  return [...models].flatMap(({ name, prices, channels }) => {
+    const served = operations.filter((operation) => channels.some((channel) => formFor(operation, channel)))
+    const among = (test: (operation: Operation, price: Price) => boolean): string => {
+      const found = served.filter((operation) => prices.some(({ price }) => test(operation, price)))
+      return [...new Set(found.map(({ endpoint }) => endpoint))].join(', ')
+    }
+    const refused = among((operation, price) => !charges(operation, price))
+    const estimated = among((operation, price) => charges(operation, price) && isEstimated(operation, price))
+    const at = `models.${name}: its price has nothing for what`
+    return [
+      ...(refused ? [`${at} ${refused} counts: such requests are refused`] : []),
+      ...(estimated ? [`${at} ${estimated} counts (character): it is charged by an estimate in tokens`] : [])
+    ]
+  })
+}
+
+function charges({ metering }: Operation, price: Price): boolean {
+  return !metering || isPriced(price, countersOf(metering))
+}
+
+/** Of speech nobody reports tokens. */
+function isEstimated({ metering }: Operation, price: Price): boolean {
+  return metering?.characters !== undefined && !isPriced(price, ['call', 'characters'])
+}
