@@ -19,11 +19,19 @@ const bare = args[0] === '--bare' && args.shift() !== undefined
 const folders = [root]
 while (args[0] === '--install') folders.push(join(root, args.splice(0, 2)[1]))
 
-const node = suffices(process.versions.node) ? process.execPath : fetchedNode()
-const env = { ...process.env, PATH: dirname(node) + delimiter + (process.env.PATH || '') }
-env.NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE || join(cache, 'compile')
-for (const folder of folders) installDependencies(folder)
-run(args)
+/** What cannot be gone on from; its message is for people. */
+class Failure extends Error {}
+
+try {
+  const node = suffices(process.versions.node) ? process.execPath : fetchedNode()
+  const env = { ...process.env, PATH: dirname(node) + delimiter + (process.env.PATH || '') }
+  env.NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE || join(cache, 'compile')
+  for (const folder of folders) installDependencies(folder, env)
+  run(node, args, env)
+} catch (error) {
+  if (!(error instanceof Failure)) throw error
+  fail(error.message)
+}
 
 function suffices(version) {
   const [major, minor] = version.split('.').map(Number)
@@ -60,7 +68,7 @@ function fetchedNode() {
       process.env
     )
     if (!done || !works(file))
-      fail(
+      throw new Failure(
         `Node ${fetched} could not be had from npm for ${process.platform} ${process.arch}. Install Node 24 (https://nodejs.org) and try again.`
       )
   })
@@ -73,7 +81,7 @@ function works(file) {
 }
 
 /** Brings node_modules of a folder to what its lock file says. */
-function installDependencies(folder) {
+function installDependencies(folder, env) {
   if (isInstalled(folder)) return
   alone(() => {
     if (isInstalled(folder)) return
@@ -82,7 +90,7 @@ function installDependencies(folder) {
       `Installing dependencies (${['npm ci', ...omit].join(' ')}${folder === root ? '' : ` in ${folder.slice(root.length + 1)}`}) …`
     )
     if (!npm(['ci', ...omit, '--no-fund', '--no-audit', '--loglevel=error'], folder, env))
-      fail(`npm ci failed in ${folder}: its messages stand above.`)
+      throw new Failure(`npm ci failed in ${folder}: its messages stand above.`)
   })
 }
 
@@ -121,8 +129,11 @@ function alone(work) {
     if (turn === 5) say('Waiting for another command that installs …')
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
   }
-  work()
-  rmSync(lock, { force: true })
+  try {
+    work()
+  } finally {
+    rmSync(lock, { force: true })
+  }
 }
 
 function take(lock) {
@@ -143,7 +154,7 @@ function take(lock) {
 }
 
 /** Ends as the child ends. */
-function run(parameters) {
+function run(node, parameters, env) {
   const child = spawn(node, parameters, { stdio: 'inherit', env })
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
     process.on(signal, () => {
@@ -152,7 +163,9 @@ function run(parameters) {
     })
   }
   child.on('error', (error) => fail(`${node} could not be run: ${error.message}`))
-  child.on('exit', (code, signal) => process.exit(code === null ? 128 + (constants.signals[signal] || 0) : code))
+  child.on('exit', (code, signal) => {
+    process.exitCode = code === null ? 128 + (constants.signals[signal] || 0) : code
+  })
 }
 
 function say(text) {
@@ -161,5 +174,5 @@ function say(text) {
 
 function fail(text) {
   say(text)
-  process.exit(1)
+  process.exitCode = 1
 }

@@ -85,38 +85,40 @@ function runFile(file: string, running: Set<ChildProcess>): Promise<Result & { m
   })
 }
 
-const times = readTimes()
-const wanted = process.argv.slice(2)
-let files: string[]
-try {
-  files = filesOf(wanted.length > 0 ? wanted : ['test'])
-} catch (error) {
-  console.error((error as Error).message)
-  process.exit(2)
-}
-const queue = files.sort(
-  (one, other) => (times[other] ?? patience) - (times[one] ?? patience) || one.localeCompare(other)
-)
-const running = new Set<ChildProcess>()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => {
-    queue.length = 0
-    for (const child of running) child.kill(signal)
-  })
+/** Runs files, some at a time. Exit code 0: something passed and nothing failed. */
+async function runAll(files: readonly string[]): Promise<number> {
+  const times = readTimes()
+  const queue = files.toSorted(
+    (one, other) => (times[other] ?? patience) - (times[one] ?? patience) || one.localeCompare(other)
+  )
+  const running = new Set<ChildProcess>()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      queue.length = 0
+      for (const child of running) child.kill(signal)
+    })
+  }
+  const total: Result = { passed: 0, failed: 0 }
+  await Promise.all(
+    Array.from({ length: jobs }, async () => {
+      for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+        const { passed, failed, ms } = await runFile(file, running)
+        total.passed += passed
+        total.failed += failed
+        if (failed === 0) times[file] = Math.round(ms)
+      }
+    })
+  )
+  mkdirSync(join(root, '.cache'), { recursive: true })
+  writeFileSync(timesFile, JSON.stringify(times))
+  console.log(`${total.passed} passed, ${total.failed} failed`)
+  return total.failed === 0 && total.passed > 0 ? 0 : 1
 }
 
-const total: Result = { passed: 0, failed: 0 }
-await Promise.all(
-  Array.from({ length: jobs }, async () => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      const { passed, failed, ms } = await runFile(file, running)
-      total.passed += passed
-      total.failed += failed
-      if (failed === 0) times[file] = Math.round(ms)
-    }
-  })
-)
-mkdirSync(join(root, '.cache'), { recursive: true })
-writeFileSync(timesFile, JSON.stringify(times))
-console.log(`${total.passed} passed, ${total.failed} failed`)
-process.exitCode = total.failed === 0 && total.passed > 0 ? 0 : 1
+const wanted = process.argv.slice(2)
+try {
+  process.exitCode = await runAll(filesOf(wanted.length > 0 ? wanted : ['test']))
+} catch (error) {
+  console.error((error as Error).message)
+  process.exitCode = 2
+}

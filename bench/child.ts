@@ -112,7 +112,7 @@ export function serve<Question>(ready: object, answer: (question: Question) => o
   process.on('message', async (question) => {
     process.send!(await answer(question as Question))
   })
-  process.once('disconnect', () => process.exit())
+  process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
   process.send!(ready)
 }
 

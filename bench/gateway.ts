@@ -20,7 +20,7 @@ for (let number = 1; number <= Number(extra); number++) {
 }
 
 const gateway = await startGateway({ config: config!, plugins: own })
-process.once('SIGTERM', () => void gateway.close().then(() => process.exit()))
+process.once('SIGTERM', () => void gateway.close().then(() => process.disconnect()))
 serve({ port: Number(new URL(gateway.url).port) }, () => {
   globalThis.gc!()
   return { heap: process.memoryUsage().heapUsed / 1024 }

@@ -72,11 +72,17 @@ async function main(): Promise<number> {
   const cache = new URL('../.cache/', import.meta.url).pathname
   mkdirSync(cache, { recursive: true })
   const directory = mkdtempSync(join(cache, 'bench-'))
-  process.once('exit', () => {
+  const tidy = (): void => {
     killAll()
     rmSync(directory, { recursive: true, force: true })
-  })
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
+  }
+  process.once('exit', tidy)
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      tidy()
+      process.kill(process.pid, signal)
+    })
+  }
 
   const upstream = await Child.start<{ port: number }>('upstream.ts', [], 'rest')
   const load = await Child.start<object>('load.ts', [], 'rest')
@@ -136,10 +142,12 @@ function positive(option: string, value: string): number {
   return number
 }
 
-main().then(
-  (code) => process.exit(code),
-  (error: Error) => {
-    process.stderr.write(error instanceof UsageError ? `${error.message}\n\n${help}` : `${error.stack}\n`)
-    process.exit(error instanceof UsageError ? 2 : 1)
-  }
-)
+try {
+  process.exitCode = await main()
+} catch (error) {
+  const { message, stack } = error as Error
+  process.stderr.write(error instanceof UsageError ? `${message}\n\n${help}` : `${stack}\n`)
+  process.exitCode = error instanceof UsageError ? 2 : 1
+}
+// The process ends when its children have.
+killAll()

@@ -6,6 +6,7 @@ import { createLogger, logLevels } from '../telling/log.ts'
 import type { Logger } from '../telling/log.ts'
 import { suggestion } from '../options/suggest.ts'
 import { configOption, defineCommand, exits, UsageError } from './command.ts'
+import { fall, leave, leaveNow } from './farewell.ts'
 
 /** The key that the shipped gateway.yaml declares, for trying out. */
 const demoKey = 'sk-demo-alice-000000000000'
@@ -27,11 +28,13 @@ The line on standard output that says "ready" names the addresses. The log is on
     const level = logLevels.find((one) => one === wanted)
     if (!level) throw new UsageError(`--log-level is ${JSON.stringify(wanted)}${suggestion(wanted, logLevels)}`)
     const log = createLogger({ level, pretty: process.stderr.isTTY })
+    let code: number = exits.failed
     try {
-      return await serve(file, log)
+      return (code = await serve(file, log))
     } finally {
-      // The process ends next, and with it whatever standard error has not taken.
       await log.flush()
+      // A standard stream that takes nothing keeps no gateway from its end.
+      leave(code)
     }
   }
 })
@@ -77,11 +80,13 @@ async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number
   // Whatever went wrong may have left something that never ends.
   const giveUp = (): void => {
     log.error('the gateway could not be closed in time: the next start mends its books')
-    process.exit(exits.failed)
+    leaveNow(exits.failed)
   }
   let deadline = setTimeout(giveUp, gateway.config.settings.limits.drainTimeout + farewellMs)
   let hurried = false
+  let closed = false
   void stops.second.then((reason) => {
+    if (closed) return
     hurried = true
     clearTimeout(deadline)
     deadline = setTimeout(giveUp, farewellMs)
@@ -89,6 +94,8 @@ async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number
     void gateway.close()
   })
   const { cut } = await gateway.close({ drain: true })
+  closed = true
+  clearTimeout(deadline)
   log.info('the gateway has stopped', { cut })
   if (stops.fault) return exits.failed
   return hurried ? exits.interrupted : exits.ok
@@ -113,6 +120,7 @@ class Stops {
       first.resolve(reason)
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal))
+    process.off('uncaughtException', fall)
     // Rejections that nobody handles arrive here too.
     process.on('uncaughtException', (error, origin) => {
       log.error('a fault that nothing caught: the gateway stops', { origin, error: error.stack ?? String(error) })

@@ -1,8 +1,9 @@
 // The command as an operator meets it: processes with exit codes, standard output, standard error and signals.
 import { once } from 'node:events'
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -415,3 +416,36 @@ t.test(
     })
   }
 )
+
+t.test('what a plugin leaves open is named and keeps no process, nor does output that nobody reads', async (t) => {
+  const contract = new URL('../../core/contract/contract.ts', import.meta.url).href
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-plugins-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const plugin = (name: string, setup: string): void =>
+    writeFileSync(
+      join(folder, `${name}.ts`),
+      `import { definePlugin } from ${JSON.stringify(contract)}
+      const setup = () => { ${setup} }
+      export default definePlugin({ name: '${name}', summary: 'Stays.', options: {}, setup })`
+    )
+  plugin('stubborn', `setInterval(() => {}, 1000); process.stdout.write('x'.repeat(8 << 20)); return {}`)
+  plugin(
+    'early',
+    `setTimeout(() => { throw new Error('too early') }); return new Promise(() => setInterval(() => {}, 1e9))`
+  )
+  const chainOf = (name: string): Overrides =>
+    ({
+      plugins: { [name]: join(folder, `${name}.ts`) },
+      chain: [{ auth: {} }, { [name]: {} }, { route: {} }]
+    }) as Overrides
+  await t.rejects(spawnGateway(t, chainOf('early')), /did not start: .*a fault that nothing caught: Error: too early/s)
+
+  const running = await spawnGateway(t, chainOf('stubborn'))
+  running.process.stdout!.pause()
+  const written = running.output().length
+  running.process.kill('SIGTERM')
+  await eventually(() => /"the gateway has stopped"/.test(running.output().slice(written)), 20_000)
+  running.process.kill('SIGTERM')
+  t.strictSame(await running.exited, { code: 0, signal: null })
+  t.match(running.output(), /does not end by itself and is ended, as this is still open: .*Timeout/)
+})

@@ -9,6 +9,8 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
+import { command, stress } from '../chaos/ends.ts'
+import type { End } from '../chaos/ends.ts'
 import { eventually } from '../kit/probe.ts'
 import { readEvents } from '../kit/sse.ts'
 import { Upstream } from '../kit/upstream.ts'
@@ -140,6 +142,17 @@ t.test('packed and installed into an empty folder, everything is there', async (
   t.equal(types.stdout, '', 'the types of a plugin are found')
   const testing = 'import("sluice/testing").then((kit) => console.log(typeof kit.pluginContract))'
   t.equal((await run(process.execPath, ['-e', testing])).stdout.trim(), 'function', 'the kit needs no other package')
+})
+
+t.test('commands end, whatever the threads that compile them are at', async (t) => {
+  const program = join(folder, 'node_modules/sluice/dist/core/main.js')
+  const each = async (): Promise<End[]> => {
+    const ends: End[] = []
+    while (ends.length < 4) ends.push(await command([...stress, program], ['version'], folder))
+    return ends
+  }
+  const ends = await Promise.all([each(), each(), each()])
+  t.same(new Set(ends.flat()), new Set([0]), 'each of twelve')
 })
 
 t.test('a file that names plugins is checked as one that names none', async (t) => {
