@@ -120,7 +120,7 @@ function wire(
   make(tokens.transport, () => new Transports())
   make(tokens.services, () => {
     const { keys, ledger, requests, works, answers, routes } = get(tokens.store)
-    const vault = new Vault(works, () => get(tokens.generations).current.config.settings.state)
+    const vault = new Vault(works, get(tokens.settings).state)
     return {
       keys,
       ledger,
@@ -341,6 +341,7 @@ async function start(
       const prepared = await prepare(next, reader.plugins, parts)
       if (listen.tls) server.certify(listen.tls)
       generations.replace(prepared)
+      parts.services.vault.use(next.settings.state)
     },
     log,
     metrics

@@ -42,7 +42,7 @@ const roomy = 15 / 16
 /** The values of all tenants. */
 export class Vault {
   readonly #works: Works
-  readonly #settings: () => StateSettings
+  #settings: StateSettings
   /** Derived from a secret, which takes a moment. */
   #key: { secret: string; bytes: Buffer } | undefined
   /** Room is made for one after the other. */
@@ -52,19 +52,24 @@ export class Vault {
   /** How many have come, or failed to. */
   #arrived = 0
 
-  constructor(works: Works, settings: () => StateSettings) {
+  constructor(works: Works, settings: StateSettings) {
     this.#works = works
+    this.#settings = settings
+  }
+
+  /** Goes by other settings from now on: those of a file that was read again. */
+  use(settings: StateSettings): void {
     this.#settings = settings
   }
 
   /** Bytes of one conversation. */
   get largest(): number {
-    return this.#settings().largest
+    return this.#settings.largest
   }
 
   /** Milliseconds for which a value is kept. */
   get age(): number {
-    return this.#settings().keep
+    return this.#settings.keep
   }
 
   /** Resolves when it is on disk. What was kept longest ago makes room: of its tenant, or of whoever keeps most. */
@@ -137,7 +142,7 @@ export class Vault {
    */
   async #makeRoom(tenant: string, bytes: number): Promise<() => void> {
     const { room } = this.#works
-    const settings = this.#settings()
+    const settings = this.#settings
     const coming = (whose?: string): number =>
       [...this.#coming].reduce(
         (sum, one) => (whose === undefined || one.tenant === whose ? sum + one.bytes : sum),
@@ -221,7 +226,7 @@ export class Vault {
   }
 
   #secret(): Buffer {
-    const { key: secret } = this.#settings()
+    const { key: secret } = this.#settings
     if (this.#key?.secret !== secret)
       this.#key = { secret, bytes: Buffer.from(hkdfSync('sha256', secret, '', 'sluice/vault', 32)) }
     return this.#key.bytes

@@ -292,7 +292,7 @@ export class Workbench {
       secrets: this.#secrets,
       requests,
       works: noWorks,
-      vault: new Vault(noWorks, () => ({ key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 })),
+      vault: new Vault(noWorks, { key: '', keep: 1, largest: 1, of_tenant: 2 ** 28, size: 2 ** 30 }),
       cache: this.cache,
       answers: this.answers,
       routes: this.routes

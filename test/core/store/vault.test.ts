@@ -7,13 +7,13 @@ import { Vault } from '../../../core/store/vault.ts'
 t.test('of many that are kept at one time no more stay than there is room for', async (t) => {
   const store = await openStore({ file: join(t.testdir(), 'sluice.db'), durability: 'process' })
   const most = 200_000
-  const vault = new Vault(store.works, () => ({
+  const vault = new Vault(store.works, {
     key: 'secret',
     keep: 1_000_000,
     largest: 1_000_000,
     of_tenant: most,
     size: 10 * most
-  }))
+  })
   const label = (id: string): Parameters<Vault['keep']>[0] => ({
     tenant: 'acme',
     project: '',
