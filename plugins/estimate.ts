@@ -96,8 +96,9 @@ export function soundOf({ form }: RequestBody, { sound }: Metering): SoundLength
  * output in tokens.
  * @throws GatewayError `invalid_field` for what is no limit
  */
-export function outputLimit(body: RequestBody, { outputLimits, mostOutput = 0 }: Metering): number | undefined {
-  return outputLimits.length === 0 ? mostOutput : largestOf(body, outputLimits, largestLimit)
+export function outputLimit(body: RequestBody, metering: Metering): number | undefined {
+  const { outputLimits, mostOutput = 0, leastOutput } = metering
+  return outputLimits.length === 0 ? mostOutput : largestOf(body, outputLimits, largestLimit, leastOutput)
 }
 
 /**
@@ -154,16 +155,16 @@ export function secondsAsked({ fields }: RequestBody, { seconds }: Metering): nu
   return asked ?? seconds?.usual ?? 0
 }
 
-function largestOf(body: RequestBody, fields: readonly string[], most: number): number | undefined {
+function largestOf(body: RequestBody, fields: readonly string[], most: number, least = 1): number | undefined {
   let largest: number | undefined
   for (const field of fields) {
-    const number = wholeNumber(body, field, most)
+    const number = wholeNumber(body, field, most, least)
     if (number !== undefined && (largest === undefined || number > largest)) largest = number
   }
   return largest
 }
 
-function wholeNumber({ fields, lens }: RequestBody, field: string, most: number): number | undefined {
+function wholeNumber({ fields, lens }: RequestBody, field: string, most: number, least: number): number | undefined {
   const dot = field.indexOf('.')
   const outer = dot === -1 ? field : field.slice(0, dot)
   if (!fields.has(outer)) return undefined
@@ -172,12 +173,12 @@ function wholeNumber({ fields, lens }: RequestBody, field: string, most: number)
   const member = inner ?? outer
   if (inner !== undefined && !inside?.has(inner)) return undefined
   const value = inner === undefined ? fields.number(outer) : numberOrDigits(inside!, inner)
-  if (value !== undefined && Number.isInteger(value) && value >= 1 && value <= most) return value
+  if (value !== undefined && Number.isInteger(value) && value >= least && value <= most) return value
   const written = inside!.slice(member)!.toString('utf8', 0, 40)
   if (written === 'null') return undefined
   throw new GatewayError(
     'invalid_field',
-    `The field \`${field}\` must be a whole number from 1 to ${most}, not ${written}.`,
+    `The field \`${field}\` must be a whole number from ${least} to ${most}, not ${written}.`,
     { param: field }
   )
 }

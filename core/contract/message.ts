@@ -10,6 +10,12 @@ import { isDeep } from '../protocols/object.ts'
  */
 export type MessageKind = 'event' | 'comment' | 'json' | 'bytes' | 'frame'
 
+/** A JSON object that passes in runs. */
+export interface Outlined {
+  /** The object as far as it has come, without its large members. */
+  readonly outline: Buffer
+}
+
 /** Owned by the relay and immutable; a stage may keep it, at the price of the chunk of bytes it points into. */
 export class Message {
   readonly kind: MessageKind
@@ -25,6 +31,8 @@ export class Message {
   readonly binary: boolean
   /** An event of which it is known already that it is content and tells of no usage. */
   plain = false
+  /** Of a run: what tells of the JSON object that it is a part of; undefined where it is part of none. */
+  body: Outlined | undefined = undefined
   #json: unknown
   #parsed = false
   /** Undefined before it was asked for, null when there is none. */
@@ -118,7 +126,9 @@ export class Message {
     if (this.data.buffer !== bytes.buffer || start < 0 || end > bytes.length)
       return Message.event(data.toString('utf8'), event)
     const whole = Buffer.concat([bytes.subarray(0, start), data, bytes.subarray(end)])
-    return new Message(kind, whole, whole.subarray(start, start + data.length), event, from)
+    const changed = new Message(kind, whole, whole.subarray(start, start + data.length), event, from)
+    changed.body = this.body
+    return changed
   }
 
   /** A frame of a session. */

@@ -67,6 +67,8 @@ export interface Metering {
    * output in tokens, or one that nobody can limit.
    */
   readonly outputLimits: readonly string[]
+  /** The least that such a limit may be; default 1. Nothing is made with 0, and the prompt is read all the same. */
+  readonly leastOutput?: 0
   /** Then: the most tokens of one of its answers, where the model does not say how many that are. */
   readonly mostOutput?: number
   /**

@@ -251,7 +251,9 @@ export class BodyIntake implements Intake {
       () => this.#object?.push(chunk),
       () => bad('The upstream sent a body that is no JSON.')
     )
-    this.#host.outlet.pass(new Message('bytes', chunk))
+    const run = new Message('bytes', chunk)
+    run.body = this.#object
+    this.#host.outlet.pass(run)
   }
 
   end(): void {

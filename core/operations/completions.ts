@@ -13,7 +13,7 @@ export const completions: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: { openai: { protocol: 'openai-completions', method: 'POST', target: () => '/completions' } },
-  metering: { outputLimits: ['max_tokens'], counts: ['n', 'best_of'], prompts: 'prompt' },
+  metering: { outputLimits: ['max_tokens'], leastOutput: 0, counts: ['n', 'best_of'], prompts: 'prompt' },
   parsed: { prompt: 4 * 1024 * 1024 },
   required: ['model', 'prompt'],
   parameters: {

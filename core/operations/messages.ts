@@ -20,11 +20,15 @@ export const messages: ServedOperation = {
     // A thread that is begun is gone on with, where no other account has it.
     { param: 'thread', code: 'unsupported_parameter', refers: () => true }
   ]),
-  metering: { outputLimits: ['max_tokens'] },
+  metering: { outputLimits: ['max_tokens'], leastOutput: 0 },
   required: ['model', 'max_tokens', 'messages'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },
-    max_tokens: { type: 'integer', minimum: 1, description: 'Most tokens of the answer.' },
+    max_tokens: {
+      type: 'integer',
+      minimum: 0,
+      description: 'Most tokens of the answer; with 0 the prompt is written to the cache, and nothing is answered.'
+    },
     messages: {
       type: 'array',
       items: { type: 'object' },

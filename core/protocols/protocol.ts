@@ -218,8 +218,6 @@ export interface Protocol {
   readUsage(message: Payload): ReportedUsage
   /** Follows the usage of one answer, where several messages tell of it; absent where each report says it all. */
   usageReader?(): UsageReader
-  /** Usage near the end of a JSON body of which only the tail is at hand. */
-  readUsageFromTail(tail: string): ReportedUsage
   /** The new value of a body member that makes a streaming upstream report usage; undefined when it will anyway. */
   askForUsage(fields: Fields): { key: string; json: string } | undefined
   /**

@@ -1,18 +1,13 @@
 // Follows one answer and says in the end what it consumed.
-import { completionTokens, noUsage, pricedClasses, promptTokens } from '../../core/contract/contract.ts'
-import type { Message } from '../../core/contract/contract.ts'
+import { completionTokens, Message, noUsage, pricedClasses, promptTokens } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
-import type { Protocol, Tally, UsageReader } from '../../core/protocols/index.ts'
+import type { Protocol, ReportedUsage, Tally, UsageReader } from '../../core/protocols/index.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { SoundLength } from '../estimate.ts'
 import type { Usage } from '../../core/money/usage.ts'
 
-/** Of an answer too large to be held: usage stands at its end. */
-const tailBytes = 16 * 1024
 /** Longest event that is kept as a sample. */
 const sampleBytes = 4 * 1024
-
-const nothing = Buffer.alloc(0)
 
 /**
  * What an estimate cannot be above, in tokens, and how long the sound is that is charged by the second: asked for when
@@ -40,7 +35,8 @@ export class Meter {
   /** The first event, the second, the fourth, …: they tell how much of an event is not text. */
   readonly #samples: Buffer[] = []
   #body: Message | undefined
-  #tail = nothing
+  /** Of an answer too large to be held: the object that its runs are of. */
+  #runs: Message['body']
   #runBytes = 0
   /** Without runs of pictures and sound. */
   #runText = 0
@@ -56,10 +52,13 @@ export class Meter {
   /** Takes the next message. Reports are cumulative: the last one counts. */
   see(message: Message): void {
     this.#tally?.see(message)
-    if (message.kind === 'bytes') return this.#keepTail(message.bytes)
+    if (message.kind === 'bytes') return this.#seeRun(message)
     // Some upstreams report in every event: these carry text too.
     this.#count(message)
-    const reported = this.#reader ? this.#reader.read(message) : this.#protocol.readUsage(message)
+    this.#take(this.#reader ? this.#reader.read(message) : this.#protocol.readUsage(message))
+  }
+
+  #take(reported: ReportedUsage): void {
     if (reported === undefined) return
     this.insane = reported === 'insane'
     // A zero after real counts is a postscript that knows of nothing, not a correction.
@@ -71,11 +70,7 @@ export class Meter {
    * where a stream broke off.
    */
   read(complete: boolean): MeteredUsage {
-    if (this.#runBytes > 0) {
-      const reported = this.#protocol.readUsageFromTail(this.#tail.toString('utf8'))
-      if (reported === 'insane') this.insane = true
-      else if (reported) this.#usage = reported
-    }
+    if (this.#runs) this.#take(this.#protocol.readUsage(new Message('json', this.#runs.outline)))
     const units = this.#tally?.read()
     if (this.#usage && !this.insane) {
       const usage = complete || this.#events === 0 ? this.#usage : this.#atLeastDelivered(this.#usage)
@@ -147,10 +142,10 @@ export class Meter {
     return Math.max(0, Math.ceil(bytes / this.#bytesPerToken))
   }
 
-  #keepTail(bytes: Buffer): void {
+  #seeRun({ bytes, body }: Message): void {
     this.#runBytes += bytes.length
     if (!isEncoded(bytes)) this.#runText += bytes.length
-    this.#tail = Buffer.concat([this.#tail, bytes.subarray(-tailBytes)]).subarray(-tailBytes)
+    this.#runs = body
   }
 }
 

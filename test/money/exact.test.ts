@@ -238,7 +238,8 @@ function hostile(): { wire: object; counts: Counts | undefined } {
   const input = given(prompt) ? prompt : number(total) - number(completion)
   let output = given(completion) ? completion : number(total) - number(prompt)
   if (input < 0 || output < 0) return { wire, counts: undefined }
-  if (number(reasoning) > 0 && total === input + output + number(reasoning)) output += number(reasoning)
+  // What neither side has was thought.
+  output = Math.max(output, number(total) - input)
   const counts: Record<string, number> = { output: output - number(audio), audio_output: number(audio) }
   for (const [name, field] of Object.entries(parts)) counts[name] = number(inner[field])
   counts['input'] = input - Object.keys(parts).reduce((sum, name) => sum + counts[name]!, 0)

@@ -461,3 +461,232 @@ t.test(
     )
   }
 )
+
+t.test('usage is found wherever it stands in a large answer, and what only looks like it is not', async (t) => {
+  const long = 'word '.repeat(80_000)
+  const ids = { token_ids: Array.from({ length: 30_000 }, (_, id) => id) }
+  const lie = {
+    note: '"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}',
+    nested: { usage: { prompt_tokens: 3, completion_tokens: 3, total_tokens: 6 } }
+  }
+  const chat = { prompt_tokens: 900, completion_tokens: 70, total_tokens: 970 }
+  const answers: Readonly<Record<string, { channel: object; ask: Ask; body: object; usage: object; is: object }>> = {
+    chat: {
+      channel: {},
+      ask: speakers['chat']!.ask(false),
+      is: { input: 900, output: 70 },
+      usage: { usage: chat },
+      body: {
+        id: 'c',
+        object: 'chat.completion',
+        created: 1,
+        model: 'demo',
+        choices: [{ index: 0, message: { role: 'assistant', content: long }, finish_reason: 'stop' }]
+      }
+    },
+    'chat, as a vendor has it': {
+      channel: {},
+      ask: speakers['chat']!.ask(false),
+      is: { input: 900, output: 70 },
+      usage: { x_groq: { usage: chat } },
+      body: {
+        id: 'c',
+        object: 'chat.completion',
+        created: 1,
+        model: 'demo',
+        choices: [{ index: 0, message: { role: 'assistant', content: long }, finish_reason: 'stop' }]
+      }
+    },
+    embeddings: {
+      channel: { endpoints: ['embeddings'] },
+      ask: { target: '/v1/embeddings', body: { messages: undefined, input: ['one', 'two'] } },
+      is: { input: 900, output: 0 },
+      usage: { usage: { prompt_tokens: 900, total_tokens: 900 } },
+      body: {
+        object: 'list',
+        model: 'demo',
+        data: [{ object: 'embedding', index: 0, embedding: Array.from({ length: 30_000 }, (_, i) => i / 7) }]
+      }
+    },
+    images: {
+      channel: { endpoints: ['images'] },
+      ask: { target: '/v1/images/generations', body: { messages: undefined, prompt: 'A boat' } },
+      is: { input: 9, image_output: 4000, image: 1 },
+      usage: { usage: { input_tokens: 9, output_tokens: 4000, total_tokens: 4009 } },
+      body: { created: 1, data: [{ b64_json: 'A'.repeat(400_000) }] }
+    },
+    rerank: {
+      channel: { endpoints: ['rerank'] },
+      ask: { target: '/v1/rerank', body: { messages: undefined, query: 'boats', documents: ['one'] } },
+      is: { search: 3 },
+      usage: { meta: { billed_units: { search_units: 3 } } },
+      body: { results: [{ index: 0, relevance_score: 0.5, document: { text: long } }] }
+    },
+    anthropic: {
+      channel: { protocol: 'anthropic' },
+      ask: speakers['anthropic']!.ask(false),
+      is: { input: 900, cached_input: 50, output: 70 },
+      usage: { usage: { input_tokens: 900, cache_read_input_tokens: 50, output_tokens: 70 } },
+      body: {
+        id: 'msg_1',
+        type: 'message',
+        role: 'assistant',
+        model: 'demo',
+        content: [{ type: 'text', text: long }],
+        stop_reason: 'end_turn'
+      }
+    },
+    gemini: {
+      channel: { protocol: 'gemini' },
+      ask: speakers['gemini']!.ask(false),
+      is: { input: 900, output: 70 },
+      usage: { usageMetadata: { promptTokenCount: 900, candidatesTokenCount: 70, totalTokenCount: 970 } },
+      body: { candidates: [{ content: { role: 'model', parts: [{ text: long }] }, finishReason: 'STOP', index: 0 }] }
+    }
+  }
+  for (const [name, { channel, ask, body, usage, is }] of Object.entries(answers)) {
+    const { bench, upstream } = await open(
+      t,
+      { models: { demo: { price: { input: 1, output: 2, image: 1, image_output: 3, search: 1 } } } },
+      channel as Record<string, unknown>
+    )
+    const places = {
+      first: { ...usage, ...lie, ...body },
+      last: { ...body, ...lie, ...usage },
+      'followed by ids': { ...body, ...usage, ...ids, ...lie }
+    }
+    for (const [place, whole] of Object.entries(places)) {
+      upstream.json(JSON.stringify(whole, null, place === 'first' ? 1 : undefined))
+      const answer = await bench.send(ask)
+      t.equal(answer.status, 200, `${name}, ${place}`)
+      t.match(bench.ledger.rows.at(-1)!.settled, { usage: is, source: 'upstream' }, `${name}, ${place}`)
+    }
+  }
+
+  const { bench, upstream } = await open(t, {})
+  const stream = chatEvents(3).slice(0, -1)
+  for (const last of [
+    { usage: chat, ...lie, choices: [] },
+    { choices: [], usage: chat, ...ids },
+    { ...ids, usage: chat, choices: [] }
+  ]) {
+    upstream.sse([...stream, { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'demo', ...last }])
+    t.equal((await bench.send(speakers['chat']!.ask(true))).status, 200)
+    t.match(bench.ledger.rows.at(-1)!.settled, { usage: { input: 900, output: 70 }, source: 'upstream' })
+  }
+})
+
+t.test('what a total has that its parts have not was thought, and is charged', async (t) => {
+  const reports: Readonly<Record<string, [Ask, object, object, object]>> = {
+    chat: [
+      speakers['chat']!.ask(false),
+      {},
+      { ...chatAnswer(), usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 115 } },
+      { input: 10, output: 105, reasoning: 100 }
+    ],
+    gemini: [
+      speakers['gemini']!.ask(false),
+      { protocol: 'gemini' },
+      {
+        candidates: [{ content: { role: 'model', parts: [{ text: 'Hi' }] }, finishReason: 'STOP', index: 0 }],
+        usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 115 }
+      },
+      { input: 10, output: 105, reasoning: 100 }
+    ],
+    responses: [
+      speakers['responses']!.ask(false),
+      { endpoints: ['responses', 'chat'] },
+      {
+        ...response,
+        status: 'completed',
+        output: [
+          {
+            id: 'msg_1',
+            type: 'message',
+            role: 'assistant',
+            status: 'completed',
+            content: [{ type: 'output_text', text: 'Hi', annotations: [] }]
+          }
+        ],
+        usage: { input_tokens: 10, output_tokens: 5, output_tokens_details: { reasoning_tokens: 2 }, total_tokens: 115 }
+      },
+      { input: 10, output: 105, reasoning: 102 }
+    ],
+    embeddings: [
+      { target: '/v1/embeddings', body: { messages: undefined, input: 'one' } },
+      { endpoints: ['embeddings'] },
+      {
+        object: 'list',
+        model: 'demo',
+        data: [{ object: 'embedding', index: 0, embedding: [1] }],
+        usage: { prompt_tokens: 10, total_tokens: 12 }
+      },
+      { input: 10, output: 0 }
+    ]
+  }
+  for (const [name, [ask, channel, body, is]] of Object.entries(reports)) {
+    const { bench, upstream } = await open(t, {}, channel as Record<string, unknown>)
+    upstream.json(body)
+    t.equal((await bench.send(ask)).status, 200, name)
+    t.match(bench.ledger.rows[0]!.settled, { usage: is, source: 'upstream' }, name)
+  }
+})
+
+t.test('no output at all may be asked for where the protocol has it, and holds none', async (t) => {
+  const { bench, upstream } = await open(t, {}, { endpoints: ['completions', 'chat'] })
+  upstream.json({
+    id: 'cmpl_1',
+    object: 'text_completion',
+    created: 1,
+    model: 'demo',
+    choices: [{ index: 0, text: 'Scored.', logprobs: null, finish_reason: 'length' }],
+    usage: { prompt_tokens: 4, completion_tokens: 0, total_tokens: 4 }
+  })
+  const scored = await bench.send({
+    target: '/v1/completions',
+    body: { messages: undefined, prompt: 'Scored.', max_tokens: 0, echo: true, logprobs: 1 }
+  })
+  t.equal(scored.status, 200, scored.body)
+  t.match(bench.ledger.rows[0], {
+    request: { estimate: { maxOutput: 0 } },
+    settled: { usage: { input: 4, output: 0 } }
+  })
+  t.equal(upstream.requests[0]!.json().max_tokens, 0)
+  t.equal((await bench.send({ body: { max_tokens: 0 } })).status, 400, 'chat has no such request')
+
+  const other = await open(t, {}, { protocol: 'anthropic' })
+  const message = {
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'demo',
+    content: [],
+    stop_reason: 'max_tokens',
+    stop_sequence: null,
+    usage: { input_tokens: 0, cache_creation_input_tokens: 900, cache_read_input_tokens: 0, output_tokens: 0 }
+  }
+  other.upstream.json(message)
+  const warmed = await other.bench.send({ target: '/v1/messages', body: { messages, max_tokens: 0 } })
+  t.equal(warmed.status, 200, warmed.body)
+  t.match(other.bench.ledger.rows[0], {
+    request: { estimate: { maxOutput: 0 } },
+    settled: { usage: { cache_write: 900, output: 0 }, source: 'upstream' }
+  })
+  const { usage, ...begun } = message
+  other.upstream.script(
+    streamHead,
+    events([
+      event({ type: 'message_start', message: { ...begun, stop_reason: null, usage } } as { type: string }),
+      event({
+        type: 'message_delta',
+        delta: { stop_reason: 'max_tokens', stop_sequence: null },
+        usage: { output_tokens: 0 }
+      } as { type: string }),
+      event({ type: 'message_stop' })
+    ]),
+    endOfBody()
+  )
+  const streamed = await other.bench.send({ target: '/v1/messages', body: { messages, max_tokens: 0, stream: true } })
+  t.equal(streamed.status, 200, streamed.body)
+  t.match(other.bench.ledger.rows[1]!.settled, { usage: { cache_write: 900, output: 0 }, source: 'upstream' })
+})

@@ -112,9 +112,8 @@ t.test('whatever is reported, classes are never negative and add up to the total
       const [prompt, completion, total] = [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens].map(
         (value) => (typeof value === 'number' ? value : undefined)
       )
-      const beside = usage.completion_tokens_details?.reasoning_tokens
       const parts = prompt !== undefined && completion !== undefined ? prompt + completion : total!
-      const whole = prompt !== undefined && completion !== undefined && total === parts + Number(beside) ? total : parts
+      const whole = Math.max(parts, total ?? 0)
       return (
         Object.values(classes).every((part) => Number.isSafeInteger(part) && part >= 0) &&
         reasoning! <= priced['output']! + (priced['audio_output'] ?? 0) &&
@@ -123,13 +122,4 @@ t.test('whatever is reported, classes are never negative and add up to the total
     }),
     { numRuns: 5000 }
   )
-})
-
-t.test('the tail of a large body still tells the usage', async (t) => {
-  const body = JSON.stringify({
-    choices: [{ message: { content: 'x'.repeat(300) } }],
-    usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7, prompt_tokens_details: { cached_tokens: 1 } }
-  })
-  t.strictSame(chat.readUsageFromTail(body.slice(-200)), { ...none, input: 2, cached_input: 1, output: 4 })
-  t.equal(chat.readUsageFromTail(body.slice(0, 200)), undefined)
 })

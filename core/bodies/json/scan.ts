@@ -183,20 +183,39 @@ export class Scanning {
   }
 }
 
+/** Bytes of a member that an outline has, with its key, and of all of them. */
+const longestOutlined = 16 * 1024
+const mostOutlined = 64 * 1024
+
 /**
- * Follows a JSON object that comes in pieces of which none is kept: it says of it that it is none, or that its end is
- * missing.
+ * Follows a JSON object that comes in pieces of which few are kept: it says of it that it is none, or that its end is
+ * missing, and what its small members are.
  */
 export class Following {
   readonly #number = ++scans
   #kept: State | undefined
+  /** The latest pieces, as many as a small member may lie in, and where in the object they begin and end. */
+  readonly #latest: Buffer[] = []
+  #from = 0
+  #to = 0
+  /** Small members, as they are written. */
+  readonly #members: Buffer[] = []
+  #outlined = 0
 
-  /**
-   * Looks at the bytes during the call only. @throws LensError when no JSON object goes on like that; none may follow
-   * then
-   */
+  /** @throws LensError when no JSON object goes on like that; none may follow then */
   push(bytes: Buffer): void {
+    this.#latest.push(bytes)
+    this.#to += bytes.length
     for (let at = 0; at < bytes.length; at += stretch) this.#advance(bytes.subarray(at, at + stretch), 0)
+    while (this.#to - this.#from - this.#latest[0]!.length >= longestOutlined) {
+      this.#from += this.#latest.shift()!.length
+    }
+  }
+
+  /** The object as far as it has come, without its large members: what tells of it, and not what it is full of. */
+  get outline(): Buffer {
+    const members = this.#members.flatMap((member, index) => (index === 0 ? [member] : [comma, member]))
+    return Buffer.concat([opening, ...members, closing])
   }
 
   /** No more bytes come. @throws LensError when the object has not come to its end */
@@ -210,12 +229,42 @@ export class Following {
     current = this.#number
     memory.set(bytes, input)
     let verdict = kept ? scanner.proceed(input, bytes.length, last) : scanner.begin(input, bytes.length, last)
-    while (verdict === status.full) verdict = scanner.resume(last)
+    for (;;) {
+      this.#take()
+      if (verdict !== status.full) break
+      verdict = scanner.resume(last)
+    }
     if (verdict !== status.done && verdict !== status.more)
       throw new LensError(`${reasons[results[3]!]!} (byte ${results[4]!})`)
     this.#kept = state()
   }
+
+  /** Keeps the small ones of the members in the table. */
+  #take(): void {
+    const end = results[0]! * words.member
+    for (let at = 0; at < end; at += words.member) {
+      const [from, to] = [found[at]!, found[at + 3]!]
+      const length = to - from
+      if (length > longestOutlined || from < this.#from || this.#outlined + length > mostOutlined) continue
+      this.#outlined += length
+      this.#members.push(this.#copy(from, to))
+    }
+  }
+
+  #copy(from: number, to: number): Buffer {
+    const parts: Buffer[] = []
+    let start = this.#from
+    for (const piece of this.#latest) {
+      parts.push(piece.subarray(Math.max(0, from - start), Math.max(0, to - start)))
+      start += piece.length
+    }
+    return Buffer.concat(parts)
+  }
 }
+
+const opening = Buffer.from('{')
+const comma = Buffer.from(',')
+const closing = Buffer.from('}')
 
 /** What the module knows of a scan. */
 interface State {

@@ -1,7 +1,6 @@
 // Anthropic's Messages, as clients speak them and as upstreams answer them.
 import { asObject, asObjects } from '../object.ts'
 import type { Payload, Protocol, ReportedUsage } from '../protocol.ts'
-import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
 import { isUnparsedBody, memberOf } from '../whole-body.ts'
@@ -27,7 +26,6 @@ export const anthropic: Protocol = {
   isAnswer,
   readUsage: (message) => readAnthropicUsage(usageOf(message)),
   usageReader: () => new MessageUsage(),
-  readUsageFromTail: (tail) => readAnthropicUsage(lastObject(tail, 'usage')),
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
   answerBytes,

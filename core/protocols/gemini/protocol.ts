@@ -1,7 +1,6 @@
 // Gemini's generateContent, as clients speak it and as upstreams answer it.
 import { asObject, asObjects } from '../object.ts'
 import type { Fields, Payload, Protocol } from '../protocol.ts'
-import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { readGeminiUsage } from '../usage/gemini.ts'
 import { isUnparsedBody, memberOf } from '../whole-body.ts'
@@ -26,7 +25,6 @@ export const gemini: Protocol = {
   readError,
   isAnswer,
   readUsage: (message) => readGeminiUsage(usageOf(message)),
-  readUsageFromTail: (tail) => readGeminiUsage(lastObject(tail, 'usageMetadata')),
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
   modelPlaces: [['modelVersion']],

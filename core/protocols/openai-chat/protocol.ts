@@ -11,7 +11,6 @@ import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { skipSpace } from '../likeness.ts'
 import type { Fields, Payload, Protocol, ReportedUsage } from '../protocol.ts'
-import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { readAnyUsage as readReportedUsage } from '../usage/any.ts'
 import { memberOf } from '../whole-body.ts'
@@ -32,7 +31,6 @@ export const openaiChat: Protocol = {
   readError,
   isAnswer,
   readUsage,
-  readUsageFromTail: (tail) => readReportedUsage(lastObject(tail, 'usage')),
   askForUsage,
   withoutUsage,
   answerBytes,

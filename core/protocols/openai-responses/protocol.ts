@@ -3,7 +3,6 @@ import { asObject } from '../object.ts'
 import { readError as readAnyError } from '../errors.ts'
 import { errorBody } from '../openai-chat/errors.ts'
 import type { Payload, Protocol, UpstreamError } from '../protocol.ts'
-import { lastObject } from '../tail.ts'
 import { textBytes } from '../text-bytes.ts'
 import { readResponsesUsage } from '../usage/openai-tokens.ts'
 import { isUnparsedBody, memberOf } from '../whole-body.ts'
@@ -30,7 +29,6 @@ export const openaiResponses: Protocol = {
   readError,
   isAnswer,
   readUsage: (message) => readResponsesUsage(usageOf(message)),
-  readUsageFromTail: (tail) => readResponsesUsage(lastObject(tail, 'usage')),
   askForUsage: () => undefined,
   withoutUsage: () => undefined,
   answerBytes,
@@ -53,7 +51,6 @@ export const keptResponses: Protocol = {
   watch: () => new ResponsesWatch(true),
   isAnswer: ({ data, lens }) => data.length === 0 || lens !== undefined,
   readUsage: () => undefined,
-  readUsageFromTail: () => undefined,
   answerBytes: () => 0
 }
 

@@ -8,6 +8,5 @@ import { hasList, withoutStream } from '../whole.ts'
 export const openaiEmbeddings = withoutStream(openaiChat, {
   isAnswer: (message) => hasList(message, 'data'),
   readUsage: (message) => readEmbeddingUsage(message.lens?.json('usage')),
-  readUsageFromTail: openaiChat.readUsageFromTail,
   text: plainText({ prompt: ['input'] })
 })

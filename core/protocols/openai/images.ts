@@ -16,29 +16,12 @@ export const openaiImages: Protocol = {
   ...withoutStream(openaiChat, {
     isAnswer: (message) => hasList(message, 'data'),
     readUsage: (message) => readImagesUsage(message.lens?.json('usage')),
-    // Tokens of pictures are told apart by their details, which the reader of chat does not know.
-    readUsageFromTail: (tail) => usageInTail(tail),
     text: plainText({ prompt: ['prompt'] })
   }),
   watch: (request) => new TypedWatch(completed, countOf(request, 'n')),
   chunksOf: eventsOf,
   collect: () => new PictureCollector(),
   tally: () => new PictureTally()
-}
-
-function usageInTail(tail: string): ReturnType<Protocol['readUsageFromTail']> {
-  const at = tail.lastIndexOf('"usage"')
-  const open = at === -1 ? null : /^"usage"\s*:\s*(?=\{)/.exec(tail.slice(at, at + 64))
-  if (!open) return undefined
-  const text = tail.slice(at + open[0].length)
-  for (let end = text.indexOf('}'); end !== -1 && end < 4096; end = text.indexOf('}', end + 1)) {
-    try {
-      return readImagesUsage(JSON.parse(text.slice(0, end + 1)))
-    } catch {
-      // The brace closed an object inside.
-    }
-  }
-  return undefined
 }
 
 /** For clients that asked for a stream of an upstream that knows none: each picture as the event that completes it. */

@@ -15,7 +15,6 @@ export const rerank: Protocol = {
   ...withoutStream(openaiChat, {
     isAnswer: (message) => hasList(message, 'results') || hasList(message, 'data'),
     readUsage: (message) => readRerankUsage(message.json()),
-    readUsageFromTail: openaiChat.readUsageFromTail,
     // An answer has no words but those of the documents.
     text: plainText({ prompt: ['query', 'documents'] })
   }),

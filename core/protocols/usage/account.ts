@@ -14,16 +14,16 @@ export class Counts {
   }
 }
 
+/** Whether a total is known to be of the same call, in the same words, as the parts. */
+export type Trust = 'trusted' | 'disputed'
+
 /** What an upstream said of one call, all in tokens. Parts are inside their whole; what is undefined was not said. */
 export interface Said {
   /** The whole prompt. */
   prompt: number | undefined
   /** The whole output. */
   completion: number | undefined
-  /**
-   * Of everything. Tells a side that was not said, and whether reasoning stands beside the completion; charges nothing
-   * else.
-   */
+  /** Of everything. Tells a side that was not said, and what neither side has: see {@link account}. */
   total?: number | undefined
   /** Of the prompt: read from a cache. */
   cached?: number | undefined
@@ -49,12 +49,15 @@ export interface Said {
  * Takes parts out of their wholes. Undefined when a side was neither said nor follows from the total, as what is
  * missing is not zero; `insane` when a count was none, or parts are more than their whole.
  *
+ * What a total has that neither side has is output of which nothing was said: thoughts, beside those that were. Not
+ * with `total` being `disputed`, as of a report in several families' words: then it may be another family's.
+ *
  * Cached tokens are cached first and audio or pictures second, so none is counted twice. Where nobody says what the
  * cached ones are, they are taken to be text, then pictures, then audio: prompts begin with text.
  */
-export function account(counts: Counts, said: Said): ReportedUsage {
+export function account(counts: Counts, said: Said, total: Trust = 'trusted'): ReportedUsage {
   const {
-    total,
+    total: whole,
     cached = 0,
     written = 0,
     writtenLong = 0,
@@ -65,20 +68,21 @@ export function account(counts: Counts, said: Said): ReportedUsage {
     imageOut = 0
   } = said
   const { cachedAudio = 0, cachedImage = 0 } = said
-  const prompt = said.prompt ?? minus(total, said.completion)
-  let completion = said.completion ?? minus(total, said.prompt)
+  const prompt = said.prompt ?? minus(whole, said.completion)
+  let completion = said.completion ?? minus(whole, said.prompt)
   if (counts.insane) return 'insane'
   if (prompt === undefined || completion === undefined) return undefined
 
-  // Where the total shows that reasoning was counted beside the completion, it belongs to the output all the same.
-  if (reasoning > 0 && total === prompt + completion + reasoning) completion += reasoning
+  const rest = Math.max(0, (whole ?? 0) - prompt - completion)
+  const unsaid = total === 'trusted' || rest === reasoning ? rest : 0
+  completion += unsaid
   const allAudio = said.audioIn ?? cachedAudio
   const allImage = said.imageIn ?? cachedImage
   let audioIn = allAudio - cachedAudio
   let imageIn = allImage - cachedImage
   let input = prompt - cached - written - audioIn - imageIn
   const output = completion - audioOut - imageOut
-  const whole =
+  const isSound =
     Math.min(audioIn, imageIn, output, audioOut, imageOut) >= 0 &&
     Number.isSafeInteger(prompt + completion) &&
     writtenLong <= written &&
@@ -87,7 +91,7 @@ export function account(counts: Counts, said: Said): ReportedUsage {
     textIn + allAudio + allImage <= prompt &&
     textOut + audioOut + imageOut <= completion &&
     reasoning <= completion
-  if (!whole) return 'insane'
+  if (!isSound) return 'insane'
 
   const image = Math.min(imageIn, Math.max(0, -input))
   imageIn -= image
@@ -95,7 +99,9 @@ export function account(counts: Counts, said: Said): ReportedUsage {
   const audio = Math.max(0, -input)
   audioIn -= audio
   input += audio
-  const usage: Usage = { input, cached_input: cached, cache_write: written - writtenLong, output, reasoning }
+  // What is unsaid may be what was said of thoughts, or stand beside it.
+  const thought = unsaid === reasoning ? reasoning : Math.min(completion, reasoning + unsaid)
+  const usage: Usage = { input, cached_input: cached, cache_write: written - writtenLong, output, reasoning: thought }
   if (writtenLong > 0) usage.cache_write_long = writtenLong
   if (audioIn > 0) usage.audio_input = audioIn
   if (audioOut > 0) usage.audio_output = audioOut

@@ -5,6 +5,7 @@ import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
+import type { Trust } from './account.ts'
 import { readAnthropicUsage } from './anthropic.ts'
 import { readGeminiUsage } from './gemini.ts'
 import { readChatUsage } from './openai-chat.ts'
@@ -19,8 +20,9 @@ export function readAnyUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
   const readings: Usage[] = []
-  for (const read of readersOf(usage)) {
-    const reading = read(usage)
+  const readers = readersOf(usage)
+  for (const read of readers) {
+    const reading = read(usage, readers.length > 1 ? 'disputed' : 'trusted')
     if (reading === 'insane') return 'insane'
     if (reading) readings.push(reading)
   }
@@ -31,7 +33,7 @@ export function readAnyUsage(value: unknown): ReportedUsage {
   return right.length > 0 && agreed(right) ? right[0] : 'insane'
 }
 
-type Reader = (value: unknown) => ReportedUsage
+type Reader = (value: unknown, total: Trust) => ReportedUsage
 
 function readersOf(usage: JsonObject): readonly Reader[] {
   const readers: Reader[] = []

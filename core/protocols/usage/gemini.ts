@@ -5,19 +5,19 @@ import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts, minus, plus } from './account.ts'
-import type { Said } from './account.ts'
+import type { Said, Trust } from './account.ts'
 
 /**
  * Reads the `usageMetadata` of an answer, or of a stream's event: it is cumulative there, so the last one holds. The
  * prompt has the cached part in it; what server-side tools put into the prompt, and thoughts, are counted beside prompt
  * and candidates. One of prompt and candidates may be missing when the total tells it.
  */
-export function readGeminiUsage(value: unknown): ReportedUsage {
+export function readGeminiUsage(value: unknown, total?: Trust): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
   const counts = new Counts()
   const candidates = counts.of(usage['candidatesTokenCount'])
-  return account(counts, said(counts, usage, candidates))
+  return account(counts, said(counts, usage, candidates), total)
 }
 
 /** As {@link readGeminiUsage}, for embeddings: they have no output, so the prompt is enough. */
@@ -26,7 +26,7 @@ export function readGeminiEmbeddingUsage(value: unknown): ReportedUsage {
   if (!usage) return undefined
   const counts = new Counts()
   const { prompt, completion, ...parts } = said(counts, usage, counts.of(usage['candidatesTokenCount']) ?? 0)
-  return account(counts, { prompt, completion, ...parts })
+  return account(counts, { ...parts, prompt, completion, total: undefined })
 }
 
 function said(counts: Counts, usage: JsonObject, candidates: number | undefined): Said {
@@ -46,6 +46,7 @@ function said(counts: Counts, usage: JsonObject, candidates: number | undefined)
   return {
     prompt,
     completion: output ?? minus(total, prompt),
+    total,
     cached: counts.of(usage['cachedContentTokenCount']) ?? plus(cached.text, cached.audio, cached.image),
     textIn: plus(input.text, toolInput.text),
     audioIn: plus(input.audio, toolInput.audio),

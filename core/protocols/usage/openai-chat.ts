@@ -5,17 +5,17 @@ import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts } from './account.ts'
-import type { Said } from './account.ts'
+import type { Said, Trust } from './account.ts'
 
 /**
  * Reads `{prompt_tokens, completion_tokens, total_tokens, …_details}`. Cached, written and audio tokens are parts of
  * the prompt there (OpenAI's reference, "usage"). One side may be missing when a total tells it.
  */
-export function readChatUsage(value: unknown): ReportedUsage {
+export function readChatUsage(value: unknown, total?: Trust): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
   const counts = new Counts()
-  return account(counts, said(counts, usage))
+  return account(counts, said(counts, usage), total)
 }
 
 /**
@@ -29,7 +29,8 @@ export function readEmbeddingUsage(value: unknown): ReportedUsage {
   return account(counts, {
     prompt,
     completion: completion ?? (prompt === undefined && total === undefined ? undefined : 0),
-    total,
+    // What it has beside the prompt is no output.
+    total: prompt === undefined ? total : undefined,
     ...parts
   })
 }

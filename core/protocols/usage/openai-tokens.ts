@@ -6,6 +6,7 @@ import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts, minus, plus } from './account.ts'
+import type { Said, Trust } from './account.ts'
 
 /** What tokens are that no detail speaks of, where an interface takes or makes something else than text. */
 export interface Medium {
@@ -17,8 +18,8 @@ export interface Medium {
  * Reads `{input_tokens, output_tokens, total_tokens, …}` of a response in any terminal state, or of a compaction.
  * Cached and written tokens are parts of the input, reasoning is part of the output.
  */
-export function readResponsesUsage(value: unknown): ReportedUsage {
-  return readTokens(value)
+export function readResponsesUsage(value: unknown, total?: Trust): ReportedUsage {
+  return readTokens(value, {}, total)
 }
 
 /** Reads the usage of a Realtime `response.done`; a session's is the sum of them. Its details are in the singular. */
@@ -27,7 +28,7 @@ export function readRealtimeUsage(value: unknown): ReportedUsage {
 }
 
 /** The form that they share. Details are read in the plural and in the singular, as vendors mix them up. */
-export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
+export function readTokens(value: unknown, medium: Medium = {}, trust?: Trust): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
   const counts = new Counts()
@@ -52,7 +53,7 @@ export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
     counts.of(cachedParts['audio_tokens']),
     counts.of(cachedParts['image_tokens'])
   ]
-  return account(counts, {
+  const said: Said = {
     prompt,
     completion,
     total,
@@ -70,7 +71,8 @@ export function readTokens(value: unknown, medium: Medium = {}): ReportedUsage {
     textOut,
     audioOut: audioOut ?? (medium.output === 'audio' ? minus(completion, plus(0, textOut, imageOut)) : undefined),
     imageOut: imageOut ?? (medium.output === 'image' ? minus(completion, plus(0, textOut, audioOut)) : undefined)
-  })
+  }
+  return account(counts, said, trust)
 }
 
 /** What {@link readResponsesUsage} reads as this usage. */

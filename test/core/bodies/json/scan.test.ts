@@ -414,3 +414,34 @@ t.test('containers may lie as deep in each other as allowed, of whatever kind', 
     t.throws(() => scan(nested(maxDepth + 1)), { message: /nested deeper than 512/ })
   }
 })
+
+t.test('of a text that is followed in pieces its small members are known, wherever they stand', async () => {
+  const member = fc.oneof(
+    fc.jsonValue({ maxDepth: 3 }),
+    fc.string(),
+    fc.nat({ max: 40_000 }).map((length) => 'x'.repeat(length)),
+    fc.nat({ max: 9000 }).map((length) => Array.from({ length }, (_, at) => at))
+  )
+  const key = fc.string({ maxLength: 12 }).filter((name) => name !== '__proto__')
+  fc.assert(
+    fc.property(
+      fc.dictionary(key, member, { maxKeys: 12 }),
+      fc.integer({ min: 1, max: 70_000 }),
+      fc.nat({ max: 2 }),
+      (body, size, indent) => {
+        const bytes = Buffer.from(JSON.stringify(body, null, indent))
+        const following = new Following()
+        for (let at = 0; at < bytes.length; at += size) following.push(bytes.subarray(at, at + size))
+        following.end()
+        const outline = JSON.parse(following.outline.toString()) as Record<string, unknown>
+        for (const [name, value] of Object.entries(body)) {
+          const known = JSON.stringify(outline[name]) === JSON.stringify(value)
+          const { length } = JSON.stringify(value, null, indent)
+          if (Object.hasOwn(outline, name) ? !known : length < 4000)
+            throw new Error(`${name} of ${length} in pieces of ${size}`)
+        }
+      }
+    ),
+    { numRuns: runs / 20 }
+  )
+})
