@@ -5,11 +5,11 @@ import { Window } from './window.ts'
 /** Too many failures among this many attempts of the last ten seconds also take a channel out. */
 const enoughAttempts = 20
 /**
- * Together with the time for a probe less than half a minute: an upstream that is well again is used again by then, as
- * soon as there are requests.
+ * Together with the time for a probe, and with some seconds between two requests, less than twenty seconds: an upstream
+ * that is well again is used again by then.
  */
 const firstEjectionMs = 5_000
-const longestEjectionMs = 20_000
+const longestEjectionMs = 10_000
 /** A probe that has not come back by then is given up, and another may be sent. */
 const probeMs = 5_000
 /** After so long in health an ejection is short again. */

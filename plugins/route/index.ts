@@ -42,7 +42,7 @@ export default definePlugin({
       minimum: 1,
       default: 5,
       description:
-        'Failures in a row after which a channel is left out for 5 s, and for twice as long each time its probe fails, up to 20 s. ' +
+        'Failures in a row after which a channel is left out for 5 s, and for twice as long each time its probe fails, up to 10 s. ' +
         'More than half of at least 20 attempts within 10 s have the same effect.'
     },
     retry_ratio: {

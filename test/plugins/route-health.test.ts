@@ -5,7 +5,7 @@ import { RetryBudget } from '../../plugins/route/budget.ts'
 import { ChannelState } from '../../plugins/route/health.ts'
 
 t.test('channel health over time', async (t) => {
-  t.test('each failed probe doubles the time out, up to 20 s; one probe at a time', (t) => {
+  t.test('each failed probe doubles the time out, up to 10 s; one probe at a time', (t) => {
     const state = new ChannelState()
     let now = 1000
     for (let i = 0; i < 5; i++) state.failed(now, now, 5)
@@ -20,7 +20,7 @@ t.test('channel health over time', async (t) => {
       t.notOk(state.available(now), 'and no other')
       now += 10
       t.ok(state.failed(now, now - 10, 5))
-      expected = Math.min(expected * 2, 20_000)
+      expected = Math.min(expected * 2, 10_000)
     }
     now = state.until
     state.chosen(now)
@@ -29,35 +29,41 @@ t.test('channel health over time', async (t) => {
     t.end()
   })
 
-  t.test('whenever an upstream is well again, it is used within half a minute', (t) => {
+  t.test('whenever an upstream is well again, it is used within twenty seconds', (t) => {
     /** How long failing attempts take: at once, or as long as somebody waits for silence. */
     const failing = fc.array(fc.constantFrom(0.001, 0.2, 3, 4.9, 5.1, 10, 60), { minLength: 1, maxLength: 8 })
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 400 }), failing, fc.constantFrom(0.05, 0.5, 1), (seconds, delays, gap) => {
-        const state = new ChannelState()
-        const ends: { at: number; startedAt: number; ok: boolean }[] = []
-        const well = seconds * 1000
-        let tries = 0
-        let healthyAt: number | undefined
-        // Requests come at even distances, and are tried here when the channel may be chosen.
-        for (let now = 0; now < well + 60_000 && healthyAt === undefined; now += gap * 1000) {
-          for (const end of ends.splice(0)) {
-            if (end.at > now) ends.push(end)
-            else if (end.ok) state.succeeded(end.at, end.startedAt)
-            else state.failed(end.at, end.startedAt, 5)
+      fc.property(
+        fc.integer({ min: 1, max: 400 }),
+        failing,
+        fc.constantFrom(0.05, 0.5, 1, 4),
+        (seconds, delays, gap) => {
+          const state = new ChannelState()
+          const ends: { at: number; startedAt: number; ok: boolean }[] = []
+          const well = seconds * 1000
+          let tries = 0
+          let healthyAt: number | undefined
+          // Requests come at even distances, and are tried here when the channel may be chosen.
+          for (let now = 0; now < well + 60_000 && healthyAt === undefined; now += gap * 1000) {
+            for (const end of ends.splice(0).sort((a, b) => a.at - b.at)) {
+              if (end.at > now) ends.push(end)
+              else if (end.ok) {
+                state.succeeded(end.at, end.startedAt)
+                if (state.healthy) healthyAt ??= end.at
+              } else state.failed(end.at, end.startedAt, 5)
+            }
+            if (!state.available(now)) continue
+            state.chosen(now)
+            ends.push(
+              now >= well
+                ? { at: now + 100, startedAt: now, ok: true }
+                : { at: now + delays[tries % delays.length]! * 1000, startedAt: now, ok: false }
+            )
+            tries++
           }
-          if (now > well && state.healthy && tries > 5) healthyAt = now
-          if (!state.available(now)) continue
-          state.chosen(now)
-          ends.push(
-            now >= well
-              ? { at: now + 100, startedAt: now, ok: true }
-              : { at: now + delays[tries % delays.length]! * 1000, startedAt: now, ok: false }
-          )
-          tries++
+          return healthyAt !== undefined && healthyAt - well <= 20_000
         }
-        return tries <= 5 || (healthyAt !== undefined && healthyAt - well < 30_000)
-      }),
+      ),
       { numRuns: 300 }
     )
     t.end()
@@ -124,7 +130,7 @@ t.test('channel health over time', async (t) => {
     state.chosen(15_010)
     state.succeeded(15_020, 15_010)
     state.refused(16_000, 16_000)
-    t.equal(state.until, 16_000 + 20_000, 'flapping')
+    t.equal(state.until, 16_000 + 10_000, 'flapping')
     state.chosen(36_000)
     state.succeeded(36_001, 36_000)
     state.refused(400_000, 400_000)
