@@ -43,9 +43,15 @@ const traitsShape = {
     enum: ['format', 'tool'],
     description: 'Messages: answers of a schema are asked for as such, or with a tool.'
   },
+  grammars: {
+    type: 'string',
+    enum: ['describe', 'refuse'],
+    description:
+      "All but Responses: a tool's grammar is told in its description, or such tools are refused; describe unless said otherwise."
+  },
   prefill: {
     type: 'boolean',
-    description: "Messages and Gemini: the last turn may be the model's own, to be continued."
+    description: "The last turn may be the model's own, to be continued; otherwise the model is told to go on with it."
   },
   thinks: { type: 'boolean', description: 'Responses: false for models that never think.' },
   fetches_urls: { type: 'boolean', description: 'Gemini: pictures and documents are fetched from any address.' }
@@ -289,6 +295,7 @@ function traitsOf({ traits }: ChannelEntry): ChannelTraits {
     thinking,
     sampling,
     json_schema,
+    grammars,
     prefill,
     thinks,
     fetches_urls
@@ -300,6 +307,7 @@ function traitsOf({ traits }: ChannelEntry): ChannelTraits {
     thinking,
     sampling,
     jsonSchema: json_schema,
+    grammars,
     prefill,
     thinks,
     fetchesUrls: fetches_urls

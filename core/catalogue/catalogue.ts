@@ -52,7 +52,9 @@ export interface ChannelTraits {
   readonly sampling?: 'both' | 'one' | 'none'
   /** Messages: answers of a schema are asked for as such, or with a tool that takes the schema. Default: as such. */
   readonly jsonSchema?: 'format' | 'tool'
-  /** Messages and Gemini: the last turn may be the model's own, to be continued. */
+  /** All but Responses: what becomes of the grammar of a tool. Default: it is told in the tool's description. */
+  readonly grammars?: 'describe' | 'refuse'
+  /** The last turn may be the model's own, to be continued. Default: the model is told to go on with it. */
   readonly prefill?: boolean
   /** Responses: false for models that never think, which refuse to be asked for encrypted thoughts. */
   readonly thinks?: boolean

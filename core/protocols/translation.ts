@@ -11,7 +11,7 @@ import type {
   Target,
   WriteEvent
 } from './canonical/codec.ts'
-import { checkCalls, checkChoice } from './canonical/conversation.ts'
+import { checkCalls, checkChoice, endsPartially, withLastWord } from './canonical/conversation.ts'
 import { Losses } from './canonical/losses.ts'
 import { Offer } from './canonical/offer.ts'
 import type { OfferRules } from './canonical/offer.ts'
@@ -46,6 +46,7 @@ export class Asked {
     this.#losses = new Losses(client.conversation, client.capabilities.asks)
     this.#request = client.decodeRequest(body, head, this.#losses)
     checkCalls(this.#request, client.conversation)
+    if (endsPartially(this.#request)) this.#losses.see('partial_answer', client.conversation)
   }
 
   /** Ids of calls under which the gateway may have kept what this upstream wants back and the client did not send. */
@@ -61,10 +62,12 @@ export class Asked {
     const losses = this.#losses.again()
     losses.settle(upstream.capabilities.takes)
     checkChoice(this.#request, losses)
+    if (!upstream.customTools) settleGrammars(this.#request, target, losses)
     const whole = kept.size > 0 ? restore(this.#request, kept, upstream.family) : this.#request
+    const ended = target.traits.prefill ? whole : withLastWord(whole)
     const offer = new Offer(offerRules(upstream, target))
     const body = upstream.encodeRequest(
-      withinLimit(offer.request(withLegalIds(whole, upstream.callIds)), target),
+      withinLimit(offer.request(withLegalIds(ended, upstream.callIds)), target),
       target,
       losses
     )
@@ -80,6 +83,13 @@ export class Asked {
 function withinLimit(request: ModelRequest, { traits: { maxOutputTokens: most = Infinity } }: Target): ModelRequest {
   const { maxOutputTokens: asked } = request
   return asked === undefined || asked <= most ? request : { ...request, maxOutputTokens: most }
+}
+
+/** A grammar that is told in words is not kept to for sure. @throws Untranslatable where it is not even told */
+function settleGrammars({ tools }: ModelRequest, { traits }: Target, losses: Losses): void {
+  if (!tools.some(({ grammar }) => grammar)) return
+  if (traits.grammars === 'refuse') throw losses.refusal('custom_tool_grammar')
+  losses.drop('custom_tool_grammar')
 }
 
 /** How tools are offered to an upstream. */

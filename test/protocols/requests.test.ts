@@ -529,11 +529,6 @@ t.test('what cannot be said is refused by its name, and what is only a hint is n
     t.same(refused(pair, body), { code: 'protocol_mismatch', param })
   for (const [pair, body, param] of [
     ['R→M', R({ tools: [{ type: 'web_search' }] }), 'tools[0]'],
-    [
-      'R→M',
-      R({ tools: [{ type: 'custom', name: 'p', format: { type: 'grammar', syntax: 'lark', definition: 'x' } }] }),
-      'tools[0].format'
-    ],
     ['R→C', R({ background: true }), 'background'],
     ['C→M', chat({ functions: [{ name: 'f' }] }), 'functions'],
     ['C→M', chat({ modalities: ['text', 'audio'] }), 'modalities'],

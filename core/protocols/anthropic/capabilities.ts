@@ -21,6 +21,7 @@ export const specials = ['container', 'mcp_servers', 'thread'] as const
 
 export const capabilities: Capabilities = {
   asks: {
+    partial_answer: 'messages',
     system: 'system',
     system_later: 'messages',
     image: 'messages.content.source',
@@ -54,6 +55,7 @@ export const capabilities: Capabilities = {
     unknown: 'anything else'
   },
   takes: {
+    partial_answer: { adapted: 'where the channel can go on with one; otherwise an instruction to go on' },
     system: 'carried',
     system_later: { adapted: 'text of the user, in its place' },
     message_name: 'dropped',
@@ -70,7 +72,9 @@ export const capabilities: Capabilities = {
     tool_strict: { adapted: 'the schema is closed' },
     tool_namespace: { adapted: 'the group becomes part of the name' },
     custom_tool: { adapted: 'a tool with one argument' },
-    custom_tool_grammar: 'refused',
+    custom_tool_grammar: {
+      adapted: 'told in the description of the tool and named as left out; refused where the channel says so'
+    },
     server_tool: 'refused',
     tool_choice: 'carried',
     allowed_tools: { adapted: 'only these are offered' },

@@ -13,7 +13,6 @@ import type {
   ToolResult,
   Turn
 } from '../canonical/request.ts'
-import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 
 type Block = Record<string, unknown>
@@ -25,11 +24,7 @@ export interface Message {
 }
 
 /** The conversation, its turns alternating and the user's first, as the protocol wants it. */
-export function writeConversation(
-  request: ModelRequest,
-  traits: Traits,
-  losses: Losses
-): { system: Block[]; messages: Message[] } {
+export function writeConversation(request: ModelRequest, losses: Losses): { system: Block[]; messages: Message[] } {
   const { system: turns, rest } = leadingSystem(request)
   const system = turns.flatMap(({ parts }) => texts(parts))
   if (request.format?.type === 'json_object') system.push({ type: 'text', text: jsonOnly })
@@ -45,14 +40,7 @@ export function writeConversation(
   if (messages[0]?.role !== 'user')
     throw invalid(losses.conversation, 'a conversation that the user begins, for the channel that serves this model')
   const last = messages.at(-1)!
-  if (last.role === 'assistant') {
-    if (!traits.prefill)
-      throw invalid(
-        losses.conversation,
-        "a conversation that does not end with the assistant's own words, for the channel that serves this model"
-      )
-    trimEnd(last.content)
-  }
+  if (last.role === 'assistant') trimEnd(last.content)
   return { system, messages }
 }
 

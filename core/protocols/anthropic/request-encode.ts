@@ -19,7 +19,7 @@ type Body = Record<string, unknown>
 
 export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Body {
   const maxTokens = request.maxOutputTokens ?? traits.maxOutputTokens ?? usualMaxTokens
-  const { system, messages } = writeConversation(request, traits, losses)
+  const { system, messages } = writeConversation(request, losses)
   const body: Body = { model, max_tokens: maxTokens }
   if (system.length > 0) body['system'] = system
   body['messages'] = messages

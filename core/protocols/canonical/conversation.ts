@@ -60,15 +60,16 @@ export function checkCalls({ turns }: ModelRequest, place: string): void {
       }
     }
     const [waiting] = open.keys()
-    if (waiting !== undefined)
-      throw new Untranslatable(
-        'invalid_field',
-        `${place} has a call ${shown(waiting)} without a result right after it.`,
-        place
-      )
+    if (waiting !== undefined) throw unanswered(waiting, place)
     if (turn.role !== 'assistant') continue
     for (const part of turn.parts) if (part.type === 'tool_call') open.set(part.id, (open.get(part.id) ?? 0) + 1)
   }
+  const [last] = open.keys()
+  if (last !== undefined) throw unanswered(last, place)
+}
+
+function unanswered(id: string, place: string): Untranslatable {
+  return new Untranslatable('invalid_field', `${place} has a call ${shown(id)} without a result right after it.`, place)
 }
 
 /** Refuses a call that is demanded where there is nothing to call: every upstream does, unless it is not told. */
@@ -80,6 +81,26 @@ export function checkChoice({ tools, toolChoice }: ModelRequest, losses: Losses)
 
 function shown(id: string): string {
   return JSON.stringify(id.slice(0, 64))
+}
+
+const goOn =
+  'Go on with your last message from exactly where it ends. Repeat nothing of it, and say nothing before you go on.'
+
+/** Whether the conversation ends with words of the model's own. */
+export function endsPartially({ turns }: ModelRequest): boolean {
+  return turns.at(-1)?.role === 'assistant'
+}
+
+/**
+ * A conversation that ends with the beginning of the answer, for a model that answers what others said: told to go on
+ * with it. A beginning with nothing in it is left out.
+ */
+export function withLastWord(request: ModelRequest): ModelRequest {
+  const last = request.turns.at(-1)
+  if (last?.role !== 'assistant') return request
+  const said = last.parts.some((part) => part.type !== 'reasoning' && !('text' in part && isBlank(part.text)))
+  if (!said) return { ...request, turns: request.turns.slice(0, -1) }
+  return { ...request, turns: [...request.turns, { role: 'user', parts: [{ type: 'text', text: goOn }] }] }
 }
 
 /** Whose pictures and documents a protocol has no place for. */

@@ -27,6 +27,7 @@ export const requestFeatures = {
   tool_result_error: 'results that say that the tool failed',
   image_replay: 'pictures that the model made, in the conversation',
   refusal_replay: 'refusals in the conversation',
+  partial_answer: 'the beginning of the answer at the end of the conversation',
   reasoning_replay: 'thoughts in the conversation',
   reasoning_proof: 'signed or encrypted thoughts in the conversation',
   json_object: 'an answer in JSON',

@@ -33,7 +33,14 @@ export function readData(mimeType: string, data: string, param: string): DataSou
   if (!/^[\w.+-]+\/[\w.+-]+$/.test(mimeType)) throw invalid(param, 'data with a media type, such as image/png')
   if (!base64.test(data)) throw invalid(param, 'base64')
   const name = mimeType.toLowerCase()
-  return { kind: 'data', mimeType: known.get(name) ?? name, data }
+  return { kind: 'data', mimeType: known.get(name) ?? name, data: standardBase64(data) }
+}
+
+/** Base64 in the letters and with the padding that every vendor takes, of what may be in those for addresses. */
+export function standardBase64(data: string): string {
+  const text = data.trimEnd()
+  const standard = /[-_]/.test(text) ? text.replaceAll('-', '+').replaceAll('_', '/') : text
+  return standard.padEnd(Math.ceil(standard.length / 4) * 4, '=')
 }
 
 export function writeDataUrl({ mimeType, data }: { mimeType: string; data: string }): string {

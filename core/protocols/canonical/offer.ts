@@ -84,7 +84,9 @@ export class Offer {
     const name = this.#names.toUpstream(tool.name, namespace)
     if (!tool.custom) return { ...tool, name }
     this.#custom.add(name)
-    return this.#rules.customTools ? { ...tool, name } : { ...tool, name, custom: false, parameters: freeText }
+    if (this.#rules.customTools) return { ...tool, name }
+    const { grammar, ...fn } = tool
+    return { ...fn, name, description: described(tool), custom: false, parameters: freeText }
   }
 
   /** A choice says the name alone, of a tool in a group too. */
@@ -113,6 +115,13 @@ export class Offer {
     if (!call.custom || this.#rules.customTools) return { ...call, name }
     return { ...call, name, custom: false, input: JSON.stringify({ [argument]: call.input }) }
   }
+}
+
+/** A description that says what the free text has to follow. */
+function described({ description, grammar }: Tool): string | undefined {
+  if (!grammar) return description
+  const rule = `The argument "${argument}" is text that follows this grammar (${grammar.syntax}):\n${grammar.definition}`
+  return description === undefined ? rule : `${description}\n\n${rule}`
 }
 
 const argument = 'input'

@@ -1,6 +1,8 @@
 // Signatures and encrypted thoughts on their way through a client of another protocol, and what is to be kept for one
 // that has no place for them.
 import type { AnswerEvent } from './answer.ts'
+import { asObject, asObjects, asText } from '../object.ts'
+import type { JsonObject } from '../object.ts'
 import type { AssistantPart, Family, ModelRequest, Proof, ReasoningPart, ToolCall, Turn } from './request.ts'
 
 /** Begins whatever the gateway put where a client's protocol has a signature of its own. */
@@ -15,6 +17,33 @@ export function seal(family: Family, proof: Proof | undefined): string {
   if (proof.family === family) return proof.value
   const id = encodeURIComponent((proof.id ?? '').toWellFormed()).replaceAll('.', '%2E')
   return `${mark}${proof.family}.${proof.kind}.${id}.${proof.value}`
+}
+
+/** Thoughts as they stand on the call that they led to, for clients that give nothing else of them back. */
+export function sealThoughts(thoughts: readonly KeptThought[]): string {
+  return `${mark}thoughts.${JSON.stringify(thoughts)}`
+}
+
+/** The thoughts that stand on a call; none where something else does. */
+export function unsealThoughts(value: string): KeptThought[] {
+  const begin = `${mark}thoughts.`
+  if (!value.startsWith(begin)) return []
+  try {
+    const thoughts = JSON.parse(value.slice(begin.length)) as unknown
+    return asObjects(thoughts).flatMap(({ text, proof, first }): KeptThought[] => {
+      const known = readProof(asObject(proof))
+      if (typeof text !== 'string' || !known) return []
+      return [{ type: 'reasoning', text, proof: known, ...(first === true && { first }) }]
+    })
+  } catch {
+    return []
+  }
+}
+
+function readProof(given: JsonObject | undefined): Proof | undefined {
+  const [family, kind, value, id] = ['family', 'kind', 'value', 'id'].map((key) => asText(given?.[key]))
+  if (!isFamily(family!) || !isKind(kind!) || value === '') return undefined
+  return { family, kind, value: value!, ...(id !== '' && { id: id! }) }
 }
 
 /** What a client gave back from such a place. Undefined: nothing that proves anything. */

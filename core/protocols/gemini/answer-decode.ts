@@ -3,7 +3,7 @@ import type { Citation, EmitEvent, Finish, ModelAnswer, TokenLogprob } from '../
 import { Assembler } from '../canonical/assemble.ts'
 import { finishOf } from '../canonical/finish.ts'
 import { readArgumentsObject } from '../canonical/json.ts'
-import { kindOf } from '../canonical/media.ts'
+import { kindOf, standardBase64 } from '../canonical/media.ts'
 import { Parts } from '../canonical/parts.ts'
 import type { OpenPart } from '../canonical/parts.ts'
 import type { MediaPart } from '../canonical/request.ts'
@@ -173,7 +173,7 @@ function readMedia(part: JsonObject): MediaPart | undefined {
   const data = asObject(part['inlineData'])
   if (!data) return undefined
   const mimeType = asText(data['mimeType']).toLowerCase()
-  return { type: kindOf(mimeType), source: { kind: 'data', mimeType, data: asText(data['data']) } }
+  return { type: kindOf(mimeType), source: { kind: 'data', mimeType, data: standardBase64(asText(data['data'])) } }
 }
 
 /** Addresses of what the text is grounded in. Where in the text is not taken over: it is counted in bytes. */

@@ -3,12 +3,14 @@ import type { AnswerPart, Candidate, Citation, Finish, ModelAnswer, TokenLogprob
 import type { AnswerHead } from '../canonical/codec.ts'
 import { isCut } from '../canonical/finish.ts'
 import { parseObject } from '../canonical/json.ts'
+import type { KeptThought } from '../canonical/proofs.ts'
 import type { MediaPart, Proof, ToolCall } from '../canonical/request.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import { writeGeminiUsage } from '../usage/gemini.ts'
 import { writeFinish } from './finish.ts'
-import { writeSignature } from './signature.ts'
+import { LedThoughts } from './led-thoughts.ts'
+import { writeCallSignature, writeSignature } from './signature.ts'
 
 type Part = Record<string, unknown>
 
@@ -31,14 +33,23 @@ function writeCandidate({ parts, finish }: Candidate, index: number): unknown {
   const logprobs = parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
   return {
     index,
-    content: { role: 'model', parts: parts.flatMap((part) => writePart(part, finish)) },
+    content: { role: 'model', parts: writeParts(parts, finish) },
     ...writeFinish(finish, refused),
     ...(citations.length > 0 && { groundingMetadata: writeGrounding(citations) }),
     ...(logprobs.length > 0 && { logprobsResult: writeLogprobs(logprobs) })
   }
 }
 
-function writePart(part: AnswerPart, finish: Finish): Part[] {
+function writeParts(parts: readonly AnswerPart[], finish: Finish): Part[] {
+  const thoughts = new LedThoughts()
+  return parts.flatMap((part) => {
+    const led = thoughts.before(part.type)
+    if (part.type === 'reasoning') thoughts.add(part)
+    return writePart(part, finish, led)
+  })
+}
+
+function writePart(part: AnswerPart, finish: Finish, led: readonly KeptThought[]): Part[] {
   switch (part.type) {
     case 'text':
     case 'refusal':
@@ -46,7 +57,7 @@ function writePart(part: AnswerPart, finish: Finish): Part[] {
     case 'reasoning':
       return part.text === '' && !part.proof ? [] : [{ ...writeThought(part.text), ...writeProof(part.proof) }]
     case 'tool_call':
-      return writeCall(part, finish)
+      return writeCall(part, finish, led)
     default:
       return writeMedia(part)
   }
@@ -60,10 +71,15 @@ export function writeProof(proof: Proof | undefined): Part {
   return proof ? { thoughtSignature: writeSignature(proof) } : {}
 }
 
-/** A call that was cut off is none: its arguments are not known. */
-export function writeCall({ id, name, input, proof }: Omit<ToolCall, 'type' | 'custom'>, finish: Finish): Part[] {
+/** A call that was cut off is none: its arguments are not known. `led`: the thoughts that led to it. */
+export function writeCall(
+  { id, name, input, proof }: Omit<ToolCall, 'type' | 'custom'>,
+  finish: Finish,
+  led: readonly KeptThought[] = []
+): Part[] {
   const args = input === '' ? undefined : parseObject(input)
-  if (args) return [{ functionCall: { id, name, args }, ...writeProof(proof) }]
+  const thoughtSignature = writeCallSignature(proof, led)
+  if (args) return [{ functionCall: { id, name, args }, ...(thoughtSignature !== undefined && { thoughtSignature }) }]
   if (isCut(finish)) return []
   throw badAnswer('The upstream called a tool with arguments that are not a JSON object.')
 }

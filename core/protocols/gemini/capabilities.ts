@@ -18,6 +18,7 @@ export const configHints = [
 
 export const capabilities: Capabilities = {
   asks: {
+    partial_answer: 'contents',
     system: 'systemInstruction',
     image: 'contents.parts.inlineData',
     image_url: 'contents.parts.fileData',
@@ -56,6 +57,7 @@ export const capabilities: Capabilities = {
     unknown: 'anything else'
   },
   takes: {
+    partial_answer: { adapted: 'where the channel can go on with one; otherwise an instruction to go on' },
     system: 'carried',
     system_later: { adapted: 'text of the user, in its place' },
     message_name: 'dropped',
@@ -72,7 +74,9 @@ export const capabilities: Capabilities = {
     tool_strict: 'dropped',
     tool_namespace: { adapted: 'the group becomes part of the name' },
     custom_tool: { adapted: 'a function with one argument' },
-    custom_tool_grammar: 'refused',
+    custom_tool_grammar: {
+      adapted: 'told in the description of the tool and named as left out; refused where the channel says so'
+    },
     server_tool: 'refused',
     tool_choice: 'carried',
     allowed_tools: { adapted: 'only these are offered' },

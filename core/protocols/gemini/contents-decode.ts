@@ -13,7 +13,7 @@ import type {
   Turn
 } from '../canonical/request.ts'
 import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
-import { readSignature } from './signature.ts'
+import { readSignature, readThoughts } from './signature.ts'
 
 export function readSystem(instruction: Members | undefined, losses: Losses): SystemTurn[] {
   // Client libraries say that the user gives it.
@@ -47,6 +47,7 @@ function readModel(content: Members, index: number, turns: Turn[], losses: Losse
   if (last?.role !== 'assistant') turns.push({ role: 'assistant', parts })
   ;(content.list('parts') ?? []).forEach((part, place) => {
     const read = readOwn(part, `call_${index}_${place}`, losses)
+    if (read?.type === 'tool_call') addThoughts(parts, part, losses)
     const before = parts.at(-1)
     if (read?.type === 'text' && before?.type === 'text' && !before.proof) {
       before.text += read.text
@@ -56,6 +57,19 @@ function readModel(content: Members, index: number, turns: Turn[], losses: Losse
       if (read.proof) before.proof = read.proof
     } else if (read && !(read.type === 'text' && read.text === '')) parts.push(read)
   })
+}
+
+/** Puts the thoughts that stand on a call where they were, unless the client gave them back as well. */
+function addThoughts(parts: AssistantPart[], call: Members, losses: Losses): void {
+  for (const { first, ...thought } of readThoughts(call.string('thoughtSignature') ?? '')) {
+    losses.see('reasoning_proof', call.at('thoughtSignature'))
+    const own = parts.filter((part) => part.type === 'reasoning')
+    if (own.some(({ proof }) => proof?.value === thought.proof?.value)) continue
+    const unproven = own.find((part) => !part.proof && part.text === thought.text)
+    if (unproven && thought.proof) unproven.proof = thought.proof
+    else if (first) parts.unshift(thought)
+    else parts.push(thought)
+  }
 }
 
 /** `id`: of a call that has none. */

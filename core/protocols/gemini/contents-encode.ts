@@ -51,11 +51,6 @@ export function writeConversation(
   }
   if (contents[0]?.role !== 'user')
     throw invalid(losses.conversation, 'a conversation that the user begins, for the channel that serves this model')
-  if (last === 'assistant' && !traits.prefill)
-    throw invalid(
-      losses.conversation,
-      "a conversation that does not end with the assistant's own words, for the channel that serves this model"
-    )
   return { system: turns.flatMap(({ parts }) => parts.flatMap(writeText)), contents }
 }
 

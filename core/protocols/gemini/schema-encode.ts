@@ -57,6 +57,35 @@ export function toGemini(schema: JsonObject | undefined): Written {
   return { schema: written['properties'] === undefined ? undefined : written, lost: [...writer.lost] }
 }
 
+/** A schema on its way. */
+interface Making {
+  readonly schema: JsonObject
+  /** Its one type; undefined when it says none. */
+  readonly type: string | undefined
+  readonly made: Record<string, unknown>
+  /** What becomes part of its description. */
+  readonly told: string[]
+  /** Writes a schema inside of it. */
+  inside(inner: JsonObject): Record<string, unknown>
+}
+
+/** What is said of a value of several types, and not of one of them. */
+const named = ['description', 'title']
+
+/** Keywords that are told to the model, with what is said before them. */
+const inWords: Readonly<Record<string, string>> = {
+  additionalProperties: 'It has members of any name, each of this schema',
+  patternProperties: 'Its members have names like these'
+}
+/** Of what is told so, in characters. */
+const longestTold = 2000
+
+/** What a value may be of which nothing is said. */
+function anything(): Record<string, unknown> {
+  const single = ['STRING', 'NUMBER', 'BOOLEAN', 'OBJECT'].map((type) => ({ type }))
+  return { anyOf: [...single, { type: 'ARRAY', items: { anyOf: single } }] }
+}
+
 class SchemaWriter {
   readonly lost = new Set<string>()
   readonly #root: JsonObject
@@ -68,37 +97,34 @@ class SchemaWriter {
 
   /** `path`: the references on the way here. One that leads back to itself ends in an object that may be anything. */
   write(given: JsonObject, depth: number, path: readonly string[]): Record<string, unknown> {
-    const { schema, followed } = this.#resolve(given, path)
-    if (!schema || depth > deepest || ++this.#count > mostSchemas) {
+    const { schema: meant, followed } = this.#resolve(given, path)
+    if (!meant || depth > deepest || ++this.#count > mostSchemas) {
       this.lost.add('$ref')
       return { type: 'OBJECT' }
     }
-    const made: Record<string, unknown> = {}
+    const schema = withoutTuple(meant)
     const { names, nullable } = typesOf(schema)
-    const [name] = names
-    const alternatives =
-      names.length > 1 ? names.map((type) => ({ ...only(schema, type), type })) : (schema['anyOf'] ?? schema['oneOf'])
-    const inside = (inner: JsonObject): Record<string, unknown> => this.write(inner, depth + 1, followed)
-    if (names.length < 2 && name !== undefined) made['type'] = name.toUpperCase()
+    const [type] = names
+    const mixed = names.length > 1
+    const alternatives = mixed
+      ? names.map((name) => ({ ...only(schema, name), type: name }))
+      : (schema['anyOf'] ?? schema['oneOf'])
+    const inside = (inner: JsonObject): Written['schema'] & {} => this.write(inner, depth + 1, followed)
+    const made: Making['made'] = {}
+    const making: Making = { schema, type, made, told: [], inside }
+    if (!mixed && type !== undefined) made['type'] = type.toUpperCase()
     if (nullable) made['nullable'] = true
-    for (const key of Object.keys(schema)) this.#member(key, schema, name, names.length > 1, made, inside)
+    for (const key of Object.keys(schema)) if (!mixed || named.includes(key)) this.#member(key, making)
     if (Array.isArray(alternatives)) this.#alternatives(asObjects(alternatives), made, inside)
-    if (made['type'] === undefined && made['anyOf'] === undefined) made['type'] = 'STRING'
-    if (made['type'] === 'ARRAY') made['items'] ??= { type: 'STRING' }
+    if (made['type'] === undefined && made['anyOf'] === undefined) Object.assign(made, anything())
+    if (made['type'] === 'ARRAY') made['items'] ??= anything()
+    if (making.told.length > 0) made['description'] = [made['description'], ...making.told].filter(Boolean).join(' ')
     return made
   }
 
-  #member(
-    key: string,
-    schema: JsonObject,
-    type: string | undefined,
-    mixed: boolean,
-    made: Record<string, unknown>,
-    inside: (inner: JsonObject) => unknown
-  ): void {
+  #member(key: string, { schema, type, made, told, inside }: Making): void {
     const value = schema[key]
     if (key === 'type' || key === 'anyOf' || key === 'oneOf' || idle.includes(key)) return
-    if (mixed && key !== 'description' && key !== 'title') return
     // Its models know no others than those that are told.
     if (key === 'additionalProperties' && value === false) return
     if (plain.includes(key)) made[key] = value
@@ -112,25 +138,32 @@ class SchemaWriter {
       if (required.length > 0) made['required'] = required
     } else if (key === 'items') made[key] = inside(asObject(value) ?? {})
     else if (key === 'enum' || key === 'const')
-      this.#values(key === 'enum' && Array.isArray(value) ? value : [value], type, made)
+      this.#values(key === 'enum' && Array.isArray(value) ? value : [value], { schema, type, made, told, inside })
     else if (key === 'format' && typeof value === 'string' && formats[type ?? '']?.includes(value)) made[key] = value
     else if (key === 'exclusiveMinimum' && typeof value === 'number' && type === 'integer')
       made['minimum'] = Math.floor(value) + 1
     else if (key === 'exclusiveMaximum' && typeof value === 'number' && type === 'integer')
       made['maximum'] = Math.ceil(value) - 1
-    else if (key !== 'allOf') this.lost.add(key)
+    else if (key !== 'allOf') {
+      this.lost.add(key)
+      const words = inWords[key]
+      if (words !== undefined) told.push(`${words}: ${JSON.stringify(value).slice(0, longestTold)}.`)
+    }
   }
 
-  /** Only text can be enumerated; other values are told in words. */
-  #values(values: readonly unknown[], type: string | undefined, made: Record<string, unknown>): void {
-    const told = values.filter((value) => value !== null)
-    if (told.every((value) => typeof value === 'string') && (type === undefined || type === 'string')) {
+  /** Only text that is not empty can be enumerated; other values are told in words. */
+  #values(values: readonly unknown[], { type, made, told }: Making): void {
+    const given = values.filter((value) => value !== null)
+    if (
+      given.every((value) => typeof value === 'string' && value !== '') &&
+      (type === undefined || type === 'string')
+    ) {
       made['type'] = 'STRING'
-      made['enum'] = told
+      made['enum'] = given
       return
     }
-    made['type'] ??= typeof told[0] === 'number' ? 'NUMBER' : typeof told[0] === 'boolean' ? 'BOOLEAN' : 'STRING'
-    made['description'] = [made['description'], `One of ${JSON.stringify(told)}.`].filter(Boolean).join(' ')
+    made['type'] ??= typeof given[0] === 'number' ? 'NUMBER' : typeof given[0] === 'boolean' ? 'BOOLEAN' : 'STRING'
+    told.push(`One of ${JSON.stringify(given)}.`)
   }
 
   /** Null among them means nullable. */
@@ -185,12 +218,27 @@ class SchemaWriter {
   }
 }
 
+/** What is said of lists alone, and of objects alone: one of which it is said without a type is one. */
+const ofLists = ['items', 'minItems', 'maxItems', 'uniqueItems', 'contains']
+const ofObjects = [
+  'properties',
+  'additionalProperties',
+  'patternProperties',
+  'propertyNames',
+  'minProperties',
+  'maxProperties'
+]
+const ofTexts = ['pattern', 'minLength', 'maxLength']
+
 /** What a schema of several types says of one of them. */
 function only(schema: JsonObject, type: string): JsonObject {
-  const { anyOf: _anyOf, oneOf: _oneOf, description: _description, title: _title, ...rest } = schema
-  if (type !== 'object') delete (rest as Record<string, unknown>)['properties']
-  if (type !== 'array') delete (rest as Record<string, unknown>)['items']
-  return rest
+  const others = [
+    ...(type === 'object' ? [] : ofObjects),
+    ...(type === 'array' ? [] : ofLists),
+    ...(type === 'string' ? [] : ofTexts)
+  ]
+  const left = ['anyOf', 'oneOf', ...named, ...others]
+  return Object.fromEntries(Object.entries(schema).filter(([key]) => !left.includes(key)))
 }
 
 function typesOf(schema: JsonObject): { names: string[]; nullable: boolean } {
@@ -199,11 +247,30 @@ function typesOf(schema: JsonObject): { names: string[]; nullable: boolean } {
     typeof name === 'string' ? [name.toLowerCase()] : []
   )
   const names = said.filter((name) => name !== 'null')
+  const has = (keys: readonly string[]): boolean => keys.some((key) => schema[key] !== undefined)
   if (names.length === 0) {
-    if (schema['properties'] !== undefined) names.push('object')
-    else if (schema['items'] !== undefined) names.push('array')
+    if (has(ofObjects)) names.push('object')
+    else if (has(ofLists)) names.push('array')
+    else if (has(ofTexts) || said.length > 0) names.push('string')
   }
   return { names, nullable: said.includes('null') || schema['nullable'] === true }
+}
+
+/** A list whose items have a schema each, as one of items of any of them, whose order is told in words. */
+function withoutTuple(schema: JsonObject): JsonObject {
+  const { items, prefixItems, additionalItems, ...list } = schema
+  const tuple = asObjects(Array.isArray(items) ? items : prefixItems)
+  if (tuple.length === 0) return schema
+  const rest = Array.isArray(items) ? additionalItems : items
+  const each = new Map([...tuple, ...asObjects([rest])].map((item) => [JSON.stringify(item), item]))
+  const order = `Its items are, in this order: ${JSON.stringify(tuple).slice(0, longestTold)}.`
+  return {
+    type: 'array',
+    ...list,
+    description: [list['description'], order].filter(Boolean).join(' '),
+    items: each.size === 1 ? tuple[0] : { anyOf: [...each.values()] },
+    ...(rest === false && list['maxItems'] === undefined && { maxItems: tuple.length })
+  }
 }
 
 /** Properties and what is required come together; of the rest the first word holds. */

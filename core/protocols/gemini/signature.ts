@@ -1,6 +1,7 @@
 // Signatures of thoughts, which Gemini has in base64.
 import { readText, writeText } from '../canonical/media.ts'
-import { isSealed, seal, unseal } from '../canonical/proofs.ts'
+import { isSealed, seal, sealThoughts, unseal, unsealThoughts } from '../canonical/proofs.ts'
+import type { KeptThought } from '../canonical/proofs.ts'
 import type { Proof } from '../canonical/request.ts'
 
 /**
@@ -14,6 +15,20 @@ export function readSignature(signature: string, kind: 'signature' | 'call'): Pr
   if (signature === noSignature) return undefined
   const text = readText(signature)
   return isSealed(text) ? unseal('gemini', text) : unseal('gemini', signature, kind)
+}
+
+/** The thoughts of another provider's model that stand in place of a call's signature. */
+export function readThoughts(signature: string): KeptThought[] {
+  return unsealThoughts(readText(signature))
+}
+
+/**
+ * The signature of a call: its own, or the thoughts before it, as clients leave out what was thought when they give a
+ * conversation back. Undefined when it has neither.
+ */
+export function writeCallSignature(own: Proof | undefined, thoughts: readonly KeptThought[]): string | undefined {
+  if (own) return writeSignature(own)
+  return thoughts.length > 0 ? writeText(sealThoughts(thoughts)) : undefined
 }
 
 export function writeSignature(proof: Proof): string {

@@ -4,6 +4,7 @@ import type { AnswerEvent, Citation, Finish, PartOpening } from '../canonical/an
 import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
 import { parseObject } from '../canonical/json.ts'
+import type { KeptThought } from '../canonical/proofs.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { noUsage } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
@@ -18,11 +19,16 @@ import {
   writeThought
 } from './answer-encode.ts'
 import { writeFinish } from './finish.ts'
+import { LedThoughts } from './led-thoughts.ts'
 
 /** A part that is open. */
 interface Place {
   candidate: number
   opening: PartOpening
+  /** Of thoughts, all that has come. */
+  text: string
+  /** Of a call, the thoughts that led to it. */
+  led: readonly KeptThought[]
 }
 
 /** What the last chunk says of a candidate. */
@@ -32,6 +38,8 @@ interface Ending {
   citations: Citation[]
   /** Calls with arguments that are no JSON: cut off, or nothing that this protocol can say. */
   broken: { id: string; name: string; input: string }[]
+  /** Those that no call has taken yet. */
+  readonly thoughts: LedThoughts
 }
 
 export class GeminiStreamEncoder implements StreamEncoder {
@@ -55,8 +63,10 @@ export class GeminiStreamEncoder implements StreamEncoder {
     switch (event.type) {
       case 'open': {
         const { candidate, part, opening } = event
-        this.#places.set(part, { candidate, opening })
-        this.#ending(candidate).refused ||= opening.type === 'refusal'
+        const ending = this.#ending(candidate)
+        const led = ending.thoughts.before(opening.type)
+        this.#places.set(part, { candidate, opening, text: '', led })
+        ending.refused ||= opening.type === 'refusal'
         if (opening.type === 'tool_call') this.#calls.set(part, undefined)
         if (opening.type === 'media')
           for (const media of writeMedia(opening.media)) this.#part(candidate, JSON.stringify(media), write)
@@ -84,25 +94,29 @@ export class GeminiStreamEncoder implements StreamEncoder {
     }
   }
 
-  #delta({ candidate, opening }: Place, { text, logprobs }: AnswerEvent & { type: 'delta' }, write: WriteEvent): void {
+  #delta(place: Place, { text, logprobs }: AnswerEvent & { type: 'delta' }, write: WriteEvent): void {
+    const { candidate, opening } = place
     if (opening.type === 'tool_call') return
+    if (opening.type === 'reasoning') place.text += text
     const more = logprobs ? `,"logprobsResult":${JSON.stringify(writeLogprobs(logprobs))}` : ''
     const thought = opening.type === 'reasoning' ? ',"thought":true' : ''
     this.#part(candidate, `{"text":${JSON.stringify(text)}${thought}}`, write, more)
   }
 
   #close(
-    { candidate, opening }: Place,
+    { candidate, opening, text, led }: Place,
     { part, text: input, proof }: AnswerEvent & { type: 'close' },
     write: WriteEvent
   ): void {
-    if (opening.type === 'reasoning' && proof)
+    if (opening.type === 'reasoning' && proof) {
+      this.#ending(candidate).thoughts.add({ type: 'reasoning', text, proof })
       this.#part(candidate, JSON.stringify({ ...writeThought(''), ...writeProof(proof) }), write)
+    }
     if (opening.type !== 'tool_call') return
     const call = { ...opening, input }
     const isWhole = input !== '' && parseObject(input) !== undefined
     if (!isWhole) this.#ending(candidate).broken.push(call)
-    const parts = isWhole ? writeCall(call, { reason: 'tool_calls' }).map((made) => JSON.stringify(made)) : []
+    const parts = isWhole ? writeCall(call, { reason: 'tool_calls' }, led).map((made) => JSON.stringify(made)) : []
     this.#calls.set(part, { candidate, parts })
     this.#waiting += lengthOf(parts)
     if (this.#waiting > mostKept) throw badAnswer('The upstream sent calls too large to be put in order.')
@@ -149,7 +163,16 @@ export class GeminiStreamEncoder implements StreamEncoder {
   #ending(candidate: number): Ending {
     let ending = this.#endings.get(candidate)
     if (!ending)
-      this.#endings.set(candidate, (ending = { finish: { reason: 'stop' }, refused: false, citations: [], broken: [] }))
+      this.#endings.set(
+        candidate,
+        (ending = {
+          finish: { reason: 'stop' },
+          refused: false,
+          citations: [],
+          broken: [],
+          thoughts: new LedThoughts()
+        })
+      )
     return ending
   }
 }

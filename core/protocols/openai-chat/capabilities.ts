@@ -9,6 +9,7 @@ export const specials = ['audio', 'web_search_options', 'moderation', 'functions
 
 export const capabilities: Capabilities = {
   asks: {
+    partial_answer: 'messages',
     system: 'messages',
     system_later: 'messages',
     message_name: 'messages.name',
@@ -55,6 +56,7 @@ export const capabilities: Capabilities = {
     unknown: 'anything else'
   },
   takes: {
+    partial_answer: { adapted: 'where the channel can go on with one; otherwise an instruction to go on' },
     system: 'carried',
     system_later: 'carried',
     message_name: 'dropped',
@@ -71,7 +73,9 @@ export const capabilities: Capabilities = {
     tool_strict: 'carried',
     tool_namespace: { adapted: 'the group becomes part of the name' },
     custom_tool: { adapted: 'a function with one argument' },
-    custom_tool_grammar: 'refused',
+    custom_tool_grammar: {
+      adapted: 'told in the description of the tool and named as left out; refused where the channel says so'
+    },
     server_tool: 'refused',
     tool_choice: 'carried',
     allowed_tools: { adapted: 'only these are offered' },

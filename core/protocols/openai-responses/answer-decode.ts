@@ -3,6 +3,7 @@ import type { AnswerPart, Citation, ModelAnswer } from '../canonical/answer.ts'
 import { finishOf } from '../canonical/finish.ts'
 import { readArguments } from '../canonical/json.ts'
 import { readTokens } from '../canonical/logprobs.ts'
+import { standardBase64 } from '../canonical/media.ts'
 import type { MediaPart, ReasoningPart, ToolCall } from '../canonical/request.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { asObject, asObjects, asText } from '../object.ts'
@@ -104,7 +105,12 @@ export function readProof({ id, encrypted_content: value }: JsonObject): Reasoni
 
 export function readImage({ result, output_format: format }: JsonObject): MediaPart[] {
   if (typeof result !== 'string' || result === '') return []
-  return [{ type: 'image', source: { kind: 'data', mimeType: `image/${asText(format) || 'png'}`, data: result } }]
+  return [
+    {
+      type: 'image',
+      source: { kind: 'data', mimeType: `image/${asText(format) || 'png'}`, data: standardBase64(result) }
+    }
+  ]
 }
 
 export function readCitation(annotation: JsonObject): Citation[] {

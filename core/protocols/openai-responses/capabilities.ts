@@ -20,6 +20,7 @@ export const stored = ['previous_response_id', 'conversation'] as const
 
 export const capabilities: Capabilities = {
   asks: {
+    partial_answer: 'input',
     system: 'instructions',
     system_later: 'input',
     image: 'input.content.image_url',
@@ -61,6 +62,7 @@ export const capabilities: Capabilities = {
     unknown: 'anything else'
   },
   takes: {
+    partial_answer: { adapted: 'where the channel can go on with one; otherwise an instruction to go on' },
     system: 'carried',
     system_later: 'carried',
     message_name: 'dropped',
