@@ -38,6 +38,12 @@ export const tenantsShape = {
     properties: {
       models: { ...globs, description: 'Models the tenant may use.' },
       budget: budgetShape,
+      foreign_references: {
+        type: 'string',
+        enum: ['refuse', 'pass'],
+        description:
+          'What becomes of requests that refer to a file, container, vector store, prompt or cached content at an upstream, or to an item of a response, which was not made through the gateway by the same project: refused as not found, or passed on. Default: refused where the account of the upstream serves several tenants.'
+      },
       projects: {
         type: 'object',
         description: 'Projects by name.',
@@ -137,7 +143,13 @@ function readTenant(name: string, entry: TenantEntry): ConfigTenant {
     )
     return [projectName, { budget: readBudget(project.budget), members: new Map(members) }] as const
   })
-  return { name, models: entry.models, budget: readBudget(entry.budget), projects: new Map(projects) }
+  return {
+    name,
+    models: entry.models,
+    budget: readBudget(entry.budget),
+    foreignReferences: entry.foreign_references,
+    projects: new Map(projects)
+  }
 }
 
 function readBudget(entry: OptionValue<typeof budgetShape> | undefined): Budget | undefined {

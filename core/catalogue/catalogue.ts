@@ -140,6 +140,11 @@ export interface Tenant {
   readonly name: string
   readonly models: readonly string[]
   readonly budget: { readonly limit: Nano; readonly per: 'day' | 'month' | 'total' } | undefined
+  /**
+   * What becomes of requests that refer to what was not made through the gateway. Undefined: refused where others have
+   * the same account of the upstream.
+   */
+  readonly foreignReferences?: 'refuse' | 'pass' | undefined
 }
 
 /** Everything a request is resolved against. Immutable except for keys, which the key store may add and revoke. */

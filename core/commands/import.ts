@@ -3,7 +3,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { importPrices } from '../../config/prices-import.ts'
 import type { Fate, Imported } from '../../config/prices-import.ts'
-import { compileGlobs } from '../program/keyring.ts'
+import { compileGlobs } from '../catalogue/globs.ts'
 import { defineCommand, exits } from './command.ts'
 
 /** Bytes: the published file has two million. */

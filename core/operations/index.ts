@@ -1,5 +1,6 @@
 // The one list of operations. Order matters only between operations with one path and method, of which the first that
 // fits is meant.
+import { guarded } from './foreign.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { speech, transcriptions, translations } from './audio.ts'
 import { chat } from './chat.ts'
@@ -75,4 +76,4 @@ const served: readonly ServedOperation[] = [
 ]
 
 /** Every operation of the data listener. */
-export const operations: readonly ServedOperation[] = [...served, openApi(served)]
+export const operations: readonly ServedOperation[] = [...served.map(guarded), openApi(served)]

@@ -1,5 +1,7 @@
 // The keys of a generation: those of gateway.yaml and those in the key store, with everything a caller may do.
 import { timingSafeEqual } from 'node:crypto'
+import { compileGlobs } from '../catalogue/globs.ts'
+import type { Matches } from '../catalogue/globs.ts'
 import type { Caller, Scope } from '../catalogue/caller.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Config, ConfigKey, ConfigTenant, Problem } from '../catalogue/settings.ts'
@@ -76,8 +78,6 @@ function live(key: StoredKey | undefined): StoredKey | undefined {
 }
 
 type Key = ConfigKey | StoredKey
-type Matches = (name: string) => boolean
-
 /** Callers by key, each made on its first request. */
 class Callers {
   readonly #config: Config
@@ -143,30 +143,4 @@ class Callers {
       return answer
     }
   }
-}
-
-/**
- * Matches any of the globs; `*` stands for any run of characters, everything else for itself. No regular expression:
- * the time is linear in the name, which may come from a client, however many stars there are.
- */
-export function compileGlobs(globs: readonly string[]): Matches {
-  if (globs.includes('*')) return () => true
-  const exact = new Set(globs.filter((glob) => !glob.includes('*')))
-  const patterns = globs.filter((glob) => glob.includes('*')).map((glob) => glob.split('*'))
-  return (name) => exact.has(name) || patterns.some((pieces) => matchesPieces(pieces, name))
-}
-
-/** The pieces between the stars stand in the name in their order, the first at its start and the last at its end. */
-function matchesPieces(pieces: readonly string[], name: string): boolean {
-  const first = pieces[0]!
-  const last = pieces.at(-1)!
-  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false
-  let from = first.length
-  const to = name.length - last.length
-  for (const piece of pieces.slice(1, -1)) {
-    const found = name.indexOf(piece, from)
-    if (found < 0 || found + piece.length > to) return false
-    from = found + piece.length
-  }
-  return true
 }

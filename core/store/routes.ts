@@ -6,7 +6,7 @@ export interface Route extends Owner {
   /** As the upstream gave it. */
   readonly id: string
   /** What it is the id of. */
-  readonly kind: 'response' | 'item'
+  readonly kind: 'response' | 'item' | 'other'
   /**
    * The channel's name when it was made, and a fingerprint of the account there: the channel may have another name
    * since.

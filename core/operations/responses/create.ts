@@ -1,9 +1,10 @@
 // OpenAI's Responses, for its own clients: making them, and what is asked of them before.
+import type { Channel } from '../../catalogue/catalogue.ts'
 import type { Candidates } from '../../contract/candidates.ts'
 import type { Awaitable, Exchange } from '../../contract/contract.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import { formFor } from '../../contract/operation.ts'
-import type { ParameterSchema } from '../../contract/operation.ts'
+import type { Operation, ParameterSchema } from '../../contract/operation.ts'
 import type { OperationContext, ServedOperation } from '../../contract/served.ts'
 import { responding } from '../conversation.ts'
 import { response } from './background.ts'
@@ -13,6 +14,8 @@ import { noteResponse } from './notes.ts'
 import { ownBackground } from './own-background.ts'
 import { adoptOwn, askUnkept, keepOwn, tellAll } from './own-state.ts'
 import { isRecalled, keepsFor, load, recall } from './recall.ts'
+import type { Route } from '../../store/routes.ts'
+import { refusesForeign } from '../foreign.ts'
 import { flagOf, mayBeStored, referencesOf } from './references.ts'
 import type { Reference, References } from './references.ts'
 
@@ -122,7 +125,7 @@ export const countInputTokens: ServedOperation = {
  */
 function narrow(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
   // What the gateway knows can be told to any channel.
-  if (isRecalled(exchange)) return load(exchange, context)
+  if (isRecalled(exchange)) return load(exchange, context).then(() => checkParts(exchange, candidates, context))
   const references = referencesOf(exchange.body)
   return references instanceof Promise
     ? references.then((found) => toUpstream(found, exchange, candidates, context))
@@ -130,21 +133,17 @@ function narrow(exchange: Exchange, candidates: Candidates, context: OperationCo
 }
 
 function toUpstream(
-  { members, items }: References,
+  { members, items, partial }: References,
   exchange: Exchange,
   candidates: Candidates,
   context: OperationContext
 ): Awaitable<void> {
-  const {
-    body: { fields },
-    request: { operation }
-  } = exchange
-  const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
-  const background = flagOf(fields, 'background')
-  const stored = mayBeStored(fields)
-  const references = [...members, ...[...new Set(items.map(({ id }) => id))].map((id) => ({ id, param: 'input' }))]
+  const { operation } = exchange.request
+  const native = nativeOf(operation, candidates)
+  const references = [...members, ...idsOf(items).map((id) => ({ id, param: 'input' }))]
+  if (native.length > 0 && references.length + partial.length > 0)
+    return toHolder(exchange, candidates, { native, references, parts: idsOf(partial) }, context)
   if (references.length > 0) {
-    if (native.length > 0) return toHolder(exchange, candidates, references, context)
     const { param } = references[0]!
     if (param !== 'conversation' && keepsFor(exchange, context)) throw notFound()
     throw new GatewayError(
@@ -153,20 +152,76 @@ function toUpstream(
       { param }
     )
   }
+  preferNative(exchange, candidates, native)
+}
+
+function idsOf(items: References['items']): string[] {
+  return [...new Set(items.map(({ id }) => id))]
+}
+
+/** What is to be kept goes first to those who keep something. */
+function preferNative({ body: { fields } }: Exchange, candidates: Candidates, native: readonly Channel[]): void {
+  const background = flagOf(fields, 'background')
+  const stored = mayBeStored(fields)
   if (native.length === 0 || native.length === candidates.channels.length) return
   if (background) candidates.keep((channel) => native.includes(channel))
   else if (stored) candidates.prefer((channel) => (native.includes(channel) ? 0 : 1))
 }
 
+/** What a request refers to, and the channels that could know it. */
+interface Wanted {
+  readonly native: readonly Channel[]
+  /** It makes no sense without these. */
+  readonly references: readonly Reference[]
+  /** Ids of items that say something without what is kept under them. */
+  readonly parts: readonly string[]
+}
+
 async function toHolder(
   exchange: Exchange,
   candidates: Candidates,
-  references: readonly Reference[],
+  { native, references, parts }: Wanted,
   { catalogue, services }: OperationContext
 ): Promise<void> {
   const owner = ownerOf(exchange)
-  const routes = await Promise.all(references.map(({ id }) => services.routes.find(owner, id)))
+  const find = (id: string): Promise<Route | undefined> => services.routes.find(owner, id)
+  const routes = await Promise.all([...references.map(({ id }) => find(id)), ...parts.map(find)])
+  if (routes.slice(0, references.length).includes(undefined)) throw notFound()
   const found = routes.filter((route) => route !== undefined)
-  if (found.length < references.length) throw notFound()
-  keepHolder(candidates, found, catalogue, references[0]!.param)
+  if (found.length < routes.length && refusesForeign(exchange, catalogue, native)) {
+    if (found.length > 0) throw notFound()
+    return leaveOut(native, candidates)
+  }
+  if (found.length === 0) return preferNative(exchange, candidates, native)
+  keepHolder(candidates, found, catalogue, references[0]?.param ?? 'input')
+}
+
+/** Of a conversation that the gateway keeps: what its client adds to it is to be as little another's. */
+async function checkParts(
+  exchange: Exchange,
+  candidates: Candidates,
+  { catalogue, services: { routes, vault } }: OperationContext
+): Promise<void> {
+  const native = nativeOf(exchange.request.operation, candidates)
+  const { partial } = await referencesOf(exchange.body)
+  if (partial.length === 0 || !refusesForeign(exchange, catalogue, native)) return
+  const owner = ownerOf(exchange)
+  const known = await Promise.all(
+    idsOf(partial).map(async (id) => (await vault.findWhole(owner, id)) ?? (await routes.find(owner, id)))
+  )
+  if (known.includes(undefined)) leaveOut(native, candidates)
+}
+
+/**
+ * Leaves those who look nothing up, as they are told the conversation itself.
+ * @throws GatewayError `response_not_found` when there are none
+ */
+function leaveOut(native: readonly Channel[], candidates: Candidates): void {
+  if (native.length === candidates.channels.length) throw notFound()
+  candidates.keep((channel) => !native.includes(channel))
+}
+
+/** Those of the protocol that keeps something. */
+function nativeOf(operation: Operation, { channels }: Candidates): readonly Channel[] {
+  return channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
 }

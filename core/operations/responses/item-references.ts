@@ -1,5 +1,6 @@
 // Finds items in a list of them, such as those that stand in an input by their id alone, without parsing it, and in
 // slices: a list may be large.
+import { folded } from '../../bodies/lookalike.ts'
 import { inTurns } from '../../bodies/turns.ts'
 import type { Work } from '../../bodies/turns.ts'
 
@@ -11,13 +12,32 @@ const longestText = 6 * 512
 const quote = 0x22
 const backslash = 0x5c
 
+/** Members that say what an item is and not what it says. */
+const labels: ReadonlySet<string> = new Set(['type', 'id', 'role', 'status', 'phase', 'object'])
+/**
+ * By type, the members of which one has what the item says; without them an upstream that keeps the item reads it there
+ * (https://platform.openai.com/docs/api-reference/responses/create, `input`).
+ */
+const contents: Readonly<Record<string, readonly string[]>> = {
+  message: ['content'],
+  reasoning: ['encrypted_content', 'content'],
+  image_generation_call: ['result']
+}
+const allContents: ReadonlySet<string> = new Set(Object.values(contents).flat())
+
 /** What is known of the item that is being read. */
 interface Item {
   from: number
   type: string | undefined
   id: string | undefined
-  /** It says something itself. */
-  full: boolean
+  /** It has more than labels, and of that the members that may have what it says. */
+  says: boolean
+  readonly contents: Set<string>
+  /** It has a role or a content, even if that is empty. */
+  message: boolean
+  /** Whether its type and its id have been seen. */
+  readonly named: Set<string>
+  odd: string | undefined
 }
 
 /** An object in the list. */
@@ -30,6 +50,10 @@ export interface FoundItem {
   readonly to: number
   /** It stands for another one, by its id: that may be told by its type, or by nothing but an id. */
   readonly reference: boolean
+  /** It says a part of what the one with its id says, such as thoughts in short: the rest is read where that is kept. */
+  readonly partial: boolean
+  /** A member that others may take for its type or its id: one that there is twice, or a name in other capitals. */
+  readonly odd: string | undefined
 }
 
 /**
@@ -56,6 +80,8 @@ export class ItemScan implements Work<readonly FoundItem[]> {
   #item: Item | undefined
   /** Of the member whose value comes; undefined where a name comes. */
   #name: string | undefined
+  /** Where the list or object began that is the value of a member. */
+  #value = 0
   /** Where the text began that is being passed over; undefined outside of one. */
   #text: number | undefined
 
@@ -81,20 +107,32 @@ export class ItemScan implements Work<readonly FoundItem[]> {
         this.#text = at
         return
       case 0x7b:
-        if (++this.#depth === 2) this.#item = { from: at, type: undefined, id: undefined, full: false }
-        this.#name = this.#depth === 2 ? undefined : this.#name
+        if (++this.#depth === 2) this.#open(at)
+        else if (this.#depth === 3) this.#value = at
         return
       case 0x5b:
-        this.#depth++
+        if (++this.#depth === 3) this.#value = at
         return
       case 0x7d:
       case 0x5d:
+        if (this.#depth === 3 && !isBlank(this.#bytes, this.#value + 1, at)) this.#say()
         if (this.#depth-- === 2) this.#close(at + 1)
         return
       case 0x2c:
         if (this.#depth === 2) this.#name = undefined
         return
+      case 0x20:
+      case 0x0a:
+      case 0x0d:
+      case 0x09:
+      case 0x3a:
+      // Of null, which says nothing.
+      case 0x6e:
+      case 0x75:
+      case 0x6c:
+        return
       default:
+        if (this.#depth === 2) this.#say()
     }
   }
 
@@ -112,20 +150,56 @@ export class ItemScan implements Work<readonly FoundItem[]> {
     if (this.#name === undefined) this.#see((this.#name = text ?? ''))
     else if (this.#name === 'type') this.#item.type = text ?? ''
     else if (this.#name === 'id') this.#item.id = text ?? ''
+    else if (end - from > 1) this.#say()
   }
 
-  /** Whatever has a role or a content says something. */
+  #open(from: number): void {
+    this.#name = undefined
+    this.#item = {
+      from,
+      type: undefined,
+      id: undefined,
+      says: false,
+      contents: new Set(),
+      message: false,
+      named: new Set(),
+      odd: undefined
+    }
+  }
+
   #see(name: string): void {
-    if (name === 'role' || name === 'content') this.#item!.full = true
+    const item = this.#item!
+    if (name === 'role' || name === 'content') item.message = true
+    const taken = folded(name)
+    if (taken !== 'type' && taken !== 'id') return
+    if (taken !== name || item.named.has(name)) item.odd ??= name
+    item.named.add(name)
+  }
+
+  /** The member whose value is being read has one. */
+  #say(): void {
+    const name = this.#name
+    if (!this.#item || name === undefined || labels.has(name)) return
+    this.#item.says = true
+    if (allContents.has(name)) this.#item.contents.add(name)
   }
 
   #close(to: number): void {
     const item = this.#item
     this.#item = undefined
     if (!item) return
-    const { id, from, type, full } = item
-    const reference = id !== undefined && (type === 'item_reference' || (type === undefined && !full))
-    const found = { id, place: this.#place++, from, to, reference }
+    const { id, from, type, says, message, odd } = item
+    const stands = type === 'item_reference' || !says || (type === undefined && !message)
+    const reference = id !== undefined && stands
+    const own = contents[type ?? 'message']
+    const partial = id !== undefined && !stands && own !== undefined && !own.some((name) => item.contents.has(name))
+    const found = { id, place: this.#place++, from, to, reference, partial, odd }
     if (this.#wants(found)) this.#found.push(found)
   }
+}
+
+function isBlank(bytes: Buffer, from: number, to: number): boolean {
+  let at = from
+  while (at < to && bytes[at]! <= 0x20) at++
+  return at === to
 }

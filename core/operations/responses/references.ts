@@ -12,17 +12,22 @@ export interface Reference {
   readonly param: string
 }
 
+/** An item of the input that refers to another one. */
+export type ReferredItem = FoundItem & { readonly id: string }
+
 /** All that a request refers to. */
 export interface References {
   /** In its members. */
   readonly members: readonly Reference[]
   /** In its input, in their order. */
-  readonly items: readonly (FoundItem & { readonly id: string })[]
+  readonly items: readonly ReferredItem[]
+  /** In its input, those that an upstream may read more of than the client says. */
+  readonly partial: readonly ReferredItem[]
 }
 
 const longestId = 1024
 /** Items referred to in one request. */
-const mostItems = 200
+const mostItems = 1000
 
 /**
  * What a request refers to; a promise where its input is large.
@@ -31,21 +36,33 @@ const mostItems = 200
 export function referencesOf(body: RequestBody): Awaitable<References> {
   const members = membersOf(body)
   const input = body.lens.slice('input')
-  if (input?.[0] !== 0x5b) return { members, items: [] }
-  const items = findItems(input, ({ reference }) => reference, mostItems + 1)
+  if (input?.[0] !== 0x5b) return { members, items: [], partial: [] }
+  const items = findItems(
+    input,
+    ({ reference, partial, odd }) => reference || partial || odd !== undefined,
+    mostItems + 1
+  )
   return items instanceof Promise
-    ? items.then((found) => ({ members, items: counted(found) }))
-    : { members, items: counted(items) }
+    ? items.then((found) => ({ members, ...sorted(found) }))
+    : { members, ...sorted(items) }
 }
 
-function counted(items: readonly FoundItem[]): References['items'] {
-  if (items.length > mostItems)
+function sorted(found: readonly FoundItem[]): Pick<References, 'items' | 'partial'> {
+  const odd = found.find((item) => item.odd !== undefined)
+  if (odd)
+    throw new GatewayError(
+      'invalid_field',
+      `The field \`input[${odd.place}]\` has ${JSON.stringify(odd.odd!.slice(0, 64))}, by which others may take it for another item: write \`type\` and \`id\` once each, as they are spelled here.`,
+      { param: `input[${odd.place}]` }
+    )
+  if (found.length > mostItems)
     throw new GatewayError(
       'invalid_field',
       `The field \`input\` refers to more than ${mostItems} items: send the items.`,
       { param: 'input' }
     )
-  return items as References['items']
+  const referring = found as readonly ReferredItem[]
+  return { items: referring.filter(({ reference }) => reference), partial: referring.filter(({ partial }) => partial) }
 }
 
 function membersOf({ fields, lens }: RequestBody): Reference[] {

@@ -6,6 +6,10 @@ import t from 'tap'
 import { ItemScan } from '../../../core/operations/responses/item-references.ts'
 import type { FoundItem } from '../../../core/operations/responses/item-references.ts'
 
+const labels = ['type', 'id', 'role', 'status', 'phase', 'object']
+const isSomething = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null ? Object.keys(value).length > 0 : value !== null && value !== ''
+
 /** What a parser finds. */
 function expected(input: readonly unknown[]): string[] {
   const ids = input.flatMap((item) => {
@@ -13,7 +17,8 @@ function expected(input: readonly unknown[]): string[] {
     const { type, id } = item as { type?: unknown; id?: unknown }
     const named = typeof type === 'string'
     if (typeof id !== 'string') return []
-    return type === 'item_reference' || (!named && !('role' in item) && !('content' in item)) ? [id] : []
+    const says = Object.entries(item).some(([name, value]) => !labels.includes(name) && isSomething(value))
+    return type === 'item_reference' || !says || (!named && !('role' in item) && !('content' in item)) ? [id] : []
   })
   return [...new Set(ids)]
 }
@@ -71,7 +76,7 @@ t.test('however it is spelled', async (t) => {
     found(
       '[{"id":"msg_1"},{"id":"msg_2","role":"user","content":"x"},{"type":null,"id":"msg_3"},{"type":"message","id":"msg_4"}]'
     ),
-    ['msg_1', 'msg_3']
+    ['msg_1', 'msg_3', 'msg_4']
   )
 })
 
@@ -82,7 +87,7 @@ t.test('every object of a list has its place, and no more are found than are ask
     all.map(({ id, place, reference }) => [id, place, reference]),
     [
       ['a', 0, true],
-      ['b', 1, false],
+      ['b', 1, true],
       [undefined, 2, false],
       ['d', 3, true]
     ]

@@ -1,0 +1,165 @@
+// What requests refer to at an upstream that was made through the gateway, and what was not: of the one it is known
+// whose it is and which account has it, the other may be anybody's who has the same account.
+import { accountOf } from '../catalogue/account.ts'
+import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
+import { compileGlobs } from '../catalogue/globs.ts'
+import { inTurns } from '../bodies/turns.ts'
+import type { Candidates } from '../contract/candidates.ts'
+import { GatewayError } from '../contract/contract.ts'
+import type { Awaitable, Exchange, Message, Observer, UpstreamResponse } from '../contract/contract.ts'
+import type { OperationContext, ServedOperation } from '../contract/served.ts'
+import { ownerOf } from '../contract/owner.ts'
+import { caller } from '../contract/slots.ts'
+import { mostReferences, ReferenceScan } from './reference-scan.ts'
+
+/** Members of requests whose answers may name what was made for them. */
+const making = ['tools', 'container', 'audio', 'modalities'] as const
+/** Milliseconds that one message is looked through for names; what is not found by then is not known afterwards. */
+const longest = 15
+/** Fields of forms that name a file. */
+const formFields = ['file_id', 'input_reference[file_id]', 'video[id]'] as const
+
+/** An operation whose requests are looked through for names that upstreams gave, and whose answers for new ones. */
+export function guarded(operation: ServedOperation): ServedOperation {
+  if (!operation.upstream || operation.body === 'none') return operation
+  const { onCandidates, onResponse } = operation
+  return {
+    ...operation,
+    onCandidates(exchange, candidates, context) {
+      const kept = keepAccount(exchange, candidates, context)
+      return kept instanceof Promise
+        ? kept.then(() => onCandidates?.(exchange, candidates, context))
+        : onCandidates?.(exchange, candidates, context)
+    },
+    onResponse(exchange, response, context) {
+      return both(onResponse?.(exchange, response, context), noteNames(exchange, response, context))
+    }
+  }
+}
+
+/**
+ * Whether a request by this caller may not refer to what nobody knows the owner of, at the accounts of these channels:
+ * as its tenant has it, else where one of the accounts serves several tenants.
+ */
+export function refusesForeign(exchange: Exchange, catalogue: Catalogue, channels: readonly Channel[]): boolean {
+  const { tenant = '' } = exchange.find(caller) ?? {}
+  const wish = catalogue.tenants.get(tenant)?.foreignReferences
+  if (wish) return wish === 'refuse'
+  return channels.some((channel) => sharedOf(catalogue).has(accountOf(channel)))
+}
+
+const sharedAccounts = new WeakMap<Catalogue['models'], ReadonlySet<string>>()
+
+/** The accounts that serve models which several tenants may use. */
+function sharedOf({ tenants, models }: Catalogue): ReadonlySet<string> {
+  let shared = sharedAccounts.get(models)
+  if (shared) return shared
+  const users = new Map<string, Set<string>>()
+  for (const tenant of tenants.values()) {
+    const matches = compileGlobs(tenant.models)
+    for (const model of models.values()) {
+      if (!matches(model.name)) continue
+      for (const channel of model.channels) {
+        const account = accountOf(channel)
+        const known = users.get(account)
+        if (known) known.add(tenant.name)
+        else users.set(account, new Set([tenant.name]))
+      }
+    }
+  }
+  shared = new Set([...users].filter(([, whose]) => whose.size > 1).map(([account]) => account))
+  sharedAccounts.set(models, shared)
+  return shared
+}
+
+/** Leaves the channels of the account that has what the request refers to. */
+function keepAccount(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
+  const found = referencesIn(exchange)
+  const keep = (names: ReadonlySet<string>): Awaitable<void> =>
+    names.size === 0 ? undefined : keepFound(names, exchange, candidates, context)
+  return found instanceof Promise ? found.then(keep) : keep(found)
+}
+
+function referencesIn({ body }: Exchange): Awaitable<ReadonlySet<string>> {
+  if (!body.form) return inTurns(new ReferenceScan(body.bytes))
+  return new Set(formFields.flatMap((name) => body.fields.string(name) ?? []))
+}
+
+async function keepFound(
+  names: ReadonlySet<string>,
+  exchange: Exchange,
+  candidates: Candidates,
+  { catalogue, services }: OperationContext
+): Promise<void> {
+  if (names.size > mostReferences)
+    throw new GatewayError(
+      'invalid_field',
+      `The request refers to more than ${mostReferences} things that an upstream keeps: send fewer at a time.`
+    )
+  const owner = ownerOf(exchange)
+  const routes = await Promise.all([...names].map((name) => services.routes.find(owner, name)))
+  const unknown = [...names].find((_name, at) => !routes[at])
+  if (unknown !== undefined && refusesForeign(exchange, catalogue, candidates.channels))
+    throw new GatewayError(
+      'invalid_field',
+      `${JSON.stringify(unknown.slice(0, 64))} is the name of nothing that was made through this gateway by your project: send what it stands for.`
+    )
+  const [first] = routes.filter((route) => route !== undefined)
+  if (!first) return
+  if (routes.some((route) => route && route.account !== first.account))
+    throw new GatewayError(
+      'invalid_field',
+      'What the request refers to is kept in different places: send what it stands for.'
+    )
+  if (!candidates.channels.some((channel) => accountOf(channel) === first.account))
+    throw new GatewayError(
+      'invalid_field',
+      `What the request refers to is kept where this model is not served: ask for the model \`${first.model}\`.`,
+      { param: 'model' }
+    )
+  candidates.keep((channel) => accountOf(channel) === first.account)
+}
+
+/** Looks on for names that an answer gives to what was made for the request: before its client knows them. */
+function noteNames(
+  exchange: Exchange,
+  { attempt }: UpstreamResponse,
+  { services }: OperationContext
+): Observer | undefined {
+  const { fields, form } = exchange.body
+  if (!attempt || attempt.translated || form || !making.some((member) => fields.has(member))) return undefined
+  const { channel } = attempt
+  const known = new Set<string>()
+  return {
+    takes: 'messages',
+    observe({ data }) {
+      if (!mayName(data)) return
+      const names = new ReferenceScan(data).advance(performance.now() + longest) ?? known
+      const fresh = [...names].filter((name) => !known.has(name))
+      if (fresh.length === 0 || known.size > mostReferences) return
+      for (const name of fresh) known.add(name)
+      const { name: at } = channel
+      const place = { ...ownerOf(exchange), channel: at, account: accountOf(channel), model: exchange.model }
+      exchange.showAfter(() => services.routes.keep(fresh.map((id) => ({ ...place, id, kind: 'other' }))))
+    }
+  }
+}
+
+function mayName(data: Buffer): boolean {
+  return data.includes('"container') || data.includes('"file_id"') || data.includes('"audio"')
+}
+
+function both(first: Observer | undefined, second: Observer | undefined): Observer | undefined {
+  if (!first || !second) return first ?? second
+  return {
+    takes: 'messages',
+    observe(message: Message) {
+      first.observe(message)
+      second.observe(message)
+    },
+    end(complete) {
+      first.end?.(complete)
+      second.end?.(complete)
+    }
+  }
+}
