@@ -194,7 +194,8 @@ const limitsShape = {
       enum: ['drain', 'abort'],
       default: 'drain',
       description:
-        'When a client leaves: read the upstream on for its usage, within disconnect_drain, or abort at once.'
+        'When a client leaves: read the upstream on for its usage, within disconnect_drain (pictures to ' +
+        'their end, as they are paid for whoever waits), or abort at once.'
     },
     disconnect_drain: {
       type: 'object',

@@ -297,7 +297,7 @@ async function changing(t: Test): Promise<{ url: string; asked: string[]; says: 
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, asked, says }
 }
 
-async function tasksAt(t: Test, base_url: string, price: object, limits: object = {}): Promise<LocalGateway> {
+async function tasksAt(t: Test, base_url: string, price: object, more: object = {}): Promise<LocalGateway> {
   const channel = {
     protocol: 'openai',
     base_url,
@@ -309,7 +309,7 @@ async function tasksAt(t: Test, base_url: string, price: object, limits: object 
     channels: { demo: channel },
     models: { demo: { price } },
     tasks: { poll: { first: '20ms', most: '50ms' } },
-    limits
+    ...more
   })
 }
 
@@ -689,4 +689,101 @@ t.test('no output at all may be asked for where the protocol has it, and holds n
   const streamed = await other.bench.send({ target: '/v1/messages', body: { messages, max_tokens: 0, stream: true } })
   t.equal(streamed.status, 200, streamed.body)
   t.match(other.bench.ledger.rows[1]!.settled, { usage: { cache_write: 900, output: 0 }, source: 'upstream' })
+})
+
+t.test('whoever speaks another protocol than the channel pays for the same words', async (t) => {
+  for (const [name, { channel, story }] of Object.entries(speakers)) {
+    for (const [client, { ask }] of Object.entries(speakers)) {
+      if (client === name) continue
+      const { bench, upstream } = await open(t, {}, name === 'responses' ? { endpoints: ['responses'] } : channel)
+      upstream.script(streamHead, events(story, 'one'), reset())
+      const { outcome } = await bench.send(ask(true))
+      t.equal(outcome.kind, 'failed', `${client} by way of ${name}`)
+      const { settled: end } = bench.ledger.rows[0]!
+      t.match(end, { source: 'partial', usage: { input: 25 } }, `${client} by way of ${name}`)
+      const { output } = end!.usage
+      t.ok(output >= words && output <= 3 * words, `${client} by way of ${name}: ${output} tokens`)
+    }
+  }
+})
+
+t.test('`abandoned: nothing` holds for sessions and for work in the background too', async (t) => {
+  const chain = chainOf({ abandoned: 'nothing' })
+  const sessions = await socketUpstream(t)
+  const talk = await gateway(t, { ...sessionsAt(sessions), ...chain, limits: { disconnect_drain: { time: '100ms' } } })
+  const client = await openRealtime(t, talk)
+  const { socket } = await sessions.peer()
+  client.send({ type: 'response.create' })
+  await once(socket!, 'message')
+  client.socket.terminate()
+  await settled(t, talk)
+  t.match((await talk.admin('/admin/v1/requests')).data, [{ cost_nano: /^0$/, outcome: 'aborted' }])
+
+  const upstream = await changing(t)
+  const local = await tasksAt(t, upstream.url, { input: 1, output: 2 }, chain)
+  const state = (status: string): [number, object] => [
+    200,
+    { id: 'resp_1', object: 'response', background: true, model: 'demo', output: [], status, usage: null }
+  ]
+  upstream.says['POST'] = upstream.says['GET'] = state('queued')
+  const body = { model: 'demo', input: 'Tell me a long story, please.', background: true }
+  const begun = await local.ask({ path: '/v1/responses', body })
+  upstream.says['POST'] = upstream.says['GET'] = state('cancelled')
+  await local.ask({ method: 'POST', path: '/v1/responses/resp_1/cancel' })
+  t.match(await local.record(begun), { cost_nano: /^0$/, error_code: 'task_cancelled' })
+  await settled(t, local)
+})
+
+t.test(
+  'a response that the gateway makes in the background costs its prompt when it is called off or deleted',
+  async (t) => {
+    const upstream = await Upstream.start(t)
+    const { url } = upstream
+    const channel = {
+      protocol: 'openai',
+      base_url: url.href,
+      private: true,
+      models: { demo: 'demo' },
+      endpoints: ['chat']
+    }
+    const state = { key: 'a-secret-of-more-than-thirty-two-characters' }
+    const local = await gateway(t, {
+      channels: { demo: channel },
+      models: { demo: { price: { input: 1, output: 2 }, state: 'gateway' } },
+      state
+    })
+    for (const [number, method] of (['POST', 'DELETE'] as const).entries()) {
+      upstream.script(stall())
+      const body = { model: 'demo', input: 'Tell me a long story, please.', background: true }
+      const begun = await local.ask({ path: '/v1/responses', body })
+      t.equal(begun.status, 200, begun.text)
+      await upstream.request(number)
+      const { id } = begun.json() as any
+      const path = method === 'POST' ? `/v1/responses/${id}/cancel` : `/v1/responses/${id}`
+      t.equal((await local.ask({ method, path })).status, 200)
+      const record = (await local.record(begun)) as any
+      t.match(record, { outcome: 'aborted', usage_source: 'estimated', usage: { output: 0 } }, method)
+      t.ok(record.usage.input > 5 && record.usage.input < 60, `${record.usage.input} tokens`)
+    }
+    await settled(t, local)
+  }
+)
+
+t.test('realtime: a count that cannot be true is charged by the prompt, with the same line', async (t) => {
+  const upstream = await socketUpstream(t)
+  const local = await gateway(t, sessionsAt(upstream))
+  const client = await openRealtime(t, local)
+  const { socket } = await upstream.peer()
+  client.send({ type: 'response.create' })
+  await once(socket!, 'message')
+  const usage = { input_tokens: 10, output_tokens: 10 ** 13, total_tokens: 10 + 10 ** 13 }
+  socket!.send('{"type":"response.created","response":{"id":"r1"}}')
+  socket!.send(JSON.stringify({ type: 'response.done', response: { id: 'r1', status: 'completed', usage } }))
+  await client.event('response.done')
+  client.socket.close(1000)
+  await settled(t, local)
+  const { data } = await local.admin('/admin/v1/requests')
+  t.match(data[0], { usage_source: 'estimated', usage: { output: 0 } })
+  t.ok(Number(data[0].cost_usd) < 0.001)
+  t.equal(local.lines.filter(({ level, message }) => level === 'error' && message.includes('cannot be true')).length, 1)
 })
