@@ -3,6 +3,7 @@ import { elementsOf, GatewayError, numberOrDigits } from '../core/contract/contr
 import type { Exchange } from '../core/contract/contract.ts'
 import type { RequestBody } from '../core/bodies/body.ts'
 import type { Metering } from '../core/contract/operation.ts'
+import type { OfferedTools } from '../core/protocols/hosted-tools.ts'
 import { recalledInput, slot } from '../core/contract/slots.ts'
 import { mediaTokens, promptOf } from './prompt.ts'
 import type { Prompt } from './prompt.ts'
@@ -20,6 +21,9 @@ const smallBytes = 16 * 1024
 
 /** Input tokens that are held for a request: no estimate of what it took is larger. Filled by `quota`. */
 export const heldInput = slot('quota/held-input').of<number>()
+
+/** Hosted tools that a request offers, where it offers some. Filled by `quota`. */
+export const offeredTools = slot('quota/offered-tools').of<OfferedTools>()
 
 /**
  * A bound of the tokens that go in, of a body and of what it goes on with, which no tokenizer exceeds: one token a

@@ -2,6 +2,7 @@
 import type { BodyEdit } from '../bodies/body.ts'
 import type { Channel, ChannelFamily } from '../catalogue/catalogue.ts'
 import type { EndpointName } from '../catalogue/endpoints.ts'
+import type { HostedTools } from '../protocols/hosted-tools.ts'
 import type { ProtocolName, StreamFraming } from '../protocols/index.ts'
 import type { Counter } from '../money/classes.ts'
 import type { Slot } from './slots.ts'
@@ -85,6 +86,8 @@ export interface Metering {
   readonly characters?: string
   /** It searches documents: the members that have them, and what is searched for in each of them. */
   readonly searched?: { readonly documents: string; readonly query: string }
+  /** The upstream may run tools of its own for it. */
+  readonly tools?: HostedTools
   /** It takes sound, by the second. */
   readonly sound?: boolean
   /** It is a session: nothing is charged for it as a whole, but each of its turns. */

@@ -71,6 +71,11 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
   return rounded(sum)
 }
 
+/** Whether it has nothing in it. */
+export function isFree({ perMillion }: Price): boolean {
+  return pricedClasses.every((name) => perMillion[name] === undefined)
+}
+
 /** Whether anything that these count has a price; what is free has none, and needs none. */
 export function isPriced({ perMillion }: Price, countedBy: readonly Counter[]): boolean {
   const priced = pricedClasses.filter((name) => perMillion[name] !== undefined)

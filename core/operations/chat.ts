@@ -1,4 +1,5 @@
 // Chat completions.
+import { chatTools } from '../protocols/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { conversation } from './conversation.ts'
 
@@ -17,7 +18,8 @@ export const chat: ServedOperation = {
   metering: {
     outputLimits: ['max_completion_tokens', 'max_tokens', 'max_output_tokens'],
     counts: ['n'],
-    prediction: 'prediction'
+    prediction: 'prediction',
+    tools: chatTools
   },
   required: ['model', 'messages'],
   parameters: {

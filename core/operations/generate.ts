@@ -1,4 +1,5 @@
 // Gemini's methods of a model, for its own clients.
+import { geminiTools } from '../protocols/hosted-tools.ts'
 import type { BodyEdit } from '../bodies/body.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { ListFraming } from '../protocols/gemini/shape.ts'
@@ -36,7 +37,8 @@ export const generateContent: ServedOperation = {
   ),
   metering: {
     outputLimits: setting('maxOutputTokens', 'max_output_tokens'),
-    counts: setting('candidateCount', 'candidate_count')
+    counts: setting('candidateCount', 'candidate_count'),
+    tools: geminiTools
   },
   parsed: { generationConfig: 1024 * 1024, generation_config: 1024 * 1024 },
   required: ['contents'],

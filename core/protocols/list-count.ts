@@ -6,12 +6,19 @@ const openBrace = 0x7b
 const closeBrace = 0x7d
 const openBracket = 0x5b
 const closeBracket = 0x5d
+const colon = 0x3a
+const comma = 0x2c
 
 /** A key that is longer, escapes included, is not looked at. */
 const longestKey = 64
 /** The depth of what stands in the outermost object, and of what stands in a list of it. */
 const memberDepth = 1
 const elementDepth = 2
+/** And of what stands in an object of it. */
+const insideDepth = 3
+
+/** A member of an object, and once more with its value where that is a short text. */
+type Told = (member: string, value: string | undefined) => void
 
 /**
  * One for each body. Follows strings and brackets, and believes the body to be JSON otherwise: whether it is, somebody
@@ -29,10 +36,15 @@ export class ListCount {
   /** The last string at the top. */
   #key = ''
   #inList = false
+  /** Of an object in the list: the last string, which may be a key, and the key whose value follows. */
+  #word = ''
+  #member: string | undefined
+  readonly #tell: Told | undefined
 
-  /** `name`: of the list. */
-  constructor(name: string) {
+  /** `name`: of the list; `tell`: is told what its objects have. */
+  constructor(name: string, tell?: Told) {
     this.#name = name
+    this.#tell = tell
   }
 
   /** Objects that have begun by now. */
@@ -53,20 +65,34 @@ export class ListCount {
       const byte = run[at]!
       if (byte === quote) {
         this.#inString = true
-        this.#text = this.#depth === memberDepth ? '' : undefined
+        this.#text = this.#depth === memberDepth || this.#inside ? '' : undefined
         return at + 1
       }
       if (byte === openBrace || byte === openBracket) this.#enter(byte)
       else if (byte === closeBrace || byte === closeBracket) {
         if (--this.#depth === memberDepth) this.#inList = false
-      }
+      } else if (byte === comma || byte === colon) this.#between(byte)
     }
     return at
   }
 
+  /** In an object of the list, which somebody is told of. */
+  get #inside(): boolean {
+    return this.#inList && this.#depth === insideDepth && this.#tell !== undefined
+  }
+
+  #between(byte: number): void {
+    if (!this.#inside) return
+    this.#member = byte === colon ? this.#word : undefined
+    if (this.#member !== undefined) this.#tell!(this.#member, undefined)
+  }
+
   #enter(bracket: number): void {
     if (this.#depth === memberDepth) this.#inList = bracket === openBracket && this.#key === this.#name
-    else if (this.#depth === elementDepth && this.#inList && bracket === openBrace) this.#objects++
+    else if (this.#depth === elementDepth && this.#inList && bracket === openBrace) {
+      this.#objects++
+      this.#member = undefined
+    }
     this.#depth++
   }
 
@@ -89,7 +115,8 @@ export class ListCount {
         return run.length
       }
       this.#inString = false
-      if (this.#text !== undefined) this.#key = spelledOut(this.#text)
+      if (this.#depth === memberDepth) this.#key = this.#text === undefined ? '' : spelledOut(this.#text)
+      else if (this.#inside) this.#said(this.#text === undefined ? '' : spelledOut(this.#text))
       return end + 1
     }
   }
@@ -98,7 +125,11 @@ export class ListCount {
     if (this.#text === undefined) return
     const text = this.#text + run.toString('latin1', from, Math.min(to, from + longestKey + 1))
     this.#text = text.length > longestKey ? undefined : text
-    if (this.#text === undefined) this.#key = ''
+  }
+
+  #said(word: string): void {
+    if (this.#member === undefined) this.#word = word
+    else this.#tell!(this.#member, word)
   }
 }
 

@@ -11,6 +11,7 @@ import {
   soundOf,
   typicalInput
 } from '../estimate.ts'
+import type { OfferedTools } from '../../core/protocols/hosted-tools.ts'
 import { amountOf } from './terms.ts'
 import type { Terms, Units } from './terms.ts'
 
@@ -44,13 +45,21 @@ export interface BoundSetting {
   readonly defaultOutput: number
   /** Tokens of input of a model that does not say its context, where a request brings what nobody can see in it. */
   readonly defaultContext: number
+  /** Calls of hosted tools, for each limit that a request leaves open. */
+  readonly toolCalls: number
 }
 
 /**
  * The bound of one request.
  * @throws GatewayError `invalid_field` when a limit in the body is none
  */
-export function boundOf(exchange: Exchange, terms: Terms, metering: Metering, setting: BoundSetting): Bound {
+export function boundOf(
+  exchange: Exchange,
+  terms: Terms,
+  metering: Metering,
+  setting: BoundSetting,
+  tools?: OfferedTools
+): Bound {
   const { body } = exchange
   const { contextWindow, maxOutputTokens = Infinity } = terms
   const count = answers(body, metering)
@@ -65,19 +74,24 @@ export function boundOf(exchange: Exchange, terms: Terms, metering: Metering, se
   const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
   const sound = soundOf(body, metering)?.second ?? 0
   const search = searchOf(body, metering)
+  const calls = tools === undefined ? 0 : tools.calls + tools.open * setting.toolCalls
+  // What a tool finds is read with all the rest, once more for each call.
+  const read = calls > 0 && setting.estimate === 'worst' ? (calls + 1) * (contextWindow ?? setting.defaultContext) : 0
   const context = (contextWindow ?? Infinity) * promptsOf(body, metering)
   const units: Units = {
     ...nothing,
-    // What is sold by the second alone counts no tokens.
-    prompt: metering.seconds ? 0 : search ? prompt + search.again : Math.min(prompt + sound * heardTokens, context),
+    prompt: Math.max(search ? prompt + search.again : Math.min(prompt + sound * heardTokens, context), read),
     answer: (output + predicted) * count + characters * spokenTokens + sound * writtenTokens,
     characters,
     pictures: metering.pictures ? count : 0,
     searches: search?.units ?? 0,
+    tools: calls,
     seconds: sound > 0 ? sound : secondsAsked(body, metering) * count
   }
   const limitedBy = asked !== undefined ? 'request' : known === undefined ? 'nothing' : 'model'
-  return { output, count, limitedBy, units, amount: amountOf(terms, units) }
+  // What is sold by the second alone counts no tokens.
+  const counted = metering.seconds ? { ...units, prompt: 0, answer: 0 } : units
+  return { output, count, limitedBy, units: counted, amount: amountOf(terms, counted) }
 }
 
 /** The bound of one response of a session. `read`: how much it may read; `maxOutput`: what the client limits it to. */

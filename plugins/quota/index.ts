@@ -1,5 +1,5 @@
 // Budgets: holds the most a request can cost, and settles what it did cost.
-import { countersOf, definePlugin, GatewayError, inForce, isPriced } from '../../core/contract/contract.ts'
+import { countersOf, definePlugin, GatewayError, inForce, isFree, isPriced } from '../../core/contract/contract.ts'
 import type { Attempt, Exchange } from '../../core/contract/contract.ts'
 import {
   caller,
@@ -11,7 +11,7 @@ import {
   spent,
   usage
 } from '../../core/contract/slots.ts'
-import { heldInput, typicalInput } from '../estimate.ts'
+import { heldInput, offeredTools, typicalInput } from '../estimate.ts'
 import { boundOf, within } from './bound.ts'
 import type { Bound, BoundSetting } from './bound.ts'
 import { failedCosts, promptUsage, settle } from './settle.ts'
@@ -23,6 +23,8 @@ import { billed, holdTurn, openBill } from './turns.ts'
 const held = slot('quota/reservation').of<Hold>()
 /** Output tokens that the budget still allows each answer, where that is less than was asked for. */
 const clamped = slot('quota/clamped').of<number>()
+/** Calls of hosted tools that the upstream is told as its limit. */
+const limitedTools = slot('quota/limited-tools').of<number>()
 
 /**
  * How often a stream tells the ledger how far it is, in events: about tokens. A crash charges at most this much less.
@@ -59,6 +61,14 @@ export default definePlugin({
       default: 200_000,
       description: 'Input tokens held for what nobody can see in a request, where the model has no `context_window`.'
     },
+    tool_calls: {
+      type: 'integer',
+      minimum: 1,
+      default: 16,
+      description:
+        "Calls of an upstream's own tools that are held for, for each limit that a request leaves open, each with the " +
+        'context of the model that is read again. Under a budget the upstream is told them as its limit, where it takes one.'
+    },
     clamp_output: {
       type: 'boolean',
       default: false,
@@ -78,8 +88,13 @@ export default definePlugin({
   needs: [caller],
   awaits: [usage],
   provides: [charge, reserved],
-  setup({ estimate, default_output, default_context, clamp_output, abandoned }, { catalogue, services }) {
-    const setting: BoundSetting = { estimate, defaultOutput: default_output, defaultContext: default_context }
+  setup({ estimate, default_output, default_context, tool_calls, clamp_output, abandoned }, { catalogue, services }) {
+    const setting: BoundSetting = {
+      estimate,
+      defaultOutput: default_output,
+      defaultContext: default_context,
+      toolCalls: tool_calls
+    }
     /** As much of the bound as the budgets have left, of a request that leaves open how long its answer is. */
     const affordable = (exchange: Exchange<typeof caller>, whole: Bound, term: Terms): Bound => {
       if (whole.limitedBy === 'request' && !clamp_output) return whole
@@ -106,7 +121,15 @@ export default definePlugin({
           throw unpriced(exchange, 'no price for what this endpoint counts')
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
         const term = metering.pictures ? termsFor(exchange.body, now) : now
-        const whole = boundOf(exchange, term, metering, setting)
+        const tools = metering.tools?.offered(exchange.body.lens)
+        if (tools) {
+          const fee = tools.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)
+          if (fee) throw unpriced(exchange, `no price for ${fee}, which the request offers`)
+          exchange.set(offeredTools, tools)
+          const told = tools.open > 0 && services.ledger.affordable(scopes, exchange.receivedAt) !== undefined
+          if (told) exchange.set(limitedTools, tool_calls)
+        }
+        const whole = boundOf(exchange, term, metering, setting, tools)
         const bound = affordable(exchange, whole, term)
         const { name, protocol } = exchange.request.operation
         const reservation = services.ledger.reserve({
@@ -137,6 +160,12 @@ export default definePlugin({
       onAttempt(exchange, attempt) {
         exchange.find(held)?.reservation.dispatched(attempt.channel.name)
         const most = exchange.find(clamped)
+        const calls = exchange.find(limitedTools)
+        const hosted = exchange.request.operation.metering?.tools
+        // What is translated has none of them.
+        if (calls !== undefined && hosted?.limit && !attempt.translated)
+          if (hosted.adds === undefined || attempt.mayAdd(hosted.adds))
+            hosted.limit(attempt.body, exchange.body.lens, calls)
         if (most !== undefined) limitOutput(attempt, exchange.request.operation.metering!.outputLimits, most)
       },
 

@@ -3,7 +3,7 @@ import { definePlugin, inForce } from '../../core/contract/contract.ts'
 import type { Channel, Exchange, Model } from '../../core/contract/contract.ts'
 import { goingOn, usage } from '../../core/contract/slots.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
-import { answers, estimatedInput, heldInput, outputLimit, searchOf, soundOf } from '../estimate.ts'
+import { answers, estimatedInput, heldInput, offeredTools, outputLimit, searchOf, soundOf } from '../estimate.ts'
 import { chargeableAt } from './conversion.ts'
 import { Meter } from './meter.ts'
 import type { Bounds } from './meter.ts'
@@ -81,9 +81,9 @@ export default definePlugin({
         // What the gateway says by itself, nobody has counted; a session is counted by its turns, what is free is not,
         // and what comes later is counted then.
         if (!attempt || frames || !metering || metering.later) return
-        const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, () =>
-          boundsOf(exchange, catalogue.models.get(exchange.model))
-        )
+        const tools = exchange.find(offeredTools) && metering.tools!.counting()
+        const bounds = (): ReturnType<Bounds> => boundsOf(exchange, catalogue.models.get(exchange.model))
+        const meter = new Meter(attempt.protocol, exchange.body, bytesPerToken, bounds, tools)
         const end = (complete: boolean): void => {
           // What goes on is counted when it has ended.
           if (exchange.find(goingOn)) return

@@ -22,6 +22,7 @@ export class Meter {
   readonly #reader: UsageReader | undefined
   /** Of protocols that are charged for what we can count ourselves. */
   readonly #tally: Tally | undefined
+  readonly #tools: Tally | undefined
   readonly #bounds: Bounds
   readonly #bytesPerToken: number
   #usage: Usage | undefined
@@ -41,7 +42,15 @@ export class Meter {
   /** Without runs of pictures and sound. */
   #runText = 0
 
-  constructor(protocol: Protocol, { fields }: RequestBody, bytesPerToken: number, bounds: Bounds) {
+  /** `tools`: counts the calls of hosted tools, where there may be some. */
+  constructor(
+    protocol: Protocol,
+    { fields }: RequestBody,
+    bytesPerToken: number,
+    bounds: Bounds,
+    tools: Tally | undefined
+  ) {
+    this.#tools = tools
     this.#protocol = protocol
     this.#tally = protocol.tally?.(fields)
     this.#reader = protocol.usageReader?.()
@@ -52,6 +61,7 @@ export class Meter {
   /** Takes the next message. Reports are cumulative: the last one counts. */
   see(message: Message): void {
     this.#tally?.see(message)
+    this.#tools?.see(message)
     if (message.kind === 'bytes') return this.#seeRun(message)
     // Some upstreams report in every event: these carry text too.
     this.#count(message)
@@ -70,6 +80,12 @@ export class Meter {
    * where a stream broke off.
    */
   read(complete: boolean): MeteredUsage {
+    const metered = this.#read(complete)
+    const calls = this.#tools?.read()
+    return calls ? { ...metered, usage: { ...metered.usage, ...calls } } : metered
+  }
+
+  #read(complete: boolean): MeteredUsage {
     if (this.#runs) this.#take(this.#protocol.readUsage(new Message('json', this.#runs.outline)))
     const units = this.#tally?.read()
     if (this.#usage && !this.insane) {

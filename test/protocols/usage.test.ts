@@ -316,7 +316,7 @@ const examples: Readonly<
           server_tool_use: { web_search_requests: 3 },
           service_tier: 'standard'
         },
-        { input: 9, cache_write: 100, cache_write_long: 400, output: 2, tool_call: 3 }
+        { input: 9, cache_write: 100, cache_write_long: 400, output: 2, web_search: 3 }
       ],
       [
         'writes by lifetime alone',

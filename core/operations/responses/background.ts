@@ -4,6 +4,7 @@ import type { Progress, WorkKind } from '../../contract/background.ts'
 import type { Exchange, Message, Observer } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import { noUsage } from '../../money/usage.ts'
+import { callsIn } from '../../protocols/hosted-tools.ts'
 import { asObject } from '../../protocols/object.ts'
 import type { JsonObject } from '../../protocols/object.ts'
 import { textBytes } from '../../protocols/text-bytes.ts'
@@ -75,7 +76,8 @@ function progressOf(body: unknown, { details }: Work): Progress | undefined {
   const fields = asObject(body)
   if (!fields) return undefined
   const reported = readResponsesUsage(fields['usage'])
-  const usage = reported === 'insane' ? undefined : reported
+  const calls = callsIn(fields['output'])
+  const usage = !reported || reported === 'insane' ? undefined : { ...reported, ...calls }
   // It was deleted, so nobody will see what came of it.
   if (fields['deleted'] === true) return { status: 'cancelled' }
   switch (fields['status']) {
@@ -86,7 +88,11 @@ function progressOf(body: unknown, { details }: Work): Progress | undefined {
     case 'incomplete':
       return usage
         ? { status: 'succeeded', usage, source: 'upstream' }
-        : { status: 'succeeded', usage: estimated(fields, Number(details['input'])), source: 'estimated' }
+        : {
+            status: 'succeeded',
+            usage: { ...estimated(fields, Number(details['input'])), ...calls },
+            source: 'estimated'
+          }
     case 'failed':
       return {
         status: 'failed',

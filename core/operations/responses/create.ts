@@ -1,5 +1,6 @@
 // OpenAI's Responses, for its own clients: making them, and what is asked of them before.
 import type { Channel } from '../../catalogue/catalogue.ts'
+import { responsesTools } from '../../protocols/hosted-tools.ts'
 import type { Candidates } from '../../contract/candidates.ts'
 import type { Awaitable, Exchange } from '../../contract/contract.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -50,7 +51,7 @@ export const responses: ServedOperation = {
   begins: response,
   mayBegin: (exchange) => flagOf(exchange.body.fields, 'background') && !isRecalled(exchange),
   goesOn: ownBackground,
-  metering: { outputLimits: ['max_output_tokens'] },
+  metering: { outputLimits: ['max_output_tokens'], tools: responsesTools },
   required: ['model'],
   parameters: {
     model,

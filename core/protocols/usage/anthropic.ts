@@ -30,7 +30,7 @@ export function readAnthropicUsage(value: unknown): ReportedUsage {
   const searches = counts.of(asObject(usage['server_tool_use'])?.['web_search_requests'])
   const prompt = input === undefined ? undefined : input + cached + written
   const read = account(counts, { prompt, cached, written, writtenLong: long, completion: output, reasoning })
-  return read && read !== 'insane' && searches ? { ...read, tool_call: searches } : read
+  return read && read !== 'insane' && searches ? { ...read, web_search: searches } : read
 }
 
 interface Amounts {
@@ -114,7 +114,7 @@ export function writeAnthropicUsage(usage: Readonly<Usage>): JsonObject {
     cache_write_long,
     cached_input,
     reasoning,
-    tool_call
+    web_search
   } = usage
   return {
     input_tokens: input + audio_input + image_input,
@@ -125,6 +125,6 @@ export function writeAnthropicUsage(usage: Readonly<Usage>): JsonObject {
     }),
     output_tokens: completionTokens(usage),
     output_tokens_details: { thinking_tokens: reasoning },
-    ...(tool_call !== undefined && { server_tool_use: { web_search_requests: tool_call } })
+    ...(web_search !== undefined && { server_tool_use: { web_search_requests: web_search } })
   }
 }

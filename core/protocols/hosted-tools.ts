@@ -1,0 +1,223 @@
+// Tools that an upstream runs by itself, for a fee and with more to read: which a request offers, and how often one
+// ran.
+import type { Lens } from '../bodies/lens.ts'
+import type { PricedClass } from '../money/classes.ts'
+import type { Usage } from '../money/usage.ts'
+import { ListCount } from './list-count.ts'
+import { asObject, asObjects } from './object.ts'
+import type { JsonObject } from './object.ts'
+import type { Members, Payload, Tally } from './protocol.ts'
+
+/** What a request offers of them. */
+export interface OfferedTools {
+  /** The classes that their calls are counted in; a tool without a fee has none. */
+  readonly fees: readonly PricedClass[]
+  /** The most calls that the request allows, and how many limits it leaves open. */
+  readonly calls: number
+  readonly open: number
+}
+
+/** The hosted tools of a protocol. */
+export interface HostedTools {
+  /** Undefined where a request offers none. */
+  offered(request: Lens): OfferedTools | undefined
+  /** Gives the limits that are open; absent where an upstream cannot be told. */
+  limit?(body: Members, request: Lens, calls: number): void
+  /** The member that it adds at the top, which not every upstream knows; absent where it adds none. */
+  readonly adds?: string
+  /** Counts in one answer the calls that are not reported with its usage. */
+  counting(): Tally
+}
+
+/** Whose calls a tool of that name counts as; `client`: the client runs it; `none`: there is no fee. */
+type Kind = PricedClass | 'none' | 'client'
+
+/** Longest list of tools that is parsed, and that is looked through: in a longer one there may be anything. */
+const parsedBytes = 256 * 1024
+const seenBytes = 1024 * 1024
+
+/** https://platform.openai.com/docs/guides/tools; types have a date behind them at times. */
+const responsesKinds: readonly (readonly [RegExp, Kind])[] = [
+  [
+    /^(function|custom(_tool)?|computer.*|local_shell|shell|apply_patch|tool_search|namespace|programmatic_.*)$/,
+    'client'
+  ],
+  [/^mcp$/, 'none'],
+  [/^web_search/, 'web_search'],
+  [/^file_search$/, 'file_search'],
+  [/^code_interpreter$/, 'code_interpreter']
+]
+
+/** https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview; types end with a date. */
+const messagesKinds: readonly (readonly [RegExp, Kind])[] = [
+  [/^(custom$|bash_|text_editor_|computer_|memory_)/, 'client'],
+  [/^(web_fetch_|tool_search_tool_|mcp_toolset$)/, 'none'],
+  [/^web_search_/, 'web_search'],
+  [/^code_execution_/, 'code_interpreter']
+]
+
+/** https://ai.google.dev/gemini-api/docs/tools: the member says which it is, in either spelling. */
+const geminiKinds: readonly (readonly [RegExp, Kind])[] = [
+  [/^(functionDeclarations|function_declarations|computerUse|computer_use)$/, 'client'],
+  [/^(urlContext|url_context|codeExecution|code_execution|fileSearch|file_search|mcpServers|mcp_servers)$/, 'none'],
+  [/^(google|enterprise)/, 'web_search']
+]
+
+/** OpenAI's Responses: all calls have one limit, and each is an item of the answer. */
+export const responsesTools: HostedTools = {
+  offered(request) {
+    const found = offered(request, responsesKinds, true)
+    const most = request.number('max_tool_calls')
+    return found && (most === undefined ? { ...found, open: 1 } : { ...found, calls: most, open: 0 })
+  },
+  limit: (body, _request, calls) => body.set('max_tool_calls', calls),
+  adds: 'max_tool_calls',
+  counting: () => new ItemTally()
+}
+
+/** OpenAI's chat: a model that searches does so once for each request that asks for it. */
+export const chatTools: HostedTools = {
+  offered: (request) =>
+    request.type('web_search_options') === 'object' ? { fees: ['web_search'], calls: 1, open: 0 } : undefined,
+  counting: () => ({ see: () => {}, read: () => ({ web_search: 1 }) })
+}
+
+/** Anthropic's Messages: each tool has a limit of its own. */
+export const messagesTools: HostedTools = {
+  offered(request) {
+    const found = offered(request, messagesKinds, true)
+    if (!found || request.size('tools') > parsedBytes) return found
+    const limits = asObjects(request.json('tools')).filter(isHosted).map(usesOf)
+    const given = limits.filter((limit) => limit !== undefined)
+    return { ...found, calls: given.reduce((sum, limit) => sum + limit, 0), open: limits.length - given.length }
+  },
+  limit(body, request, calls) {
+    if (request.size('tools') > parsedBytes) return
+    const tools = asObjects(body.json('tools'))
+    body.set(
+      'tools',
+      tools.map((tool) => (isHosted(tool) && usesOf(tool) === undefined ? { ...tool, max_uses: calls } : tool))
+    )
+  },
+  counting: () => new ContainerTally()
+}
+
+/** Gemini: nobody can limit it, and an answer tells what was searched for. */
+export const geminiTools: HostedTools = {
+  offered: (request) => offered(request, geminiKinds, false),
+  counting: () => new GroundingTally()
+}
+
+/** By the type of each tool, or by its members. */
+function offered(
+  request: Lens,
+  kinds: readonly (readonly [RegExp, Kind])[],
+  byType: boolean
+): OfferedTools | undefined {
+  const tools = request.type('tools') === 'array' ? request.slice('tools') : undefined
+  if (!tools) return undefined
+  if (tools.length > seenBytes) return { fees: [], calls: 0, open: 1 }
+  const fees = new Set<PricedClass>()
+  let open = 0
+  const list = new ListCount('tools', (member, value) => {
+    const name = byType ? (member === 'type' ? value : undefined) : value === undefined ? member : undefined
+    if (name === undefined) return
+    const kind = kindOf(name, kinds)
+    if (kind === 'client') return
+    open++
+    if (kind !== 'none') fees.add(kind)
+  })
+  list.see(beforeTools)
+  list.see(tools)
+  return open === 0 ? undefined : { fees: [...fees], calls: 0, open }
+}
+
+const beforeTools = Buffer.from('{"tools":')
+
+/** What nobody knows is charged as any other tool. */
+function kindOf(name: string, kinds: readonly (readonly [RegExp, Kind])[]): Kind {
+  return kinds.find(([pattern]) => pattern.test(name))?.[1] ?? 'tool_call'
+}
+
+function isHosted({ type }: JsonObject): boolean {
+  return typeof type === 'string' && kindOf(type, messagesKinds) !== 'client'
+}
+
+function usesOf({ max_uses: most }: JsonObject): number | undefined {
+  return typeof most === 'number' && Number.isSafeInteger(most) && most >= 0 ? most : undefined
+}
+
+/** What ends the type of an item that is a call. */
+const call = '_call'
+
+/** The items of a response that are calls of hosted tools. */
+class ItemTally implements Tally {
+  readonly #usage: Partial<Usage> = {}
+  readonly #list = new ListCount('output', (member, value) => {
+    if (member === 'type' && value !== undefined) this.#add(value)
+  })
+
+  see(message: Payload): void {
+    if (message.kind === 'json' || message.kind === 'bytes') this.#list.see(message.data)
+    else if (message.data.includes('"response.output_item.done"')) {
+      const { type, item } = asObject(message.json()) ?? {}
+      if (type === 'response.output_item.done') this.#add(String(asObject(item)?.['type']))
+    }
+  }
+
+  read(): Partial<Usage> {
+    return this.#usage
+  }
+
+  #add(type: string): void {
+    addCall(this.#usage, type)
+  }
+}
+
+/** The calls among the items that a response has put out. */
+export function callsIn(output: unknown): Partial<Usage> {
+  const usage: Partial<Usage> = {}
+  for (const { type } of asObjects(output)) addCall(usage, String(type))
+  return usage
+}
+
+function addCall(usage: Partial<Usage>, type: string): void {
+  if (!type.endsWith(call)) return
+  const kind = kindOf(type.slice(0, -call.length), responsesKinds)
+  if (kind !== 'client' && kind !== 'none') usage[kind] = (usage[kind] ?? 0) + 1
+}
+
+/** Code that ran in a container, which is charged by the container. */
+class ContainerTally implements Tally {
+  #ran = false
+
+  see({ kind, data, lens }: Payload): void {
+    if (this.#ran || !data.includes('"container"')) return
+    const outer = kind === 'json' ? lens : (lens?.inside('message') ?? lens?.inside('delta'))
+    if (kind === 'bytes' || outer?.type('container') === 'object') this.#ran = true
+  }
+
+  read(): Partial<Usage> {
+    return this.#ran ? { code_interpreter: 1 } : {}
+  }
+}
+
+/** What an answer was grounded on: the later word of a stream holds. */
+class GroundingTally implements Tally {
+  #searches = 0
+
+  see(message: Payload): void {
+    if (!message.data.includes('"groundingMetadata"')) return
+    // Of a body that comes in runs nobody parses a part.
+    const candidates = message.kind === 'bytes' ? undefined : asObjects(asObject(message.json())?.['candidates'])
+    const searches = (candidates ?? []).reduce((sum, candidate) => {
+      const { webSearchQueries: queries } = asObject(candidate['groundingMetadata']) ?? {}
+      return sum + (Array.isArray(queries) ? queries.length : 0)
+    }, 0)
+    this.#searches = Math.max(this.#searches, searches, candidates ? 0 : 1)
+  }
+
+  read(): Partial<Usage> {
+    return this.#searches > 0 ? { web_search: this.#searches } : {}
+  }
+}
