@@ -2,6 +2,7 @@
 import t from 'tap'
 import { definePlugin } from '../../core/contract/contract.ts'
 import type { Attempt, Plugin, TextBlock, TextPart, TextStage } from '../../core/contract/contract.ts'
+import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import { readEvents } from '../kit/sse.ts'
 import { chunk, endOfBody, head, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, defaultChain, Workbench } from '../kit/workbench.ts'
@@ -373,4 +374,29 @@ t.test('the texts of a prompt are read and replaced wherever the input has them'
   ])
   await bench.send({ target, body: { input: 'I am me@a.b', store: false } })
   t.equal(upstream.requests[1]!.json().input, 'I am [mail]')
+})
+
+t.test('what the gateway is to tell again it asks for, whatever else is to be included', async (t) => {
+  const upstream = await Upstream.start(t)
+  const channels = { a: { endpoints: ['responses'] } }
+  const models = { [testModel]: { state: 'gateway', price: { input: 1, output: 1 } } }
+  const local = await gateway(t, { channels, models, state: { key: 'x'.repeat(64) } }, { upstreams: { a: upstream } })
+  const thoughts = 'reasoning.encrypted_content'
+  const other = 'message.output_text.logprobs'
+  for (const [include, wanted] of [
+    [undefined, [thoughts]],
+    [null, [thoughts]],
+    [[], [thoughts]],
+    [[other], [other, thoughts]],
+    [
+      [thoughts, other],
+      [thoughts, other]
+    ]
+  ]) {
+    upstream.json(response([message('Yes')]))
+    const body = { model: testModel, input: 'Hi', ...(include !== undefined && { include }) }
+    const headers = { authorization: `Bearer ${testKey}` }
+    t.equal((await local.ask({ method: 'POST', path: target, headers, body })).status, 200)
+    t.same(upstream.requests.at(-1)!.json().include, wanted, JSON.stringify(include))
+  }
 })

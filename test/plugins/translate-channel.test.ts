@@ -1,5 +1,6 @@
 // What a channel says of its models, what could not be said to them, and the table of what becomes of what.
 import t from 'tap'
+import { ask } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import { head, reset, Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
@@ -85,4 +86,20 @@ t.test('GET /admin/v1/capabilities', async (t) => {
     request: { top_k: { fate: 'dropped', member: 'top_k' }, tools: { fate: 'carried' } }
   })
   t.match((await local.admin('/admin/v1/capabilities?channel=gemini&limit=2')).data, { length: 2 })
+})
+
+t.test('a reason to finish that nobody knows is told by its name, and counted by channel', async (t) => {
+  const upstream = await Upstream.start(t)
+  const local = await gateway(t, {}, { upstreams: { a: upstream } })
+  const answer = chatAnswer() as { choices: object[] }
+  const odd = { ...answer, choices: answer.choices.map((choice) => ({ ...choice, finish_reason: 'brand_new' })) }
+  upstream.json(odd).json(odd).json(chatAnswer())
+  const [first, second, third] = [1, 2, 3].map(() => local.ask({ ...message, body: asked }))
+  t.same((await Promise.all([first!, second!, third!])).map((reply) => reply.json().stop_reason).sort(), [
+    'brand_new',
+    'brand_new',
+    'end_turn'
+  ])
+  const { text } = await ask(t, local.adminUrl, { path: '/metrics' })
+  t.match(text, /^sluice_unknown_finish_reasons_total\{channel="a"\} 2$/m)
 })

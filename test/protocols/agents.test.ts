@@ -211,3 +211,109 @@ t.test(
       t.match(refusal(`C→${upstream}`, open), { code: 'invalid_field' }, 'nor is a call answered')
   }
 )
+
+t.test('a schema that is asked for with a tool leaves the choice of tools as it is', async (t) => {
+  const fn = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }
+  const schema = { type: 'object', properties: { a: { type: 'string' } } }
+  const format = { type: 'json_schema', json_schema: { name: 'x', schema } }
+  const ask = (tool_choice?: Json, tools: Json[] = [fn]): Json =>
+    sent('C→M', { model: 'm', messages: [user], tools, tool_choice, response_format: format }, { jsonSchema: 'tool' })
+      .body
+  const names = (body: Json): string[] => body.tools.map(({ name }: Json) => name)
+  for (const choice of [undefined, 'auto'])
+    t.match([names(ask(choice)), ask(choice).tool_choice], [['f', '__json'], { type: 'any' }])
+  t.match([names(ask('none')), ask('none').tool_choice], [['f', '__json'], { type: 'tool', name: '__json' }])
+  t.match([names(ask('required')), ask('required').tool_choice], [['f'], { type: 'any' }], 'a call is demanded')
+  const named = ask({ type: 'function', function: { name: 'f' } })
+  t.match([names(named), named.tool_choice, named.output_config], [['f'], { type: 'tool', name: 'f' }, undefined])
+  const some = {
+    type: 'allowed_tools',
+    allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'f' } }] }
+  }
+  t.same(names(ask(some, [fn, { type: 'function', function: { name: 'g' } }])), ['f', '__json'])
+})
+
+t.test('objects with members of any name are not closed for Anthropic: named or refused', async (t) => {
+  const maps = {
+    a: { type: 'object', additionalProperties: { type: 'number' } },
+    b: { type: 'object', patternProperties: { '^x': { type: 'number' } } },
+    c: { type: 'object' },
+    d: { type: 'array', items: { type: ['object', 'null'], additionalProperties: true } },
+    e: { anyOf: [{ type: 'string' }, { additionalProperties: { type: 'string' } }] }
+  }
+  for (const [name, map] of Object.entries(maps)) {
+    const schema = { type: 'object', properties: { map }, required: ['map'], additionalProperties: false }
+    const tools = [{ type: 'function', function: { name: 'f', parameters: schema, strict: true } }]
+    const { body, dropped } = sent('C→M', { model: 'm', messages: [user], tools })
+    t.same(body.tools[0], { name: 'f', input_schema: schema }, name)
+    t.same(dropped, ['tools.function.strict'], name)
+    const format = { type: 'json_schema', json_schema: { name: 'x', schema } }
+    const asked = { model: 'm', messages: [user], response_format: format }
+    t.match(refusal('C→M', asked), { code: 'unsupported_parameter', message: /members of any name/ }, name)
+    t.same(sent('C→M', asked, { jsonSchema: 'tool' }).body.tools[0].input_schema, schema, 'a tool can say it')
+  }
+  const closed = { type: 'object', properties: { none: { type: 'object', additionalProperties: false } } }
+  const format = { type: 'json_schema', json_schema: { name: 'x', schema: closed } }
+  t.match(sent('C→M', { model: 'm', messages: [user], response_format: format }).body.output_config.format, {
+    schema: { additionalProperties: false }
+  })
+})
+
+t.test('marks for the cache, and how much to think, reach Anthropic from chat clients in its words', async (t) => {
+  const mark = { cache_control: { type: 'ephemeral' } }
+  const hour = { cache_control: { type: 'ephemeral', ttl: '1h' } }
+  const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
+  const chat = {
+    model: 'm',
+    messages: [
+      { role: 'system', content: [{ type: 'text', text: 'Be brief.', ...hour }] },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Hi', ...mark },
+          { ...image, ...mark }
+        ]
+      },
+      { role: 'assistant', content: 'Look', tool_calls: [call], ...mark },
+      { role: 'tool', tool_call_id: 'a', content: '1', ...mark },
+      { role: 'user', content: 'Go on', ...mark }
+    ],
+    tools: [
+      { type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } }, ...mark },
+      { type: 'function', function: { name: 'g', ...mark } }
+    ],
+    thinking: { type: 'enabled', budget_tokens: 2000 },
+    max_tokens: 9000,
+    ...mark
+  }
+  const { body } = sent('C→M', chat, { thinking: 'budget' })
+  t.match(body, {
+    ...mark,
+    system: [{ text: 'Be brief.', ...hour }],
+    messages: [
+      {
+        content: [
+          { text: 'Hi', ...mark },
+          { type: 'image', ...mark }
+        ]
+      },
+      { content: [{ text: 'Look' }, { type: 'tool_use', ...mark }] },
+      {
+        content: [
+          { type: 'tool_result', ...mark },
+          { text: 'Go on', ...mark }
+        ]
+      }
+    ],
+    tools: [mark, mark]
+  })
+  const { body: thinking } = sent('C→M', { ...chat, messages: [user], tools: undefined }, { thinking: 'budget' })
+  t.match(thinking.thinking, { type: 'enabled', budget_tokens: 2000 })
+  t.same(sent('C→M', { model: 'm', messages: [user], thinking: { type: 'disabled' } }).body.thinking, {
+    type: 'disabled'
+  })
+  for (const upstream of 'RG')
+    t.match(sent(`C→${upstream}`, chat).dropped.join(), 'messages.content.cache_control', upstream)
+  t.match(sent('M→C', { model: 'm', max_tokens: 9, messages: [user], ...mark }).dropped, ['cache_control'])
+})

@@ -1,5 +1,6 @@
 // Responses of models whose state the gateway keeps: conversations go on without an upstream that remembers them.
 import { Lens } from '../../bodies/lens.ts'
+import type { Fields } from '../../bodies/fields.ts'
 import { withMembers } from '../../bodies/splice.ts'
 import type { Catalogue } from '../../catalogue/catalogue.ts'
 import type { Attempt } from '../../contract/attempt.ts'
@@ -34,6 +35,20 @@ export function tellAll(exchange: Exchange, { body }: Attempt): void {
   if (known.previous !== undefined) body.set('previous_response_id', null)
 }
 
+const encrypted = 'reasoning.encrypted_content'
+/** Bytes of the names of what is to be included: all that there are take less. */
+const longestInclude = 4096
+
+/**
+ * What is to be included, with the thoughts that an upstream does not keep: they have to come back from it to be told
+ * again. Undefined where nothing is to be changed, as for what is no list of names, which the upstream refuses.
+ */
+function withThoughts(fields: Fields): unknown[] | undefined {
+  if (fields.size('include') > longestInclude) return undefined
+  const asked = fields.json('include') ?? []
+  return Array.isArray(asked) && !asked.includes(encrypted) ? [...(asked as unknown[]), encrypted] : undefined
+}
+
 /** Likewise of a request for a response, of which the upstream is to keep nothing. */
 export function askUnkept(exchange: Exchange, attempt: Attempt): void {
   if (!exchange.find(recalled)) return
@@ -41,8 +56,8 @@ export function askUnkept(exchange: Exchange, attempt: Attempt): void {
   const { body, translated } = attempt
   body.set('store', false)
   if (flagOf(exchange.body.fields, 'background')) body.set('background', false)
-  // Thoughts that an upstream does not keep have to come back from it to be told again.
-  if (!translated && !exchange.body.fields.has('include')) body.set('include', ['reasoning.encrypted_content'])
+  const included = translated ? undefined : withThoughts(exchange.body.fields)
+  if (included) body.set('include', included)
 }
 
 /** Makes a response the gateway's own: with its id, and with what its upstream was not told. */

@@ -3,7 +3,6 @@ import type { Capabilities } from '../canonical/features.ts'
 
 /** Hints that only this protocol has, at the top of a request. */
 export const hints = [
-  'cache_control',
   'speed',
   'inference_geo',
   'diagnostics',
@@ -22,6 +21,7 @@ export const specials = ['container', 'mcp_servers', 'thread'] as const
 export const capabilities: Capabilities = {
   asks: {
     partial_answer: 'messages',
+    cache_control: 'messages.content.cache_control',
     system: 'system',
     system_later: 'messages',
     image: 'messages.content.source',
@@ -106,6 +106,7 @@ export const capabilities: Capabilities = {
     service_tier: { adapted: 'default as standard_only, others are left out' },
     verbosity: 'dropped',
     prompt_cache_key: 'dropped',
+    cache_control: 'carried',
     stored_state: 'refused',
     hint: 'dropped',
     special: 'refused',

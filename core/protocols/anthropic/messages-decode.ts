@@ -1,4 +1,5 @@
 // Reads the system prompt and the messages of a Messages request.
+import { readMark } from '../canonical/cache-mark.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readData, readUrl, writeText } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
@@ -191,7 +192,7 @@ function readThoughts(block: Members, type: 'thinking' | 'redacted_thinking'): R
 }
 
 function seeHints(block: Members, losses: Losses): void {
-  if (block.value('cache_control') !== undefined) losses.see('hint', block.at('cache_control'))
+  readMark(block, losses)
   if (block.says('citations')) losses.see('hint', block.at('citations'))
   // Who called is told by what was called.
   block.ignore('caller')

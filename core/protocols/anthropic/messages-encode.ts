@@ -1,10 +1,12 @@
 // Writes the system prompt and the messages of a Messages request.
+import { writeMark } from '../canonical/cache-mark.ts'
 import { isBlank, jsonOnly, leadingSystem, mediaToUser } from '../canonical/conversation.ts'
 import { parseObject } from '../canonical/json.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readText } from '../canonical/media.ts'
 import type {
   AssistantPart,
+  CacheMark,
   MediaPart,
   ModelRequest,
   ReasoningPart,
@@ -58,21 +60,23 @@ function writeTurn(turn: Turn, losses: Losses): Block[] {
 }
 
 /** Blocks without anything to read are refused. */
-function texts(parts: readonly { text: string }[]): Block[] {
-  return parts.filter(({ text }) => !isBlank(text)).map(({ text }) => ({ type: 'text', text }))
+function texts(parts: readonly { text: string; cache?: CacheMark }[]): Block[] {
+  return parts
+    .filter(({ text }) => !isBlank(text))
+    .map((part) => ({ type: 'text', text: part.text, ...writeMark(part) }))
 }
 
 function writePart(part: TextPart | MediaPart): Block[] {
   if (part.type === 'text') return texts([part])
   const { type, source, name } = part
-  if (type === 'image') return [{ type, source: writeSource(part) }]
-  const title = name !== undefined && { title: name }
+  if (type === 'image') return [{ type, source: writeSource(part), ...writeMark(part) }]
+  const more = { ...(name !== undefined && { title: name }), ...writeMark(part) }
   if (source.kind === 'data' && source.mimeType.startsWith('text/')) {
     return [
-      { type: 'document', source: { type: 'text', media_type: 'text/plain', data: readText(source.data) }, ...title }
+      { type: 'document', source: { type: 'text', media_type: 'text/plain', data: readText(source.data) }, ...more }
     ]
   }
-  return [{ type: 'document', source: writeSource(part), ...title }]
+  return [{ type: 'document', source: writeSource(part), ...more }]
 }
 
 function writeSource({ source }: MediaPart): Block {
@@ -80,8 +84,9 @@ function writeSource({ source }: MediaPart): Block {
   return source.kind === 'url' ? { type: 'url', url: source.url } : { type: 'file', file_id: source.id }
 }
 
-function writeResult({ id, parts, error }: ToolResult): Block {
-  return { type: 'tool_result', tool_use_id: id, content: parts.flatMap(writePart), ...(error && { is_error: true }) }
+function writeResult({ id, parts, error, ...result }: ToolResult): Block {
+  const content = parts.flatMap(writePart)
+  return { type: 'tool_result', tool_use_id: id, content, ...(error && { is_error: true }), ...writeMark(result) }
 }
 
 function writeOwn(part: AssistantPart, losses: Losses): Block[] {
@@ -111,14 +116,14 @@ function writeThoughts({ text, proof }: ReasoningPart, losses: Losses): Block[] 
   ]
 }
 
-function writeCall({ id, name, input }: ToolCall, losses: Losses): Block {
+function writeCall({ id, name, input, ...call }: ToolCall, losses: Losses): Block {
   const object = parseObject(input)
   if (!object)
     throw invalid(
       losses.conversation,
       `a conversation whose calls have a JSON object as their arguments, which ${JSON.stringify(id.slice(0, 64))} has not`
     )
-  return { type: 'tool_use', id, name, input: object }
+  return { type: 'tool_use', id, name, input: object, ...writeMark(call) }
 }
 
 /** The text that the model goes on with must not end with white space. */

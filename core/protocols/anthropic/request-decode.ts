@@ -1,9 +1,11 @@
 // Reads a client's Messages request (Anthropic, API reference, "Create a Message").
+import { readMark } from '../canonical/cache-mark.ts'
 import type { RequestHead } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { Members } from '../canonical/members.ts'
 import { readParameters } from '../canonical/parameters.ts'
 import { emptyRequest } from '../canonical/request.ts'
+import { readThinking } from '../canonical/thinking.ts'
 import { madeStrict, nameless } from '../canonical/strict.ts'
 import type { ModelRequest, Tool, ToolChoice } from '../canonical/request.ts'
 import { invalid } from '../canonical/untranslatable.ts'
@@ -39,6 +41,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   }
   readThinking(fields.members('thinking'), request, losses)
   readOutput(fields.members('output_config'), request, losses)
+  readMark(fields, losses)
   request.turns = [...readSystem(fields, losses), ...readMessages(fields, losses)]
 
   for (const name of hints) if (fields.says(name)) losses.see('hint', name)
@@ -49,7 +52,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
 
 function readTool(tool: Members, losses: Losses): Tool {
   const type = tool.string('type') ?? 'custom'
-  if (tool.value('cache_control') !== undefined) losses.see('hint', tool.at('cache_control'))
+  readMark(tool, losses)
   // Dated types are tools that the provider runs, or whose schema only its models know.
   if (type !== 'custom') {
     losses.see('server_tool', tool.place)
@@ -80,23 +83,6 @@ function readChoice(choice: Members | undefined, losses: Losses): ToolChoice | u
   if (type === 'none') return { mode: 'none' }
   if (type === 'tool') return { mode: 'named', name: choice.needString('name') }
   throw invalid(choice.at('type'), 'auto, any, tool or none')
-}
-
-function readThinking(thinking: Members | undefined, { reasoning }: ModelRequest, losses: Losses): void {
-  if (!thinking) return
-  const type = thinking.string('type')
-  if (type === 'disabled') {
-    reasoning.effort = 'none'
-    losses.see('reasoning_effort', 'thinking')
-  } else if (type === 'enabled') {
-    reasoning.tokens = thinking.count('budget_tokens', 1)
-    losses.see('reasoning_budget')
-  } else if (type !== 'adaptive') losses.see('hint', 'thinking')
-  if (type === 'enabled' || type === 'adaptive') reasoning.visible = true
-  if (thinking.string('display') === 'omitted') {
-    reasoning.visible = false
-    losses.see('reasoning_visible')
-  }
 }
 
 function readOutput(output: Members | undefined, request: ModelRequest, losses: Losses): void {

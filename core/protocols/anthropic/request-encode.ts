@@ -1,4 +1,5 @@
 // Writes a Messages request for an upstream.
+import { writeMark } from '../canonical/cache-mark.ts'
 import type { Target } from '../canonical/codec.ts'
 import { isBlank } from '../canonical/conversation.ts'
 import type { Losses } from '../canonical/losses.ts'
@@ -9,18 +10,22 @@ import type { Traits } from '../canonical/traits.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import { writeConversation } from './messages-encode.ts'
 import type { Message } from './messages-encode.ts'
-import { closeSchema } from './schema.ts'
+import { closeSchema, hasMaps } from './schema.ts'
 
 /** Demanded by the protocol; what is sent when nobody said how long an answer may be. */
 const usualMaxTokens = 8192
 const leastBudget = 1024
+
+const openMaps =
+  'has objects with members of any name, which the channel that serves this model cannot be held to: name the members, ' +
+  'or use a list of names and values'
 
 type Body = Record<string, unknown>
 
 export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Body {
   const maxTokens = request.maxOutputTokens ?? traits.maxOutputTokens ?? usualMaxTokens
   const { system, messages } = writeConversation(request, losses)
-  const body: Body = { model, max_tokens: maxTokens }
+  const body: Body = { model, max_tokens: maxTokens, ...writeMark(request) }
   if (system.length > 0) body['system'] = system
   body['messages'] = messages
   if (request.streaming) body['stream'] = true
@@ -29,11 +34,13 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
   const stop = request.stop.filter((sequence) => !isBlank(sequence))
   if (stop.length < request.stop.length) losses.drop('stop')
   if (stop.length > 0) body['stop_sequences'] = stop
-  writeTools(body, request)
+  writeTools(body, request, losses)
   if (request.format?.type === 'json_schema') {
+    const { schema } = request.format
+    if (hasMaps(schema)) throw losses.refusal('json_schema', openMaps)
     body['output_config'] = {
       ...(body['output_config'] as Body | undefined),
-      format: { type: 'json_schema', schema: closeSchema(request.format.schema) }
+      format: { type: 'json_schema', schema: closeSchema(schema) }
     }
   }
   const user = request.user ?? request.safetyIdentifier
@@ -118,11 +125,11 @@ function writeSampling(
   else body['top_k'] = topK
 }
 
-function writeTools(body: Body, request: ModelRequest): void {
+function writeTools(body: Body, request: ModelRequest, losses: Losses): void {
   const { toolChoice, parallelToolCalls } = request
   const tools = offered(request)
   if (tools.length === 0) return
-  body['tools'] = tools.map(writeTool)
+  body['tools'] = tools.map((tool) => writeTool(tool, losses))
   const oneAtATime = parallelToolCalls === false && { disable_parallel_tool_use: true }
   switch (toolChoice?.mode) {
     case 'named':
@@ -139,12 +146,18 @@ function writeTools(body: Body, request: ModelRequest): void {
   }
 }
 
-function writeTool({ name, description, parameters, strict }: Tool): Body {
+/** What has members of any name cannot be followed to the letter, as that closes every object. */
+function writeTool(tool: Tool, losses: Losses): Body {
+  const { name, description, parameters, strict } = tool
   const schema = { type: 'object', ...(parameters ?? { properties: {} }) }
+  // A tool of which nothing is said takes nothing.
+  const closes = strict === true && !hasMaps({ properties: {}, ...schema })
+  if (strict && !closes) losses.drop('tool_strict')
   return {
     name,
     ...(description && { description }),
-    input_schema: strict ? closeSchema(schema) : schema,
-    ...(strict && { strict })
+    input_schema: closes ? closeSchema(schema) : schema,
+    ...(closes && { strict }),
+    ...writeMark(tool)
   }
 }

@@ -32,6 +32,22 @@ export function closeSchema(schema: Record<string, unknown>): Record<string, unk
   return closed(schema, 0) as Record<string, unknown>
 }
 
+/** Whether an object in it may have members of names that it does not say: closed, it would lose them. */
+export function hasMaps(value: unknown, depth = 0): boolean {
+  if (Array.isArray(value)) return value.some((item) => hasMaps(item, depth))
+  const schema = asObject(value)
+  if (!schema || depth > deepest) return false
+  const { additionalProperties: more, patternProperties, properties, type } = schema
+  if (asObject(more) !== undefined || patternProperties !== undefined) return true
+  const isObject = type === 'object' || (Array.isArray(type) && type.includes('object'))
+  const elsewhere = lists.some((key) => schema[key] !== undefined) || schema['$ref'] !== undefined
+  if (isObject && properties === undefined && !elsewhere && more !== false) return true
+  return (
+    [...single, ...lists].some((key) => hasMaps(schema[key], depth + 1)) ||
+    maps.some((key) => Object.values(asObject(schema[key]) ?? {}).some((inner) => hasMaps(inner, depth + 1)))
+  )
+}
+
 function closed(value: unknown, depth: number): unknown {
   const schema = asObject(value)
   if (!schema || depth > deepest) return value

@@ -51,6 +51,7 @@ export const requestFeatures = {
   service_tier: 'service tier',
   verbosity: 'verbosity',
   prompt_cache_key: 'what shares a cache',
+  cache_control: 'what is to be kept in a cache',
   stored_state: 'what the provider keeps between requests',
   hint: 'hints of its own',
   special: 'options of its own that change the answer',

@@ -58,11 +58,17 @@ export class Offer {
       turns: request.turns.map((turn) => this.#turn(turn))
     }
     if (format?.type !== 'json_schema' || !this.#rules.schemaAsTool) return made
+    // What the client demands is a call, and the schema is for text.
+    if (toolChoice?.mode === 'required' || toolChoice?.mode === 'named') return { ...made, format: undefined }
     const name = this.#names.toUpstream(answerTool, '')
     this.#answerTool = name
     const description = format.description ?? 'Gives the answer. Call this once, with the whole answer.'
     const answer: Tool = { name, description, parameters: format.schema, strict: undefined, custom: false }
-    const choice: ToolChoice = tools.length === 0 ? { mode: 'named', name } : { mode: 'required' }
+    const others = tools.length > 0 && toolChoice?.mode !== 'none'
+    const allowed = made.toolChoice && made.toolChoice.mode !== 'named' ? made.toolChoice.allowed : undefined
+    const choice: ToolChoice = others
+      ? { mode: 'required', ...(allowed && { allowed: [...allowed, name] }) }
+      : { mode: 'named', name }
     return { ...made, tools: [...tools, answer], format: undefined, toolChoice: choice }
   }
 

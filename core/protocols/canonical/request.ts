@@ -37,6 +37,8 @@ export interface ModelRequest {
   serviceTier: string | undefined
   verbosity: string | undefined
   promptCacheKey: string | undefined
+  /** The whole prompt is to be kept in a cache. */
+  cache?: CacheMark
 }
 
 /**
@@ -74,6 +76,8 @@ export type AssistantPart = TextPart | RefusalPart | ReasoningPart | ToolCall | 
 export interface TextPart {
   type: 'text'
   text: string
+  /** What is up to here is to be kept in a cache. */
+  cache?: CacheMark
   /** Of this part, where a protocol signs text. */
   proof?: Proof
 }
@@ -92,6 +96,7 @@ export interface MediaPart {
   name?: string
   /** How closely a picture is to be looked at: low, high, auto, original. */
   detail?: string
+  cache?: CacheMark
 }
 
 export type MediaSource =
@@ -119,6 +124,9 @@ export interface Proof {
   id?: string
 }
 
+/** That something is to be kept in a cache, and how long, as Anthropic has it. */
+export type CacheMark = Record<string, unknown>
+
 /** A call that the model made. */
 export interface ToolCall {
   type: 'tool_call'
@@ -132,6 +140,7 @@ export interface ToolCall {
   /** JSON text of an object, or the free text; of a call that was cut off, as far as it came. */
   input: string
   proof?: Proof
+  cache?: CacheMark
 }
 
 /** What a call came to. */
@@ -144,6 +153,7 @@ export interface ToolResult {
   parts: (TextPart | MediaPart)[]
   /** The tool failed. */
   error: boolean
+  cache?: CacheMark
 }
 
 /** A function that the model may call. */
@@ -159,6 +169,7 @@ export interface Tool {
   custom: boolean
   /** What the free text has to follow. */
   grammar?: { syntax: string; definition: string }
+  cache?: CacheMark
 }
 
 /** `allowed`: only these, of the tools that are offered. */

@@ -108,6 +108,7 @@ export const capabilities: Capabilities = {
     service_tier: 'dropped',
     verbosity: 'dropped',
     prompt_cache_key: 'dropped',
+    cache_control: 'dropped',
     stored_state: 'refused',
     hint: 'dropped',
     special: 'refused',

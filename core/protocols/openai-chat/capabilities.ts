@@ -10,6 +10,7 @@ export const specials = ['audio', 'web_search_options', 'moderation', 'functions
 export const capabilities: Capabilities = {
   asks: {
     partial_answer: 'messages',
+    cache_control: 'messages.content.cache_control',
     system: 'messages',
     system_later: 'messages',
     message_name: 'messages.name',
@@ -35,6 +36,8 @@ export const capabilities: Capabilities = {
     json_object: 'response_format',
     json_schema: 'response_format',
     reasoning_effort: 'reasoning_effort',
+    reasoning_budget: 'thinking.budget_tokens',
+    reasoning_visible: 'thinking.display',
     max_output_tokens: 'max_completion_tokens',
     temperature: 'temperature',
     top_p: 'top_p',
@@ -107,6 +110,7 @@ export const capabilities: Capabilities = {
     service_tier: 'carried',
     verbosity: 'carried',
     prompt_cache_key: 'carried',
+    cache_control: 'dropped',
     stored_state: 'refused',
     hint: 'dropped',
     special: 'refused',

@@ -1,4 +1,5 @@
 // Reads the messages of a chat completion request.
+import { readMark } from '../canonical/cache-mark.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readData, readUrl } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
@@ -34,14 +35,19 @@ function readMessage(message: Members, turns: Turn[], calls: Calls, losses: Loss
     case 'system':
     case 'developer': {
       losses.see(turns.every((turn) => turn.role === 'system') ? 'system' : 'system_later', message.place)
-      turns.push({ role: 'system', parts: readTexts(message), developer: role === 'developer' })
+      turns.push({
+        role: 'system',
+        parts: marked(readTexts(message, losses), message, losses),
+        developer: role === 'developer'
+      })
       break
     }
     case 'user':
-      turns.push({ role: 'user', parts: readParts(message, losses) })
+      turns.push({ role: 'user', parts: marked(readParts(message, losses), message, losses) })
       break
     case 'assistant': {
       const turn = readAssistant(message, losses)
+      marked(turn.parts, message, losses)
       for (const part of turn.parts) if (part.type === 'tool_call') calls.set(part.id, part)
       turns.push(turn)
       break
@@ -62,15 +68,23 @@ function readMessage(message: Members, turns: Turn[], calls: Calls, losses: Loss
   }
 }
 
+/** Some clients mark a message: all that is in it is meant, up to its end. */
+function marked<P extends AssistantPart | UserPart>(parts: P[], message: Members, losses: Losses): P[] {
+  const last = parts.at(-1)
+  const mark = readMark(message, losses)
+  if (last && (last.type === 'text' || last.type === 'tool_call' || 'source' in last)) Object.assign(last, mark)
+  return parts
+}
+
 /** Content that can only be text. */
-function readTexts(message: Members): TextPart[] {
+function readTexts(message: Members, losses: Losses): TextPart[] {
   const content = message.value('content')
   if (content === undefined) return []
   if (typeof content === 'string') return [{ type: 'text', text: content }]
   return (message.list('content') ?? []).map((part) => {
     const type = part.string('type')
     if (type !== 'text' && type !== 'refusal') throw invalid(part.at('type'), 'text')
-    return { type: 'text', text: part.needString(type) }
+    return { type: 'text', text: part.needString(type), ...readMark(part, losses) }
   })
 }
 
@@ -85,9 +99,9 @@ function readPart(part: Members, losses: Losses): UserPart {
   const type = part.string('type')
   switch (type) {
     case 'text':
-      return { type, text: part.needString('text') }
+      return { type, text: part.needString('text'), ...readMark(part, losses) }
     case 'image_url':
-      return readImage(part, losses)
+      return { ...readImage(part, losses), ...readMark(part, losses) }
     case 'input_audio': {
       losses.see('audio', part.place)
       const audio = part.needMembers('input_audio')
@@ -97,7 +111,7 @@ function readPart(part: Members, losses: Losses): UserPart {
       }
     }
     case 'file':
-      return readFile(part.needMembers('file'), losses)
+      return { ...readFile(part.needMembers('file'), losses), ...readMark(part, losses) }
     default:
       throw new Untranslatable(
         'unsupported_parameter',
@@ -149,7 +163,7 @@ function readAssistant(message: Members, losses: Losses): AssistantTurn {
     for (const part of message.list('content') ?? []) {
       const type = part.string('type')
       if (type !== 'text' && type !== 'refusal') throw invalid(part.at('type'), 'text or refusal')
-      parts.push({ type, text: part.needString(type) })
+      parts.push({ type, text: part.needString(type), ...readMark(part, losses) })
     }
   }
   const refusal = message.string('refusal')
@@ -200,7 +214,14 @@ function readResult(message: Members, turns: readonly Turn[], calls: Calls, loss
   const call = calls.get(id)
   const parts = readParts(message, losses)
   if (parts.some(({ type }) => type !== 'text')) losses.see('tool_result_media', message.at('content'))
-  return { id, name: call?.name ?? '', custom: call?.custom ?? false, parts, error: false }
+  return {
+    id,
+    name: call?.name ?? '',
+    custom: call?.custom ?? false,
+    parts,
+    error: false,
+    ...readMark(message, losses)
+  }
 }
 
 /** The call that a result without an id must belong to. */

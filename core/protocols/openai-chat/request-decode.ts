@@ -1,9 +1,11 @@
 // Reads a client's chat completion request (OpenAI, API reference, "Create chat completion").
+import { readMark } from '../canonical/cache-mark.ts'
 import type { RequestHead } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { Members } from '../canonical/members.ts'
 import { readParameters } from '../canonical/parameters.ts'
 import { emptyRequest } from '../canonical/request.ts'
+import { readThinking } from '../canonical/thinking.ts'
 import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/request.ts'
 import { invalid } from '../canonical/untranslatable.ts'
 import type { JsonObject } from '../object.ts'
@@ -45,6 +47,8 @@ function readSettings(fields: Members, request: ModelRequest, losses: Losses): v
     losses.see('logprobs')
   }
   if ((request.reasoning.effort = fields.string('reasoning_effort')) !== undefined) losses.see('reasoning_effort')
+  readThinking(fields.members('thinking'), request, losses)
+  Object.assign(request, readMark(fields, losses))
   const metadata = fields.json('metadata')
   if (metadata && Object.keys(metadata).length > 0) {
     request.metadata = metadata
@@ -74,7 +78,9 @@ function readTools(fields: Members, losses: Losses): Tool[] {
       description: fn.string('description'),
       parameters: fn.json('parameters'),
       strict,
-      custom: false
+      custom: false,
+      ...readMark(fn, losses),
+      ...readMark(tool, losses)
     }
   })
 }

@@ -111,6 +111,7 @@ export const capabilities: Capabilities = {
     service_tier: 'carried',
     verbosity: 'carried',
     prompt_cache_key: 'carried',
+    cache_control: 'dropped',
     stored_state: 'refused',
     hint: 'dropped',
     special: 'refused',

@@ -1,0 +1,22 @@
+// How much to think in Anthropic's words, which chat clients of gateways say too.
+import type { Losses } from './losses.ts'
+import type { Members } from './members.ts'
+import type { ModelRequest } from './request.ts'
+
+/** Reads the member `thinking` of a request (Anthropic, "Extended thinking"); nothing when there is none. */
+export function readThinking(thinking: Members | undefined, { reasoning }: ModelRequest, losses: Losses): void {
+  if (!thinking) return
+  const type = thinking.string('type')
+  if (type === 'disabled') {
+    reasoning.effort = 'none'
+    losses.see('reasoning_effort', 'thinking')
+  } else if (type === 'enabled') {
+    reasoning.tokens = thinking.count('budget_tokens', 1)
+    losses.see('reasoning_budget')
+  } else if (type !== 'adaptive') losses.see('hint', 'thinking')
+  if (type === 'enabled' || type === 'adaptive') reasoning.visible = true
+  if (thinking.string('display') === 'omitted') {
+    reasoning.visible = false
+    losses.see('reasoning_visible')
+  }
+}
