@@ -78,7 +78,7 @@ interface Bench {
 const list = Object.entries(scenarios)
 const modelOf = (what: string): string => `fb-${what.slice(0, 3).toLowerCase()}`
 
-/** A model with two channels of its own for each fault; the timeouts of the suite's baseline, sixty times as short. */
+/** A model with two channels of its own for each fault; the first has the suite's timeouts, forty times as short. */
 async function open(t: Test, names: readonly string[]): Promise<Bench> {
   const [first, second] = [await Upstream.start(t), await Upstream.start(t)]
   const timeouts = { first_byte: '700ms', first_byte_whole: '700ms', idle: '700ms', total: '10s' }
@@ -88,7 +88,8 @@ async function open(t: Test, names: readonly string[]): Promise<Bench> {
     private: true,
     credential: `secret-of-${model}`,
     models: { [model]: model },
-    timeouts,
+    // However busy the machine is, the second has the time that it needs.
+    ...(priority === 0 && { timeouts }),
     priority
   })
   const local = await gateway(t, {
