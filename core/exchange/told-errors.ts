@@ -6,6 +6,7 @@ import { withMembers } from '../bodies/splice.ts'
 import { asObject } from '../protocols/object.ts'
 import type { JsonObject } from '../protocols/object.ts'
 import { cleanName, cleanText, isClean } from './redact.ts'
+import { inOurWords } from './withheld.ts'
 
 /** Objects and lists inside each other, of an error; what is deeper goes. */
 const deepest = 8
@@ -76,7 +77,7 @@ function cleanValue(bytes: Buffer, channel: Channel): string | undefined {
   if (bytes.length > longest) return JSON.stringify(bytes[0] === quote ? tooLong : { message: tooLong })
   const text = bytes.toString('utf8')
   const value: unknown = JSON.parse(text)
-  const json = JSON.stringify(cleaned(value, 'message', channel, 0))
+  const json = JSON.stringify(told(value, channel))
   // A member that stands there twice is in the bytes, and not in what was parsed.
   return json === JSON.stringify(value) && isClean(text, channel) ? undefined : json
 }
@@ -90,8 +91,13 @@ function cleanAt(value: JsonObject, [name, ...rest]: readonly string[], channel:
   const inner = value[name!]
   return {
     ...value,
-    [name!]: rest.length === 0 ? cleaned(inner, 'message', channel, 0) : cleanAt(asObject(inner)!, rest, channel)
+    [name!]: rest.length === 0 ? told(inner, channel) : cleanAt(asObject(inner)!, rest, channel)
   }
+}
+
+/** An error as clients may see it. */
+function told(error: unknown, channel: Channel): unknown {
+  return cleaned(inOurWords(error) ?? error, 'message', channel, 0)
 }
 
 /**

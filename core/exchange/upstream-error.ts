@@ -6,6 +6,7 @@ import type { UpstreamError } from '../protocols/protocol.ts'
 import { blameOf } from '../protocols/signs.ts'
 import type { UpstreamHeaders } from '../transport/transport.ts'
 import { cleanName, cleanText } from './redact.ts'
+import { toldOf } from './withheld.ts'
 
 /**
  * Longest pause that an upstream may ask for, and what is made of a request for one that does not say how long. In
@@ -72,19 +73,10 @@ function errorOf(
   const message = cleanText(said.message, channel)
   // What is said of the account and of its models is for the operator: clients can mend nothing of it.
   const cause = new Error(message === '' ? otherwise : message)
-  if (blame === 'account' || blame === 'unclear') {
-    const account = blame === 'account' ? true : undefined
-    return new GatewayError('upstream_auth_failed', 'The upstream refused the credentials of this gateway.', {
-      account,
-      untaken: true,
-      cause
-    })
+  if (blame !== undefined && blame !== 'request') {
+    const { code, message: ours } = toldOf[blame]
+    return new GatewayError(code, ours, { account: blame === 'account' ? true : undefined, untaken: true, cause })
   }
-  if (blame === 'model')
-    return new GatewayError('upstream_model_missing', 'The upstream does not serve this model.', {
-      untaken: true,
-      cause
-    })
   if (status === 429) {
     return new GatewayError('upstream_rate_limited', 'The upstream is rate limiting this gateway.', {
       retryAfterMs: pause ?? defaultPause,

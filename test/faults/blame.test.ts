@@ -3,10 +3,13 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { CodecName } from '../../core/protocols/codecs.ts'
-import { gateway, testKey } from '../kit/gateway.ts'
+import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
-import { settled } from '../kit/probe.ts'
-import { Upstream } from '../kit/upstream.ts'
+import { eventually, settled } from '../kit/probe.ts'
+import { openRealtime } from '../kit/realtime.ts'
+import { sessionsAt, socketUpstream } from '../kit/socket-upstream.ts'
+import { bytes, head, Upstream } from '../kit/upstream.ts'
+import type { Step } from '../kit/upstream.ts'
 import { ask, dialects, heard, names, text } from './dialect.ts'
 
 t.setTimeout(110_000)
@@ -37,6 +40,10 @@ const openai = (message: string, code: string | null, type = 'invalid_request_er
   error: { message, type, code, ...(param !== undefined && { param }) }
 })
 const anthropic = (type: string, message: string): unknown => ({ type: 'error', error: { type, message } })
+const failing = (body: object): Step[] => {
+  const text = JSON.stringify(body)
+  return [head(200, { 'content-type': 'application/json', 'content-length': String(text.length) }), bytes(text)]
+}
 const chat = 'openai-chat'
 const own = 'vendor-model-2026'
 
@@ -311,4 +318,89 @@ t.test('a refusal that does not say whose fault it is takes a channel out when s
   await send(keys[1]!)
   t.equal(await stateOf(local, `one-${at}`), 'ejected', 'three keys without an answer in between')
   await settled(t, local)
+})
+
+t.test('what is an answer all the same says nothing of the account either', async (t) => {
+  const used = { code: 'insufficient_quota', message: 'You exceeded your current quota, please check your plan.' }
+  const missing = { code: 'model_not_found', message: `The model \`${own}\` does not exist.` }
+
+  await t.test('a response that has failed', async (t) => {
+    const vendor = await Upstream.start(t)
+    const local = await gateway(t, { channels: { vendor: { endpoints: ['responses'] } } }, { upstreams: { vendor } })
+    for (const error of [used, missing]) {
+      const failed = {
+        id: 'resp_1',
+        object: 'response',
+        created_at: 1,
+        status: 'failed',
+        model: own,
+        output: [],
+        error
+      }
+      vendor.json(failed)
+      const whole = await local.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi' } })
+      t.match(whole.json(), { status: 'failed', error: { code: /^upstream_/, message: /^The upstream / } })
+      t.notMatch(whole.json().error.message, aside)
+      vendor.sse(
+        [
+          { type: 'response.created', response: { ...failed, status: 'in_progress', error: null } },
+          { type: 'response.output_text.delta', item_id: 'msg_1', output_index: 0, content_index: 0, delta: 'So' },
+          { type: 'response.failed', response: failed }
+        ],
+        { done: false }
+      )
+      const streamed = await local.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi', stream: true } })
+      t.match(streamed.text, /response\.failed/)
+      t.notMatch(streamed.text.slice(streamed.text.indexOf('response.failed')).replaceAll(own, ''), aside)
+    }
+  })
+
+  await t.test('an event of a session', async (t) => {
+    const upstream = await socketUpstream(t)
+    const local = await gateway(t, sessionsAt(upstream, {}))
+    const client = await openRealtime(t, local)
+    const { socket } = await upstream.peer()
+    const told = [
+      { type: 'error', error: { type: 'insufficient_quota', ...used, param: null, event_id: 'mine' } },
+      { type: 'error', error: { type: 'invalid_request_error', ...missing, param: 'model' } },
+      {
+        type: 'response.done',
+        response: { id: 'resp_1', status: 'failed', status_details: { type: 'failed', error: used }, output: [] }
+      }
+    ]
+    for (const [at, event] of told.entries()) {
+      socket!.send(JSON.stringify(event))
+      await eventually(() => client.frames.length > at)
+      t.notMatch(String(client.frames[at]!.data), aside, JSON.stringify(event))
+      t.match(String(client.frames[at]!.data), /"The upstream /)
+    }
+    t.match(client.events[0], { type: 'error', error: { type: 'upstream_error', event_id: 'mine' } })
+    socket!.close(1000)
+    await client.closed
+    await settled(t, local)
+  })
+
+  await t.test('a task that has failed', async (t) => {
+    const vendor = await Upstream.start(t)
+    const local = await gateway(
+      t,
+      {
+        channels: { vendor: { endpoints: ['videos'] } },
+        models: { [testModel]: { price: { second: 1 } } },
+        tasks: { poll: { first: '20ms', most: '50ms' } }
+      },
+      { upstreams: { vendor } }
+    )
+    vendor.json({ id: 'video_1', status: 'queued' })
+    const begun = await local.ask({ path: '/v1/videos', body: { model: testModel, prompt: 'A boat' } })
+    vendor.always(
+      ...failing({ id: 'video_1', status: 'failed', error: { ...used, code: 'billing_hard_limit_reached' } })
+    )
+    let task: any
+    await eventually(async () => {
+      task = (await local.ask({ path: `/v1/videos/${begun.json().id}` })).json()
+      return task.status === 'failed'
+    })
+    t.match(task.error, { code: 'upstream_auth_failed', message: /^The upstream / })
+  })
 })

@@ -7,6 +7,7 @@ import type { Transport } from '../../transport/transport.ts'
 import type { GenerationSource } from '../generation.ts'
 import type { Conclusions } from './conclusion.ts'
 import { cleanName, cleanText } from '../redact.ts'
+import { inOurWords } from '../withheld.ts'
 import { forAWhile } from './patience.ts'
 import { Questions } from './question.ts'
 import type { ChannelAnswer } from './question.ts'
@@ -121,7 +122,7 @@ export class Poll {
     const progress = kinds.get(work.kind)?.read(body, work)
     if (!progress?.error) return progress
     const channel = channelTo(work.account, work.channel ?? '', generations.current.config.channels)
-    const { code, message } = progress.error
+    const { code, message } = (inOurWords(progress.error) ?? progress.error) as NonNullable<Progress['error']>
     // Whose secrets they are is not known any more of a channel that is gone.
     const error = channel && { code: cleanName(code, channel) ?? 'task_failed', message: cleanText(message, channel) }
     return { ...progress, error }
