@@ -15,9 +15,9 @@ const jobs = availableParallelism() + 1
  * Milliseconds until a file is killed. Tests have time limits of their own, which the library keeps; this is for one
  * that hangs in its loop.
  */
-const patience = process.env['SLUICE_LONG'] === undefined ? 300_000 : 7_200_000
-/** Seconds that a test may take unless it says otherwise. */
-const limit = '120'
+const patience = process.env['SLUICE_LONG'] === undefined ? 600_000 : 7_200_000
+/** Seconds that a test may take unless it says otherwise: only what hangs takes that long, also on a busy machine. */
+const limit = '240'
 
 /** For all processes of a file, unless it gives them an environment of their own. */
 const env = {

@@ -4,7 +4,7 @@ import t from 'tap'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import { connect } from '../kit/client.ts'
 import { askHttp2, openSession } from '../kit/http2.ts'
-import { figures } from '../kit/probe.ts'
+import { figures, stopwatch } from '../kit/probe.ts'
 import { bytes, head, Upstream } from '../kit/upstream.ts'
 import { chatAnswer } from '../kit/workbench.ts'
 
@@ -89,9 +89,9 @@ t.test('what a gzipped request unpacks to is bounded as any other body, and noth
   }
   const layer = gzipSync(Buffer.alloc(16 * 1024 * 1024))
   const bomb = Buffer.alloc(layer.length * 50, layer)
-  const began = performance.now()
+  const began = stopwatch()
   t.strictSame(await refused(bomb), [413, 'request_too_large'], `${bomb.length} bytes that would be 800 MiB`)
-  t.ok(performance.now() - began < 5000)
+  t.ok(began.ms < 5000)
   const empty = gzipSync('')
   t.strictSame(
     await refused(Buffer.alloc(empty.length * 60_000, empty)),

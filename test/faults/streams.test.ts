@@ -7,7 +7,7 @@ import { connect } from '../kit/client.ts'
 import { gateway, testKey, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import { openSession } from '../kit/http2.ts'
-import { settled } from '../kit/probe.ts'
+import { settled, stopwatch } from '../kit/probe.ts'
 import { checkChatStream, readEvents } from '../kit/sse.ts'
 import { bytes, chunk, endOfBody, events, fin, head, pause, reset, stall, until, Upstream } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
@@ -29,7 +29,7 @@ import {
   whole
 } from './vendor.ts'
 
-t.setTimeout(110_000)
+t.setTimeout(240_000)
 
 const leaked = /upstream-secret/
 const words = 'Overloaded, says the one with the key upstream-secret-of-vendor.'
@@ -302,9 +302,9 @@ t.test('when the answer is whole, silence ends it within two seconds, as it shou
   for (const [what, steps, source] of cases) {
     for (const stream of [true, false]) {
       vendor.script(sse, events([opening, delta('All'), delta(' well'), finish]), ...steps)
-      const began = performance.now()
+      const began = stopwatch()
       const ending = local.chat({ stream }).then(async (reply) => {
-        const took = performance.now() - began
+        const took = began.ms
         t.ok(took < 4000, `${what}: ${took} ms`)
         if (stream) t.match(checkChatStream(reply.body).choices, [{ content: 'All well', finish: 'stop' }], what)
         else t.match(reply.json().choices, [{ message: { content: 'All well' }, finish_reason: 'stop' }], what)
@@ -365,10 +365,10 @@ t.test('heartbeats are no answer, and a large event in pieces is no silence', as
     ...Array.from({ length: 16 }, () => heartbeats).flat(),
     stall()
   )
-  const began = performance.now()
+  const began = stopwatch()
   const reply = await local.chat({ stream: true })
   t.equal(checkChatStream(reply.body, { error: true }).error!.code, 'upstream_timeout_idle')
-  t.ok(performance.now() - began < 4000, `${performance.now() - began} ms`)
+  t.ok(began.ms < 4000, `${began.ms} ms`)
 
   const long = `data: ${JSON.stringify(delta('x'.repeat(1000)))}\n\n`
   const pieces = Array.from({ length: 8 }, (_, i) => [chunk(long.slice(i * 150, (i + 1) * 150)), pause(80)]).flat()
@@ -449,9 +449,9 @@ t.test("an error's status is enough when its body does not end", async (t) => {
   const { local, first, second } = await before(t, two, patient)
   first.script(head(500, { 'content-type': 'application/json' }), chunk('{"error":'), stall())
   second.json(completion)
-  const began = performance.now()
+  const began = stopwatch()
   t.equal((await local.chat()).status, 200)
-  t.ok(performance.now() - began < 3000)
+  t.ok(began.ms < 3000)
   await settled(t, local)
 })
 

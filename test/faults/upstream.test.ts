@@ -5,7 +5,7 @@ import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync } from
 import t from 'tap'
 import { ask } from '../kit/client.ts'
 import { spawnGateway } from '../kit/gateway.ts'
-import { eventually, residentBytes, settled } from '../kit/probe.ts'
+import { eventually, residentBytes, settled, stopwatch } from '../kit/probe.ts'
 import { checkChatStream } from '../kit/sse.ts'
 import {
   Upstream,
@@ -26,7 +26,7 @@ import type { Step } from '../kit/upstream.ts'
 import { before, billed, completion, delta, done, finish, one, opening, sse, two, usage, whole } from './vendor.ts'
 
 // Some thirty scenarios of a second or so: on a busy machine they take longer than a file is given.
-t.setTimeout(110_000)
+t.setTimeout(240_000)
 
 t.test('what is delivered before a break is followed by an error, never by an end', async (t) => {
   const { local, vendor } = await before(t, one)
@@ -296,10 +296,10 @@ t.test('events of any length up to the limit pass whole, and longer ones are an 
       long.subarray(i * 16_384, (i + 1) * 16_384)
     )
     vendor.script(sse, events([...pieces, done]), endOfBody())
-    const began = performance.now()
+    const began = stopwatch()
     const reply = await local.chat({ stream: true })
     t.equal(checkChatStream(reply.body).choices[0]!.content.length, size)
-    t.ok(performance.now() - began < 5000)
+    t.ok(began.ms < 5000)
   }
   vendor.script(
     sse,
@@ -373,11 +373,11 @@ t.test('a client that leaves takes the upstream with it, wherever the answer is'
       const { connection } = await vendor.request(n)
       if (what === 'in mid-stream') await client.body('So far')
       else await sleep(20)
-      const left = performance.now()
+      const left = stopwatch()
       client[leave]()
       const end = await connection.closed
       t.equal(end.by, 'peer', what)
-      t.ok(end.at - left < 2000, what)
+      t.ok(left.ms < 2000, what)
     }
   }
   await settled(t, local)

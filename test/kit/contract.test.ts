@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 
-t.setTimeout(120_000)
+t.setTimeout(240_000)
 
 /** By plugin, what is said of it. */
 const found: Readonly<Record<string, RegExp>> = {

@@ -23,6 +23,20 @@ export async function eventually(condition: () => boolean | Promise<boolean>, wi
   }
 }
 
+/**
+ * Milliseconds since it was made, for bounds above: they pass in steps of a timer, so that hardly any pass while the
+ * machine has no time for this process. Nor do any while it computes, for which there is `process.cpuUsage`.
+ */
+export function stopwatch(): { readonly ms: number } {
+  let ms = 0
+  setInterval(() => (ms += pause), pause).unref()
+  return {
+    get ms() {
+      return ms
+    }
+  }
+}
+
 /** Resident memory in bytes, of this process or another. */
 export function residentBytes(pid?: number): number {
   if (pid === undefined) return process.memoryUsage.rss()

@@ -55,7 +55,7 @@ async function runTest(folder: string, source: string): Promise<string> {
   return stdout
 }
 
-t.test('built as the page says, its own test passes', { timeout: 90_000 }, async (t) => {
+t.test('built as the page says, its own test passes', { timeout: 240_000 }, async (t) => {
   const passed = await runTest(build(t.testdir({})), plugin)
   t.match(passed, /^ok 1 - tenant-cap: options are documented and checked/m)
   t.match(passed, /^ok 2 - tenant-cap: whatever it takes it gives back/m)

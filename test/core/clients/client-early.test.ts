@@ -10,7 +10,7 @@ import type { Incoming } from '../../../core/clients/client.ts'
 import { HeaderLines } from '../../../core/wire/response-head.ts'
 import { connect } from '../../kit/client.ts'
 import { askHttp2, openSession, readHttp2 } from '../../kit/http2.ts'
-import { eventually } from '../../kit/probe.ts'
+import { eventually, stopwatch } from '../../kit/probe.ts'
 import { gather, heldServer, runServer, taste } from '../../kit/server.ts'
 
 t.test('requests that are answered before their body was read', async (t) => {
@@ -40,9 +40,9 @@ t.test('requests that are answered before their body was read', async (t) => {
     client.write('POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nGET')
     refuse(await next())
     t.equal((await client.reply()).status, 401)
-    const began = performance.now()
+    const began = stopwatch()
     await client.closed
-    t.ok(performance.now() - began < 4000)
+    t.ok(began.ms < 4000)
   })
 
   t.test(
@@ -83,13 +83,14 @@ t.test('requests that are answered before their body was read', async (t) => {
     send()
     refuse(await next())
     const began = performance.now()
+    const watch = stopwatch()
     let text = ''
     socket.on('data', (bytes) => (text += bytes.toString()))
     await once(socket, 'end')
     t.match(text, /^HTTP\/1\.1 401 [^]*refused$/)
     await new Promise((resolve) => socket.on('error', () => {}).once('close', resolve))
     const took = performance.now() - began
-    t.ok(took > 2000 && took < 10_000, `${took} ms`)
+    t.ok(took > 2000 && watch.ms < 10_000, `${took} ms`)
     t.ok(sent < 300 * piece.length, `${sent / piece.length} MiB were taken`)
   })
 

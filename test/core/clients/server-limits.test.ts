@@ -10,13 +10,14 @@ import type { Client, Incoming } from '../../../core/clients/client.ts'
 import { HeaderLines } from '../../../core/wire/response-head.ts'
 import { ask, connect } from '../../kit/client.ts'
 import { askHttp2, openSession } from '../../kit/http2.ts'
-import { eventually } from '../../kit/probe.ts'
+import { eventually, stopwatch } from '../../kit/probe.ts'
 import { echo, runServer } from '../../kit/server.ts'
 
 t.test('slow and silent clients are cut at the time set for the head', async (t) => {
   const limits = { clientHeader: 300, keepAlive: 300 }
   const { server, url } = await runServer(t, echo, { limits })
   const began = performance.now()
+  const watch = stopwatch()
   const silent = await connect(t, url)
   const undecided = (await connect(t, url)).write('PR')
   const slow = (await connect(t, url)).write('GET / HTTP/1.1\r\nHost: x\r\nX-A')
@@ -30,7 +31,7 @@ t.test('slow and silent clients are cut at the time set for the head', async (t)
   t.equal(late.headers['connection'], 'close')
   await prefaced.closed
   const took = performance.now() - began
-  t.ok(took > 250 && took < 3000, `${took} ms`)
+  t.ok(took > 250 && watch.ms < 3000, `${took} ms`)
   await eventually(() => server.figures.connections.http2 === 0 && server.figures.connections.undecided === 0)
 })
 
@@ -144,9 +145,9 @@ t.test('draining', async (t) => {
     await http1.send({ path: '/quick' }).reply()
     const http2 = openSession(t, url)
     await askHttp2(http2, { ':path': '/quick' })
-    const began = performance.now()
+    const began = stopwatch()
     t.same(await server.drain(5000), { cut: 0 })
-    t.ok(performance.now() - began < 1000)
+    t.ok(began.ms < 1000)
     await Promise.all([silent.closed, http1.closed])
     t.ok(http2.closed || http2.destroyed)
     const [error] = (await once(dial({ port, host: '127.0.0.1' }), 'error')) as [NodeJS.ErrnoException]
@@ -188,9 +189,9 @@ t.test('draining', async (t) => {
     await sleep(20)
     const drained = server.drain(5000)
     running[0]!.end(Buffer.from('done'))
-    const began = performance.now()
+    const began = stopwatch()
     t.same(await drained, { cut: 0 })
-    t.ok(performance.now() - began < 1000)
+    t.ok(began.ms < 1000)
     t.match(await client.reply(), { text: 'begun done', complete: true })
   })
 
@@ -226,9 +227,9 @@ t.test('draining', async (t) => {
     await eventually(() => running.length === 3)
     let told = 0
     for (const client of running.slice(1)) client.onGone = () => told++
-    const began = performance.now()
+    const began = stopwatch()
     t.same(await server.drain(100), { cut: 3 })
-    t.ok(performance.now() - began < 3000)
+    t.ok(began.ms < 3000)
     t.equal(asked, 1)
     t.match(await ends.reply(), { text: 'begun error event', complete: true })
     await stuck.closed

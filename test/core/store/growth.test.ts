@@ -12,7 +12,7 @@ import { verify } from '../../../core/store/verify.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, record, reserve, scope, settle } from './sample.ts'
 
-t.setTimeout(90_000)
+t.setTimeout(240_000)
 
 const day = 86_400_000
 const ever = { age: 1e6 * day, size: 2 ** 50 }

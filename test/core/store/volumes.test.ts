@@ -15,7 +15,7 @@ import { createLogger } from '../../../core/telling/log.ts'
 import { eventually } from '../../kit/probe.ts'
 import { noon, query, reserve, scope, settle } from './sample.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(240_000)
 
 const day = 86_400_000
 const ever = { age: 1e6 * day, size: 2 ** 50 }

@@ -31,7 +31,7 @@ const MiB = 1024 * 1024
 const hello = [head(200, { 'content-length': '5' }), bytes('hello')]
 
 // Everything twice: on a busy machine that takes longer than a file is given.
-t.setTimeout(90_000)
+t.setTimeout(240_000)
 
 const both = [own, undici]
 

@@ -7,11 +7,11 @@ import { startSimulator } from '../../../../core/simulator/simulator.ts'
 import type { Simulator } from '../../../../core/simulator/simulator.ts'
 import { gateway, testKey } from '../../../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../../../kit/gateway.ts'
-import { eventually, figures, settled } from '../../../kit/probe.ts'
+import { eventually, figures, settled, stopwatch } from '../../../kit/probe.ts'
 import { Upstream } from '../../../kit/upstream.ts'
 import { folder, journal, secretOf } from '../../../money/rig.ts'
 
-t.setTimeout(60_000)
+t.setTimeout(240_000)
 
 const video = '/v1/video/generations'
 const pictures = '/v1/images/generations/async'
@@ -104,12 +104,12 @@ t.test('a slow answer about one keeps no other waiting, nor a stop', async (t) =
   const { begin, over, gateway: running } = await open(t)
   const slow = await begin({ later: Array.from({ length: 20 }, () => ({ first_byte_ms: 60_000 })) })
   const others = await Promise.all(Array.from({ length: 20 }, () => begin()))
-  const began = performance.now()
+  const began = stopwatch()
   for (const id of others) t.match(await over(id), { status: 'succeeded' })
-  t.ok(slow && performance.now() - began < 10_000)
-  const stopped = performance.now()
+  t.ok(slow && began.ms < 10_000)
+  const stopped = stopwatch()
   await running.close()
-  t.ok(performance.now() - stopped < 15_000)
+  t.ok(stopped.ms < 15_000)
 })
 
 t.test(
@@ -289,9 +289,9 @@ t.test('pictures wait for their turn, as many as may, and a stop ends those that
   await settled(t, running)
 
   const left = (await send({ first_byte_ms: 60_000 })).json() as any
-  const began = performance.now()
+  const began = stopwatch()
   await running.gateway.close()
-  t.ok(performance.now() - began < 15_000, 'a stop does not wait for it')
+  t.ok(began.ms < 15_000, 'a stop does not wait for it')
   const next = await gateway(t, {
     tasks,
     models: { demo: { price: { second: 1, image: 2 } } },
