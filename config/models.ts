@@ -23,6 +23,13 @@ export const modelsShape = {
       price: priceShape,
       context_window: { ...tokens, description: 'Tokens of input and output together.' },
       max_output_tokens: { ...tokens, description: 'Tokens of output.' },
+      tiers: {
+        type: 'array',
+        minItems: 1,
+        items: { type: 'string', minLength: 1, description: 'The name of one, `default` for the usual one.' },
+        examples: [['default'], ['default', 'flex']],
+        description: 'The service tiers that requests may ask for. Default: `default`, and those that its price has.'
+      },
       state: {
         type: 'string',
         enum: ['upstream', 'gateway'],
@@ -78,6 +85,7 @@ export function readModels(
       prices,
       contextWindow: entry.context_window,
       maxOutputTokens: entry.max_output_tokens,
+      tiers: entry.tiers,
       state: entry.state,
       created: Math.floor(entry.created / 1000),
       deprecated,

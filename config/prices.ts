@@ -30,6 +30,26 @@ function descriptionOf(name: PricedClass): string {
 /** What a prompt's length may change. */
 const tokenRates = ratesFor(tokenClasses)
 
+const longerShape = {
+  type: 'array',
+  minItems: 1,
+  description: 'Other prices for long prompts; the last one that the prompt is above holds for the whole request.',
+  items: {
+    type: 'object',
+    description: 'What changes; the rest is as above.',
+    required: ['above'],
+    properties: {
+      above: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 1_000_000_000,
+        description: 'For prompts of more tokens than this, cached ones and all others together.'
+      },
+      ...tokenRates
+    }
+  }
+} as const satisfies OptionSchema
+
 export const priceShape = {
   type: 'object',
   or: ['free', 'list'],
@@ -77,25 +97,19 @@ export const priceShape = {
         }
       }
     },
-    tiers: {
-      type: 'array',
-      minItems: 1,
-      description: 'Other prices for long prompts; the last one that the prompt is above holds for the whole request.',
-      items: {
+    service_tiers: {
+      type: 'object',
+      description:
+        'Other prices by service tier, by the name that requests ask for it with (`flex`, `priority`, `fast`; two at ' +
+        'once as `fast+us`). One that is neither usual nor here is refused.',
+      propertyNames: { pattern: '^[a-z0-9_+-]{1,64}$', patternErrorMessage: 'a service tier in small letters' },
+      additionalProperties: {
         type: 'object',
-        description: 'What changes; the rest is as above.',
-        required: ['above'],
-        properties: {
-          above: {
-            type: 'integer',
-            minimum: 1,
-            maximum: 1_000_000_000,
-            description: 'For prompts of more tokens than this, cached ones and all others together.'
-          },
-          ...tokenRates
-        }
+        description: 'What changes; the rest is as above, but for long prompts.',
+        properties: { ...ratesFor(pricedClasses), tiers: longerShape }
       }
-    }
+    },
+    tiers: longerShape
   }
 } as const satisfies OptionSchema
 
@@ -145,7 +159,7 @@ function readPeriod(path: Path, { from = -Infinity, ...written }: Written, repor
 }
 
 function readPrice(path: Path, written: Omit<Written, 'from'>, report: Report): Price {
-  const { per, tiers: longer, pictures, ...base } = written
+  const { per, tiers: longer, pictures, service_tiers: services = {}, ...base } = written
   const rates: WrittenRates = base
   if (pricedClasses.every((name) => rates[name] === undefined)) {
     report.value(path, 'names no class: give input and output, or say "price: free"')
@@ -168,12 +182,15 @@ function readPrice(path: Path, written: Omit<Written, 'from'>, report: Report): 
     return { above, perMillion: readRates({ ...rates, ...changed }, per, complain) }
   })
   const price = versioned({ perMillion, ...(tiers && { tiers }) })
-  return pictures
-    ? {
-        ...price,
-        pictures: pictures.map((picture, index) => readPicture([...path, 'pictures', index], picture, price, report))
-      }
-    : price
+  const shown = pictures?.map((picture, index) => readPicture([...path, 'pictures', index], picture, price, report))
+  const served = Object.entries(services).map(([name, changed]): [string, Price] => {
+    const { tiers: own, ...changes } = changed
+    return [
+      name,
+      readPrice([...path, 'service_tiers', name], { per, ...base, ...changes, ...(own && { tiers: own }) }, report)
+    ]
+  })
+  return { ...price, ...(shown && { pictures: shown }), ...(served.length > 0 && { services: new Map(served) }) }
 }
 
 /** The whole price for such a picture, with a version of its own. */

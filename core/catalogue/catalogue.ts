@@ -123,6 +123,8 @@ export interface Model {
   readonly prices: readonly PricePeriod[]
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
+  /** Service tiers that may be asked for; undefined: those that there is a price for. */
+  readonly tiers: readonly string[] | undefined
   /** Who keeps responses, for clients that go on with them. */
   readonly state: 'upstream' | 'gateway'
   /** Unix seconds; what the model list shows as `created`. */

@@ -88,6 +88,8 @@ export interface Metering {
   readonly searched?: { readonly documents: string; readonly query: string }
   /** The upstream may run tools of its own for it. */
   readonly tools?: HostedTools
+  /** The members by which a request asks for a service tier, with the values that ask for none in particular. */
+  readonly tiers?: readonly { readonly member: string; readonly usual: readonly string[] }[]
   /** It takes sound, by the second. */
   readonly sound?: boolean
   /** It is a session: nothing is charged for it as a whole, but each of its turns. */

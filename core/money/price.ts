@@ -30,6 +30,8 @@ export interface Price {
   tiers?: readonly Tier[]
   /** What holds in its place for some pictures; chosen before anything is held, and not a part of the snapshot. */
   pictures?: readonly PicturePrice[]
+  /** Likewise for requests of a service tier, by its name. */
+  services?: ReadonlyMap<string, Price>
 }
 
 /** The price of a request for pictures of that size and quality; what is undefined fits all. */

@@ -1,4 +1,5 @@
 // Chat completions.
+import { openaiTiers } from './service-tiers.ts'
 import { chatTools } from '../protocols/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { conversation } from './conversation.ts'
@@ -19,7 +20,8 @@ export const chat: ServedOperation = {
     outputLimits: ['max_completion_tokens', 'max_tokens', 'max_output_tokens'],
     counts: ['n'],
     prediction: 'prediction',
-    tools: chatTools
+    tools: chatTools,
+    tiers: openaiTiers
   },
   required: ['model', 'messages'],
   parameters: {

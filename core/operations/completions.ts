@@ -1,4 +1,5 @@
 // Completions of a text: the older interface.
+import { openaiTiers } from './service-tiers.ts'
 import type { ServedOperation } from '../contract/served.ts'
 
 /** https://platform.openai.com/docs/api-reference/completions */
@@ -13,7 +14,13 @@ export const completions: ServedOperation = {
   model: { in: 'body', name: 'model' },
   stream: { in: 'body', name: 'stream' },
   upstream: { openai: { protocol: 'openai-completions', method: 'POST', target: () => '/completions' } },
-  metering: { outputLimits: ['max_tokens'], leastOutput: 0, counts: ['n', 'best_of'], prompts: 'prompt' },
+  metering: {
+    outputLimits: ['max_tokens'],
+    leastOutput: 0,
+    counts: ['n', 'best_of'],
+    prompts: 'prompt',
+    tiers: openaiTiers
+  },
   parsed: { prompt: 4 * 1024 * 1024 },
   required: ['model', 'prompt'],
   parameters: {

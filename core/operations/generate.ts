@@ -1,4 +1,5 @@
 // Gemini's methods of a model, for its own clients.
+import { geminiTiers } from './service-tiers.ts'
 import { geminiTools } from '../protocols/hosted-tools.ts'
 import type { BodyEdit } from '../bodies/body.ts'
 import type { ServedOperation } from '../contract/served.ts'
@@ -38,7 +39,8 @@ export const generateContent: ServedOperation = {
   metering: {
     outputLimits: setting('maxOutputTokens', 'max_output_tokens'),
     counts: setting('candidateCount', 'candidate_count'),
-    tools: geminiTools
+    tools: geminiTools,
+    tiers: geminiTiers
   },
   parsed: { generationConfig: 1024 * 1024, generation_config: 1024 * 1024 },
   required: ['contents'],

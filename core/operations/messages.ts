@@ -1,4 +1,5 @@
 // Anthropic's Messages, for its own clients.
+import { anthropicTiers } from './service-tiers.ts'
 import { messagesTools } from '../protocols/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { namesOne, toAccount } from './account.ts'
@@ -21,7 +22,7 @@ export const messages: ServedOperation = {
     // A thread that is begun is gone on with, where no other account has it.
     { param: 'thread', code: 'unsupported_parameter', refers: () => true }
   ]),
-  metering: { outputLimits: ['max_tokens'], leastOutput: 0, tools: messagesTools },
+  metering: { outputLimits: ['max_tokens'], leastOutput: 0, tools: messagesTools, tiers: anthropicTiers },
   required: ['model', 'max_tokens', 'messages'],
   parameters: {
     model: { type: 'string', description: 'A model of the model list.' },

@@ -120,7 +120,7 @@ export default definePlugin({
         if (!isPriced(now.price, countersOf(metering)))
           throw unpriced(exchange, 'no price for what this endpoint counts')
         if (metering.turns) return openBill(exchange, now, services.ledger, default_output)
-        const term = metering.pictures ? termsFor(exchange.body, now) : now
+        const term = termsFor(exchange.body, metering, now, exchange.model)
         const tools = metering.tools?.offered(exchange.body.lens)
         if (tools) {
           const fee = tools.fees.find((name) => !isFree(term.price) && term.price.perMillion[name] === undefined)

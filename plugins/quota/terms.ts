@@ -1,7 +1,8 @@
 // What a model costs at most while one of its prices is in force, worked out once per generation.
-import { counters, priceClasses, pricedClasses, rounded } from '../../core/contract/contract.ts'
+import { counters, GatewayError, isFree, priceClasses, pricedClasses, rounded } from '../../core/contract/contract.ts'
 import type { Model } from '../../core/contract/contract.ts'
 import type { RequestBody } from '../../core/bodies/body.ts'
+import type { Metering } from '../../core/contract/operation.ts'
 import type { Counter } from '../../core/money/classes.ts'
 import type { Price, Rates } from '../../core/money/price.ts'
 
@@ -26,24 +27,69 @@ export interface Terms {
   /** Tokens, as far as the file says them. */
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
+  /** In their place for service tiers, by name. */
+  readonly services: ReadonlyMap<string, Terms>
+  /** Service tiers that may be asked for; undefined: those that have a price. */
+  readonly allowed: readonly string[] | undefined
   /** In their place for pictures of some sizes and qualities; what is undefined fits all. */
   readonly pictures: readonly { size: string | undefined; quality: string | undefined; terms: Terms }[]
 }
 
 /** In the order of their dates. */
-export function termsOf({ prices, contextWindow, maxOutputTokens }: Model): Terms[] {
+export function termsOf({ prices, contextWindow, maxOutputTokens, tiers: allowed }: Model): Terms[] {
   return prices.map(({ from, price }) => {
-    const brackets = bracketsOf(price)
-    const terms: Terms = { from, price, brackets, contextWindow, maxOutputTokens, pictures: [] }
-    const pictures = price.pictures?.map(({ size, quality, price: own }) => {
-      return { size, quality, terms: { ...terms, price: own, brackets: bracketsOf(own) } }
+    const terms = (own: Price): Terms => ({
+      from,
+      price: own,
+      brackets: bracketsOf(own),
+      contextWindow,
+      maxOutputTokens,
+      services: new Map(),
+      allowed,
+      pictures: []
     })
-    return { ...terms, pictures: pictures ?? [] }
+    const pictures = price.pictures?.map(({ size, quality, price: own }) => ({ size, quality, terms: terms(own) }))
+    const services = new Map([...(price.services ?? [])].map(([name, own]) => [name, terms(own)]))
+    return { ...terms(price), pictures: pictures ?? [], services }
   })
 }
 
+/** The service tier that asks for nothing in particular. */
+const usualTier = 'default'
+
+/**
+ * The terms of a request: those of its service tier, or of the pictures that it asks for.
+ * @throws GatewayError `unsupported_parameter` for a tier that may not be asked for, `price_missing` for one without a
+ * price
+ */
+export function termsFor(body: RequestBody, metering: Metering, terms: Terms, model: string): Terms {
+  if (metering.pictures) return picturesFor(body, terms)
+  const tier = metering.tiers === undefined ? usualTier : tierOf(body.fields, metering.tiers)
+  const { allowed = [usualTier, ...terms.services.keys()], price } = terms
+  if (tier === usualTier && terms.allowed === undefined) return terms
+  if (terms.allowed !== undefined && !allowed.includes(tier)) {
+    const { member } = metering.tiers![0]!
+    const text = `The service tier \`${tier.slice(0, 64)}\` is not offered for the model \`${model}\`.`
+    throw new GatewayError('unsupported_parameter', text, { param: member })
+  }
+  const own = tier === usualTier || isFree(price) ? terms : terms.services.get(tier)
+  if (own) return own
+  const text = `The model \`${model}\` has no price for the service tier \`${tier.slice(0, 64)}\`.`
+  throw new GatewayError('price_missing', text)
+}
+
+/** Several that are asked for together have one name. */
+function tierOf(fields: RequestBody['fields'], tiers: NonNullable<Metering['tiers']>): string {
+  const asked = tiers.flatMap(({ member, usual }) => {
+    if (!fields.has(member)) return []
+    const value = fields.string(member)?.toLowerCase() ?? (fields.flag(member) === false ? usual[0]! : 'unknown')
+    return usual.includes(value) ? [] : [value]
+  })
+  return asked.length === 0 ? usualTier : asked.join('+')
+}
+
 /** The terms for the pictures that a request asks for: the first that fit. */
-export function termsFor({ fields }: RequestBody, terms: Terms): Terms {
+function picturesFor({ fields }: RequestBody, terms: Terms): Terms {
   if (terms.pictures.length === 0) return terms
   const [asked, quality] = [fields.string('size') ?? 'auto', fields.string('quality') ?? 'auto']
   return (

@@ -439,7 +439,9 @@ t.test('a picture has the price of what was asked for: the first entry that fits
   const pricedAs = (size: string, quality: string): Price =>
     termsFor(
       RequestBody.json(Buffer.from(JSON.stringify({ size, quality }))),
-      termsOf({ prices: [{ from: 0, price }] } as unknown as Model)[0]!
+      { outputLimits: [], pictures: true },
+      termsOf({ prices: [{ from: 0, price }] } as unknown as Model)[0]!,
+      'demo'
     ).price
   const cost = (size: string, quality: string): bigint =>
     costOf({ ...noUsage, input: 3, image: 2 }, pricedAs(size, quality))

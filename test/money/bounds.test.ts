@@ -145,6 +145,52 @@ t.test('pictures and documents hold what they can come to, not what their addres
   )
 })
 
+t.test('a service tier has a price of its own, or is refused', async (t) => {
+  const price = { input: 1, output: 2, service_tiers: { priority: { input: 2, output: 4 }, 'fast+us': { output: 20 } } }
+  const { bench, upstream } = await open(t, { models: { demo: { price } } })
+  const paid = async (more: object): Promise<{ held: bigint; paid: bigint | undefined }> => {
+    upstream.json(chatAnswer(10, 5))
+    const answer = await bench.send({ body: { max_tokens: 5, ...more } })
+    t.equal(answer.status, 200, answer.body)
+    const { request, settled } = bench.ledger.rows.at(-1)!
+    t.ok(request.amount >= settled!.amount)
+    return { held: request.amount, paid: settled?.amount }
+  }
+  const usual = await paid({})
+  for (const service_tier of ['auto', 'default', null]) t.equal((await paid({ service_tier })).paid, usual.paid)
+  t.equal((await paid({ service_tier: 'priority' })).paid, 10n * 2000n + 5n * 4000n)
+  const refused = async (more: object, target = '/v1/chat/completions'): Promise<string | undefined> =>
+    code(await bench.send({ target, body: { max_tokens: 5, ...more } }))
+  t.equal(await refused({ service_tier: 'flex' }), 'price_missing')
+  t.equal(await refused({ service_tier: 'Flex' }), 'price_missing')
+  t.equal(await refused({ service_tier: 5 }), 'price_missing')
+  t.equal(await refused({ service_tier: 'fast' }, '/v1/responses'), 'price_missing')
+
+  const messages = await open(t, { models: { demo: { price } } }, { protocol: 'anthropic' })
+  const ask = async (more: object): Promise<Answer> => {
+    messages.upstream.json({
+      id: 'm',
+      type: 'message',
+      role: 'assistant',
+      model: 'demo',
+      stop_reason: 'end_turn',
+      content: [{ type: 'text', text: 'Hi' }],
+      usage: { input_tokens: 10, output_tokens: 5 }
+    })
+    return messages.bench.send({ target: '/v1/messages', body: { max_tokens: 5, ...more } })
+  }
+  t.equal((await ask({ service_tier: 'auto', speed: 'standard' })).status, 200)
+  t.equal((await ask({ speed: 'fast', inference_geo: 'us' })).status, 200)
+  t.equal(messages.bench.ledger.rows.at(-1)!.settled?.amount, 10n * 1000n + 5n * 20_000n)
+
+  const only = await open(t, { models: { demo: { price, tiers: ['default'] } } })
+  const answer = await only.bench.send({ body: { service_tier: 'priority' } })
+  t.match(JSON.parse(answer.body), { error: { code: 'unsupported_parameter', param: 'service_tier' } })
+  const free = await open(t, { models: { demo: { price: 'free' } } })
+  free.upstream.json(chatAnswer())
+  t.equal((await free.bench.send({ body: { service_tier: 'priority' } })).status, 200)
+})
+
 const geminiAnswer = {
   candidates: [{ content: { role: 'model', parts: [{ text: 'Hello' }] }, finishReason: 'STOP', index: 0 }],
   usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 }

@@ -1,4 +1,5 @@
 // OpenAI's Responses, for its own clients: making them, and what is asked of them before.
+import { openaiTiers } from '../service-tiers.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { responsesTools } from '../../protocols/hosted-tools.ts'
 import type { Candidates } from '../../contract/candidates.ts'
@@ -51,7 +52,7 @@ export const responses: ServedOperation = {
   begins: response,
   mayBegin: (exchange) => flagOf(exchange.body.fields, 'background') && !isRecalled(exchange),
   goesOn: ownBackground,
-  metering: { outputLimits: ['max_output_tokens'], tools: responsesTools },
+  metering: { outputLimits: ['max_output_tokens'], tools: responsesTools, tiers: openaiTiers },
   required: ['model'],
   parameters: {
     model,
@@ -97,7 +98,7 @@ export const compactResponse: ServedOperation = {
   onBody: recall,
   onCandidates: narrow,
   onAttempt: tellAll,
-  metering: { outputLimits: [], mostOutput: mostCompacted },
+  metering: { outputLimits: [], mostOutput: mostCompacted, tiers: openaiTiers },
   required: ['model'],
   parameters: { model, input, instructions, previous_response_id: previous }
 }
