@@ -148,11 +148,15 @@ export const channelsShape = {
         default: {},
         properties: {
           connect: { ...timeout, default: '5s', description: 'For the connection, TLS included.' },
-          first_byte: { ...timeout, default: '60s', description: 'For the beginning of an answer that is streamed.' },
+          first_byte: {
+            ...timeout,
+            default: '60s',
+            description: 'For the beginning of an answer that is streamed; then another channel is asked.'
+          },
           first_byte_whole: {
             ...timeout,
             description:
-              'For the beginning of an answer that is not streamed; then another channel is asked, once. As long as the model may take for `max_output_tokens` at 20 a second, after `first_byte`, unless said otherwise, and half of `total` for a model without that. What is made once only (pictures, videos, speech, work in the background) has `total` alone.'
+              'For the beginning of an answer that is not streamed; then another channel is asked, once. As long as the model may take for `max_output_tokens` at 20 a second, after `first_byte`, unless said otherwise, and half of `total` for a model without that. What is asked for once only (pictures, videos, speech, work in the background) has `total` alone, streamed or not.'
           },
           idle: {
             ...timeout,

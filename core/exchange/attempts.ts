@@ -169,7 +169,7 @@ function send(
     framing: exchange.request.operation.framing,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
-    firstByteWhole: patienceOf(exchange, attempt.channel, context.catalogue),
+    patience: patienceOf(exchange, attempt.channel, context.catalogue),
     accept: (response) => stagesOf(exchange, chain.onResponse, response, context)
   })
   exchange.relay = relay

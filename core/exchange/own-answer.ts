@@ -121,7 +121,7 @@ async function replayed(
     framing: exchange.request.operation.framing,
     watchdog: parts.watchdog,
     clientStall: exchange.limits.clientStall,
-    firstByteWhole: Infinity,
+    patience: { streamed: attempt.channel.timeouts.firstByte, whole: Infinity },
     accept: (response) => stagesOf(exchange, hooks, { ...response, attempt: undefined })
   })
   exchange.relay = relay

@@ -8,6 +8,7 @@ import { asGatewayError, GatewayError } from '../errors.ts'
 import { BodyIntake, BytesIntake, ErrorIntake, EventIntake } from './intake.ts'
 import type { Intake, IntakeHost } from './intake.ts'
 import { Outlet } from './outlet.ts'
+import type { Patience } from './patience.ts'
 import { dismiss } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 import type { UpstreamCall, UpstreamSink } from '../transport/transport.ts'
@@ -35,8 +36,7 @@ export interface RelayOptions {
   watchdog: Watchdog
   /** Milliseconds without the client reading. */
   clientStall: number
-  /** Milliseconds until something of an answer comes that is no stream. */
-  firstByteWhole: number
+  patience: Patience
   /** Runs the `onResponse` hooks; stages in the order in which messages pass them. */
   accept(response: UpstreamResponse): Awaitable<PluginStage[]>
 }
@@ -240,13 +240,13 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
   }
 
   /**
-   * What took too long. An answer that is no stream shows nothing of itself until it is there: it has all the time in
-   * total.
+   * What took too long. An answer that is no stream comes at once when it comes: from its first byte on it has all the
+   * time in total.
    */
   #late(now: number): GatewayError | undefined {
     const { attempt, isOpen } = this
-    const { total, firstByte, idle } = attempt.channel.timeouts
-    const { clientStall } = this.#options
+    const { total, idle } = attempt.channel.timeouts
+    const { clientStall, patience } = this.#options
     const age = now - attempt.startedAt
     if (now > this.#drainUntil) return new GatewayError('client_closed', 'The client left.')
     if (age > total) return new GatewayError('upstream_timeout_total', `The answer took longer than ${total} ms.`)
@@ -264,7 +264,7 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
         : undefined
     }
     const whole = !this.streaming || atOnce
-    const limit = whole ? this.#options.firstByteWhole : firstByte
+    const limit = whole ? patience.whole : patience.streamed
     if (age <= limit) return undefined
     const said = `The upstream did not begin to answer within ${limit} ms.`
     return new GatewayError('upstream_timeout_first_byte', said, { costly: whole ? true : undefined })

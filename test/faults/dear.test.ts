@@ -8,7 +8,7 @@ import { gateway, testModel } from '../kit/gateway.ts'
 import type { LocalGateway } from '../kit/gateway.ts'
 import type { RequestParts, ReceivedReply } from '../kit/client.ts'
 import { eventually } from '../kit/probe.ts'
-import { bytes, chunk, fin, head, readBody, reset, stall, stopReading, Upstream } from '../kit/upstream.ts'
+import { bytes, chunk, fin, head, pause, readBody, reset, stall, stopReading, Upstream } from '../kit/upstream.ts'
 import type { Step } from '../kit/upstream.ts'
 
 t.setTimeout(110_000)
@@ -162,6 +162,17 @@ for (const [way, more] of Object.entries({ 'our own transport': {}, undici: { tr
       })
     )
     t.equal(first.requests.length, Object.keys(dear).length)
+    t.equal(second.requests.length, 0)
+  })
+
+  t.test(`by ${way}, it is waited for, as nobody else would be asked`, async (t) => {
+    const timeouts = { first_byte: '200ms', first_byte_whole: '200ms' }
+    const { local, first, second } = await open(t, { ...more, timeouts })
+    for (const [what, { parts, well }] of Object.entries(dear)) {
+      first.script(pause(600), ...well)
+      const reply = await local.ask(parts)
+      t.ok([200, 202].includes(reply.status), `${what}: ${reply.status} ${reply.text.slice(0, 200)}`)
+    }
     t.equal(second.requests.length, 0)
   })
 
