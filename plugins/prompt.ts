@@ -17,6 +17,7 @@ const members = [
   'prompt',
   'suffix',
   'contents',
+  'generateContentRequest',
   'systemInstruction',
   'system_instruction',
   'documents',

@@ -12,7 +12,7 @@ export { completionTokens, limitedTokens, noUsage, promptTokens, renderUsage, su
 export type { Attempt } from './attempt.ts'
 export { Candidates } from './candidates.ts'
 export type { Channel, Model } from '../catalogue/catalogue.ts'
-export { countersOf } from './operation.ts'
+export { countersOf, formFor } from './operation.ts'
 export type { Awaitable, ClientRequest, Exchange, Outcome } from './exchange.ts'
 export type { AttemptFailure, Hooks, Reply, StreamReply, UpstreamResponse, WholeReply } from './hooks.ts'
 export type { ChannelHealth } from './health.ts'

@@ -149,6 +149,11 @@ export interface Operation {
   readonly stream?: Place | 'always'
   /** Made for each answer: how its events are written. Absent: as server-sent events. */
   framing?(): StreamFraming
+  /**
+   * It counts a prompt: the member of its answer that says how many tokens that has, which is estimated where no
+   * channel of the model can count.
+   */
+  readonly counts?: string
   /** What an upstream may answer with, beside the events of a stream. Default: `json`. */
   readonly answers?: readonly AnswerKind[]
   /** Which media types bytes may have that are an answer: a page of a proxy is none. Default: any. */

@@ -28,6 +28,8 @@ const wholeBodyBytes = 256 * 1024
 const scannedBytes = 64 * 1024
 /** The largest JSON answer that is held then: what is larger is refused. */
 const inspectedBytes = 8 * 1024 * 1024
+/** Likewise, where all that have to see it look at it beside the loop: pictures in four thousand lines take 20 MiB. */
+const besideBytes = 32 * 1024 * 1024
 
 /**
  * Milliseconds that an upstream may take after the protocol's end marker to close, after the answer's end to mark it,
@@ -234,9 +236,11 @@ export class BodyIntake implements Intake {
     if (this.#length <= wholeBodyBytes) return
     if (this.#host.streaming) return this.#host.fail(bad('The upstream was asked for a stream and sent a large body.'))
     // What tells of a failure is cleaned, wherever in the answer it stands.
-    const blind = outlet.blindTo('runs') ?? (this.#host.attempt.protocol.errorPlaces && 'the core')
+    const core = this.#host.attempt.protocol.errorPlaces && 'the core'
+    const blind = outlet.blindTo('runs') ?? core
     if (blind !== undefined) {
-      if (this.#length > inspectedBytes) this.#host.fail(uninspected(blind, `larger than ${inspectedBytes} bytes`))
+      const most = (core ?? outlet.blindTo('large')) === undefined ? besideBytes : inspectedBytes
+      if (this.#length > most) this.#host.fail(uninspected(blind, `larger than ${most} bytes`))
       return
     }
     this.#inRuns = outlet.keepsLast = true

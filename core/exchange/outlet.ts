@@ -47,7 +47,7 @@ export class Outlet {
   }
 
   /** The plugin that cannot see such an answer, in runs of a file or of JSON; undefined when there is none. */
-  blindTo(kind: 'files' | 'runs'): string | undefined {
+  blindTo(kind: 'files' | 'runs' | 'large'): string | undefined {
     return this.#stages.blindTo(kind)
   }
 

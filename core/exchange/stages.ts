@@ -34,10 +34,14 @@ export class Stages {
     this.#out = out
   }
 
-  /** The plugin whose stage cannot see such runs of bytes; undefined when all of them can. */
-  blindTo(kind: 'files' | 'runs'): string | undefined {
+  /**
+   * The plugin whose stage cannot see such runs of bytes, or no whole answer that is `large`, which only those can that
+   * look at one beside the loop; undefined when all of them can.
+   */
+  blindTo(kind: 'files' | 'runs' | 'large'): string | undefined {
     return this.#stages.find(({ stage }) => {
       const takes = stage.takes ?? ('map' in stage ? 'messages' : 'runs')
+      if (kind === 'large') return takes === 'messages' && !('mapBeside' in stage)
       return takes === 'messages' || (takes === 'files' && kind === 'runs')
     })?.plugin
   }

@@ -105,8 +105,8 @@ function own(method: string, summary: string, more: Partial<ServedOperation>): S
 /** https://ai.google.dev/api/tokens */
 export const geminiCountTokens = own(
   'countTokens',
-  'Counts the tokens of a conversation before it is sent, where the upstream can.',
-  {}
+  'Counts the tokens of a conversation before it is sent, or estimates them where no upstream of the model can.',
+  { counts: 'totalTokens' }
 )
 
 /** Bytes of a batch, in which each request names the model. */

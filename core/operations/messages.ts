@@ -55,7 +55,8 @@ export const messages: ServedOperation = {
 export const countTokens: ServedOperation = {
   name: 'messages.count_tokens',
   endpoint: 'chat',
-  summary: 'Counts the tokens of a message before it is sent, where the upstream can.',
+  summary: 'Counts the tokens of a message before it is sent, or estimates them where no upstream of the model can.',
+  counts: 'input_tokens',
   method: 'POST',
   paths: ['/v1/messages/count_tokens'],
   protocol: 'anthropic-count',

@@ -29,6 +29,7 @@ import type {
   TranslatedRequest
 } from '../../core/contract/contract.ts'
 import { caller, dropped } from '../../core/contract/slots.ts'
+import { countedFor } from './count.ts'
 import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
 import { Keepsakes } from './keepsakes.ts'
 import { Translator } from './translator.ts'
@@ -138,6 +139,8 @@ export default definePlugin({
     }
 
     return {
+      onRequest: (exchange) => countedFor(exchange, catalogue),
+
       onAttempt(exchange, attempt) {
         try {
           const done = attempt.translated ? translate(exchange, attempt) : unsealed(translator, exchange, attempt)

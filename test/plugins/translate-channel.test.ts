@@ -103,3 +103,46 @@ t.test('a reason to finish that nobody knows is told by its name, and counted by
   const { text } = await ask(t, local.adminUrl, { path: '/metrics' })
   t.match(text, /^sluice_unknown_finish_reasons_total\{channel="a"\} 2$/m)
 })
+
+t.test('a picture of more than eight MiB reaches a chat client, whole', async (t) => {
+  const upstream = await Upstream.start(t)
+  const local = await gateway(t, { channels: { a: { protocol: 'gemini' } } }, { upstreams: { a: upstream } })
+  const data = Buffer.alloc(15 * 1024 * 1024, 'picture').toString('base64')
+  const candidate = {
+    index: 0,
+    content: { role: 'model', parts: [{ inlineData: { mimeType: 'image/png', data } }] },
+    finishReason: 'STOP'
+  }
+  const usageMetadata = { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 }
+  const answer = { candidates: [candidate], usageMetadata, modelVersion: 'x', responseId: 'r' }
+  upstream.json(answer)
+  const reply = await local.chat()
+  t.equal(reply.status, 200, reply.text.slice(0, 300))
+  const [{ message: made }] = reply.json().choices
+  t.ok(made.images[0].image_url.url === `data:image/png;base64,${data}`)
+  const more = Buffer.alloc(26 * 1024 * 1024, 'picture').toString('base64')
+  candidate.content.parts[0]!.inlineData.data = more
+  upstream.json(answer)
+  t.match((await local.chat()).json(), { error: { code: 'answer_not_inspected' } }, 'there is a bound')
+})
+
+t.test('tokens are estimated where no channel of the model can count them, and the answer says so', async (t) => {
+  const upstream = await Upstream.start(t)
+  const local = await gateway(t, {}, { upstreams: { a: upstream } })
+  const text = 'Why is the sky blue? '.repeat(100)
+  const contents = [{ role: 'user', parts: [{ text }] }]
+  const path = `/v1beta/models/${testModel}:countTokens`
+  const messages = [{ role: 'user', content: text }]
+  for (const [counts, reply] of [
+    ['input_tokens', await local.ask({ ...message, path: '/v1/messages/count_tokens', body: { ...asked, messages } })],
+    ['totalTokens', await local.ask({ ...message, path, body: { contents } })],
+    ['totalTokens', await local.ask({ ...message, path, body: { generateContentRequest: { contents } } })]
+  ] as const) {
+    t.match([reply.status, reply.headers['x-sluice-estimate']], [200, counts])
+    const counted = reply.json()[counts]
+    t.ok(counted >= text.length / 4 && counted <= text.length / 2, `${counted} of ${text.length} characters`)
+  }
+  t.equal(upstream.requests.length, 0)
+  const nobody = await local.ask({ ...message, path, headers: { 'x-api-key': 'sk-nobody' }, body: { contents } })
+  t.equal(nobody.status, 401)
+})
