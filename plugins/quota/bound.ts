@@ -69,7 +69,9 @@ export function boundOf(
       : mostInput(exchange, metering, contextWindow ?? setting.defaultContext)
   const asked = outputLimit(body, metering)
   const known = maxOutputTokens === Infinity ? undefined : maxOutputTokens
-  const output = Math.min(asked ?? known ?? setting.defaultOutput, maxOutputTokens)
+  const limited = Math.min(asked ?? known ?? setting.defaultOutput, maxOutputTokens)
+  // What nobody can limit, as the tokens of a picture, is no matter of how much the model says.
+  const output = metering.outputLimits.length === 0 ? (asked ?? 0) : limited
   const predicted = metering.prediction === undefined ? 0 : body.fields.size(metering.prediction)
   const characters = metering.characters === undefined ? 0 : (body.fields.string(metering.characters)?.length ?? 0)
   const sound = soundOf(body, metering)?.second ?? 0

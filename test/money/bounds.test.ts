@@ -1,8 +1,11 @@
 // What is held is what can be charged: whatever an honest upstream may answer to a request costs no more than its hold.
+import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
 import { channelTo, chatAnswer, Workbench } from '../kit/workbench.ts'
 import type { Answer, Sections } from '../kit/workbench.ts'
+import { HonestUpstream } from './honest.ts'
+import { long } from './rig.ts'
 import { Upstream } from '../kit/upstream.ts'
 
 /** A million tokens cost 1 dollar in and 2 out: 1,000 and 2,000 nano-dollars a token. */
@@ -189,6 +192,184 @@ t.test('a service tier has a price of its own, or is refused', async (t) => {
   const free = await open(t, { models: { demo: { price: 'free' } } })
   free.upstream.json(chatAnswer())
   t.equal((await free.bench.send({ body: { service_tier: 'priority' } })).status, 200)
+})
+
+/** Requests of every operation that is charged for its answer, as clients may send them. */
+const texts = fc.string({ maxLength: 400, unit: 'grapheme' })
+const limit = fc.option(fc.integer({ min: 1, max: 9000 }), { nil: undefined })
+const many = fc.option(fc.integer({ min: 1, max: 9 }), { nil: undefined })
+const tier = fc.constantFrom(undefined, 'auto', 'priority')
+const chatParts = fc.array(
+  fc.oneof(
+    texts.map((text) => ({ type: 'text', text })),
+    fc.constant({ type: 'image_url', image_url: { url: 'https://a.example/b.png' } }),
+    fc.constant({ type: 'file', file: { file_id: 'file-1' } })
+  ),
+  { minLength: 1, maxLength: 3 }
+)
+const anthropicParts = fc.array(
+  fc.oneof(
+    texts.map((text) => ({ type: 'text', text })),
+    fc.constant({ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }),
+    fc.constant({ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'AAAA' } })
+  ),
+  { minLength: 1, maxLength: 3 }
+)
+const geminiParts = fc.array(
+  fc.oneof(
+    texts.map((text) => ({ text })),
+    fc.constant({ inlineData: { mimeType: 'image/png', data: 'AAAA' } }),
+    fc.constant({ fileData: { fileUri: 'https://a.example/c' } })
+  ),
+  { minLength: 1, maxLength: 3 }
+)
+const asked: fc.Arbitrary<{ target: string; body: object }> = fc.oneof(
+  fc
+    .record({
+      content: chatParts,
+      max_tokens: limit,
+      max_completion_tokens: limit,
+      n: many,
+      service_tier: tier,
+      prediction: fc.option(texts, { nil: undefined })
+    })
+    .map(({ content, prediction, ...more }) => ({
+      target: '/v1/chat/completions',
+      body: {
+        ...more,
+        messages: [{ role: 'user', content }],
+        ...(prediction && { prediction: { type: 'content', content: prediction } })
+      }
+    })),
+  fc
+    .record({
+      prompt: fc.oneof(texts, fc.array(texts, { maxLength: 5 }), fc.array(fc.nat(9), { maxLength: 5 })),
+      max_tokens: limit,
+      n: many,
+      best_of: many
+    })
+    .map((body) => ({ target: '/v1/completions', body })),
+  fc
+    .record({
+      input: fc.oneof(
+        texts,
+        chatParts.map((content) => [{ type: 'message', role: 'user', content }])
+      ),
+      max_output_tokens: limit,
+      max_tool_calls: many,
+      service_tier: tier,
+      tools: fc.subarray([
+        { type: 'web_search' },
+        { type: 'code_interpreter' },
+        { type: 'function', name: 'a', parameters: {} }
+      ])
+    })
+    .map((body) => ({ target: '/v1/responses', body: { ...body, store: false } })),
+  fc
+    .oneof(texts, fc.array(texts, { minLength: 1, maxLength: 5 }))
+    .map((input) => ({ target: '/v1/embeddings', body: { input } })),
+  fc.record({ prompt: texts, n: many }).map((body) => ({ target: '/v1/images/generations', body })),
+  texts.map((input) => ({ target: '/v1/audio/speech', body: { input: `${input}.`, voice: 'alloy' } })),
+  fc
+    .record({ query: texts, documents: fc.array(texts, { minLength: 1, maxLength: 300 }) })
+    .map((body) => ({ target: '/v1/rerank', body })),
+  fc
+    .record({
+      content: anthropicParts,
+      max_tokens: fc.integer({ min: 1, max: 9000 }),
+      speed: fc.constantFrom(undefined, 'standard', 'fast')
+    })
+    .map(({ content, ...more }) => ({
+      target: '/v1/messages',
+      body: { ...more, messages: [{ role: 'user', content }] }
+    })),
+  fc
+    .record({ parts: geminiParts, maxOutputTokens: fc.oneof(limit, limit.map(String)), candidateCount: many })
+    .map(({ parts, maxOutputTokens, ...more }) => ({
+      target: '/v1beta/models/MODEL:generateContent',
+      body: {
+        contents: [{ role: 'user', parts }],
+        generationConfig: { ...more, ...(maxOutputTokens !== 'undefined' && { maxOutputTokens }) }
+      }
+    }))
+)
+
+t.test('held is what can be charged: for any request, and any answer that an honest upstream may give', async (t) => {
+  const abilities = { context: 30_000, output: 4096 }
+  const upstream = await HonestUpstream.start(t, abilities)
+  const endpoints = ['chat', 'completions', 'responses', 'embeddings', 'images', 'audio', 'rerank']
+  const service_tiers = { priority: { input: 3, output: 40 }, fast: { output: 60 } }
+  const tokens = {
+    input: 1,
+    cached_input: 0.1,
+    cache_write: 1.25,
+    cache_write_long: 2,
+    output: 8,
+    image_output: 30,
+    service_tiers
+  }
+  const prices = {
+    tokens: { ...tokens, tool_call: 0.01 },
+    long: {
+      ...tokens,
+      tool_call: 0.03,
+      request: 0.001,
+      tiers: [
+        { above: 200, input: 2 },
+        { above: 9000, input: 3, output: 11 }
+      ]
+    },
+    pieces: { ...tokens, image: 0.04, character: 15, search: 0.002, web_search: 0.01, code_interpreter: 0.03 }
+  }
+  const limits = [
+    { context_window: abilities.context, max_output_tokens: abilities.output },
+    { context_window: abilities.context }
+  ]
+  const models: Record<string, object> = {}
+  for (const [name, price] of Object.entries(prices))
+    for (const family of ['openai', 'anthropic', 'gemini'])
+      limits.forEach((known, n) => (models[`${family}-${name}-${n}`] = { price, ...known }))
+  const channel = (protocol: string): object => ({
+    protocol,
+    base_url: protocol === 'gemini' ? upstream.url.href.replace('/v1', '/v1beta') : upstream.url.href,
+    private: true,
+    models: Object.fromEntries(
+      Object.keys(models)
+        .filter((name) => name.startsWith(protocol))
+        .map((name) => [name, name])
+    ),
+    ...(protocol === 'openai' && { endpoints })
+  })
+  const bench = await Workbench.open(t, {
+    channels: { a: channel('openai'), b: channel('anthropic'), c: channel('gemini') },
+    models,
+    tenants: { acme: { budget: { usd: 1_000_000, per: 'total' } } }
+  })
+  const seen = new Set<string>()
+  await fc.assert(
+    fc.asyncProperty(
+      asked,
+      fc.constantFrom(...Object.keys(prices)),
+      fc.constantFrom(0, 1),
+      fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
+      async ({ target, body }, price, known, share) => {
+        upstream.share = share
+        const family = target === '/v1/messages' ? 'anthropic' : target.startsWith('/v1beta') ? 'gemini' : 'openai'
+        const model = `${family}-${price}-${known}`
+        const answer = await bench.send({
+          target: target.replace('MODEL', model),
+          body: JSON.stringify({ model, ...body })
+        })
+        const { request, settled } = bench.ledger.rows.at(-1)!
+        if (answer.status !== 200 || !settled) throw new Error(`${answer.status} ${answer.body}`)
+        if (settled.amount > request.amount)
+          throw new Error(`${settled.amount} charged, ${request.amount} held: ${JSON.stringify(settled.usage)}`)
+        if (settled.amount > 0n) seen.add(target)
+      }
+    ),
+    { numRuns: long ? 20_000 : 400 }
+  )
+  t.equal(seen.size, 9, `all of them were charged: ${[...seen].join(' ')}`)
 })
 
 const geminiAnswer = {

@@ -1,0 +1,159 @@
+// An upstream that does what it was asked to, and no more: it counts as much as a request lets it, or a share of that.
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import type { Test } from 'tap'
+
+/** What a model can read and say, in tokens. */
+export interface Abilities {
+  readonly context: number
+  readonly output: number
+}
+
+/** Tokens of the largest picture in the model that counts most for one, and of a picture made in high quality. */
+const pictureIn = 48_169
+const pictureOut = 6240
+
+type Body = Record<string, any>
+
+/** One on a free port. `share`: of the most that it may count, from 0 to 1. */
+export class HonestUpstream {
+  share = 1
+  readonly url: URL
+  readonly bodies: Body[] = []
+
+  private constructor(url: URL) {
+    this.url = url
+  }
+
+  static async start(t: Test, abilities: Abilities): Promise<HonestUpstream> {
+    const server = createServer((request, response) => {
+      const chunks: Buffer[] = []
+      request.on('data', (chunk: Buffer) => chunks.push(chunk))
+      request.on('end', () => {
+        const body = JSON.parse(Buffer.concat(chunks).toString()) as Body
+        upstream.bodies.push(body)
+        const answer = answerTo(request.url!, body, abilities, upstream.share)
+        const sound = Buffer.isBuffer(answer)
+        response.writeHead(200, { 'content-type': sound ? 'audio/mpeg' : 'application/json' })
+        response.end(sound ? answer : JSON.stringify(answer))
+      })
+    })
+    // A request that waits for its turn is not to meet a connection that was just closed.
+    server.keepAliveTimeout = 120_000
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+    const upstream = new HonestUpstream(new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`))
+    return upstream
+  }
+}
+
+function answerTo(path: string, body: Body, abilities: Abilities, share: number): object | Buffer {
+  const part = (most: number): number => Math.floor(most * share)
+  const { context, output } = abilities
+  const said = (limit: unknown): number => Math.min(Number(limit ?? output), output)
+  const chatUsage = (prompt: number, completion: number): object => {
+    return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+  }
+  switch (path.replace(/^.*\/(v1|v1beta)/, '').replace(/models\/[^:]+/, '')) {
+    case '/chat/completions': {
+      const input = part(Math.min(read(body['messages'], context) + bytesOf(body['tools']), context))
+      const each = said(body['max_completion_tokens'] ?? body['max_tokens']) + bytesOf(body['prediction'])
+      const n = body['n'] ?? 1
+      const choices = Array.from({ length: n }, (_, index) => {
+        return { index, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }
+      })
+      return { id: 'c', object: 'chat.completion', choices, usage: chatUsage(input, part(n * each)) }
+    }
+    case '/completions': {
+      const { prompt } = body
+      const prompts = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt.length : 1
+      const count = Math.max(body['n'] ?? 1, body['best_of'] ?? 1) * Math.max(1, prompts)
+      const choices = [{ index: 0, text: 'x', finish_reason: 'stop' }]
+      const usage = chatUsage(part(bytesOf(prompt)), part(count * said(body['max_tokens'])))
+      return { id: 'c', object: 'text_completion', choices, usage }
+    }
+    case '/responses': {
+      const hosted = (body['tools'] ?? []).filter(({ type }: Body) => type !== 'function')
+      const calls = hosted.length === 0 ? 0 : part(body['max_tool_calls'] ?? 1000)
+      const once = Math.min(read(body['input'], context), context)
+      const rounds = calls > 0 ? (calls + 1) * context : once
+      const input = part(body['previous_response_id'] ? context : rounds)
+      const made = part(said(body['max_output_tokens']))
+      const message = { type: 'message', id: 'm', role: 'assistant', content: [{ type: 'output_text', text: 'x' }] }
+      const items = Array.from({ length: calls }, (_, n) => ({
+        type: `${hosted[n % hosted.length].type}_call`,
+        id: `w${n}`
+      }))
+      const usage = { input_tokens: input, output_tokens: made, total_tokens: input + made }
+      const about = { id: 'resp_1', object: 'response', status: 'completed', model: 'demo', store: false }
+      return { ...about, output: [...items, message], usage }
+    }
+    case '/embeddings':
+      return {
+        object: 'list',
+        data: [{ index: 0, embedding: [0.5] }],
+        usage: { prompt_tokens: part(bytesOf(body['input'])), total_tokens: part(bytesOf(body['input'])) }
+      }
+    case '/images/generations': {
+      const n = body['n'] ?? 1
+      const data = Array.from({ length: n }, () => ({ url: 'https://a.example/b.png' }))
+      const [input_tokens, output_tokens] = [part(bytesOf(body['prompt'])), part(n * pictureOut)]
+      return { created: 1, data, usage: { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens } }
+    }
+    case '/audio/speech':
+      return Buffer.alloc(100)
+    case '/rerank': {
+      const { query, documents } = body
+      const tokens = part(bytesOf(query) * documents.length + bytesOf(documents))
+      const chunks = documents.reduce(
+        (sum: number, text: string) => sum + Math.max(1, Math.ceil(text.length / 2000)),
+        0
+      )
+      const units = share > 0.5 ? { search_units: Math.ceil(chunks / 100) } : {}
+      return { results: [{ index: 0, relevance_score: 1 }], meta: { billed_units: { ...units, input_tokens: tokens } } }
+    }
+    case '/messages': {
+      const input = part(Math.min(read(body['messages'], context) + bytesOf(body['system']), context))
+      const usage = {
+        input_tokens: 0,
+        cache_creation_input_tokens: input,
+        output_tokens: part(said(body['max_tokens']))
+      }
+      const creation = { cache_creation: { ephemeral_1h_input_tokens: input } }
+      const content = [{ type: 'text', text: 'x' }]
+      return {
+        id: 'm',
+        type: 'message',
+        role: 'assistant',
+        model: 'x',
+        content,
+        stop_reason: 'end_turn',
+        usage: { ...usage, ...creation }
+      }
+    }
+    default: {
+      const { maxOutputTokens, candidateCount = 1 } = body['generationConfig'] ?? {}
+      const input = part(Math.min(read(body['contents'], context), context))
+      const made = part(Number(candidateCount) * said(maxOutputTokens))
+      const candidates = [{ index: 0, content: { role: 'model', parts: [{ text: 'x' }] }, finishReason: 'STOP' }]
+      const usageMetadata = { promptTokenCount: input, candidatesTokenCount: made, totalTokenCount: input + made }
+      return { candidates, usageMetadata }
+    }
+  }
+}
+
+/** A token for each byte of text, the most for each picture, and all that it can read for a document. */
+function read(value: unknown, context: number): number {
+  const text = JSON.stringify(value ?? '')
+  const pictures = text.match(/"(image_url|input_image|image\/png)"/g)?.length ?? 0
+  const documents = text.match(/"(file_id|file_data|file_url|fileUri|application\/pdf)"/g)?.length ?? 0
+  return (
+    Buffer.byteLength(text.replaceAll(/"(type|role|text|content)":/g, '')) + pictures * pictureIn + documents * context
+  )
+}
+
+function bytesOf(value: unknown): number {
+  return value === undefined ? 0 : Buffer.byteLength(typeof value === 'string' ? value : JSON.stringify(value))
+}
