@@ -136,6 +136,7 @@ async function replayed(
 
 /** Feeds a relay from what a plugin gives. */
 class Source implements UpstreamCall {
+  readonly unsent = false
   readonly #stream: StreamReply['stream']
   readonly #type: string
   readonly #sink: UpstreamSink

@@ -189,7 +189,8 @@ export class Relay implements UpstreamSink, Watched, IntakeHost {
 
   /** The client left, and nothing is read on: an answer of which nothing is missing is over, others are given up. */
   leave(): void {
-    if (this.#intake?.trail === undefined) this.fail(new GatewayError('client_closed', 'The client left.'))
+    const untaken = this.#call?.unsent ? true : undefined
+    if (this.#intake?.trail === undefined) this.fail(new GatewayError('client_closed', 'The client left.', { untaken }))
     else this.#takeEnd()
   }
 

@@ -46,6 +46,10 @@ export class Call implements UpstreamCall, Answering, Taker {
     else this.#send(this.#pool.connect())
   }
 
+  get unsent(): boolean {
+    return !this.#headed && (!this.#isSent || this.#connection?.unsent === true)
+  }
+
   pause(): void {
     this.#paused = true
     // Until the request is sent it is read from, to see whether anything comes.

@@ -19,6 +19,8 @@ export interface Answering {
 
 /** What carries calls, one at a time, over a connection that is there or is being opened. */
 export interface Carrier {
+  /** Not all of the request that is under way has been handed over. */
+  readonly unsent: boolean
   /** Sends a call's request, once there is a connection. Not while another call is under way. */
   send(call: Answering): void
   /** Stops reading, and goes on. */

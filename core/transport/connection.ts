@@ -67,6 +67,10 @@ export class Connection implements Carrier {
     )
   }
 
+  get unsent(): boolean {
+    return !this.#open || this.#storing || this.#socket.writableLength > 0
+  }
+
   wait(now: number): void {
     this.#keptUntil = now + this.#keepMs
   }
@@ -207,7 +211,7 @@ export class Connection implements Carrier {
   #lost(cause: Error): void {
     const call = this.#call
     const known = cause instanceof BadResponse || cause instanceof SinkFailed || !this.#open
-    const unsent = this.#storing || this.#socket.writableLength > 0
+    const { unsent } = this
     this.destroy()
     const lost = known ? cause : new ConnectionLost('the connection was lost', { cause, unsent })
     call?.onLost(lost, this.#reused && !this.#heard)

@@ -9,8 +9,6 @@ export class ConnectTimeout extends Error {}
 
 /** A connection that was there broke or was closed before the answer was whole. */
 export class ConnectionLost extends Error {
-  /** Read where attempts are charged: an upstream that had the request may bill it. */
-  readonly code = 'SLUICE_LOST'
   /** Not all of the request had been handed to the connection: nobody can have acted on it. */
   readonly unsent: boolean
 

@@ -41,6 +41,8 @@ export interface UpstreamSink {
 
 /** A request under way. */
 export interface UpstreamCall {
+  /** Not all of the request has been handed to a connection: nobody can have acted on it. */
+  readonly unsent: boolean
   /** Stops reading from the upstream's socket; at most one chunk still arrives. */
   pause(): void
   resume(): void

@@ -48,6 +48,10 @@ export class UndiciConnection implements Carrier, Bearer {
     })
   }
 
+  get unsent(): boolean {
+    return this.#call?.started === false
+  }
+
   send(call: Answering): void {
     const handler = (this.#call = new UndiciCall(call, this))
     if (this.#paused) handler.pause()

@@ -123,6 +123,10 @@ class SessionStream implements Carrier, Bearer, StreamOwner {
     this.#sessions = sessions
   }
 
+  get unsent(): boolean {
+    return this.#call?.started === false
+  }
+
   send(call: Answering): void {
     const { pool, timeout } = this.#sessions
     const handler = (this.#call = new UndiciCall(call, this))

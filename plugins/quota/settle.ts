@@ -85,7 +85,7 @@ function chargeable(
     return usage ?? { usage: { ...promptUsage(exchange, price), output: Math.ceil(bytes / 3) }, source: 'estimated' }
   if (usage && (bytes > 0 || isCounted(usage))) return usage
   // Whoever was shown nothing pays what went in, if it was not the upstream that failed.
-  const left = kind === 'aborted' && (!error || error.source === 'client')
+  const left = kind === 'aborted' && (!error || (error.source === 'client' && !error.details.untaken))
   if (!left || abandoned === 'nothing') return undefined
   return usage ?? { usage: promptUsage(exchange, price), source: 'estimated' }
 }
@@ -113,17 +113,10 @@ function charged(exchange: Exchange, metered: MeteredUsage, { reservation, price
   return chargeFor(metered, held, () => promptUsage(exchange, price), doubt)
 }
 
-/** The transport's code of a connection that was there and got lost. */
-const lost = 'SLUICE_LOST'
-
 /**
  * An upstream that took the request and then failed may have read the prompt; one that refused it or was not reached
  * has not.
  */
 function mayBeBilled({ status, error }: Attempt): boolean {
-  if (status !== undefined) return status < 300
-  return (
-    error?.code !== 'upstream_connection_failed' ||
-    (error.details.cause as NodeJS.ErrnoException | undefined)?.code === lost
-  )
+  return status === undefined ? !error?.details.untaken : status < 300
 }

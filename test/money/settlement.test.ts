@@ -2,7 +2,8 @@
 // never nothing by leaving early.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer as createTcpServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
 import { gateway } from '../kit/gateway.ts'
@@ -786,4 +787,26 @@ t.test('realtime: a count that cannot be true is charged by the prompt, with the
   t.match(data[0], { usage_source: 'estimated', usage: { output: 0 } })
   t.ok(Number(data[0].cost_usd) < 0.001)
   t.equal(local.lines.filter(({ level, message }) => level === 'error' && message.includes('cannot be true')).length, 1)
+})
+
+t.test('whoever leaves before anything could be sent owes nothing', async (t) => {
+  const sockets: Socket[] = []
+  const silent = createTcpServer((socket) => void sockets.push(socket.on('error', () => {}))).listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    silent.close()
+  })
+  // One that says nothing when a secret is to be agreed upon: there is a socket, and no connection.
+  const url = new URL(`https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`)
+  for (const [number, more] of [{}, { http: 2 }].entries()) {
+    const channel = { protocol: 'openai', base_url: url.href, private: true, models: { demo: 'demo' }, ...more }
+    const local = await gateway(t, { channels: { demo: channel } })
+    const client = await local.openChat()
+    await eventually(() => sockets.length > number)
+    client.reset()
+    await settled(t, local)
+    const { data } = await local.admin('/admin/v1/requests')
+    t.match(data, [{ cost_nano: /^0$/, outcome: 'aborted' }], JSON.stringify(more))
+  }
 })

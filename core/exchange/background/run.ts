@@ -58,7 +58,8 @@ export class Run implements StandIn {
     this.#exchange.gone = true
     this.#pool.withdraw(this, error)
     this.#exchange.abort()
-    this.#exchange.relay?.fail(error)
+    if (this.cancelled) this.#exchange.relay?.leave()
+    else this.#exchange.relay?.fail(error)
   }
 
   /** Ends it at once, or when the upstream says what it came to. */
