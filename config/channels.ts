@@ -97,6 +97,7 @@ export const channelsShape = {
       },
       query: {
         type: 'object',
+        secret: true,
         default: {},
         examples: [{ 'api-version': '2024-10-21' }],
         additionalProperties: { type: 'string', description: 'The value.' },

@@ -39,15 +39,27 @@ export function expand(written: string, env: Environment): Expansion | undefined
   return { text, whole, problems }
 }
 
-/** A URL as it may be shown: some upstreams take their key in the query. Anything else as it is. */
+/**
+ * A URL as it may be shown, also as the default of a variable: some upstreams take their key in the query, or before
+ * the host. Anything else as it is.
+ */
 export function redactUrl(written: unknown): unknown {
-  const url = typeof written === 'string' ? /^([a-z][a-z\d+.-]*:\/\/[^?]*\?)(.*)$/is.exec(written) : null
+  const url =
+    typeof written === 'string' ? /^(.*?[a-z][a-z\d+.-]*:\/\/)([^/?#]*@)?([^?]*\?)?(.*)$/is.exec(written) : null
   if (!url) return written
-  const shown = url[2]!.split('&').map((part) => {
-    const equals = part.indexOf('=') + 1
-    return part.slice(0, equals) + redact(part.slice(equals))
-  })
-  return url[1]! + shown.join('&')
+  const [, scheme = '', user, address, query = ''] = url
+  const host = `${scheme}${user === undefined ? '' : '[redacted]@'}`
+  if (address === undefined) return `${host}${query}`
+  // A brace behind the last value ends the variable that it is the default of.
+  const end = scheme.startsWith('${') && query.endsWith('}') ? '}' : ''
+  const shown = query
+    .slice(0, query.length - end.length)
+    .split('&')
+    .map((part) => {
+      const equals = part.indexOf('=') + 1
+      return part.slice(0, equals) + redact(part.slice(equals))
+    })
+  return `${host}${address}${shown.join('&')}${end}`
 }
 
 /** A secret as it may be shown: variables by name, everything else gone. */

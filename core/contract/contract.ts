@@ -3,6 +3,7 @@
 export { elementsOf, stringEnd } from '../bodies/elements.ts'
 export { numberOrDigits } from '../bodies/fields.ts'
 export { retirementHeaders } from '../catalogue/retirement.ts'
+export { Secrets } from './secrets.ts'
 export { GatewayError, unknownModel } from '../errors.ts'
 export { formatDollars } from '../money/money.ts'
 export { costOf, inForce, isFree, isPriced, rounded } from '../money/price.ts'

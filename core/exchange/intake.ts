@@ -159,8 +159,8 @@ export class EventIntake implements Intake {
     if (kind === 'end') {
       if (!this.#watch.finished) return this.#fail(this.#incomplete())
       this.#marked = true
-      event = cleaned(attempt, event)
     }
+    if (kind === 'end' || (!event.plain && event.data.includes('"error"'))) event = cleaned(attempt, event)
     this.begun ||= kind === 'content'
     if (this.#collector) return this.#collect(event)
     if (this.#marked) return outlet.close(event)

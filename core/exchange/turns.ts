@@ -135,7 +135,7 @@ export class Turns {
           Math.floor(output / progressStep) !== Math.floor(before / progressStep)
         )
           this.#latest.progress(this.#latest.output + output)
-        return message
+        return message.inside('item') ? this.#clean(message) : message
       }
     }
   }

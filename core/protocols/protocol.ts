@@ -235,8 +235,8 @@ export interface Protocol {
   /** Where answers and events name the model: a member, or one inside of a member. Absent: `model`. */
   readonly modelPlaces?: readonly (readonly [string] | readonly [string, string])[]
   /**
-   * Where an answer that counts as one, or its last event, tells of a failure: the members that lead to it. Absent:
-   * nowhere.
+   * Where an answer that counts as one, or one of its events, tells of a failure: the members that lead to it, in which
+   * `*` stands for all of a list. Absent: nowhere.
    */
   readonly errorPlaces?: readonly (readonly string[])[]
   /** Absent where there are no sessions. */

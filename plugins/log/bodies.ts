@@ -1,5 +1,6 @@
 // Keeps the beginning of what was asked and answered, when an operator has turned that on, with credentials taken out.
-import type { Message } from '../../core/contract/contract.ts'
+import { Secrets } from '../../core/contract/contract.ts'
+import type { Channel, Message } from '../../core/contract/contract.ts'
 
 /** Taken beyond the limit, so that a credential across it is seen whole before the cut. */
 const margin = 512
@@ -28,13 +29,11 @@ export class Excerpt {
   }
 }
 
-/** Makes bytes into text of at most `limit` bytes without `secrets` and without anything that looks like a key. */
-export function redactor(limit: number, secrets: readonly string[]): (bytes: Buffer) => string {
-  // A short secret would tear holes into every text, and is none.
-  const known = secrets.filter((secret) => secret.length >= 8)
-  return (bytes) => {
-    let text = bytes.toString('utf8', 0, limit + margin)
-    for (const secret of known) text = text.replaceAll(secret, '[redacted]')
-    return text.replace(/\b(?:sk|ek|AIza)[-_A-Za-z0-9]{8,}/g, '[redacted]').slice(0, limit)
-  }
+/**
+ * Makes bytes into text of at most `limit` characters without the keys of the channels, and without anything that looks
+ * like a key or says whose account it is.
+ */
+export function redactor(limit: number, channels: Iterable<Channel>): (bytes: Buffer) => string {
+  const secrets = new Secrets(channels, 'keys')
+  return (bytes) => secrets.without(bytes.toString('utf8', 0, limit + margin)).slice(0, limit)
 }

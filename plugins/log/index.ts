@@ -53,10 +53,7 @@ export default definePlugin({
       sink === 'none'
         ? undefined
         : share(sharedKey<Sink>(sink), () => new Sink(writeTo(sink), (lost) => dropped.add({}, lost)))
-    const text = redactor(
-      body_limit,
-      [...catalogue.channels.values()].map(({ credential }) => credential)
-    )
+    const text = redactor(body_limit, catalogue.channels.values())
 
     const bodiesOf = (exchange: Exchange): object => ({
       request_body: text(exchange.body.bytes),

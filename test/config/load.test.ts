@@ -89,7 +89,7 @@ t.test('the least file is filled in with the documented defaults', (t) => {
     connections: 20_000,
     onDisconnect: 'drain',
     disconnectDrain: { time: 1000, bytes: 256 * 1024, concurrent: 64 },
-    realtime: { origins: [], message: 16 * 1024 * 1024, idle: 600_000, duration: 3_600_000, ping: 20_000 }
+    realtime: { origins: [], message: 4 * 1024 * 1024, idle: 600_000, duration: 3_600_000, ping: 20_000 }
   })
   const channel = config.channels.get('demo')!
   t.equal(channel.baseUrl, simulatorUrl)
@@ -313,9 +313,14 @@ channels:
     credential: "\${KEY:-sk-hidden}"
     models: { demo: demo }
     headers: { x-a: hidden, x-b: "a\${KEY:-hidden}" }
+    query: { code: hidden, api-version: "\${VERSION}" }
   other:
     protocol: openai
     base_url: "https://api.example.com/v1?key=hidden&version=\${VERSION}&hidden"
+    models: { demo: demo }
+  third:
+    protocol: openai
+    base_url: "\${BASE:-https://api.example.com/v1?key=hidden}"
     models: { demo: demo }
 models: { demo: { price: free } }
 tenants: { acme: { budget: { usd: 1.5, per: day } } }
@@ -332,11 +337,17 @@ chain: [auth, shy: { token: hidden }]
         protocol: 'simulator',
         credential: '${KEY:-[redacted]}',
         models: { demo: 'demo' },
-        headers: { 'x-a': '[redacted]', 'x-b': '[redacted]' }
+        headers: { 'x-a': '[redacted]', 'x-b': '[redacted]' },
+        query: { code: '[redacted]', 'api-version': '${VERSION}' }
       },
       other: {
         protocol: 'openai',
         base_url: 'https://api.example.com/v1?key=[redacted]&version=${VERSION}&[redacted]',
+        models: { demo: 'demo' }
+      },
+      third: {
+        protocol: 'openai',
+        base_url: '${BASE:-https://api.example.com/v1?key=[redacted]}',
         models: { demo: 'demo' }
       }
     },

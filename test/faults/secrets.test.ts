@@ -3,6 +3,10 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import type { ReceivedReply } from '../kit/client.ts'
+import type { Channel } from '../../core/catalogue/catalogue.ts'
+import { Message } from '../../core/contract/message.ts'
+import { cleanText } from '../../core/exchange/redact.ts'
+import { withCleanErrors } from '../../core/exchange/told-errors.ts'
 import { gateway, testModel } from '../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../kit/gateway.ts'
 import { eventually, settled } from '../kit/probe.ts'
@@ -21,10 +25,11 @@ const canaries = {
   token: 'Kanarek.Token.0123456789',
   cookie: 'Kanari-Cookie-0123456789',
   query: 'Address-Query-0123456789',
-  path: 'Address-Path-0123456789'
+  path: 'Address-Path-0123456789',
+  parameter: 'Kanarya-Parameter-0123456789'
 }
 /** Six letters of any of them are too many. The address is for the operator to see, and not for clients. */
-const secretPart = /canary|kanarie|kanare|kanari/i
+const secretPart = /canary|kanarie|kanare|kanari|kanary/i
 const part = new RegExp(`${secretPart.source}|addres|127\\.0\\.0\\.1`, 'i')
 const spellings = (secret: string): string[] => [
   secret,
@@ -48,6 +53,7 @@ async function open(
         vendor: {
           base_url: `${vendor.url.href}/${canaries.path}?code=${canaries.query}`,
           credential: canaries.credential,
+          query: { token: canaries.parameter },
           headers: {
             'x-team': canaries.header,
             'x-authorization': `Token ${canaries.token}`,
@@ -246,6 +252,113 @@ t.test('not in a response that tells by itself that it has failed', async (t) =>
   t.notMatch(JSON.stringify(await local.admin('/admin/v1/requests')), secretPart, 'nor in the records')
 })
 
+t.test('not in what a response or an item of it tells of, nor in the names of members', async (t) => {
+  const { local, vendor } = await open(t, {}, { endpoints: ['responses'] })
+  const all = Object.values(canaries).join(' ')
+  const item = { type: 'mcp_call', id: 'mcp_1', name: 'find', arguments: '{}', output: null }
+  const places: Record<string, object> = {
+    incomplete_details: { status: 'incomplete', incomplete_details: { reason: canaries.credential, told: [all] } },
+    'the error of an item': { output: [{ ...item, error: `No: ${all}` }] },
+    'an error that is an object': { output: [{ ...item, error: { type: 'http_error', code: 401, message: all } }] },
+    'the second of two': {
+      output: [
+        { ...item, error: null },
+        { ...item, error: { message: all } }
+      ]
+    },
+    'a name': { error: { code: 'x', message: 'No.', [canaries.credential]: 1, inner: { [`${canaries.token}`]: {} } } }
+  }
+  for (const [what, told] of Object.entries(places)) {
+    const response = { ...heard(null), status: 'completed', ...told }
+    vendor.script(...json(200, JSON.stringify(response)))
+    const whole = await local.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi' } })
+    t.equal(whole.status, 200, what)
+    t.notMatch(whole.text, part, `${what}, as a whole`)
+    const { status = 'completed', output } = response as { status?: string; output: object[] }
+    const done = { type: 'response.output_item.done', output_index: 0, item: output[0] ?? item, sequence_number: 1 }
+    vendor.script(
+      sse,
+      events([
+        { type: 'response.created', response: { ...heard(null), status: 'in_progress' } },
+        done,
+        { type: `response.${status}`, response, sequence_number: 2 }
+      ]),
+      endOfBody()
+    )
+    const streamed = await local.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi', stream: true } })
+    t.match(streamed.text, `"type":"response.${status}"`, what)
+    t.notMatch(streamed.text, part, `${what}, as a stream`)
+  }
+  const plain = {
+    ...heard(null),
+    status: 'completed',
+    output: [{ ...item, error: 'The server "x" said: {"error": 5}' }]
+  }
+  vendor.script(...json(200, JSON.stringify(plain)))
+  t.same((await local.ask({ path: '/v1/responses', body: { model: testModel, input: 'Hi' } })).json(), plain)
+  await settled(t, local)
+})
+
+t.test('nobody learns whose account it is', async (t) => {
+  const { local, vendor } = await open(t)
+  const ids = [
+    'org-AbCdEfGh0123456789abcdef',
+    'proj_AbCdEfGh0123456789abcdef',
+    'user-AbCdEfGh0123456789abcdef',
+    'arn:aws:sts::123456789012:assumed-role/Acme/gateway',
+    'arn:aws-us-gov:bedrock:us-gov-west-1:123456789012:inference-profile/acme',
+    'acme-eu.openai.azure.com',
+    'https://acme-eu.services.ai.azure.com/models',
+    'acme.azure-api.net',
+    '/subscriptions/01234567-89ab-cdef-0123-456789abcdef/resourceGroups/acme',
+    'projects/acme-prod-1/locations/us-central1',
+    'project acme-123456',
+    'project_number:123456789012',
+    'https://console.cloud.google.com/apis/x?project=acme',
+    'resource project acme',
+    'gateway@acme-1.iam.gserviceaccount.com',
+    'account 123456789012',
+    'ek_0123456789abcdef0123'
+  ]
+  for (const id of ids) {
+    vendor.script(...json(400, JSON.stringify({ error: { message: `It says "${id}": no.`, code: id, type: 'x' } })))
+    const { error } = (await local.chat()).json()
+    t.notMatch(JSON.stringify(error), /acme|0123456789|AbCdEf/i, id)
+    t.match(error.message, /^It says ".*\[redacted\].*": no\.$/, id)
+  }
+  const told = 'This project uses a key-value store for user-facing text; see https://ai.azure.com and arn: x.'
+  vendor.script(...json(400, JSON.stringify({ error: { message: told } })))
+  t.equal((await local.chat()).json().error.message, told, 'words stay')
+})
+
+t.test('whatever an error is full of, it is gone over in no time', (t) => {
+  const address = 'https://a-a-a-a-a-a.example.com/b-b-b-b-b-b-b-b/c?code=aaaaaaaaaaaaaaaaaaaaaaaaaaaab'
+  const headers = {
+    'x-a': 'key-key-key-'.repeat(100),
+    'x-b': 'a'.repeat(2000),
+    authorization: `Bearer ${'ab'.repeat(99)}`
+  }
+  const channel = { credential: 'ab'.repeat(99), headers, baseUrl: new URL(address) } as unknown as Channel
+  const timed = (work: () => unknown): number => {
+    const { user } = process.threadCpuUsage()
+    work()
+    return (process.threadCpuUsage().user - user) / 1000
+  }
+  const units = ['key-', 'key-a', 'sk-', 'org-', 'user-a', 'proj_', '-', '*', '_', '1-', 'a', 'ab', 'a-', '<', '<a']
+  units.push('Bearer ', 'arn:', 'arn:a:', 'a@', 'a.', 'projects/', 'project ', 'account ', 'subscriptions/a')
+  units.push('.azure', 'a.azure.', 'azure.com.', '@a.iam.', ' ', 'İ')
+  for (const unit of units) {
+    const ms = timed(() => cleanText(unit.repeat(65_536 / unit.length), channel))
+    t.ok(ms < 50, `${JSON.stringify(unit)}: ${ms} ms`)
+    for (const member of [[unit.repeat(8192 / unit.length)], Array.from({ length: 2000 }, () => unit), { [unit]: 1 }]) {
+      const error = Message.frame(JSON.stringify({ type: 'error', error: { code: member } }), 'upstream')
+      const took = timed(() => withCleanErrors(error, [['error']], channel))
+      t.ok(took < 50, `${JSON.stringify(unit)} in members: ${took} ms`)
+    }
+  }
+  t.end()
+})
+
 t.test('not in an event of a session, whatever it tells of', async (t) => {
   const upstream = await socketUpstream(t)
   const local = await gateway(
@@ -267,6 +380,12 @@ t.test('not in an event of a session, whatever it tells of', async (t) => {
     { type: 'error', message: canaries.credential },
     `{"type":"error","error":{"message":"${canaries.credential}","message":"No."}}`,
     { type: 'conversation.item.input_audio_transcription.failed', item_id: 'i', content_index: 0, error: failure() },
+    { type: 'conversation.item.done', item: { type: 'mcp_call', id: 'i', error: failure() } },
+    { type: 'conversation.item.done', item: { type: 'mcp_call', id: 'i', error: canaries.credential } },
+    {
+      type: 'response.done',
+      response: { id: 'resp_0', status: 'completed', output: [{ type: 'mcp_call', error: failure() }] }
+    },
     {
       type: 'response.done',
       response: { id: 'resp_1', status: 'failed', status_details: { type: 'failed', error: failure() }, output: [] }

@@ -298,6 +298,36 @@ t.test('bodies, when turned on, are cut and free of credentials', async (t) => {
   t.notOk('request_body' in bench.records[0]!, 'the request log never holds a body')
 })
 
+t.test('bodies are free of what else a channel has to itself, in whole and where they are cut', async (t) => {
+  const { bench, upstream, lines } = await open(t, { bodies: true, body_limit: '1KiB' })
+  const secrets = ['Kanarie-Header-0123456789', 'Kanarek-Token-0123456789', 'Kanarya-Query-0123456789']
+  const [header, token, query] = secrets
+  await bench.reload({
+    channels: {
+      a: channelTo(upstream, { headers: { 'x-a': header!, 'x-b': `Token ${token}` }, query: { code: query! } })
+    },
+    chain: [
+      'auth',
+      'route',
+      'usage-meter',
+      { log: { sink: join(t.testdirName, 'lines.log'), bodies: true, body_limit: '1KiB' } }
+    ]
+  })
+  const account = 'org-AbCdEfGh0123456789 of arn:aws:iam::123456789012:role/Acme'
+  upstream.json({ ...chatAnswer(), leaky: `${secrets.join(' and ')}, ${account}` })
+  await bench.send({})
+  // So many are taken out before that what was read beyond the limit comes within it.
+  for (const at of [1000, 1200, 1500, 1510, 1520, 1530]) {
+    const filled = `${token} `.repeat(Math.floor(at / (token!.length + 1)))
+    upstream.json({ ...chatAnswer(), leaky: `${filled}${'x'.repeat(at % (token!.length + 1))}${header}` })
+    await bench.send({})
+  }
+  const all = await lines()
+  t.equal(all.length, 7)
+  t.match(all[0]!.response_body, /\[redacted\] and \[redacted\] and \[redacted\], \[redacted\] of \[redacted\]/)
+  t.notMatch(JSON.stringify(all), /kanar|AbCdEf|123456789012/i)
+})
+
 t.test('a retried request shows the answer that the client got', async (t) => {
   const { bench, upstream, lines } = await open(t, { bodies: true })
   const second = (await Upstream.start(t)).sse(chatEvents(2))

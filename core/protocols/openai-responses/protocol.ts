@@ -33,7 +33,15 @@ export const openaiResponses: Protocol = {
   withoutUsage: () => undefined,
   answerBytes,
   modelPlaces: [['model'], ['response', 'model']],
-  errorPlaces: [['error'], ['response', 'error']],
+  errorPlaces: [
+    ['error'],
+    ['incomplete_details'],
+    ['output', '*', 'error'],
+    ['item', 'error'],
+    ['response', 'error'],
+    ['response', 'incomplete_details'],
+    ['response', 'output', '*', 'error']
+  ],
   text: responsesText
 }
 

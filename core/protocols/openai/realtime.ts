@@ -34,7 +34,13 @@ export const openaiRealtime: Protocol = {
     isAnswer: () => false,
     readUsage: (message) => readRealtimeUsage(asObject(asObject(message.json())?.['response'])?.['usage'])
   }),
-  errorPlaces: [['error'], ['message'], ['response', 'status_details', 'error']],
+  errorPlaces: [
+    ['error'],
+    ['message'],
+    ['item', 'error'],
+    ['response', 'status_details'],
+    ['response', 'output', '*', 'error']
+  ],
   // The earlier form of the interface, which some upstreams still have.
   passedHeaders: ['openai-beta'],
   frames,
