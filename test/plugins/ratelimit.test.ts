@@ -5,7 +5,7 @@ import { MemoryLimits } from '../../core/store/memory-limits.ts'
 import type { Limits } from '../../core/store/limits.ts'
 import ratelimit from '../../plugins/ratelimit/index.ts'
 import { pluginContract } from '../kit/contract.ts'
-import { endOfBody, events, head, stall, until, Upstream } from '../kit/upstream.ts'
+import { endOfBody, events, head, reset, stall, until, Upstream } from '../kit/upstream.ts'
 import { channelTo, chatAnswer, chatEvents, key, Workbench } from '../kit/workbench.ts'
 import type { Answer, Sections } from '../kit/workbench.ts'
 
@@ -185,6 +185,31 @@ t.test(
     t.equal(third.headers['x-ratelimit-remaining'], String(10_000 - 110 - expected))
   }
 )
+
+t.test('what a cache keeps counts as it is written, and a failed answer counts what it has told', async (t) => {
+  const sections = { chain: ['auth', 'ratelimit', 'route', 'usage-meter'] }
+  const { bench, upstream } = await open(t, { tpm: 10_000 }, sections)
+  const told = { prompt_tokens: 500, completion_tokens: 40, total_tokens: 540 }
+  const written = { ...told, prompt_tokens_details: { cached_tokens: 200, cache_write_tokens: 100 } }
+  const next = async (): Promise<number> => {
+    upstream.json(chatAnswer())
+    const answer = await bench.send({ body: { max_tokens: 1 } })
+    const expected = Math.ceil(answer.exchange.body.bytes.length / 3) + 1
+    return 10_000 - Number(answer.headers['x-ratelimit-remaining']) - expected
+  }
+  upstream.json({ ...chatAnswer(), usage: written })
+  await bench.send()
+  const before = await next()
+  t.equal(before, 340, 'all but what the cache spared')
+  upstream.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events([...chatEvents(1).slice(0, 2), { ...chatEvents()[0], choices: [], usage: told }]),
+    reset()
+  )
+  const broken = await bench.send({ body: { stream: true } })
+  t.match(broken.body, /upstream_stream_interrupted/)
+  t.equal(await next(), before + 15 + 540, 'what it counted before it broke, and the fifteen of the answer between')
+})
 
 t.test('parallel requests are held to tokens per minute before their usage is known', async (t) => {
   const { bench, upstream } = await open(t, { tpm: 1000 })

@@ -185,6 +185,28 @@ t.test("ends without a beginning, of nobody's, without usage and of odd forms", 
   )
 })
 
+t.test('a response that ends without usage, or never begins, gives its tokens per minute back', async (t) => {
+  const session = await open(t, {
+    keys: [{ name: 'test', key: testKey, tenant: 'acme', limits: { tpm: 1500 } }]
+  })
+  const { client, say, hears } = session
+  for (const [index, end] of [
+    '{"type":"error","error":{"type":"invalid_request_error","code":"no","message":"No.","event_id":"e0"}}',
+    '{"type":"error","error":{"type":"invalid_request_error","code":"no","message":"No.","event_id":"e1"}}',
+    done('resp_1', 600, 300)
+  ].entries()) {
+    client.send({ ...ask, event_id: `e${index}` })
+    await hears('response.create', index + 1)
+    if (index === 2) say(created('resp_1'))
+    say(end)
+    await client.event(index === 2 ? 'response.done' : 'error', index === 2 ? 1 : index + 1)
+  }
+  client.send({ ...ask, event_id: 'e3' })
+  t.match(await client.event('error', 3), { error: { code: 'rate_limit_tpm' } }, 'what was used counts')
+  client.socket.close(1000)
+  t.match(await costOf(t, session), { cost_nano: cost(600, 300) })
+})
+
 t.test('a client that asks twice, and an upstream that refuses the second', async (t) => {
   const session = await open(t)
   const { client, say, hears } = session

@@ -159,6 +159,30 @@ t.test('what is open goes on when it expires, and ends with its key', async (t) 
   await settled(t, running)
 })
 
+t.test('a secret is good for nothing that its key has lost since, nor is what it opened', async (t) => {
+  const running = await gateway(t, settings)
+  const value = await secret(running)
+  const client = await openRealtime(t, running, withKey(value))
+  await client.event('session.created')
+  const [key] = settings.keys
+  const lost = async (change: object): Promise<void> => {
+    running.configure({ ...settings, keys: [{ ...key!, ...change }] })
+    t.ok((await running.gateway.reload('test')).ok)
+  }
+  await lost({ models: ['other'] })
+  t.equal((await refusedRealtime(t, running, withKey(value))).status, 404)
+  t.equal((await client.closed).code, 1008)
+  t.match(client.events.at(-1), { type: 'error', error: { code: 'model_not_found' } })
+  await lost({})
+  const again = await openRealtime(t, running, withKey(value))
+  await again.event('session.created')
+  await lost({ expires: new Date(Date.now() - 60_000).toISOString() })
+  t.equal((await refusedRealtime(t, running, withKey(value))).status, 401)
+  t.equal((await again.closed).code, 1008)
+  t.match(again.events.at(-1), { type: 'error', error: { code: 'expired_api_key' } })
+  await settled(t, running)
+})
+
 t.test('the memory of secrets forgets them, and no key fills it', async (t: Test) => {
   let now = 0
   const secrets = new MemorySecrets(() => now)

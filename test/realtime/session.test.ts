@@ -203,6 +203,30 @@ t.test('a key that is revoked ends its session within a second or so', async (t)
   await settled(t, running)
 })
 
+t.test('a session ends when its key expires or loses its model, however long ago it was opened', async (t) => {
+  const priced = { price: { input: 1, output: 2 } }
+  const models = { demo: priced, other: priced }
+  const channels = { demo: { protocol: 'simulator', models: { demo: 'demo', other: 'other' } } }
+  const key = { name: 'test', key: testKey, tenant: 'acme' }
+  const running = await gateway(t, { channels, models, keys: [key] })
+  for (const [change, code] of [
+    [{ expires: new Date(Date.now() - 60_000).toISOString() }, 'expired_api_key'],
+    [{ expires: new Date(Date.now() + 2000).toISOString() }, 'expired_api_key'],
+    [{ models: ['other'] }, 'model_not_found'],
+    [{ endpoints: ['chat'] }, 'endpoint_not_allowed']
+  ] as const) {
+    running.configure({ channels, models, keys: [key] })
+    t.ok((await running.gateway.reload('test')).ok)
+    const client = await openRealtime(t, running)
+    await client.event('session.created')
+    running.configure({ channels, models, keys: [{ ...key, ...change }] })
+    t.ok((await running.gateway.reload('test')).ok)
+    t.equal((await client.closed).code, 1008, code)
+    t.match(client.events.at(-1), { type: 'error', error: { code } })
+  }
+  await settled(t, running)
+})
+
 t.test('a drain gives sessions their time, then closes them with 1012', async (t) => {
   const running = await gateway(t, { ...demo, limits: { drain_timeout: '150ms' } })
   const client = await openRealtime(t, running)
