@@ -124,7 +124,17 @@ export const keyColumns = [
 export const answerColumns = ['id', 'tenant', 'time', 'asked', 'status', 'type', 'streamed', 'body'] as const
 
 /** Columns of the table route, all of them; all but the first three are null where it is removed. */
-export const routeColumns = ['tenant', 'project', 'id', 'kind', 'channel', 'account', 'model', 'expires'] as const
+export const routeColumns = [
+  'tenant',
+  'project',
+  'id',
+  'kind',
+  'channel',
+  'account',
+  'model',
+  'tokens',
+  'expires'
+] as const
 
 /** Columns of the table work, all of them; without JSON the row goes. */
 export const workColumns = ['tenant', 'project', 'id', 'kind', 'open', 'created', 'expires', 'json'] as const

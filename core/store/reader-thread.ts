@@ -134,7 +134,7 @@ function routeOf(
   database: Database,
   { tenant, project, id, now }: Extract<ReaderQuestion, { kind: 'route' }>
 ): Row | undefined {
-  const columns = 'tenant, project, id, kind, channel, account, model'
+  const columns = 'tenant, project, id, kind, channel, account, model, tokens'
   return database
     .prepare(`SELECT ${columns} FROM route WHERE tenant = ? AND project = ? AND id = ? AND expires > ?`)
     .get(tenant, project, id, now) as Row | undefined

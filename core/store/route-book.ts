@@ -54,14 +54,18 @@ export class RouteBook implements Routes {
       routes.map((route) => ({
         name: nameOf(route.tenant, route.project, route.id),
         route,
-        values: [route.tenant, route.project, route.id, route.kind, route.channel, route.account, route.model, expires]
+        values: valuesOf(route, expires)
       }))
     )
   }
 
   remove({ tenant, project }: Owner, id: string): Promise<void> {
     return this.#write([
-      { name: nameOf(tenant, project, id), route: null, values: [tenant, project, id, null, null, null, null, null] }
+      {
+        name: nameOf(tenant, project, id),
+        route: null,
+        values: [tenant, project, id, null, null, null, null, null, null]
+      }
     ])
   }
 
@@ -94,4 +98,10 @@ export class RouteBook implements Routes {
 /** No part of an owner's name has a line break. */
 function nameOf(tenant: string, project: string, id: string): string {
   return `${tenant}\n${project}\n${id}`
+}
+
+/** In the order of the columns. */
+function valuesOf(route: Route, expires: number): Value[] {
+  const { tenant, project, id, kind, channel, account, model, tokens = null } = route
+  return [tenant, project, id, kind, channel, account, model, tokens, expires]
 }

@@ -15,6 +15,8 @@ export interface Route extends Owner {
   readonly account: string
   /** The public name of the model. */
   readonly model: string
+  /** What a response was counted with, input and output; null where nobody said, or it is none. */
+  readonly tokens?: number | null
 }
 
 /** The routes of all tenants. They go when they are removed, and when they are old. */

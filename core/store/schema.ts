@@ -205,6 +205,10 @@ const migrations: readonly string[] = [
     crc INTEGER
   ) STRICT;
   INSERT INTO head VALUES (1, 0, 0, 0, zeroblob(32), 0, 0, 0, 0, 0, x'', 0, 0, NULL);
+  `,
+  `
+  -- Tokens that a response was counted with, which one that goes on with it reads again; null where nobody said.
+  ALTER TABLE route ADD COLUMN tokens INTEGER;
   `
 ]
 

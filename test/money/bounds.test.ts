@@ -372,6 +372,44 @@ t.test('held is what can be charged: for any request, and any answer that an hon
   t.equal(seen.size, 9, `all of them were charged: ${[...seen].join(' ')}`)
 })
 
+t.test('a response that goes on with another holds what that was counted with', async (t) => {
+  const models = { demo: { price: { input: 1, output: 2 }, context_window: 50_000, max_output_tokens: 100 } }
+  const { bench, upstream } = await open(t, { models }, { endpoints: ['responses'] })
+  const usage = { input_tokens: 700, output_tokens: 80, total_tokens: 780 }
+  const about = { object: 'response', model: 'demo', output: [] }
+  const held = async (more: object): Promise<bigint> => {
+    const answer = await bench.send({ target: '/v1/responses', body: { input: 'Hi', max_output_tokens: 1, ...more } })
+    t.equal(answer.status, 200, answer.body)
+    const { length } = answer.exchange.body.bytes
+    return (bench.ledger.rows.at(-1)!.request.amount - nano.output) / nano.input - BigInt(length)
+  }
+  upstream.json({ ...about, id: 'resp_1', status: 'completed', usage })
+  t.equal(await held({}), 0n)
+  upstream.json({ ...about, id: 'resp_2', status: 'completed', usage: null })
+  t.equal(await held({ previous_response_id: 'resp_1' }), 780n)
+  const event = (type: string, response: object): string =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, response })}\n\n`
+  upstream.sse(
+    [
+      event('response.created', { ...about, id: 'resp_3', status: 'in_progress' }),
+      event('response.completed', {
+        ...about,
+        id: 'resp_3',
+        status: 'completed',
+        usage: { ...usage, input_tokens: 1720, total_tokens: 1800 }
+      })
+    ],
+    { done: false }
+  )
+  t.ok((await held({ previous_response_id: 'resp_2', stream: true })) > 49_000n, 'nobody said: the whole context')
+  upstream.json({ ...about, id: 'resp_4', status: 'completed', usage })
+  t.equal(await held({ previous_response_id: 'resp_3' }), 1800n, 'of a stream, too')
+  upstream.json({ ...about, id: 'resp_5', status: 'completed', usage })
+  const other = { type: 'item_reference', id: 'msg_1' }
+  bench.routes.all.set('acme//msg_1', { ...bench.routes.all.get('acme//resp_1')!, id: 'msg_1', kind: 'item' })
+  t.ok((await held({ previous_response_id: 'resp_1', input: [other] })) > 49_000n, 'of an item nobody knows the length')
+})
+
 const geminiAnswer = {
   candidates: [{ content: { role: 'model', parts: [{ text: 'Hello' }] }, finishReason: 'STOP', index: 0 }],
   usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1, totalTokenCount: 2 }

@@ -3,7 +3,9 @@ import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange, Message, Observer, UpstreamResponse } from '../../contract/contract.ts'
 import type { NewWork, Progress } from '../../contract/background.ts'
 import type { OperationContext } from '../../contract/served.ts'
+import { completionTokens, promptTokens } from '../../money/usage.ts'
 import type { JsonObject } from '../../protocols/object.ts'
+import { readResponsesUsage } from '../../protocols/usage/openai-tokens.ts'
 import type { Route } from '../../store/routes.ts'
 import { isOpen } from '../../store/works.ts'
 import { detailsOf, isUnderWay, openings, response, responseOf } from './background.ts'
@@ -47,6 +49,11 @@ export function noteResponse(
     })
   }
 
+  const routeTo = (id: string, made: JsonObject): Route => {
+    const tokens = tokensOf(made)
+    return { ...routeOf(exchange, channel, id, 'response', exchange.model), ...(tokens !== undefined && { tokens }) }
+  }
+
   const first = (made: JsonObject, ended: boolean): Route => {
     // What has been shown cannot be held back any more; at its end it still is.
     if (told && !ended)
@@ -64,7 +71,7 @@ export function noteResponse(
       if (exchange.streaming) attend(begun)
       else background.begin(exchange, begun)
     }
-    return routeOf(exchange, channel, id, 'response', exchange.model)
+    return routeTo(id, made)
   }
 
   return {
@@ -77,7 +84,10 @@ export function noteResponse(
       }
       const ended = message.kind === 'json' ? !isUnderWay(made) : isLast(message)
       const kept = made['store'] !== false || made['background'] === true
-      const noted = known ? [] : [first(made, ended)]
+      const id = idIn(made)
+      // What it was counted with is known at its end alone.
+      const again = known && ended && id !== undefined && tokensOf(made) !== undefined
+      const noted = known ? (again ? [routeTo(id, made)] : []) : [first(made, ended)]
       if (ended) {
         if (inBackground) last = made
         noted.push(...routesOf(exchange, channel, made, exchange.model))
@@ -85,6 +95,12 @@ export function noteResponse(
       if (kept && noted.length > 0) exchange.showAfter(() => routes.keep(noted))
     }
   }
+}
+
+/** What a response was counted with, all of which is read again by one that goes on with it. */
+function tokensOf({ usage }: JsonObject): number | undefined {
+  const read = readResponsesUsage(usage)
+  return read && read !== 'insane' ? promptTokens(read) + completionTokens(read) : undefined
 }
 
 function isLast(message: Message): boolean {

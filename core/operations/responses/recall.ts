@@ -103,11 +103,21 @@ export function inputItemId(response: string, place: number): string {
 
 /** Finds what a request goes on with, and how much that is. What the gateway does not keep is left to an upstream. */
 export function recall(exchange: Exchange, context: OperationContext): Awaitable<void> {
-  if (!keepsFor(exchange, context)) return undefined
+  if (!keepsFor(exchange, context))
+    return exchange.body.fields.has('previous_response_id') ? lookAt(exchange, context) : undefined
   return lookUp(exchange, context).catch((error: unknown) => {
     if (!(error instanceof GatewayError) || error.status >= 500) throw error
     exchange.set(refusal, error)
   })
+}
+
+/** How much an upstream reads of a response that it keeps itself, where that is all that the request refers to. */
+async function lookAt(exchange: Exchange, { services: { routes } }: OperationContext): Promise<void> {
+  const { members, items } = await referencesOf(exchange.body)
+  const [previous, ...others] = members
+  if (previous?.param !== 'previous_response_id' || others.length > 0 || items.length > 0) return
+  const tokens = (await routes.find(ownerOf(exchange), previous.id))?.tokens
+  if (tokens != null) exchange.set(recalledInput, { bytes: tokens, tokens })
 }
 
 async function lookUp(exchange: Exchange, { services: { vault } }: OperationContext): Promise<void> {

@@ -14,7 +14,7 @@ const owner = { tenant: 'acme', project: 'web' }
 const ever = { age: 1e6 * hour, size: 2 ** 50, rows: 500 }
 
 function route(id: string, more: Partial<Route> = {}): Route {
-  return { ...owner, id, kind: 'response', channel: 'openai', account: 'a1', model: 'gpt-5', ...more }
+  return { ...owner, id, kind: 'response', channel: 'openai', account: 'a1', model: 'gpt-5', tokens: 780, ...more }
 }
 
 function open(file: string, now = (): number => noon): Promise<Store> {
