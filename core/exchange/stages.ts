@@ -41,7 +41,7 @@ export class Stages {
   blindTo(kind: 'files' | 'runs' | 'large'): string | undefined {
     return this.#stages.find(({ stage }) => {
       const takes = stage.takes ?? ('map' in stage ? 'messages' : 'runs')
-      if (kind === 'large') return takes === 'messages' && !('mapBeside' in stage)
+      if (kind === 'large') return takes !== 'runs' && !('mapBeside' in stage)
       return takes === 'messages' || (takes === 'files' && kind === 'runs')
     })?.plugin
   }

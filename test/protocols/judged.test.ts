@@ -21,6 +21,17 @@ const channels: readonly (readonly [string, Traits])[] = [
   ['G', {}]
 ]
 
+/** What a vendor is asked; undefined where it is refused for a schema that Anthropic takes in no form but a tool. */
+function told(pair: string, request: unknown, traits: Traits): unknown {
+  try {
+    return sent(pair, request, traits).body
+  } catch (error) {
+    if (pair.endsWith('M') && traits.jsonSchema !== 'tool' && /members of any name/.test(String(error)))
+      return undefined
+    throw error
+  }
+}
+
 for (const [client, requests] of Object.entries(asks)) {
   t.test(`what clients of ${client} ask is asked of every vendor as it wants to be asked`, async (t) => {
     for (const [upstream, traits] of channels.filter(([upstream]) => upstream !== client)) {
@@ -28,7 +39,8 @@ for (const [client, requests] of Object.entries(asks)) {
         () =>
           fc.assert(
             fc.property(requests, (request) => {
-              const { body } = sent(`${client}→${upstream}`, parseJson(JSON.stringify(request)), traits)
+              const body = told(`${client}→${upstream}`, parseJson(JSON.stringify(request)), traits)
+              if (body === undefined) return
               const complaints = judges[upstream]!(JSON.parse(writeJson(body)))
               if (complaints.length > 0) throw new Error(`${complaints.join('; ')}: ${JSON.stringify(body)}`)
             }),
