@@ -50,7 +50,7 @@ export interface FoundItem {
   readonly to: number
   /** It stands for another one, by its id: that may be told by its type, or by nothing but an id. */
   readonly reference: boolean
-  /** A member that others may take for its type or id: one that there is twice, or a name in other capitals. */
+  /** It says a part of what the one with its id says, such as thoughts in short: the rest is read where it is kept. */
   readonly partial: boolean
   /** A member that others may take for its type or its id: one that there is twice, or a name in other capitals. */
   readonly odd: string | undefined
