@@ -1,7 +1,11 @@
 // One message of a response body: a server-sent event, a whole JSON body, or a run of opaque bytes.
+import { shallowOf } from '../bodies/json/shallow.ts'
 import { lensInTurns, lensOf, maxDepth } from '../bodies/lens.ts'
 import type { Lens } from '../bodies/lens.ts'
 import { isDeep } from '../protocols/object.ts'
+
+/** Bytes of a payload from which it is worth not to parse all of it. */
+const largeBytes = 64 * 1024
 
 /**
  * `event`: one server-sent event with its blank line. `comment`: a block of a stream that carries no data.
@@ -34,6 +38,7 @@ export class Message {
   /** Of a run: what tells of the JSON object that it is a part of; undefined where it is part of none. */
   body: Outlined | undefined = undefined
   #json: unknown
+  #shallow: { readonly value: unknown } | undefined
   #parsed = false
   /** Undefined before it was asked for, null when there is none. */
   #lens: Lens | null | undefined
@@ -75,6 +80,21 @@ export class Message {
       }
     }
     return this.#json
+  }
+
+  /**
+   * As {@link json}, but of a large payload without what is nested deeper than anything that is looked for in answers,
+   * and undefined when it is not one object whose keys differ.
+   */
+  shallow(): unknown {
+    if (this.#parsed || this.data.length <= largeBytes) return this.json()
+    if (this.#shallow === undefined) {
+      const kept = this.lens && shallowOf(this.data)
+      this.#shallow = kept ? { value: JSON.parse(kept.toString('utf8')) as unknown } : { value: undefined }
+      // Nothing was left out.
+      if (kept === this.data) [this.#parsed, this.#json] = [true, this.#shallow.value]
+    }
+    return this.#shallow.value
   }
 
   /**
@@ -140,8 +160,11 @@ export class Message {
   /** A server-sent event with this payload; line breaks in it are split over several `data:` lines. */
   static event(data: string, event = ''): Message {
     const head = event ? `event: ${event}\n` : ''
-    const payload = Buffer.from(data)
-    const lines = data.includes('\n') ? data.split('\n').join('\ndata: ') : data
-    return new Message('event', Buffer.from(`${head}data: ${lines}\n\n`), payload, event)
+    if (data.includes('\n')) {
+      const lines = data.split('\n').join('\ndata: ')
+      return new Message('event', Buffer.from(`${head}data: ${lines}\n\n`), Buffer.from(data), event)
+    }
+    const bytes = Buffer.from(`${head}data: ${data}\n\n`)
+    return new Message('event', bytes, bytes.subarray(Buffer.byteLength(head) + 'data: '.length, -2), event)
   }
 }

@@ -5,6 +5,9 @@ import type { Message } from '../contract/message.ts'
 import { Stages } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 
+/** Bytes up to which what is written together is joined before: that is quicker for small events, not for large ones. */
+const joinedBytes = 256 * 1024
+
 /**
  * The client's end of a relay. Before {@link commit} everything waits; then each {@link flush} is one write of what the
  * turn brought; after {@link close} what comes is the answer's end and waits for {@link release}.
@@ -99,13 +102,16 @@ export class Outlet {
   flush(): boolean {
     if (!this.committed || this.holding || this.#out.length === 0) return true
     const last = this.keepsLast ? this.#out.pop() : undefined
-    const bytes = joinedBuffers(this.#out)
+    const due = this.waiting - (last?.length ?? 0)
+    const parts = due > joinedBytes ? this.#out : [joinedBuffers(this.#out)]
     this.#out = last ? [last] : []
     this.waiting = last?.length ?? 0
-    if (bytes.length === 0) return true
+    if (due === 0) return true
     this.firstByteAt ??= performance.now()
-    this.bytes += bytes.length
-    return this.#client.write(bytes)
+    this.bytes += due
+    let more = true
+    for (const part of parts) more = this.#client.write(part)
+    return more
   }
 
   /** Writes what is due; what comes from now on is the end, and `last` the very end. */

@@ -12,6 +12,8 @@ export interface Payload {
   /** Whether it has been parsed already. */
   readonly parsed: boolean
   json(): unknown
+  /** As {@link json}, without what is nested deep in a large payload: for readers of what stands near its top. */
+  shallow(): unknown
   /**
    * It is content and tells of no usage: set by the {@link StreamWatch} where it has found that out, so that nobody
    * looks for it again.

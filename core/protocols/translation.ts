@@ -1,6 +1,7 @@
 // One exchange between a client of one protocol and an upstream of another.
 import type { AnswerEvent, EmitEvent } from './canonical/answer.ts'
 import { Assembler, tell } from './canonical/assemble.ts'
+import { withinBounds } from './canonical/bounds.ts'
 import { wholeCharacters } from './canonical/characters.ts'
 import type {
   AnswerHead,
@@ -148,7 +149,10 @@ export class StreamTranslation implements AnswerTranslation {
   constructor(plan: AnswerPlan, head: AnswerHead, write: WriteEvent) {
     this.#decoder = plan.upstream.decodeStream(head.id)
     const encoder: StreamEncoder = plan.client.encodeStream(head)
-    this.#path = new Path(plan, (event) => encoder.push(event, write))
+    this.#path = new Path(
+      plan,
+      withinBounds((event) => encoder.push(event, write))
+    )
   }
 
   get kept(): ReadonlyMap<string, Keepsake> {

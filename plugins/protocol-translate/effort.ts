@@ -1,4 +1,5 @@
 // How much memory it takes to translate a body, told by its structure before anything is made of it.
+import { stringEnd } from '../../core/contract/contract.ts'
 
 /** What a body takes for its bytes: as text, as values that have the text, and as it is written. */
 const ofByte = 3
@@ -11,7 +12,6 @@ const ofMember = 320
 const ofElement = 40
 
 const quote = 0x22
-const backslash = 0x5c
 
 /** Bytes of memory that translating a JSON body takes, about and at most; more than `most` is not told exactly. */
 export function effortOf(bytes: Buffer, most: number): number {
@@ -19,7 +19,7 @@ export function effortOf(bytes: Buffer, most: number): number {
   for (let at = 0; at < bytes.length && effort <= most; at++) {
     switch (bytes[at]!) {
       case quote:
-        at = endOfText(bytes, at)
+        at = stringEnd(bytes, at + 1)
         break
       case 0x7b:
       case 0x3a:
@@ -35,12 +35,23 @@ export function effortOf(bytes: Buffer, most: number): number {
   return effort
 }
 
-/** The quote that ends a text; the end of the bytes when none does. */
-function endOfText(bytes: Buffer, from: number): number {
-  for (let end = bytes.indexOf(quote, from + 1); end !== -1; end = bytes.indexOf(quote, end + 1)) {
-    let escapes = 0
-    while (bytes[end - 1 - escapes] === backslash) escapes++
-    if (escapes % 2 === 0) return end
+/** Bytes up to which an event is translated without a look at what it is made of. */
+const smallEvent = 64 * 1024
+/** Values in one event: of more the event loop would be held for long. */
+const mostValues = 50_000
+
+/** Bytes of an event that are translated at once: a picture of 6 MB, which is all that is that large. */
+const largestEvent = 8 * 1024 * 1024
+
+/** Whether an event is larger, or has more values, than what is translated at once. */
+export function isInvolved(bytes: Buffer): boolean {
+  if (bytes.length <= smallEvent) return false
+  if (bytes.length > largestEvent) return true
+  let values = 0
+  for (let at = 0; at < bytes.length && values <= mostValues; at++) {
+    const byte = bytes[at]!
+    if (byte === quote) at = stringEnd(bytes, at + 1)
+    else if (byte === 0x7b || byte === 0x5b || byte === 0x2c) values++
   }
-  return bytes.length
+  return values > mostValues
 }

@@ -30,9 +30,10 @@ import type {
 } from '../../core/contract/contract.ts'
 import { caller, dropped } from '../../core/contract/slots.ts'
 import { countedFor } from './count.ts'
+import { isInvolved } from './effort.ts'
 import { embeddingsBack, sendEmbeddings } from './embeddings.ts'
 import { Keepsakes } from './keepsakes.ts'
-import { Translator } from './translator.ts'
+import { tooInvolved, Translator } from './translator.ts'
 import type { Asker } from './translator.ts'
 
 /** As `dropped`, to be filled. */
@@ -230,6 +231,7 @@ function streamed(exchange: Exchange, sent: Sent, head: AnswerHead, keep: Keep):
     speaks,
     map(message, emit) {
       if (message.kind !== 'event') return
+      if (isInvolved(message.data)) throw tooInvolved('An event of the upstream')
       out = emit
       try {
         translation.push(message)

@@ -178,9 +178,14 @@ function requestTooInvolved(): GatewayError {
 }
 
 function answerTooInvolved(): GatewayError {
+  return tooInvolved('The answer of the upstream')
+}
+
+/** What is answered when something that an upstream sent takes too much. */
+export function tooInvolved(what: string): GatewayError {
   return new GatewayError(
     'upstream_bad_response',
-    'The answer of the upstream is too involved to be brought into the protocol of the request.'
+    `${what} is too involved to be brought into the protocol of the request.`
   )
 }
 

@@ -126,7 +126,7 @@ export class Meter {
     this.#events++
     if (length > sampleBytes) {
       // Pictures and sound come in large events, which have been parsed already.
-      this.#largeBytes += this.#protocol.answerBytes(message.json())
+      this.#largeBytes += this.#protocol.answerBytes(message.shallow())
       return
     }
     this.#eventBytes += length

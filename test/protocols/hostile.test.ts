@@ -228,6 +228,7 @@ const parsed = (value: Json): Payload => ({
   event: '',
   parsed: true,
   json: () => value as unknown,
+  shallow: () => value as unknown,
   plain: false,
   lens: undefined,
   inside: () => undefined

@@ -46,7 +46,7 @@ function isAnswer({ lens }: Payload): boolean {
 function usageOf(message: Payload): unknown {
   if (message.plain || !message.data.includes('"usage"')) return undefined
   if (isUnparsedBody(message)) return memberOf(message, 'usage')
-  const body = asObject(message.json())
+  const body = asObject(message.shallow())
   return body?.['usage'] ?? asObject(body?.['message'])?.['usage']
 }
 

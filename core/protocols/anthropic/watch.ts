@@ -21,7 +21,7 @@ export class MessagesWatch implements StreamWatch {
       event.plain = true
       return 'content'
     }
-    const body = asObject(event.json())
+    const body = asObject(event.shallow())
     return body ? this.#look(event, body) : 'invalid'
   }
 

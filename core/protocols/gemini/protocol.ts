@@ -48,7 +48,7 @@ function isAnswer(message: Payload): boolean {
   const { lens } = message
   if (lens)
     return !isSet(lens, 'error') && (lens.type('candidates') === 'array' || lens.type('promptFeedback') === 'object')
-  const body = message.json()
+  const body = message.shallow()
   return (
     Array.isArray(body) &&
     body.length > 0 &&
@@ -68,7 +68,7 @@ function isSet(lens: NonNullable<Payload['lens']>, key: string): boolean {
 function usageOf(message: Payload): unknown {
   if (!message.data.includes('"usageMetadata"')) return undefined
   if (isUnparsedBody(message)) return memberOf(message, 'usageMetadata')
-  const body = message.json()
+  const body = message.shallow()
   return asObject(
     Array.isArray(body) ? (body as unknown[]).findLast((chunk) => asObject(chunk)?.['usageMetadata'] != null) : body
   )?.['usageMetadata']

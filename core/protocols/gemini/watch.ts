@@ -19,7 +19,7 @@ export class GeminiWatch implements StreamWatch {
   }
 
   see(event: Payload): EventKind {
-    const chunk = asObject(event.json())
+    const chunk = asObject(event.shallow())
     if (!chunk) return 'invalid'
     if (event.event === 'error' || chunk['error'] != null || (chunk['candidates'] === undefined && isError(chunk)))
       return 'error'

@@ -58,7 +58,7 @@ function holdsObject(data: Buffer, key: Buffer): boolean {
 
 function isAnswer(message: Payload): boolean {
   const { lens } = message
-  if (!lens) return isCompletion(asObject(message.json()))
+  if (!lens) return isCompletion(asObject(message.shallow()))
   if (isSet(lens, 'error') || lens.type('choices') !== 'array') return false
   const choices = lens.slice('choices')!
   return (
@@ -89,7 +89,7 @@ function readUsage(message: Payload): ReportedUsage {
     // Those who report inside a choice do so in small answers: to look for it there takes as long as parsing all of it.
     if (message.kind === 'json' && message.data.length > parsedBytes) return undefined
   }
-  const body = asObject(message.json())
+  const body = asObject(message.shallow())
   if (!body) return undefined
   // Beside the documented place: a vendor's own object (`x_groq`), or inside the choice.
   const places = [body['usage'], asObject(body['x_groq'])?.['usage']]
@@ -106,7 +106,7 @@ function withoutUsage(event: Payload): Buffer | 'nothing' | undefined {
   if (event.plain || !event.data.includes(usageKey)) return undefined
   const { lens } = event
   // A key given twice: the client's parser will do with it what ours does.
-  if (!lens) return isOnlyUsage(event.json()) ? 'nothing' : undefined
+  if (!lens) return isOnlyUsage(event.shallow()) ? 'nothing' : undefined
   if (!lens.has('usage')) return undefined
   if (lens.type('usage') === 'null') return withoutMember(lens, 'usage')
   // An upstream that reports in the midst of its answer does so by itself: that stays as it came.

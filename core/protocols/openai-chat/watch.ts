@@ -37,7 +37,7 @@ export class ChatWatch implements StreamWatch {
 
   /** A choice opens with its role; SDKs that put a message together fail without one. */
   missing(event: Payload): Preface {
-    const chunk = asObject(event.json())
+    const chunk = asObject(event.shallow())
     const choices = chunk?.['choices']
     if (!Array.isArray(choices)) return []
     const opened: string[] = []
@@ -62,7 +62,7 @@ export class ChatWatch implements StreamWatch {
   }
 
   #look(event: Payload): EventKind {
-    const body = event.json()
+    const body = event.shallow()
     if (event.event === 'error' || isError(body)) return 'error'
     const chunk = asObject(body)
     if (!chunk) return 'invalid'

@@ -21,6 +21,9 @@ import {
 } from './items.ts'
 import type { Content, Item } from './items.ts'
 
+/** Characters of what the model says, which are written four times in one turn of the event loop in the end. */
+const mostRepeated = 2 * 1024 * 1024
+
 /** A part of the answer on its way to be an item. */
 interface Place {
   readonly content: Content
@@ -39,6 +42,7 @@ export class ResponsesStreamEncoder implements StreamEncoder {
   readonly #head: AnswerHead
   #sequence = 0
   #kept = 0
+  #repeated = 0
   readonly #places = new Map<number, Place>()
   /** Items in their order, those that are done with what they are. */
   readonly #output: (Item | undefined)[] = []
@@ -147,7 +151,7 @@ export class ResponsesStreamEncoder implements StreamEncoder {
   #delta(place: Place | undefined, { text, logprobs }: AnswerEvent & { type: 'delta' }, write: WriteEvent): void {
     if (!place) return
     const { content } = place
-    this.#keep(text.length + (logprobs?.length ?? 0) * tokenLength)
+    this.#repeat(text.length + (logprobs?.length ?? 0) * tokenLength)
     content.text += text
     for (const token of logprobs ?? []) content.logprobs.push(token)
     this.#begin(place, write)
@@ -233,6 +237,13 @@ export class ResponsesStreamEncoder implements StreamEncoder {
 
   #at({ id, index }: Place): Item {
     return { item_id: id, output_index: index }
+  }
+
+  /** What is said is said again as its part, its item and the response end. */
+  #repeat(length: number): void {
+    this.#repeated += length
+    if (this.#repeated > mostRepeated) throw badAnswer('The upstream sent an answer too long to be translated.')
+    this.#keep(length)
   }
 
   #keep(length: number): void {

@@ -17,7 +17,7 @@ export class ResponsesWatch implements StreamWatch {
   }
 
   see(event: Payload): EventKind {
-    const body = asObject(event.json())
+    const body = asObject(event.shallow())
     const type = asText(body?.['type']) || event.event
     if (!body) return this.#ended ? 'content' : 'invalid'
     if (type === 'error' || (type === '' && isError(body)) || (!type.startsWith('response.') && body['error'] != null))

@@ -21,7 +21,7 @@ export class TypedWatch implements StreamWatch {
     // Pictures in base64 are large: the payload is looked into without being parsed.
     const type = event.lens?.string('type')
     if (event.event === 'error' || type === 'error' || event.lens?.type('error') === 'object') return 'error'
-    if (type === undefined) return isError(event.json()) ? 'error' : 'invalid'
+    if (type === undefined) return isError(event.shallow()) ? 'error' : 'invalid'
     if (this.#last.has(type)) this.#ended++
     return 'content'
   }
