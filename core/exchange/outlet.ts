@@ -5,7 +5,7 @@ import type { Message } from '../contract/message.ts'
 import { Stages } from './stages.ts'
 import type { PluginStage } from './stages.ts'
 
-/** Bytes up to which what is written together is joined before: that is quicker for small events, not for large ones. */
+/** Bytes up to which what is written together is joined first: that is quicker for small events, not for large ones. */
 const joinedBytes = 256 * 1024
 
 /**
