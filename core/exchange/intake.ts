@@ -9,7 +9,7 @@ import type { UpstreamHeaders } from '../transport/transport.ts'
 import type { Collector, StreamWatch } from '../protocols/index.ts'
 import { withCleanErrors } from './told-errors.ts'
 import { EventFramer, EventTooLarge, maxEventBytes } from './sse.ts'
-import { errorFromBody, errorFromEvent, errorFromResponse } from './upstream-error.ts'
+import { errorFromBody, errorFromEvent, errorFromResponse, refusalInside } from './upstream-error.ts'
 
 const brace = 0x7b
 const lineOfJson = Buffer.from('\n{')
@@ -278,7 +278,8 @@ export class BodyIntake implements Intake {
   #take(message: Message): void {
     const { attempt } = this.#host
     const { protocol } = attempt
-    if (!protocol.isAnswer(message)) return this.#host.fail(errorFromBody(attempt, message))
+    const refusal = protocol.isAnswer(message) ? refusalInside(attempt, message) : errorFromBody(attempt, message)
+    if (refusal) return this.#host.fail(refusal)
     if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(message.json()))
     passWhole(this.#host, cleaned(attempt, message))
   }

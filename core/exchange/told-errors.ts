@@ -124,7 +124,7 @@ function cleanValue(bytes: Buffer, channel: Channel): string | undefined {
 
 /** An error as clients may see it. */
 function told(error: unknown, channel: Channel): unknown {
-  return cleaned(inOurWords(error) ?? error, 'message', channel, 0)
+  return cleaned(typeof error === 'string' ? (inOurWords(error) ?? error) : error, 'message', channel, 0)
 }
 
 /**
@@ -136,6 +136,6 @@ function cleaned(value: unknown, name: string, channel: Channel, depth: number):
   if (typeof value !== 'object' || value === null) return value
   if (depth === deepest) return null
   if (Array.isArray(value)) return value.map((item) => cleaned(item, name, channel, depth + 1))
-  const members = Object.entries(value).filter(([key]) => cleanName(key, channel) !== undefined)
+  const members = Object.entries(inOurWords(value) ?? value).filter(([key]) => cleanName(key, channel) !== undefined)
   return Object.fromEntries(members.map(([key, item]) => [key, cleaned(item, key, channel, depth + 1)]))
 }

@@ -60,6 +60,18 @@ export function errorFromBody(attempt: Attempt, message: Message): GatewayError 
   return errorOf(attempt, said, 'The upstream reported an error.', {})
 }
 
+/**
+ * What a whole answer tells of the account or of the model that was asked for, in place of what it was to be: another
+ * channel may have it. Whatever else it says has happened to it is an answer.
+ */
+export function refusalInside(attempt: Attempt, message: Message): GatewayError | undefined {
+  const { protocol, upstreamModel } = attempt
+  // What is only read again has failed long ago.
+  if (!protocol.errorPlaces || upstreamModel === '' || message.lens?.type('error') !== 'object') return undefined
+  const error = errorFromBody(attempt, message)
+  return error.code === 'upstream_auth_failed' || error.code === 'upstream_model_missing' ? error : undefined
+}
+
 /** `status`: of an answer that was none; absent where it was told with another. `begun`: after content. */
 function errorOf(
   { channel, protocol, asked, upstreamModel }: Attempt,

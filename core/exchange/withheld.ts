@@ -28,11 +28,15 @@ export const toldOf: Readonly<Record<Exclude<Blame, 'request'>, Told>> = {
  * inside of an answer, a text or an object. That keeps its members: those that are one word, such as the id of the
  * event that a client sent, with what they say.
  */
-export function inOurWords(error: unknown): unknown {
+export function inOurWords(error: string): string | undefined
+export function inOurWords(error: object): object | undefined
+export function inOurWords(error: string | object): string | object | undefined {
+  const fields = asObject(error)
+  // What only has an error further inside is none itself.
+  if (fields && typeof fields['message'] !== 'string' && typeof fields['code'] !== 'string') return undefined
   const blame = blameOf(0, readError({ error }), '', true)
   if (blame === undefined || blame === 'request') return undefined
   const { code, message } = toldOf[blame]
-  const fields = asObject(error)
   if (!fields) return message
   const words = Object.entries(fields).map(([name, value]) => [name, isWord(value) ? value : null])
   return { ...Object.fromEntries(words), ...('type' in fields && { type: 'upstream_error' }), code, message }
