@@ -2,8 +2,8 @@
 // one of them.
 import type { RequestBody } from '../bodies/body.ts'
 import type { Fields } from '../bodies/fields.ts'
-import { Lens, LensError } from '../bodies/lens.ts'
-import { folded, lookalike } from '../bodies/lookalike.ts'
+import { Lens, LensError, lensOf } from '../bodies/lens.ts'
+import { folded, KnownNames } from '../bodies/lookalike.ts'
 import type { Operation } from '../contract/operation.ts'
 import { GatewayError } from '../errors.ts'
 
@@ -31,7 +31,15 @@ const known = new Set([
   'store',
   'previous_response_id'
 ])
-const knownOptions = new Set(['include_usage', 'include_obfuscation'])
+const knownOptions = new KnownNames(['include_usage', 'include_obfuscation'])
+
+/** What an operation goes by: members, and members of these. */
+interface Names {
+  readonly outer: KnownNames
+  readonly inner: ReadonlyMap<string, KnownNames>
+}
+
+const namesOf = new WeakMap<Operation, Names>()
 
 /**
  * Makes sure that an upstream finds the same members: many parsers take a member for another one that is written with
@@ -40,9 +48,15 @@ const knownOptions = new Set(['include_usage', 'include_obfuscation'])
  */
 export function checkMembers({ fields, lens, form }: RequestBody, operation: Operation): void {
   const { oddKeys } = fields
-  if (oddKeys.length > 0) refuseLookalikes(oddKeys, (name) => known.has(name) || isNamed(operation, name))
+  const { outer, inner } = knownNames(operation)
+  refuseLookalikes(fields, outer)
   if (form !== undefined) return refuseParts(oddKeys, (name) => known.has(name) || isOne(operation, name))
   if (lens.has('stream_options')) checkStreamOptions(lens)
+  for (const [key, names] of inner) {
+    const within = lens.type(key) === 'object' ? lensOf(lens.slice(key)!) : undefined
+    // What cannot be looked into is refused by whoever reads it.
+    if (within) refuseLookalikes(within, names, `${key}.`)
+  }
   for (const name in operation.parsed) {
     const most = operation.parsed[name]!
     if (lens.size(name) <= most || lens.type(name) === 'string') continue
@@ -65,9 +79,26 @@ export function shortText(fields: Fields, key: string): string | undefined {
   return fields.size(key) > longestText ? undefined : fields.string(key)
 }
 
-function isNamed({ parameters, model, stream }: Operation, name: string): boolean {
-  if (model?.name === name || (typeof stream === 'object' && stream.name === name)) return true
-  return parameters !== undefined && Object.hasOwn(parameters, name)
+function knownNames(operation: Operation): Names {
+  let names = namesOf.get(operation)
+  if (!names) namesOf.set(operation, (names = readNames(operation)))
+  return names
+}
+
+function readNames({ parameters, model, stream, metering }: Operation): Names {
+  const outer = new Set([...known, ...Object.keys(parameters ?? {})])
+  if (model?.name !== undefined) outer.add(model.name)
+  if (typeof stream === 'object') outer.add(stream.name)
+  const inner = new Map<string, string[]>()
+  for (const field of [...(metering?.outputLimits ?? []), ...(metering?.counts ?? [])]) {
+    const [key, within] = field.split('.', 2)
+    outer.add(key!)
+    if (within !== undefined) inner.set(key!, [...(inner.get(key!) ?? []), within])
+  }
+  return {
+    outer: new KnownNames(outer),
+    inner: new Map([...inner].map(([key, names]) => [key, new KnownNames(names)]))
+  }
 }
 
 /** Whether there is one of it, which is text. */
@@ -90,12 +121,12 @@ function checkStreamOptions(lens: Lens): void {
     if (!(error instanceof LensError)) throw error
     throw invalid(key, `cannot be read: ${error.message}`)
   }
-  refuseLookalikes(options.oddKeys, (name) => knownOptions.has(name), `${key}.`)
+  refuseLookalikes(options, knownOptions, `${key}.`)
   flagOf(options, 'include_usage', `${key}.`)
 }
 
-function refuseLookalikes(keys: readonly string[], isKnown: (name: string) => boolean, place = ''): void {
-  const found = lookalike(keys, isKnown)
+function refuseLookalikes(members: Fields, names: KnownNames, place = ''): void {
+  const found = names.lookalike(members)
   if (found) throw taken(`${place}${found.name}`, `${place}${found.taken}`)
 }
 

@@ -1,7 +1,7 @@
 // Keys for pages in browsers, made by whoever has a real one.
 import { createHash, randomBytes } from 'node:crypto'
 import { lensOf } from '../bodies/lens.ts'
-import { lookalike } from '../bodies/lookalike.ts'
+import { KnownNames } from '../bodies/lookalike.ts'
 import type { Exchange, Reply } from '../contract/contract.ts'
 import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { caller } from '../contract/slots.ts'
@@ -14,6 +14,7 @@ const shortest = 10
 const usual = 600
 /** Settings of a session, in bytes: they are kept for each. */
 const largestSettings = 16 * 1024
+const settingsNames = new KnownNames(['model'])
 
 /** https://platform.openai.com/docs/api-reference/realtime-sessions/create-realtime-client-secret */
 export const clientSecrets: ServedOperation = {
@@ -80,8 +81,8 @@ function readSession({ body: { fields, lens } }: Exchange): { model: string; set
   const within = bytes && lensOf(bytes)
   // What is made of it may be read by another parser when a session is opened.
   if (within === null) throw invalid('session', 'must not name a member twice')
-  const taken = within && lookalike(within.oddKeys, (name) => name === 'model')
-  if (taken) throw invalid('session', 'has a member that would be taken for `model` by some')
+  if (within && settingsNames.lookalike(within))
+    throw invalid('session', 'has a member that would be taken for `model` by some')
   const session = fields.json('session')
   if (typeof session !== 'object' || session === null || Array.isArray(session))
     throw invalid('session', 'must be an object with a `model`')

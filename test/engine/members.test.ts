@@ -64,6 +64,27 @@ t.test('a member that differs from a known one in case alone is refused by its n
   )
 })
 
+t.test('names with capitals of their own have lookalikes, too, and so have those inside of a member', async (t) => {
+  const upstream = await Upstream.start(t)
+  const { ask } = await gateway(t, {}, { upstreams: { upstream } })
+  const contents = '"contents":[{"role":"user","parts":[{"text":"Hi"}]}]'
+  for (const [members, param] of [
+    ['"GenerationConfig":{"maxOutputTokens":5}', 'GenerationConfig'],
+    ['"generationconfig":{"maxOutputTokens":5}', 'generationconfig'],
+    ['"GENERATION_CONFIG":{"maxOutputTokens":5}', 'GENERATION_CONFIG'],
+    ['"generationConfig":{"maxOutputTokens":1,"MaxOutputTokens":5}', 'generationConfig.MaxOutputTokens'],
+    ['"generationConfig":{"maxOutputToken\u017f":5}', 'generationConfig.maxOutputTokenſ'],
+    ['"generation_config":{"Candidate_Count":5}', 'generation_config.Candidate_Count'],
+    ['"Contents":[]', 'Contents']
+  ] as const) {
+    const body = `{${contents},${members}}`
+    const reply = await ask({ path: `/v1beta/models/${testModel}:generateContent`, body })
+    t.equal(reply.status, 400, members)
+    t.match(reply.json().error.message, JSON.stringify(param), members)
+  }
+  t.equal(upstream.requests.length, 0)
+})
+
 t.test('a flag of another type is refused, null is none', async (t) => {
   const upstream = await Upstream.start(t)
   const { ask } = await gateway(t, {}, { upstreams: { upstream } })

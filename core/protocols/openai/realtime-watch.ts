@@ -1,6 +1,6 @@
 // Follows a realtime session: which responses there are, what they took, and how much the next one may read.
 import type { Lens } from '../../bodies/lens.ts'
-import { lookalike } from '../../bodies/lookalike.ts'
+import { KnownNames } from '../../bodies/lookalike.ts'
 import { asObject } from '../object.ts'
 import type { ClientFrame, FrameWatch, UpstreamFrame } from '../frames.ts'
 import type { Payload, ReportedUsage } from '../protocol.ts'
@@ -24,11 +24,11 @@ const other = { kind: 'other' } as const
 /** Of the output of a response; the second is the earlier name. */
 const limits = ['max_output_tokens', 'max_response_output_tokens']
 /** What this goes by: types of a client's frames, their members, and the members of settings and wishes. */
-const types = new Set(['session.update', 'response.create', 'input_audio_buffer.append'])
-const members = new Set(['type', 'session', 'response', 'event_id', 'item', 'audio'])
-const settings = new Set(['model', ...limits])
+const types = new KnownNames(['session.update', 'response.create', 'input_audio_buffer.append'])
+const members = new KnownNames(['type', 'session', 'response', 'event_id', 'item', 'audio'])
+const settings = new KnownNames(['model', ...limits])
 /** Members that are objects, and what may stand in each of them under no other name. */
-const inner: Readonly<Record<string, ReadonlySet<string>>> = { session: settings, response: settings }
+const inner: Readonly<Record<string, KnownNames>> = { session: settings, response: settings }
 export const looksInto = [...Object.keys(inner), 'error', 'item']
 
 /** One session. Costs a scan of each frame. */
@@ -133,15 +133,15 @@ export class RealtimeWatch implements FrameWatch {
 
 /** Why a client's frame could be read as something else than it is; undefined when it could not. */
 function twofold(frame: Payload, lens: Lens): string | undefined {
-  const taken = lookalike(lens.oddKeys, (name) => members.has(name))
+  const taken = members.lookalike(lens)
   if (taken) return `${JSON.stringify(taken.name.slice(0, 64))} would be taken for ${taken.taken} by some`
   const type = short(lens, 'type')
   if (type === undefined) return 'its type is no short text'
-  if (lookalike([type], (name) => types.has(name))) return `its type is written otherwise than those that there are`
+  if (types.takenFor(type) !== undefined) return `its type is written otherwise than those that there are`
   for (const [key, names] of Object.entries(inner)) {
     const within = frame.inside(key)
     if (within === null) return `${key} names a member twice`
-    const alike = within && lookalike(within.oddKeys, (name) => names.has(name))
+    const alike = within && names.lookalike(within)
     if (alike) return `${key} has a member that would be taken for ${alike.taken} by some`
     if (within?.has('model') && within.type('model') !== 'null' && nameIn(within) === undefined)
       return `${key}.model must be the name of a model`
