@@ -74,14 +74,19 @@ export function costOf(usage: Readonly<Usage>, price: Price): Nano {
 }
 
 /** Whether it has nothing in it. */
-export function isFree({ perMillion }: Price): boolean {
+export function isFree({ perMillion }: Pick<Price, 'perMillion'>): boolean {
   return pricedClasses.every((name) => perMillion[name] === undefined)
 }
 
 /** Whether anything that these count has a price; what is free has none, and needs none. */
 export function isPriced({ perMillion }: Price, countedBy: readonly Counter[]): boolean {
-  const priced = pricedClasses.filter((name) => perMillion[name] !== undefined)
-  return priced.length === 0 || priced.some((name) => countedBy.includes(priceClasses[name].countedBy))
+  let free = true
+  for (const name of pricedClasses) {
+    if (perMillion[name] === undefined) continue
+    if (countedBy.includes(priceClasses[name].countedBy)) return true
+    free = false
+  }
+  return free
 }
 
 /** The usage of one request with the request itself, which is a unit of its own where the price has one for it. */

@@ -1,5 +1,5 @@
 // What was counted in units that have no price, in those that have one: an estimate, so that it is not free in silence.
-import { pricedClasses } from '../../core/contract/contract.ts'
+import { isFree, pricedClasses } from '../../core/contract/contract.ts'
 import type { Rates } from '../../core/money/price.ts'
 import type { MeteredUsage } from '../../core/contract/slots.ts'
 import type { Usage } from '../../core/money/usage.ts'
@@ -26,7 +26,7 @@ export interface Pieces {
 /** The usage as it is to be charged at these rates. It is an estimate where nothing that was counted has a price. */
 export function chargeableAt(metered: MeteredUsage, rates: Rates, pieces: () => Pieces): MeteredUsage {
   const { usage } = metered
-  if (isCharged(usage, rates) || isNothing(rates) || isEmpty(usage)) return metered
+  if (isCharged(usage, rates) || isFree({ perMillion: rates }) || isEmpty(usage)) return metered
   const { searches, seconds, input } = pieces()
   const { character = 0, image = 0, second = 0, search = 0 } = usage
   const more: Partial<Usage> = {
@@ -51,10 +51,6 @@ function tokens(
 
 function isCharged(usage: Readonly<Usage>, rates: Rates): boolean {
   return rates.request !== undefined || pricedClasses.some((name) => usage[name] && rates[name] !== undefined)
-}
-
-function isNothing(rates: Rates): boolean {
-  return pricedClasses.every((name) => rates[name] === undefined)
 }
 
 function isEmpty(usage: Readonly<Usage>): boolean {
