@@ -27,7 +27,7 @@ export interface Turn {
   readonly output: number
   /** It came to its end, and the session goes on or may go on. */
   readonly ended: boolean
-  /** It was sent to the upstream, and its client left before it ended. */
+  /** It was sent to the upstream, and its client left before it ended, or the session ended on the client's account. */
   readonly abandoned: boolean
   /**
    * What it consumed: filled by `usage-meter` in its release, before those of plugins above; undefined when it never

@@ -146,7 +146,7 @@ export class Turns {
     for (const id of this.#begun.keys()) this.#parts.say(this.#parts.frames.cancel(id))
   }
 
-  /** Nothing more is heard of any turn: all are given back. `left`: the client has left. What their ends wait for. */
+  /** Nothing more is heard of any turn: all are given back. `left`: they were abandoned. What their ends wait for. */
   end(left: boolean): Promise<unknown> | undefined {
     this.#closed = true
     if (this.#latest) this.#latest.output += this.#watch.output
