@@ -113,8 +113,7 @@ export const channelsShape = {
       credential: {
         type: 'string',
         secret: true,
-        default: '',
-        description: "The upstream's API key; empty sends none."
+        description: "The upstream's API key; none is sent without one."
       },
       endpoints: {
         type: 'array',
@@ -262,6 +261,8 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
   const family = familyOf(entry)
   if (!simulated && entry.simulates !== undefined)
     report.key(['channels', name, 'simulates'], 'is for simulators: say "protocol: simulator", or remove this')
+  if (entry.credential === '')
+    report.value(['channels', name, 'credential'], 'is empty: give the key, or leave this out where none is needed')
   const baseUrl = sound('protocol', 'base_url', 'private')
     ? readBaseUrl(name, entry, sources.simulatorUrl, report)
     : undefined
@@ -276,7 +277,7 @@ function readChannel(name: string, entry: ChannelEntry, sources: ChannelSources,
     name,
     protocol: family,
     baseUrl,
-    credential: entry.credential,
+    credential: entry.credential ?? '',
     endpoints: new Set(entry.endpoints ?? (simulated ? channelEndpoints : ['chat'])),
     private: simulated || entry.private,
     models: new Map(Object.entries(entry.models)),
@@ -339,7 +340,8 @@ function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
   const url = URL.canParse(entry.base_url) ? new URL(entry.base_url) : undefined
   const fault = url ? faultOf(url, entry.private) : notAnAddress
   if (!url || fault !== undefined) {
-    report.value(path, fault ?? notAnAddress)
+    const shown = fault === undefined || fault === notAnAddress ? shownAddress(entry.base_url) : ''
+    report.value(path, `${fault ?? notAnAddress}${shown}`)
     return undefined
   }
   url.pathname = url.pathname.replace(/\/+$/, '')
@@ -350,11 +352,24 @@ function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
 
 const notAnAddress = 'must be an address like https://api.openai.com/v1'
 
-/** What speaks against a base address. The message never shows it: it may hold a password. */
+/** The beginning of a bad address for its message, unless it may be a secret: a key in the wrong place, or a password. */
+function shownAddress(written: string): string {
+  const [start = ''] = /^(?:[a-z][a-z\d+.-]*:\/\/)?[\w.:[\]-]*(?=\/|$)/i.exec(written) ?? []
+  if (start.startsWith('sk-') || !/[./:]/.test(start)) return ''
+  return `, not "${start}${start === written ? '' : '/…'}"`
+}
+
+/** What calls add to a base address, as addresses are copied from documentation. */
+const endpointPath =
+  /\/(?:chat\/completions|completions|responses|embeddings|messages|moderations|rerank|images\/(?:generations|edits|variations)|audio\/(?:speech|transcriptions|translations)|videos|realtime|models(?:\/[^/]+:\w+)?)\/*$/
+
+/** What speaks against a base address. Only its path and host are shown: the rest may hold a password. */
 function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return notAnAddress
   if (url.username !== '' || url.password !== '') return 'must not hold a user or password: put the key in "credential"'
   if (url.hash !== '') return 'must not hold a fragment (#…)'
+  const [call] = endpointPath.exec(url.pathname) ?? []
+  if (call !== undefined) return `must not end in ${call}, which each call adds: leave that out`
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const inside = isIP(host) === 0 ? /(^|\.)localhost\.?$/.test(host) : !isPublic(host)
   if (!inside || mayBePrivate) return undefined
@@ -362,19 +377,19 @@ function faultOf(url: URL, mayBePrivate: boolean): string | undefined {
 }
 
 function readHeaders(name: string, entry: ChannelEntry, report: Report): Record<string, string> {
-  const usual = credentialHeader(familyOf(entry), entry.credential)
-  const [own, credential] =
-    entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), entry.credential]
+  const key = entry.credential ?? ''
+  const usual = credentialHeader(familyOf(entry), key)
+  const [own, credential] = entry.credential_header === undefined ? usual : [entry.credential_header.toLowerCase(), key]
   const headers: Record<string, string> = Object.create(null)
   for (const [written, value] of Object.entries(entry.headers)) {
     const header = written.toLowerCase()
     const path = ['channels', name, 'headers', written]
-    const decided = header === own && entry.credential !== ''
+    const decided = header === own && key !== ''
     if (ownHeaders.has(header)) report.key(path, 'the gateway sets this header itself')
     else if (decided) report.key(path, 'there is a credential already: keep one of the two')
     else if (header in headers) report.key(path, 'this header stands here twice')
     headers[header] = value
   }
-  if (entry.credential !== '') headers[own] = credential
+  if (key !== '') headers[own] = credential
   return headers
 }

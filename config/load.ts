@@ -13,6 +13,7 @@ import { problemsOf, Report } from './report.ts'
 import { readSettings } from './settings.ts'
 import { fileRequired, fileShape } from './shape.ts'
 import { parseSource } from './source.ts'
+import { checkReach } from './reach.ts'
 import { readKeys, readTenants } from './tenants.ts'
 import type { Channel } from '../core/catalogue/catalogue.ts'
 import type { OptionSchemas } from '../core/options/schema.ts'
@@ -81,6 +82,7 @@ function readConfig(
   const chain = Array.isArray(value.chain)
     ? readChain(value.chain, { plugins, unusable, folder: dirname(file) }, source, report)
     : []
+  if (models) checkReach(value, [...models.keys()], report)
   const settings = readSettings(value, dirname(file), certificates, env, report)
   if (!settings || !channels || !models || !tenants || findings.length > 0) return undefined
 
@@ -95,6 +97,7 @@ function readConfig(
     tenants: tenants as Map<string, ConfigTenant>,
     keys,
     chain,
+    warnings: problemsOf(file, report.warnings),
     redacted: Object.fromEntries(
       Object.keys(sections).map((name) => [name, source.redacted(`/${name}`, schemas[name]!)])
     )

@@ -54,7 +54,8 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8, 'ipv4')
 loopback.addAddress('::1', 'ipv6')
 
-function isLocal(host: string): boolean {
+/** Whether a host, by name or address, is this very machine. */
+export function isLocal(host: string): boolean {
   return /(^|\.)localhost$/.test(host) || (isIP(host) !== 0 && loopback.check(host, isIP(host) === 4 ? 'ipv4' : 'ipv6'))
 }
 

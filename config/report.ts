@@ -19,6 +19,8 @@ export class Report {
   readonly #findings: Finding[]
   readonly #unreadable: ReadonlySet<string>
   readonly #unsound = new Set<string>()
+  /** What was warned of, in no order. */
+  readonly warnings: Finding[] = []
 
   /** Adds to the findings there are; values that could not be read are unsound. */
   constructor(source: Source, findings: Finding[]) {
@@ -49,6 +51,15 @@ export class Report {
   key(path: Path, message: string): void {
     this.#mark(pointerOf(path))
     this.#add(pointerOf(path), 'key', message)
+  }
+
+  /** Something that is most likely a mistake, and keeps nobody from using the file. */
+  warn(path: Path, message: string): void {
+    const pointer = pointerOf(path)
+    this.warnings.push({
+      at: this.#source.position(pointer, 'value'),
+      message: `${this.#source.subject(pointer)}: ${message}`
+    })
   }
 
   /** No problem so far at this value or below it, so it is what its schema says. */

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { isMap } from '../core/options/schema-check.ts'
 import type { Limits, Settings } from '../core/catalogue/settings.ts'
 import type { Certificates } from './certificates.ts'
+import { isLocal } from './proxy.ts'
 import type { Report } from './report.ts'
 import type { File } from './shape.ts'
 import type { Environment } from './variables.ts'
@@ -12,6 +13,8 @@ const originsVariable = 'REALTIME_ALLOWED_ORIGINS'
 
 /** Characters of a secret that nobody guesses. */
 const leastKey = 32
+/** Characters of an admin token that others than this machine can try. */
+const leastToken = 16
 
 /** Resolves the settings; paths are relative to the file's folder. Undefined when a section is faulty. */
 export function readSettings(
@@ -36,6 +39,11 @@ export function readSettings(
   if (admin && admin.port === listen.port && listen.port !== 0) {
     report.value(['admin', 'port'], `${listen.port} is the port of "listen" too: choose another`)
   }
+  if (admin && admin.token !== '' && admin.token.length < leastToken && !isLocal(admin.host))
+    report.value(
+      ['admin', 'token'],
+      `has ${admin.token.length} characters: beyond loopback take at least ${leastToken}, as \`openssl rand -hex 32\` makes them`
+    )
   const kept = Object.entries(isMap(file.models) ? file.models : {}).find(
     ([, model]) => isMap(model) && model['state'] === 'gateway'
   )

@@ -71,7 +71,8 @@ const adminShape = {
       type: 'string',
       secret: true,
       default: '',
-      description: 'Bearer token of the admin API; when empty it answers loopback addresses only.'
+      description:
+        'Bearer token of the admin API; when empty it answers loopback addresses only. Beyond loopback at least 16 characters.'
     }
   }
 } as const satisfies OptionSchema

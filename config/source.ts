@@ -179,6 +179,11 @@ function syntaxWords({ code, message, pos: [at] }: YAMLError, text: string): str
   }
 }
 
+/** What `0,5` is read as inside of { }: a value and a key, both of nothing but digits. */
+function isDigits(node: unknown): boolean {
+  return isScalar(node) && node.type === Scalar.PLAIN && /^\d+$/.test(node.source ?? '')
+}
+
 /** Walks the parsed nodes in the order of the file, so that an alias finds the anchor last set above it. */
 class Reader {
   readonly #lines: LineCounter
@@ -237,8 +242,12 @@ class Reader {
   #map(node: YAMLMap, depth: number, at: number): Entry {
     const children = new Map<string, Entry>()
     const merges: Entry[] = []
-    for (const { key, value } of node.items as Pair[]) {
+    for (const [index, { key, value }] of (node.items as Pair[]).entries()) {
       const keyAt = isScalar(key) ? (key.range?.[0] ?? at) : at
+      if (value === null && isDigits(key) && isDigits(node.items[index - 1]?.value)) {
+        this.#complain(keyAt, 'a comma parts two entries: write a decimal with a point, as in 0.5')
+        continue
+      }
       const plain = isScalar(key) && key.type === Scalar.PLAIN
       // By its text, not its value: a model called 4.10 is not 4.1.
       const name = isScalar(key) ? String(plain ? key.source : key.value) : ''

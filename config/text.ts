@@ -1,5 +1,8 @@
 // The bytes of a configuration file as text.
+import { isUtf8 } from 'node:buffer'
 import type { Finding } from './report.ts'
+
+const newline = 0x0a
 
 /** Undefined when they are no text in UTF-8; what is wrong is complained of. */
 export function decode(bytes: Buffer, complain: (finding: Finding) => void): string | undefined {
@@ -10,10 +13,13 @@ export function decode(bytes: Buffer, complain: (finding: Finding) => void): str
     complain({ at, message: 'a NUL byte: the file must be text in UTF-8' })
     return undefined
   }
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    complain({ message: 'the file must be text in UTF-8' })
-    return undefined
+  if (isUtf8(bytes)) return bytes.toString('utf8')
+  let [from, line] = [0, 1]
+  for (let end = bytes.indexOf(newline); end >= 0 && isUtf8(bytes.subarray(from, end)); line++) {
+    from = end + 1
+    end = bytes.indexOf(newline, from)
   }
+  const column = bytes.toString('utf8', from).indexOf('\ufffd') + 1
+  complain({ at: { line, column }, message: 'a character that is not in UTF-8: save the file in that encoding' })
+  return undefined
 }

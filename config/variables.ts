@@ -13,10 +13,18 @@ export interface Expansion {
 }
 
 const token = /\$\$|\$\{([^}]*)\}?/g
+/** How shells write a variable: alone, or behind a word as in `Bearer $TOKEN`. */
+const bare = /^(?:\S+ )?\$([A-Za-z_]\w*)$/
 const variable = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([^]*))?$/
 
 /** Fills in the variables of a text; undefined when it has none, which is nearly always. */
 export function expand(written: string, env: Environment): Expansion | undefined {
+  if (!written.includes('$')) return undefined
+  const [, unbraced] = bare.exec(written) ?? []
+  if (unbraced !== undefined) {
+    const problem = `$${unbraced} is no variable here: write \${${unbraced}}, or $$ for a dollar sign`
+    return { text: written, whole: false, problems: [problem] }
+  }
   if (!written.includes('$$') && !written.includes('${')) return undefined
   const problems: string[] = []
   let whole = false

@@ -146,6 +146,8 @@ export interface Config {
   chain: readonly ChainEntry[]
   /** The file as plain data with every secret replaced by `[redacted]` and `${VAR}` left as written. */
   redacted: unknown
+  /** What is most likely a mistake in it, and works as it is written. */
+  warnings: readonly Problem[]
 }
 
 /** One thing wrong with a file. */

@@ -11,9 +11,9 @@ export const check = defineCommand({
   summary: 'says everything that is wrong with the configuration',
   options: { ...configOption, ...jsonOption },
   notes: `
-Prints a line for each problem, file:line:column and what to do, and exits with 2; and a warning for each model whose
-price charges nothing that an endpoint of its channels counts. Opens nothing, so it can run
-beside the gateway.
+Prints a line for each problem, file:line:column and what to do, and exits with 2. A warning is of what is most likely
+a mistake and works as it is written, and of each model whose price charges nothing that an endpoint of its channels
+counts. Opens nothing, so it can run beside the gateway.
 The file needs the environment that it will run in, as it may ask for variables.`,
   async run({ config: file, json }) {
     const print = (text: string, value: object): void =>
@@ -24,9 +24,10 @@ The file needs the environment that it will run in, as it may ask for variables.
       const summary = Object.entries(sizes)
         .map(([noun, count]) => `${count} ${count === 1 ? noun.slice(0, -1) : noun}`)
         .join(', ')
-      const warnings = unpriced(config.models.values(), operations)
+      const doubts = unpriced(config.models.values(), operations).map((message) => ({ place: file, message }))
+      const warnings = [...config.warnings, ...doubts]
       const right = `${file} is right: ${summary}; SHA-256 ${config.hash}`
-      const lines = [right, ...warnings.map((warning) => `warning: ${warning}`)]
+      const lines = [right, ...warnings.map(({ place, message }) => `${place} warning: ${message}`)]
       print(lines.join('\n'), { ok: true, file, hash: config.hash, ...sizes, problems: [], warnings })
       return exits.ok
     } catch (error) {

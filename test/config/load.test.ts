@@ -237,6 +237,27 @@ chain: [auth: , log: { flush: 1s, list: [a], nested: { depth: 3 } }, shy: { toke
   t.end()
 })
 
+t.test('names and globs of models that mean none are warned of, with their places', (t) => {
+  const { config } = load(
+    `${least}
+tenants:
+  acme: { models: [demo, "dem*", "gpt-*"], projects: { web: { members: { alice: { models: [dmeo] } } } } }
+  all: { models: ["*"] }
+keys: [{ name: a, key: sk-hunter-000000000000000000, tenant: acme, models: ["*-x", demo] }]
+`
+  )
+  t.same(
+    config!.warnings.map(({ place, message }) => `${place.replace(file, '')} ${message}`),
+    [
+      ':7:34 tenants.acme.models[2]: no model is meant by "gpt-*"',
+      ':7:92 tenants.acme.projects.web.members.alice.models[0]: no model is meant by "dmeo", did you mean "demo"?',
+      ':9:77 keys[0].models[0]: no model is meant by "*-x"'
+    ]
+  )
+  t.same(loaded(least).warnings, [])
+  t.end()
+})
+
 t.test('equal prices have one version, however they are written', (t) => {
   const version = (price: string): string =>
     loaded(least.replace('price: free', `price: ${price}`)).models.get('demo')!.prices[0]!.price.version
@@ -371,7 +392,9 @@ t.test('what cannot be read is a problem, not an error', (t) => {
   t.same(at(join(folder, 'folder')), [{ place: join(folder, 'folder'), message: 'is not a file' }])
   t.same(messages(Buffer.alloc(1024 * 1024 + 1, '#')), [' is larger than 1 MiB'])
   t.same(messages(Buffer.from('listen: {}\nlimits: \0')), [':2:9 a NUL byte: the file must be text in UTF-8'])
-  t.same(messages(Buffer.from([0x61, 0x3a, 0x20, 0xff])), [' the file must be text in UTF-8'])
+  const wrong = 'a character that is not in UTF-8: save the file in that encoding'
+  t.same(messages(Buffer.from([0x61, 0x3a, 0x20, 0xff])), [`:1:4 ${wrong}`])
+  t.same(messages(Buffer.from('listen: {}\n# Grüße\nlimits: {}\n', 'latin1')), [`:2:5 ${wrong}`])
   t.same(load(`\uFEFF${least.replaceAll('\n', '\r\n')}`).problems, undefined, 'a byte order mark and CRLF are text')
   t.end()
 })

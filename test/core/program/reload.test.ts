@@ -56,7 +56,8 @@ function config(hash: string, change: Partial<Settings> = {}): Config {
     tenants: new Map(),
     keys: [],
     chain: [],
-    redacted: {}
+    redacted: {},
+    warnings: []
   }
 }
 
