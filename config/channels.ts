@@ -352,7 +352,7 @@ function readBaseUrl(name: string, entry: ChannelEntry, simulatorUrl: URL, repor
 
 const notAnAddress = 'must be an address like https://api.openai.com/v1'
 
-/** The beginning of a bad address for its message, unless it may be a secret: a key in the wrong place, or a password. */
+/** The beginning of a bad address for its message, unless it may be a secret: a misplaced key, or a password. */
 function shownAddress(written: string): string {
   const [start = ''] = /^(?:[a-z][a-z\d+.-]*:\/\/)?[\w.:[\]-]*(?=\/|$)/i.exec(written) ?? []
   if (start.startsWith('sk-') || !/[./:]/.test(start)) return ''

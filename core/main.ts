@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 // The command `sluice`.
 import { fall, leave } from './commands/farewell.ts'
 import { run } from './commands/index.ts'

@@ -9,6 +9,7 @@ import { configOption, defineCommand, exits, UsageError } from './command.ts'
 import { fall, leave, leaveNow } from './farewell.ts'
 
 /** The key that the shipped gateway.yaml declares, for trying out. */
+const chatPath = '/v1/chat/completions'
 const demoKey = 'sk-demo-alice-000000000000'
 /** What may follow the drain itself: settling, writing, closing. Then the process ends, whatever is left. */
 const farewellMs = 15_000
@@ -23,7 +24,8 @@ export const start = defineCommand({
   notes: `
 SIGTERM, SIGINT  ends it: requests under way may finish within limits.drain_timeout; a second one does not wait for them
 SIGHUP           reads the file again, as does saving it; a file with problems changes nothing
-The line on standard output that says "ready" names the addresses. The log is on standard error.`,
+Once it is ready a line of JSON on standard output names the addresses; a terminal gets words. The log is on standard
+error.`,
   async run({ config: file, 'log-level': wanted }) {
     const level = logLevels.find((one) => one === wanted)
     if (!level) throw new UsageError(`--log-level is ${JSON.stringify(wanted)}${suggestion(wanted, logLevels)}`)
@@ -54,25 +56,36 @@ async function serve(file: string, log: Logger): Promise<number> {
   return stop(gateway, stops, log)
 }
 
+/** A line for programs, or some for whoever sits at a terminal. */
 function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
-  const { admin } = config.settings
-  const unguarded = admin?.token === ''
-  const notes =
-    adminUrl === undefined ? '' : ` (admin ${adminUrl}${unguarded ? ', loopback only: admin.token is empty' : ''})`
-  const lines = [`sluice is ready: ${url}${notes}`]
-  const demo = createHash('sha256').update(demoKey).digest()
-  if (config.keys.some(({ sha256 }) => sha256.equals(demo))) {
-    log.warn('the demo key is in use: everybody knows it')
-    const model = [...config.models.values()].find(({ channels }) =>
-      channels.some(({ name }) => config.simulated.includes(name))
-    )
-    const body = JSON.stringify({ model: model?.name, messages: [{ role: 'user', content: 'Hello' }] })
-    if (model)
-      lines.push(
-        `try: curl ${url}/v1/chat/completions -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' -d '${body}'`
-      )
+  const localOnly = config.settings.admin?.token === ''
+  const trial = trialOf(url, config)
+  if (trial !== undefined) log.warn('the demo key is in use: everybody knows it')
+  const { hash, warnings } = config
+  for (const { place, message } of warnings) log.info(`${place} ${message}`)
+  if (!process.stdout.isTTY) {
+    const line = {
+      time: new Date().toISOString(),
+      msg: 'sluice is ready',
+      url,
+      admin: adminUrl,
+      admin_local: localOnly
+    }
+    process.stdout.write(`${JSON.stringify({ ...line, config: hash, try: trial })}\n`)
+    return
   }
-  process.stdout.write(`${lines.join('\n')}\n`)
+  const note = localOnly ? ', loopback only: admin.token is empty' : ''
+  process.stdout.write(`sluice is ready: ${url}${adminUrl === undefined ? '' : ` (admin ${adminUrl}${note})`}\n`)
+  if (trial !== undefined) process.stdout.write(`try: ${trial}\n`)
+}
+
+/** A command that asks a simulated model with the key that everybody knows, where the file has both. */
+function trialOf(url: string, { keys, models, simulated }: Gateway['config']): string | undefined {
+  const demo = createHash('sha256').update(demoKey).digest()
+  const model = [...models.values()].find(({ channels }) => channels.some(({ name }) => simulated.includes(name)))
+  if (!model || !keys.some(({ sha256 }) => sha256.equals(demo))) return undefined
+  const body = JSON.stringify({ model: model.name, messages: [{ role: 'user', content: 'Hello' }] })
+  return `curl ${url}${chatPath} -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' -d '${body}'`
 }
 
 /** Drains and closes; the store is closed also when somebody is in a hurry. */

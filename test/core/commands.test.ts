@@ -1,4 +1,5 @@
 // The command as an operator meets it: processes with exit codes, standard output, standard error and signals.
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -160,6 +161,20 @@ t.test('check says every problem with its place, or sums up what is right', asyn
     problems: []
   })
   t.match(unset, { code: 2, out: /SURELY_UNSET/ })
+  const doubtful = writeConfig(
+    dirname(right),
+    'doubtful.yaml',
+    readFileSync(right, 'utf8').replace('["*"]', '["dmeo"]')
+  )
+  const [warned, warnedJson] = (await sluiceEach([
+    ['check', '--config', doubtful],
+    ['check', '--config', doubtful, '--json']
+  ])) as [Ended, Ended]
+  t.match(warned, {
+    code: 0,
+    out: /^\S+:\d+:\d+ warning: tenants\.acme\.models\[0\]: no model is meant by "dmeo", did you mean "demo"\?\n.* is right: /
+  })
+  t.match(JSON.parse(warnedJson.out), { ok: true, warnings: [{ place: /:\d+:\d+$/, message: /no model is meant/ }] })
 })
 
 function writeConfig(folder: string, name: string, text: string): string {
@@ -167,12 +182,23 @@ function writeConfig(folder: string, name: string, text: string): string {
   return join(folder, name)
 }
 
+t.test('on an older Node the published command says which one it needs, and nothing else', async (t) => {
+  const older = 'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.20.2" } })'
+  const args = ['--import', `data:text/javascript,${encodeURIComponent(older)}`, 'core/bin.ts', 'version']
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' })
+  t.match([status, stdout], [1, /^$/])
+  t.match(stderr, /^sluice needs Node 24\.16 or later, and this is 20\.20\.2: .*\n$/)
+  const { stdout: version } = spawnSync(process.execPath, ['core/bin.ts', 'version'], { cwd: root, encoding: 'utf8' })
+  t.match(version, /^\d+\.\d+\.\d+/)
+})
+
 t.test('start names its addresses and how to try it, and SIGINT ends it', async (t) => {
   const running = await spawnGateway(t, readFileSync(writeShipped(t), 'utf8'))
-  const [ready, trial] = running.output().split('\n')
-  t.equal(ready, `sluice is ready: ${running.url} (admin ${running.adminUrl}, loopback only: admin.token is empty)`)
+  const [line] = running.output().split('\n')
+  const { try: trial, ...ready } = JSON.parse(line!)
+  t.match(ready, { msg: 'sluice is ready', url: running.url, admin: running.adminUrl, admin_local: true })
   const [, address, key, body] =
-    /^try: curl (\S+) -H 'Authorization: Bearer (\S+)' -H 'Content-Type: application\/json' -d '(.+)'$/.exec(trial!)!
+    /^curl (\S+) -H 'Authorization: Bearer (\S+)' -H 'Content-Type: application\/json' -d '(.+)'$/.exec(trial)!
   t.equal(address, running.url + chatPath)
   const reply = await ask(t, running.url, { path: chatPath, headers: { authorization: `Bearer ${key}` }, body })
   t.equal(reply.status, 200)
@@ -192,11 +218,11 @@ t.test('SIGTERM lets a stream end, then the process ends with 0 and everything i
     ({ socket }) => void socket.destroySoon()
   )
   const running = await spawnGateway(t, { admin: { token: 'token' } }, { upstreams: { first: upstream } })
-  t.match(
-    running.output(),
-    /^sluice is ready: \S+ \(admin \S+\)\n/,
-    'no note when there is a token, no trial without the demo key'
-  )
+  t.match(JSON.parse(running.output().split('\n', 1)[0]!), {
+    msg: 'sluice is ready',
+    admin_local: false,
+    url: running.url
+  })
   t.notMatch(running.output(), /curl/)
   const client = await running.openChat({ stream: true })
   await client.body('"x"')
