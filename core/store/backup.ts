@@ -1,5 +1,6 @@
 // A whole copy of a store: the database of one moment, what its commit log has beyond it, the sealed journal, and
 // results of work.
+import { randomBytes } from 'node:crypto'
 import {
   constants,
   copyFileSync,
@@ -16,14 +17,14 @@ import {
 } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { Committer } from './committer.ts'
-import { readHead } from './head.ts'
+import { identityOf, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import { DamagedStore } from './damage.ts'
 import { canonicalPath } from './lock.ts'
 import { replay } from './replay.ts'
 import { checkSchema } from './schema.ts'
 import { resultFile, resultsFolder } from './results.ts'
-import { syncDirectory } from './segment.ts'
+import { historyBytes, syncDirectory } from './segment.ts'
 import { copyDatabase, openDatabase, openForReading, readRows } from './sqlite.ts'
 import type { Database } from './sqlite.ts'
 import { missingBatches, surveyBeside, surveyLog } from './survey.ts'
@@ -40,6 +41,9 @@ export interface Backup {
   volumes: number
   /** Files of what came of work, as pictures. */
   results: number
+  /** What all copies of one store have in common, and what this one has alone: both in hexadecimal. */
+  store: string
+  epoch: string
 }
 
 /**
@@ -83,7 +87,15 @@ export async function backUp(given: string, target: string): Promise<Backup> {
     for (const { part: made, to } of folders) if (existsSync(made)) renameSync(made, to)
     renameSync(part, target)
     syncDirectory(dirname(part))
-    return { entries: copied.seq, batches: copied.batch - head.batch, volumes: volumes.length, results: taken }
+    const { seq: entries, batch, history: epoch } = copied
+    return {
+      entries,
+      batches: batch - head.batch,
+      volumes: volumes.length,
+      results: taken,
+      store: identityOf(database),
+      epoch
+    }
   } finally {
     database.close()
     clear()
@@ -131,13 +143,17 @@ function copyBytes(from: string, to: string): void {
   }
 }
 
-/** Brings the copy up to the end of the log, and closes it as a store that needs none. */
+/**
+ * Brings the copy up to the end of the log, and closes it as a store that needs none. It has left the history that it is a
+ * copy of: what that has come to since is not its own.
+ */
 function complete(part: string, log: LogSurvey): Head {
   const database = openDatabase(part, 'power')
   try {
     const committer = new Committer(database)
     replay(committer, log)
-    committer.alter((head) => void (head.open = false))
+    const history = randomBytes(historyBytes).toString('hex')
+    committer.alter((head) => Object.assign(head, { open: false, history }))
     // One file, also after somebody has read it.
     database.exec('PRAGMA journal_mode = DELETE')
     return committer.head

@@ -17,7 +17,10 @@ export interface Head {
   keys: number
   /** Unix milliseconds: requests that arrived up to then may have no record any more. */
   unrecorded: number
-  /** Of the last start, see segment.ts; empty in a file that no version with histories has started. */
+  /**
+   * Of the last start, see segment.ts, or of a backup, which has one of its own; empty in a file that no version with
+   * histories has started.
+   */
   history: string
   /** The commit log may have more than the database: both its files must be there. */
   open: boolean
@@ -89,4 +92,22 @@ export function readHead(database: Database): Head {
     open: row['open'] === 1,
     writes: Number(row['writes'] ?? 0)
   }
+}
+
+/** What all copies of a store have in common: the history of its first start, in hexadecimal. Empty before that. */
+export function identityOf(database: Database): string {
+  return hexOf(database.prepare('SELECT history FROM boot ORDER BY boot_id LIMIT 1').get())
+}
+
+/**
+ * The history that a backup is a copy of, up to the batch of its head; undefined of a store, which is in the history of
+ * its last start.
+ */
+export function historyLeft(database: Database, { boot, history }: Head): string | undefined {
+  const last = hexOf(database.prepare('SELECT history FROM boot WHERE boot_id = ?').get(boot))
+  return history === last ? undefined : last
+}
+
+function hexOf(row: Record<string, Value> | undefined): string {
+  return Buffer.from((row?.['history'] ?? Buffer.alloc(0)) as Uint8Array).toString('hex')
 }

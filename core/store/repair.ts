@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path'
 import { entryColumns, holdColumns } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Committer } from './committer.ts'
-import { readHead } from './head.ts'
+import { historyLeft, readHead } from './head.ts'
 import type { Damage } from './damage.ts'
 import { readFrames } from './frame-reader.ts'
 import { migrate } from './schema.ts'
@@ -12,7 +12,7 @@ import { baseOf, readSegmentHead, segmentPaths, syncDirectory } from './segment.
 import type { SegmentHead } from './segment.ts'
 import { connectAlone, openDatabase } from './sqlite.ts'
 import type { Database, Value } from './sqlite.ts'
-import { checkHead, hasHead, missingBatches, survey, surveyLog } from './survey.ts'
+import { checkHead, hasHead, missingBatches, nothing, survey, surveyLog } from './survey.ts'
 import type { LogSurvey } from './survey.ts'
 
 /** Batches, and what they charge in nano-dollars. */
@@ -31,8 +31,10 @@ export interface RepairPlan {
   saved: Share
   /** Ranges of batches, both ends included, that are nowhere. What they charged is not known. */
   lost: readonly (readonly [first: number, last: number])[]
-  /** What the log has of another history, which is not this database's. */
+  /** What the log has of another history, which is not this database's: of the store that a backup is a copy of, too. */
   foreign: Share
+  /** The commit log is there: what it does not tell of was never acknowledged. */
+  endKnown: boolean
   /** Files that are put aside, with what could not be read of them. */
   aside: readonly string[]
 }
@@ -44,6 +46,10 @@ interface Source {
   log: LogSurvey
   /** The history began where the database ends, and what its start did to the database is lost. */
   begun: boolean
+  /** The commit log has its end. */
+  endKnown: boolean
+  /** How far the database knows a history that the log may have more of, which is not its own any more. */
+  left?: { history: string; batch: number } | undefined
 }
 
 /**
@@ -65,16 +71,19 @@ export function planRepair(file: string): RepairPlan | undefined {
       .flatMap((path) => headOf(path)?.history ?? [])
       .filter((history) => history !== source.history)
   )
+  const { left, endKnown } = source
   return {
     damage,
     base,
     saved,
     lost: missingBatches(source.log, source.after),
+    endKnown,
     aside,
     foreign: share(
-      [...foreign].flatMap((history) => [
-        ...batchesOf({ history, after: 0, log: surveyLog(file, history, 0), begun: false })
-      ])
+      [...foreign].flatMap((history) => {
+        const after = history === left?.history ? left.batch : 0
+        return [...batchesOf({ history, after, log: surveyLog(file, history, after) })]
+      })
     )
   }
 }
@@ -149,22 +158,25 @@ function lookAt(file: string, withLog: boolean): string {
 
 /**
  * Where frames for the database are: those of its own history or of the one that began where it ends, and for a new
- * database those of the log's.
+ * database those of the log's. A backup, and a copy of a store that was closed, take none: what the log has is of a
+ * store that went on without them.
  */
 function sourceOf(file: string, base: RepairPlan['base']): Source {
   const heads = segmentPaths(file).flatMap((path) => headOf(path) ?? [])
-  const of = (history: string, after: number, begun: boolean): Source => ({
-    history,
-    after,
-    log: surveyLog(file, history, after),
-    begun
-  })
+  const of = (history: string, after: number, begun: boolean): Source => {
+    const log = surveyLog(file, history, after)
+    return { history, after, log, begun, endKnown: log.reach >= after && heads.some((one) => one.history === history) }
+  }
   if (base === 'new') return of(heads[0]?.history ?? '', 0, false)
   const database = connectAlone(file, base === 'whole')
   try {
     const head = readHead(database)
-    const next = heads.find((one) => one.history !== head.history && one.base === baseOf(head))
-    return next ? of(next.history, 0, true) : of(head.history, head.batch, false)
+    const left = historyLeft(database, head)
+    const next = left === undefined && heads.find((one) => one.history !== head.history && one.base === baseOf(head))
+    if (next) return of(next.history, 0, true)
+    if (head.open) return of(head.history, head.batch, false)
+    const known = { history: left ?? head.history, batch: head.batch }
+    return { history: '', after: head.batch, log: nothing, begun: false, endKnown: true, left: known }
   } finally {
     database.close()
   }
@@ -185,7 +197,7 @@ function reading<T>(path: string, work: (fd: number) => T): T {
 }
 
 /** The batches that there are, each once, in their order. */
-function* batchesOf({ history, after, log }: Source): Generator<Batch> {
+function* batchesOf({ history, after, log }: Pick<Source, 'history' | 'after' | 'log'>): Generator<Batch> {
   let last = after
   for (const run of [...log.runs].sort((a, b) => a.first - b.first)) {
     const fd = openSync(run.path, 'r')

@@ -2,7 +2,7 @@
 // damaged or missing.
 import { closeSync, existsSync, fstatSync, openSync, statSync } from 'node:fs'
 import { entryColumns } from './batch.ts'
-import { readHead } from './head.ts'
+import { historyLeft, readHead } from './head.ts'
 import type { Head } from './head.ts'
 import type { Damage } from './damage.ts'
 import { scanFrames } from './frame-reader.ts'
@@ -128,7 +128,8 @@ function mismatchOf(file: string): Damage | undefined {
   }
 }
 
-const nothing: LogSurvey = { runs: [], broken: [], reach: 0, witness: '' }
+/** Of a log that has nothing for a database. */
+export const nothing: LogSurvey = { runs: [], broken: [], reach: 0, witness: '' }
 
 /** What the segments have of a history. The payloads of batches up to `after` are not looked at. */
 export function surveyLog(file: string, history: string, after: number): LogSurvey {
@@ -241,6 +242,7 @@ export function checkLastEntry(database: Database, head: Head): string | undefin
 /** The segments must be those of the last start, unless all that they had is known to be in the database. */
 function checkSegments(database: Database, file: string, head: Head, log: LogSurvey): Damage[] {
   const earlier = database.prepare('SELECT 1 FROM boot WHERE history = ?')
+  const left = historyLeft(database, head)
   const [one, two] = segmentPaths(file)
   const damage = [one, two].flatMap((path): Damage[] => {
     const segment = withSegment(path, readSegmentHead)
@@ -249,11 +251,21 @@ function checkSegments(database: Database, file: string, head: Head, log: LogSur
         ? [{ file: path, text: existsSync(path) ? 'does not begin as a segment of the commit log does' : 'is missing' }]
         : []
     if (segment.history === head.history || isUnused(file, head, segment)) return []
+    if (segment.history === left) {
+      const { reach } = surveyLog(file, left, head.batch)
+      if (reach <= head.batch) return []
+      return [
+        {
+          file: path,
+          text: `goes on to batch ${reach} of the store of which ${file} is a backup, which ends with batch ${head.batch}`
+        }
+      ]
+    }
     if (!earlier.get(Buffer.from(segment.history, 'hex'))) {
       return [
         {
           file: path,
-          text: `is of start ${segment.boot} of a store that went on without ${file}, which ends with start ${head.boot}: the database is older, or another one`
+          text: `is of start ${segment.boot} of a store that went on without ${file}, which ends with start ${head.boot}: the database is ${left === undefined ? 'older' : 'a backup'}, or another one`
         }
       ]
     }
@@ -266,6 +278,10 @@ function checkSegments(database: Database, file: string, head: Head, log: LogSur
         ]
       : []
   })
+  if (!head.open && log.reach > head.batch) {
+    const text = `was closed with batch ${head.batch}, and its log went on to batch ${log.reach}: it is an older copy`
+    damage.push({ file, text })
+  }
   if (head.open && log.reach < head.batch) {
     damage.push({
       file: one,
@@ -296,8 +312,9 @@ function isUnused(file: string, head: Head, { history, base }: SegmentHead): boo
   return base === baseOf(head) && surveyLog(file, history, 0).reach === 0
 }
 
-/** The log must go on where the database ends, and without a gap. */
+/** The log must go on where the database ends, and without a gap. One that was closed needs none. */
 function checkRuns(file: string, head: Head, log: LogSurvey): Damage[] {
+  if (!head.open) return []
   return missingBatches(log, head.batch).map(([first, last]) => {
     const batches = first === last ? `batch ${first} is` : `batches ${first} to ${last} are`
     const broken = log.broken.find(({ number }) => number >= first && number <= last)
