@@ -4,6 +4,7 @@ import { Ownership } from '../store/lock.ts'
 import { planRepair, repair } from '../store/repair.ts'
 import type { RepairPlan, Share } from '../store/repair.ts'
 import { defineCommand, exits, jsonOption } from './command.ts'
+import { Progress } from './progress.ts'
 import { print, storeOf, storeOptions } from './store-option.ts'
 
 export const repairLedger = defineCommand({
@@ -19,8 +20,11 @@ Exits with 0 when nothing is wrong or it was mended, and with 1 when there is so
   async run({ apply, json, ...given }) {
     const owner = Ownership.take(await storeOf(given), { damaged: true })
     try {
-      const plan = planRepair(owner.file)
-      const folder = plan && apply ? repair(owner.file, plan, Date.now()) : null
+      const [plan, folder] = await Progress.of('looking for damage', (progress) => {
+        const plan = planRepair(owner.file)
+        progress.step('mending')
+        return [plan, plan && apply ? repair(owner.file, plan, Date.now()) : null] as const
+      })
       if (json) print(JSON.stringify(shown(owner.file, plan, folder)))
       else
         for (const line of plan ? describe(owner.file, plan, folder) : [`${owner.file}: nothing is damaged`])
@@ -34,7 +38,7 @@ Exits with 0 when nothing is wrong or it was mended, and with 1 when there is so
 
 function describe(
   file: string,
-  { damage, base, saved, lost, foreign, aside }: RepairPlan,
+  { damage, base, saved, lost, endKnown, foreign, aside }: RepairPlan,
   folder: string | null
 ): string[] {
   const batches = lost.reduce((sum, [first, last]) => sum + last - first + 1, 0)
@@ -49,9 +53,13 @@ function describe(
         : 'lost      what only the write-ahead log had: the database is kept without it',
     `${folder === null ? 'saves ' : 'saved '}    ${text(saved)} of the commit log`,
     batches === 0
-      ? 'lost      no batch that the commit log is known to have had'
+      ? endKnown
+        ? 'lost      no batch that the commit log is known to have had'
+        : 'unknown   what was charged last: the commit log, which would say how far it went, is gone'
       : `lost      ${batches === 1 ? '1 batch' : `${batches} batches`} (${ranges}): what was charged in ${batches === 1 ? 'it' : 'them'} is not known`,
-    ...(foreign.batches === 0 ? [] : [`not taken ${text(foreign)} of another history than the database's`]),
+    ...(foreign.batches === 0
+      ? []
+      : [`not taken ${text(foreign)} of another history than the database's, which went on without it`]),
     ...aside.map((path) => `${folder === null ? 'puts aside' : 'put aside'} ${path}`),
     '',
     folder === null
@@ -72,13 +80,14 @@ function shown(file: string, plan: RepairPlan | undefined, folder: string | null
     amount_usd: formatDollars(amount),
     amount_nano: String(amount)
   })
-  const { damage, base, saved, lost, foreign, aside } = plan
+  const { damage, base, saved, lost, endKnown, foreign, aside } = plan
   return {
     file,
     damage: damage.map((one) => ({ file: one.file, text: one.text })),
     base,
     saved: share(saved),
     lost,
+    end_known: endKnown,
     foreign: share(foreign),
     aside,
     folder

@@ -10,10 +10,11 @@ import { invariants } from '../store/invariants.ts'
 import type { Invariant } from '../store/invariants.ts'
 import { surveyBeside } from '../store/survey.ts'
 import { verify } from '../store/verify.ts'
-import type { Breach, Progress } from '../store/verify.ts'
+import type { Breach } from '../store/verify.ts'
 import { windowOf } from '../store/window.ts'
 import { convertUnit } from '../options/units.ts'
 import { defineCommand, exits, jsonOption, UsageError } from './command.ts'
+import { Progress } from './progress.ts'
 import { print, storeOf, storeOptions } from './store-option.ts'
 import { renderTable } from './table.ts'
 
@@ -66,7 +67,12 @@ Exits with 1 when a row breaks one of them.`,
     const file = await storeOf(options)
     const began = performance.now()
     const checked: Record<string, number> = {}
-    const breaches = verify(file, reportTo(began, checked))
+    const breaches = await Progress.of('checking file', (progress) =>
+      verify(file, (table, rows) => {
+        if (rows !== undefined) checked[table] = rows
+        progress.step(`checking ${table}`, rows)
+      })
+    )
     const seconds = (performance.now() - began) / 1000
     const ok = breaches.length === 0
     if (options.json) {
@@ -155,11 +161,11 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
     const file = await storeOf(options)
     const ledger = new LedgerFile(file)
     try {
-      await pipeline(
-        Readable.from(format === 'csv' ? csv(ledger.entries(filter)) : jsonLines(ledger.entries(filter))),
-        process.stdout,
-        { end: false }
-      )
+      await Progress.of('reading the journal', (progress) => {
+        const entries = counted(ledger.entries(filter), progress)
+        const lines = format === 'csv' ? csv(entries) : jsonLines(entries)
+        return pipeline(Readable.from(lines), process.stdout, { end: false })
+      })
     } catch (error) {
       // Who reads may have enough before the end, as `head` does.
       if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
@@ -188,21 +194,6 @@ function readTime(option: string, text: string | undefined): number | undefined 
       `--${option} is ${JSON.stringify(text)}: it must be a date like 2026-11-01 or 2026-11-01T12:00:00Z`
     )
   return time
-}
-
-/** Milliseconds of silence that need no explanation. */
-const quiet = 2000
-
-/** Keeps the counts, and says on standard error how far a long check is. */
-function reportTo(began: number, checked: Record<string, number>): Progress {
-  let said = began
-  return (table, rows) => {
-    if (rows !== undefined) checked[table] = rows
-    const now = performance.now()
-    if (now - began < quiet || (rows !== undefined && now - said < quiet)) return
-    said = now
-    process.stderr.write(`checking ${table}${rows === undefined ? '' : `: ${grouped(rows)} rows`}\n`)
-  }
 }
 
 function grouped(rows: number): string {
@@ -240,6 +231,17 @@ const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
   source: ({ source }) => source,
   boot: ({ boot }) => boot,
   hash: ({ hash }) => hash
+}
+
+/** Entries between two words on how far it is. */
+const stride = 1024
+
+function* counted(entries: Iterable<Entry>, progress: Progress): Generator<Entry> {
+  let rows = 0
+  for (const entry of entries) {
+    if (++rows % stride === 0) progress.step('writing the journal', rows)
+    yield entry
+  }
 }
 
 function* jsonLines(entries: Iterable<Entry>): Generator<string> {

@@ -50,9 +50,14 @@ export interface Backup {
  * Copies a store, which a gateway may be using, to a file that there is not yet, and to the folders of its name with
  * `.journal` and `.results`. Until it is whole it has the ending `.part`. Results that are forgotten meanwhile are not
  * in it.
+ * `progress` is told what is being done.
  * @throws Error when the target exists, or the store is damaged or of another version
  */
-export async function backUp(given: string, target: string): Promise<Backup> {
+export async function backUp(
+  given: string,
+  target: string,
+  progress: (words: string) => void = () => {}
+): Promise<Backup> {
   const file = canonicalPath(given)
   const folders = [volumeFolder, resultsFolder].map((of) => ({
     from: of(file),
@@ -78,9 +83,11 @@ export async function backUp(given: string, target: string): Promise<Backup> {
     const volumes = [...readRows(database, 'SELECT file FROM volume ORDER BY first')].map((row) =>
       basename(String(row['file']))
     )
-    await copyDatabase(database, part)
+    await copyDatabase(database, part, (pages, of) => progress(`copying page ${pages} of ${of} of the database`))
     database.exec('COMMIT')
+    progress('adding what only the commit log has')
     const copied = complete(part, log)
+    progress('copying sealed volumes and results')
     if (volumes.length > 0) copyFiles(volumes, journal)
     const kept = resultsIn(part).filter((name) => existsSync(join(results.from, name)))
     const taken = kept.length > 0 ? copyFiles(kept, results, true) : 0
@@ -144,8 +151,8 @@ function copyBytes(from: string, to: string): void {
 }
 
 /**
- * Brings the copy up to the end of the log, and closes it as a store that needs none. It has left the history that it is a
- * copy of: what that has come to since is not its own.
+ * Brings the copy up to the end of the log, and closes it as a store that needs none. It has left the history that it
+ * is a copy of: what that has come to since is not its own.
  */
 function complete(part: string, log: LogSurvey): Head {
   const database = openDatabase(part, 'power')

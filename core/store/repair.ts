@@ -31,7 +31,7 @@ export interface RepairPlan {
   saved: Share
   /** Ranges of batches, both ends included, that are nowhere. What they charged is not known. */
   lost: readonly (readonly [first: number, last: number])[]
-  /** What the log has of another history, which is not this database's: of the store that a backup is a copy of, too. */
+  /** What the log has of a history that is not this database's, as that which a backup has left. */
   foreign: Share
   /** The commit log is there: what it does not tell of was never acknowledged. */
   endKnown: boolean

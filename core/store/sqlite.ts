@@ -53,9 +53,19 @@ export function connectAlone(file: string, withLog = false): Database {
     : new DatabaseSync(`${pathToFileURL(file).href}?immutable=1`, { readOnly: true })
 }
 
-/** Copies a database to a file; in a transaction, as it was when that began. */
-export async function copyDatabase(database: Database, target: string): Promise<void> {
-  await backup(database, target, { rate: 1000 })
+/**
+ * Copies a database to a file; in a transaction, as it was when that began. `progress` is told how many of its pages were
+ * copied.
+ */
+export async function copyDatabase(
+  database: Database,
+  target: string,
+  progress: (pages: number, of: number) => void
+): Promise<void> {
+  await backup(database, target, {
+    rate: 1000,
+    progress: ({ totalPages, remainingPages }) => progress(totalPages - remainingPages, totalPages)
+  })
 }
 
 /** Whether SQLite says that a file is no database, or a damaged one. */
