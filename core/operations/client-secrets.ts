@@ -7,6 +7,7 @@ import type { OperationContext, ServedOperation } from '../contract/served.ts'
 import { caller } from '../contract/slots.ts'
 import { GatewayError, unknownModel } from '../errors.ts'
 import { parseDollars } from '../money/money.ts'
+import { steadyNow } from '../watchdog/steady-time.ts'
 
 /** Seconds: how long a session may be opened with one, at most, at least, and where nothing is said. */
 const longest = 7200
@@ -49,7 +50,7 @@ function mint(exchange: Exchange, { catalogue, services }: OperationContext): Re
   if (!catalogue.models.has(model) || !who.mayUse(model)) throw unknownModel(model)
   const value = `ek_${randomBytes(24).toString('base64url')}`
   const begun = Object.keys(settings).some((name) => name !== 'type')
-  const expires = exchange.receivedAt + readSeconds(exchange) * 1000
+  const expires = steadyNow() + readSeconds(exchange) * 1000
   const budget = readBudget(exchange)
   const kept = services.secrets.keep({
     sha256: createHash('sha256').update(value).digest(),

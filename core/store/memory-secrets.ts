@@ -1,5 +1,6 @@
 // Client secrets in the memory of this process: they live for minutes, and a restart only has pages ask for another.
 import type { KeptSecret, Secrets } from './secrets.ts'
+import { steadyNow } from '../watchdog/steady-time.ts'
 
 /** Of one key, at one time: nobody fills the memory of all. */
 const mostPerKey = 1000
@@ -14,7 +15,7 @@ export class MemorySecrets implements Secrets {
   readonly #now: () => number
   #sweptAt: number
 
-  constructor(now: () => number = Date.now) {
+  constructor(now: () => number = steadyNow) {
     this.#now = now
     this.#sweptAt = now()
   }

@@ -27,6 +27,7 @@ import { doubted } from '../money/settlement.ts'
 import { explain, Troubles } from './troubles.ts'
 import { WorkList } from './work-list.ts'
 import type { Works } from './works.ts'
+import { steadyNow } from '../watchdog/steady-time.ts'
 
 /** 30 days. */
 const usualRouteAge = 30 * 86_400_000
@@ -43,7 +44,7 @@ export interface StoreOptions {
   routeAge?: number
   /** Told of what ails the store. Default: nobody. */
   log?: Logger
-  /** The clock, for tests. */
+  /** The clock, for tests. Default: that of the machine, and the steady time for what expires. */
   now?: () => number
 }
 
@@ -79,8 +80,9 @@ export async function openStore({
   keeping,
   routeAge = usualRouteAge,
   log = silentLog,
-  now = Date.now
+  now
 }: StoreOptions): Promise<Store> {
+  const [clock, lasting] = [now ?? Date.now, now ?? steadyNow]
   const given = file === ':memory:' ? join(mkdtempSync(join(tmpdir(), 'sluice-')), 'store.db') : file
   const owner = own(given)
   const path = owner.file
@@ -91,12 +93,12 @@ export async function openStore({
   }
   const results = new Results(path, durability)
   const found = await results.files().catch(refused)
-  const { writer, snapshot } = await Writer.open({ file: path, durability, keeping }, troubles, now).catch(refused)
+  const { writer, snapshot } = await Writer.open({ file: path, durability, keeping }, troubles, clock).catch(refused)
   owner.hold()
   const reader = new Reader(path)
-  const ledger = new Book(writer, snapshot, reader, troubles, now)
+  const ledger = new Book(writer, snapshot, reader, troubles, clock)
   const requests = new Logbook(writer, reader, troubles, (requestId) => ledger.owes(requestId))
-  const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, now)
+  const answers = new Shelf(writer, reader, keeping?.answers?.age ?? Infinity, lasting)
   const { ended, doubted: doubtful } = snapshot.recovered
   if (ended > 0)
     log.warn('the last process left requests open: they were ended and charged by estimate', {
@@ -110,9 +112,9 @@ export async function openStore({
     ledger,
     requests,
     answers,
-    routes: new RouteBook(writer, reader, routeAge, now),
-    keys: new KeyRing(writer, snapshot.keys, now),
-    works: new WorkList(writer, reader, results, found, snapshot.works, new Room(snapshot.room), now),
+    routes: new RouteBook(writer, reader, routeAge, lasting),
+    keys: new KeyRing(writer, snapshot.keys, clock),
+    works: new WorkList(writer, reader, results, found, snapshot.works, new Room(snapshot.room), lasting),
     async flush() {
       await writer.flushed()
     },

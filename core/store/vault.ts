@@ -5,6 +5,7 @@ import type { StateSettings } from '../catalogue/settings.ts'
 import { GatewayError } from '../errors.ts'
 import type { Work, Works } from './works.ts'
 import type { Owner } from './owner.ts'
+import { steadyNow } from '../watchdog/steady-time.ts'
 
 /** What is known beside the value, which nobody can read without the key. */
 export interface Label extends Owner {
@@ -75,7 +76,7 @@ export class Vault {
   /** Resolves when it is on disk. What was kept longest ago makes room: of its tenant, or of whoever keeps most. */
   async keep(label: Label, value: unknown, outline: Outline): Promise<void> {
     const { id, tenant, project, model, requestId } = label
-    const now = Date.now()
+    const now = steadyNow()
     const work: Work = {
       id,
       kind: keptKind,
@@ -118,7 +119,7 @@ export class Vault {
     const counted = await making
     try {
       await this.#works.keepResult(work, file)
-      const now = Date.now()
+      const now = steadyNow()
       const { bytes: _counted, ...rest } = work
       const part: Work = {
         ...rest,

@@ -20,7 +20,7 @@ export class Keepsakes {
   find(tenant: string, call: string): Keepsake | undefined {
     const key = keyOf(tenant, call)
     const entry = this.#entries.get(key)
-    if (!entry || entry.until < Date.now()) return undefined
+    if (!entry || entry.until < performance.now()) return undefined
     this.#entries.delete(key)
     this.#entries.set(key, entry)
     return entry.keepsake
@@ -30,10 +30,10 @@ export class Keepsakes {
     const key = keyOf(tenant, call)
     const size = key.length + JSON.stringify(keepsake).length
     this.#drop(key)
-    this.#entries.set(key, { keepsake, size, until: Date.now() + keptMs })
+    this.#entries.set(key, { keepsake, size, until: performance.now() + keptMs })
     this.#size += size
     for (const [oldest, { until }] of this.#entries) {
-      if (this.#size <= mostKept && until >= Date.now()) return
+      if (this.#size <= mostKept && until >= performance.now()) return
       this.#drop(oldest)
     }
   }

@@ -6,6 +6,7 @@ import type { Exchange } from '../../contract/contract.ts'
 import { ownerOf } from '../../contract/owner.ts'
 import { prompt } from '../../contract/slots.ts'
 import type { Work } from '../../store/works.ts'
+import { steadyNow } from '../../watchdog/steady-time.ts'
 
 /**
  * Work of the caller of an exchange, under an id that nobody can guess unless its upstream has made one. `deadline`:
@@ -31,7 +32,7 @@ export function newWork(
     created,
     updated: created,
     ended: null,
-    deadline: created + deadline,
+    deadline: steadyNow() + deadline,
     expires: null,
     error: null,
     usage: null,

@@ -13,6 +13,7 @@ import { isOpen } from '../../store/works.ts'
 import type { Work } from '../../store/works.ts'
 import type { Logger } from '../../telling/log.ts'
 import type { GenerationSource } from '../generation.ts'
+import { steadyNow } from '../../watchdog/steady-time.ts'
 
 /** What a record says of work that did not succeed, as one of a closed list. */
 const codes = { failed: 'task_failed', cancelled: 'task_cancelled', expired: 'task_expired' } as const
@@ -75,7 +76,7 @@ export class Conclusions {
       progress: end.status === 'succeeded' ? 100 : latest.progress,
       updated: now,
       ended: now,
-      expires: Math.min(now + (latest.keep ?? keep), end.expires ?? Infinity),
+      expires: Math.min(steadyNow() + (latest.keep ?? keep), end.expires ?? Infinity),
       error: end.status === 'failed' ? (end.error ?? { code: 'task_failed', message: 'The task failed.' }) : null,
       usage: settlement || end.status === 'succeeded' ? usage : null,
       details: { ...latest.details, ...end.details },

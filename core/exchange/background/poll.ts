@@ -12,6 +12,7 @@ import { forAWhile } from './patience.ts'
 import { Questions } from './question.ts'
 import type { ChannelAnswer } from './question.ts'
 import { Rounds } from './rounds.ts'
+import { steadyNow } from '../../watchdog/steady-time.ts'
 
 /** Times in a row that an upstream may not know its own work. */
 const mostMisses = 3
@@ -110,7 +111,7 @@ export class Poll {
         status: 'failed',
         error: { code: 'task_lost', message: 'The upstream does not know the task any more.' }
       })
-    else if (Date.now() >= work.deadline) {
+    else if (steadyNow() >= work.deadline) {
       await this.tell(work, 'cancel')
       await conclusions.end(work, { status: 'expired' })
     }

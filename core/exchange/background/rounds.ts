@@ -1,5 +1,6 @@
 // When which work is asked for: less and less often, never all at once, and once for all who ask at one time.
 import type { Work, Works } from '../../store/works.ts'
+import { steadyNow } from '../../watchdog/steady-time.ts'
 
 /** Questions under way at a time. One that waits for a slow upstream keeps nobody else waiting. */
 const mostAtOnce = 64
@@ -76,7 +77,7 @@ export class Rounds {
 
   #wait(work: Work, round: Round): void {
     const { most } = this.#pauses()
-    const pause = Math.min(round.pause, most, Math.max(work.deadline - Date.now(), 1))
+    const pause = Math.min(round.pause, most, Math.max(work.deadline - steadyNow(), 1))
     round.pause = Math.min(round.pause * growth, most)
     clearTimeout(round.timer)
     round.timer = setTimeout(() => void this.#go(work, round), pause * (1 + chance * (2 * Math.random() - 1))).unref()

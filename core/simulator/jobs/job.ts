@@ -41,6 +41,7 @@ export class Job {
   readonly directive: Directive
   /** Milliseconds. */
   readonly createdAt = Date.now()
+  readonly #begun = performance.now()
   /** Milliseconds; when it reached its end, whichever. */
   endedAt: number | undefined
   #end: 'completed' | 'failed' | 'cancelled' | undefined
@@ -59,13 +60,13 @@ export class Job {
   }
 
   get status(): JobStatus {
-    return this.#end ?? (Date.now() - this.createdAt < this.#queue ? 'queued' : 'in_progress')
+    return this.#end ?? (this.#now - this.createdAt < this.#queue ? 'queued' : 'in_progress')
   }
 
   /** From 0 to 100, which only a completed job reaches. */
   get progress(): number {
     if (this.#end === 'completed') return 100
-    const worked = (this.endedAt ?? Date.now()) - this.createdAt - this.#queue
+    const worked = (this.endedAt ?? this.#now) - this.createdAt - this.#queue
     return Math.min(Math.max(Math.floor((100 * worked) / Math.max(this.#work, 1)), 0), 99)
   }
 
@@ -89,6 +90,11 @@ export class Job {
     return this.directive.later?.[this.#calls++] ?? {}
   }
 
+  /** Milliseconds, as time passes: whoever sets the clock makes no job older. */
+  get #now(): number {
+    return this.createdAt + Math.floor(performance.now() - this.#begun)
+  }
+
   get #queue(): number {
     return this.directive.queue_ms ?? defaultQueue
   }
@@ -100,7 +106,7 @@ export class Job {
   #over(end: 'completed' | 'failed' | 'cancelled'): boolean {
     if (this.#end !== undefined) return false
     this.#end = end
-    this.endedAt = Date.now()
+    this.endedAt = this.#now
     return true
   }
 }
