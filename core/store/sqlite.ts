@@ -54,8 +54,8 @@ export function connectAlone(file: string, withLog = false): Database {
 }
 
 /**
- * Copies a database to a file; in a transaction, as it was when that began. `progress` is told how many of its pages were
- * copied.
+ * Copies a database to a file; in a transaction, as it was when that began. `progress` is told how many of its pages
+ * were copied.
  */
 export async function copyDatabase(
   database: Database,
