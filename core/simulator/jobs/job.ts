@@ -33,6 +33,11 @@ export interface JobParts {
 const defaultQueue = 200
 const defaultWork = 800
 
+/** Unix milliseconds, as time passes: whoever sets the clock makes no job older. */
+function now(): number {
+  return Math.floor(performance.timeOrigin + performance.now())
+}
+
 /** One job. Whoever begins it ends it when {@link duration} has passed. */
 export class Job {
   readonly id: string
@@ -40,8 +45,7 @@ export class Job {
   readonly plan: VideoPlan | ImagePlan
   readonly directive: Directive
   /** Milliseconds. */
-  readonly createdAt = Date.now()
-  readonly #begun = performance.now()
+  readonly createdAt = now()
   /** Milliseconds; when it reached its end, whichever. */
   endedAt: number | undefined
   #end: 'completed' | 'failed' | 'cancelled' | undefined
@@ -60,13 +64,13 @@ export class Job {
   }
 
   get status(): JobStatus {
-    return this.#end ?? (this.#now - this.createdAt < this.#queue ? 'queued' : 'in_progress')
+    return this.#end ?? (now() - this.createdAt < this.#queue ? 'queued' : 'in_progress')
   }
 
   /** From 0 to 100, which only a completed job reaches. */
   get progress(): number {
     if (this.#end === 'completed') return 100
-    const worked = (this.endedAt ?? this.#now) - this.createdAt - this.#queue
+    const worked = (this.endedAt ?? now()) - this.createdAt - this.#queue
     return Math.min(Math.max(Math.floor((100 * worked) / Math.max(this.#work, 1)), 0), 99)
   }
 
@@ -90,11 +94,6 @@ export class Job {
     return this.directive.later?.[this.#calls++] ?? {}
   }
 
-  /** Milliseconds, as time passes: whoever sets the clock makes no job older. */
-  get #now(): number {
-    return this.createdAt + Math.floor(performance.now() - this.#begun)
-  }
-
   get #queue(): number {
     return this.directive.queue_ms ?? defaultQueue
   }
@@ -106,7 +105,7 @@ export class Job {
   #over(end: 'completed' | 'failed' | 'cancelled'): boolean {
     if (this.#end !== undefined) return false
     this.#end = end
-    this.endedAt = this.#now
+    this.endedAt = now()
     return true
   }
 }
