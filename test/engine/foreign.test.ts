@@ -4,7 +4,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { gateway, testKey } from '../kit/gateway.ts'
 import type { LocalGateway, Overrides } from '../kit/gateway.ts'
-import { Upstream } from '../kit/upstream.ts'
+import { endOfBody, events, head, Upstream } from '../kit/upstream.ts'
 import { secretOf } from '../money/rig.ts'
 
 t.setTimeout(60_000)
@@ -14,7 +14,7 @@ const keys = [
   { name: 'test', key: testKey, tenant: 'acme' },
   { name: 'rival', key: rival, tenant: 'rival' }
 ]
-const price = { input: 1, output: 1, image: 1, second: 1 }
+const price = 'free'
 
 interface Bench {
   local: LocalGateway
@@ -295,5 +295,27 @@ t.test('a container of Messages likewise, whole and streamed', async (t) => {
     two.json(answers['messages']!)
     t.equal((await ask('/v1/messages', { ...base, container })).status, 200)
   }
+  two.script(
+    head(200, { 'content-type': 'text/event-stream' }),
+    events(
+      [
+        { type: 'message_start', message: { ...answers['messages'], content: [], stop_reason: null } },
+        { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+        { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
+        { type: 'content_block_stop', index: 0 },
+        {
+          type: 'message_delta',
+          delta: { stop_reason: 'end_turn', container: { id: 'container_2' } },
+          usage: { output_tokens: 1 }
+        },
+        { type: 'message_stop' }
+      ].map((event) => JSON.stringify(event))
+    ),
+    endOfBody()
+  )
+  const streamed = await ask('/v1/messages', { ...base, tools, container: 'container_1', stream: true })
+  t.match(streamed.text, /container_2/)
+  two.json(answers['messages']!)
+  t.equal((await ask('/v1/messages', { ...base, container: 'container_2' })).status, 200, 'streamed')
   t.equal(one.requests.length, 1, 'by the account that has it, though two serve the model')
 })
