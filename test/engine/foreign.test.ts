@@ -297,24 +297,23 @@ t.test('a container of Messages likewise, whole and streamed', async (t) => {
   }
   two.script(
     head(200, { 'content-type': 'text/event-stream' }),
-    events(
-      [
-        { type: 'message_start', message: { ...answers['messages'], content: [], stop_reason: null } },
-        { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
-        { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
-        { type: 'content_block_stop', index: 0 },
-        {
-          type: 'message_delta',
-          delta: { stop_reason: 'end_turn', container: { id: 'container_2' } },
-          usage: { output_tokens: 1 }
-        },
-        { type: 'message_stop' }
-      ].map((event) => JSON.stringify(event))
-    ),
+    events([
+      { type: 'message_start', message: { ...answers['messages'], content: [], stop_reason: null } },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+      { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
+      { type: 'content_block_stop', index: 0 },
+      {
+        type: 'message_delta',
+        delta: { stop_reason: 'end_turn', container: { id: 'container_2' } },
+        usage: { output_tokens: 1 }
+      },
+      { type: 'message_stop' }
+    ]),
     endOfBody()
   )
   const streamed = await ask('/v1/messages', { ...base, tools, container: 'container_1', stream: true })
   t.match(streamed.text, /container_2/)
+  t.equal(streamed.status, 200, streamed.text)
   two.json(answers['messages']!)
   t.equal((await ask('/v1/messages', { ...base, container: 'container_2' })).status, 200, 'streamed')
   t.equal(one.requests.length, 1, 'by the account that has it, though two serve the model')
