@@ -7,6 +7,7 @@ import { joinedBuffers } from './outlet.ts'
 import type { Outlet } from './outlet.ts'
 import type { UpstreamHeaders } from '../transport/transport.ts'
 import type { Collector, StreamWatch } from '../protocols/index.ts'
+import { asObject } from '../protocols/object.ts'
 import { withCleanErrors } from './told-errors.ts'
 import { EventFramer, EventTooLarge, maxEventBytes } from './sse.ts'
 import { errorFromBody, errorFromEvent, errorFromResponse, refusalInside } from './upstream-error.ts'
@@ -278,6 +279,9 @@ export class BodyIntake implements Intake {
   #take(message: Message): void {
     const { attempt } = this.#host
     const { protocol } = attempt
+    // Of two members of one name every reader takes another one.
+    if (message.lens === undefined && asObject(message.json()))
+      return this.#host.fail(bad('The upstream sent an answer that could be understood in more than one way.'))
     const refusal = protocol.isAnswer(message) ? refusalInside(attempt, message) : errorFromBody(attempt, message)
     if (refusal) return this.#host.fail(refusal)
     if (this.#host.streaming) return this.#asEvents(protocol.chunksOf(message.json()))

@@ -217,6 +217,19 @@ t.test('a whole answer that is cut is never shown', async (t) => {
   }
 })
 
+t.test('a whole answer that could be read in two ways is never shown', async (t) => {
+  const { local, first, second } = await before(t, two)
+  const text = JSON.stringify(completion)
+  for (const member of ['"usage":{"prompt_tokens":1}', '"choices":[]', '"\\u0075sage":null']) {
+    const twice = `${text.slice(0, -1)},${member}}`
+    first.script(head(200, { 'content-type': 'application/json', 'content-length': `${twice.length}` }), bytes(twice))
+    second.json(completion)
+    const reply = await local.chat()
+    t.same(reply.json(), completion, member)
+    t.match(await local.record(reply), { channel: 'second', usage: billed })
+  }
+})
+
 t.test('every byte of a large request reaches the second channel', async (t) => {
   const { local, first, second } = await before(t, two)
   first.scriptFromHead(readBody(1_000_000), reset())
