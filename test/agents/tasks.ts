@@ -30,12 +30,13 @@ async function trap(t: Test): Promise<{ url: string; wanted: string[] }> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, wanted }
 }
 
-/** Runs an agent in a home of its own. */
+/** Runs an agent in a home of its own; `directive` is what the simulator does. */
 async function run(
   t: Test,
   agent: Agent,
   address: { url: string; key: string; model: string },
-  proxy: string
+  proxy: string,
+  directive: object = agent.call('echo hello > out.txt')
 ): Promise<{ code: unknown; output: string; written: string | undefined }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-agent-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
@@ -53,7 +54,7 @@ async function run(
     NO_PROXY: '127.0.0.1',
     ...agent.env(address)
   }
-  const prompt = `Write. [[simulator ${JSON.stringify(agent.call('echo hello > out.txt'))}]]`
+  const prompt = `Write. [[simulator ${JSON.stringify(directive)}]]`
   const { code, output } = await new Promise<{ code: unknown; output: string }>((resolve) => {
     const child = execFile(
       agent.program,
@@ -109,3 +110,16 @@ for (const agent of agents) {
     }
   )
 }
+
+t.test('gemini-cli does not end well when its answer breaks off', { timeout: 600_000 }, async (t) => {
+  const local = await startAll(t)
+  const { url: proxy } = await trap(t)
+  const agent = agents.find(({ name }) => name === 'gemini-cli')!
+  for (const channel of Object.keys(channels)) {
+    const address = { url: local.url, key: testKey, model: `via-${channel}` }
+    const { code, output } = await run(t, agent, address, proxy, { tokens: 80, cut: 'reset', after_events: 20 })
+    t.equal(code, 1, channel, { output })
+    const { data } = (await local.admin('/admin/v1/requests?limit=1')) as { data: object[] }
+    t.match(data, [{ channel, status: 200, error_code: 'upstream_stream_interrupted' }], channel)
+  }
+})
