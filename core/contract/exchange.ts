@@ -80,6 +80,8 @@ export interface Exchange<Needs extends AnySlot = never> {
    * @throws TypeError for a name or value that cannot be sent, such as a line break
    */
   setHeader(name: string, value: string | number): void
+  /** A header as it was set last for the reply, whatever the case of its name. */
+  replyHeader(name: string): string | undefined
   /**
    * Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait.
    * `durable` is called once: for a stream now, for another answer when it is there, after the releases if it is sent

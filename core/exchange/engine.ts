@@ -176,6 +176,8 @@ export class Engine {
     if (!exchange.streaming) {
       const reply = await ownAnswer(exchange, { reply: accepted, plugin: '' }, generation.chain, this.#parts)
       exchange.set(answered, true)
+      // What is to be on disk before the client sees this answer is not that of the exchange's end.
+      await Promise.all(exchange.awaited)
       if (!(reply instanceof Relay)) sendReply(exchange, reply)
     }
     await background.goOn(exchange, watchdog)

@@ -261,6 +261,10 @@ export class LiveExchange implements Shared {
     this.replyHeaders.add(name, value)
   }
 
+  replyHeader(name: string): string | undefined {
+    return this.replyHeaders.find(name)
+  }
+
   showAfter(durable: () => Promise<void>): void {
     if (!this.#streaming) return void this.#lateAwaited.push(durable)
     this.#keep(durable())

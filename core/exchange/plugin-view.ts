@@ -97,6 +97,10 @@ export class PluginView implements Exchange<AnySlot> {
     this.#live.setHeader(name, value)
   }
 
+  replyHeader(name: string): string | undefined {
+    return this.#live.replyHeader(name)
+  }
+
   showAfter(durable: () => Promise<void>): void {
     this.#live.showAfter(durable)
   }

@@ -7,6 +7,8 @@ export interface KeptAnswer {
   readonly status: number
   /** Media type, with its parameters. */
   readonly type: string
+  /** What else its head said of it, by names in small letters. */
+  readonly headers: Readonly<Record<string, string>>
   /** It is a stream of events. */
   readonly streamed: boolean
   /** Undefined: it was too large to be kept, and that it was given is all that is known. */

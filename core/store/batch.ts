@@ -121,7 +121,7 @@ export const keyColumns = [
 ] as const
 
 /** Columns of the table answer in {@link Batch.answers}; the writer adds bytes. */
-export const answerColumns = ['id', 'tenant', 'time', 'asked', 'status', 'type', 'streamed', 'body'] as const
+export const answerColumns = ['id', 'tenant', 'time', 'asked', 'status', 'type', 'headers', 'streamed', 'body'] as const
 
 /** Columns of the table route, all of them; all but the first three are null where it is removed. */
 export const routeColumns = [

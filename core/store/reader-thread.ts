@@ -42,6 +42,8 @@ export interface StoredAnswer {
   asked: Uint8Array
   status: number
   type: string
+  /** A JSON object. */
+  headers: string
   streamed: boolean
   body: Uint8Array | null
 }
@@ -125,7 +127,7 @@ function answerOf(
   { id, since }: Extract<ReaderQuestion, { kind: 'answer' }>
 ): StoredAnswer | undefined {
   const row = database
-    .prepare('SELECT asked, status, type, streamed, body FROM answer WHERE id = ? AND time >= ?')
+    .prepare('SELECT asked, status, type, headers, streamed, body FROM answer WHERE id = ? AND time >= ?')
     .get(id, since)
   return row && ({ ...row, streamed: row['streamed'] === 1 } as unknown as StoredAnswer)
 }

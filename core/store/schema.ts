@@ -139,6 +139,7 @@ const migrations: readonly string[] = [
     asked BLOB NOT NULL,
     status INTEGER NOT NULL,
     type TEXT NOT NULL,
+    headers TEXT NOT NULL,         -- others that belong to the answer, as a JSON object
     streamed INTEGER NOT NULL,
     body BLOB                      -- null: it was too large
   ) STRICT;

@@ -43,6 +43,7 @@ export class Shelf implements Answers {
       return {
         ...answer,
         asked: Buffer.from(asked),
+        headers: JSON.parse(answer.headers) as KeptAnswer['headers'],
         body: body === null ? undefined : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
       }
     } catch (cause) {
@@ -55,9 +56,9 @@ export class Shelf implements Answers {
   }
 
   keep(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void> {
-    const { asked, status, type, streamed, body = null } = answer
+    const { asked, status, type, headers, streamed, body = null } = answer
     const { draft } = this.#writer
-    draft.answers.push(id, tenant, this.#now(), asked, status, type, streamed ? 1 : 0, body)
+    draft.answers.push(id, tenant, this.#now(), asked, status, type, JSON.stringify(headers), streamed ? 1 : 0, body)
     draft.count(body?.length ?? 0)
     this.#writer.wake()
     const { durable } = draft

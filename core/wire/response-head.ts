@@ -87,6 +87,13 @@ export class HeaderLines {
     return new HeaderLines(this.#text)
   }
 
+  /** The value that was added last under a name, in whatever case. */
+  find(name: string): string | undefined {
+    const pairs = this.pairs()
+    const at = pairs.findLastIndex((text, index) => index % 2 === 0 && text.toLowerCase() === name.toLowerCase())
+    return at === -1 ? undefined : pairs[at + 1]
+  }
+
   /** Flat: name, value, name, value. */
   pairs(): string[] {
     return this.#text

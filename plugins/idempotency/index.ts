@@ -83,11 +83,16 @@ export default definePlugin({
       requests.add({ outcome: 'run' })
       const record = new AnswerRecording(room, tenant, largest)
       exchange.set(recording, record)
-      exchange.defer(() => {
+      let keeping: Promise<void> | undefined
+      const keep = (): Promise<void> | undefined => {
         underWay.delete(name)
-        const kept = record.answer(asked)
-        return kept && answers.keep(id, tenant, kept).finally(() => record.close())
-      })
+        const kept = keeping ? undefined : record.answer(asked, (header) => exchange.replyHeader(header))
+        if (kept) keeping = answers.keep(id, tenant, kept).finally(() => record.close())
+        return keeping
+      }
+      exchange.defer(keep)
+      // An exchange that goes on without its client has answered it long before its end.
+      if (!exchange.streaming) exchange.showAfter(async () => keep())
     }
 
     return {
@@ -107,17 +112,14 @@ export default definePlugin({
 })
 
 /** @throws GatewayError when there is nothing left to give */
-function replay({ status, type, streamed, body }: KeptAnswer): Reply {
+function replay({ status, type, headers: more, streamed, body }: KeptAnswer): Reply {
   if (!body) {
     throw new GatewayError(
       'idempotency_answer_gone',
       'The request with this Idempotency-Key was answered, and its answer was too large to be kept. With another key it is run again, and charged.'
     )
   }
-  const headers = [
-    ['content-type', type],
-    ['Idempotency-Replayed', 'true']
-  ] as const
+  const headers = [...Object.entries(more), ['content-type', type], ['Idempotency-Replayed', 'true']] as const
   return streamed ? { headers, stream: body } : { status, headers, body }
 }
 

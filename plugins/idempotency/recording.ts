@@ -33,6 +33,9 @@ export class RecordingRoom {
   }
 }
 
+/** Headers that say something of the answer, and not of the request that got it. */
+const lasting = ['location', 'retry-after', 'x-sluice-dropped', 'x-sluice-estimate'] as const
+
 /** The parts of an answer's head that a recording needs. */
 interface Head {
   readonly status: number
@@ -69,7 +72,7 @@ export class AnswerRecording {
   }
 
   /** What is to be kept; undefined when the answer did not come to its end. */
-  answer(asked: Buffer): KeptAnswer | undefined {
+  answer(asked: Buffer, replyHeader: (name: string) => string | undefined): KeptAnswer | undefined {
     if (!this.#complete || !this.#head) {
       this.close()
       return undefined
@@ -80,6 +83,12 @@ export class AnswerRecording {
       asked,
       status,
       streamed: streaming,
+      headers: Object.fromEntries(
+        lasting.flatMap((name) => {
+          const value = headers[name] ?? replyHeader(name)
+          return typeof value === 'string' ? [[name, value]] : []
+        })
+      ),
       type: typeof type === 'string' ? type : 'application/json',
       body: this.#chunks && Buffer.concat(this.#chunks)
     }

@@ -289,7 +289,8 @@ t.test('while answers are taken down, one tenant leaves room for the next', (t) 
     observer.end?.(true)
     return recording
   }
-  const size = (recording: AnswerRecording): number | undefined => recording.answer(Buffer.alloc(32))!.body?.length
+  const size = (recording: AnswerRecording): number | undefined =>
+    recording.answer(Buffer.alloc(32), () => undefined)!.body?.length
   const [first, second, third] = [record('acme'), record('acme'), record('acme')]
   t.ok(size(first)! >= 200 && size(second)! >= 200)
   t.equal(size(third), undefined, 'one tenant alone has half of the room')
@@ -297,4 +298,38 @@ t.test('while answers are taken down, one tenant leaves room for the next', (t) 
   first.close()
   t.ok(size(record('acme'))! >= 200, 'what is given back is there again')
   t.end()
+})
+
+t.test('a task that is repeated is the same task: the same 202, with where it is', async (t) => {
+  const price = { input: 1, output: 2, second: 0.1, image: 0.04 }
+  const demo = { demo: { protocol: 'simulator', models: { demo: 'demo' } } }
+  const local = await gateway(t, { chain, tenants, keys, channels: demo, models: { demo: { price } } })
+  const slow = 'A boat [[simulator {"queue_ms":0,"work_ms":1500}]]'
+  for (const path of ['/v1/video/generations', '/v1/images/generations/async']) {
+    const begin = (name: string): Promise<ReceivedReply> =>
+      local.ask({
+        path,
+        headers: { 'idempotency-key': `${path} ${name}` },
+        body: { model: 'demo', prompt: slow, size: '64x64' }
+      })
+    const first = await begin('once')
+    t.match([first.status, first.headers['location']], [202, `${path}/${first.json().id}`], path)
+    const same = (reply: ReceivedReply, when: string): void => {
+      t.match([reply.status, reply.headers['idempotency-replayed']], [202, 'true'], `${path} ${when}: ${reply.text}`)
+      t.match(
+        [reply.text, reply.headers['location'], reply.headers['retry-after']],
+        [first.text, first.headers['location'], first.headers['retry-after'] ?? undefined],
+        `${path} ${when}`
+      )
+    }
+    same(await begin('once'), 'while it is made')
+    const isThere = (where = ''): Promise<void> =>
+      eventually(async () => (await local.ask({ method: 'GET', path: where })).json().status === 'succeeded', 20_000)
+    await isThere(first.headers['location'])
+    same(await begin('once'), 'when it is there')
+    const another = await begin('another')
+    t.not(another.json().id, first.json().id)
+    // Nothing is written any more when the store goes.
+    await isThere(another.headers['location'])
+  }
 })

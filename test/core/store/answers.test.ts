@@ -15,6 +15,7 @@ const answer = (body: Buffer | undefined): KeptAnswer => ({
   asked: id('asked'),
   status: 200,
   type: 'application/json',
+  headers: { location: '/x' },
   streamed: false,
   body
 })
