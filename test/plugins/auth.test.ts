@@ -96,6 +96,15 @@ t.test('the query carries a key only on the paths of the protocol that puts it t
   t.equal(code(answer), 'missing_api_key')
 })
 
+t.test('blanks around a key are none of it, and any in it are', (t) => {
+  const of = (value: string): string =>
+    presentedKey({ headers: { 'x-api-key': value }, path: '/v1/models', query: '', operation: chat } as never)
+  for (const value of [' sk-a', 'sk-a ', '\tsk-a', 'sk-a\t ', ' sk-a '])
+    t.equal(of(value), 'sk-a', JSON.stringify(value))
+  for (const value of ['sk a', 'sk-a\u00a0', '\u2003sk-a']) t.equal(of(value), value)
+  t.end()
+})
+
 t.test('two different keys are refused wherever they stand, whichever of them is valid', async (t) => {
   const bench = await open(t)
   const conflicts: Record<string, string | string[]>[] = [

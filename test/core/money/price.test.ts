@@ -2,11 +2,12 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { formatDollars, parseDollars } from '../../../core/money/money.ts'
-import { costOf, parsePrice, renderPrice } from '../../../core/money/price.ts'
+import { costOf, isPriced, parsePrice, renderPrice } from '../../../core/money/price.ts'
 import { chargeFor } from '../../../core/money/settlement.ts'
 import type { Price } from '../../../core/money/price.ts'
-import { pricedClasses } from '../../../core/money/classes.ts'
-import { noUsage } from '../../../core/money/usage.ts'
+import { dueFor, readPrice } from '../../../core/store/due.ts'
+import { priceClasses, pricedClasses } from '../../../core/money/classes.ts'
+import { limitedTokens, noUsage, sumOf } from '../../../core/money/usage.ts'
 import type { PricedClass } from '../../../core/money/classes.ts'
 import type { Usage } from '../../../core/money/usage.ts'
 
@@ -173,5 +174,39 @@ t.test('whoever settles: what cannot be true is charged by the prompt, or by not
     { usage: of({}), source: 'estimated', amount: 0n }
   )
   t.same(doubts, [absurd])
+  t.end()
+})
+
+t.test('sums, roundings and what is counted hold at their borders', (t) => {
+  t.same(sumOf({ ...noUsage, input: 1 }, { ...noUsage, input: 2, audio_input: 3 }), {
+    ...noUsage,
+    input: 3,
+    audio_input: 3
+  })
+  t.equal(limitedTokens({ ...noUsage, input: 1, cached_input: 2, cache_write: 4, output: 8, image_input: 16 }), 29)
+  const one = (input: bigint): Price => ({ version: 'one', perMillion: { input } })
+  t.equal(costOf({ ...noUsage, input: 1 }, one(499_999n)), 0n, 'just below a half')
+  t.equal(costOf({ ...noUsage, input: 1 }, one(500_000n)), 1n, 'a half')
+  t.equal(costOf({ ...noUsage, image: 3_000_000 }, one(5n)), 0n, 'what has no price adds nothing')
+  const { countedBy } = priceClasses.input
+  t.equal(
+    isPriced({ version: 'two', perMillion: { input: 1n, request: 1n } }, [countedBy]),
+    true,
+    'one of two is enough'
+  )
+  t.equal(isPriced({ version: 'two', perMillion: { request: 1n } }, [countedBy]), false)
+  t.equal(isPriced({ version: 'none', perMillion: {} }, [countedBy]), true, 'what is free needs no price')
+  t.end()
+})
+
+t.test('what is due for a stored usage: tiers begin above their border, and no count is odd', (t) => {
+  const price = readPrice('{"input":"1000000","tiers":[{"above":10,"input":"2000000"}]}')
+  t.equal(dueFor('{"input":10}', price), 10n)
+  t.equal(dueFor('{"input":11}', price), 22n)
+  t.equal(dueFor('{"input":4,"cached_input":7}', price), 8n, 'the whole prompt says which tier')
+  for (const odd of ['{"input":-1}', '{"input":1.5}', '{"input":1e300}', '{"input":"1"}']) {
+    t.match(dueFor(odd, price), /^counts .* input$/, odd)
+  }
+  for (const none of ['null', '1', 'no JSON', undefined]) t.equal(dueFor(none, price), 'has no usage', String(none))
   t.end()
 })

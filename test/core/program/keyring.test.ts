@@ -143,6 +143,22 @@ t.test('a key is one caller object for as long as the generation lives, and an u
   t.end()
 })
 
+t.test('whoever has a secret is one caller, until the key that made it is another', async (t) => {
+  const secrets = new MemorySecrets()
+  const [sha256, issuer] = [digest('ek_one'), digest('sk-made')]
+  const store = new MemoryKeys()
+  await store.create(stored('made', { models: ['claude', 'gpt-5'], endpoints: ['realtime', 'chat'], expires: 50_000 }))
+  secrets.keep({ sha256, issuer, model: 'claude', expires: Date.now() + 60_000 })
+  const { catalogue } = openKeyring(configure(), store, secrets)
+  const first = catalogue!.findKey(sha256)!
+  t.equal(catalogue!.findKey(sha256), first)
+  t.same(usable(first), ['claude'], 'one model of those that its key may use')
+  t.same(['chat', 'realtime'].filter(first.mayCall), ['realtime'], 'and one endpoint')
+  t.equal(first.expires, 50_000, 'no longer than its key')
+  await store.revoke('made')
+  t.equal(catalogue!.findKey(sha256), undefined)
+})
+
 t.test('keys of the store count from the moment they are there until they are revoked', async (t) => {
   const store = new MemoryKeys()
   const { findKey } = open(store)

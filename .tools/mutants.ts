@@ -1,0 +1,194 @@
+// `npm run mutants -- [area…] [--minutes N] [--sample N] [--jobs N] [--again]`: plants faults in modules, one at a
+// time, and counts those that the tests notice. Goes on where it stopped, tries those again that nobody noticed with
+// `--again`, and writes the figures into test/README.md.
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+import { API } from 'typescript/unstable/sync'
+import type { Fault } from './mutant.ts'
+import { changesOf } from './mutators.ts'
+import type { Change } from './mutators.ts'
+
+const root = join(import.meta.dirname, '..')
+/** What is known, by area. */
+const ledgerOf = (area: string): string => join(root, `.cache/mutants-${area}.json`)
+const readme = join(root, 'test/README.md')
+
+/** Where faults are planted, and which tests are to notice them: the quickest first. */
+const areas: Readonly<Record<string, { files: string; tests: string }>> = {
+  money: {
+    files: 'core/money/*.ts',
+    tests: 'test/{core/money/price,money/exact,plugins/quota,protocols/usage,config/prices}.test.ts'
+  },
+  limits: {
+    files: '{core/store/{memory-limits,window,purse,hold,due}.ts,plugins/ratelimit/*.ts,plugins/quota/*.ts}',
+    tests:
+      'test/{core/money/price,core/store/{memory-limits,ledger},plugins/{ratelimit,quota},realtime/secrets}.test.ts'
+  },
+  auth: {
+    files: '{plugins/auth/*.ts,core/program/keyring.ts,core/store/memory-secrets.ts,core/catalogue/caller.ts}',
+    tests: 'test/{plugins/auth,core/program/keyring,realtime/secrets}.test.ts'
+  },
+  translation: {
+    files: 'core/protocols/{canonical,anthropic,gemini,openai-chat,openai-responses}/*.ts',
+    tests: 'test/protocols/*.test.ts'
+  }
+}
+
+/** A test that goes on for so long has lost its way: the fault was noticed. */
+const patienceMs = 120_000
+
+interface Mutant {
+  area: string
+  file: string
+  change: Change
+  /** Of the module as it is and the change: what is known of it holds for as long as neither differs. */
+  id: string
+}
+
+/** What became of mutants, by their ids: the test that noticed it, or nothing. */
+type Known = Record<string, { noticed: string | null; place: string }>
+
+function known(area: string): Known {
+  try {
+    return JSON.parse(readFileSync(ledgerOf(area), 'utf8')) as Known
+  } catch {
+    return {}
+  }
+}
+
+/** Tests by area that pass without any fault, the quickest first: which they are is found out at the beginning. */
+const tests = new Map<string, readonly string[]>()
+
+async function tryTests(area: string): Promise<void> {
+  const took = new Map<string, number>()
+  for (const file of globSync(areas[area]!.tests, { cwd: root })) {
+    const began = performance.now()
+    if (await fails(file)) console.log(`${file} fails without any fault, and is left out`)
+    else took.set(file, performance.now() - began)
+  }
+  tests.set(
+    area,
+    [...took].toSorted(([, one], [, other]) => one - other).map(([file]) => file)
+  )
+}
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
+
+/** All faults of an area, in an order by chance that stays the same. */
+function mutantsOf(area: string, api: API): Mutant[] {
+  const snapshot = api.updateSnapshot({ openProjects: [join(root, 'tsconfig.json')] })
+  const project = snapshot.getProjects()[0]!
+  return globSync(areas[area]!.files, { cwd: root })
+    .flatMap((file) => {
+      const source = project.program.getSourceFile(join(root, file))!
+      return changesOf(source).map((change) => {
+        const id = digest(JSON.stringify([file, source.text, change, area]))
+        return { area, file, change, id }
+      })
+    })
+    .toSorted((one, other) => (one.id < other.id ? -1 : 1))
+}
+
+/** Runs one file of tests; true when it fails, or does not end. */
+function fails(file: string, fault?: Fault): Promise<boolean> {
+  const options = ['resolve.ts', ...(fault ? ['mutant.ts'] : [])].map(
+    (name) => `--import=${join(import.meta.dirname, name)}`
+  )
+  const env = {
+    ...process.env,
+    NODE_OPTIONS: options.join(' '),
+    TAP_BAIL: '1',
+    TAP_TIMEOUT: '240',
+    SLUICE_FAULT: JSON.stringify(fault)
+  }
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [join(root, file)], { cwd: root, stdio: 'ignore', env })
+    const timer = setTimeout(() => child.kill('SIGKILL'), patienceMs)
+    child.once('exit', (code) => {
+      clearTimeout(timer)
+      resolve(code !== 0)
+    })
+  })
+}
+
+/** The first test that notices it. */
+async function noticedBy({ area, file, change }: Mutant): Promise<string | null> {
+  const fault = { url: pathToFileURL(join(root, file)).href, ...change }
+  for (const test of tests.get(area)!) if (await fails(test, fault)) return test
+  return null
+}
+
+function place({ file, change }: Mutant): string {
+  const text = readFileSync(join(root, file), 'utf8')
+  const line = text.slice(0, change.from).split('\n').length
+  return `${file}:${line} ${text.slice(change.from, change.to).replaceAll(/\s+/g, ' ').slice(0, 60)} → ${change.text}`
+}
+
+/** Figures by area, of what has been tried of the modules as they are now. */
+function tell(all: readonly Mutant[], done: ReadonlyMap<string, Known>): string {
+  const lines = Object.keys(areas).flatMap((area) => {
+    const own = all.filter((mutant) => mutant.area === area)
+    const known = done.get(area)!
+    const tried = own.filter(({ id }) => known[id])
+    if (tried.length === 0) return []
+    const noticed = tried.filter(({ id }) => known[id]!.noticed !== null).length
+    return [
+      `| ${area} | ${own.length} | ${tried.length} | ${noticed} | ${((noticed / tried.length) * 100).toFixed(1)} % |`
+    ]
+  })
+  const day = new Date().toISOString().slice(0, 10)
+  return ['| Area | Faults | Planted | Noticed | |', '|---|---|---|---|---|', ...lines, '', `As of ${day}.`].join('\n')
+}
+
+function writeFigures(table: string): void {
+  const text = readFileSync(readme, 'utf8')
+  writeFileSync(readme, text.replace(/(<!-- mutants -->\n)[^]*?(<!-- \/mutants -->)/, `$1\n${table}\n\n$2`))
+}
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      minutes: { type: 'string', default: '30' },
+      sample: { type: 'string', default: '150' },
+      again: { type: 'boolean', default: false },
+      jobs: { type: 'string', default: String(availableParallelism()) }
+    }
+  })
+  const wrong = positionals.find((name) => !(name in areas))
+  if (wrong !== undefined) throw new Error(`there is no area ${wrong}: known are ${Object.keys(areas).join(', ')}`)
+  const wanted = positionals.length > 0 ? positionals : Object.keys(areas)
+  for (const area of wanted) await tryTests(area)
+  const api = new API({ cwd: root })
+  const all = Object.keys(areas).flatMap((area) => mutantsOf(area, api))
+  api.close()
+  const done = new Map(Object.keys(areas).map((area) => [area, known(area)]))
+  const until = performance.now() + Number(values.minutes) * 60_000
+  const sampled = wanted.flatMap((area) => all.filter((one) => one.area === area).slice(0, Number(values.sample)))
+  const queue = sampled.filter(({ area, id }) => {
+    const tried = done.get(area)![id]
+    return !tried || (values.again && tried.noticed === null)
+  })
+  mkdirSync(join(root, '.cache'), { recursive: true })
+  const turns = async (): Promise<void> => {
+    for (let next = queue.shift(); next && performance.now() < until; next = queue.shift()) {
+      const noticed = await noticedBy(next)
+      const own = done.get(next.area)!
+      own[next.id] = { noticed, place: place(next) }
+      writeFileSync(ledgerOf(next.area), JSON.stringify(own, undefined, 1))
+      if (noticed === null) console.log(`not noticed: ${place(next)}`)
+    }
+  }
+  await Promise.all(Array.from({ length: Number(values.jobs) }, turns))
+  const table = tell(all, done)
+  writeFigures(table)
+  console.log(`${table}\n${queue.length} of this sample are left`)
+  return 0
+}
+
+process.exitCode = await main()
