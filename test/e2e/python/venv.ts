@@ -1,10 +1,11 @@
 // The Python that the vendors' libraries run on: a virtual environment in .cache/, made on first use and whenever the
 // requirements change.
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 
 const folder = join(import.meta.dirname, '../../../.cache/python')
+const lock = `${folder}.lock`
 const requirements = join(import.meta.dirname, 'requirements.txt')
 
 /**
@@ -13,6 +14,40 @@ const requirements = join(import.meta.dirname, 'requirements.txt')
  */
 export function python(): string | undefined {
   if (!succeeds('python3', '-c', 'import venv, ensurepip')) return undefined
+  mkdirSync(dirname(folder), { recursive: true })
+  takeLock()
+  try {
+    return made()
+  } finally {
+    rmSync(lock, { force: true })
+  }
+}
+
+/** Test files run side by side, and several of them need the environment: one makes it, and the others wait. */
+function takeLock(): void {
+  for (;;) {
+    try {
+      return writeFileSync(lock, String(process.pid), { flag: 'wx' })
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    }
+    if (isHeld()) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100)
+    else rmSync(lock, { force: true })
+  }
+}
+
+/** Whether the process that took the lock is still there; one that was killed has left it behind. */
+function isHeld(): boolean {
+  try {
+    const holder = Number(readFileSync(lock, 'utf8'))
+    return holder === 0 || process.kill(holder, 0)
+  } catch {
+    return false
+  }
+}
+
+/** @throws Error when it cannot be made or filled */
+function made(): string {
   const interpreter = join(folder, 'bin/python')
   const stamp = join(folder, 'requirements.txt')
   const wanted = readFileSync(requirements, 'utf8')
