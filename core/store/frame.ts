@@ -11,6 +11,7 @@ import {
 } from './batch.ts'
 import type { Batch } from './batch.ts'
 import { Packer, Unpacker } from './packing.ts'
+import type { Value } from './sqlite.ts'
 
 /**
  * In front of a payload, big-endian: a mark, the length of the payload, the history (see segment.ts), the number of the
@@ -21,8 +22,10 @@ const head = { mark: 0, length: 4, history: 8, number: 16, payload: 24, head: 28
 export const headBytes = head.bytes
 const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 
-/** The first byte of a payload: rows of a {@link Packer}. */
-const packed = 1
+/** The first byte of a payload: which columns its rows have. */
+const format = 2
+/** Format 1 had no columns `tenant` and `headers` in answers, and no column `tokens` in routes. */
+const formerFormat = 1
 
 /** An encoder's room, unless a batch needs more. */
 const roomBytes = 256 * 1024
@@ -60,7 +63,7 @@ export class FrameEncoder {
     packer.rows(batch.works, workColumns.length)
     const most = head.bytes + 1 + packer.mostBytes
     const room = most <= roomBytes ? this.#room : Buffer.allocUnsafeSlow(most)
-    room[head.bytes] = packed
+    room[head.bytes] = format
     const bytes = room.subarray(0, packer.write(room, head.bytes + 1))
     mark.copy(bytes, head.mark)
     bytes.writeUInt32BE(bytes.length - head.bytes, head.length)
@@ -88,7 +91,8 @@ export function readNumber(bytes: Buffer, at: number): number {
  * @throws Error when another version wrote it in another format
  */
 export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
-  if (payload[0] !== packed)
+  const former = payload[0] === formerFormat
+  if (payload[0] !== format && !former)
     throw new Error(
       `the commit log has format ${payload[0]}, which this program does not know: start the one that wrote it`
     )
@@ -110,10 +114,21 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     keys: rows.next(keyColumns.length),
     // What earlier versions did not write is empty.
     leased: rows.next(2) as number[],
-    answers: rows.next(answerColumns.length),
-    routes: rows.next(routeColumns.length),
+    answers: nextRows(rows, answerColumns, former ? { tenant: '', headers: '{}' } : {}),
+    routes: nextRows(rows, routeColumns, former ? { tokens: null } : {}),
     works: rows.next(workColumns.length)
   }
+}
+
+/** The next rows; `absent`: columns that they were written without, and what stands there then. */
+function nextRows(rows: Unpacker, columns: readonly string[], absent: Readonly<Record<string, Value>>): Value[] {
+  const width = columns.length - Object.keys(absent).length
+  const written = rows.next(width)
+  if (width === columns.length) return written
+  const values = written.values()
+  return Array.from({ length: written.length / width }, () =>
+    columns.map((name) => (Object.hasOwn(absent, name) ? absent[name]! : values.next().value!))
+  ).flat()
 }
 
 /** What the head of a frame says. */

@@ -133,18 +133,15 @@ const migrations: readonly string[] = [
   CREATE TABLE answer (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id BLOB NOT NULL UNIQUE,
-    tenant TEXT NOT NULL,          -- of whose room it takes
     time INTEGER NOT NULL,
     bytes INTEGER NOT NULL,        -- of the body
     asked BLOB NOT NULL,
     status INTEGER NOT NULL,
     type TEXT NOT NULL,
-    headers TEXT NOT NULL,         -- others that belong to the answer, as a JSON object
     streamed INTEGER NOT NULL,
     body BLOB                      -- null: it was too large
   ) STRICT;
   CREATE INDEX answer_time ON answer (time, bytes);
-  CREATE INDEX answer_room ON answer (tenant, time, bytes);
 
   CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, payload TEXT NOT NULL) STRICT;
 
@@ -210,6 +207,13 @@ const migrations: readonly string[] = [
   `
   -- Tokens that a response was counted with, which one that goes on with it reads again; null where nobody said.
   ALTER TABLE route ADD COLUMN tokens INTEGER;
+  `,
+  `
+  -- Whose room an answer takes; that of answers which were kept before is nobody's.
+  ALTER TABLE answer ADD COLUMN tenant TEXT NOT NULL DEFAULT '';
+  -- Headers that belong to the answer, as a JSON object.
+  ALTER TABLE answer ADD COLUMN headers TEXT NOT NULL DEFAULT '{}';
+  CREATE INDEX answer_room ON answer (tenant, time, bytes);
   `
 ]
 

@@ -15,8 +15,9 @@ import {
   workColumns
 } from '../../../core/store/batch.ts'
 import type { Batch } from '../../../core/store/batch.ts'
-import { FrameEncoder, headBytes } from '../../../core/store/frame.ts'
+import { decodeBatch, FrameEncoder, headBytes } from '../../../core/store/frame.ts'
 import { readFrames, scanFrames } from '../../../core/store/frame-reader.ts'
+import { Packer } from '../../../core/store/packing.ts'
 import type { Value } from '../../../core/store/sqlite.ts'
 
 const history = '0123456789abcdef'
@@ -173,3 +174,37 @@ function read(file: string, frames: readonly Buffer[]): Batch[] {
     closeSync(fd)
   }
 }
+
+t.test('a frame of the format before is read, with what it did not write yet', (t) => {
+  const packer = new Packer()
+  const widths = [3, 2, 4, 3, holdColumns.length, 3, 1, entryColumns.length, recordColumns.length, keyColumns.length, 2]
+  packer.rows([7, 1, 0], 3)
+  for (const width of widths.slice(1)) packer.rows([], width)
+  const answers: Value[][] = [
+    [Buffer.from('id'), 5, Buffer.from('asked'), 200, 'application/json', 0, null],
+    [Buffer.from('other'), 6, Buffer.from('asked'), 200, 'text/plain', 1, Buffer.from('body')]
+  ]
+  packer.rows(answers.flat(), 7)
+  packer.rows(['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', 9], 8)
+  packer.rows([], workColumns.length)
+  const payload = Buffer.alloc(1 + packer.mostBytes)
+  payload[0] = 1
+  const batch = decodeBatch(payload.subarray(0, packer.write(payload, 1)), undefined)
+  t.same(
+    batch.answers,
+    answers.flatMap(([id, time, asked, status, type, ...rest]) => [
+      id!,
+      '',
+      time!,
+      asked!,
+      status!,
+      type!,
+      '{}',
+      ...rest
+    ])
+  )
+  t.same(batch.routes, ['acme', '', 'resp_1', 'response', 'a', 'print', 'demo', null, 9])
+  payload[0] = 3
+  t.throws(() => decodeBatch(payload, undefined), /format 3/)
+  t.end()
+})
