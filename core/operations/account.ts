@@ -1,4 +1,4 @@
-// What clients refer to that one account of an upstream keeps, and that the gateway has not seen being made:
+// Requests that refer to something that one account of an upstream keeps and that was not made through the gateway:
 // containers, threads, cached contents.
 import { accountOf } from '../catalogue/account.ts'
 import type { Fields } from '../bodies/fields.ts'
@@ -7,22 +7,22 @@ import type { ErrorCode } from '../errors.ts'
 import { formFor } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'
 
-/** A member of a request that may refer to such a thing. */
+/** A member of a request that may refer to something that an account keeps. */
 interface Referring {
   readonly param: string
-  /** What a client is told whose own library does without it then. */
+  /** The error code of a refusal. SDKs that know the code may send the request again without the member. */
   readonly code: ErrorCode
-  /** Whether the value, which is not null, refers to something: an object may ask for a new one. */
+  /** Whether the value refers to something. It is never null. An object may ask for a new thing instead. */
   readonly refers: (value: unknown) => boolean
 }
 
-/** Longest value that is looked into; a longer one is taken for a reference. */
+/** The longest value that is parsed, in bytes. A longer value counts as a reference. */
 const longest = 4096
 
 /**
- * Sends a request with one of these members to channels of its own protocol, whose account has it, and refuses it where
- * they are of several accounts: nobody knows which of them, and the others would answer without it, or that the client
- * is wrong.
+ * Makes an `onCandidates` for requests that have one of these members. Such a request goes only to channels of the
+ * client's own protocol. It is refused when those channels belong to several accounts: nobody knows which account keeps
+ * what is meant, and the others would answer without it or blame the client.
  */
 export function toAccount(referring: readonly Referring[]): NonNullable<ServedOperation['onCandidates']> {
   return (exchange, candidates) => {
@@ -33,7 +33,7 @@ export function toAccount(referring: readonly Referring[]): NonNullable<ServedOp
     const found = referring.find((one) => isThere(fields, one))
     if (!found) return
     const native = candidates.channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
-    // Translation has its own words for what it cannot say.
+    // Without a native channel, translation decides, and it has its own errors for what it cannot express.
     if (native.length === 0) return
     if (new Set(native.map(accountOf)).size > 1) {
       const { code, param } = found
@@ -54,7 +54,7 @@ function isThere(fields: Fields, { param, refers }: Referring): boolean {
   return value !== null && refers(value)
 }
 
-/** It names something: an id, or an object that has one. */
+/** Whether a value names something: an id as a string, or an object with an `id`. */
 export function namesOne(value: unknown): boolean {
   return typeof value === 'string' || (typeof value === 'object' && value !== null && 'id' in value && value.id != null)
 }

@@ -1,4 +1,4 @@
-// Speech: a text becomes sound, and sound becomes text.
+// The audio operations: a text becomes sound, and sound becomes text.
 import type { ParameterSchema } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'
 
@@ -53,7 +53,7 @@ const heard: Readonly<Record<string, ParameterSchema>> = {
   temperature: { type: 'number', minimum: 0, maximum: 1, description: 'Sampling temperature.' }
 }
 
-/** What writing down has in common, in whichever language. */
+/** What transcriptions and translations have in common. */
 const hearing = {
   endpoint: 'audio',
   method: 'POST',

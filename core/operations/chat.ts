@@ -1,4 +1,4 @@
-// Chat completions.
+// The operation of OpenAI's Chat Completions.
 import { openaiTiers } from './service-tiers.ts'
 import { chatTools } from '../protocols/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'

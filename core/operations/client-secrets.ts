@@ -1,4 +1,4 @@
-// Keys for pages in browsers, made by whoever has a real one.
+// The operation that makes client secrets: short-lived keys for browsers, made with a real key.
 import { createHash, randomBytes } from 'node:crypto'
 import { lensOf } from '../bodies/lens.ts'
 import { KnownNames } from '../bodies/lookalike.ts'
@@ -9,11 +9,11 @@ import { GatewayError, unknownModel } from '../errors.ts'
 import { parseDollars } from '../money/money.ts'
 import { steadyNow } from '../watchdog/steady-time.ts'
 
-/** Seconds: how long a session may be opened with one, at most, at least, and where nothing is said. */
+/** How many seconds a client secret can open sessions: the most, the least, and the default. */
 const longest = 7200
 const shortest = 10
 const usual = 600
-/** Settings of a session, in bytes: they are kept for each. */
+/** The largest session settings, in bytes. They are kept for as long as the client secret. */
 const largestSettings = 16 * 1024
 const settingsNames = new KnownNames(['model'])
 
@@ -74,13 +74,13 @@ function mint(exchange: Exchange, { catalogue, services }: OperationContext): Re
   }
 }
 
-/** The settings without the model, which is said in the address of a session. */
+/** The settings without the model, which goes into the address of a session instead. */
 function readSession({ body: { fields, lens } }: Exchange): { model: string; settings: Record<string, unknown> } {
   if (fields.size('session') > largestSettings)
     throw invalid('session', `must not be larger than ${largestSettings} bytes`)
   const bytes = lens.type('session') === 'object' ? lens.slice('session')! : undefined
   const within = bytes && lensOf(bytes)
-  // What is made of it may be read by another parser when a session is opened.
+  // The settings are sent to an upstream when a session is opened, and its parser may read ambiguous ones differently.
   if (within === null) throw invalid('session', 'must not name a member twice')
   if (within && settingsNames.lookalike(within))
     throw invalid('session', 'has a member that would be taken for `model` by some')

@@ -1,4 +1,4 @@
-// Completions of a text: the older interface.
+// The operation of OpenAI's older interface, which continues a text.
 import { openaiTiers } from './service-tiers.ts'
 import type { ServedOperation } from '../contract/served.ts'
 

@@ -1,5 +1,5 @@
-// How upstreams of each protocol are asked to go on with a conversation, or for vectors; a client of any protocol can
-// be served by any of them.
+// How upstreams of each protocol are asked to continue a conversation or to make embeddings. A client of any of these
+// protocols can be served by any of these upstreams.
 import type { UpstreamForm } from '../contract/operation.ts'
 
 /** https://platform.openai.com/docs/api-reference/chat */
@@ -31,15 +31,17 @@ const generate: UpstreamForm = {
 }
 
 /**
- * By what a channel speaks. What speaks both of OpenAI's protocols is asked in the older one, which says more of what
- * other clients ask.
+ * The upstream forms of a conversation, by the channel's protocol. A channel with both of OpenAI's protocols is asked
+ * in the older one, which can express more of what clients of other protocols ask for.
  */
 export const conversation = { openai: [chat, respond], anthropic: messages, gemini: generate } as const
 
-/** The same for clients of Responses, who are answered byte for byte where their own protocol is spoken. */
+/** The same for clients of Responses: a channel that speaks their own protocol passes the bytes through unchanged. */
 export const responding = { ...conversation, openai: [respond, chat] } as const
 
-/** Vectors of texts; one way to ask for them is enough for clients of another protocol. */
+/**
+ * The upstream forms for embeddings. Gemini's batch method also serves requests for a single text that were translated.
+ */
 export const vectors = {
   openai: { protocol: 'openai-embeddings', method: 'POST', target: () => '/embeddings' },
   gemini: {

@@ -1,4 +1,4 @@
-// Embeddings.
+// The operation of OpenAI's embeddings.
 import type { Stage } from '../contract/contract.ts'
 import { GatewayError } from '../contract/contract.ts'
 import type { ServedOperation } from '../contract/served.ts'
@@ -38,7 +38,10 @@ export const embeddings: ServedOperation = {
   }
 }
 
-/** Upstreams there are that know one form only, and SDKs that ask for the other on their own account. */
+/**
+ * Rewrites vectors into the form that the client asked for. Some upstreams know only one form, and some SDKs ask for
+ * the other one without their user's knowledge.
+ */
 function inForm(wanted: EmbeddingFormat): Stage {
   const rewriter = new EmbeddingRewriter(wanted)
   return {

@@ -1,5 +1,5 @@
-// What requests refer to at an upstream that was made through the gateway, and what was not: of the one it is known
-// whose it is and which account has it, the other may be anybody's who has the same account.
+// References in requests to things that an upstream keeps. Of a thing that was made through the gateway, its owner and
+// its account are known. Any other thing may belong to anybody who uses the same account.
 import { accountOf } from '../catalogue/account.ts'
 import type { Catalogue, Channel } from '../catalogue/catalogue.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
@@ -12,14 +12,17 @@ import { ownerOf } from '../contract/owner.ts'
 import { caller } from '../contract/slots.ts'
 import { mostReferences, ReferenceScan } from './reference-scan.ts'
 
-/** Members of requests whose answers may name what was made for them. */
+/** Members of a request that make something new, whose id then stands in the answer. */
 const making = ['tools', 'container', 'audio', 'modalities'] as const
-/** Milliseconds that one message is looked through for names; what is not found by then is not known afterwards. */
+/** How many milliseconds one message may be scanned for ids. Ids that are not found by then stay unknown. */
 const longest = 15
-/** Fields of forms that name a file. */
+/** Form fields that hold the id of a file. */
 const formFields = ['file_id', 'input_reference[file_id]', 'video[id]'] as const
 
-/** An operation whose requests are looked through for names that upstreams gave, and whose answers for new ones. */
+/**
+ * Wraps an operation so that its requests are checked for references to things that upstreams keep, and so that the ids
+ * of new things are noted from its answers.
+ */
 export function guarded(operation: ServedOperation): ServedOperation {
   if (!operation.upstream || operation.body === 'none') return operation
   const { onCandidates, onResponse } = operation
@@ -38,8 +41,8 @@ export function guarded(operation: ServedOperation): ServedOperation {
 }
 
 /**
- * Whether a request by this caller may not refer to what nobody knows the owner of, at the accounts of these channels:
- * as its tenant has it, else where one of the accounts serves several tenants.
+ * Whether references to things of unknown owners are refused for this caller at the accounts of these channels. The
+ * tenant's setting decides. Without one, they are refused when one of the accounts serves models of several tenants.
  */
 export function refusesForeign(exchange: Exchange, catalogue: Catalogue, channels: readonly Channel[]): boolean {
   const { tenant = '' } = exchange.find(caller) ?? {}
@@ -50,7 +53,7 @@ export function refusesForeign(exchange: Exchange, catalogue: Catalogue, channel
 
 const sharedAccounts = new WeakMap<Catalogue['models'], ReadonlySet<string>>()
 
-/** The accounts that serve models which several tenants may use. */
+/** The accounts that serve models of more than one tenant. */
 function sharedOf({ tenants, models }: Catalogue): ReadonlySet<string> {
   let shared = sharedAccounts.get(models)
   if (shared) return shared
@@ -72,7 +75,7 @@ function sharedOf({ tenants, models }: Catalogue): ReadonlySet<string> {
   return shared
 }
 
-/** Leaves the channels of the account that has what the request refers to. */
+/** Keeps only the channels of the account that has what the request refers to. */
 function keepAccount(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
   const found = referencesIn(exchange)
   const keep = (names: ReadonlySet<string>): Awaitable<void> =>
@@ -120,7 +123,10 @@ async function keepFound(
   candidates.keep((channel) => accountOf(channel) === first.account)
 }
 
-/** Looks on for names that an answer gives to what was made for the request: before its client knows them. */
+/**
+ * Observes an answer for ids of things that were made for the request, and keeps their routes before the client sees
+ * the ids.
+ */
 function noteNames(
   exchange: Exchange,
   { attempt }: UpstreamResponse,

@@ -1,4 +1,4 @@
-// Gemini's methods of a model, for its own clients.
+// Gemini's methods of a model, for clients of that protocol.
 import { geminiTiers } from './service-tiers.ts'
 import { geminiTools } from '../protocols/hosted-tools.ts'
 import type { BodyEdit } from '../bodies/body.ts'
@@ -12,7 +12,7 @@ function pathsOf(method: string): string[] {
 }
 
 /**
- * A member of the settings: upstreams take either spelling of both names
+ * The paths of a setting in `generationConfig`. Upstreams accept both spellings of both names
  * (https://protobuf.dev/programming-guides/json/).
  */
 function setting(camel: string, snake: string): string[] {
@@ -58,7 +58,7 @@ export const generateContent: ServedOperation = {
   }
 }
 
-/** The same as a stream. */
+/** https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent with `alt=sse` */
 export const streamGenerateContent: ServedOperation = {
   ...generateContent,
   name: 'generate.stream',
@@ -68,7 +68,7 @@ export const streamGenerateContent: ServedOperation = {
   when: (_headers, query) => new URLSearchParams(query).get('alt') === 'sse'
 }
 
-/** The same for clients that do not ask for events. */
+/** `streamGenerateContent` without `alt=sse`: the answer is a JSON array. */
 export const streamGenerateList: ServedOperation = {
   ...generateContent,
   name: 'generate.list',
@@ -80,7 +80,7 @@ export const streamGenerateList: ServedOperation = {
   framing: () => new ListFraming()
 }
 
-/** What a client asks of a model beside that; only upstreams of its protocol know it. */
+/** A method that only upstreams of Gemini's protocol know, unless `more` gives other upstream forms. */
 function own(method: string, summary: string, more: Partial<ServedOperation>): ServedOperation {
   return {
     name: `generate.${method}`,
@@ -109,10 +109,10 @@ export const geminiCountTokens = own(
   { counts: 'totalTokens' }
 )
 
-/** Bytes of a batch, in which each request names the model. */
+/** Up to how many bytes the requests of a batch are parsed: each of them names the model. */
 const parsed = { requests: 4 * 1024 * 1024 }
 
-/** Its name stands in the path, and once more in the body, and in each request of a batch. */
+/** Sets the model in the body, where it stands beside the path: once at the top, and in each request of a batch. */
 function rename(body: BodyEdit, model: string): void {
   const { fields } = body.original
   const requests = fields.json('requests')

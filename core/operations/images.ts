@@ -1,11 +1,14 @@
-// Pictures: made of a prompt, edited, varied.
+// The operations that make, edit and vary pictures.
 import type { ParameterSchema } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'
 
-/** Tokens of one picture where those are charged: 6,240 of high quality, and what a stream shows of it on the way. */
+/**
+ * The most tokens of one picture, where tokens are charged: 6,240 for high quality, and the partial pictures of a
+ * stream.
+ */
 const mostPictureTokens = 8192
 
-/** What all of them have in common. */
+/** What all operations on pictures have in common. */
 const picturing = {
   endpoint: 'images',
   method: 'POST',

@@ -1,5 +1,5 @@
-// The one list of operations. Order matters only between operations with one path and method, of which the first that
-// fits is meant.
+// The list of all operations. The order matters only between operations with the same path and method: the first one
+// whose `when` accepts the request is used.
 import { guarded } from './foreign.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { speech, transcriptions, translations } from './audio.ts'
@@ -75,5 +75,5 @@ const served: readonly ServedOperation[] = [
   ...models
 ]
 
-/** Every operation of the data listener. */
+/** Every operation of the data listener, once each. */
 export const operations: readonly ServedOperation[] = [...served.map(guarded), openApi(served)]

@@ -1,4 +1,4 @@
-// Anthropic's Messages, for its own clients.
+// The operations of Anthropic's Messages, for clients of that protocol.
 import { anthropicTiers } from './service-tiers.ts'
 import { messagesTools } from '../protocols/hosted-tools.ts'
 import type { ServedOperation } from '../contract/served.ts'
@@ -19,7 +19,7 @@ export const messages: ServedOperation = {
   upstream: conversation,
   onCandidates: toAccount([
     { param: 'container', code: 'invalid_field', refers: namesOne },
-    // A thread that is begun is gone on with, where no other account has it.
+    // A new thread is also a reference: its next request would have to reach the same account.
     { param: 'thread', code: 'unsupported_parameter', refers: () => true }
   ]),
   metering: { outputLimits: ['max_tokens'], leastOutput: 0, tools: messagesTools, tiers: anthropicTiers },

@@ -1,4 +1,4 @@
-// The model list, answered from the catalogue as far as the caller may see it, in the words of the caller's protocol.
+// The model list, made from the catalogue: the models that the caller may use, in the form of the caller's protocol.
 import type { Model } from '../catalogue/catalogue.ts'
 import type { Exchange } from '../contract/contract.ts'
 import { GatewayError } from '../contract/contract.ts'
@@ -35,7 +35,7 @@ const described = {
   model: { in: 'path', name: 'model' }
 } as const satisfies Partial<ServedOperation>
 
-/** For clients that say nothing else. */
+/** For all clients that neither `speaksAnthropic` nor `speaksGemini` recognizes. */
 const openai: readonly ServedOperation[] = [
   {
     ...listed,
@@ -49,7 +49,7 @@ const openai: readonly ServedOperation[] = [
   }
 ]
 
-/** The SDKs of no other protocol send this header. */
+/** Only SDKs of Anthropic's protocol send this header. */
 const speaksAnthropic: ServedOperation['when'] = (headers) => 'anthropic-version' in headers
 
 const anthropic: readonly ServedOperation[] = [
@@ -87,7 +87,9 @@ const anthropic: readonly ServedOperation[] = [
   }
 ]
 
-/** Below its own version all that is asked, and below `/v1` what comes with its own ways to name a key or a client. */
+/**
+ * Every path below `/v1beta` is Gemini's. Below `/v1` its clients are known by how they send their key or their name.
+ */
 const speaksGemini: ServedOperation['when'] = (headers, query, path) =>
   path.startsWith('/v1beta/') ||
   'x-goog-api-key' in headers ||
@@ -140,7 +142,7 @@ const gemini: readonly ServedOperation[] = [
   }
 ]
 
-/** Those of other protocols first, as the last ones are meant when nothing says which. */
+/** OpenAI's operations come last, as they serve every client that the others do not recognize. */
 export const models: readonly ServedOperation[] = [...anthropic, ...gemini, ...openai]
 
 function visible(exchange: Exchange, { catalogue }: OperationContext): Model[] {
@@ -155,14 +157,14 @@ function asked(exchange: Exchange, { catalogue }: OperationContext): Model {
   return model
 }
 
-/** What some channel of the model can be asked. */
+/** The Gemini methods that at least one channel of the model supports. */
 function methodsOf({ channels }: Model): string[] {
   return Object.entries(methods).flatMap(([method, { endpoint, upstream }]) =>
     channels.some((channel) => channel.endpoints.has(endpoint) && upstream?.[channel.protocol]) ? [method] : []
   )
 }
 
-/** The models behind one, or those before one, as many as a page holds; `more`: there are others in that direction. */
+/** One page of the list, after one model or before another. `more`: there are further models in that direction. */
 function pageOf(
   all: readonly Model[],
   size: number,
@@ -186,7 +188,7 @@ function placeOf(all: readonly Model[], name: string): number {
   return place
 }
 
-/** A page holds a thousand at most, whoever asks for more. */
+/** The page size that the query asks for; larger ones than 1000 are cut to 1000. */
 function sizeOf(query: URLSearchParams, name: string, usual: number): number {
   const given = query.get(name) ?? ''
   if (given === '') return usual

@@ -1,4 +1,4 @@
-// Moderations.
+// The operation of OpenAI's moderations.
 import type { ServedOperation } from '../contract/served.ts'
 
 /** https://platform.openai.com/docs/api-reference/moderations */

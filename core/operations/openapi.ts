@@ -1,4 +1,4 @@
-// The table of operations as an OpenAPI 3.1 document, and the operation that shows it.
+// Makes an OpenAPI 3.1 document from the table of operations, and has the operation that serves it.
 import type { BodyKind, ParameterSchema } from '../contract/operation.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { version } from '../telling/version.ts'
@@ -6,7 +6,10 @@ import { version } from '../telling/version.ts'
 /** https://spec.openapis.org/oas/v3.1.0 */
 const openApiVersion = '3.1.0'
 
-/** Serves the document of these operations, to anybody: it holds nothing that is not published. */
+/**
+ * The operation that serves the document. It needs no key, as the document holds only what is published. The document
+ * is made at the first request.
+ */
 export function openApi(operations: readonly ServedOperation[]): ServedOperation {
   let document: unknown
   return {
@@ -22,14 +25,13 @@ export function openApi(operations: readonly ServedOperation[]): ServedOperation
   }
 }
 
-/** The document of a table of operations. */
 function documentOf(operations: readonly ServedOperation[]): unknown {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const operation of operations) {
     for (const [index, template] of operation.paths.entries()) {
       const methods = (paths[template.replace('...}', '}')] ??= {})
       const method = operation.method.toLowerCase()
-      // Where headers decide between operations, the document shows the one that is meant without them.
+      // Where `when` decides between operations, the document shows the one without it.
       if (!operation.when || !methods[method]) methods[method] = describe(operation, template, index)
     }
   }

@@ -1,11 +1,11 @@
-// The table of operations as requests are matched against it.
+// Finds the operation of a request by its method, path, headers and query.
 import type { Match, OperationFinder, ServedOperation } from '../contract/served.ts'
 import { compilePath, isLiteral, matchPath } from './paths.ts'
 import type { PathPattern } from './paths.ts'
 
 type Headers = Parameters<OperationFinder['find']>[2]
 
-/** What leads to the same place: the operations of one template. */
+/** All operations of one path template, and their methods. */
 interface Room {
   operations: ServedOperation[]
   allow: string[]
@@ -13,14 +13,14 @@ interface Room {
 
 const noParameters: Readonly<Record<string, string>> = Object.freeze({})
 
-/** Finds the operation of a request. Made once, of all operations there are. */
+/** Finds the operation of a request. One is made for the whole process, from all operations. */
 export class Operations implements OperationFinder {
   readonly all: readonly ServedOperation[]
   readonly #literal = new Map<string, Room>()
-  /** Longest prefix first, so that the more particular template is tried before the others. */
+  /** Longest prefix first, so that a more specific template is tried before a general one. */
   readonly #patterns: { pattern: PathPattern; room: Room }[] = []
 
-  /** @throws Error when two operations have one name */
+  /** @throws Error when two operations have the same name */
   constructor(all: readonly ServedOperation[]) {
     this.all = all
     const names = new Set<string>()
@@ -43,8 +43,8 @@ export class Operations implements OperationFinder {
   }
 
   /**
-   * Once per request: everything later refers to the operation and never looks at the path again. Undefined: nothing is
-   * there.
+   * Called once per request. The result has no operation when the path is known but the method is not. Undefined: no
+   * template fits the path.
    */
   find(method: string, path: string, headers: Headers, query: string): Match | undefined {
     const room = this.#literal.get(path)
@@ -56,13 +56,17 @@ export class Operations implements OperationFinder {
       if (!parameters) continue
       const operation = chosen(room, method, headers, query, path)
       if (operation) return { operation, allow: room.allow, parameters }
-      // Another template may fit as well: `/v1/models/{model...}` fits what `/v1/models/{model...}:countTokens` does.
+      // Another template may fit as well: a path of `/v1/models/{model...}:countTokens` also fits
+      // `/v1/models/{model...}`.
       other = { operation: undefined, allow: [...(other?.allow ?? []), ...room.allow], parameters }
     }
     return other
   }
 
-  /** The one that shares the most segments with the path; of several the one whose `when` tells it from others. */
+  /**
+   * The operation that shares the most segments with an unknown path. On a tie, one whose `when` accepts the request
+   * wins.
+   */
   nearest(path: string, headers: Headers, query: string): ServedOperation {
     const segments = path.split('/', mostSegments)
     let [best, most] = [this.all[0]!, -1]
@@ -76,10 +80,10 @@ export class Operations implements OperationFinder {
   }
 }
 
-/** Of a path without an operation that are compared: no template is longer. */
+/** How many segments of an unknown path are compared. No template has more. */
 const mostSegments = 10
 
-/** How many segments a template and a path have in common from the beginning. */
+/** How many leading segments a template and a path share. */
 function sharedSegments(template: string, segments: readonly string[]): number {
   const own = template.split('/')
   const other = own.findIndex((segment, index) => !fits(segment, segments[index]))
@@ -90,7 +94,7 @@ function fits(template: string, segment = ''): boolean {
   return isLiteral(template) ? template === segment : segment.endsWith(template.slice(template.lastIndexOf('}') + 1))
 }
 
-/** How much of a path a template says. */
+/** A rank by how specific a template is: the length of its prefix first, then the length of the rest. */
 function particular({ prefix, expression }: PathPattern): number {
   return prefix.length * 1000 + expression.source.length
 }

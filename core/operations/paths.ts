@@ -1,17 +1,17 @@
-// Templates of paths: which requests they fit, and what stands at their parameters.
+// Compiles path templates, and matches request paths against them.
 
-/** A compiled template. */
+/** A compiled path template. */
 export interface PathPattern {
-  /** What a path begins with at least, up to the first parameter. */
+  /** The literal text before the first parameter. */
   readonly prefix: string
   readonly expression: RegExp
   readonly names: readonly string[]
 }
 
-/** A parameter: one segment or a part of it, or with dots the rest of the path. */
+/** A parameter: one segment or a part of one, or with dots the rest of the path. */
 const parameter = /\{(\w+)(\.\.\.)?\}/g
 
-/** Whether a template has no parameters, so that it fits one path alone. */
+/** Whether a template has no parameters, so that only one path fits it. */
 export function isLiteral(template: string): boolean {
   return !template.includes('{')
 }
@@ -20,7 +20,7 @@ export function isLiteral(template: string): boolean {
 export function compilePath(template: string): PathPattern {
   const names: string[] = []
   const source = template.split(parameter).map((piece, index) => {
-    // split() gives literal text, name and dots in turn.
+    // split() yields literal text, a parameter's name and its dots in turn.
     if (index % 3 === 0) return piece.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
     if (index % 3 === 1) names.push(piece)
     return index % 3 === 1 ? '' : piece === undefined ? '([^/]+)' : '(.+)'
@@ -28,7 +28,9 @@ export function compilePath(template: string): PathPattern {
   return { prefix: template.slice(0, template.indexOf('{')), expression: new RegExp(`^${source.join('')}$`), names }
 }
 
-/** The decoded parameters of a raw path that fits; undefined when it does not, or when its escapes are no UTF-8. */
+/**
+ * The parameters of a raw path, percent-decoded. Undefined when the path does not fit, or when an escape is not UTF-8.
+ */
 export function matchPath(
   { prefix, expression, names }: PathPattern,
   path: string

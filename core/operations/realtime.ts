@@ -1,4 +1,4 @@
-// Realtime sessions over WebSocket.
+// The operation that opens realtime sessions over WebSocket.
 import type { ServedOperation } from '../contract/served.ts'
 
 /** https://platform.openai.com/docs/guides/realtime-websocket */

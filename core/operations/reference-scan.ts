@@ -1,22 +1,27 @@
-// Finds the names in a body by which it refers to what an account of an upstream keeps, without parsing it and in
-// slices: files, containers, vector stores, prompts, cached contents.
+// Finds the ids in a JSON body that refer to things an upstream's account keeps: files, containers, vector stores,
+// prompts, cached contents. It works in slices and does not parse the body.
 import { folded } from '../bodies/lookalike.ts'
 import type { Work } from '../bodies/turns.ts'
 
-/** Steps between two looks at the clock. */
+/** How many steps pass between two looks at the clock. */
 const stride = 1024
-/** Bytes of a name, as it is written with escapes. */
+/** The longest member name that is read, in bytes, with every character escaped. */
 const longestName = 6 * 64
-/** Characters of an id; what is longer is none that anybody gave, and is told by its beginning. */
+/**
+ * The longest id, in characters. Of a longer text only the beginning is reported, which matches nothing that is known.
+ */
 const longestId = 512
-/** References of one body that are looked up; one more is found, for whoever counts. */
+/**
+ * How many references of one body are looked up. A scan stops at one more, so that its caller sees that there are too
+ * many.
+ */
 export const mostReferences = 200
 
 const quote = 0x22
 const backslash = 0x5c
 
 /**
- * Members whose texts are such names, in small letters, as readers differ in whether they care for capitals: those of
+ * Members whose strings are ids of kept things. They are in small letters, as some readers ignore case. Sources:
  * https://platform.openai.com/docs/api-reference/responses/create, https://platform.claude.com/docs/en/api/messages and
  * https://ai.google.dev/api/generate-content.
  */
@@ -33,14 +38,14 @@ const naming: ReadonlySet<string> = new Set([
   'filesearchstorenames',
   'file_search_store_names'
 ])
-/** Members that are addresses, of which some are those of files that an account keeps. */
+/** Members that hold addresses. Some of these are addresses of files that an account keeps. */
 const addresses: ReadonlySet<string> = new Set(['fileuri', 'file_uri'])
 const keptAddress = /^files\/|^gs:|\/(?:v1|v1beta|v1alpha)\/files\//i
-/** Members that are objects with such a name as their id. */
+/** Members whose objects have the id of a kept thing as `id`. */
 const named: ReadonlySet<string> = new Set(['prompt', 'audio', 'container', 'voice'])
 /**
- * Members whose insides are data of the client's: arguments of calls and what they came to, schemas, labels. Nobody
- * looks for references in them, and what stands there has names of the client's own.
+ * Members whose contents belong to the client: arguments and results of calls, schemas, labels. They are not searched,
+ * as a member inside may have any name.
  */
 const silent: ReadonlySet<string> = new Set([
   'args',
@@ -56,33 +61,35 @@ const silent: ReadonlySet<string> = new Set([
   'response_schema',
   'schema'
 ])
-/** Likewise, but at the top, where they are what a request says, and what an event does. */
+/**
+ * These are the client's data only below the top level. At the top, `input` is the request's and `response` an event's.
+ */
 const silentBelow: ReadonlySet<string> = new Set(['input', 'response'])
 
-/** By length and first letter, which rules out most other names at a glance. */
+/** Hashes of length and first letter, which rule out most other names without decoding them. */
 const known = new Set(
   [...naming, ...addresses, ...named, ...silent, ...silentBelow, 'id'].map((name) =>
     glanceOf(name.length, name.charCodeAt(0))
   )
 )
 
-/** A list or an object that is being read. */
+/** An open list or object. */
 interface Frame {
   readonly list: boolean
-  /** The member whose value it is, or of the list that it is in. */
+  /** The name of the member whose value this is. Inside lists, the name of the member that holds the outermost list. */
   readonly under: string
   readonly silent: boolean
-  /** Of the member whose value comes; undefined where a name comes. */
+  /** The name of the member whose value comes next; undefined where a name comes next. */
   key: string | undefined
 }
 
-/** One JSON text that has been checked. */
+/** A scan of one JSON text, which must have been checked already. */
 export class ReferenceScan implements Work<ReadonlySet<string>> {
   readonly #bytes: Buffer
   readonly #found = new Set<string>()
   readonly #frames: Frame[] = []
   #at = 0
-  /** Where the text began that is being passed over; undefined outside of one. */
+  /** The offset of the opening quote of the string being read; undefined outside strings. */
   #text: number | undefined
 
   constructor(bytes: Buffer) {
@@ -132,7 +139,7 @@ export class ReferenceScan implements Work<ReadonlySet<string>> {
     frames.push({ list, under, silent: isSilent, key: undefined })
   }
 
-  /** Goes to the next quote, which ends the text unless it is escaped. */
+  /** Goes to the next quote, which ends the string unless it is escaped. */
   #inText(from: number): void {
     const bytes = this.#bytes
     const end = bytes.indexOf(quote, this.#at)
@@ -147,7 +154,7 @@ export class ReferenceScan implements Work<ReadonlySet<string>> {
     else if (!frame.silent) this.#value(frame, from, end)
   }
 
-  /** What a member is called, in small letters; empty for one that does not matter. */
+  /** A member's name in small letters; may be empty for a name that no set contains. */
   #nameAt(from: number, end: number): string {
     const bytes = this.#bytes
     const length = end - from

@@ -1,4 +1,4 @@
-// Reranking, for clients of several vendors.
+// The operation that reranks documents, for clients of Cohere, Jina and others.
 import type { Exchange, Stage } from '../contract/contract.ts'
 import type { ServedOperation } from '../contract/served.ts'
 import { unifiedRerank } from '../protocols/openai/rerank.ts'

@@ -1,11 +1,11 @@
-// Tells clients that a model goes where their request does not name it, but something that it made.
+// Adds a model's retirement headers to replies whose request does not name the model, but something that it made.
 import { retirementHeaders } from '../catalogue/retirement.ts'
 import type { Exchange } from '../contract/contract.ts'
 import type { OperationContext } from '../contract/served.ts'
 
 /**
- * From now on the reply has what every reply of that model has. `model`: its public name; one that is not there any
- * more says nothing.
+ * Sets the retirement headers of a model on the reply. `model`: its public name. A model that is gone from the
+ * catalogue sets nothing.
  */
 export function tellOfModel(
   exchange: Exchange,

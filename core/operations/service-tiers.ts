@@ -1,4 +1,4 @@
-// How requests ask for a service tier, by the protocol of their client: members, and what asks for none in particular.
+// How requests of each client protocol ask for a service tier: the members, and the values that ask for the usual tier.
 import type { Metering } from '../contract/operation.ts'
 
 type Tiers = NonNullable<Metering['tiers']>
@@ -16,7 +16,7 @@ export const anthropicTiers: Tiers = [
   { member: 'inference_geo', usual: ['global'] }
 ]
 
-/** https://ai.google.dev/gemini-api/docs: members go by either spelling. */
+/** https://ai.google.dev/gemini-api/docs: upstreams accept both spellings of the member. */
 export const geminiTiers: Tiers = ['serviceTier', 'service_tier'].map((member) => {
   return { member, usual: ['standard', 'unspecified', 'service_tier_standard', 'service_tier_unspecified'] }
 })

@@ -1,5 +1,4 @@
-// Responses that are made in the background: how their upstream is asked how far they are, and how it is noted that
-// they have ended.
+// Responses that an upstream makes in the background: how it is polled, and how the end of a response is noticed.
 import type { Progress, WorkKind } from '../../contract/background.ts'
 import type { Exchange, Message, Observer } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
@@ -13,12 +12,12 @@ import type { Work } from '../../store/works.ts'
 import { ownerOf } from '../../contract/owner.ts'
 import { routesOf } from './holder.ts'
 
-/** A response may be long, or hold pictures. */
+/** The largest answer to a poll, in bytes. Responses may be long, or hold pictures. */
 const largestAnswer = 8 * 1024 * 1024
-/** Of text, where an upstream does not say how many tokens it was. */
+/** Bytes of text for each token, where an upstream does not report its tokens. */
 const bytesPerToken = 4
 
-/** The work of an upstream. */
+/** How a response in the background is polled and cancelled at its upstream. */
 export const response: WorkKind = {
   name: 'response',
   largestAnswer,
@@ -28,22 +27,22 @@ export const response: WorkKind = {
   read: progressOf
 }
 
-/** Whether a response is on its way; all other states are its end. */
+/** Whether a response is still being made. Every other status is final. */
 export function isUnderWay(response: JsonObject): boolean {
   return response['status'] === 'queued' || response['status'] === 'in_progress'
 }
 
-/** Events that carry a response as it begins; all others that carry it end it. */
+/** Events that carry a response that is still being made. Every other event with a response carries its final state. */
 export const openings: ReadonlySet<string> = new Set(['response.created', 'response.queued', 'response.in_progress'])
 
-/** What an event or a whole answer says a response is; undefined where it says nothing of it. */
+/** The response in a whole answer or an event; undefined when it has none. */
 export function responseOf(message: Message): JsonObject | undefined {
   if (message.kind !== 'json' && message.kind !== 'event') return undefined
   const body = asObject(message.json())
   return message.kind === 'json' ? body : asObject(body?.['response'])
 }
 
-/** Looks on while a response passes that was made in the background: whoever sees its end first has it settled. */
+/** Observes answers that show a background response: the first that shows its final state has it settled. */
 export function noteEnd(
   exchange: Exchange,
   id: string,
@@ -57,7 +56,7 @@ export function noteEnd(
       const work = works.current(owner, id)
       const attempt = exchange.attempts.at(-1)!
       if (work) exchange.showAfter(() => background.saw(work, shown).then(() => {}))
-      // Those of a response that was made while nobody looked are not known yet.
+      // The routes to its items are not kept yet when it was made while no client was reading.
       if (shown['background'] !== true || shown['store'] === false) return
       const items = routesOf(exchange, attempt.channel, shown, exchange.model)
       if (items.length > 0)
@@ -78,7 +77,7 @@ function progressOf(body: unknown, { details }: Work): Progress | undefined {
   const reported = readResponsesUsage(fields['usage'])
   const calls = callsIn(fields['output'])
   const usage = !reported || reported === 'insane' ? undefined : { ...reported, ...calls }
-  // It was deleted, so nobody will see what came of it.
+  // A deleted response can never be read again, so its usage stays unknown.
   if (fields['deleted'] === true) return { status: 'cancelled' }
   switch (fields['status']) {
     case 'queued':
@@ -111,7 +110,9 @@ function estimated(fields: JsonObject, input: number): NonNullable<Progress['usa
   return { ...noUsage, input, output: Math.ceil(textBytes(fields['output']) / bytesPerToken) }
 }
 
-/** What is to be known of a response whose making goes on: how much went in, for an upstream that does not count. */
+/**
+ * The details to keep with a background response: its input in tokens, estimated, for upstreams that report no usage.
+ */
 export function detailsOf(exchange: Exchange): Record<string, unknown> {
   return { input: Math.ceil(exchange.body.bytes.length / bytesPerToken) }
 }

@@ -1,4 +1,4 @@
-// OpenAI's Responses, for its own clients: making them, and what is asked of them before.
+// The operations of OpenAI's Responses that make a response, compact a conversation, or count its tokens.
 import { openaiTiers } from '../service-tiers.ts'
 import type { Channel } from '../../catalogue/catalogue.ts'
 import { responsesTools } from '../../protocols/hosted-tools.ts'
@@ -81,7 +81,7 @@ export const responses: ServedOperation = {
   }
 }
 
-/** Tokens of what a conversation is compacted to, which no member limits. */
+/** The most output tokens of a compacted conversation. No member of the request limits them. */
 const mostCompacted = 32_768
 
 /** https://platform.openai.com/docs/api-reference/responses/compact */
@@ -122,11 +122,11 @@ export const countInputTokens: ServedOperation = {
 }
 
 /**
- * Only upstreams of this protocol keep anything, so what is to be kept goes to them first, and what was kept to nobody
- * else.
+ * Only channels of this protocol keep responses. So a request to be kept prefers them, and a reference goes to no
+ * other.
  */
 function narrow(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void> {
-  // What the gateway knows can be told to any channel.
+  // Any channel can be sent the conversation that the gateway itself keeps.
   if (isRecalled(exchange)) return load(exchange, context).then(() => checkParts(exchange, candidates, context))
   const references = referencesOf(exchange.body)
   return references instanceof Promise
@@ -161,7 +161,7 @@ function idsOf(items: References['items']): string[] {
   return [...new Set(items.map(({ id }) => id))]
 }
 
-/** What is to be kept goes first to those who keep something. */
+/** Requests to be kept go first to native channels; requests in the background go only there. */
 function preferNative({ body: { fields } }: Exchange, candidates: Candidates, native: readonly Channel[]): void {
   const background = flagOf(fields, 'background')
   const stored = mayBeStored(fields)
@@ -170,12 +170,12 @@ function preferNative({ body: { fields } }: Exchange, candidates: Candidates, na
   else if (stored) candidates.prefer((channel) => (native.includes(channel) ? 0 : 1))
 }
 
-/** What a request refers to, and the channels that could know it. */
+/** What a request refers to, and the channels that may know it. */
 interface Wanted {
   readonly native: readonly Channel[]
-  /** It makes no sense without these. */
+  /** References that the request cannot do without. */
   readonly references: readonly Reference[]
-  /** Ids of items that say something without what is kept under them. */
+  /** Ids of items that are partly written out, so that the request also works without what is kept under them. */
   readonly parts: readonly string[]
 }
 
@@ -198,7 +198,9 @@ async function toHolder(
   keepHolder(candidates, found, catalogue, references[0]?.param ?? 'input')
 }
 
-/** Of a conversation that the gateway keeps: what its client adds to it is to be as little another's. */
+/**
+ * Checks the partial items that a client adds to a conversation kept by the gateway: they must not be another tenant's.
+ */
 async function checkParts(
   exchange: Exchange,
   candidates: Candidates,
@@ -215,7 +217,7 @@ async function checkParts(
 }
 
 /**
- * Leaves those who look nothing up, as they are told the conversation itself.
+ * Leaves the channels that look nothing up, as they are sent the conversation itself.
  * @throws GatewayError `response_not_found` when there are none
  */
 function leaveOut(native: readonly Channel[], candidates: Candidates): void {
@@ -223,7 +225,7 @@ function leaveOut(native: readonly Channel[], candidates: Candidates): void {
   candidates.keep((channel) => !native.includes(channel))
 }
 
-/** Those of the protocol that keeps something. */
+/** The candidates that speak the client's own protocol, and so keep responses. */
 function nativeOf(operation: Operation, { channels }: Candidates): readonly Channel[] {
   return channels.filter((channel) => formFor(operation, channel)!.protocol === operation.protocol)
 }

@@ -1,5 +1,5 @@
-// Who holds what clients refer to by an id: the account of an upstream that gave it, found by the route that was kept
-// then.
+// Finds the account of an upstream that holds what a client refers to by an id, by the route that was kept when the id
+// was given out.
 import { accountOf } from '../../catalogue/account.ts'
 import type { Catalogue, Channel } from '../../catalogue/catalogue.ts'
 import type { Candidates } from '../../contract/candidates.ts'
@@ -9,19 +9,19 @@ import type { JsonObject } from '../../protocols/object.ts'
 import type { Route } from '../../store/routes.ts'
 import { ownerOf } from '../../contract/owner.ts'
 
-/** Ids that are longer, or more items in one response, are no upstream's. */
+/** The longest id, and the most items of one response. No upstream exceeds them. */
 const longestId = 512
 const mostItems = 1000
 
-/** One answer for what is unknown, another's, deleted and too old. */
+/** The same error for responses that are unknown, another tenant's, deleted or expired. */
 export function notFound(): GatewayError {
   return new GatewayError('response_not_found', 'Response not found')
 }
 
 /**
- * Leaves the channel that holds everything referred to: the one of that name, or another way to the same account.
- * `param`: the member that refers to it, if one does.
- * @throws GatewayError when that channel is gone or does not serve the model; never leaves another
+ * Keeps the channel that holds everything referred to: the one named by the first route, or else all channels of its
+ * account. `param`: the member that refers to it, if one does.
+ * @throws GatewayError when that channel is gone or does not serve the model; then no other channel may be tried
  */
 export function keepHolder(
   candidates: Candidates,
@@ -56,7 +56,7 @@ export function keepHolder(
   )
 }
 
-/** Routes to what a response put out, by which a later request may refer to it. */
+/** Routes to the output items of a response, by which later requests may refer to them. */
 export function routesOf(exchange: Exchange, channel: Channel, { output }: JsonObject, model: string): Route[] {
   const items = Array.isArray(output) ? (output.slice(0, mostItems) as unknown[]) : []
   return items.flatMap((item) => {
@@ -65,12 +65,12 @@ export function routesOf(exchange: Exchange, channel: Channel, { output }: JsonO
   })
 }
 
-/** The route to something that a channel has just made. */
+/** The route to something that a channel has just made for this exchange. */
 export function routeOf(exchange: Exchange, channel: Channel, id: string, kind: Route['kind'], model: string): Route {
   return { ...ownerOf(exchange), id, kind, channel: channel.name, account: accountOf(channel), model }
 }
 
-/** What something is called by its upstream; undefined when that is no id, or would be another place in a path. */
+/** The id of an upstream's object. Undefined when it is no valid id, or would change the path that it is put into. */
 export function idIn({ id }: { readonly id?: unknown }): string | undefined {
   return typeof id === 'string' && !/^\.{0,2}$/.test(id) && id.length <= longestId ? id : undefined
 }

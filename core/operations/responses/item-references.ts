@@ -1,22 +1,22 @@
-// Finds items in a list of them, such as those that stand in an input by their id alone, without parsing it, and in
-// slices: a list may be large.
+// Finds items in a JSON list, such as those in an input that are only an id. It does not parse the list, and works in
+// slices, as a list may be large.
 import { folded } from '../../bodies/lookalike.ts'
 import { inTurns } from '../../bodies/turns.ts'
 import type { Work } from '../../bodies/turns.ts'
 
-/** Steps between two looks at the clock. */
+/** How many steps pass between two looks at the clock. */
 const stride = 1024
-/** Bytes of a name or a short text, as it is written with escapes. */
+/** The longest name or short text that is read, in bytes, with every character escaped. */
 const longestText = 6 * 512
 
 const quote = 0x22
 const backslash = 0x5c
 
-/** Members that say what an item is and not what it says. */
+/** Members that describe an item and are not its content. */
 const labels: ReadonlySet<string> = new Set(['type', 'id', 'role', 'status', 'phase', 'object'])
 /**
- * By type, the members of which one has what the item says; without them an upstream that keeps the item reads it there
- * (https://platform.openai.com/docs/api-reference/responses/create, `input`).
+ * By type, the members that hold an item's content. When an item has none of them, an upstream that keeps the item
+ * reads the content there (https://platform.openai.com/docs/api-reference/responses/create, `input`).
  */
 const contents: Readonly<Record<string, readonly string[]>> = {
   message: ['content'],
@@ -30,12 +30,12 @@ interface Item {
   from: number
   type: string | undefined
   id: string | undefined
-  /** It has more than labels, and of that the members that may have what it says. */
+  /** Whether it has a non-empty member that is not a label, and which of those members may hold its content. */
   says: boolean
   readonly contents: Set<string>
-  /** It has a role or a content, even if that is empty. */
+  /** Whether it has a role or a content, even an empty one. */
   message: boolean
-  /** Whether its type and its id have been seen. */
+  /** Which of `type` and `id` have been seen. */
   readonly named: Set<string>
   odd: string | undefined
 }
@@ -43,22 +43,28 @@ interface Item {
 /** An object in the list. */
 export interface FoundItem {
   readonly id: string | undefined
-  /** Its place among the objects of the list. */
+  /** Its index among the objects of the list. */
   readonly place: number
-  /** Where it stands in the bytes. */
+  /** Its range in the bytes of the list. */
   readonly from: number
   readonly to: number
-  /** It stands for another one, by its id: that may be told by its type, or by nothing but an id. */
+  /**
+   * Whether it only stands for another item: by its type, or as it has nothing but labels, or neither type, role nor
+   * content.
+   */
   readonly reference: boolean
-  /** It says a part of what the one with its id says, such as thoughts in short: the rest is read where it is kept. */
+  /**
+   * Whether it holds only a part of the item with its id, such as a summary of reasoning. An upstream reads the rest
+   * where it keeps the item.
+   */
   readonly partial: boolean
-  /** A member that others may take for its type or its id: one that there is twice, or a name in other capitals. */
+  /** The name of a member that other readers may take for `type` or `id`: a duplicate, or one with other capitals. */
   readonly odd: string | undefined
 }
 
 /**
- * Those items of a JSON array that has been checked of which `wants` is true, at most `most`; a promise where it is
- * large.
+ * The first `most` items of a JSON array for which `wants` is true. The array must have been checked. A promise when
+ * the work does not fit into this turn of the event loop.
  */
 export function findItems(
   list: Buffer,
@@ -68,7 +74,7 @@ export function findItems(
   return inTurns(new ItemScan(list, wants, most))
 }
 
-/** One list. */
+/** A scan of one list. */
 export class ItemScan implements Work<readonly FoundItem[]> {
   readonly #bytes: Buffer
   readonly #wants: (item: FoundItem) => boolean
@@ -78,11 +84,11 @@ export class ItemScan implements Work<readonly FoundItem[]> {
   #at = 0
   #depth = 0
   #item: Item | undefined
-  /** Of the member whose value comes; undefined where a name comes. */
+  /** The name of the member whose value comes next; undefined where a name comes next. */
   #name: string | undefined
-  /** Where the list or object began that is the value of a member. */
+  /** The offset of the list or object that is the value of the present member. */
   #value = 0
-  /** Where the text began that is being passed over; undefined outside of one. */
+  /** The offset of the opening quote of the string being read; undefined outside strings. */
   #text: number | undefined
 
   constructor(bytes: Buffer, wants: (item: FoundItem) => boolean, most = Infinity) {
@@ -126,7 +132,7 @@ export class ItemScan implements Work<readonly FoundItem[]> {
       case 0x0d:
       case 0x09:
       case 0x3a:
-      // Of null, which says nothing.
+      // The letters of null, which counts as no content.
       case 0x6e:
       case 0x75:
       case 0x6c:
@@ -136,7 +142,7 @@ export class ItemScan implements Work<readonly FoundItem[]> {
     }
   }
 
-  /** Goes to the next quote, which ends the text unless it is escaped. */
+  /** Goes to the next quote, which ends the string unless it is escaped. */
   #inText(from: number): void {
     const bytes = this.#bytes
     const end = bytes.indexOf(quote, this.#at)
@@ -176,7 +182,7 @@ export class ItemScan implements Work<readonly FoundItem[]> {
     item.named.add(name)
   }
 
-  /** The member whose value is being read has one. */
+  /** Notes that the present member has a non-empty value. */
   #say(): void {
     const name = this.#name
     if (!this.#item || name === undefined || labels.has(name)) return

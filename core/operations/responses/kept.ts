@@ -1,4 +1,4 @@
-// Responses that an upstream keeps: read, called off and deleted there, by whoever made them.
+// Operations on a response that is kept: read, cancel, delete it, and list its input. Only its owner may use them.
 import type { Candidates } from '../../contract/candidates.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange, Observer } from '../../contract/contract.ts'
@@ -13,7 +13,7 @@ import { findOwn, pageOf } from './own-state.ts'
 import { tellOfModel } from '../retired.ts'
 import { stateOf } from './recall.ts'
 
-/** What differs between them; `under` is added to the response's own path. */
+/** What differs between these operations. `under` is added to the path of the response. */
 interface Own extends Partial<ServedOperation> {
   name: string
   summary: string
@@ -21,9 +21,9 @@ interface Own extends Partial<ServedOperation> {
   under?: string
 }
 
-/** Free, and about one response, which its channel is asked for. */
+/** An operation on one kept response. It is free, and is sent to the channel that holds the response. */
 function kept({ under = '', method, parameters = {}, ...own }: Own): ServedOperation {
-  // Others are not passed on: they could take the place of what stands in the channel's own address.
+  // Other query parameters are dropped: they could replace those of the channel's own address.
   const known = Object.keys(parameters)
   return {
     endpoint: 'responses',
@@ -110,7 +110,7 @@ export const deleteResponse = kept({
   },
   async onCandidates(exchange, candidates, context) {
     await toHolder(exchange, candidates, context)
-    // What it came to is asked before nobody can say it any more.
+    // The usage has to be read before the response is deleted.
     const work = context.services.works.current(ownerOf(exchange), idOf(exchange))
     if (work) await context.background.stop(work)
   },
@@ -160,7 +160,7 @@ async function toHolder(
   keepHolder(candidates, [route], catalogue)
 }
 
-/** What its upstream does not know any more is nowhere. */
+/** Forgets a response that its upstream does not know any more. */
 async function forget(exchange: Exchange, error: GatewayError, { services }: OperationContext): Promise<GatewayError> {
   if (error.code !== 'upstream_rejected' || error.status !== 404) return error
   await services.routes.remove(ownerOf(exchange), idOf(exchange))
@@ -171,7 +171,7 @@ function idOf({ request }: Exchange): string {
   return request.parameters['response_id']!
 }
 
-/** The parameters of a query that are known, as they would be written, with the question mark. */
+/** The known parameters of a query, encoded, with the question mark. */
 function passed(query: string, known: readonly string[]): string {
   if (query === '') return ''
   const kept = new URLSearchParams()

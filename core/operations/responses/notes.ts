@@ -1,4 +1,4 @@
-// Notes where a response is kept, while its answer passes: before the client can know its id.
+// Keeps the route to a new response while its answer passes, before the client can know its id.
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange, Message, Observer, UpstreamResponse } from '../../contract/contract.ts'
 import type { NewWork, Progress } from '../../contract/background.ts'
@@ -13,10 +13,12 @@ import { idIn, routeOf, routesOf } from './holder.ts'
 import { isRecalled } from './recall.ts'
 import { flagOf, mayBeStored } from './references.ts'
 
-/** Of a response that nobody can ask for, or whose end has no state. */
+/** The end of a response that no client can ask for, or whose last event has no status. */
 const unseen: Progress = { status: 'failed' }
 
-/** Looks on where the upstream may keep the response: it was asked in its own protocol and not told to keep nothing. */
+/**
+ * Observes answers of upstreams that may keep the response: those asked in their own protocol, unless `store` is false.
+ */
 export function noteResponse(
   exchange: Exchange,
   { attempt }: UpstreamResponse,
@@ -30,19 +32,19 @@ export function noteResponse(
     background
   } = context
   const { channel } = attempt
-  /** In the background: what the response was at its end. */
+  /** The final state of a response in the background. */
   let last: JsonObject | undefined
   let known = false
   let told = false
 
-  /** In a stream its end may be seen, or the response goes on without it. */
+  /** The stream may show the end of the response, or break off while the upstream goes on with it. */
   const attend = (begun: NewWork): void => {
     const attended = background.attend(exchange, begun)
     exchange.showAfter(() => attended.kept)
     exchange.defer(({ kind, bytes }) => {
       const seen = last && (response.read(last, attended.work) ?? unseen)
       if (seen && !isOpen(seen)) return attended.end(seen)
-      // Whoever was shown nothing does not know of it.
+      // A client that was sent nothing does not know the response, so nothing is left to wait for.
       return exchange.attempts.at(-1) === attempt && (kind === 'aborted' || bytes > 0)
         ? attended.handOver(bytes > 0 ? attempt.usage?.usage : undefined)
         : attended.end(unseen)
@@ -55,7 +57,7 @@ export function noteResponse(
   }
 
   const first = (made: JsonObject, ended: boolean): Route => {
-    // What has been shown cannot be held back any more; at its end it still is.
+    // Bytes that the client already has cannot be held back. The end of the stream still can.
     if (told && !ended)
       throw new GatewayError(
         'upstream_bad_response',
@@ -85,7 +87,7 @@ export function noteResponse(
       const ended = message.kind === 'json' ? !isUnderWay(made) : isLast(message)
       const kept = made['store'] !== false || made['background'] === true
       const id = idIn(made)
-      // What it was counted with is known at its end alone.
+      // The token count is known only at the end, so the route is written again then.
       const again = known && ended && id !== undefined && tokensOf(made) !== undefined
       const noted = known ? (again ? [routeTo(id, made)] : []) : [first(made, ended)]
       if (ended) {
@@ -97,7 +99,7 @@ export function noteResponse(
   }
 }
 
-/** What a response was counted with, all of which is read again by one that goes on with it. */
+/** The tokens of a response: the next request in the conversation reads all of them. */
 function tokensOf({ usage }: JsonObject): number | undefined {
   const read = readResponsesUsage(usage)
   return read && read !== 'insane' ? promptTokens(read) + completionTokens(read) : undefined

@@ -1,5 +1,5 @@
-// Responses that the gateway makes in the background by itself, for upstreams that cannot: begun, shown as far as they
-// are, and told again.
+// Background responses that the gateway makes itself, for upstreams that cannot: how they begin, are shown, and have
+// their events repeated.
 import { Lens } from '../../bodies/lens.ts'
 import { withMembers } from '../../bodies/splice.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -30,20 +30,22 @@ const repeated = [
   'truncation',
   'user'
 ] as const
-/** Milliseconds for which one is there that is not to be stored: https://platform.openai.com/docs/guides/background */
+/**
+ * How long a response with `store: false` is kept, in milliseconds: https://platform.openai.com/docs/guides/background
+ */
 const shortly = 600_000
-/** Bytes of events that are kept, for each byte that a conversation may have. */
+/** How many bytes of events are kept for each byte that a conversation may have. */
 const mostEvents = 8
 const nothing = { length: 0, tokens: 0, parts: {} }
 
-/** Of a body that is JSON as it is written. */
+/** Headers of a body that is already JSON text. */
 const json = [['content-type', 'application/json']] as const
 const eventStream = [['content-type', 'text/event-stream; charset=utf-8']] as const
 
-/** The response as it begins. */
+/** The JSON text of the response as it was first shown. */
 const beginning = slot('responses/beginning').of<string>()
 
-/** An exchange of the gateway's own, whose client may come back. */
+/** The background work of an exchange whose response the gateway keeps, so that the client can come back for it. */
 export const ownBackground: LoneWork = {
   when: isOwnBackground,
   begin: (exchange) => ({
@@ -71,13 +73,14 @@ export const ownBackground: LoneWork = {
     } = exchange.find(recalled)!
     if (response === undefined)
       throw new GatewayError('upstream_bad_response', 'The upstream answered without a response.')
-    // A stream that is much longer than a conversation may be is not told again: its response is read.
+    // The stream of a very long response is not kept: only the response can be read then.
     const told = exchange.streaming && answer.length <= mostEvents * vault.largest
     const state: KeptState = { before, own, response, events: told ? answer.toString('utf8') : undefined }
     const { bytes, details } = await vault.fill(work, state, await outlineOf(state))
     return { bytes, details: { ...details, background: true } }
   },
-  // There is no event of its own for this: clients take the state from the last response that they are told.
+  // The protocol has no event for a cancelled response. Clients take the status from the last response that they are
+  // shown.
   calledOff(exchange, told) {
     const begun = new Lens(Buffer.from(exchange.find(beginning)!))
     const event = (type: string, number: number, status: string): string => {
@@ -90,17 +93,17 @@ export const ownBackground: LoneWork = {
   }
 }
 
-/** Whether a response was made in the background. */
+/** Whether a kept response was made in the background. */
 export function wasInBackground({ work }: Kept): boolean {
   return work.details['background'] === true
 }
 
-/** A response that the gateway keeps, as far as it is. */
+/** The reply with a response that the gateway keeps, in its present state. */
 export async function shownOf(kept: Kept, { services: { vault } }: OperationContext): Promise<WholeReply> {
   const { response } = await stateOf(kept, vault)
   const { status, error } = kept.work
   if (status === 'succeeded') return { status: 200, headers: json, body: response }
-  // What has not been settled is not shown, whatever is in the file.
+  // The file may already hold the result, but a response that is not settled is not shown.
   const changes = new Map([
     ['status', JSON.stringify(shownStatus(kept))],
     ['output', '[]'],
@@ -117,8 +120,8 @@ export async function shownOf(kept: Kept, { services: { vault } }: OperationCont
 }
 
 /**
- * The events of a response, from the first or from one on.
- * @throws GatewayError `invalid_field` when it has none, or none that follows
+ * The events of a response, all of them or those after `starting_after`. Those of an unfinished response follow live.
+ * @throws GatewayError `invalid_field` when there are no events, or none after that number
  */
 export async function streamOf(
   kept: Kept,
@@ -145,7 +148,10 @@ export async function streamOf(
   return { headers: eventStream, stream: Buffer.concat(rest) }
 }
 
-/** @throws GatewayError `invalid_field` for what is no number of an event */
+/**
+ * The `starting_after` of a query.
+ * @throws GatewayError `invalid_field` when it is not a number
+ */
 function startOf(query: string): number | undefined {
   const after = query === '' ? null : new URLSearchParams(query).get('starting_after')
   if (after === null) return undefined
@@ -156,7 +162,7 @@ function startOf(query: string): number | undefined {
   return Number(after)
 }
 
-/** The events with a higher number. They are the gateway's own: each is a block with one line of data. */
+/** The events with a higher number. The gateway wrote them, so each is a block with one line of data. */
 async function* behind(stream: Iterable<Buffer> | AsyncIterable<Buffer>, after: number): AsyncGenerator<Buffer> {
   let rest = ''
   for await (const bytes of stream) {
@@ -166,7 +172,7 @@ async function* behind(stream: Iterable<Buffer> | AsyncIterable<Buffer>, after: 
   }
 }
 
-/** The number of the last event that was told. */
+/** The number of the last event that was sent. */
 function lastNumber(told: readonly Buffer[]): number | undefined {
   for (let at = told.length - 1; at >= 0; at--) {
     const numbers = told[at]!.toString('utf8').split('\n\n').map(numberOf).filter(Number.isFinite)
@@ -180,7 +186,7 @@ function numberOf(block: string): number {
   return (data === undefined ? undefined : new Lens(Buffer.from(data)).number('sequence_number')) ?? Infinity
 }
 
-/** What a response is before anything has been done for it. */
+/** The response before the upstream has been asked, as JSON text. */
 function begunResponse(exchange: Exchange): string {
   const { lens, fields } = exchange.body
   const whole = writeResponse({

@@ -1,4 +1,4 @@
-// Responses of models whose state the gateway keeps: conversations go on without an upstream that remembers them.
+// Responses of models whose state the gateway keeps, so that conversations go on at upstreams that remember nothing.
 import { Lens } from '../../bodies/lens.ts'
 import type { Fields } from '../../bodies/fields.ts'
 import { withMembers } from '../../bodies/splice.ts'
@@ -18,16 +18,16 @@ import type { KeptState } from './recall.ts'
 import { flagOf, mayBeStored } from './references.ts'
 import { tellOfModel } from '../retired.ts'
 
-/** Output items of one response that may be referred to, of which the first count. */
+/** How many output items of one response can be referred to: the first ones. */
 const mostItems = 1000
 
-/** Whether the gateway keeps anything at all. */
+/** Whether any model of the catalogue has its state kept by the gateway. */
 function keepsAny({ models }: Catalogue): boolean {
   for (const { state } of models.values()) if (state === 'gateway') return true
   return false
 }
 
-/** Says all of the conversation in the request. */
+/** Writes the whole conversation into the request of an attempt. */
 export function tellAll(exchange: Exchange, { body }: Attempt): void {
   const known = exchange.find(recalled)
   if (!known) return
@@ -36,12 +36,13 @@ export function tellAll(exchange: Exchange, { body }: Attempt): void {
 }
 
 const encrypted = 'reasoning.encrypted_content'
-/** Bytes of the names of what is to be included: all that there are take less. */
+/** The largest `include` that is parsed, in bytes. All of its valid names together take less. */
 const longestInclude = 4096
 
 /**
- * What is to be included, with the thoughts that an upstream does not keep: they have to come back from it to be told
- * again. Undefined where nothing is to be changed, as for what is no list of names, which the upstream refuses.
+ * The request's `include` with encrypted reasoning added: an upstream that keeps nothing must return it, so that the
+ * next request can send it again. Undefined when nothing is to be changed, or when the value is not a list; the
+ * upstream refuses that.
  */
 function withThoughts(fields: Fields): unknown[] | undefined {
   if (fields.size('include') > longestInclude) return undefined
@@ -49,7 +50,7 @@ function withThoughts(fields: Fields): unknown[] | undefined {
   return Array.isArray(asked) && !asked.includes(encrypted) ? [...(asked as unknown[]), encrypted] : undefined
 }
 
-/** Likewise of a request for a response, of which the upstream is to keep nothing. */
+/** Changes a request for a response so that it has the whole conversation and the upstream keeps nothing. */
 export function askUnkept(exchange: Exchange, attempt: Attempt): void {
   if (!exchange.find(recalled)) return
   tellAll(exchange, attempt)
@@ -60,7 +61,7 @@ export function askUnkept(exchange: Exchange, attempt: Attempt): void {
   if (included) body.set('include', included)
 }
 
-/** Makes a response the gateway's own: with its id, and with what its upstream was not told. */
+/** A stage that gives a response the gateway's own id, and the members that the upstream was not sent. */
 export function adoptOwn(exchange: Exchange): Stage | undefined {
   const known = exchange.find(recalled)
   if (!known) return undefined
@@ -84,7 +85,7 @@ export function adoptOwn(exchange: Exchange): Stage | undefined {
   }
 }
 
-/** Keeps the response as its client sees it. */
+/** A stage that keeps the response as its client sees it. */
 export function keepOwn(exchange: Exchange, { services: { vault } }: OperationContext): Stage | undefined {
   const known = exchange.find(recalled)
   if (known?.id === undefined) return undefined
@@ -96,7 +97,7 @@ export function keepOwn(exchange: Exchange, { services: { vault } }: OperationCo
       if (!told || (message.kind === 'event' && !isLast(message))) return
       const response = told.bytes.toString('utf8')
       answer.response = response
-      // What is made in the background is kept with the end of that.
+      // A background response is kept when its exchange ends, together with its events.
       if (isOwnBackground(exchange)) return
       const state: KeptState = { before, own, response }
       const label = { ...ownerOf(exchange), id, model: exchange.model, requestId: exchange.id }
@@ -112,7 +113,7 @@ function responseIn(message: Message): Lens | undefined {
   return message.lens?.inside('response')
 }
 
-/** A response that the gateway keeps; undefined when it is not one of those. */
+/** The kept response that the path names; undefined when the gateway does not keep it. */
 export async function findOwn(
   exchange: Exchange,
   { catalogue, services: { vault } }: OperationContext
@@ -124,7 +125,7 @@ export async function findOwn(
   return found
 }
 
-/** A page of what a kept response was the answer to. */
+/** A page of the input items of a kept response, as `GET /v1/responses/{id}/input_items` shows it. */
 export function pageOf({ own, response }: KeptState, query: URLSearchParams): unknown {
   const asked = query.get('limit') ?? '20'
   const limit = /^\d{1,3}$/.test(asked) ? Number(asked) : NaN
@@ -144,7 +145,7 @@ export function pageOf({ own, response }: KeptState, query: URLSearchParams): un
   if (order === 'desc') items.reverse()
   const after = query.get('after')
   const first = after === null ? 0 : items.findIndex((item) => item.id === after) + 1
-  // With the first page again clients would go round for ever.
+  // If the first page were sent again, clients would loop for ever.
   if (after !== null && first === 0)
     throw new GatewayError('invalid_field', 'The parameter `after` must be the id of an item of this response.', {
       param: 'after'
@@ -163,7 +164,7 @@ function isLast(message: Message): boolean {
   return !openings.has(message.lens?.string('type') ?? message.event)
 }
 
-/** What a request takes in that goes on with it. */
+/** How much of a conversation the next request takes in: bytes, tokens, and the bytes of each output item. */
 export async function outlineOf(state: KeptState): Promise<Outline> {
   const lens = new Lens(Buffer.from(state.response))
   const length = Buffer.byteLength(afterwards(state))

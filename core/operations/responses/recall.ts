@@ -1,5 +1,5 @@
-// What a request for a response goes on with, of what the gateway keeps: found before it is held for, and read when the
-// chain has let it in.
+// What a request for a response continues, of the conversations that the gateway keeps: looked up before an amount is
+// held, and read after the chain has let the request in.
 import { randomBytes } from 'node:crypto'
 import { Lens } from '../../bodies/lens.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -14,36 +14,36 @@ import { findItems } from './item-references.ts'
 import { flagOf, mayBeStored, referencesOf } from './references.ts'
 import type { References } from './references.ts'
 
-/** What is kept of a response. All are JSON as it is written, the first two without the brackets of the list. */
+/** What is kept of a response. All members are JSON text; `before` and `own` are lists without their brackets. */
 export interface KeptState {
-  /** The items of the conversation before it, and those of its own request. */
+  /** The items of the conversation before the request, and those of the request itself. */
   readonly before: string
   readonly own: string
   readonly response: string
-  /** Of one that was made in the background and as a stream: its events, as they were sent. */
+  /** The events as they were sent, of a response that was made in the background and streamed. */
   readonly events?: string | undefined
 }
 
-/** What a request goes on with. */
+/** The conversation that a request continues, read from the vault. */
 export interface Recalled extends Pick<KeptState, 'before' | 'own'> {
   readonly previous: string | undefined
-  /** Its input is another one than its client wrote. */
+  /** Whether the input differs from what the client wrote. */
   readonly changed: boolean
-  /** By which its response will be known; undefined when that is not to be kept. */
+  /** The id that the response will have; undefined when it is not to be kept. */
   readonly id: string | undefined
-  /** The response when it is there, as its client sees it. */
+  /** The response as its client sees it, as soon as it is there. */
   readonly answer: { response: string | undefined }
 }
 
-/** Filled when it has been read. */
+/** Set by {@link load}. */
 export const recalled = slot('responses/recalled').of<Recalled>()
 
-/** Where it is kept. */
+/** Where the conversation is kept. */
 interface Source {
   readonly id: string | undefined
   readonly previous: Kept | undefined
   readonly items: References['items']
-  /** The responses that have the items, by the item's id; the place in the input, of items that had no id there. */
+  /** The responses that hold the items, by item id. `place`: the index in the input, for items that had no id there. */
   readonly wholes: ReadonlyMap<string, Whole>
 }
 
@@ -55,25 +55,25 @@ interface Whole {
 
 const source = slot('responses/source').of<Source>()
 /**
- * Why it cannot be gone on with. Whoever repeats a request may be given what was answered before, and does not hear of
- * it.
+ * Why the request cannot be continued. It is kept instead of thrown, because a repeated request may be answered from an
+ * earlier one before this matters.
  */
 const refusal = slot('responses/refusal').of<GatewayError>()
 
-/** Responses that are read for the items of one request: the last one usually has all of them. */
+/** How many responses are read for the items of one request. The last one usually holds all of them. */
 const mostRead = 16
 const idBytes = 24
-/** What an item of an input is called in the list of them. */
+/** The id that {@link inputItemId} makes for an item of an input. */
 const inputItem = new RegExp(`^msg_([0-9a-f]{${2 * idBytes}})_in_(\\d{1,6})$`)
 
-/** Whether the gateway keeps what the model answers. */
+/** Whether the gateway keeps the responses of the requested model. */
 export function keepsFor({ model }: Exchange, { catalogue }: OperationContext): boolean {
   return catalogue.models.get(model)?.state === 'gateway'
 }
 
 /**
- * Whether the gateway answers for all that the request refers to.
- * @throws GatewayError what {@link recall} has found to be wrong with it
+ * Whether the gateway has all that the request refers to.
+ * @throws GatewayError the refusal that {@link recall} noted
  */
 export function isRecalled(exchange: Exchange): boolean {
   const error = exchange.find(refusal)
@@ -81,27 +81,27 @@ export function isRecalled(exchange: Exchange): boolean {
   return exchange.find(source) !== undefined
 }
 
-/** Whether the gateway makes the response of the request in the background. */
+/** Whether the gateway itself makes the response in the background. */
 export function isOwnBackground(exchange: Exchange): boolean {
   return isRecalled(exchange) && flagOf(exchange.body.fields, 'background')
 }
 
-/** By which its response will be known. */
+/** The id that the response will have; undefined when the gateway does not keep it. */
 export function ownId(exchange: Exchange): string | undefined {
   return exchange.find(source)?.id
 }
 
-/** The response that it goes on with. */
+/** The id of the response that the request continues. */
 export function previousOf(exchange: Exchange): string | undefined {
   return exchange.find(source)?.previous?.work.id
 }
 
-/** The name of an item of an input that has none. */
+/** The id to show for an input item without one. `place`: its index in the input. */
 export function inputItemId(response: string, place: number): string {
   return `msg_${response.slice('resp_'.length)}_in_${place}`
 }
 
-/** Finds what a request goes on with, and how much that is. What the gateway does not keep is left to an upstream. */
+/** Looks up what a request continues, and its size. What the gateway does not keep is left to an upstream. */
 export function recall(exchange: Exchange, context: OperationContext): Awaitable<void> {
   if (!keepsFor(exchange, context))
     return exchange.body.fields.has('previous_response_id') ? lookAt(exchange, context) : undefined
@@ -111,7 +111,7 @@ export function recall(exchange: Exchange, context: OperationContext): Awaitable
   })
 }
 
-/** How much an upstream reads of a response that it keeps itself, where that is all that the request refers to. */
+/** Notes how many tokens an upstream will read of a response that it keeps, if the request refers to nothing else. */
 async function lookAt(exchange: Exchange, { services: { routes } }: OperationContext): Promise<void> {
   const { members, items } = await referencesOf(exchange.body)
   const [previous, ...others] = members
@@ -149,7 +149,7 @@ async function lookUp(exchange: Exchange, { services: { vault } }: OperationCont
   exchange.set(source, { id, previous, items, wholes })
   if (!previous && items.length === 0) return
   const referred = items.reduce((sum, { id }) => sum + wholes.get(id)!.length, 0)
-  // More is refused when it is read.
+  // A longer conversation is refused when it is read.
   const within = (count: number): number => Math.min(count, vault.largest)
   exchange.set(recalledInput, {
     bytes: within((previous?.outline.length ?? 0) + referred),
@@ -170,21 +170,22 @@ async function wholeOf(
     : undefined
 }
 
-/** How clients are told how far a response is. */
+/** The status that clients are shown. */
 export function shownStatus({ work: { status } }: Kept): string {
   return status === 'succeeded' ? 'completed' : status === 'expired' ? 'failed' : status
 }
 
 /**
- * Reads what {@link recall} has found. The conversation takes of the memory for bodies.
+ * Reads the conversation that {@link recall} has found. Its bytes are taken from the memory for bodies until the
+ * exchange is settled.
  * @throws GatewayError `response_not_found` when it is gone; `request_too_large` when it is longer than may be kept;
- * `overloaded`
+ * `overloaded` when there is no memory for it
  */
 export async function load(exchange: Exchange, { services: { vault }, memory }: OperationContext): Promise<void> {
   const { id, previous, items, wholes } = exchange.find(source)!
   const { lens } = exchange.body
   const input = lens.slice('input') ?? Buffer.alloc(0)
-  // As text, and as bytes on its way.
+  // It is held twice: as text, and as the bytes of an attempt.
   const room = 2 * ((exchange.find(recalledInput)?.bytes ?? 0) + input.length)
   if (!memory.take(room))
     throw new GatewayError('overloaded', 'The gateway holds as many requests as it can. Try again.', {
@@ -215,15 +216,15 @@ export async function load(exchange: Exchange, { services: { vault }, memory }: 
   })
 }
 
-/** The items of a request as its client wrote them. */
+/** The items of a request as its client wrote them, as a list without its brackets. A text becomes a message. */
 export function ownInput({ body: { lens } }: Exchange): string {
   const input = lens.slice('input')
   return input?.[0] === 0x22 ? `{"type":"message","role":"user","content":${input.toString('utf8')}}` : inner(input)
 }
 
 /**
- * The items, by their id: each response is read once, the one that was referred to last first, as it knows those before
- * it.
+ * The items, by their id. Each response is read once. The one referred to last is read first, as it also holds the
+ * items of those before it.
  */
 async function readItems(
   wholes: Source['wholes'],
@@ -261,14 +262,17 @@ async function readItems(
   return texts
 }
 
-/** What is kept of a response. @throws GatewayError `response_not_found` when it is gone */
+/**
+ * What is kept of a response.
+ * @throws GatewayError `response_not_found` when it is gone
+ */
 export async function stateOf(kept: Kept, vault: OperationContext['services']['vault']): Promise<KeptState> {
   const state = (await vault.read(kept)) as KeptState | undefined
   if (!state) throw notFound()
   return state
 }
 
-/** All of a conversation when its response is there. */
+/** The items of a conversation, including those of its response. */
 export function afterwards({ before, own, response }: KeptState): string {
   return joinedItems(before, own, inner(new Lens(Buffer.from(response)).slice('output')))
 }

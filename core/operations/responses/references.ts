@@ -1,4 +1,4 @@
-// What a request for a response refers to: responses, conversations and items that an upstream keeps.
+// Finds what a request for a response refers to: responses, conversations and items that an upstream keeps.
 import type { RequestBody } from '../../bodies/body.ts'
 import type { Fields } from '../../bodies/fields.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -6,7 +6,7 @@ import type { Awaitable } from '../../contract/contract.ts'
 import { findItems } from './item-references.ts'
 import type { FoundItem } from './item-references.ts'
 
-/** Something that is kept, and the member that refers to it. */
+/** A reference, and the member that holds it. */
 export interface Reference {
   readonly id: string
   readonly param: string
@@ -15,23 +15,24 @@ export interface Reference {
 /** An item of the input that refers to another one. */
 export type ReferredItem = FoundItem & { readonly id: string }
 
-/** All that a request refers to. */
+/** All references of a request. */
 export interface References {
-  /** In its members. */
+  /** References by `previous_response_id` and `conversation`. */
   readonly members: readonly Reference[]
-  /** In its input, in their order. */
+  /** Items of the input that only stand for a kept item, in their order. */
   readonly items: readonly ReferredItem[]
-  /** In its input, those that an upstream may read more of than the client says. */
+  /** Items of the input of which an upstream may read more than the client wrote. */
   readonly partial: readonly ReferredItem[]
 }
 
 const longestId = 1024
-/** Items referred to in one request. */
+/** The most references to items in one request. */
 const mostItems = 1000
 
 /**
- * What a request refers to; a promise where its input is large.
- * @throws GatewayError `invalid_field` when a member is no reference, or there are too many
+ * Finds what a request refers to; a promise where its input is large.
+ * @throws GatewayError `invalid_field` when a reference is malformed or ambiguous, or when there are too many;
+ * `missing_field` when `conversation` has no id
  */
 export function referencesOf(body: RequestBody): Awaitable<References> {
   const members = membersOf(body)
@@ -83,7 +84,10 @@ function membersOf({ fields, lens }: RequestBody): Reference[] {
   return references
 }
 
-/** Whether a flag is set. @throws GatewayError `invalid_field` when it is neither true nor false */
+/**
+ * Whether a flag is set; false when absent or null.
+ * @throws GatewayError `invalid_field` when it is neither true nor false
+ */
 export function flagOf(fields: Fields, name: string): boolean {
   const flag = fields.flag(name)
   if (flag === undefined)
@@ -91,12 +95,12 @@ export function flagOf(fields: Fields, name: string): boolean {
   return flag
 }
 
-/** Unless the client says no, upstreams keep a response. */
+/** Whether an upstream may keep the response: it does unless `store` is false. */
 export function mayBeStored(fields: Fields): boolean {
   return !fields.has('store') || isNull(fields, 'store') || flagOf(fields, 'store')
 }
 
-/** Nothing else of four bytes counts as no. */
+/** Whether the value is null: the only value of four bytes that reads as false. */
 function isNull(fields: Fields, name: string): boolean {
   return fields.size(name) === 'null'.length && fields.flag(name) === false
 }

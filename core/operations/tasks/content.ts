@@ -1,4 +1,4 @@
-// The file of a video, passed on from the upstream that has it.
+// The operation that downloads a video's file from the upstream that has it.
 import { channelTo } from '../../catalogue/account.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { ServedOperation } from '../../contract/served.ts'
@@ -7,12 +7,12 @@ import type { Work } from '../../store/works.ts'
 import { taskOf } from './kept.ts'
 import { pathOf } from './video.ts'
 
-/** The task whose file is asked for. */
+/** The task whose file the request asks for. */
 const asked = slot('tasks/asked').of<Work>()
 
 const variants: ReadonlySet<string> = new Set(['video', 'thumbnail', 'spritesheet'])
 
-/** What the operations of both faces have in common. */
+/** What the download has in common at the gateway's own path and at OpenAI's. */
 export const contentOf = {
   endpoint: 'videos',
   summary: 'The file of a video that is ready, or a picture of it.',
@@ -42,7 +42,10 @@ export const contentOf = {
   }
 } as const satisfies Partial<ServedOperation>
 
-/** @throws GatewayError `invalid_field` for one that there is not */
+/**
+ * The query that asks the upstream for the variant; empty without one.
+ * @throws GatewayError `invalid_field` for an unknown variant
+ */
 function variantOf(query: string): string {
   const variant = query === '' ? null : new URLSearchParams(query).get('variant')
   if (variant === null) return ''

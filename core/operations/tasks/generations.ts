@@ -1,4 +1,5 @@
-// Videos as tasks of our own: begun, read, called off, deleted, and their files.
+// Videos as the gateway's own tasks: the operations that create, read, cancel and delete them, and download their
+// files.
 import type { BodyEdit } from '../../bodies/body.ts'
 import { numberOrDigits } from '../../bodies/fields.ts'
 import type { ParameterSchema, UpstreamForm } from '../../contract/operation.ts'
@@ -10,14 +11,14 @@ import { taskOf } from './kept.ts'
 
 const path = taskPaths.video
 
-/** What is common to reading a task, calling it off and deleting it. */
+/** What reading, cancelling and deleting a task have in common. */
 const about = {
   endpoint: 'videos',
   protocol: 'openai-videos',
   body: 'none'
 } as const satisfies Partial<ServedOperation>
 
-/** What videos are asked for with. */
+/** The parameters of every request for a video. */
 export const videoParameters: Readonly<Record<string, ParameterSchema>> = {
   model: { type: 'string', description: 'A model of the model list.' },
   prompt: { type: 'string', description: 'What is to be seen.' },
@@ -25,10 +26,10 @@ export const videoParameters: Readonly<Record<string, ParameterSchema>> = {
   size: { type: 'string', examples: ['1280x720'], description: 'Width and height in pixels.' }
 }
 
-/** Upstreams know one word for each thing: seconds in digits, and the size in one. */
+/** Upstreams know one spelling of each member: `seconds` as digits, and `size` as one text. */
 const adapted: UpstreamForm = { ...videoForm, adapt }
 
-/** A video, as a task. */
+/** Creates a video task. */
 export const videoGenerations: ServedOperation = {
   ...about,
   name: 'videos.generations',
@@ -60,7 +61,7 @@ export const videoGenerations: ServedOperation = {
   }
 }
 
-/** A task, as far as it is. */
+/** Reads a video task. */
 export const videoTask: ServedOperation = {
   ...about,
   name: 'videos.generations.retrieve',
@@ -73,7 +74,7 @@ export const videoTask: ServedOperation = {
   }
 }
 
-/** Calls a task off. */
+/** Cancels a video task. */
 export const videoTaskCancel: ServedOperation = {
   ...about,
   name: 'videos.generations.cancel',
@@ -87,7 +88,7 @@ export const videoTaskCancel: ServedOperation = {
   }
 }
 
-/** Deletes a task. */
+/** Deletes a video task. */
 export const videoTaskDelete: ServedOperation = {
   ...about,
   name: 'videos.generations.delete',
@@ -102,7 +103,7 @@ export const videoTaskDelete: ServedOperation = {
   }
 }
 
-/** The file of a task. */
+/** Downloads the file of a video task. */
 export const videoTaskContent: ServedOperation = {
   ...contentOf,
   name: 'videos.generations.content',

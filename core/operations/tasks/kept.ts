@@ -1,4 +1,4 @@
-// Finds the task that a path names: its owner's, or none.
+// Finds the task that a path names, if it belongs to the caller.
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
@@ -6,11 +6,11 @@ import type { Work } from '../../store/works.ts'
 import { ownerOf } from '../../contract/owner.ts'
 import { tellOfModel } from '../retired.ts'
 
-/** Longer than any that was given out. */
+/** The longest id that is looked up. Every id that the gateway gives out is shorter. */
 const longestId = 64
 
 /**
- * The task in the path. Unknown, foreign, deleted and expired ones, and those of another kind, are all the same.
+ * The task in the path. Unknown, foreign, deleted and expired tasks, and those of another kind, all get the same error.
  * @throws GatewayError `task_not_found`
  */
 export async function taskOf(

@@ -1,5 +1,5 @@
-// Pictures as tasks: the gateway has them made by an upstream that answers only when they are there, and keeps what it
-// answered.
+// Pictures as tasks. The upstream answers only when the pictures are there; the gateway waits for that answer and keeps
+// it.
 import { LensError, Lens } from '../../bodies/lens.ts'
 import { GatewayError } from '../../contract/contract.ts'
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
@@ -11,7 +11,7 @@ import { shown, taskPaths, taskRecord } from './record.ts'
 
 const path = taskPaths.image
 
-/** A result that is larger has pictures in it, and no addresses. */
+/** A larger result, in bytes, holds the pictures themselves instead of addresses. */
 const addressBytes = 64 * 1024
 
 const about = {
@@ -26,7 +26,7 @@ const {
   ...whole
 } = imageGenerations
 
-/** Pictures, as a task. */
+/** Creates a picture task. */
 export const pictureTasks: ServedOperation = {
   ...whole,
   name: 'images.async',
@@ -49,7 +49,7 @@ export const pictureTasks: ServedOperation = {
   }
 }
 
-/** A task, as far as it is. */
+/** Reads a picture task. */
 export const pictureTask: ServedOperation = {
   ...about,
   name: 'images.async.retrieve',
@@ -59,7 +59,7 @@ export const pictureTask: ServedOperation = {
   onRequest: async (exchange, context) => withPictures(await taskOf(exchange, context, 'image'), context)
 }
 
-/** Calls a task off. */
+/** Cancels a picture task. */
 export const pictureTaskCancel: ServedOperation = {
   ...about,
   name: 'images.async.cancel',
@@ -71,7 +71,7 @@ export const pictureTaskCancel: ServedOperation = {
     withPictures(await context.background.cancel(await taskOf(exchange, context, 'image')), context)
 }
 
-/** Deletes a task. */
+/** Deletes a picture task. */
 export const pictureTaskDelete: ServedOperation = {
   ...about,
   name: 'images.async.delete',
@@ -85,7 +85,7 @@ export const pictureTaskDelete: ServedOperation = {
   }
 }
 
-/** The record, with the pictures as the upstream sent them: they are large, and nobody has to look into them. */
+/** The task's record with the pictures as the upstream sent them. They are large, so they are spliced in unparsed. */
 async function withPictures(work: Work, { services }: OperationContext): Promise<WholeReply> {
   const result = work.status === 'succeeded' ? await services.works.result(work) : undefined
   const data = result && dataOf(result)
@@ -104,7 +104,7 @@ function dataOf(result: Buffer): Buffer | undefined {
   }
 }
 
-/** Of the first picture; null when it has none. */
+/** The address of the first picture; null when the result has no addresses. */
 function addressIn(data: Buffer): string | null {
   if (data.length > addressBytes) return null
   const [first] = JSON.parse(data.toString('utf8')) as ({ url?: unknown } | null)[]

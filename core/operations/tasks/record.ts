@@ -1,19 +1,19 @@
-// Tasks as clients see them: as records of our own, and as videos of OpenAI's.
+// Tasks as clients see them: as the gateway's own records, and as OpenAI's videos.
 import type { Exchange, WholeReply } from '../../contract/contract.ts'
 import type { OperationContext } from '../../contract/served.ts'
 import { isOpen } from '../../store/works.ts'
 import type { Work } from '../../store/works.ts'
 
-/** Seconds after which it makes sense to ask again. */
+/** The `Retry-After` of a task that goes on, in seconds. */
 const askAgain = '2'
 
-/** Where the tasks of each kind are found. */
+/** The path of each kind of task. */
 export const taskPaths = { video: '/v1/video/generations', image: '/v1/images/generations/async' } as const
 
-/** A kind of task that has records. */
+/** A kind of task with a record of its own. */
 export type TaskKind = keyof typeof taskPaths
 
-/** A task in its own words. */
+/** A task as the gateway's own record. `url`: where its result is; shown only once the task has succeeded. */
 export function taskRecord(work: Work, url: string | null): Record<string, unknown> {
   const { id, kind, model, status, progress, details, usage, error } = work
   return {
@@ -34,7 +34,7 @@ export function taskRecord(work: Work, url: string | null): Record<string, unkno
   }
 }
 
-/** A task as a video of OpenAI's, which has fewer words for its state, and no address. */
+/** A task as OpenAI's video object, which has fewer states and no address. */
 export function videoRecord(work: Work): Record<string, unknown> {
   const { id, model, status, progress, details, error } = work
   const failed = status === 'failed' || status === 'cancelled' || status === 'expired'
@@ -59,12 +59,12 @@ export function videoRecord(work: Work): Record<string, unknown> {
   }
 }
 
-/** The reply that shows a task; while it goes on, with when to ask again. */
+/** The reply that shows a task. It has a `Retry-After` while the task goes on. */
 export function shown(status: number, work: Work, body: unknown, headers: WholeReply['headers'] = []): WholeReply {
   return { status, headers: isOpen(work) ? [...headers, ['retry-after', askAgain]] : headers, body }
 }
 
-/** Where the file of a task is, for those with a key. */
+/** The public address of a task's file. Downloading it needs a key. */
 export function contentAddress(exchange: Exchange, { background }: OperationContext, { id, kind }: Work): string {
   return background.address(exchange, `${taskPaths[kind as TaskKind]}/${id}/content`)
 }
@@ -78,7 +78,7 @@ function metadataOf({ seconds: duration, size }: Work['details']): Record<string
   return { ...(duration !== undefined && { duration }), ...(width !== undefined && { width, height }) }
 }
 
-/** What was charged for, in the words of those who pay. */
+/** What the task was charged for, as a client sees it. */
 function usageOf(usage: NonNullable<Work['usage']>): Record<string, number> {
   const { second, image, input, output, image_input = 0, image_output = 0 } = usage
   const tokens = { input_tokens: input + image_input, output_tokens: output + image_output }

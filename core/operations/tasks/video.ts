@@ -1,4 +1,4 @@
-// What a video is while it is made: how its upstream is asked, and how the answer to its request becomes a task.
+// Videos in the making: how an upstream is asked for them, and how its first answer becomes a task.
 import { numberOrDigits } from '../../bodies/fields.ts'
 import type { WorkKind } from '../../contract/background.ts'
 import { GatewayError } from '../../contract/contract.ts'
@@ -9,12 +9,12 @@ import { noUsage } from '../../money/usage.ts'
 import { readVideo } from '../../protocols/openai/videos.ts'
 import type { Work } from '../../store/works.ts'
 
-/** Seconds that are made where nobody says how many: the most that is usual. */
+/** The length in seconds to assume when nobody gives one: the longest that is usual. */
 const usualSeconds = 12
-/** Of a prompt that is kept, in bytes as it is written. */
+/** The longest prompt that is kept with a task, in bytes. */
 const longestPrompt = 4096
 
-/** Videos are sold by the second, when they are there. */
+/** Videos are charged by the second, once they are made. */
 export const videoMetering: Metering = {
   outputLimits: [],
   seconds: { members: ['seconds', 'duration'], usual: usualSeconds },
@@ -43,15 +43,15 @@ export const video: WorkKind = {
   }
 }
 
-/** How a video is asked for. */
+/** How upstreams are asked for a video. */
 export const videoForm: UpstreamForm = { protocol: 'openai-videos', method: 'POST', target: () => '/videos' }
 
-/** The path of a video at its upstream. */
+/** The path of a task's video at its upstream, below the channel's address. */
 export function pathOf({ upstreamId }: Work): string {
   return `/videos/${encodeURIComponent(upstreamId ?? '')}`
 }
 
-/** Makes a task of what an upstream answers, and shows the client that in its place. */
+/** A stage that makes a task from the upstream's first answer, and sends the client `show` of the task instead. */
 export function begun(exchange: Exchange, { background }: OperationContext, show: (work: Work) => unknown): Stage {
   return {
     map(message, emit) {

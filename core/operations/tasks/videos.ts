@@ -1,4 +1,4 @@
-// Videos as OpenAI has them: another face of the same tasks.
+// OpenAI's video operations, over the same tasks as the gateway's own.
 import { GatewayError } from '../../contract/contract.ts'
 import type { ServedOperation } from '../../contract/served.ts'
 import { contentOf } from './content.ts'
@@ -89,7 +89,7 @@ export const videoRetrieve: ServedOperation = {
   }
 }
 
-/** Calls a video off; OpenAI has no such call. */
+/** Cancels a video. OpenAI has no such operation. */
 export const videoCancel: ServedOperation = {
   ...about,
   name: 'videos.cancel',
