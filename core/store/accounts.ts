@@ -1,26 +1,26 @@
-// What the rows of a book say of its balances, for the check of the book: whom a row debits, in which windows.
+// Adds up what the rows of a book say its balances should be, for `verify`: whom each row debits, and in which windows.
 import { readObject } from './due.ts'
 import type { Report } from './invariants.ts'
 import type { Row, Value } from './sqlite.ts'
 import { windowsOf } from './window.ts'
 import type { Period } from './window.ts'
 
-/** What the rows say of one balance. */
+/** What one balance should be, according to the rows. Amounts are in nano-dollars. */
 export interface Expected {
   posted: bigint
-  /** What requests cost beyond what was held for them. */
+  /** How much more requests cost than was held for them. */
   excess: bigint
   pending: bigint
 }
 
 const periods: ReadonlySet<unknown> = new Set(['day', 'month', 'total'])
 
-/** What is expected of each balance of a book, gathered row by row. */
+/** The expected balances of a book. `verify` makes one and passes it every row. */
 export class Accounts {
-  /** By `<scope> <window>`. */
+  /** The keys are `<scope> <window>`. */
   readonly balances = new Map<string, Expected>()
   readonly #report: Report
-  /** Scopes as rows have them, read once each. */
+  /** The parsed column `scopes`, by its text: most rows repeat one of a few texts. */
   readonly #read = new Map<
     Value | undefined,
     { periods: [scope: string, per: Period][]; problem: string | undefined }
@@ -31,8 +31,8 @@ export class Accounts {
   }
 
   /**
-   * The balances that a journal row or a hold counts in, to be added to. Reports what is wrong with whom it debits: I5,
-   * I14.
+   * Returns the balances in which a journal row or a hold counts; the caller adds to them. Reports a row whose scopes
+   * break I5 or I14.
    */
   of(name: string, row: Row): Expected[] {
     const text = row['scopes']
@@ -61,7 +61,10 @@ export class Accounts {
   }
 }
 
-/** What is wrong with whom a row debits: scopes are a chain, each within the one before. */
+/**
+ * Says what is wrong with the scopes of a row, if anything. There is one scope at each level, and each lies within the
+ * one above it.
+ */
 function nesting(scopes: readonly string[]): string | undefined {
   if (scopes.length === 0) return 'is charged to nobody'
   const levels = new Map<string, string>()

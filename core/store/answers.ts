@@ -1,32 +1,34 @@
-// Answers that are kept to be given again: the interface. What a client asked for twice is run and charged once.
+// The interface of the kept answers. A client that repeats a request gets the first answer again, and is charged once.
 
 /** An answer as the client got it. */
 export interface KeptAnswer {
-  /** Of what was asked: another one under the same id is another request. */
+  /** A digest of the request. A request with another digest under the same id is a different request. */
   readonly asked: Buffer
   readonly status: number
-  /** Media type, with its parameters. */
+  /** The media type, with its parameters. */
   readonly type: string
-  /** What else its head said of it, by names in small letters. */
+  /** The other headers of the answer; their names are in lower case. */
   readonly headers: Readonly<Record<string, string>>
-  /** It is a stream of events. */
+  /** Whether the answer was a stream of events. */
   readonly streamed: boolean
-  /** Undefined: it was too large to be kept, and that it was given is all that is known. */
+  /** Undefined when the body was too large to keep: then it is known only that the request was answered. */
   readonly body: Buffer | undefined
 }
 
-/** Answers by an id of 32 bytes that nobody else comes upon, such as a digest of whose it is and what they call it. */
+/**
+ * Answers by an id of 32 bytes. The caller makes the id unguessable, for example as a digest of the owner and the
+ * client's own name for the request.
+ */
 export interface Answers {
   /**
-   * What was kept under an id, unless it is too old or had to make room; undefined without any. What it gives is on
-   * disk.
-   * @throws GatewayError `billing_unavailable` while that cannot be said
+   * Returns the answer kept under an id; undefined when there is none, when it is too old, or when it was deleted to
+   * make room. A returned answer is on disk.
+   * @throws GatewayError `billing_unavailable` while the store cannot tell
    */
   find(id: Buffer): Promise<KeptAnswer | undefined>
   /**
-   * Keeps an answer, in the same write as a settlement of the same turn of the loop; one that is there already is
-   * replaced. Resolves when it is on disk.
-   * `tenant`: of whose room it takes.
+   * Keeps an answer, in the same write as a settlement made in the same tick of the event loop. It replaces an answer
+   * with the same id. Resolves when the answer is on disk. `tenant` is the tenant whose share of the space it takes.
    */
   keep(id: Buffer, tenant: string, answer: KeptAnswer): Promise<void>
 }

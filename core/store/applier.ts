@@ -1,36 +1,37 @@
-// The main thread's side of the writer thread: hands it what the commit log has gathered, and outlasts its failures.
+// The main thread's side of the writer thread: hands it the full segments of the commit log, and tries again when it
+// fails.
 import type { CommitLog, Handed } from './commit-log.ts'
 import { Thread } from './thread.ts'
 import type { Volume } from './volume.ts'
 import type { Snapshot, WriterMessage, WriterOptions, WriterRequest } from './writer-thread.ts'
 
-/** Milliseconds until the next try after a failure: the first, and the longest. */
+/** The delays before another try after a failure, in milliseconds: the first one, and the longest. */
 const firstRetry = 50
 const lastRetry = 1000
 
 /** The thread that writes one store. */
 export type WriterThread = Thread<WriterRequest, WriterMessage>
 
-/** Begins one, which the process waits for. */
+/** Starts a writer thread. The process does not exit while it runs. */
 export function writerThread(options: WriterOptions): WriterThread {
   return new Thread('writer-thread', options, true)
 }
 
-/** Told what came of a segment. */
+/** The owner of an applier, which is told how each segment went. */
 export interface ApplierHost {
-  /** The applier is idle again. */
+  /** A segment is in the database, which took `seconds`. The applier is idle again. */
   applied(seconds: number): void
   failed(error: string): void
-  /** What keeps the database small failed, or goes on after that. */
+  /** Called with an error when the upkeep of the database fails, and with undefined when it works again. */
   upkeep(error: string | undefined): void
   sealed(volume: Volume): void
-  /** Records went to make room on a full disk. */
+  /** Request records were deleted to make room on a full disk. */
   relieved(): void
 }
 
-/** Has one segment applied at a time, again until it is. */
+/** Has one segment at a time applied, and repeats it until that succeeds. */
 export class Applier {
-  /** The last batch that is in the database. */
+  /** The number of the last batch in the database. */
   applied: number
   readonly #options: WriterOptions
   readonly #log: CommitLog
@@ -42,7 +43,7 @@ export class Applier {
   #retryDelay = firstRetry
   #closed = false
 
-  /** `thread` has said that it is open. */
+  /** `thread` must have reported already that it opened the database. */
   constructor(thread: WriterThread, options: WriterOptions, snapshot: Snapshot, log: CommitLog, host: ApplierHost) {
     this.#options = { ...options, history: snapshot.log.history }
     this.#log = log
@@ -51,12 +52,15 @@ export class Applier {
     this.#listen(thread)
   }
 
-  /** No segment is under way. */
+  /** Whether no segment is being applied. */
   get idle(): boolean {
     return this.#handed === undefined
   }
 
-  /** Has what the log gathered applied; only while {@link idle}, and while nothing is being appended. */
+  /**
+   * Hands the active segment of the log to the thread. Call it only while {@link idle}, and while nothing is being
+   * appended.
+   */
   hand(): void {
     this.#handed = this.#log.turn()
     if (this.#handed) this.#send()
@@ -68,14 +72,17 @@ export class Applier {
     return new Promise((tell) => this.#waiting.push({ batch, tell }))
   }
 
-  /** Lets everybody who waits go on. */
+  /** Resolves all promises of {@link reached}. */
   release(): void {
     const waiting = this.#waiting
     this.#waiting = []
     for (const { tell } of waiting) tell()
   }
 
-  /** Ends the thread. What it has not applied stays in the log; `whole`: there is nothing that it has not applied. */
+  /**
+   * Ends the thread. What it has not applied stays in the log. `whole` says that everything is applied, so that the
+   * thread can mark the store as closed.
+   */
   async close(whole: boolean): Promise<void> {
     this.#closed = true
     clearTimeout(this.#retry)

@@ -1,5 +1,5 @@
-// A whole copy of a store: the database of one moment, what its commit log has beyond it, the sealed journal, and
-// results of work.
+// Makes a complete copy of a store: the database at one moment, the batches that only its commit log has, the sealed
+// journal, and the results of work.
 import { randomBytes } from 'node:crypto'
 import {
   constants,
@@ -32,25 +32,24 @@ import type { LogSurvey } from './survey.ts'
 import { volumeFolder } from './volume.ts'
 import { nameOf } from './work-list.ts'
 
-/** What a copy has. */
+/** What a copy contains. */
 export interface Backup {
-  /** Rows of the journal, sealed ones too. */
+  /** The number of journal rows, including the sealed ones. */
   entries: number
-  /** Batches that only the commit log had. */
+  /** The number of batches that were only in the commit log. */
   batches: number
   volumes: number
-  /** Files of what came of work, as pictures. */
+  /** The number of files with results of work, such as pictures. */
   results: number
-  /** What all copies of one store have in common, and what this one has alone: both in hexadecimal. */
+  /** The id that all copies of one store share, and the id of this copy alone; both in hexadecimal. */
   store: string
   epoch: string
 }
 
 /**
- * Copies a store, which a gateway may be using, to a file that there is not yet, and to the folders of its name with
- * `.journal` and `.results`. Until it is whole it has the ending `.part`. Results that are forgotten meanwhile are not
- * in it.
- * `progress` is told what is being done.
+ * Copies a store to a new file, and to new folders of the same name with `.journal` and `.results`. A gateway may be
+ * using the store. Until the copy is complete its names end in `.part`. Results that are deleted during the copy are
+ * left out. `progress` is called with a phrase at each step and as pages are copied.
  * @throws Error when the target exists, or the store is damaged or of another version
  */
 export async function backUp(
@@ -114,10 +113,7 @@ function checkSound(file: string): void {
   if (damage.length > 0) throw new DamagedStore(file, damage)
 }
 
-/**
- * Begins to read at one moment, and copies what the commit log has beyond it to beside the copy, before it is written
- * over.
- */
+/** Begins a read transaction on the database, and copies the commit log before the gateway overwrites it. */
 function hold(database: Database, file: string, part: string): { head: Head; log: LogSurvey } {
   for (;;) {
     database.exec('BEGIN')
@@ -125,14 +121,15 @@ function hold(database: Database, file: string, part: string): { head: Head; log
     const { reach } = surveyLog(file, head.history, head.batch)
     for (const ending of ['.log0', '.log1']) copyBytes(`${file}${ending}`, `${part}${ending}`)
     const log = { ...surveyLog(part, head.history, head.batch), reach: Math.max(reach, head.batch) }
-    // What went into the database meanwhile may have been written over before it was copied.
+    // The gateway may have overwritten batches that it applied between the two reads. Then the copy of the log has a
+    // gap, and is made again from a newer moment.
     if (missingBatches(log, head.batch).length === 0) return { head, log }
     database.exec('ROLLBACK')
     checkSound(file)
   }
 }
 
-/** As far as it is when it is opened; a file that is not there is left out. */
+/** Copies the bytes that a file has when it is opened; does nothing when there is no such file. */
 function copyBytes(from: string, to: string): void {
   if (!existsSync(from)) return
   const source = openSync(from, 'r')
@@ -151,8 +148,8 @@ function copyBytes(from: string, to: string): void {
 }
 
 /**
- * Brings the copy up to the end of the log, and closes it as a store that needs none. It has left the history that it
- * is a copy of: what that has come to since is not its own.
+ * Applies the copied log to the copied database, and marks it as closed, so that it needs no log. It gets a history of
+ * its own, because later batches of the original store are not part of it.
  */
 function complete(part: string, log: LogSurvey): Head {
   const database = openDatabase(part, 'power')
@@ -161,7 +158,7 @@ function complete(part: string, log: LogSurvey): Head {
     replay(committer, log)
     const history = randomBytes(historyBytes).toString('hex')
     committer.alter((head) => Object.assign(head, { open: false, history }))
-    // One file, also after somebody has read it.
+    // With this journal mode the copy stays one file even after somebody reads it.
     database.exec('PRAGMA journal_mode = DELETE')
     return committer.head
   } finally {
@@ -170,8 +167,8 @@ function complete(part: string, log: LogSurvey): Head {
 }
 
 /**
- * Files that results of work may have, of all that has ended by what a database says. A result is there before its work
- * is said to have ended.
+ * The names of the files that results of ended work may have. A result is written before its work is recorded as ended,
+ * so none is missed.
  */
 function resultsIn(file: string): string[] {
   const database = openForReading(file)
@@ -185,14 +182,17 @@ function resultsIn(file: string): string[] {
   }
 }
 
-/** Where files are, are put, and belong in the end. */
+/** A folder of files: the one to copy from, the one that the copies are written to, and its final name. */
 interface Folder {
   from: string
   part: string
   to: string
 }
 
-/** Such files are never changed. `mayGo`: somebody may take one away meanwhile. Returns how many were copied. */
+/**
+ * Copies files, which never change once they are written; returns how many it copied. `mayGo` allows files to be
+ * deleted meanwhile.
+ */
 function copyFiles(names: readonly string[], { from, part }: Folder, mayGo = false): number {
   let copied = 0
   mkdirSync(part, { mode: 0o700 })

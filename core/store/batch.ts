@@ -1,45 +1,48 @@
-// One commit's worth of changes, in a flat form: arrays of values, not objects per row.
+// The batch: the changes of one commit, as flat arrays of values instead of an object per row.
 import type { RequestRecord } from './requests.ts'
 import type { Value } from './sqlite.ts'
 import { isOpen } from './works.ts'
 import type { Work } from './works.ts'
 
-/** A unit of durability: all of it is on disk, or none. Applied in the order of the fields. */
+/** Changes that reach the disk together or not at all. They are applied in the order of the fields. */
 export interface Batch {
   /**
-   * From 1 within a boot, without gaps: a batch that may have been committed is recognised by it. Those of a recovery,
-   * which are in no log, have 0.
+   * Counts from 1 in each boot, without gaps, so that a batch that may already have been committed is recognised. The
+   * batches of a recovery are in no log and have 0.
    */
   number: number
-  /** Unix milliseconds, never less than those of an earlier batch. */
+  /** Unix milliseconds; never earlier than in the batch before. */
   written: number
-  /** Per new price: version, JSON. */
+  /** For each new price: version, JSON. */
   prices: string[]
-  /** The moves bring the balances up to this batch. Otherwise there are none: balances may lag behind the journal. */
+  /**
+   * Whether the moves bring the balances on disk up to this batch. Without it there are no moves: the balances on disk
+   * may lag behind the journal.
+   */
   balanced: boolean
-  /** Per balance that changed: scope, window, change of posted, change of pending. */
+  /** For each balance that changed: scope, window, change of posted, change of pending. */
   moves: (string | bigint)[]
-  /** Per budget that changed: limit, scope, window. */
+  /** For each budget that changed: limit, scope, window. */
   limits: (string | bigint | null)[]
-  /** Per hold that went on: channel, delivered units, id. */
+  /** For each hold that made progress: channel, delivered units, id. */
   touched: Value[]
-  /** Per hold: the columns of {@link holdColumns}; it replaces a row that has its id. */
+  /** For each new hold: the columns of {@link holdColumns}. It replaces a row with the same id. */
   opened: Value[]
-  /** Per hold that was detached: until when it is kept (Unix milliseconds), id. */
+  /** For each hold that was detached: until when it is kept (Unix milliseconds), id. */
   leased: number[]
-  /** Per piece of work that was put or is to be forgotten: the columns of {@link workColumns}. */
+  /** For each piece of work that changed or is to be deleted: the columns of {@link workColumns}. */
   works: Value[]
-  /** Ids of holds that ended and were not replaced. */
+  /** The ids of holds that ended and whose row no new hold replaces. */
   closed: number[]
-  /** Per journal row: the columns of {@link entryColumns}. */
+  /** For each journal row: the columns of {@link entryColumns}. */
   entries: Value[]
-  /** Per request record: the columns of {@link recordColumns}. */
+  /** For each request record: the columns of {@link recordColumns}. */
   records: Value[]
-  /** Per key that was made or revoked: the columns of {@link keyColumns}. */
+  /** For each key that was created or revoked: the columns of {@link keyColumns}. */
   keys: Value[]
-  /** Per answer that is kept: the columns of {@link answerColumns}. */
+  /** For each answer that is kept: the columns of {@link answerColumns}. */
   answers: Value[]
-  /** Per route that is kept or removed: the columns of {@link routeColumns}. */
+  /** For each route that is kept or removed: the columns of {@link routeColumns}. */
   routes: Value[]
 }
 
@@ -84,8 +87,8 @@ export const holdColumns = [
 export const recordColumns = ['request_id', 'tenant', 'key', 'model', 'time', 'json'] as const
 
 /**
- * A record in the order of {@link recordColumns}; `json` and `time`, Unix milliseconds, from a caller that has them
- * already.
+ * The values of a record in the order of {@link recordColumns}. A caller that already has the record's JSON, or its
+ * time in Unix milliseconds, passes them.
  */
 export function recordValues(
   record: RequestRecord,
@@ -102,7 +105,7 @@ export function recordValues(
   ]
 }
 
-/** Columns of the table key, all of them. */
+/** All columns of the table key but its checksum. */
 export const keyColumns = [
   'name',
   'sha256',
@@ -123,7 +126,7 @@ export const keyColumns = [
 /** Columns of the table answer in {@link Batch.answers}; the writer adds bytes. */
 export const answerColumns = ['id', 'tenant', 'time', 'asked', 'status', 'type', 'headers', 'streamed', 'body'] as const
 
-/** Columns of the table route, all of them; all but the first three are null where it is removed. */
+/** All columns of the table route. To remove a route, all but the first three are null. */
 export const routeColumns = [
   'tenant',
   'project',
@@ -136,10 +139,10 @@ export const routeColumns = [
   'expires'
 ] as const
 
-/** Columns of the table work, all of them; without JSON the row goes. */
+/** All columns of the table work. A row without JSON is deleted. */
 export const workColumns = ['tenant', 'project', 'id', 'kind', 'open', 'created', 'expires', 'json'] as const
 
-/** Work in the order of {@link workColumns}. */
+/** The values of a piece of work in the order of {@link workColumns}. */
 export function workValues(work: Work, json: string | null): Value[] {
   return [work.tenant, work.project, work.id, work.kind, isOpen(work) ? 1 : 0, work.created, work.expires, json]
 }

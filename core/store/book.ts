@@ -1,4 +1,5 @@
-// The ledger on this store: decides admissions in memory, at once, and leaves durability to the writer.
+// The ledger of this store: decides in memory whether a request is admitted, and leaves it to the writer to save the
+// changes.
 import type { Scope } from '../catalogue/caller.ts'
 import { parsePrice, renderPrice } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
@@ -19,29 +20,31 @@ import { unavailable } from './writer.ts'
 import type { Writer } from './writer.ts'
 import type { Snapshot } from './writer-thread.ts'
 
-/** The only owner of balances while the process lives; what the disk has is what it had some batches ago. */
+/**
+ * Owns the balances while the process lives. The balances on disk are some batches behind. There is one book per store.
+ */
 export class Book implements Ledger, HoldKeeper {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #troubles: Troubles
   readonly #now: () => number
   /**
-   * The beginning of a month, Unix milliseconds. Balances of windows since then are all in memory. Those of earlier
-   * ones may have been forgotten, and are read again when the clock goes back to them.
+   * The beginning of a month, in Unix milliseconds. All balances of windows since then are in memory. Older ones may
+   * have been removed from memory, and are read again when the clock goes back to them.
    */
   #since: number
   #recalling = false
-  /** How many balances were forgotten. */
+  /** How many balances were removed from memory. */
   #forgotten = 0
-  /** By scope, then window. */
+  /** The balances by scope, then by window. */
   readonly #cells = new Map<string, Map<string, Cell>>()
-  /** A caller's scopes are one array for as long as a generation lives. */
+  /** Purses by the array of a caller's scopes, which stays the same object until the configuration is reloaded. */
   #purses = new WeakMap<readonly Scope[], Purse>()
   readonly #prices = new Map<string, string>()
   readonly #knownPrices = new WeakSet<Price>()
-  /** Holds whose end is not on disk yet, by request and part. */
+  /** The holds whose end is not on disk yet. The keys are made by {@link nameOf}. */
   readonly #live = new Map<string, Hold>()
-  /** Cells ahead of their balance on disk. */
+  /** The cells that changed since their balance was last written to a batch. */
   readonly #moved: Cell[] = []
 
   /** `now` decides only which windows {@link Book.balances} calls current. */
@@ -111,7 +114,10 @@ export class Book implements Ledger, HoldKeeper {
     return json === undefined ? undefined : parsePrice(version, json)
   }
 
-  /** Whether the request has a hold whose end is not on disk yet. */
+  /**
+   * Whether the request has a hold whose end is not on disk yet. Looks only at the hold of the whole request, not at
+   * those of parts.
+   */
   owes(requestId: string): boolean {
     return this.#live.has(requestId)
   }
@@ -147,14 +153,14 @@ export class Book implements Ledger, HoldKeeper {
     return draft.durable
   }
 
-  /** Brings the balances on disk up to what the batch leads to. */
+  /** Adds the changes of all balances to a batch, so that the balances on disk are those after it. */
   balance(batch: Batch): void {
     batch.balanced = true
     for (const cell of this.#moved) cell.write(batch)
     this.#moved.length = 0
   }
 
-  /** The ends of these holds are on disk. */
+  /** Removes holds from memory. The writer calls it when their ends are on disk. */
   forget(ended: readonly Hold[]): void {
     for (const hold of ended) this.#live.delete(nameOf(hold.requestId, hold.part))
   }
@@ -176,7 +182,8 @@ export class Book implements Ledger, HoldKeeper {
       const [first, ...rest] = windowsOf(per, time).map((window) => this.#cell(id, window))
       for (const cell of [first!, ...rest]) cells.add(cell)
       periods[id] = per
-      // The total is limited only by a budget in total; one that was taken out of the file no longer shows.
+      // Only a budget in total limits the window `total`. A limit of a budget that was removed from the configuration
+      // must not show any longer.
       if (!budget) first!.limit = undefined
       for (const cell of rest) cell.limit = undefined
       if (budget) limited.push({ scope, budget, cell: first! })
@@ -186,7 +193,7 @@ export class Book implements Ledger, HoldKeeper {
     return purse
   }
 
-  /** A hold that was detached before this start; the balances count it already. */
+  /** Takes over a hold that was detached before this start. The balances include it already. */
   #resume(row: Row): void {
     const text = (name: string): string => row[name] as string
     const count = (name: string): number => Number(row[name])
@@ -230,20 +237,24 @@ export class Book implements Ledger, HoldKeeper {
     return cell
   }
 
-  /** Reads what was forgotten of the windows from a time on. Whoever needs it asks again. */
+  /**
+   * Reads the balances of windows from a time on that were removed from memory. Requests that need them are refused
+   * until then.
+   */
   async #recall(time: number): Promise<void> {
     if (this.#recalling) return
     this.#recalling = true
     try {
       const forgotten = this.#forgotten
       const since = horizon(time)
-      // What is in memory goes on meanwhile. What is not has no holds, so that the database has the last word on it.
+      // Cells in memory keep changing during the read, and are kept. A cell that is not in memory has no holds, so the
+      // database has its current balance.
       if (!(await this.#writer.flushed())) return
       const { rows } = await this.#reader.ask({ kind: 'balances', from: windowOf('month', since) })
       if (this.#forgotten !== forgotten) return
       this.#load(rows)
       this.#since = since
-      // A purse may have a balance that was forgotten since and is another one now.
+      // A purse may hold a cell that was removed from memory, and in whose place another one was loaded.
       this.#purses = new WeakMap()
       this.#troubles.over('history')
     } catch (error) {
@@ -268,7 +279,7 @@ export class Book implements Ledger, HoldKeeper {
     windows.set(cell.window, cell)
   }
 
-  /** Sees to it that the price is stored before what was reserved at it. */
+  /** Queues a new price, so that it is stored before the holds made at it. */
   #learn(price: Price): void {
     const json = renderPrice(price)
     const stored = this.#prices.get(price.version)

@@ -1,19 +1,22 @@
-// A cache: values that may be gone at any time, each plugin's and tenant's apart.
+// The interface of the cache of plugins. A value may disappear at any time; each plugin has separate entries for each
+// tenant.
 
-/** Whose entries are meant. */
+/** The plugin and the tenant that entries belong to. */
 export interface CacheScope {
   plugin: string
   tenant: string
 }
 
 /**
- * A bounded, expiring key-value store. A value or a promise: the embedded one answers at once, a shared one asks over
- * the network.
+ * A key-value store of bounded size whose entries expire. The built-in one returns values; one shared over the network
+ * would return promises.
  */
 export interface Cache {
-  /** The value, which is not to be changed; undefined when there is none, or none any more. */
+  /** Returns the value, which the caller must not change; undefined when there is none or it has expired. */
   get(scope: CacheScope, key: string): Buffer | undefined | Promise<Buffer | undefined>
-  /** Keeps a copy of the value, for at most so many milliseconds. One that is too large for the cache is not kept. */
+  /**
+   * Keeps a copy of the value for at most `ttlMs` milliseconds. A value that is too large for the cache is not kept.
+   */
   set(scope: CacheScope, key: string, value: Uint8Array | string, ttlMs: number): void | Promise<void>
   delete(scope: CacheScope, key: string): void | Promise<void>
 }

@@ -1,19 +1,25 @@
-// A balance in memory: the authority for admission, ahead of the disk by a second or so.
+// A balance in memory. Admission is decided by it; the balance on disk follows about a second later.
 import type { Batch } from './batch.ts'
 
 /** The largest amount that a column holds: about 9.2 billion dollars. */
 export const maxNano = 2n ** 63n - 1n
 
-/** Up to which sum a balance takes holds: the other half is for charges beyond what was held for them. */
+/**
+ * The largest sum of charges and holds at which a new hold is taken. The other half of the column is for charges that
+ * exceed their hold.
+ */
 export const mostHeld = 2n ** 62n
 
-/** One scope in one window. */
+/** The balance of one scope in one window. Amounts are in nano-dollars. */
 export class Cell {
   readonly scope: string
   readonly window: string
-  /** That the latest hold of an amount was within; written with the next move. */
+  /** The limit of the budget at the time of the latest hold; saved with the next batch that has balances. */
   limit: bigint | undefined
-  /** Posted and used. Sums of 64 bits are added to in place; a bigint would be a new object each time. */
+  /**
+   * Posted, and used (posted and pending). An array of 64-bit integers is changed in place, while each bigint would be
+   * a new object.
+   */
   readonly #sums = new BigInt64Array(2)
   #savedLimit: bigint | undefined
   #savedPosted: bigint
@@ -28,40 +34,43 @@ export class Cell {
     this.#sums[1] = this.#savedUsed = posted + pending
   }
 
-  /** Charged. */
+  /** What was charged. */
   get posted(): bigint {
     return this.#sums[0]!
   }
 
-  /** Charged or held. One sum and not two, as every request asks for it. */
+  /** What was charged or is held. It is kept as one sum because every request asks for it. */
   get used(): bigint {
     return this.#sums[1]!
   }
 
-  /** Held. */
+  /** What is held. */
   get pending(): bigint {
     return this.used - this.posted
   }
 
-  /** Nothing in it is still to be written or given back. */
+  /** Whether there are no holds, and everything is written. */
   get settled(): boolean {
     return this.used === this.posted && this.#savedUsed === this.#savedPosted && this.posted === this.#savedPosted
   }
 
-  /** Holds an amount, and enters the list of cells to be written unless it is there already. */
+  /** Holds an amount. `moved` is the list of cells to be written; the cell adds itself unless it is in it. */
   hold(amount: bigint, moved: Cell[]): void {
     this.#sums[1]! += amount
     this.#enter(moved)
   }
 
-  /** Charges an amount; `change` is by how much more it is than what was held for it. */
+  /** Charges an amount. `change` is the amount less what was held for it. */
   post(amount: bigint, change: bigint, moved: Cell[]): void {
     this.#sums[0]! += amount
     this.#sums[1]! += change
     this.#enter(moved)
   }
 
-  /** Adds what changed since it was written last, which takes it off the list. */
+  /**
+   * Adds the changes since the last write to a batch. The caller then removes the cell from the list of cells to be
+   * written.
+   */
   write(batch: Batch): void {
     const posted = this.posted - this.#savedPosted
     const pending = this.used - this.#savedUsed - posted

@@ -1,36 +1,36 @@
-// The commit log: what was acknowledged and is not in the database yet, in two files that take turns.
+// The commit log: two files that take turns, with the batches that were acknowledged but are not in the database yet.
 import { close, constants, fstatSync, openSync, closeSync, write, writeSync } from 'node:fs'
 import { encodeNote, framesAt, noteAt, segmentPaths, segmentStart } from './segment.ts'
 import type { SegmentHead } from './segment.ts'
 import type { Durability } from './sqlite.ts'
 
-/** Milliseconds from a batch until the other segment is told how far the log has gone. */
+/** Milliseconds between a batch and the note about it in the other segment. */
 const noteDelay = 20
 
-/** One file. Frames are written from its beginning on, over those of its last turn. */
+/** One of the two files. Its frames start at the beginning and overwrite those of its previous use. */
 interface Segment {
   readonly path: string
   fd: number
-  /** Notes are written by it: they need not be durable when the write returns. */
+  /** The descriptor for notes, which need not be durable when the write returns. */
   noteFd: number
-  /** Bytes of this turn that are on disk. */
+  /** How many bytes of frames were written to it in this use. */
   length: number
-  /** The last batch among them. */
+  /** The number of the last batch written to it. */
   last: number
 }
 
-/** What is handed over to be applied. */
+/** A full segment for the writer thread. */
 export interface Handed {
   path: string
-  /** Good in every thread of the process. */
+  /** Valid in every thread of the process. */
   fd: number
-  /** The last batch in it. */
+  /** The number of the last batch in it. */
   last: number
 }
 
 /**
  * Appends frames to one segment while the other is applied to the database. A frame is on disk when its write has
- * returned: with `power` the file is opened for synchronous writes, so one call does both.
+ * returned: with durability `power` the file is opened for synchronous writes, so one call does both.
  */
 export class CommitLog {
   readonly #flags: number
@@ -38,17 +38,21 @@ export class CommitLog {
   readonly #segments: readonly [Segment, Segment]
   #active: Segment
   /**
-   * The last write to the active segment failed: what the kernel says of its file from now on is not to be believed.
+   * Whether the last write to the active segment failed. The file is then opened anew, because the kernel may report
+   * success for data that it lost.
    */
   #suspect = false
-  /** The last batch on disk. */
+  /** The number of the last batch on disk. */
   #last = 0
   #noteTimer: NodeJS.Timeout | undefined
-  /** A note is being written: its file must not be closed under it. */
+  /** Whether a note is being written. Its file must not be closed meanwhile. */
   #noting = false
   #closed = false
 
-  /** The segments were made with this head. @throws Error when a file cannot be opened */
+  /**
+   * `head` is the head that both segments were created with.
+   * @throws Error when a file cannot be opened
+   */
   constructor(file: string, durability: Durability, head: SegmentHead) {
     this.#flags = constants.O_RDWR | (durability === 'power' ? constants.O_DSYNC : 0)
     this.#head = head
@@ -63,13 +67,14 @@ export class CommitLog {
     this.#active = first!
   }
 
-  /** Bytes that are not applied. */
+  /** How many bytes of frames are not applied yet. */
   get bytes(): number {
     return this.#segments[0].length + this.#segments[1].length
   }
 
   /**
-   * Writes the frame of batch `number` behind the others; one at a time. What failed is to be appended again, whole.
+   * Writes the frame of batch `number` behind the others. Only one call may be under way. A frame whose write failed
+   * must be appended again as a whole.
    */
   append(frame: Buffer, number: number, done: (error: Error | null) => void): void {
     const segment = this.#active
@@ -89,7 +94,7 @@ export class CommitLog {
       write(segment.fd, frame, written, frame.length - written, framesAt + segment.length + written, (error, bytes) => {
         if (error) return fail(error)
         written += bytes
-        // A disk that is nearly full takes a part, and says why with the next call.
+        // A nearly full disk takes a part of the frame, and reports the error at the next call.
         if (written < frame.length) return go()
         segment.length += frame.length
         segment.last = this.#last = number
@@ -100,8 +105,8 @@ export class CommitLog {
   }
 
   /**
-   * Takes the segment that was written to; appends go to the other from now on, which must have been freed. Undefined
-   * when it is empty.
+   * Returns the active segment, to be applied; undefined when it is empty. Later frames go to the other segment, which
+   * must have been freed.
    */
   turn(): Handed | undefined {
     const full = this.#active
@@ -112,7 +117,7 @@ export class CommitLog {
     return { path: full.path, fd: full.fd, last: full.last }
   }
 
-  /** What was handed over is in the database. */
+  /** Lets a segment be written again, once its batches are in the database. */
   free({ path }: Handed): void {
     const segment = this.#segments.find((segment) => segment.path === path)!
     segment.length = 0
@@ -129,7 +134,10 @@ export class CommitLog {
     return this.#segments[this.#segments[0] === segment ? 1 : 0]
   }
 
-  /** One that fails is not repeated: the next batch brings another. */
+  /**
+   * Writes the number of the last batch into the other segment. A write that fails is not repeated: the next batch
+   * brings another note.
+   */
   readonly #note = (): void => {
     this.#noting = true
     const batch = this.#last
@@ -149,7 +157,8 @@ export class CommitLog {
   #reopen(segment: Segment): void {
     const fresh = openSync(segment.path, this.#flags | constants.O_CREAT, 0o600)
     const other = fstatSync(fresh).ino !== fstatSync(segment.fd).ino
-    // Somebody put another file there: what was acknowledged is in the one that is open, until it is applied.
+    // Somebody replaced the file. The acknowledged batches are in the file that is still open, so that one is used
+    // until they are applied.
     const lost = segment.length > 0 && other
     if (!lost && other) {
       const start = segmentStart(this.#head)

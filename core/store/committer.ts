@@ -18,7 +18,7 @@ import { blockSize } from './schema.ts'
 import type { Database, Statement, Value } from './sqlite.ts'
 import { versionAfter } from './write-ahead.ts'
 
-/** Bytes that a record takes beside its JSON, with its place in the index. */
+/** The approximate number of bytes that a record takes besides its JSON, including its index entries. */
 const recordBytes = 150
 
 const fields = ['tenant', 'key', 'model'] as const
@@ -31,29 +31,32 @@ const [dispatchedColumn, channelColumn, deliveredColumn] = (['dispatched', 'chan
   (name) => holdColumns.indexOf(name)
 ) as [number, number, number]
 
-/** The statements of one connection. After any error the connection is to be closed: nothing here can be relied on. */
+/**
+ * Applies batches through one connection. After any error the connection must be closed, because the state here may no
+ * longer match the database.
+ */
 export class Committer {
   readonly database: Database
   readonly #sql: ReturnType<typeof prepare>
-  /** As committed, and as it will be with what was added since. */
+  /** The head as committed, and as it will be after the open transaction. */
   #head: Head
   #next: Head
-  /** A transaction is open. */
+  /** Whether a transaction is open. */
   #open = false
   /**
-   * What becomes of the rows of holds, by id: most holds end in the transaction in which they began, and never have
-   * one.
+   * The rows of holds to write at the commit, by id; undefined deletes the row. Most holds end in the transaction in
+   * which they began, and are never written.
    */
   readonly #holds = new Map<number, Value[] | undefined>()
-  /** Until when those that were detached are kept, by id. */
+  /** For the holds that were detached: until when they are kept, by id. */
   readonly #leases = new Map<number, number>()
   /** The last row of the table request. */
   #request: number
-  /** Values that occur in its block, by field. */
+  /** The values that occur in the current block of request records, one set per field. */
   readonly #block: readonly Set<string>[]
-  /** Bytes of its records, when the last was written, and the latest time. */
+  /** Of the current block: the bytes of its records, when the last one was written, and the latest arrival. */
   #extent = { bytes: 0, written: 0, time: 0 }
-  /** Hashes of the rows that wait to be inserted, and of the one before. */
+  /** The hashes of the rows that wait to be inserted, and of the row before them. */
   readonly #hashes = Array.from({ length: rowsAtOnce + 1 }, () => Buffer.alloc(32))
 
   constructor(database: Database) {
@@ -70,19 +73,19 @@ export class Committer {
     for (const { length, written, time } of block) this.#extend(length as number, written as number, time as number)
   }
 
-  /** As committed. */
+  /** The head as of the last commit. */
   get head(): Readonly<Head> {
     return this.#head
   }
 
-  /** The last batch that was added. */
+  /** The number of the last batch that was added. */
   get last(): number {
     return this.#open ? this.#next.batch : this.#head.batch
   }
 
   /**
-   * Begins a new boot and its history, whose balances are up to date with these moves. Holds of earlier boots are the
-   * recovery's from now on. `began`: Unix milliseconds.
+   * Records a new boot with its history. `moves` bring the balances up to date with the journal. From then on the open
+   * holds of earlier boots are ended by the recovery. `began` is in Unix milliseconds.
    */
   boot(moves: Batch['moves'], history: string, began: number): void {
     this.#begin()
@@ -93,7 +96,7 @@ export class Committer {
     this.commit()
   }
 
-  /** Adds the batch that follows the one before; stored with the next commit. */
+  /** Adds the next batch. It is stored by the next commit. */
   add(batch: Batch): void {
     this.#begin()
     forEach(batch.prices, 2, this.#sql.price)
@@ -110,7 +113,7 @@ export class Committer {
     if (batch.balanced) [next.balancedBatch, next.balancedSeq] = [batch.number, next.seq]
   }
 
-  /** Commits what was added, all of it or nothing; which of the two it was is not known when it throws. */
+  /** Commits the added batches together. When it throws, they may or may not have been stored. */
   commit(): void {
     if (!this.#open) return
     const { entry, record, open, close, lease, head, commit } = this.#sql
@@ -176,7 +179,7 @@ export class Committer {
     for (let i = 0; i < leased.length; i += 2) leases.set(leased[i + 1]!, leased[i]!)
   }
 
-  /** Adds the rows, and moves the head with them. */
+  /** Adds journal rows, and moves the head to the last of them. */
   #journal(entries: readonly Value[]): void {
     const { entry } = this.#sql
     const hashes = this.#hashes
@@ -191,7 +194,7 @@ export class Committer {
     }
   }
 
-  /** One transaction of its own, in which the head is changed too. */
+  /** Runs a change, and the change of the head that goes with it, in a transaction of its own. */
   alter(change: (head: Head) => void): void {
     this.#begin()
     change(this.#next)
@@ -249,7 +252,9 @@ export class Committer {
     }
   }
 
-  /** Sorted, so that the rows land beside each other. */
+  /**
+   * Stores the index and the extent of a full block. The values are sorted, so that their rows are beside each other.
+   */
   #closeBlock(block: number): void {
     for (let field = 0; field < fields.length; field++) {
       for (const value of [...this.#block[field]!].sort()) this.#sql.block.run(block, fields[field]!, value)
@@ -294,7 +299,7 @@ function prepare(database: Database) {
     close: database.prepare('DELETE FROM reservation WHERE id = ?'),
     lease: database.prepare('UPDATE reservation SET lease_until = ? WHERE id = ?'),
     entry: new RowInserter(database, 'journal', entryColumns, ['seq', 'boot_id', 'prev_hash', 'hash'], ''),
-    // A record that is there already stays: a log that is told twice must not stop the ledger.
+    // A record with the same id stays as it is: a request that was logged twice must not stop the ledger.
     record: new RowInserter(
       database,
       'request',

@@ -1,15 +1,15 @@
-// What is said of a store whose files are not as they were left.
+// How damage to the files of a store is described.
 
-/** Something that is not as it was left. */
+/** One finding about one file. */
 export interface Damage {
   file: string
-  /** What is wrong with it, to be read behind its name. */
+  /** What is wrong, as the rest of a sentence that begins with the file's name. */
   text: string
-  /** The database itself is not of one moment. */
+  /** Set when the database's own pages are damaged or do not belong together. */
   unsound?: true
 }
 
-/** A store that cannot start as it is. */
+/** Thrown when a store cannot start because its files are damaged. The message names the findings and the remedy. */
 export class DamagedStore extends Error {
   constructor(file: string, damage: readonly Damage[]) {
     const all = damage.map(({ file: path, text }) => `${path} ${text}`).join('; ')

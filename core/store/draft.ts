@@ -1,16 +1,16 @@
-// The batch that is being gathered: whatever the main thread did since the last one left.
+// The draft of the next batch: collects the operations of the main thread until the batch is written.
 import { emptyBatch } from './batch.ts'
 import type { Batch } from './batch.ts'
 import type { Gathering, Hold } from './hold.ts'
 import type { RowIds } from './row-ids.ts'
 import type { Value } from './sqlite.ts'
 
-/** Bytes that an operation is taken to hold beside its text. */
+/** The assumed memory of an operation, in bytes, besides its text. */
 const opBytes = 512
 
 /**
- * Collects operations; sealed once, when it leaves for the writer. Holds are written as they are at that moment, so one
- * that ended in the meantime was never open as far as the disk knows.
+ * Collects operations, and becomes a batch once. The rows of holds are made at that moment, so that a hold which has
+ * already ended is never written as open.
  */
 export class Draft implements Gathering {
   readonly opened: Hold[] = []
@@ -23,7 +23,7 @@ export class Draft implements Gathering {
   readonly answers: Value[] = []
   readonly routes: Value[] = []
   readonly works: Value[] = []
-  /** Operations and bytes gathered. */
+  /** The number of operations, and the approximate number of bytes, collected. */
   ops = 0
   bytes = 0
   #durable: PromiseWithResolvers<void> | undefined
@@ -33,7 +33,7 @@ export class Draft implements Gathering {
     return (this.#since ??= performance.now())
   }
 
-  /** Counts an operation with `text` characters. */
+  /** Counts an operation. `text` is its number of characters. */
   count(text = 0): void {
     this.ops++
     this.bytes += opBytes + text
@@ -42,26 +42,29 @@ export class Draft implements Gathering {
   get durable(): Promise<void> {
     if (!this.#durable) {
       this.#durable = Promise.withResolvers<void>()
-      // Whoever waits sees the rejection; nobody has to wait.
+      // The rejection still reaches those who wait. Without this handler it would end the process when nobody waits.
       this.#durable.promise.catch(() => {})
     }
     return this.#durable.promise
   }
 
-  /** All of it is on disk. */
+  /** Tells those who wait that the batch is on disk. */
   resolve(): void {
     this.#durable?.resolve()
   }
 
-  /** Tells those who wait that it is not on disk yet. It stays to be written; later waiters get a new promise. */
+  /**
+   * Rejects the promise of those who wait, as the batch is not on disk yet. The batch is still written; `durable` is a
+   * new promise from then on.
+   */
   disappoint(error: Error): void {
     this.#durable?.reject(error)
     this.#durable = undefined
   }
 
   /**
-   * As the writer takes it. Holds that nobody waits for go over to `next`, when there is one and they began after
-   * `young` (by performance.now()): most of them end before they need a row.
+   * Makes the batch. Holds that nobody waits for move to the draft `next`, if one is given and they began after `young`
+   * (by performance.now()): most of them end before they need a row.
    */
   seal(number: number, written: number, rowIds: RowIds, next?: Draft, young = Infinity): Batch {
     const batch = emptyBatch(number, written)

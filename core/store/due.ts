@@ -1,14 +1,14 @@
-// What is due for a usage as it is stored, at a price as it is stored. Apart from costOf on purpose: it is what that is
-// checked by.
+// Computes the charge for a stored usage at a stored price. `verify` checks the results of costOf with it, so it
+// deliberately shares no code with costOf.
 import type { Value } from './sqlite.ts'
 
-/** Rates for prompts of more than that many tokens. */
+/** The rates for prompts of more than `above` tokens. */
 interface Tier {
   above: bigint
   rates: Map<string, bigint>
 }
 
-/** A stored price: its rates, shortest prompts first. */
+/** A stored price: its tiers, the one for the shortest prompts first. */
 export type StoredPrice = readonly Tier[]
 
 const ofPrompt: ReadonlySet<string> = new Set([
@@ -20,7 +20,7 @@ const ofPrompt: ReadonlySet<string> = new Set([
   'image_input'
 ])
 
-/** Reads the JSON of a price; what is no rate in it counts as absent. */
+/** Reads the JSON of a price. A rate that is not a whole number is skipped. */
 export function readPrice(json: Value | undefined): StoredPrice {
   const price = readObject(json) ?? {}
   const longer = (Array.isArray(price['tiers']) ? price['tiers'] : []).flatMap((tier: unknown) => {
@@ -31,14 +31,15 @@ export function readPrice(json: Value | undefined): StoredPrice {
   return [{ above: -1n, rates: ratesOf(price) }, ...longer]
 }
 
-/** Nano-dollars; a text when the usage is none. */
+/** The charge in nano-dollars; for an invalid usage, a text that says what is wrong with it. */
 export function dueFor(json: Value | undefined, price: StoredPrice): bigint | string {
   const usage = readObject(json)
   if (!usage) return 'has no usage'
   for (const [units, count] of Object.entries(usage)) {
     if (!Number.isSafeInteger(count) || (count as number) < 0) return `counts ${count} ${units}`
   }
-  // The longest tier first, then twice the exact fraction with the half that rounds up.
+  // The tier with the largest bound below the prompt's length applies. The sum is rounded to a whole nano-dollar,
+  // halves up.
   const counts = Object.entries(usage as Record<string, number>).map(
     ([units, count]) => [units, BigInt(count)] as const
   )
@@ -48,7 +49,7 @@ export function dueFor(json: Value | undefined, price: StoredPrice): bigint | st
   return (2n * millionths + 1_000_000n) / 2_000_000n
 }
 
-/** The object of a JSON column; undefined when somebody made it something else. */
+/** The object in a JSON column; undefined when the column holds something else. */
 export function readObject(json: Value | undefined): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(String(json))

@@ -1,11 +1,11 @@
-// Lets go of routes that are too old, some at a time.
+// Deletes expired routes, some at a time.
 import type { Committer } from './committer.ts'
 import type { Statement } from './sqlite.ts'
 
-/** In one transaction: each lies on a page of its own. */
+/** How many routes one transaction deletes. It is small because each route lies on a page of its own. */
 const atOnce = 100
 
-/** The chore of one connection. */
+/** The deletion of expired routes through one connection. */
 export class Forgetting {
   readonly #committer: Committer
   readonly #any: Statement
@@ -19,7 +19,7 @@ export class Forgetting {
     this.#any = committer.database.prepare('SELECT 1 FROM route WHERE expires <= ? LIMIT 1')
   }
 
-  /** Lets some go, if there are any. Returns whether it did. `now`: Unix milliseconds. */
+  /** Deletes some expired routes; returns whether there were any. `now` is in Unix milliseconds. */
   slice(now: number): boolean {
     if (!this.#any.get(now)) return false
     this.#committer.alter(() => this.#delete.run(now))

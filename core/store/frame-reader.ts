@@ -1,26 +1,26 @@
-// Reads the frames of a segment: one after the other to apply them, or whatever there is of them to see what is whole.
+// Reads the frames of a segment: either in order, to apply them, or all that can be found, to see which are undamaged.
 import { readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 import type { Batch } from './batch.ts'
 import { decodeBatch, findMark, headBytes, readFrameHead } from './frame.ts'
 
-/** Read in one go; a frame that is longer is read by itself. */
+/** How many bytes are read at a time. The buffer grows for a longer frame. */
 const windowBytes = 256 * 1024
 
-/** A batch, and how long its frame is. */
+/** A batch, and the length of its frame in bytes. */
 export interface Frame {
   batch: Batch
   bytes: number
 }
 
-/** A place in a file, and the bytes from there on that are in memory. */
+/** A position in a file, and the bytes from there on that are in memory. */
 export class Window {
-  /** What is looked at begins at `at`; what was read ends at `end`. */
+  /** The bytes from `at` to `end` are those of the file from {@link place} on. */
   bytes = Buffer.allocUnsafeSlow(windowBytes)
   at = 0
   end = 0
   readonly #fd: number
-  /** What of the file is read next. */
+  /** The position in the file of the next read. */
   #position: number
 
   constructor(fd: number, from: number) {
@@ -28,12 +28,12 @@ export class Window {
     this.#position = from
   }
 
-  /** The place in the file. */
+  /** The position in the file of the byte at `at`. */
   get place(): number {
     return this.#position - this.end + this.at
   }
 
-  /** Reads until so many bytes can be looked at. Returns false when the file ends before. */
+  /** Reads until `needed` bytes are in memory. Returns false when the file ends before. */
   fill(needed: number): boolean {
     if (this.end - this.at >= needed) return true
     const target = needed <= this.bytes.length ? this.bytes : Buffer.allocUnsafeSlow(needed)
@@ -48,8 +48,8 @@ export class Window {
 }
 
 /**
- * The frames of a history from a place in a segment on, in the order in which they were written, above the batch
- * `after` only. Ends with the first bytes that are no such frame: a segment is overwritten from its beginning.
+ * Yields the frames of a history from a position in a segment, in the order of their batches, leaving out batches up to
+ * `after`. Ends at the first bytes that are not the next frame: those are left from an earlier use of the segment.
  */
 export function* readFrames(fd: number, history: string, after: number, from: number): Generator<Frame> {
   const window = new Window(fd, from)
@@ -68,19 +68,19 @@ export function* readFrames(fd: number, history: string, after: number, from: nu
   }
 }
 
-/** Where a frame is. */
+/** The position of a frame. */
 export interface Found {
   number: number
-  /** Of its first byte, and of the one behind it, in the file. */
+  /** The positions in the file of its first byte, and of the byte after its last. */
   from: number
   to: number
-  /** It is what was written. */
+  /** Whether its payload matches the checksum. */
   whole: boolean
 }
 
 /**
- * Every frame of a history that a segment has from a place on, wherever it is: behind damaged bytes too, and what is
- * left of earlier uses. The payloads of batches up to `after` are not looked at.
+ * Yields every frame of a history in a segment from a position on, in any order of batches: frames behind damaged
+ * bytes, and frames left from earlier uses. The payloads of batches up to `after` are not checked.
  */
 export function* scanFrames(fd: number, history: string, after: number, from: number): Generator<Found> {
   const window = new Window(fd, from)
@@ -89,7 +89,7 @@ export function* scanFrames(fd: number, history: string, after: number, from: nu
     const head = readFrameHead(window.bytes, window.at, own)
     if (!head) {
       const next = findMark(window.bytes.subarray(0, window.end), window.at + 1)
-      // A mark may begin in the last bytes that were read.
+      // A mark may begin in the last bytes of what was read.
       window.at = next === -1 ? window.end - headBytes + 1 : next
       continue
     }
@@ -101,8 +101,8 @@ export function* scanFrames(fd: number, history: string, after: number, from: nu
       (number <= after ||
         crc32(window.bytes.subarray(window.at + headBytes, window.at + headBytes + length)) === checksum)
     yield { number, from: place, to: place + headBytes + length, whole }
-    // What is said of the length is believed, as the head is whole; but another frame may have been written into a
-    // payload that is not.
+    // The length is right, because the head has a checksum of its own. But another frame may have been written over a
+    // damaged payload, so the search goes on inside it.
     window.at += whole ? headBytes + length : headBytes
   }
 }

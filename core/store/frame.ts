@@ -1,4 +1,4 @@
-// A batch as the commit log holds it: one frame, whole or not there.
+// Encodes and decodes a batch as a frame of the commit log. A frame is either complete or counts as absent.
 import { crc32 } from 'node:zlib'
 import {
   answerColumns,
@@ -14,11 +14,12 @@ import { Packer, Unpacker } from './packing.ts'
 import type { Value } from './sqlite.ts'
 
 /**
- * In front of a payload, big-endian: a mark, the length of the payload, the history (see segment.ts), the number of the
- * batch, a CRC-32 of the payload, and one of these bytes. So a head can be believed where the payload is damaged.
+ * The head in front of a payload, big-endian: a mark, the length of the payload, the history (see segment.ts), the
+ * number of the batch, a CRC-32 of the payload, and a CRC-32 of the head itself. So a head can be trusted even where
+ * the payload is damaged.
  */
 const head = { mark: 0, length: 4, history: 8, number: 16, payload: 24, head: 28, bytes: 32 } as const
-/** Bytes in front of a payload. */
+/** The length of a head in bytes. */
 export const headBytes = head.bytes
 const mark = Buffer.from([0x9e, 0x5c, 0x1f, 0x0a])
 
@@ -27,13 +28,13 @@ const format = 2
 /** Format 1 had no columns `tenant` and `headers` in answers, and no column `tokens` in routes. */
 const formerFormat = 1
 
-/** An encoder's room, unless a batch needs more. */
+/** The size of an encoder's buffer. A larger batch gets a buffer of its own. */
 const roomBytes = 256 * 1024
 
-/** Far above what a batch may hold; a length beyond it is no length. */
+/** Far more than a batch may have: a head with a larger length is not a head. */
 const maxPayload = 512 * 1024 * 1024
 
-/** Writes the frames of one history, one after the other into the same memory. */
+/** Encodes the frames of one history, each into the same buffer. */
 export class FrameEncoder {
   readonly #packer = new Packer()
   readonly #room = Buffer.allocUnsafeSlow(roomBytes)
@@ -44,7 +45,7 @@ export class FrameEncoder {
     this.#history = Buffer.from(history, 'hex')
   }
 
-  /** The bytes of a frame, good until the next is asked for. */
+  /** Returns the bytes of a frame, which are valid until the next call. */
   encode(batch: Batch): Buffer {
     const packer = this.#packer
     packer.rows([batch.number, batch.written, batch.balanced ? 1 : 0], 3)
@@ -75,19 +76,19 @@ export class FrameEncoder {
   }
 }
 
-/** A whole number up to 2^53, in eight bytes. */
+/** Writes a whole number up to 2^53 as eight bytes, big-endian. */
 export function writeNumber(bytes: Buffer, number: number, at: number): void {
   bytes.writeUInt32BE(Math.floor(number / 2 ** 32), at)
   bytes.writeUInt32BE(number % 2 ** 32, at + 4)
 }
 
-/** What {@link writeNumber} wrote. */
+/** Reads a number that {@link writeNumber} wrote. */
 export function readNumber(bytes: Buffer, at: number): number {
   return bytes.readUInt32BE(at) * 2 ** 32 + bytes.readUInt32BE(at + 4)
 }
 
 /**
- * The batch in the payload of a frame. `before`: a batch that was read before.
+ * Decodes the payload of a frame. `before` is the batch read before it, whose strings are reused.
  * @throws Error when another version wrote it in another format
  */
 export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
@@ -102,7 +103,7 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     number,
     written,
     balanced: balanced === 1,
-    // In the order in which they were written.
+    // The members are read in the order in which they were written.
     prices: rows.next(2) as string[],
     moves: rows.next(4) as Batch['moves'],
     limits: rows.next(3) as Batch['limits'],
@@ -112,7 +113,7 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
     entries: rows.next(entryColumns.length, before?.entries),
     records: rows.next(recordColumns.length, before?.records),
     keys: rows.next(keyColumns.length),
-    // What earlier versions did not write is empty.
+    // Members that an earlier version did not write are empty.
     leased: rows.next(2) as number[],
     answers: nextRows(rows, answerColumns, former ? { tenant: '', headers: '{}' } : {}),
     routes: nextRows(rows, routeColumns, former ? { tokens: null } : {}),
@@ -131,15 +132,17 @@ function nextRows(rows: Unpacker, columns: readonly string[], absent: Readonly<R
   ).flat()
 }
 
-/** What the head of a frame says. */
+/** The contents of a frame's head. */
 export interface FrameHead {
   number: number
-  /** Of the payload. */
+  /** The length of the payload in bytes. */
   length: number
   checksum: number
 }
 
-/** The head of a frame of a history; undefined when these are other bytes. Needs {@link headBytes} of them. */
+/**
+ * Reads the head of a frame of the given history; undefined when there is none at `at`. Needs {@link headBytes} bytes.
+ */
 export function readFrameHead(bytes: Buffer, at: number, history: Buffer): FrameHead | undefined {
   const length = bytes.readUInt32BE(at + head.length)
   if (
@@ -152,7 +155,7 @@ export function readFrameHead(bytes: Buffer, at: number, history: Buffer): Frame
   return { number: readNumber(bytes, at + head.number), length, checksum: bytes.readUInt32BE(at + head.payload) }
 }
 
-/** Where the next frame may begin in some bytes; -1 when nowhere. */
+/** Returns where the next frame may begin; -1 when nowhere. */
 export function findMark(bytes: Buffer, from: number): number {
   return bytes.indexOf(mark, from)
 }

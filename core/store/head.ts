@@ -1,30 +1,30 @@
-// The head of the database: where its writer stands, and how the table head holds that.
+// The head of the database: how far its writer has come, and how the table head stores that.
 import type { Database, Value } from './sqlite.ts'
 
-/** Where the writer stands, as stored in the table head. */
+/** How far the writer has come. There is one row of it. */
 export interface Head {
   boot: number
   /** The last batch committed in this boot. */
   batch: number
-  /** The journal's last row. */
+  /** The last row of the journal, and its hash in hexadecimal. */
   seq: number
   hash: string
-  /** The last batch, and the last journal row, that the balances include. */
+  /** The last batch, and the last journal row, that the balances on disk include. */
   balancedBatch: number
   balancedSeq: number
   /** How many rows the tables request and key have. */
   requests: number
   keys: number
-  /** Unix milliseconds: requests that arrived up to then may have no record any more. */
+  /** Unix milliseconds. Records of requests that arrived up to then may have been deleted. */
   unrecorded: number
   /**
-   * Of the last start, see segment.ts, or of a backup, which has one of its own; empty in a file that no version with
-   * histories has started.
+   * The history of the last start (see segment.ts), in hexadecimal. A backup has one of its own. Empty before the first
+   * start.
    */
   history: string
-  /** The commit log may have more than the database: both its files must be there. */
+  /** Whether the commit log may have batches that the database lacks. Both its files must be there then. */
   open: boolean
-  /** How many transactions there were. */
+  /** How many transactions were committed. */
   writes: number
 }
 
@@ -75,7 +75,7 @@ export function headValues({
   ]
 }
 
-/** The stored head, of an earlier schema too. */
+/** Reads the stored head. It also reads one of an earlier schema. */
 export function readHead(database: Database): Head {
   const row = database.prepare('SELECT * FROM head').get()!
   return {
@@ -94,14 +94,14 @@ export function readHead(database: Database): Head {
   }
 }
 
-/** What all copies of a store have in common: the history of its first start, in hexadecimal. Empty before that. */
+/** The id that all copies of a store share: the history of its first start, in hexadecimal. Empty before that. */
 export function identityOf(database: Database): string {
   return hexOf(database.prepare('SELECT history FROM boot ORDER BY boot_id LIMIT 1').get())
 }
 
 /**
- * The history that a backup is a copy of, up to the batch of its head; undefined of a store, which is in the history of
- * its last start.
+ * The history that a backup was copied from, at the batch of its head. Undefined for a store that is still in the
+ * history of its last start.
  */
 export function historyLeft(database: Database, { boot, history }: Head): string | undefined {
   const last = hexOf(database.prepare('SELECT history FROM boot WHERE boot_id = ?').get(boot))

@@ -1,4 +1,4 @@
-// One reservation: an amount held for one exchange, from its admission until it is settled or given back.
+// A hold: an amount reserved for one exchange, or a part of one, until it is settled or voided.
 import type { Batch } from './batch.ts'
 import { maxNano } from './cell.ts'
 import type { AttemptCost, Reservation, ReserveRequest, Settlement } from './ledger.ts'
@@ -8,27 +8,30 @@ import { renderUsage } from '../money/usage.ts'
 import type { Purse } from './purse.ts'
 import type { RowIds } from './row-ids.ts'
 
-/** The book as its holds see it. */
+/** What a hold calls of its book. */
 export interface HoldKeeper {
-  /** Somebody waits for a hold. */
+  /** Sends the draft to the disk at once, because somebody waits for a hold. */
   hurry(): void
-  /** The hold is to outlive its exchange; resolves when that is on disk. */
+  /** Lets the hold outlive its exchange; resolves when that is on disk. */
   detach(hold: Hold): Promise<void>
-  /** The hold ends with a charge, once; resolves when that is on disk. */
+  /** Ends the hold with a charge; called once. Resolves when the end is on disk. */
   end(hold: Hold, amount: bigint): Promise<void>
-  /** The hold went on; `first` since its last row. Unless it is urgent, its row waits for company. */
+  /**
+   * Queues the progress of a hold. `first`: nothing is queued for it yet. Without `urgent` it is written together with
+   * later operations.
+   */
   touch(hold: Hold, first: boolean, urgent: boolean): void
 }
 
-/** The batch that a hold waits in. */
+/** The draft that a hold waits in. */
 export interface Gathering {
-  /** When the first hold of its own began, by performance.now(). */
+  /** When its first hold began, by performance.now(). Holds moved from an earlier draft do not count. */
   readonly since: number
-  /** Resolves when it is on disk: one promise for all of its operations. */
+  /** Resolves when its batch is on disk: one promise for all of its operations. */
   readonly durable: Promise<void>
 }
 
-/** A hold of an earlier start: its row is there. */
+/** What the database has of a detached hold of an earlier start. */
 export interface Stored {
   rowId: number
   channel: string | null
@@ -36,29 +39,29 @@ export interface Stored {
   recovered: Readonly<Usage> | undefined
 }
 
-/** Made by the book only. */
+/** A hold. Only the book makes holds. */
 export class Hold implements Reservation {
   readonly purse: Purse
   readonly recovered: Readonly<Usage> | undefined
   readonly #book: HoldKeeper
   readonly #request: ReserveRequest
-  /** When it began, or somewhat sooner. */
+  /** When it began, or a little earlier, by performance.now(). */
   readonly #since: number
   #channel: string | null = null
   #delivered = 0
-  /** The batch it waits in, until that leaves. */
+  /** The draft that it waits in, until that becomes a batch. */
   #draft: Gathering | undefined
   #durable: Promise<void> | undefined
-  /** The id of its row, once that is on its way to the disk. */
+  /** The id of its row, from when the row is in a batch. */
   #rowId: number | undefined
-  /** Until when it is kept for whoever goes on with the work; undefined while it lives as long as its exchange. */
+  /** Until when a detached hold is kept, in Unix milliseconds; undefined when it lives only as long as its exchange. */
   #lease: number | undefined
   #touched = false
   #ended = false
   #settlement: Settlement | undefined
   #costs: readonly AttemptCost[] | undefined
 
-  /** `place`: the batch that it begins in, or where it has been since an earlier start. */
+  /** `place` is the draft that a new hold begins in, or the row of a hold of an earlier start. */
   constructor(request: ReserveRequest, purse: Purse, place: Gathering | Stored, book: HoldKeeper) {
     this.#request = request
     this.purse = purse
@@ -100,7 +103,7 @@ export class Hold implements Reservation {
     return this.#request.price
   }
 
-  /** It was detached, and has not ended. */
+  /** Whether it was detached and has not ended. */
   get detached(): boolean {
     return this.#lease !== undefined && !this.#ended
   }
@@ -148,7 +151,7 @@ export class Hold implements Reservation {
     return this.#durable
   }
 
-  /** Why an end cannot be written: a row that the journal refuses would hold up all others. */
+  /** Says why an end cannot be written, if it cannot. A row that the database refuses would hold up all other rows. */
   #problem(amount: bigint, costs: readonly AttemptCost[] | undefined): Error | undefined {
     if (amount < 0n || !this.purse.fits(amount, this.amount)) {
       return new RangeError(
@@ -183,16 +186,16 @@ export class Hold implements Reservation {
     )
   }
 
-  /** Goes over to another batch, and says so, unless it ended, is waited for, or began before `young`. */
+  /**
+   * Moves to another draft and returns true, unless it has ended, somebody waits for it, or it began before `young`.
+   */
   moveTo(next: Gathering, young: number): boolean {
     if (this.#ended || this.#durable || this.#since < young) return false
     this.#draft = next
     return true
   }
 
-  /**
-   * Its row, in a free slot, unless it ended before there was one. Runs after every {@link Hold.writeEnd} of the batch.
-   */
+  /** Writes its row under a free id, unless it has ended. Runs after every {@link Hold.writeEnd} of the batch. */
   writeOpen(batch: Batch, rowIds: RowIds): void {
     if (this.#ended) return
     this.#durable ??= this.#draft!.durable
@@ -219,18 +222,18 @@ export class Hold implements Reservation {
     )
   }
 
-  /** How far it went since its row was written. */
+  /** Writes its progress since its row was written. */
   writeTouch(batch: Batch): void {
     this.#touched = false
     if (!this.#ended) batch.touched.push(this.#channel, whole(this.#delivered), this.#rowId!)
   }
 
-  /** That it is detached. Runs after every {@link Hold.writeOpen} of the batch. */
+  /** Writes until when it is kept. Runs after every {@link Hold.writeOpen} of the batch. */
   writeLease(batch: Batch): void {
     if (!this.#ended) batch.leased.push(this.#lease!, this.#rowId!)
   }
 
-  /** Its end in the journal; its slot is free for another's row. */
+  /** Writes its end to the journal, and frees the id of its row for another hold. */
   writeEnd(batch: Batch, rowIds: RowIds): void {
     const { model, price, time } = this.#request
     const { entries } = batch
@@ -291,7 +294,7 @@ export class Hold implements Reservation {
   }
 }
 
-/** A count as a column takes it, whatever a plugin made of it. */
+/** Makes a count one that a column takes: whole, and from 0 to 2^53 - 1. Plugins may have computed it wrongly. */
 function whole(units: number): number {
   return Math.min(Math.max(Math.ceil(units) || 0, 0), Number.MAX_SAFE_INTEGER)
 }

@@ -1,17 +1,17 @@
-// What holds of every book in which nothing was changed by hand and no bug has touched money: the list, and where each
-// is proven.
+// The invariants of the ledger: what is true of every store unless it was changed by hand or a bug touched money, and
+// which tests prove it.
 
-/** One of the rules. */
+/** One invariant. */
 export interface Invariant {
-  /** What holds, as a sentence without its stop. */
+  /** What is true, as a sentence without its full stop. */
   text: string
-  /** Whether `verify` looks at every row for it; what a file cannot show is left to the tests alone. */
+  /** Whether `verify` checks it. What a file cannot show is left to the tests. */
   checked: boolean
-  /** The suites that prove it of a whole gateway, or what about it a file cannot show; paths within `test/`. */
+  /** The test suites that prove it with a running gateway, as paths within `test/`. */
   tests: readonly string[]
 }
 
-/** By name, in order. I15 is kept for leases between nodes. */
+/** All invariants by name, in order. I15 is reserved for leases between nodes. */
 export const invariants = {
   I1: { text: 'the journal adds up to what is posted', checked: true, tests: [] },
   I2: { text: 'the open holds add up to what is pending, which is never negative', checked: true, tests: [] },
@@ -60,8 +60,8 @@ export const invariants = {
   I18: { text: 'the commit log is there, and goes on where the database ends', checked: true, tests: ['chaos/damage'] }
 } as const satisfies Readonly<Record<string, Invariant>>
 
-/** The name of a rule. */
+/** The name of an invariant. */
 export type InvariantName = keyof typeof invariants
 
-/** Takes a row that breaks a rule: `journal 17`, with what is and what should be. */
+/** Receives a row that breaks an invariant: its name such as `journal 17`, and a message that says what is wrong. */
 export type Report = (invariant: InvariantName, row: string, message: string) => void

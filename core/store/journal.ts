@@ -6,7 +6,7 @@ import type { Value } from './sqlite.ts'
 /** Values per entry in a flat array. */
 export const entryWidth = entryColumns.length
 
-/** Different in nearly every row: not worth a look at the one before. */
+/** Different in nearly every row, so it is rendered without comparing it with the last one. */
 const idColumn = entryColumns.indexOf('request_id')
 
 /** The `prev_hash` of the first row: 32 zero bytes. */
@@ -31,7 +31,7 @@ export function entryHash(previous: string, seq: number, boot: number, entries: 
   return hash('sha256', text)
 }
 
-/** The columns of the row that was hashed last, and their texts: most are those of the next row too. */
+/** The columns of the row that was hashed last, and their texts. Most of them are the same in the next row. */
 const lastValues: Value[] = entryColumns.map(() => null)
 const lastTexts: string[] = entryColumns.map(() => render(null))
 

@@ -1,11 +1,11 @@
-// Keys issued at run time, all of them in memory; the writer keeps them on disk.
+// The key store: holds all keys issued at run time in memory, and leaves it to the writer to save them.
 import { maxNano, smaller } from './cell.ts'
 import type { KeyStore, StoredKey } from './keys.ts'
 import type { Value } from './sqlite.ts'
 import type { Period } from './window.ts'
 import type { Writer } from './writer.ts'
 
-/** The key store. */
+/** The keys of one store. */
 export class KeyRing implements KeyStore {
   readonly #writer: Writer
   readonly #byName = new Map<string, StoredKey>()
@@ -13,7 +13,7 @@ export class KeyRing implements KeyStore {
 
   readonly #now: () => number
 
-  /** `rows` of the table key, integers as bigint. `now` stamps revocations. */
+  /** `rows` are those of the table key, with integers as bigint. `now` gives the time of revocations. */
   constructor(writer: Writer, rows: readonly Record<string, Value>[], now: () => number) {
     this.#writer = writer
     this.#now = now

@@ -1,9 +1,9 @@
-// Keys issued at run time: the interface of the key store. Keys declared in gateway.yaml never enter it.
+// The interface of the key store, for keys issued at run time. Keys declared in gateway.yaml are never in it.
 import type { Budget, KeyLimits } from '../catalogue/caller.ts'
 
-/** A key as stored: its secret only as SHA-256. */
+/** A key as stored. Of its secret only the SHA-256 is stored. */
 export interface StoredKey {
-  /** Unique over the store and gateway.yaml. */
+  /** Unique among the keys of the store and of gateway.yaml. */
   name: string
   sha256: Buffer
   /** First and last characters of the secret, for people to recognise it: `sk-ab12…9f3c`. */
@@ -21,14 +21,19 @@ export interface StoredKey {
   revoked?: number | undefined
 }
 
-/** Keys in the store. Reads come from memory and are current at once; writes resolve when they are on disk. */
+/**
+ * The keys of the store. Reads are from memory and include every change at once; writes resolve when they are on disk.
+ */
 export interface KeyStore {
-  /** Revoked keys included. */
+  /** All keys, including revoked ones. */
   all(): readonly StoredKey[]
-  /** By the hash of a presented secret, revoked ones included. */
+  /** Finds a key, revoked ones included, by the hash of a secret. */
   find(sha256: Buffer): StoredKey | undefined
-  /** Refuses a name that exists. */
+  /**
+   * Stores a key.
+   * @throws Error when the name or the secret exists already
+   */
   create(key: StoredKey): Promise<void>
-  /** False when there is no such key or it is revoked already. Takes effect for the next request. */
+  /** Revokes a key from the next request on. Resolves to false when there is no such key, or it is already revoked. */
   revoke(name: string): Promise<boolean>
 }

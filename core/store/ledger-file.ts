@@ -1,4 +1,4 @@
-// The ledger of a store's file for those who only read it, beside a gateway that may be running.
+// Reads the ledger from the file of a store. A gateway may be using the store meanwhile.
 import { readHead } from './head.ts'
 import type { Balance } from './ledger.ts'
 import { missingMoves } from './recovery.ts'
@@ -13,14 +13,14 @@ import type { Period } from './window.ts'
 /** A row of the journal. Amounts are nano-dollars. */
 export interface Entry {
   seq: number
-  /** Unix milliseconds of the reservation, which decides the windows. */
+  /** When its request arrived, in Unix milliseconds; it decides the windows. */
   time: number
   /** `settle`, `void` or `cost`; see schema.ts. */
   kind: string
   requestId: string
   part: string
   class: string
-  /** Scopes that it counts in, outermost first, each with the period of its budget. */
+  /** The scopes that it counts in, outermost first, each with the period of its budget. */
   scopes: Record<string, Period>
   amount: bigint
   reserved: bigint
@@ -34,21 +34,20 @@ export interface Entry {
   hash: string
 }
 
-/** Which entries; all conditions hold together. */
+/** A selection of entries, which must meet all conditions. */
 export interface EntryFilter {
-  /** Unix milliseconds: entries from then on, and before. */
+  /** Unix milliseconds. `since` is included, `until` is not. */
   since?: number | undefined
   until?: number | undefined
   scope?: string | undefined
 }
 
 /**
- * Rows read in one go: a reader that is slow must not hold on to a snapshot, for whose sake the log of changes would
- * grow.
+ * How many rows are read at a time. While a slow reader kept one read transaction open, the write-ahead log would grow.
  */
 const page = 1000
 
-/** One open file. */
+/** The ledger in one open file. */
 export class LedgerFile {
   readonly #database: Database
   readonly #volumes: string
@@ -65,7 +64,10 @@ export class LedgerFile {
     }
   }
 
-  /** All balances as of the last commit, of past windows too, by scope and window. Limits are up to a second older. */
+  /**
+   * All balances as of the last commit, including past windows, sorted by scope and window. Limits are up to a second
+   * older.
+   */
   balances(): Balance[] {
     this.#database.exec('BEGIN')
     try {
@@ -97,9 +99,9 @@ export class LedgerFile {
   }
 
   /**
-   * The journal up to the row that is its last now, oldest first: what is sealed, and what is in the database. In
-   * memory there is a volume at a time.
-   * @throws Error when the file of a volume that has such entries is missing or was changed
+   * Yields the journal up to its current last row, oldest first, from sealed volumes and from the database. At most one
+   * volume is in memory.
+   * @throws Error when the file of a volume with such entries is missing or was changed
    */
   *entries({ since = 0, until = Number.MAX_SAFE_INTEGER, scope }: EntryFilter = {}): Generator<Entry> {
     const last = readHead(this.#database).seq
@@ -113,7 +115,7 @@ export class LedgerFile {
       AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(journal.scopes) AS scope WHERE scope.key = ?5)) ORDER BY seq LIMIT ${page}`)
     query.setReadBigInts(true)
     for (let seq = 0; seq < last;) {
-      // Of one moment: rows may be sealed, and taken out of the database, between two pages.
+      // One transaction for both reads: between two pages, rows may be sealed and deleted from the database.
       this.#database.exec('BEGIN')
       const row = next.get(seq)
       const rows = row ? [] : query.all(seq, last, since, until, scope ?? null)
@@ -130,7 +132,7 @@ export class LedgerFile {
     }
   }
 
-  /** The entries of a volume after a row. */
+  /** Yields the matching entries of a volume whose seq is greater than `after`. */
   *#sealed(volume: Volume, after: number, { since, until, scope }: EntryFilter): Generator<Entry> {
     try {
       for (const row of readVolume(this.#volumes, volume)) {
@@ -184,7 +186,7 @@ function entryOf(row: Record<string, unknown>): Entry {
   }
 }
 
-/** What somebody made no JSON is shown as it is: the check of the book names such a row. */
+/** Shows a column as text when it is not JSON. `verify` reports such a row. */
 function parse(json: string): unknown {
   try {
     return JSON.parse(json)

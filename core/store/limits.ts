@@ -1,4 +1,4 @@
-// Rates, token rates and slots of a key: the interface of the limiter.
+// The interface of the limiter: requests per time, tokens per time, and concurrent requests of a key.
 import type { KeyLimits } from '../catalogue/caller.ts'
 
 /** Which limit refused. */
@@ -10,26 +10,26 @@ export interface LimitState {
   limit: number
   /** Whole units left, never negative. */
   remaining: number
-  /** Milliseconds until it is whole again (rates), or 1000 for slots. */
+  /** Milliseconds until the rate is unused again; 1000 for concurrency. */
   resetMs: number
 }
 
-/** All limits decided in one step: everything is taken, or nothing. */
+/** The decision over all limits in one step: either everything is taken, or nothing. */
 export type Decision =
   | { admitted: true; states: readonly LimitState[]; lease: Lease }
   | { admitted: false; states: readonly LimitState[]; refusedBy: LimitName; retryAfterMs: number }
 
-/** What an admitted request holds. Given back exactly once, by its owner; a second call does nothing. */
+/** What an admitted request has taken. Its owner releases it once; a second call does nothing. */
 export interface Lease {
   /**
-   * Frees the slot and corrects the token limit to what was really used (undefined: nothing is known, keep the
-   * reservation).
+   * Frees the concurrency slot, and corrects the token limit to the tokens really used; undefined keeps the reserved
+   * tokens.
    */
   release(tokens: number | undefined): void
 }
 
-/** The limiter. A value or a promise: the embedded one decides at once, a shared one asks Redis. */
+/** The limiter. The built-in one returns values; one shared through Redis would return promises. */
 export interface Limits {
-  /** `tokens` 0: the request has none, and its token limit is neither asked nor shown. */
+  /** Admits or refuses a request. With `tokens` 0 the token limit is neither asked nor shown. */
   decide(key: string, limits: KeyLimits, tokens: number): Decision | Promise<Decision>
 }

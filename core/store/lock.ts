@@ -1,4 +1,5 @@
-// Who owns a database: its one true path, its permissions, and the locks that the kernel ends with the process.
+// The ownership of a database: its canonical path, its permissions, and locks that the kernel releases when the process
+// ends.
 import {
   chmodSync,
   closeSync,
@@ -17,13 +18,13 @@ import type { Database } from './sqlite.ts'
 import { compareWriteAhead } from './write-ahead.ts'
 
 /**
- * What the files of a store end with: the database itself, what SQLite keeps beside it, the commit log, and the lock.
+ * The endings of the files of a store: the database itself, what SQLite keeps beside it, the commit log, and the lock.
  */
 const endings = ['', '-wal', '-shm', '.log0', '.log1', '.lock'] as const
 
 /**
- * The path of a file without symbolic links, also when the file is not there yet: what belongs to a database lies
- * beside it, by whatever name it was reached.
+ * The path of a file without symbolic links, even when the file does not exist yet. The other files of a store lie
+ * beside the database, whatever link it was reached by.
  */
 export function canonicalPath(file: string): string {
   if (existsSync(file)) return realpathSync(file)
@@ -34,15 +35,15 @@ export function canonicalPath(file: string): string {
 }
 
 /**
- * The exclusive ownership of a database, for its one gateway.
+ * The exclusive ownership of a database by one gateway.
  *
- * The kernel holds two locks for it and ends both with the process, however that ends: an open transaction on
- * `<file>.lock`, which no reader of the database is in the way of, and the shared lock of a connection on the inode of
- * the database itself. The first can be removed. So a lock file that no gateway has marked where it is, by its own
- * inode, counts only when nobody has the database open, which the second lock shows.
+ * The kernel holds two locks for it and releases both when the process ends, however it ends: an open transaction on
+ * `<file>.lock`, which readers of the database do not block, and a shared lock on the database itself. The lock file
+ * can be deleted and made anew. So each gateway marks the lock file with the file's inode. A lock file without that
+ * mark is taken only when no process has the database open, which the second lock shows.
  */
 export class Ownership {
-  /** Canonical. */
+  /** The canonical path of the database. */
   readonly file: string
   readonly #lock: Database
   #held: Database | undefined
@@ -53,18 +54,17 @@ export class Ownership {
   }
 
   /**
-   * Makes this process the owner, and the files of the store readable by their user alone; makes the folder, the
-   * database (empty) and the lock file when they are missing.
-   * @throws Error naming that process when another one, or another store of this one, owns the file; when the file has
-   * several names; when somebody has it open and its lock file was removed. `damaged`: for a repair, which takes also
-   * what cannot be opened
+   * Makes this process the owner, and the files of the store private to their user. Makes the folder, an empty database
+   * and the lock file when they are missing. A repair passes `damaged`, to take a store that cannot be opened too.
+   * @throws Error when another process, or another store of this one, owns the file (the error names the process); when
+   * the file has several hard links; when a process has it open and its lock file was removed
    */
   static take(given: string, { damaged = false } = {}): Ownership {
     makeFolder(given)
     const file = canonicalPath(given)
     makeFolder(file)
     const { nlink, size } = statSync(file, { throwIfNoEntry: false }) ?? { nlink: 1, size: 0 }
-    // The commit log lies beside one of them, and who comes by another would not find it.
+    // The commit log lies beside one of the names. A start by another name would not find it.
     if (nlink > 1)
       throw new Error(
         `${given} has ${nlink} names (hard links), and what belongs to it is found by its name: remove all but one, or copy it`
@@ -95,14 +95,18 @@ export class Ownership {
   }
 
   /**
-   * Takes the lock on the database itself, as the writer's connection may come and go. Once there is something in it.
+   * Takes the shared lock on the database itself, which lasts while connections of the writer come and go. The database
+   * must not be empty.
    */
   hold(): void {
     this.#held = connect(this.file, { readOnly: true })
     this.#held.exec('SELECT count(*) FROM sqlite_schema')
   }
 
-  /** Gives it up, before the writer closes: the last connection takes the write-ahead log away. */
+  /**
+   * Releases the shared lock before the writer closes, so that the writer's connection is the last one and SQLite
+   * removes the write-ahead log.
+   */
   loosen(): void {
     this.#held?.close()
     this.#held = undefined
@@ -114,7 +118,7 @@ export class Ownership {
   }
 }
 
-/** The transaction that is the lock. The lock file's `user_version` is the process id of the owner. */
+/** Begins the transaction that is the lock. The `user_version` of the lock file is the owner's process id. */
 function take(lock: Database, given: string): void {
   try {
     lock.exec('BEGIN IMMEDIATE')
@@ -133,9 +137,9 @@ function take(lock: Database, given: string): void {
 }
 
 /**
- * Whether any process has a database open, to write or to read. When none has, the write-ahead log is taken into it.
- * @throws DamagedStore when that log is not the database's: nothing is changed then. One that is `damaged` counts as
- * closed.
+ * Whether any process has a database open, to write or to read. When none has, SQLite moves the write-ahead log into
+ * the database. With `damaged`, a database whose log does not match counts as closed.
+ * @throws DamagedStore when the log does not belong to the database; nothing is changed then
  */
 function isOpenElsewhere(file: string, damaged: boolean): boolean {
   const fd = openSync(file, 'r')
@@ -143,7 +147,7 @@ function isOpenElsewhere(file: string, damaged: boolean): boolean {
   if (mismatch && damaged) return false
   if (mismatch) throw new DamagedStore(file, [mismatch])
   const open = isLocked(file)
-  // Closing it would take the locks from a store that this very process has on it.
+  // When a process closes a file, it loses all its locks on that file, also those of its other connections.
   if (!open) closeSync(fd)
   return open
 }
@@ -154,7 +158,7 @@ function isLocked(file: string): boolean {
     probe.exec('PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM sqlite_schema')
     return false
   } catch (error) {
-    // What else is wrong with it is said by who opens it.
+    // Other errors are reported when the database is opened.
     return failedWith(error, 'busy')
   } finally {
     probe.close()
@@ -165,12 +169,15 @@ function makeFolder(file: string): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
 }
 
-/** Only when it is missing: a process that closes a file gives up all the locks that it has on it. */
+/** Makes the file only when it is missing: when a process closes a file, it loses all its locks on that file. */
 function make(file: string): void {
   if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
 }
 
-/** SQLite gives what it makes beside a database the permissions of the database. */
+/**
+ * Makes the files of a store private to their user. SQLite gives the files that it makes later the permissions of the
+ * database.
+ */
 function keepPrivate(file: string): void {
   make(file)
   for (const ending of endings) {

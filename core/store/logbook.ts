@@ -1,4 +1,4 @@
-// The request log on this store: written by the writer with the settlements, read by a thread of its own.
+// The request log of this store: records are written in the batches of the writer, and read by the reader thread.
 import { GatewayError } from '../errors.ts'
 import { recordValues } from './batch.ts'
 import type { Reader } from './reader.ts'
@@ -7,14 +7,14 @@ import type { RequestLog, RequestQuery, RequestRecord } from './requests.ts'
 import type { Troubles } from './troubles.ts'
 import type { Writer } from './writer.ts'
 
-/** The log. */
+/** The request log. */
 export class Logbook implements RequestLog {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #troubles: Troubles
   readonly #owes: (requestId: string) => boolean
 
-  /** `owes`: whether a request has money under way, so that its record must not be dropped. */
+  /** `owes` says whether a request has a hold whose end is not on disk: its record is never dropped. */
   constructor(writer: Writer, reader: Reader, troubles: Troubles, owes: (requestId: string) => boolean) {
     this.#writer = writer
     this.#reader = reader
@@ -36,7 +36,7 @@ export class Logbook implements RequestLog {
     this.#writer.wakeSoon()
   }
 
-  /** Shows everything appended before the call, unless the disk fails. */
+  /** Includes everything appended before the call, unless the disk fails. */
   async list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }> {
     const question = check(query)
     if (this.#writer.health.healthy) await this.#writer.flushed()
