@@ -1,16 +1,16 @@
-// What all answers have in common, whatever HTTP carries them: each ends once, and somebody is told when its client
-// leaves before.
+// What all answers have in common in every version of HTTP: each ends once, and a listener is told when the client
+// leaves before that.
 import type { Client } from './client.ts'
 import type { HeaderLines } from '../wire/response-head.ts'
 
-/** Counts answers: the server, or a connection that counts its own beside. */
+/** Counts answers. The server is one; an HTTP/2 connection also counts its own. */
 interface Tally {
   began(): void
   ended(): void
 }
 
 /**
- * An answer that its client waits for. Whoever carries it says how it is written and cut, and when the connection is
+ * An answer to a client. The subclass for a version of HTTP writes and cuts it, and calls `lost` when the connection is
  * lost.
  */
 export abstract class Answer implements Client {
@@ -18,7 +18,7 @@ export abstract class Answer implements Client {
   headSent = false
   gone = false
   origin: string | undefined = undefined
-  /** Nothing more may be written: ended, cut or gone. */
+  /** True when nothing more may be written: the answer was ended or cut, or the client has left. */
   protected over = false
   readonly #tally: Tally
   #onGone: (() => void) | null = null
@@ -43,7 +43,7 @@ export abstract class Answer implements Client {
     if (this.gone) this.#tell()
   }
 
-  /** The connection is closed, or its input broken. Does nothing to an answer that is over. */
+  /** Says that the connection closed, or that its input is invalid. Does nothing when the answer is over. */
   lost(): void {
     if (this.over) return
     this.gone = true
@@ -51,7 +51,7 @@ export abstract class Answer implements Client {
     this.#tell()
   }
 
-  /** The answer is over, written or not. Once. */
+  /** Ends the answer, written or not. Called once. */
   protected release(): void {
     this.over = true
     this.#tally.ended()

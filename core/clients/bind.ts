@@ -1,8 +1,8 @@
-// Binds the port of a listener; an operator is told why one cannot be had, and what to do about it.
+// Binds the port of a listener. When that fails, the error tells the operator why, and what to do.
 import type { AddressInfo, Server } from 'node:net'
 
 /**
- * Resolves with the address that was bound. `section`: of gateway.yaml, where the address stands.
+ * Resolves with the bound address. `section`: the section of gateway.yaml that has the address.
  * @throws Error naming the address and the remedy
  */
 export async function bind(

@@ -1,27 +1,25 @@
-// Where the bytes of a request body come from, whatever HTTP carries them.
+// The bytes of request bodies, in any version of HTTP.
 
-/** Takes a body as it arrives. After `end` or `lost` it hears no more. */
+/** Takes a body as it arrives. Nothing is called after `end` or `lost`. */
 export interface BodySink {
   /** The bytes are valid during the call only. */
   data(chunk: Buffer): void
-  /**
-   * Where a large part of what follows may be put instead, before it is given to `data`. The source may do so or not.
-   */
+  /** Memory for a large part of the bytes that follow, which the source may fill before it calls `data` with them. */
   readonly room?: Buffer | undefined
   end(): void
-  /** The connection broke, or the request was given up, before the end. */
+  /** The connection broke, or the request was given up, before the end of the body. */
   lost(): void
 }
 
-/** A body on its way. Nothing of it is read until somebody takes it; what waits is bounded. */
+/** A body that is arriving. Nothing is read until a sink is given; what waits until then is bounded. */
 export interface BodySource {
-  /** From now on all of it goes to `sink`, which may be called before this returns. */
+  /** Sends the whole body to `sink`, which may be called before this returns. */
   receive(sink: BodySink): void
-  /** Holds back what is not read yet; at most one chunk still comes. */
+  /** Stops reading; at most one more chunk reaches the sink. */
   pause(): void
   resume(): void
   /**
-   * The sink hears no more. What still comes is held back, and the server's to drain or cut when the answer is over.
+   * Ends the calls to the sink. What still arrives is held back; the server drains or cuts it when the answer is over.
    */
   abandon(): void
 }

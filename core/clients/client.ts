@@ -12,10 +12,14 @@ export interface Incoming {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly remoteAddress: string
   readonly httpVersion: '1.1' | '1.0' | '2.0'
-  /** Never taken when the exchange is refused early (the server then closes or drains it, bounded). */
+  /**
+   * Not received when the exchange is refused early; the server then drains it within limits, or closes the connection.
+   */
   readonly body: BodySource
   readonly client: Client
-  /** There when the request is a sound WebSocket handshake. Whoever has none for it refuses it through the client. */
+  /**
+   * Set when the request is a valid WebSocket handshake. An operation without WebSockets refuses it through `client`.
+   */
   readonly socket?: SocketOffer
 }
 
@@ -24,49 +28,52 @@ export interface SocketOffer {
   /** Subprotocols that the client speaks, the preferred one first. */
   readonly subprotocols: readonly string[]
   /**
-   * Opens the socket, which is the caller's; the client is not used any more. `subprotocol`: one that was offered.
-   * `maxMessage`: bytes of one message that the client may send.
+   * Opens the socket, which then belongs to the caller; `client` must not be used any more. `subprotocol`: one of those
+   * offered. `maxMessage`: the most bytes of one message from the client.
    */
   accept(headers: HeaderLines, subprotocol: string | undefined, maxMessage: number): FrameSocket
 }
 
 /**
- * Writes one answer. Either `reply` once, or `head`, `write`…, `end`. After `gone` every call is a no-op.
- * Framing is the implementation's: the engine hands over payload bytes only.
+ * Writes one answer: either `reply` once, or `head`, then `write` any number of times, then `end`. When `gone` is true,
+ * every call does nothing. The implementation does the framing; the engine hands over payload bytes only.
  */
 export interface Client {
   /** A whole answer with `content-length`, in one write. */
   reply(status: number, headers: HeaderLines, body: Buffer): void
-  /** Commits the head of a streamed answer; it may leave together with the first `write`. */
+  /** Starts a streamed answer. Its head may be sent together with the first `write`. */
   head(status: number, headers: HeaderLines): void
-  /** One write to the socket. False: its buffer is full, pause until `onDrain`. */
+  /** One write to the socket. False when its buffer is full: pause until `onDrain`. */
   write(bytes: Buffer): boolean
-  /** The clean end; `bytes` leave in the same write. */
+  /** The regular end; `bytes` are sent in the same write. */
   end(bytes?: Buffer): void
   /**
-   * Ends without the clean end marker (connection reset, RST_STREAM, a body without its last chunk): the answer must
-   * not look complete. `last` is sent before, as far as the connection takes it.
+   * Ends the answer without its regular end (a connection reset, RST_STREAM, or a body without its last chunk), so that
+   * it cannot look complete. `last` is sent before that, as far as the connection takes it.
    */
   cut(last?: Buffer): void
-  /** The client left, or was cut. */
+  /** True when the client left, or the answer was cut. */
   readonly gone: boolean
   readonly headSent: boolean
   /**
-   * Whose page may read the answer in its browser, empty for nobody's; undefined where that is never looked at. Set
+   * The origin whose pages may read the answer in a browser, empty for none; undefined when CORS is not configured. Set
    * before the answer begins.
    */
   origin: string | undefined
-  /** The socket's buffer is empty again after a `write` returned false. Set by the engine, cleared with null. */
+  /**
+   * Called when the socket's buffer is empty again after a `write` returned false. The engine sets it, and clears it
+   * with null.
+   */
   onDrain: (() => void) | null
-  /** The client left before the answer ended; called once, at once when it already had. */
+  /** Called once when the client leaves before the answer ends; called at once when the client has left already. */
   onGone: (() => void) | null
 }
 
-/** The server as its clients see it. */
+/** The server as its connections and answers see it. */
 export interface Front {
-  /** The server is about to stop: every answer is the last one of its connection. */
+  /** True when the server is about to stop, so that every answer is the last of its connection. */
   readonly draining: boolean
-  /** Milliseconds after which a client that does not take the end of its answer is cut. */
+  /** Milliseconds after which a client that does not read the end of its answer is cut off. */
   readonly clientStall: number
   /** Milliseconds that an idle connection is kept. */
   readonly keepAlive: number

@@ -1,13 +1,13 @@
-// Which pages of other sites may call from a browser (Fetch standard, section 3.3): whoever is listed, by exactly its
-// origin.
+// Cross-origin requests from browsers (Fetch standard, section 3.3): only pages of listed origins may call, compared
+// exactly.
 import { namePattern } from '../wire/grammar.ts'
 import { HeaderLines } from '../wire/response-head.ts'
 import type { Incoming } from './client.ts'
 import { GatewayError } from '../errors.ts'
 
-/** Seconds for which a browser need not ask again. */
+/** Seconds for which a browser may remember the answer to a preflight request. */
 const maxAge = 7200
-/** What a page is shown of an answer beside what browsers show of any. */
+/** The headers that a page may read, in addition to those that browsers always show. */
 const exposed = [
   'x-request-id',
   'request-id',
@@ -27,8 +27,8 @@ const exposed = [
 const nothing = Buffer.alloc(0)
 
 /**
- * Says of every request whether its browser may let the page read the answer. Keys are no cookies, so that credentials
- * are never allowed.
+ * Decides for every request whether a browser may show the answer to its page. Keys are not cookies, so credentials are
+ * never allowed.
  */
 export class Cors {
   readonly #origins: ReadonlySet<string>
@@ -38,9 +38,8 @@ export class Cors {
   }
 
   /**
-   * Looks at a request before anybody else. True when it was a browser's question whether a page may ask, which carries
-   * no key and has been answered.
-   * @throws GatewayError `origin_not_allowed` when such a question comes from a page that may not
+   * Called first for every request. True when it was a preflight request, which carries no key and has been answered.
+   * @throws GatewayError `origin_not_allowed` for a preflight request from an origin that is not listed
    */
   answers({ method, headers, client }: Incoming): boolean {
     const { origin } = headers
@@ -62,7 +61,7 @@ export class Cors {
   }
 }
 
-/** Which headers a page wants to send is its own affair: none of them lets anybody in but a key. */
+/** A page may send any headers: only a key gives access. */
 function namesOf(list: string | string[] | undefined): string[] {
   return String(list ?? '')
     .split(',')
@@ -71,8 +70,8 @@ function namesOf(list: string | string[] | undefined): string[] {
 }
 
 /**
- * Adds to an answer what the browser of a page from that origin wants to see; nothing but that answers differ when the
- * origin is empty.
+ * Adds the headers that the browser needs to show an answer to a page of that origin. For an empty origin, only `vary`
+ * is added.
  */
 export function addOrigin(headers: HeaderLines, origin: string): void {
   headers.add('vary', 'origin')

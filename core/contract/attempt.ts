@@ -1,4 +1,4 @@
-// One try of an exchange at one channel: what will be sent there, and how it went.
+// One attempt of an exchange at one channel: what is sent there, and how it went.
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { RequestBody } from '../bodies/body.ts'
 import { BodyEdit } from '../bodies/body.ts'
@@ -8,54 +8,59 @@ import type { Protocol, ProtocolText, TextPart } from '../protocols/index.ts'
 import { takes } from './extras.ts'
 import type { MeteredUsage } from './slots.ts'
 
-/** What is asked of an upstream, and in which protocol. */
+/** The method and path of the request to an upstream, and the protocol it is written in. */
 export interface Target {
   protocol: Protocol
   method: 'GET' | 'POST' | 'DELETE'
   path: string
 }
 
-/** Changed by `onAttempt` hooks; the client's request stays as it came, as the next attempt starts from it again. */
+/**
+ * One attempt. `onAttempt` hooks change it and never the client's request, because the next attempt starts from that
+ * request again.
+ */
 export class Attempt {
-  /** From 1. */
+  /** Counts the attempts of one exchange from 1. */
   readonly number: number
   readonly channel: Channel
-  /** The upstream's own name for the model; it stands in the body already. */
+  /** The upstream's own name for the model. The body to send already has this name. */
   readonly upstreamModel: string
-  /** What is spoken to the upstream: the client's protocol unless the request is translated. */
+  /** The protocol spoken to the upstream: the client's own unless the request is translated. */
   protocol: Protocol
   /**
-   * What the body is written in by now: the client's protocol until the request is translated. Set by whoever replaces
-   * the body.
+   * The protocol that `body` is written in at present: the client's own until the request is translated. The code that
+   * replaces the body sets this.
    */
   bodyProtocol: Protocol
-  /** What the client speaks. */
+  /** The protocol that the client speaks. */
   readonly asked: Protocol
-  /** The client speaks another protocol than this upstream. */
+  /** True when the client speaks another protocol than the upstream. */
   readonly translated: boolean
   method: 'GET' | 'POST' | 'DELETE'
-  /** Below the channel's base address, with its query. */
+  /** The path below the channel's base address, with its query. */
   path: string
-  /** Sent upstream beside the core's own, lower-case names. */
+  /** Headers to send in addition to those that the core sets. The names are in lower case. */
   readonly headers: Record<string, string> = {}
-  /** The body to send: the client's bytes with these edits. */
+  /** The body to send: the client's bytes with the edits made here. */
   readonly body: BodyEdit
-  /** `performance.now()` values. */
+  /** Times are values of `performance.now()`, in milliseconds. */
   readonly startedAt = performance.now()
   firstByteAt: number | undefined
   endedAt: number | undefined
-  /** The upstream's status, when it answered. */
+  /** The status of the upstream's answer; undefined when it did not answer. */
   status: number | undefined
   error: GatewayError | undefined
-  /** What it consumed, once its answer ended or was cut; filled by `usage-meter`, also for attempts that failed. */
+  /**
+   * What the attempt consumed. `usage-meter` fills it when the answer ended or was cut, also for attempts that failed.
+   */
   usage: MeteredUsage | undefined
-  /** The request may have reached the upstream: from here on it may bill us. */
+  /** True once the request may have reached the upstream, which may charge for it from then on. */
   dispatched = false
-  /** The member that was added on the gateway's own account. */
+  /** The member of the body that the gateway added and the client did not send. */
   added: string | undefined
   readonly #without: string | undefined
 
-  /** `bodyProtocol` is the client's; `without`: a member that is not to be added. */
+  /** `bodyProtocol`: the protocol of the client. `without`: a member that must not be added to the body. */
   constructor(
     number: number,
     channel: Channel,
@@ -79,8 +84,9 @@ export class Attempt {
   }
 
   /**
-   * Asked by whoever adds a member to the body on the gateway's own account, which not every upstream knows: whether
-   * this one takes it. One that refuses a request for it is sent the request once more without it.
+   * Whether a member that the client did not send may be added to the body for this upstream. Call it before you add
+   * one: it notes the member, and when the upstream refuses the request because of it, the request is sent again
+   * without it.
    */
   mayAdd(member: string): boolean {
     if (member === this.#without || !takes(this.channel, member)) return false
@@ -89,9 +95,10 @@ export class Attempt {
   }
 
   /**
-   * Shows every text of the prompt in its order (see {@link ProtocolText.prompt}); what is returned is sent in its
-   * place, nothing returned leaves it. Parses the prompt, so it takes as long as that is large.
-   * @throws GatewayError `request_not_inspected` where it is not known where text stands
+   * Calls `edit` with every text of the prompt, in order (see {@link ProtocolText.prompt}). A returned string replaces
+   * the text; undefined leaves the text as it is. It parses the whole prompt, so its time grows with the size of the
+   * prompt.
+   * @throws GatewayError `request_not_inspected` when the gateway cannot tell where the text is
    */
   editText(edit: (part: TextPart) => string | void): void {
     showPrompt(this.bodyProtocol, this.body, (part) => edit(part) ?? part.text)
@@ -99,8 +106,8 @@ export class Attempt {
 }
 
 /**
- * Shows the texts of a prompt. @throws GatewayError `request_not_inspected` where it is not known where text stands, or
- * the text is none that can be read
+ * Calls a function with each text of a prompt.
+ * @throws GatewayError `request_not_inspected` when the gateway cannot tell where the text is, or cannot read it
  */
 export function showPrompt(protocol: Protocol, ...shown: Parameters<ProtocolText['prompt']>): void {
   if (!protocol.text)

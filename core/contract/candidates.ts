@@ -1,35 +1,43 @@
 // The channels that an exchange may be sent to, narrowed and ordered by plugins before one is chosen.
 import type { Channel } from '../catalogue/catalogue.ts'
 
-/** Those of the model that serve the operation, by priority, before any plugin has seen them. One for each exchange. */
+/**
+ * The channels of the model that serve the operation, sorted by priority until a plugin changes them. One per exchange.
+ */
 export class Candidates {
   #channels: readonly Channel[]
-  /** Undefined while nobody prefers any: then a channel's rank is its priority. */
+  /** Undefined until a plugin calls `prefer`; until then a channel's rank is its priority. */
   #ranks: ReadonlyMap<Channel, number> | undefined
 
-  /** By priority. */
+  /** `channels`: sorted by priority. */
   constructor(channels: readonly Channel[]) {
     this.#channels = channels
   }
 
-  /** In the order in which they are to be tried, as far as they differ in rank. */
+  /**
+   * The channels that are left, in the order in which they are tried. The order among channels of one rank means
+   * nothing.
+   */
   get channels(): readonly Channel[] {
     return this.#channels
   }
 
-  /** Lower is tried first; channels of one rank share the requests by weight. */
+  /** The rank of a channel. The lowest is tried first; channels of one rank share the requests by weight. */
   rank(channel: Channel): number {
     return this.#ranks?.get(channel) ?? channel.priority
   }
 
-  /** Leaves out all others. None left is answered with `no_available_channel`. */
+  /**
+   * Keeps the channels for which `wanted` is true. An exchange with no channel left is answered with
+   * `no_available_channel`.
+   */
   keep(wanted: (channel: Channel) => boolean): void {
     this.#channels = this.#channels.filter(wanted)
   }
 
   /**
-   * Puts the channels in order, the lowest score first. Those of one score stay in the order they had: the last plugin
-   * to say has the most weight.
+   * Sorts the channels by score, the lowest first. Channels with the same score keep the order they had, so the plugin
+   * that is asked last has the most weight.
    */
   prefer(score: (channel: Channel) => number): void {
     const scored = this.#channels.map((channel) => ({ channel, score: score(channel), rank: this.rank(channel) }))

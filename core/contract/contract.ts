@@ -1,5 +1,4 @@
-// The plugin contract: everything a plugin may see, give and take. Plugins import this file, slots and errors, no more
-// of core.
+// The plugin contract: everything that a plugin may use of core. Plugins import nothing else from core.
 export { elementsOf, stringEnd } from '../bodies/elements.ts'
 export { numberOrDigits } from '../bodies/fields.ts'
 export { retirementHeaders } from '../catalogue/retirement.ts'

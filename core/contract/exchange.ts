@@ -8,11 +8,11 @@ import type { AnySlot, Slot, SlotValue } from './slots.ts'
 import type { TextPart } from './stage.ts'
 
 /**
- * A value, or a promise of it. Core awaits only what is a promise, so the synchronous path costs no turn of the loop.
+ * A value, or a promise of it. Core awaits only promises, so that a synchronous hook costs no turn of the event loop.
  */
 export type Awaitable<T> = T | Promise<T>
 
-/** The client's request: read-only for plugins. What goes upstream is changed on the attempt. */
+/** The client's request. Plugins only read it; to change what goes upstream, they change the attempt. */
 export interface ClientRequest {
   readonly method: string
   /** Decoded path without the query. */
@@ -20,45 +20,48 @@ export interface ClientRequest {
   /** Raw query without the question mark; may hold `key=…`, so never log it. */
   readonly query: string
   /**
-   * By lower-case name, those that were sent (by HTTP/2, with its own like `:path`). Holds the client's credential: log
-   * fields by name, never the object.
+   * By lower-case name, the headers that the client sent (over HTTP/2 with pseudo-headers such as `:path`). Holds the
+   * client's credential: log fields by name, never the object.
    */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly operation: Operation
-  /** What stands at the parameters of the operation's path, decoded. */
+  /** The values of the parameters in the operation's path, decoded. */
   readonly parameters: Readonly<Record<string, string>>
   readonly remoteAddress: string
 }
 
 /**
- * One client request and everything done to answer it. Lives until it is settled; nothing of it may be kept after.
- * `Needs` are the slots that are filled for sure.
+ * One client request and everything done to answer it. It lives until it is settled; keep no reference to it after
+ * that. `Needs`: the slots that are certain to be filled.
  */
 export interface Exchange<Needs extends AnySlot = never> {
   /** UUIDv7, made by the gateway; also `X-Request-Id`. */
   readonly id: string
   readonly request: ClientRequest
   /**
-   * The request body; there once it has been read (before any `onRequest` unless the plugin says `reads: 'head'`). Its
-   * bytes are the plugin's to look at until `onSettled` returns: then their memory is used again.
+   * The request body, once it has been read: before any `onRequest`, unless the plugin says `reads: 'head'`. A plugin
+   * may read its bytes until `onSettled` returns; then their memory is used for other requests.
    */
   readonly body: RequestBody
   /**
-   * Every text of the prompt in its order, as the client sent it; parsed when it is first asked for. Throws as {@link
-   * Attempt.editText} does.
+   * Every text of the prompt in order, as the client sent it; parsed on first use. Throws as {@link Attempt.editText}
+   * does.
    */
   readonly prompt: readonly TextPart[]
-  /** The public name of the model to be used; empty before the body was read, and for endpoints without one. */
+  /** The public name of the model to use; empty before the body was read, and for endpoints without a model. */
   readonly model: string
-  /** The name that the client asked for, and sees in the answer: another than `model` when a plugin renamed it. */
+  /**
+   * The model that the client asked for, which it also sees in the answer. Differs from `model` when a plugin renamed
+   * it.
+   */
   readonly requestedModel: string
   /** The client asked for a stream of events; false before the body was read. */
   readonly streaming: boolean
-  /** Unix milliseconds of arrival; windows and records use it. Durations come from `performance.now()`. */
+  /** The time of arrival in Unix milliseconds, for windows and records. Measure durations with `performance.now()`. */
   readonly receivedAt: number
   /** Aborted when the client leaves or a limit ends the exchange. */
   readonly signal: AbortSignal
-  /** Lines carry the exchange's id and the plugin's name, whenever they are written. */
+  /** Each line carries the exchange's id and the plugin's name, whenever it is written. */
   readonly log: Logger
   /** The attempts so far, oldest first. */
   readonly attempts: readonly Attempt[]
@@ -67,31 +70,32 @@ export interface Exchange<Needs extends AnySlot = never> {
    */
   read(): Awaitable<RequestBody>
   /**
-   * The value of a slot in the plugin's `needs`, which the order of the chain has filled. Any other is a type error:
-   * `find` it.
+   * The value of a slot in the plugin's `needs`, which a plugin above has filled. Any other slot is a type error: use
+   * `find`.
    */
   get<S extends Needs>(slot: S): SlotValue<S>
   find<T>(slot: Slot<T>): T | undefined
   /** Fills a slot. Written once; a second write throws. */
   set<T>(slot: Slot<T>, value: T): void
   /**
-   * A header for the reply, whatever the reply turns out to be: success, error or stream. One that is set once an
-   * attempt has begun is gone when another follows.
-   * @throws TypeError for a name or value that cannot be sent, such as a line break
+   * Sets a header of the reply, which may be a success, an error or a stream. A header that was set after an attempt
+   * began is removed when another attempt follows.
+   * @throws TypeError for a name or value that cannot be sent, such as one with a line break
    */
   setHeader(name: string, value: string | number): void
-  /** A header as it was set last for the reply, whatever the case of its name. */
+  /** The value that was last set for a header of the reply. The case of the name does not matter. */
   replyHeader(name: string): string | undefined
   /**
-   * Keeps the first byte back until the promise resolves; rejecting it fails the exchange. Dispatch does not wait.
-   * `durable` is called once: for a stream now, for another answer when it is there, after the releases if it is sent
-   * as a whole.
+   * Keeps the first byte of the answer back until the promise resolves; a rejection fails the exchange. The request is
+   * sent upstream without waiting. `durable` is called once: at once for a stream, otherwise when the answer is
+   * complete; for an answer sent as a whole, after the releases.
    */
   showAfter(durable: () => Promise<void>): void
   /**
-   * Registers what gives back something just taken. Releases run once, newest first, however the exchange ends, each
-   * started without waiting for the one before; the client sees the end of its answer after all of them resolved. A
-   * {@link GatewayError} thrown by one is the end of the answer; anything else is logged, and the answer stands.
+   * Registers a release: a function that gives back something just taken. Releases run once, newest first, however the
+   * exchange ends; each starts without waiting for the one before. The client sees the end of its answer after all of
+   * them resolved. A {@link GatewayError} from a release replaces the end of the answer; any other error is logged and
+   * leaves the answer as it is.
    */
   defer(release: (outcome: Outcome) => Awaitable<void>): void
 }

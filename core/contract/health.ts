@@ -3,10 +3,12 @@
 /** A channel's health as operators see it. */
 export interface ChannelHealth {
   readonly state: 'healthy' | 'cooling' | 'ejected' | 'probing'
-  /** Unix milliseconds: when a cooling channel is used again, an ejected one probed. Null when healthy. */
+  /**
+   * The time in Unix milliseconds when a cooling channel is used again, or an ejected one is probed. Null when healthy.
+   */
   readonly until: number | null
   readonly consecutive_failures: number
-  /** Attempts since the channel was configured as it is now. */
+  /** Counts of attempts since the channel was last configured. */
   readonly successes: number
   readonly failures: number
 }

@@ -4,7 +4,7 @@ import { lensInTurns, lensOf, maxDepth } from '../bodies/lens.ts'
 import type { Lens } from '../bodies/lens.ts'
 import { isDeep } from '../protocols/object.ts'
 
-/** Bytes of a payload from which it is worth not to parse all of it. */
+/** Payloads above this many bytes are not parsed as a whole where a part of them is enough. */
 const largeBytes = 64 * 1024
 
 /**
@@ -14,13 +14,16 @@ const largeBytes = 64 * 1024
  */
 export type MessageKind = 'event' | 'comment' | 'json' | 'bytes' | 'frame'
 
-/** A JSON object that passes in runs. */
+/** A JSON object that passes in runs because it is too large to be held. */
 export interface Outlined {
   /** The object as far as it has come, without its large members. */
   readonly outline: Buffer
 }
 
-/** Owned by the relay and immutable; a stage may keep it, at the price of the chunk of bytes it points into. */
+/**
+ * One message. It belongs to the relay and is immutable. A stage may keep it, which keeps its whole chunk of memory
+ * alive.
+ */
 export class Message {
   readonly kind: MessageKind
   /** The exact bytes on the wire, framing included. */
@@ -29,18 +32,18 @@ export class Message {
   readonly data: Buffer
   /** The `event:` field of an event, empty when it has none. */
   readonly event: string
-  /** Whose a frame is; whatever else there is comes from the upstream. */
+  /** The sender of a frame. All other messages come from the upstream. */
   readonly from: 'client' | 'upstream'
-  /** Of a frame: it is not text. */
+  /** True for a frame that is not text. */
   readonly binary: boolean
-  /** An event of which it is known already that it is content and tells of no usage. */
+  /** True for an event that is known to be content and to report no usage. */
   plain = false
-  /** Of a run: what tells of the JSON object that it is a part of; undefined where it is part of none. */
+  /** For a run: the JSON object that it is part of; undefined when it is not part of one. */
   body: Outlined | undefined = undefined
   #json: unknown
   #shallow: { readonly value: unknown } | undefined
   #parsed = false
-  /** Undefined before it was asked for, null when there is none. */
+  /** Undefined before its first use, null when the payload has no lens. */
   #lens: Lens | null | undefined
   #inside: Map<string, Lens | null> | undefined
 
@@ -83,30 +86,32 @@ export class Message {
   }
 
   /**
-   * As {@link json}, but of a large payload without what is nested deeper than anything that is looked for in answers,
-   * and undefined when it is not one object whose keys differ.
+   * As {@link json}, but for a large payload it leaves out what is nested deeper than anything the gateway looks for in
+   * answers. Undefined when a large payload is not one object with distinct keys.
    */
   shallow(): unknown {
     if (this.#parsed || this.data.length <= largeBytes) return this.json()
     if (this.#shallow === undefined) {
       const kept = this.lens && shallowOf(this.data)
       this.#shallow = kept ? { value: JSON.parse(kept.toString('utf8')) as unknown } : { value: undefined }
-      // Nothing was left out.
+      // Nothing was left out, so this is also the result of json().
       if (kept === this.data) [this.#parsed, this.#json] = [true, this.#shallow.value]
     }
     return this.#shallow.value
   }
 
   /**
-   * The members of the payload, found at most once; undefined when it is no JSON object, has keys twice, or is too deep
-   * for a lens.
+   * The members of the payload, found at most once. Undefined when the payload is not a JSON object, has a key twice,
+   * or is nested too deep for a lens.
    */
   get lens(): Lens | undefined {
     if (this.#lens === undefined) this.#lens = lensOf(this.data)
     return this.#lens ?? undefined
   }
 
-  /** The members of a member of the payload: undefined when it is no object, null when no lens can look into it. */
+  /**
+   * The members of an object in the payload: undefined when the member is not an object, null when no lens can read it.
+   */
   inside(key: string): Lens | null | undefined {
     let found = this.#inside?.get(key)
     if (found === undefined && this.lens?.type(key) === 'object') {
@@ -117,8 +122,8 @@ export class Message {
   }
 
   /**
-   * Finds the members of a large payload in several turns of the event loop, and then those {@link inside} of some of
-   * them, before anybody asks for them; undefined when that was done at once.
+   * Finds the members of a large payload, and then those {@link inside} the named members, over several turns of the
+   * event loop. Call it before `lens` and `inside` are used. Undefined when everything was done at once.
    */
   lookInto(members: readonly string[] = []): Promise<void> | undefined {
     const found = lensInTurns(this.data)
@@ -142,7 +147,7 @@ export class Message {
     if (kind === 'frame') return new Message(kind, data, data, '', from, binary)
     const start = this.data.byteOffset - bytes.byteOffset
     const end = start + this.data.length
-    // The payload of an event with several data lines is no part of its bytes.
+    // An event with several data lines has its joined payload outside `bytes`.
     if (this.data.buffer !== bytes.buffer || start < 0 || end > bytes.length)
       return Message.event(data.toString('utf8'), event)
     const whole = Buffer.concat([bytes.subarray(0, start), data, bytes.subarray(end)])

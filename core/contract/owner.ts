@@ -1,9 +1,9 @@
-// Whose is what an exchange makes, and what it may find.
+// Who owns the things that an exchange makes, and which things it may find.
 import type { Exchange } from './exchange.ts'
 import { caller } from './slots.ts'
 import type { Owner } from '../store/owner.ts'
 
-/** Its caller's project. */
+/** The tenant and project of the caller, both empty without a caller. */
 export function ownerOf(exchange: Exchange): Owner {
   const { tenant = '', project = '' } = exchange.find(caller) ?? {}
   return { tenant, project }

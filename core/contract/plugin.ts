@@ -9,17 +9,17 @@ import type { Hooks } from './hooks.ts'
 import type { AnySlot, caller } from './slots.ts'
 
 /**
- * Of this contract; a plugin carries the one it was declared with. It grows when a plugin written for it would not work
- * with the next, not when something is added.
+ * The version of this contract, which each plugin carries. It is raised when a plugin written for the old version would
+ * not work any more, and not when something is added.
  */
 export const contractVersion = 1
 
-/** By it a plugin is known, also one that was declared with another copy of this file. */
+/** Marks plugins, so that core also recognizes one that was declared with another copy of this file. */
 const brand = Symbol.for('sluice.plugin')
 
 /**
- * The typed name of something that a plugin keeps across reloads. Names are the plugin's own: two plugins may use the
- * same.
+ * The typed name of a value that a plugin keeps across reloads. Each plugin has its own names, so two plugins may use
+ * the same one.
  */
 export interface SharedKey<T> {
   readonly name: string
@@ -33,16 +33,16 @@ export function sharedKey<T>(name: string): SharedKey<T> {
 }
 
 /**
- * What a plugin keeps for a while. Keys are the plugin's and the tenant's own: no exchange can reach what another
- * tenant's has kept. Bounded for all together (`limits.cache_memory`), and what was used longest ago makes room, so
- * nothing is sure to be there.
+ * A cache for one plugin. Each tenant has its own keys, so no exchange can reach what another tenant's exchange has
+ * stored. All caches share `limits.cache_memory`, and the entries used longest ago are dropped first, so any entry may
+ * be gone.
  */
 export interface PluginCache {
-  /** The value, which is not to be changed. */
+  /** The stored value, which must not be changed. */
   get(exchange: Exchange<typeof caller>, key: string): Awaitable<Buffer | undefined>
   /**
-   * Keeps a copy of the value, for at most so many milliseconds. One that is larger than an eighth of the cache is not
-   * kept.
+   * Stores a copy of the value for at most `ttlMs` milliseconds. A value larger than an eighth of the cache is not
+   * stored.
    */
   set(exchange: Exchange<typeof caller>, key: string, value: Uint8Array | string, ttlMs: number): Awaitable<void>
   delete(exchange: Exchange<typeof caller>, key: string): Awaitable<void>
@@ -59,9 +59,9 @@ export interface PluginContext {
   readonly log: Logger
   readonly cache: PluginCache
   /**
-   * A value kept across reloads for as long as some generation uses it: counters, pools, health. `create` runs when
-   * there is none, `dispose` when the last generation that used it is over, after the hooks of that generation were
-   * disposed.
+   * A value kept across reloads for as long as some generation uses it, such as counters, pools or health. `create`
+   * runs when there is no value. `dispose` runs when the last generation that used it is over, after the hooks of that
+   * generation were disposed.
    */
   share<T>(key: SharedKey<T>, create: () => T, dispose?: (value: T) => Awaitable<void>): T
 }
@@ -76,7 +76,7 @@ export interface Plugin {
   readonly reads: 'head' | 'body'
   /** Slots that a plugin above must fill in `onRequest`. */
   readonly needs: readonly AnySlot[]
-  /** Slots read in a release or in `onSettled`: filled by any plugin of the chain. */
+  /** Slots read in a release or in `onSettled`, which any plugin of the chain may fill. */
   readonly awaits: readonly AnySlot[]
   readonly provides: readonly AnySlot[]
   setup(config: any, context: PluginContext): Awaitable<Hooks<any>>
@@ -92,11 +92,11 @@ export interface PluginDefinition<
   name: string
   /** One sentence for the table of plugins. */
   summary: string
-  /** JSON Schema per option: gives the check, the type, the editor's completion and the documentation. */
+  /** JSON Schema per option: the source of the check, the type, the editor's completion and the documentation. */
   options: Options
   required?: readonly Required[]
   reads?: 'head' | 'body'
-  /** Slots that hooks `get`: no others. */
+  /** The slots that the hooks may `get`. */
   needs?: Needs
   awaits?: readonly AnySlot[]
   provides?: readonly AnySlot[]
@@ -107,7 +107,7 @@ export interface PluginDefinition<
   setup(config: OptionValues<Options, Required>, context: PluginContext): Awaitable<Hooks<Needs[number]>>
 }
 
-/** Declares a plugin: option types flow from the literal into `setup`, and the types of `needs` into the hooks. */
+/** Declares a plugin. The options are typed from the literal, and the hooks from `needs`. */
 export function definePlugin<
   const Options extends OptionSchemas,
   const Required extends keyof Options & string = never,
@@ -117,7 +117,7 @@ export function definePlugin<
   return Object.defineProperty(plugin, brand, { value: contractVersion, enumerable: true })
 }
 
-/** The version of the contract that a plugin was declared with; undefined for what is no plugin. */
+/** The version of the contract that a plugin was declared with; undefined when `value` is not a plugin. */
 export function contractOf(value: unknown): number | undefined {
   const version = (value as { [brand]?: unknown } | null | undefined)?.[brand]
   return typeof version === 'number' ? version : undefined

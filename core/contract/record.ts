@@ -1,16 +1,14 @@
-// One exchange as a record: built from named fields, so that nothing gets in that was not meant to.
+// Builds the record of an exchange from named fields, so that nothing else can get into it.
 import { formatDollars } from '../money/money.ts'
 import type { AttemptRecord, RequestRecord } from '../store/requests.ts'
 import type { Attempt } from './attempt.ts'
 import type { Exchange, Outcome } from './exchange.ts'
 import { caller, charge, dropped, usage } from './slots.ts'
 
-/** Longest label and longest model name kept; both come from the client. */
+/** The longest client request id and the longest model name that are kept, in characters. Both come from the client. */
 const longestName = 128
 
-/**
- * The record of an exchange, however far it came; of one that is still under way, what would be known if it ended now.
- */
+/** The record of an exchange, however far it came. For an exchange under way: the record if it ended now. */
 export function recordOf(exchange: Exchange, outcome: Outcome): RequestRecord {
   const { operation, headers } = exchange.request
   const who = exchange.find(caller)
@@ -73,8 +71,7 @@ let second = 0
 let writtenSecond = '1970-01-01T00:00:00.'
 
 /**
- * RFC 3339 with milliseconds. Only the first exchange of a second works its date out, which saves all others a
- * microsecond.
+ * RFC 3339 with milliseconds. The date is formatted once per second and reused, which saves a microsecond per exchange.
  */
 function timestamp(ms: number): string {
   const part = ms % 1000
@@ -85,7 +82,7 @@ function timestamp(ms: number): string {
   return `${writtenSecond}${part < 10 ? '00' : part < 100 ? '0' : ''}${part}Z`
 }
 
-/** A client's own request id: printable ASCII, short; null when nothing is left. */
+/** A client's own request id, cut and limited to visible ASCII; null when nothing is left. */
 function label(header: string | string[] | undefined): string | null {
   if (header === undefined) return null
   const text = String(header)

@@ -1,11 +1,17 @@
-// What only the upstream of a channel is to know: found in texts in all its spellings, and taken out of them.
+// Secrets of a channel, which only its upstream may know: finds them in texts, in all spellings, and takes them out.
 import type { Channel } from '../catalogue/catalogue.ts'
 import { mark, withoutIdentities } from '../protocols/identities.ts'
 
-/** What is shorter could be any word: as a whole secret, as a part of one, and as the beginning of one that is cut. */
+/**
+ * The fewest characters of a whole secret, of a part of one, and of the cut beginning of one. Anything shorter could be
+ * any word.
+ */
 const shortest = { whole: 4, part: 8, beginning: 6 }
 
-/** A secret, and for each of its beginnings the longest other one that it ends with (Knuth, Morris and Pratt). */
+/**
+ * A secret with its table of borders (Knuth, Morris and Pratt): for each beginning of it, the length of the longest
+ * shorter beginning that this one ends with.
+ */
 interface Secret {
   readonly text: string
   readonly borders: readonly number[]
@@ -16,23 +22,23 @@ export class Secrets {
   readonly #all: readonly Secret[]
   readonly #anyOf: RegExp | undefined
 
-  /** `of`: all that clients must not see, or keys alone, for operators, who know their addresses. */
+  /** `all`: everything that clients must not see. `keys`: keys alone, for operators, who know the addresses. */
   constructor(channels: Iterable<Channel>, of: 'all' | 'keys' = 'all') {
     const spellings = [...channels].flatMap((channel) => spellingsOf(channel, of))
-    // The longest first: one may begin with another.
+    // The longest first, because one secret may begin with another.
     const found = [...new Set(spellings)].sort((a, b) => b.length - a.length)
     this.#all = found.map((text) => ({ text, borders: bordersOf(text) }))
     const escaped = found.map((secret) => secret.replace(/[^\w ]/g, (char) => `\\${char}`))
     this.#anyOf = escaped.length > 0 ? new RegExp(escaped.join('|'), 'gi') : undefined
   }
 
-  /** The text without them, without the beginning of one at its end, and without anybody's keys and accounts. */
+  /** The text without the secrets, without the cut beginning of one at its end, and without identities of accounts. */
   without(text: string): string {
     const clean = this.#anyOf ? text.replace(this.#anyOf, mark) : text
     return withoutIdentities(this.#withoutBeginning(clean))
   }
 
-  /** Whoever says something may cut it, as we do, in the midst of a secret. */
+  /** A text may be cut in the middle of a secret, by its sender or by the gateway. */
   #withoutBeginning(text: string): string {
     if (text.length < shortest.beginning) return text
     for (const secret of this.#all) {
@@ -43,17 +49,17 @@ export class Secrets {
   }
 }
 
-/** Of each channel, from its first error on. */
+/** The secrets of each channel, made when they are first needed. */
 const known = new WeakMap<Channel, Secrets>()
 
-/** Of one channel. */
+/** The secrets of one channel. */
 export function secretsOf(channel: Channel): Secrets {
   let secrets = known.get(channel)
   if (!secrets) known.set(channel, (secrets = new Secrets([channel])))
   return secrets
 }
 
-/** Everything that the file says of the channel and that only the upstream was to know, as it may be spelled. */
+/** All spellings of what the configuration says of the channel and only the upstream may know. */
 function spellingsOf({ credential, headers, baseUrl }: Channel, of: 'all' | 'keys'): string[] {
   const found: string[] = []
   const add = (value: string, least: number): void => {
@@ -64,7 +70,7 @@ function spellingsOf({ credential, headers, baseUrl }: Channel, of: 'all' | 'key
   const least = of === 'all' ? shortest.whole : shortest.part
   for (const value of [credential, ...Object.values(headers)]) {
     add(value, least)
-    // `Bearer …`, `name=…; other=…`: quoted without what stands around it.
+    // For `Bearer …` or `name=…; other=…`, each part is a secret too, because it may be quoted alone.
     for (const part of value.split(/[\s,;=]+/)) add(part, shortest.part)
   }
   for (const value of baseUrl.searchParams.values()) add(value, least)
@@ -84,7 +90,7 @@ function bordersOf(text: string): number[] {
   return borders
 }
 
-/** How many letters of a secret, but not all, the text ends with; in one pass over its end. */
+/** The length of the longest proper beginning of the secret that the text ends with. Reads the end of the text once. */
 function beginningAtEnd(text: string, { text: secret, borders }: Secret): number {
   let length = 0
   for (let at = Math.max(0, text.length - secret.length + 1); at < text.length; at++) {

@@ -1,4 +1,4 @@
-// An operation with what the gateway does for it, and how the one of a request is found.
+// An operation with the handlers that the gateway runs for it, and how the operation of a request is found.
 import type { BodyMemory } from '../bodies/body-memory.ts'
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Services } from '../store/services.ts'
@@ -19,79 +19,80 @@ import type { Background, NewWork, WorkKind } from './background.ts'
 import type { Work } from '../store/works.ts'
 import type { Operation } from './operation.ts'
 
-/** What the gateway's own handlers work with. */
+/** What the handlers of operations work with. */
 export interface OperationContext {
-  /** Of the generation that the exchange began with. */
+  /** The catalogue of the generation that the exchange began with. */
   readonly catalogue: Catalogue
-  /** What requests are held in: who makes them larger takes of it, and gives back. */
+  /** The memory for request bodies: a handler that makes a body larger takes from it and gives back. */
   readonly memory: Pick<BodyMemory, 'take' | 'give'>
   readonly services: Services
   readonly background: Background
 }
 
-/**
- * An exchange that goes on after its client was answered. What its upstream answers is kept as the result of the work.
- */
+/** An exchange that goes on after its client was answered. The upstream's answer is kept as the result of the work. */
 export interface LoneWork {
   /**
-   * Whether this request is to go on so; absent: each is. A stream of it is shown to its client for as long as that is
-   * there.
+   * Whether this request goes on in this way; absent: every one does. Its stream is shown to the client while the
+   * client is connected.
    */
   when?(exchange: Exchange): boolean
-  /** What is known of it when it begins. @throws GatewayError what the request is refused with */
+  /**
+   * The facts about the work when it begins.
+   * @throws GatewayError to refuse the request
+   */
   begin(exchange: Exchange): Pick<NewWork, 'kind' | 'details' | 'id' | 'keep'>
-  /** Keeps what is to be there from the beginning; resolves, with what is the work's, when that is on disk. */
+  /** Stores what must be there from the beginning. Resolves when it is on disk, with the members to set on the work. */
   keepBeginning?(exchange: Exchange, work: Work, context: OperationContext): Promise<KeptOfWork>
-  /** What its client is answered, unless it gets a stream. */
+  /** The answer to the client, unless the client gets a stream. */
   accepted(exchange: Exchange, work: Work): WholeReply
-  /** Keeps what was answered, likewise; absent: as it is. */
+  /** Stores the answer, and resolves as {@link keepBeginning} does. Absent: the answer is stored as it is. */
   keepAnswer?(exchange: Exchange, work: Work, answer: Buffer, context: OperationContext): Promise<KeptOfWork>
   /**
-   * How a stream of it ends that was called off, behind what has been `told` of it, in whole events; absent: as one
-   * that failed.
+   * The end of the stream of cancelled work, in whole events. `told`: the events so far. Absent: the stream ends as
+   * that of a failed request.
    */
   calledOff?(exchange: Exchange, told: readonly Buffer[]): Buffer
 }
 
-/** What work says of its result. */
+/** The members of a work that describe its result. */
 type KeptOfWork = Pick<Work, 'bytes' | 'details'>
 
 /** An operation as the engine runs it. */
 export interface ServedOperation extends Operation {
   /**
-   * Looks up what the request goes on with, once its caller is known, and before any plugin that wants the body. Throw
-   * to refuse.
+   * Looks up what the request refers to, such as an earlier response. Runs when the caller is known, before any plugin
+   * that wants the body. Throw to refuse the request.
    */
   onBody?(exchange: Exchange, context: OperationContext): Awaitable<void>
-  /**
-   * Answers in place of an upstream, after the chain has let the request through; nothing: an upstream is to answer.
-   */
+  /** Answers in place of an upstream, after the chain has let the request through. Undefined: an upstream answers. */
   onRequest?(exchange: Exchange, context: OperationContext): Awaitable<Reply | undefined>
   /**
-   * Leaves out the channels that this request cannot be served by, or puts them in order, before any plugin does. Throw
-   * to refuse.
+   * Removes the channels that cannot serve this request, or sorts them, before any plugin does. Throw to refuse the
+   * request.
    */
   onCandidates?(exchange: Exchange, candidates: Candidates, context: OperationContext): Awaitable<void>
-  /** Changes what is sent, before any plugin does. Runs for each attempt. */
+  /** Changes what is sent upstream, before any plugin does. Runs once per attempt. */
   onAttempt?(exchange: Exchange, attempt: Attempt): void
-  /** Changes an accepted answer where it is first in the protocol of its client: before the plugins above see it. */
+  /** A stage directly above the translation, where an accepted answer is first in the client's protocol. */
   stageInProtocol?(exchange: Exchange): Stage | undefined
-  /** The last to see an accepted answer, as its client does. */
+  /** The last stage of an accepted answer, which sees it as the client does. */
   stageAtClient?(exchange: Exchange, context: OperationContext): Stage | undefined
-  /** What the client is told of a failure that no other attempt follows. The attempt keeps the error as it was. */
+  /** The error for the client when an exchange fails and no attempt follows. The attempt keeps the original error. */
   onFailure?(exchange: Exchange, error: GatewayError, context: OperationContext): Awaitable<GatewayError>
   /**
-   * Looks on while an accepted answer passes, before any plugin sees it. What it notes is on disk before the client
-   * sees it: see `Exchange.hold`.
+   * Observes an accepted answer before any plugin does. What it notes is on disk before the client sees the answer: see
+   * {@link Exchange.showAfter}.
    */
   onResponse?(exchange: Exchange, response: UpstreamResponse, context: OperationContext): Observer | undefined
-  /** Brings an accepted answer into the form that clients of the operation read, before any plugin sees it. */
+  /**
+   * A stage before those of all plugins. It brings an accepted answer into the form that clients of the operation read.
+   */
   stageAtUpstream?(exchange: Exchange, context: OperationContext): Stage | undefined
-  /** Its answers begin work of this kind at an upstream, which goes on after them. */
+  /** The kind of work that the answers of this operation begin at an upstream. */
   readonly begins?: WorkKind
-  /** Whether this request may begin some; absent: each does. */
+  /** Whether this request may begin work; absent: every request may. */
   mayBegin?(exchange: Exchange): boolean
-  /** The client is answered at once, and the exchange goes on without it, when it is its turn. */
+  /** Set when the client may be answered at once while the exchange goes on without it. */
   readonly goesOn?: LoneWork
 }
 
@@ -100,16 +101,16 @@ export interface ServedRequest extends ClientRequest {
   readonly operation: ServedOperation
 }
 
-/** What a path leads to. */
+/** The result of looking up a path. */
 export interface Match {
-  /** Undefined when the path has operations, but none with the method. */
+  /** Undefined when the path exists, but not with this method. */
   operation: ServedOperation | undefined
-  /** The methods of the path. */
+  /** The methods that the path exists with. */
   allow: readonly string[]
   parameters: Readonly<Record<string, string>>
 }
 
-/** Finds what a request asks for, once per request; undefined when nothing is at its path. */
+/** Finds the operation of a request, once per request. Undefined when nothing is at the path. */
 export interface OperationFinder {
   find(
     method: string,
@@ -117,7 +118,7 @@ export interface OperationFinder {
     headers: Readonly<Record<string, string | string[] | undefined>>,
     query: string
   ): Match | undefined
-  /** The operation that is most like a request for which there is none: its client reads errors of that protocol. */
+  /** For a request without an operation: the most similar one, whose protocol decides the form of the error. */
   nearest(
     path: string,
     headers: Readonly<Record<string, string | string[] | undefined>>,

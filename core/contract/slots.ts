@@ -12,19 +12,19 @@ export interface Slot<T, Name extends string = string> {
   readonly type?: T
 }
 
-/** Of any type. */
+/** A slot of any type. */
 export type AnySlot = Slot<any>
 
-/** What stands in a slot. */
+/** The type of the value in a slot. */
 export type SlotValue<S> = S extends Slot<infer T> ? T : never
 
-/** All slots of the process, whichever copy of this file declared them. */
+/** All slots of the process. Several copies of this file share them. */
 const registry = Symbol.for('sluice.slots')
 const slots = ((globalThis as { [registry]?: Map<string, AnySlot> })[registry] ??= new Map())
 
 /**
- * Declares a slot, at module load: `slot('caller').of<Caller>()`. One name is one slot, wherever and however often it
- * is declared: what a plugin alone uses begins with the plugin's name, as in `quota/reservation`.
+ * Declares a slot; call it when a module loads: `slot('caller').of<Caller>()`. Declaring a name again gives the same
+ * slot, so the name of a plugin's private slot begins with the plugin's name, as in `quota/reservation`.
  */
 export function slot<const Name extends string>(name: Name): { of<T>(): Slot<T, Name> } {
   let made = slots.get(name) as Slot<never, Name> | undefined
@@ -32,87 +32,87 @@ export function slot<const Name extends string>(name: Name): { of<T>(): Slot<T, 
   return { of: () => made }
 }
 
-/** Who is asking: filled by `auth` before the body is read. */
+/** The caller of the exchange. Filled by `auth` before the body is read. */
 export const caller = slot('caller').of<Caller>()
 
 /** What the exchange consumed: filled by `usage-meter` when the upstream's answer ends, also when it is cut short. */
 export const usage = slot('usage').of<MeteredUsage>()
 
 /**
- * Usage with its origin: `upstream` is the provider's own final count, `measured` what we counted ourselves in request
- * and answer, the others are labelled estimates.
+ * Usage with its origin: `upstream` is the provider's own final count, `measured` is what the gateway counted in
+ * request and answer, and the others are estimates.
  */
 export interface MeteredUsage {
   usage: Usage
   source: 'upstream' | 'measured' | 'partial' | 'estimated'
 }
 
-/**
- * Members of the request that were left out on the way to an attempt's channel, by attempt: filled by
- * `protocol-translate` when it translates.
- */
+/** For each attempt, the members of the request that the translation left out. Filled by `protocol-translate`. */
 export const dropped = slot('dropped').of<ReadonlyMap<object, readonly string[]>>()
 
 /** What the customer was charged: filled by `quota` when it settles; absent when nothing was reserved. */
 export const charge = slot('charge').of<Charge>()
 
-/** What the exchange holds of its budgets: filled by `quota` when it reserves; absent when it holds nothing. */
+/** The hold of the exchange. Filled by `quota` when it reserves; absent when the exchange has no hold. */
 export const reservation = slot('reservation').of<Reservation>()
 
-/** What a model reads beside the body of the request, as it goes on with something that is kept: filled by the core. */
+/**
+ * What the model reads in addition to the body because the request continues a stored conversation. Filled by the core.
+ */
 export const recalledInput = slot('recalled-input').of<RecalledInput>()
 
-/** Bytes, which no count of tokens exceeds, and tokens as far as they are known. */
+/** Its size in bytes, which is never less than its tokens, and the tokens that are known. */
 export interface RecalledInput {
   readonly bytes: number
   readonly tokens: number
 }
 
-/** Work that goes on after the exchange: its hold and its record are whoever's who ends it. */
+/**
+ * Work that goes on after the exchange. Its hold and its record are completed when it ends, and not by the exchange.
+ */
 export interface GoingOn {
-  /** Takes the record of the exchange, which is written when the work has ended, with what it cost then. */
+  /** Takes the record of the exchange, which is written when the work has ended, with the final cost. */
   keep(record: RequestRecord): void
 }
 
 /**
- * Filled by the core when the exchange has begun work that goes on after it: its hold is not to be ended, nor its
- * record written.
+ * Filled by the core when the exchange has begun work that goes on after it. The hold must then not be ended, nor the
+ * record written, with the exchange.
  */
 export const goingOn = slot('going-on').of<GoingOn>()
 
 /**
- * Says what the attempts before the present one have cost, undefined when there were none, for work that goes on: it
- * goes into the journal with the end of its hold. Filled by `quota`.
+ * Gives the cost of the attempts before the present one; undefined when there were none. For work that goes on, this is
+ * written to the journal with the end of the hold. Filled by `quota`.
  */
 export const spent = slot('spent').of<() => readonly AttemptCost[] | undefined>()
 
-/** What went into a request. */
+/** The estimated input of a request. */
 export interface Prompt {
-  /** By estimate, in the unit that the model is priced by. */
+  /** The estimate, in the unit that the model is priced by. */
   readonly usage: Readonly<Usage>
-  /** It is due of work that is called off, where nobody says what that came to. */
+  /** Whether the input is charged when the work is cancelled and the upstream reports no usage. */
   readonly due: boolean
 }
 
-/** Says what went in, for work that goes on. Filled by `quota`. */
+/** Gives the input of the request, for work that goes on. Filled by `quota`. */
 export const prompt = slot('prompt').of<() => Prompt>()
 
 /**
- * Filled by the core when the client has had its answer, and the exchange goes on without it: nobody sees what is
- * answered from then on.
+ * Filled by the core when the client has had its answer and the exchange goes on without it. No client sees the rest.
  */
 export const answered = slot('answered').of<true>()
 
 /** A settled charge with its arithmetic. */
 export interface Charge {
   amount: bigint
-  /** The reservation it replaced. */
+  /** The hold that the charge replaced. */
   reserved: bigint
   priceVersion: string
-  /** What the amount is the price of: the exchange's usage, unless that could not be true. */
+  /** The usage that the amount pays for: that of the exchange, unless it was implausible. */
   usage: Usage
   source: MeteredUsage['source'] | 'recovered' | 'manual'
 }
 
-/** The public name of the model that an answer is of, where the request does not name one: filled by operations. */
+/** The public name of the model of an answer when the request names none. Filled by operations. */
 export const shownModel = slot('model/shown').of<string>()

@@ -1,46 +1,46 @@
-// One response of a session, from the moment it is asked for to its end: what is limited and charged there.
+// One turn of a session, from the request for it to its end. Turns are what is limited and charged in a session.
 import type { ReportedUsage } from '../protocols/index.ts'
 import type { MeteredUsage } from './slots.ts'
 
 /**
- * A part of an exchange that is charged by itself. Most are responses that the client asks for; an upstream also begins
- * some of its own accord, and charges for other things than responses.
+ * A part of a session that is charged by itself. Most turns are responses that the client asks for; an upstream also
+ * begins some by itself, and charges for other things than responses.
  */
 export interface Turn {
   /** Unique within its exchange. */
   readonly part: string
   /**
-   * Nothing has been sent yet: a {@link GatewayError} that `onTurn` throws refuses it. False: it has begun already, and
-   * such an error only asks the upstream to end it, and is shown to all plugins all the same: whatever it consumes is
-   * to be charged.
+   * True when nothing has been sent yet, so that a {@link GatewayError} from `onTurn` refuses the turn. False when the
+   * turn has begun already: such an error then only asks the upstream to end the turn. All plugins see the turn all the
+   * same, because its usage must be charged.
    */
   readonly asked: boolean
-  /** Tokens that it may read: at most, and by a fair guess. */
+  /** The tokens that the turn may read: the most possible, and a fair estimate. */
   readonly input: { readonly worst: number; readonly typical: number }
-  /** The limit that the client gave its output; undefined without one. */
+  /** The client's limit of the output tokens; undefined without one. */
   readonly maxOutput: number | undefined
-  /** The upstream has begun it. */
+  /** True when the upstream has begun the turn. */
   readonly begun: boolean
-  /** What the upstream says that it consumed; undefined before it ended, and when nothing was said. */
+  /** The usage that the upstream reported; undefined before the turn ended, and when nothing was reported. */
   readonly reported: ReportedUsage
-  /** Tokens of output that have come, by a fair guess. */
+  /** The output tokens so far, estimated. */
   readonly output: number
-  /** It came to its end, and the session goes on or may go on. */
+  /** True when the turn came to its end while the session goes on or could go on. */
   readonly ended: boolean
-  /** It was sent to the upstream, and its client left before it ended, or the session ended on the client's account. */
+  /** True when the turn was sent and, before it ended, the client left or the session ended because of the client. */
   readonly abandoned: boolean
   /**
-   * What it consumed: filled by `usage-meter` in its release, before those of plugins above; undefined when it never
-   * began.
+   * What the turn consumed. `usage-meter` fills it in its release, which runs before those of plugins above; undefined
+   * when the turn never began.
    */
   usage: MeteredUsage | undefined
   /**
-   * Keeps the first that is heard of it back until the promise resolves; rejecting it ends the session. Sending does
-   * not wait.
+   * Keeps the first message of the turn back from the client until the promise resolves; a rejection ends the session.
+   * The turn is sent upstream without waiting.
    */
   showAfter(durable: Promise<void>): void
-  /** Tells now and then, while it is under way, how many tokens of output have come. */
+  /** Calls `told` from time to time during the turn, with the output tokens so far. */
   follow(told: (output: number) => void): void
-  /** As {@link Exchange.defer}, for this turn. Its last frame is shown when all releases resolved. */
+  /** As {@link Exchange.defer}, for this turn. The client sees the last frame when all releases have resolved. */
   defer(release: (turn: Turn) => Promise<void> | void): void
 }
