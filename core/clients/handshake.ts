@@ -1,7 +1,7 @@
-// What WebSocket handshakes have in common, whatever HTTP they come by.
+// What WebSocket handshakes have in common in HTTP/1.1 and HTTP/2.
 import { GatewayError } from '../errors.ts'
 
-/** RFC 6455 §4.1. */
+/** The version of the WebSocket protocol (RFC 6455 §4.1). */
 const version = '13'
 
 /**

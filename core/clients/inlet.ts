@@ -3,27 +3,27 @@ import { Socket } from 'node:net'
 import type { SocketConstructorOpts } from 'node:net'
 import { free } from '../bodies/body-memory.ts'
 
-/** All connections read into it, and take out what they read before anything else can run. */
+/** The memory that all connections read into. Each read is processed before the next one can happen. */
 const shared = Buffer.allocUnsafeSlow(64 * 1024)
 
-/** Who takes what a connection reads. */
+/** Takes what a connection reads. */
 export interface Taker {
   /** Called for each read. The bytes are valid during the call only. */
   input(bytes: Buffer): void
   /**
-   * Asked for after each read: where the next is to go instead, until it has come. Those bytes are nobody else's then,
-   * whatever becomes of the taker.
+   * Memory for the next read to go to instead of the shared one; asked for before each read. Nothing else may use these
+   * bytes until the read has come, even when the taker is gone.
    */
   readonly room?: Buffer | undefined
 }
 
 /**
- * The reading side of a connection. For every read of a socket that it accepted, Node makes 64 KiB of new memory, which
- * for a large body costs more than all that is done with it; only a socket that connects can be told where to read to.
- * So what Node accepted is given to a socket that is made as such a one is.
+ * The reading side of a connection. For every read of an accepted socket, Node allocates 64 KiB, which for a large body
+ * costs more than everything else. Only a socket that connects can be given memory to read into. So the handle of the
+ * accepted socket is moved to a new socket that has such memory.
  */
 export class Inlet {
-  /** Of clear text, not the one that was accepted. */
+  /** With TLS, the accepted socket; otherwise the new one that took its place. */
   readonly socket: Socket
   readonly #inPlace: boolean
   #taker: Taker | undefined
@@ -32,24 +32,24 @@ export class Inlet {
     free(bytes)
   }
 
-  /** `accepted`: by a server with `pauseOnConnect`, or by one for TLS. Nothing of it has been read. */
+  /** `accepted`: a socket of a server with `pauseOnConnect`, or of a TLS server. Nothing of it may have been read. */
   constructor(accepted: Socket) {
-    // As old as Node's streams and not documented, as is the option below. Without them this would be slower, and no
-    // more.
+    // The handle and the option `handle` below are as old as Node's streams, but not documented. Without them the
+    // connection would be slower, and nothing else would change.
     const { _handle: handle } = accepted as { _handle?: object }
     this.#inPlace = handle !== undefined && !('encrypted' in accepted)
     this.socket = this.#inPlace ? this.#adopt(handle!) : accepted
     if (this.#inPlace) Object.assign(accepted, { _handle: null }).destroy()
   }
 
-  /** From now on, what is read goes to `taker`. */
+  /** From now on, `taker` gets what is read. */
   feed(taker: Taker): void {
     const fed = this.#taker !== undefined
     this.#taker = taker
     if (!this.#inPlace && !fed) this.socket.on('data', this.#onData).resume()
   }
 
-  /** The socket, which from now on is paused and like any other: what is read goes into its own queue. */
+  /** Gives the socket back, paused. From now on it puts what it reads into its own queue, like any other socket. */
   release(): Socket {
     this.#taker = undefined
     return this.socket.off('data', this.#onData).pause()
@@ -63,7 +63,7 @@ export class Inlet {
     return new Socket({ handle, onread, readable: true, writable: true } as SocketConstructorOpts)
   }
 
-  /** False when no more is to be read for now. */
+  /** False when reading should pause. */
   #read(bytes: Buffer): boolean {
     if (!this.#taker) return this.socket.push(Buffer.from(bytes))
     this.#taker.input(bytes)

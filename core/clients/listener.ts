@@ -19,27 +19,24 @@ export interface Address {
   protocol: 'http' | 'https'
 }
 
-/** Dead peers are found by TCP keep-alive probes, which begin after this long without traffic. */
+/** TCP keep-alive probes, which find dead peers, begin after this long without traffic. */
 const probeAfterMs = 60_000
 
-/**
- * What every HTTP/2 session may do; each bounds a flood that is known by name (rapid reset, CONTINUATION, SETTINGS,
- * PING, HPACK).
- */
+/** The limits of every HTTP/2 session. Each stops a known flood (rapid reset, CONTINUATION, SETTINGS, PING, HPACK). */
 const http2Options = {
   settings: {
     enablePush: false,
     enableConnectProtocol: true,
     maxConcurrentStreams: 128,
     maxHeaderListSize: maxHeadBytes,
-    // Uploads are limited by the round trip time at the protocol's 64 KiB.
+    // With the protocol's 64 KiB, the round trip time would limit uploads.
     initialWindowSize: 256 * 1024
   },
   maxHeaderListPairs: maxHeaders + 4,
   maxOutstandingPings: 5,
   maxOutstandingSettings: 5,
   maxSettings: 16,
-  // MiB; room for every stream with its buffers full, since streams that come above it are refused.
+  // In MiB. There is room for every stream with full buffers, because streams above this limit are refused.
   maxSessionMemory: 32,
   maxSessionInvalidFrames: 50,
   maxSessionRejectedStreams: 50,
@@ -47,31 +44,31 @@ const http2Options = {
   streamResetRate: 33
 }
 
-/** What a listener needs; a connection is handed on before its first request is read. */
+/** What a listener needs. It hands each connection on before the first request is read. */
 export interface ListenerOptions {
   listen: Settings['listen']
   limits: Pick<Limits, 'clientHeader' | 'connections'>
   log: Logger
-  /** The connection is left to the callee. `first`: what was read of it already. */
+  /** Takes over an HTTP/1.x connection. `first`: the bytes that were read already. */
   onHttp1(inlet: Inlet, remoteAddress: string, first: Buffer | undefined): void
-  /** The connection is left to the callee. */
+  /** Takes over an HTTP/2 connection. */
   onHttp2(socket: Socket, remoteAddress: string): void
 }
 
-/** One port, clear text or TLS. */
+/** One port, with clear text or TLS. */
 export class Listener {
-  /** Serves HTTP/2 on the sockets it is given. */
+  /** Makes HTTP/2 sessions on the sockets that it is given. */
   readonly http2: Http2Server
-  /** Connections open now that have turned out to be of one kind. */
+  /** The open connections whose version of HTTP is known. */
   readonly open = { http1: 0, http2: 0 }
-  /** Connections that were closed at once, being above `limits.connections`. */
+  /** Connections that were closed at once because `limits.connections` was reached. */
   refused = 0
   readonly #options: ListenerOptions
   readonly #port: NetServer
   readonly #sockets = new Set<Socket>()
   readonly #peeking = new Set<Socket>()
   #stopped = false
-  /** Of everyone who waits for the last connection to close. */
+  /** The callbacks of callers that wait for the last connection to close. */
   readonly #onEmpty: (() => void)[] = []
   #complainedAt = -Infinity
 
@@ -91,8 +88,7 @@ export class Listener {
     } else this.#port = new NetServer({ ...socketOptions, pauseOnConnect: true })
     this.http2 = createHttp2Server(http2Options)
     this.#port.on('connection', (socket) => this.#accept(socket))
-    // Out of file descriptors, libuv closes new connections itself and nothing is heard of them; this is for other
-    // errors.
+    // When file descriptors run out, libuv closes new connections by itself without an error. This is for other errors.
     this.#port.on('error', (error) => this.#acceptFailed(error))
   }
 
@@ -109,19 +105,19 @@ export class Listener {
   }
 
   /**
-   * What connections show from now on, under TLS; those that are open keep what they have. The two were found to belong
-   * together.
+   * Sets the certificate for new TLS connections; open ones keep theirs. The caller has checked that certificate and
+   * key belong together.
    */
   certify(identity: Identity): void {
     ;(this.#port as TlsServer).setSecureContext(identity)
   }
 
-  /** Connections open now, of any kind or none yet. */
+  /** All open connections, including those whose version of HTTP is not known yet. */
   get connections(): number {
     return this.#sockets.size
   }
 
-  /** Accepts nothing more; connections on which nothing was sent yet are closed. */
+  /** Accepts no more connections, and closes those on which nothing was sent yet. */
   stop(): void {
     this.#stopped = true
     this.#port.close()
@@ -140,7 +136,7 @@ export class Listener {
     return empty
   }
 
-  /** Ends everything: connections that do not close by themselves within a moment are closed. */
+  /** Closes the port, and every connection that does not close by itself within 100 ms. */
   async destroy(): Promise<void> {
     this.#port.close()
     if (await this.emptied(100)) return
@@ -161,12 +157,12 @@ export class Listener {
       this.#sockets.delete(socket)
       if (this.#sockets.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve()
     })
-    // A connection may break at any moment, also while nobody else listens.
+    // A connection may break at any moment; without a listener, the error would end the process.
     socket.on('error', () => {})
     if (inlet) this.#peek(inlet)
   }
 
-  /** Waits for as many bytes as it takes, and hands the connection on with them. */
+  /** Reads until the version of HTTP is known, and hands the connection on with the bytes it read. */
   #peek(inlet: Inlet): void {
     const { socket } = inlet
     this.#peeking.add(socket)
@@ -177,7 +173,7 @@ export class Listener {
       if (isHttp2 === undefined) return void (seen = Buffer.from(first))
       this.#peeking.delete(socket)
       socket.off('end', leave).off('timeout', leave).off('close', leave).setTimeout(0)
-      // The session takes the connection over and reads what was put back by itself.
+      // The session takes the connection over, and reads the bytes that were put back by itself.
       if (isHttp2) inlet.release().unshift(Buffer.from(first))
       this.#route(inlet, isHttp2, first)
     }
@@ -207,27 +203,27 @@ export class Listener {
   }
 
   #acceptFailed(error: Error): void {
-    // Before it listens, this is about binding, and whoever called listen() hears of it.
+    // Before the port listens, the error is about binding, and the caller of listen() gets it.
     if (!this.#port.listening) return
     this.refused++
-    // Such errors come with every connection as long as the cause lasts: one line a minute is enough.
+    // Such an error comes with every connection while its cause lasts, so one line per minute is enough.
     if (performance.now() - this.#complainedAt < 60_000) return
     this.#complainedAt = performance.now()
     this.#options.log.error('a connection could not be accepted', { error: error.message })
   }
 }
 
-/** The first bytes of HTTP/2's connection preface (RFC 9113 §3.4), which no HTTP/1.1 method begins with. */
+/** The first bytes of HTTP/2's connection preface (RFC 9113 §3.4). No HTTP/1.1 method begins with them. */
 const preface = Buffer.from('PRI')
 
-/** Undefined: too early to say. */
+/** Undefined when too few bytes have come. */
 function beginsHttp2(bytes: Buffer): boolean | undefined {
   const length = Math.min(bytes.length, preface.length)
   if (bytes.compare(preface, 0, length, 0, length) !== 0) return false
   return length === preface.length ? true : undefined
 }
 
-/** An IPv4 address also when it came through an IPv6 socket; empty when the connection is already gone. */
+/** An IPv4 address stays one when it came through an IPv6 socket; empty when the connection is already gone. */
 function plainAddress(address: string | undefined): string {
   return address?.startsWith('::ffff:') ? address.slice(7) : (address ?? '')
 }

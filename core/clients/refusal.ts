@@ -1,4 +1,4 @@
-// Answers the server gives by itself, to requests that never become an exchange.
+// Answers that the server gives by itself, to requests that never become an exchange.
 import type { Client } from './client.ts'
 import type { GatewayError } from '../errors.ts'
 import { exchangeId } from '../wire/exchange-id.ts'
@@ -9,7 +9,7 @@ export function refuse(client: Client, error: GatewayError): void {
   client.reply(error.status, headersOf(error), bodyOf(error))
 }
 
-/** A refusal as bytes for a connection that has no client, because its request could not be read. */
+/** A refusal as bytes, for a connection whose request could not be read. */
 export function rawRefusal(error: GatewayError): Buffer {
   const body = bodyOf(error)
   const head = renderHead(error.status, headersOf(error), body.length, 'Connection: close\r\n')

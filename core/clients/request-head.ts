@@ -1,37 +1,38 @@
-// What a request's head must be, whatever HTTP it came by: one that two readers could understand differently is
-// refused.
+// Checks the head of a request in any version of HTTP: one that two readers could understand differently is refused.
 import { GatewayError } from '../errors.ts'
 import { handshakeProtocols } from './handshake.ts'
 
-/** Of a request's head, in bytes: the request line and all header lines. */
+/** The most bytes of a request's head: its request line and all header lines. */
 export const maxHeadBytes = 16 * 1024
-/** Header lines of one request. */
+/** The most header lines of one request. */
 export const maxHeaders = 100
 
-/** Lower-case names; repeated credentials, `host` and `content-type` as arrays. */
+/** By lower-case name. Repeated credentials, `host` and `content-type` are arrays. */
 export type Headers = Record<string, string | string[] | undefined>
 
-/** Lines of which others may drop or join a second one, while it is the one that counts for somebody else. */
+/** Headers that must not be repeated: one reader may use the first value and another the second. */
 export const singularNames: readonly string[] = ['host', 'authorization', 'x-api-key', 'x-goog-api-key', 'content-type']
-/** One bit each. */
+/** Each name is given one bit. */
 const singular = new Map(singularNames.map((name, at) => [name, 1 << at]))
-/** One bit per length of such a name: most others are told apart by it. */
+/** One bit per length of such a name, which quickly excludes most other names. */
 const singularLengths = [...singular.keys()].reduce((bits, { length }) => bits | (1 << length), 0)
 
-/** A visible character of ASCII except the number sign, which begins what is never sent (RFC 9112 §3.2). */
+/**
+ * Visible ASCII characters except the number sign, which begins a fragment; fragments are never sent (RFC 9112 §3.2).
+ */
 const targetPattern = /^\/[!"$-~]*$/
 const hostPattern = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._~-]+)(?::\d{1,5})?$/i
 
-/** A head that was accepted. */
+/** The head of a request that was accepted. */
 export interface RequestHead {
-  /** Origin-form. */
+  /** In origin-form. */
   target: string
   headers: Headers
 }
 
-/** Of an HTTP/2 request. */
+/** The head of an HTTP/2 request that was accepted. */
 export interface Http2Head extends RequestHead {
-  /** Of a WebSocket handshake (RFC 8441): the subprotocols that are offered. */
+  /** For a WebSocket handshake (RFC 8441): the subprotocols that the client offers. */
   socket: readonly string[] | undefined
 }
 
@@ -58,7 +59,7 @@ export function noTunnel(): GatewayError {
   return new GatewayError('method_not_allowed', 'This server is not a forward proxy: CONNECT is refused.')
 }
 
-/** A request that breaks the rules of HTTP. */
+/** Makes the error for a request that breaks the rules of HTTP. */
 export function invalid(message: string, status = 400): GatewayError {
   return new GatewayError('invalid_request', message, { status })
 }
@@ -82,7 +83,7 @@ function showRepeated(raw: readonly string[], headers: Headers): void {
  */
 export function originForm(target: string, host: string | undefined): string {
   if (targetPattern.test(target)) return target
-  // Absolute-form, which a server must accept (RFC 9112 §3.2.2), as long as it names the same place twice.
+  // Absolute-form, which a server must accept (RFC 9112 §3.2.2), when it names the same host as the Host header.
   const [, authority, rest] = /^https?:\/\/([^/?]*)(.*)$/i.exec(target) ?? []
   const path = rest?.startsWith('/') ? rest : `/${rest}`
   if (authority === undefined || authority.toLowerCase() !== host?.toLowerCase() || !targetPattern.test(path)) {
@@ -91,7 +92,7 @@ export function originForm(target: string, host: string | undefined): string {
   return path
 }
 
-/** One name or address that a request can be for. */
+/** Whether a Host header is one valid name or address, with or without a port. */
 export function isHost(host: string | string[] | undefined): host is string {
   return typeof host === 'string' && hostPattern.test(host)
 }

@@ -1,4 +1,4 @@
-// The server: takes requests from the port, refuses what is not a sound one, and hands the rest to the engine.
+// The server: takes requests from the port, refuses invalid ones, and hands the others to the engine.
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { noBody } from './body-source.ts'
@@ -24,37 +24,39 @@ import { Watchdog } from '../watchdog/watchdog.ts'
 
 export type { Address } from './listener.ts'
 
-/** Far above what a client does, and enough for a proxy that carries many of them on one session. */
+/** Far more than one client opens, and enough for a proxy that carries many clients in one session. */
 const defaultStreamsPerSecond = 10_000
-/** Between telling the engine to end what is left and closing the connections. */
+/** Milliseconds between telling the engine to end what is left and closing the connections. */
 const graceMs = 1000
 
-/** What a server is made of. */
+/** What a server needs. */
 export interface ServerOptions {
   listen: Settings['listen']
   limits: Pick<Limits, 'clientHeader' | 'clientStall' | 'keepAlive' | 'connections'>
   /** New streams of one HTTP/2 session in a second; those above are refused unseen. Default 10,000. */
   streamsPerSecond?: number | undefined
   log: Logger
-  /** Called for every sound request. Must answer through `incoming.client`. */
+  /** Called for every valid request. Must answer through `incoming.client`. */
   handle(incoming: Incoming): void
-  /** Called once when `drain` has waited long enough: end now what is under way. */
+  /** Called once when `drain` has waited long enough, to end the exchanges under way. */
   onDrainTimeout?: (() => void) | undefined
 }
 
-/** Figures for metrics, read when they are wanted. */
+/** Figures for metrics, computed on each read. */
 export interface ServerFigures {
-  /** Open now. `undecided` ones have not sent enough to be told apart, or are in the TLS handshake. */
+  /**
+   * Open connections. `undecided` ones have not sent enough to tell their version of HTTP, or are in the TLS handshake.
+   */
   connections: { http1: number; http2: number; undecided: number }
-  /** Requests taken up and not answered yet. */
+  /** Requests that were taken up and are not answered yet. */
   active: number
-  /** Since the start: connections closed as soon as they came, for want of room. */
+  /** Connections since the start that were closed at once because there were too many. */
   refusedConnections: number
-  /** Since the start: requests refused by the server itself, before the engine saw them. */
+  /** Requests since the start that the server refused by itself, before the engine saw them. */
   refusedRequests: number
 }
 
-/** One data listener. */
+/** The server of one data listener. */
 export class Server implements Http1Front {
   readonly clientHeader: number
   readonly clientStall: number
@@ -62,9 +64,9 @@ export class Server implements Http1Front {
   draining = false
   readonly #options: ServerOptions
   readonly #listener: Listener
-  /** Undefined when browsers are not thought of. */
+  /** Undefined when CORS is not configured. */
   readonly #cors: Cors | undefined
-  /** Looks after the time limits of HTTP/1.x connections. */
+  /** Enforces the time limits of HTTP/1.x connections. */
   readonly #watchdog: Watchdog
   readonly #http1 = new Set<Http1Connection>()
   readonly #http2 = new Set<Http2Connection>()
@@ -90,16 +92,13 @@ export class Server implements Http1Front {
 
   /**
    * Binds the port and begins to serve.
-   * @throws Error in the operator's words when the port cannot be had
+   * @throws Error with a message for the operator when the port cannot be bound
    */
   listen(): Promise<Address> {
     return this.#listener.listen()
   }
 
-  /**
-   * Shows another certificate from now on; connections that are open go on with what they have. Only for one that
-   * serves TLS.
-   */
+  /** Sets the certificate for new connections; open ones keep theirs. Only for a server with TLS. */
   certify(identity: Identity): void {
     this.#listener.certify(identity)
   }
@@ -115,17 +114,17 @@ export class Server implements Http1Front {
   }
 
   /**
-   * Stops in good order: accepts nothing more, closes idle connections, and lets answers under way finish. Requests
-   * that still come on open connections are handed on, for whoever handles them to refuse. After `timeoutMs`,
-   * `onDrainTimeout` is called, and a second later whatever is still open is closed. `cut` answers had not finished by
-   * themselves. Called once more with 0 it waits no longer.
+   * Stops in good order: accepts no more connections, closes idle ones, and lets answers under way finish. Requests
+   * that still come on open connections are handed on, so that the handler can refuse them. After `timeoutMs`,
+   * `onDrainTimeout` is called, and a second later all connections that are still open are closed. `cut`: how many
+   * answers had not finished by themselves. Calling it again with 0 ends the waiting.
    */
   drain(timeoutMs: number): Promise<{ cut: number }> {
     if (timeoutMs === 0) this.#hurry()
     return (this.#drained ??= this.#drain(timeoutMs))
   }
 
-  /** Stops at once: the port and every connection are closed, answers under way are cut. */
+  /** Stops at once: closes the port and every connection, and cuts answers under way. */
   async close(): Promise<void> {
     this.#listener.stop()
     for (const connection of this.#http1) connection.destroy()

@@ -1,6 +1,6 @@
-// Bytes that were read before their turn.
+// Bytes that a connection has read and cannot process yet.
 
-/** A copy of them, put together, so that bytes which come one by one cost no more than they are. */
+/** Keeps the bytes as one growing copy, so that many small reads do not cost more memory than their bytes. */
 export class Backlog {
   #bytes: Buffer | undefined
   #length = 0
@@ -20,13 +20,13 @@ export class Backlog {
     bytes.copy(this.#bytes, before)
   }
 
-  /** Holds what is left of the bytes that were taken, where they are. Nothing may have been added since. */
+  /** Keeps the rest of the bytes that `take` returned, without a copy. Nothing may have been added since. */
   giveBack(rest: Buffer): void {
     this.#bytes = rest
     this.#length = rest.length
   }
 
-  /** All of it; nothing is held afterwards. */
+  /** Returns all bytes, and holds none afterwards. */
   take(): Buffer {
     const bytes = this.#bytes!.subarray(0, this.#length)
     this.#bytes = undefined

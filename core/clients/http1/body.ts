@@ -1,19 +1,19 @@
-// The body of one request on an HTTP/1.x connection: between what the connection reads and whoever wants it.
+// The body of one request on an HTTP/1.x connection: passes what the connection reads to the sink.
 import type { BodySink, BodySource } from '../body-source.ts'
 
-/** The connection as the body of its request sees it. */
+/** The connection, as the body of a request sees it. */
 export interface BodyCarrier {
-  /** The bytes of this body are asked for, which is the request under way. */
+  /** The body, which is that of the current request, wants its bytes. */
   wanted(body: Http1Body): void
 }
 
-/** Made for a request that has one. */
+/** The body of one request. One is made per request that has a body. */
 export class Http1Body implements BodySource {
-  /** It was received to its end. */
+  /** True when the whole body was received. */
   complete = false
   /**
-   * The client waits to be asked for it. One that is refused may send it all the same, and nobody could tell that from
-   * its next request.
+   * True while the client waits for `100 Continue`. A client that gets a refusal instead may or may not send its body,
+   * and the connection could not tell that body from the next request.
    */
   awaited: boolean
   readonly #connection: BodyCarrier
@@ -47,18 +47,18 @@ export class Http1Body implements BodySource {
     this.#sink = undefined
   }
 
-  /** Somebody takes what comes, if only to throw it away. */
+  /** True when the bytes can be read now, to be given to the sink or thrown away. */
   get flowing(): boolean {
     return (this.#sink !== undefined && !this.#paused) || this.#discarded
   }
 
-  /** Nobody will want it any more. */
+  /** Throws away what is left of the body. */
   discard(): void {
     this.#sink = undefined
     this.#discarded = true
   }
 
-  /** Where the next of it is wanted, if anywhere. */
+  /** The memory that the sink offers for the next bytes, if any. */
   get room(): Buffer | undefined {
     return this.#sink?.room
   }

@@ -9,11 +9,11 @@ import type { Http1Body } from './body.ts'
 import type { Http1Head } from './request-head.ts'
 
 /**
- * Payloads up to this size are copied behind head and frame, one buffer for one write, which saves a third of a
- * microsecond an event; larger ones are written beside it.
+ * Payloads up to this size are copied behind their head and framing into one buffer for one write, which saves a third
+ * of a microsecond per event. Larger payloads are written separately.
  */
 const copiedBytes = 16 * 1024
-/** A declared request body up to this size that nobody read is thrown away and the connection kept. */
+/** An unread request body with a declared length up to this is read and thrown away, which keeps the connection. */
 const smallBodyBytes = 64 * 1024
 
 const nothing = Buffer.alloc(0)
@@ -21,28 +21,28 @@ const chunkEnd = Buffer.from('\r\n')
 const lastChunk = Buffer.from('0\r\n\r\n')
 const chunkEndAndLastChunk = Buffer.concat([chunkEnd, lastChunk])
 
-/** The connection as the answer on it sees it. */
+/** The connection, as the answer on it sees it. */
 export interface AnswerCarrier {
   readonly socket: Socket
   readonly front: Front
-  /** This answer is the last. */
+  /** True when this answer is the last on the connection. */
   closing: boolean
-  /** The answer is over, and written. */
+  /** The answer is over, and everything of it was given to the socket. */
   released(): void
   /** Ends the connection so that the answer cannot be taken for a complete one. */
   cut(): void
 }
 
-/** Made for a request. */
+/** The answer to one request. One is made per request. */
 export class Http1Client extends Answer {
   readonly #connection: AnswerCarrier
   readonly #socket: Socket
   readonly #request: Http1Head
-  /** Undefined when the request has none. */
+  /** Undefined when the request has no body. */
   readonly #body: Http1Body | undefined
   #chunked = false
   #bodiless = false
-  /** A head that waits for the first payload; empty when there is none. */
+  /** The head while it waits for the first payload; otherwise empty. */
   #head = ''
 
   constructor(connection: AnswerCarrier, request: Http1Head, body: Http1Body | undefined) {
@@ -51,7 +51,7 @@ export class Http1Client extends Answer {
     this.#socket = connection.socket
     this.#request = request
     this.#body = body
-    // Set for the end of the answer before, which may still be on its way.
+    // The timeout was set for the end of the answer before, some of which may not have been sent yet.
     if (connection.socket.timeout) connection.socket.setTimeout(0)
   }
 
@@ -99,12 +99,12 @@ export class Http1Client extends Answer {
     this.release()
     if (told) writeParts(this.#socket, head, this.#chunked, last, this.#chunked ? chunkEnd : nothing)
     if (!told || !this.#chunked) return this.#connection.cut()
-    // A body without its last chunk is not whole, however the connection ends; a reset could lose its last words.
+    // A body without its last chunk is incomplete, however the connection ends. A reset could lose the last bytes.
     this.#connection.closing = true
     this.#connection.released()
   }
 
-  /** The head alone, when no payload came in the same turn. */
+  /** Sends the head by itself when no payload came in the same turn of the event loop. */
   sendHead(): void {
     const head = this.#head
     this.#head = ''
@@ -112,7 +112,7 @@ export class Http1Client extends Answer {
   }
 
   /**
-   * The head of the answer, which from now on counts as sent. `length`: of the body, undefined when it is not known.
+   * Makes the head of the answer, which counts as sent from now on. `length`: that of the body, undefined when unknown.
    */
   #begin(status: number, headers: HeaderLines, length: number | undefined): string {
     const connection = this.#connection
@@ -122,7 +122,7 @@ export class Http1Client extends Answer {
     // An HTTP/1.0 client may announce chunks in TE; RFC 9112 §7 forbids them to it all the same.
     const old = httpVersion === '1.0'
     const chunked = length === undefined && !bodiless && !old
-    // To HTTP/1.0, the end of a body of unknown length is that of the connection.
+    // With HTTP/1.0, a body of unknown length ends with its connection.
     const kept = persistent && !front.draining && this.#keepable() && (length !== undefined || !old)
     const persistence = kept
       ? `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(front.keepAlive / 1000)}\r\n`
@@ -141,7 +141,7 @@ export class Http1Client extends Answer {
     return head
   }
 
-  /** What is left of the request is short enough to be read over, and sure to come. */
+  /** Whether the rest of the request is certain to come, and short enough to be read and thrown away. */
   #keepable(): boolean {
     const body = this.#body
     return (
@@ -155,8 +155,8 @@ function sendHead(client: Http1Client): void {
 }
 
 /**
- * Writes what there is of a head, of a payload, as a chunk when `chunked` (RFC 9112 §7.1), and of what comes behind it.
- * False when the socket's buffer is full.
+ * Writes a head, a payload (as a chunk when `chunked`, RFC 9112 §7.1) and a tail, each of which may be empty. False
+ * when the socket's buffer is full.
  */
 function writeParts(socket: Socket, head: string, chunked: boolean, bytes: Buffer, tail: Buffer): boolean {
   const { length } = bytes

@@ -1,4 +1,5 @@
-// One HTTP/1.x connection: reads requests one after another, hands each on, and sees to what comes after its answer.
+// One HTTP/1.x connection: reads requests one after another, hands each on, and keeps or closes itself after the
+// answer.
 import type { Socket } from 'node:net'
 import { noBody } from '../body-source.ts'
 import type { Front, Incoming } from '../client.ts'
@@ -15,62 +16,64 @@ import type { Http1Head } from './request-head.ts'
 import { RequestParser } from './request-parser.ts'
 import { Upgrade } from './upgrade.ts'
 
-/** What may have been read before its turn; above it nothing is read, and so a client that leaves is noticed late. */
+/**
+ * The most bytes that are read ahead of their turn. Above this the connection is not read, so a client's leaving is
+ * noticed late.
+ */
 const aheadBytes = 64 * 1024
 /**
- * A client that sends a body while it is refused reads the answer when it has sent all of it, or when it comes to it;
- * one whose connection is reset before does not. So as much of what nobody wants is thrown away as the largest body
- * has; what goes beyond stays unread, which holds the client back and resets nothing. After this time the connection is
- * closed in any case.
+ * Some clients read a refusal only after they have sent their whole body, and lose it when the connection is reset
+ * before that. So as many bytes are read and thrown away as the largest body has. Anything beyond stays unread, which
+ * holds the client back without a reset. After `lingerMs` the connection is closed in any case.
  */
 const lingerBytes = 128 * 1024 * 1024
 const lingerMs = 5000
-/** How long a client may take to send the rest of a small body that nobody wants. */
+/** How long a client may take to send the rest of a small body that is thrown away. */
 const restMs = 2000
-/** An idle connection is kept a little longer than its client was told. */
+/** An idle connection is kept this much longer than its client was told. */
 const graceMs = 1000
 const invitation = 'HTTP/1.1 100 Continue\r\n\r\n'
 
-/** The server as its HTTP/1.x connections see it. */
+/** The server, as its HTTP/1.x connections see it. */
 export interface Http1Front extends Front {
-  /** Milliseconds that a request's head may take. */
+  /** Milliseconds that the head of a request may take to arrive. */
   readonly clientHeader: number
-  /** A sound request. Answers it in any case, and never throws. */
+  /** Takes a valid request. It always answers the request, and never throws. */
   serve(incoming: Incoming): void
-  /** A request was refused that did not get so far. */
+  /** Counts a request that was refused before it could be served. */
   refused(): void
 }
 
-/** Requests are answered one after another: what comes behind one waits, unread as far as it can be. */
+/** Answers requests one after another. What follows a request waits, unread as far as possible. */
 export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarrier {
   rosterPlace: number | undefined = undefined
   readonly socket: Socket
   readonly remoteAddress: string
   readonly front: Http1Front
-  /** Whose answer is being written. */
+  /** The answer that is being written. */
   client: Http1Client | undefined
-  /** The latest answer is the last. */
+  /** True when the current answer is the last. */
   closing = false
   readonly #inlet: Inlet
   readonly #parser = new RequestParser()
   readonly #backlog = new Backlog()
-  /** Of the latest request, while it is not whole. */
+  /** The body of the latest request until it is complete. */
   #body: Http1Body | undefined
-  /** Closed for writing; what still comes is thrown away, and this much is left of what may be. */
+  /** True when the connection is closed for writing. Input is then thrown away, `#linger` more bytes at most. */
   #retired = false
   #linger = lingerBytes
-  /** The socket is somebody else's. */
+  /** True when the socket was handed to a WebSocket handshake. */
   #upgraded = false
   #reading = false
   /**
-   * While a request is handed on, what was read with its head, and how far it is taken: most bodies are there when they
-   * are asked for.
+   * While a request is handed on: the bytes that were read with its head, and the position up to which they were used.
+   * Most bodies are complete in them.
    */
   #rest: Buffer | undefined
   #at = 0
   #scheduled = false
   #paused = false
-  /** How long the client is waited for, 0 while it is not; and when that ends, 0 until the next {@link check}. */
+  /** How long the client is waited for, 0 when it is not, and when that time ends, 0 until the next {@link check}. */
   #limit: number
   #until = 0
 
@@ -88,12 +91,12 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     socket.on('close', () => this.#lost())
   }
 
-  /** Closes the connection unless an answer is under way, or waited for, which then is the last. */
+  /** Closes the connection, unless an answer is being written or a request waits; the answer to it is then the last. */
   drain(): void {
     if (this.client === undefined && this.#backlog.length === 0 && !this.closing) this.socket.destroySoon()
   }
 
-  /** Closes the connection now. An answer that is not out yet must not look complete. */
+  /** Closes the connection now. An unfinished answer must not look complete. */
   destroy(): void {
     if (this.client || this.socket.writableLength > 0) reset(this.socket)
     else this.socket.destroy()
@@ -104,7 +107,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     reset(this.socket)
   }
 
-  /** Called a few times a second at most, so that no request costs a timer. */
+  /** Enforces the time limits. Called a few times a second at most, so that requests need no timers. */
   check(now: number): void {
     if (this.#limit === 0) return
     if (this.#until === 0) this.#until = now + this.#limit
@@ -140,14 +143,14 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     else this.#read(bytes, false)
   }
 
-  /** Where a large body is put together. Asked for by the inlet. */
+  /** The memory where the inlet reads a large body to. */
   get room(): Buffer | undefined {
     return this.#backlog.length > 0 ? undefined : this.#body?.room
   }
 
   /**
-   * Reads on in a body, or one request: what follows it has a turn of its own. `waited`: the bytes are out of the
-   * backlog.
+   * Reads on in a body, or reads one request; the next request is read in a later turn of the event loop. `waited`: the
+   * bytes come from the backlog.
    */
   #read(bytes: Buffer, waited: boolean): void {
     const parser = this.#parser
@@ -165,7 +168,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     this.#reading = false
     if (parser.fault && !this.#retired) this.#fail(parser.fault)
     else if (at < length && !this.#retired && !this.#upgraded) {
-      // Of many requests in one read, each would copy all that are behind it.
+      // Copying the rest again for each of many requests in one read would take quadratic time.
       if (waited) this.#backlog.giveBack(bytes.subarray(at))
       else this.#hold(at === 0 ? bytes : bytes.subarray(at))
       this.#schedule()
@@ -207,16 +210,16 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     if (to > start) body.data(start === 0 && to === bytes.length ? bytes : bytes.subarray(start, to))
     if (ended) {
       body.end()
-      // The rest of one that nobody wanted has come.
+      // The rest of a body that was thrown away has come.
       if (this.client === undefined && !this.closing) this.#wait(this.front.keepAlive + graceMs)
     }
     return at
   }
 
-  /** Something can be done with what comes next. */
+  /** Whether the next bytes can be processed. */
   #ready(): boolean {
     if (this.#body) return this.#body.flowing
-    // Whoever does not read his answers gets no more of them.
+    // A client that does not read its answers gets no more of them.
     return this.client === undefined && !this.closing && !this.socket.writableNeedDrain
   }
 
@@ -233,7 +236,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     setImmediate(readOn, this)
   }
 
-  /** Takes up what waited. */
+  /** Processes the backlog. */
   readOn(): void {
     this.#scheduled = false
     if (this.socket.destroyed || this.#backlog.length === 0 || !this.#ready()) return
@@ -243,7 +246,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     this.socket.resume()
   }
 
-  /** The connection is the handshake's from here on, also when that is refused. */
+  /** Hands the connection over to a WebSocket handshake, even when that is then refused. */
   #upgrade({ method, target, headers, httpVersion, length }: Http1Head, rest: Buffer): void {
     if (length !== 0) return this.#fail(new GatewayError('invalid_request', 'A WebSocket handshake has no body.'))
     let upgrade: Upgrade
@@ -269,7 +272,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   #wait(ms: number): void {
     this.#limit = ms
     this.#until = 0
-    // Nobody else watches over what is left of an answer.
+    // No exchange watches over what is left of an answer.
     if (this.socket.writableLength > 0) this.socket.setTimeout(this.front.clientStall)
   }
 
@@ -282,7 +285,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
   }
 
   /**
-   * The request cannot be understood, or did not come: says so unless its answer has begun, and closes the connection.
+   * Ends the connection because the request is invalid or did not come in time. Says so, unless the answer has begun.
    */
   #fail(error: GatewayError): void {
     const { client } = this
@@ -299,7 +302,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     this.#retire()
   }
 
-  /** Closes for writing at once, and altogether when the client has done the same or had time to. */
+  /** Closes the connection for writing at once, and fully when the client has closed it too or had time to. */
   #retire(): void {
     this.closing = this.#retired = true
     if (this.#backlog.length > 0) this.#backlog.take()
@@ -308,7 +311,7 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     this.#wait(lingerMs)
   }
 
-  /** The client has closed its side: it has left. */
+  /** The client has closed its side, which counts as leaving. */
   #ended(): void {
     if (this.#upgraded) return
     this.closing = true
@@ -316,13 +319,13 @@ export class Http1Connection implements Watched, Taker, BodyCarrier, AnswerCarri
     else this.#lost()
   }
 
-  /** All that was written is on its way. */
+  /** The socket has sent everything that was written. */
   #drained(): void {
     if (this.client) this.client.onDrain?.()
     else this.#schedule()
   }
 
-  /** A client takes nothing of what is left of an answer. */
+  /** The client reads nothing of what is left of an answer. */
   #stalled(): void {
     if (this.socket.writableLength > 0) this.destroy()
     else this.socket.setTimeout(0)
@@ -343,8 +346,8 @@ function readOn(connection: Http1Connection): void {
 }
 
 /**
- * Closes a connection so that nobody takes it for an end. TLS has no reset, and what has ended cannot have one any
- * more.
+ * Closes a connection so that an answer on it cannot look complete. TLS connections cannot be reset, and neither can
+ * one whose end was sent.
  */
 function reset(socket: Socket): void {
   if ('encrypted' in socket || (socket.writableEnded && socket.writableLength === 0)) socket.destroy()

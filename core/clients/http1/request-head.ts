@@ -6,7 +6,7 @@ import { headerFields } from '../../wire/header-fields.ts'
 import { METHODS } from '../../wire/http.ts'
 import { Malformed } from '../../wire/malformed.ts'
 
-/** A head that was accepted. */
+/** The head of a request that was accepted. */
 export interface Http1Head extends RequestHead {
   readonly method: string
   readonly httpVersion: '1.1' | '1.0'
@@ -14,20 +14,23 @@ export interface Http1Head extends RequestHead {
   readonly length: number | undefined
   /** The client may use the connection for another request. */
   readonly persistent: boolean
-  /** The client waits to be asked for its body. */
+  /** The client waits for `100 Continue` before it sends its body. */
   readonly expects: boolean
-  /** It asks to go on as WebSocket. */
+  /** The client asks for a WebSocket. */
   readonly webSocket: boolean
 }
 
-/** What becomes of a field that comes again. Joined with a comma unless said otherwise. */
+/**
+ * What happens when a field is repeated: its values are joined with a comma, the second is dropped, all are shown as an
+ * array, they are joined as cookies are, or the request is refused.
+ */
 const joined = 0
 const dropped = 1
 const shown = 2
 const cookie = 3
 const refused = 4
 
-/** A name of a field, and what becomes of a second one. */
+/** The name of a field, and what happens when the field is repeated. */
 interface Name {
   readonly lower: string
   readonly again: number
@@ -77,17 +80,18 @@ const common = [
   'x-stainless-timeout'
 ]
 
-/** Neither checked nor changed, which saves three microseconds for the head of a client library. */
+/** Names that need no check and no change of case, which saves three microseconds for the head of a client library. */
 const known = knownNames([...again.keys(), ...common], nameIn)
 
 const methods = new Set(METHODS)
 const versionPattern = /^HTTP\/\d\.\d$/
-/** Not with a tab behind it, which is allowed and not understood by everybody. */
+/** Refuses a tab behind the value. RFC 9112 allows it, but not every reader understands it. */
 const chunkedPattern = /\r\ntransfer-encoding:[\t ]*chunked *\r\n/i
 const space = 0x20
 
 /**
- * Reads `text`: latin1, all lines ended by CRLF, the last one empty, no control characters within lines but tabs.
+ * Reads `text`, which is latin1 with CRLF at the end of each line, ends with an empty line, and has no control
+ * characters in its lines except tabs.
  * @throws Malformed, and GatewayError `invalid_request` where there is more to say
  */
 export function readHead(text: string): Http1Head {
@@ -115,7 +119,7 @@ export function readHead(text: string): Http1Head {
       ? hasToken(connection, 'keep-alive') && !hasToken(connection, 'close')
       : !hasToken(connection, 'close'),
     expects: expect !== undefined && !old,
-    // Any other upgrade is treated as if it had not been asked for, which a server always may.
+    // Other upgrades are ignored, which RFC 9110 §7.8 allows.
     webSocket: upgrade !== undefined && !old && hasToken(connection, 'upgrade') && hasToken(upgrade, 'websocket')
   }
 }
@@ -150,7 +154,7 @@ function readFields(text: string, from: number): Headers {
 function nameOf(written: string): Name {
   const name = known.get(written)
   if (name) return name
-  // Also what begins with a space, which used to continue the line before.
+  // This also refuses lines that begin with a space, which once continued the line before (obs-fold, RFC 9112 §5.2).
   if (!namePattern.test(written)) throw new Malformed('a header name is invalid')
   return nameIn(written.toLowerCase())
 }
@@ -172,7 +176,7 @@ function repeated(name: Name, before: string | string[], value: string): string 
   }
 }
 
-/** RFC 9112 §6.3, without what it lets a reader repair. */
+/** The length of the body (RFC 9112 §6.3), without the repairs that the RFC permits. */
 function lengthOf(text: string, headers: Headers, old: boolean): number | undefined {
   const length = headers['content-length'] as string | undefined
   if (headers['transfer-encoding'] !== undefined) {
@@ -187,7 +191,7 @@ function lengthOf(text: string, headers: Headers, old: boolean): number | undefi
   return bytes
 }
 
-/** Whether a list has a member, whatever the case of its letters. */
+/** Whether a comma-separated list contains a token, ignoring case. */
 function hasToken(list: string | undefined, token: string): boolean {
   if (list === undefined) return false
   if (list.length < token.length) return false

@@ -1,4 +1,4 @@
-// Takes the bytes of requests as they are read, in any pieces, and finds heads, bodies and ends in them (RFC 9112).
+// Reads requests from bytes in any pieces, and finds heads, bodies and their ends in them (RFC 9112).
 import { GatewayError } from '../../errors.ts'
 import { invalid, maxHeadBytes } from '../request-head.ts'
 import { ChunkDecoder } from '../../wire/chunks.ts'
@@ -7,38 +7,41 @@ import { readHead } from './request-head.ts'
 import type { Http1Head } from './request-head.ts'
 import { Section } from '../../wire/section.ts'
 
-/** An empty line before a request is passed over (RFC 9112 §2.2), one. */
+/** One empty line before a request is ignored (RFC 9112 §2.2). */
 const emptyLine = '\r\n'
 
 /**
- * One per connection, for one request after another: a head, then its body. It allocates nothing for a body: what a
- * read brought of it is left in the buffer that was read into, moved together when it came in several chunks.
+ * Parses the requests of one connection, one after another: a head, then its body. Nothing is allocated for a body: its
+ * bytes stay in the buffer that was read into, and are moved together when they came in several chunks.
  */
 export class RequestParser {
-  /** The latest head that was read. */
+  /** The head that was read last. */
   head: Http1Head | undefined
-  /** Where in the bytes of the latest read its part of the body is; empty when the two are equal. */
+  /** The part of the latest read that belongs to the body; empty when the two are equal. */
   from = 0
   to = 0
-  /** The bytes are no request; all before was. Nothing can be read any more. */
+  /** Set when the bytes are not a valid request. Everything before them was valid; nothing can be read after them. */
   fault: GatewayError | undefined
   readonly #section = new Section(maxHeadBytes)
   #chunks: ChunkDecoder | undefined
-  /** Bytes still to come of a body with a length. */
+  /** The bytes that a body with a declared length still lacks. */
   #left = 0
   #passedLine = false
 
-  /** A part of a head has come. */
+  /** Whether a part of a head has come. */
   get begun(): boolean {
     return this.#section.begun || this.#passedLine
   }
 
-  /** The body of the request whose head was read is whole. */
+  /** Whether the body of the current request is complete. */
   get ended(): boolean {
     return this.head?.length === undefined ? this.#chunks?.ended === true : this.#left === 0
   }
 
-  /** Reads a head, which sets `head`. The position after it; all of `bytes` when it is not whole, or a fault. */
+  /**
+   * Reads a head and sets `head`. Returns the position after it, or the end of `bytes` when the head is incomplete or
+   * invalid.
+   */
   readHead(bytes: Buffer, at: number): number {
     this.head = undefined
     try {
@@ -60,8 +63,8 @@ export class RequestParser {
   }
 
   /**
-   * Reads on in the body of the request whose head was read. The position after its part of `bytes`, which may be
-   * changed by it.
+   * Reads on in the body of the current request, and may change `bytes`. Returns the position after the body's part of
+   * `bytes`.
    */
   readBody(bytes: Buffer, at: number): number {
     if (this.head!.length !== undefined) {

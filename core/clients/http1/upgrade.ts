@@ -12,12 +12,12 @@ import { renderHead } from '../../wire/response-head.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 
 const keyPattern = /^[+/0-9A-Za-z]{22}==$/
-/** RFC 6455 §1.3. */
+/** The value to append to the client's key (RFC 6455 §1.3). */
 const guid = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
 /** How long a client may take to close its side after it was refused. */
 const lingerMs = 1000
 
-/** What opens a WebSocket, or says that there is none. Nothing comes after it on its connection but that socket. */
+/** Opens a WebSocket or refuses it. The connection is used for nothing else afterwards. */
 export class Upgrade extends Answer implements SocketOffer {
   readonly subprotocols: readonly string[]
   readonly #front: Front
@@ -27,8 +27,8 @@ export class Upgrade extends Answer implements SocketOffer {
   readonly #closed = (): void => this.lost()
 
   /**
-   * `socket`: paused, and from now on this one's; `head`: what was read behind the request.
-   * @throws GatewayError `invalid_request` for a handshake that is none
+   * `socket`: paused, and owned by this object from now on. `head`: the bytes that were read after the request.
+   * @throws GatewayError `invalid_request` for an invalid handshake
    */
   constructor(front: Front, headers: Headers, socket: Socket, head: Buffer) {
     const subprotocols = handshakeProtocols(headers)
@@ -92,7 +92,7 @@ export class Upgrade extends Answer implements SocketOffer {
   #end(last: Buffer): void {
     const socket = this.#socket
     this.release()
-    // What the client still sends is thrown away for a while: unread, it would turn the end into a reset.
+    // Unread bytes would turn the end into a reset, so what the client still sends is thrown away for a while.
     socket.once('finish', () => setTimeout(() => socket.destroy(), lingerMs).unref())
     socket.resume()
     socket.end(last)

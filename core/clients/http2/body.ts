@@ -1,9 +1,9 @@
-// The body of one request on an HTTP/2 stream, which holds back by itself what nobody reads.
+// The body of one request on an HTTP/2 stream. The flow control of HTTP/2 holds back what is not read.
 import type { ServerHttp2Stream } from 'node:http2'
 import { free } from '../../bodies/body-memory.ts'
 import type { BodySink, BodySource } from '../body-source.ts'
 
-/** Made for a request. */
+/** The body of one request. One is made per request. */
 export class Http2Body implements BodySource {
   readonly #stream: ServerHttp2Stream
   #sink: BodySink | undefined

@@ -8,13 +8,16 @@ import { FrameSocket } from '../../wire/frame-socket.ts'
 import type { HeaderLines } from '../../wire/response-head.ts'
 import type { Http2Connection } from './connection.ts'
 
-/** How long a client may go on with a request that was answered before it had come, or leave last words unread. */
+/**
+ * How long a client may go on sending a request that was answered early, or leave the last bytes of a cut answer
+ * unread.
+ */
 const lingerMs = 2000
-/** What is thrown away of such a request. More is not taken, which holds the client back. */
+/** How many bytes of such a request are thrown away. More is not read, which holds the client back. */
 const lingerBytes = 64 * 1024 * 1024
 const nothing = Buffer.alloc(0)
 
-/** Made for a request. */
+/** The answer to one request. One is made per request. */
 export class Http2Client extends Answer {
   readonly #connection: Http2Connection
   readonly #stream: ServerHttp2Stream
@@ -62,7 +65,10 @@ export class Http2Client extends Answer {
     this.#finish()
   }
 
-  /** Of a request that is a WebSocket handshake (RFC 8441 §5): what is then said goes to and fro on its stream. */
+  /**
+   * Makes the offer for a WebSocket handshake (RFC 8441 §5). The frames of the socket go over the stream of the
+   * request.
+   */
   offer(subprotocols: readonly string[]): SocketOffer {
     return {
       subprotocols,
@@ -83,15 +89,15 @@ export class Http2Client extends Answer {
     const stream = this.#stream
     this.gone = true
     this.release()
-    // Not close(), which first ends the stream: the client would get END_STREAM and see a complete answer.
+    // close() would first end the stream, so that the client would get END_STREAM and see a complete answer.
     const destroy = (): void => void stream.destroy(new Error('the answer was cut'))
     if (last.length === 0 || this.#bodiless) return destroy()
     stream.write(last, destroy)
-    // A client that does not read may never take it.
+    // A client that does not read may never take `last`.
     stream.setTimeout(lingerMs, destroy)
   }
 
-  /** Also before the event that says so has come. */
+  /** Checks the stream too, because its `close` event comes late. */
   get #closed(): boolean {
     return this.over || this.#stream.closed || this.#stream.destroyed
   }
@@ -112,13 +118,13 @@ export class Http2Client extends Answer {
   }
 
   /**
-   * The rest of the request is not wanted (RFC 9113 §8.1). Said at once, some clients take it for a failure and do not
-   * read the answer before it.
+   * Reads and throws away the rest of the request for a while, before RST_STREAM with NO_ERROR (RFC 9113 §8.1) says
+   * that it is not wanted. Some clients take a reset at once for a failure, and do not read the answer.
    */
   #linger(): void {
     const stream = this.#stream
     let left = lingerBytes
-    // Before whoever gives the memory of the chunk back.
+    // The listener of the body releases the memory of the chunk, so this one must run before it.
     stream.prependListener('data', ({ length }: Buffer) => {
       left -= length
       if (left < 0) stream.pause()

@@ -1,26 +1,27 @@
-// One HTTP/2 session of a client, through Node's core API: its compatible one costs twice as much.
+// One HTTP/2 session of a client. Uses Node's core API, because its compatibility API costs twice as much.
 import { constants } from 'node:http2'
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Front } from '../client.ts'
 
 /**
- * Bytes a session may have received that nobody has read. At the protocol's 64 KiB the round trip time would limit
- * uploads.
+ * Bytes that a session may have received unread. With the protocol's 64 KiB, the round trip time would limit uploads.
  */
 const sessionWindow = 1024 * 1024
 /** How long a client may take to close its side of a connection that the server has closed. */
 const lingerMs = 2000
 
-/** What a session may do. */
+/** The limits of a session. */
 export interface Http2Limits {
   /** Milliseconds without a request or an answer after which the session is closed. */
   idle: number
-  /** New streams in a second. Those above are refused, which tells the client that nobody has looked at them. */
+  /**
+   * New streams per second. Streams above this are refused with REFUSED_STREAM: the client knows that nothing was done.
+   */
   streamsPerSecond: number
 }
 
-/** One session. */
+/** One HTTP/2 session, which counts its answers to know when it is idle. */
 export class Http2Connection {
   readonly remoteAddress: string
   readonly front: Front
@@ -53,7 +54,7 @@ export class Http2Connection {
     this.#limits = limits
     session.setLocalWindowSize(sessionWindow)
     session.on('stream', (stream, headers, _flags, raw) => {
-      // Streams break when their client leaves, whoever listens.
+      // A stream breaks when its client leaves; without a listener, that error would end the process.
       stream.on('error', () => {})
       if (this.#admits()) onStream(this, stream, headers, raw)
       else stream.close(constants.NGHTTP2_REFUSED_STREAM)
