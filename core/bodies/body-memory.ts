@@ -1,22 +1,25 @@
-// The memory of request bodies: how much of it is taken, and where large ones lie.
+// The memory of request bodies: counts how much of it is taken, and lends buffers for large bodies.
 import { Arena } from './arena.ts'
 import { scannable } from './json/scan.ts'
 
-/** Smaller bodies are left to the garbage collector, and larger ones are too rare. */
+/**
+ * The sizes of buffers that the arena lends, in bytes. Smaller ones are left to the garbage collector; larger ones are
+ * too rare.
+ */
 const smallest = 64 * 1024
 const largest = 8 * 1024 * 1024
-/** Memory of smaller chunks is left to the garbage collector, which is cheaper for it. */
+/** Chunks from this size on are freed at once, in bytes. For smaller ones the garbage collector is cheaper. */
 export const freedBytes = 8 * 1024
 
 /**
- * Where large bodies lie, and are looked into without being copied. What finds no room is left to the garbage
- * collector.
+ * Holds large bodies in the scanner's own memory, where they are scanned without being copied. A body that finds no
+ * room is left to the garbage collector.
  */
 const arena = new Arena(scannable)
 
 /**
- * Bytes of request bodies that may be held at one time, by all exchanges together. V8 collects the whole heap when some
- * sixty MiB of buffers were made, dead or alive, so the memory of large bodies is lent out and comes back.
+ * Counts the bytes of request bodies that all exchanges hold together, up to a limit. V8 collects the whole heap after
+ * some 60 MiB of new buffers, so the memory of large bodies is lent and reused.
  */
 export class BodyMemory {
   readonly limit: number
@@ -26,14 +29,17 @@ export class BodyMemory {
     this.limit = limit
   }
 
-  /** False when the bytes do not fit; then none are taken. */
+  /** Takes bytes of the limit. False: they do not fit, and none were taken. */
   take(bytes: number): boolean {
     if (this.used + bytes > this.limit) return false
     this.used += bytes
     return true
   }
 
-  /** Likewise for what can do without: half of it all is left to those who cannot. */
+  /**
+   * Takes bytes for a caller that can also do without. They must fit into half of the limit; the other half is for
+   * callers that cannot.
+   */
   takeSpare(bytes: number): boolean {
     return this.used + bytes <= this.limit / 2 && this.take(bytes)
   }
@@ -42,20 +48,23 @@ export class BodyMemory {
     this.used -= bytes
   }
 
-  /** A buffer of that length; what stands in it is somebody else's and has to be overwritten. */
+  /** A buffer of that length. It is not cleared, and may hold bytes of another request. */
   lend(bytes: number): Buffer {
     return (bytes >= smallest && bytes <= largest && arena.take(bytes)) || Buffer.allocUnsafe(bytes)
   }
 
-  /** Takes back a body whose bytes were taken, lent or not. Nobody may look at it any more. */
+  /**
+   * Frees a body and gives its bytes back to the limit, whether its buffer was lent or not. No view of it may be used
+   * any more.
+   */
   reclaim(body: Buffer): void {
     this.give(body.length)
     arena.free(body)
   }
 
   /**
-   * Takes back what was lent for a body that did not come. `room`: a view of it that a read may still be on its way
-   * into.
+   * Frees a lent buffer whose body did not arrive. `room`: a view of it that a read may still write into; the buffer is
+   * then freed when the view is garbage.
    */
   abandon(lent: Buffer, room: Buffer | undefined): void {
     if (room) arena.freeAfter(lent, room)
@@ -64,8 +73,8 @@ export class BodyMemory {
 }
 
 /**
- * Gives the memory of a chunk that was copied back now: V8 counts the memory of buffers and would collect the whole
- * heap for it. Nobody else has the chunk. Memory that it shares with other buffers is left alone.
+ * Frees the memory of a chunk that was copied. V8 counts the memory of buffers, and would soon collect the whole heap
+ * for it. The caller must be the only one that has the chunk. Memory that other buffers share is left alone.
  */
 export function free({ buffer, length }: Buffer): void {
   if (length >= freedBytes && length === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)

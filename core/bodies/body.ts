@@ -1,4 +1,4 @@
-// A request body: looked into without parsing, and edited by splicing its bytes.
+// A request body: its members are found without parsing it, and edits are spliced into its bytes.
 import { isUtf8 } from 'node:buffer'
 import { GatewayError } from '../errors.ts'
 import type { Fields } from './fields.ts'
@@ -10,27 +10,27 @@ import { inTurns } from './turns.ts'
 import type { Work } from './turns.ts'
 import type { UpstreamBody } from './upload.ts'
 
-/** A body up to this size is looked into at once: the worst of them takes less than a millisecond. */
+/** A body up to this size is scanned at once, in bytes: that takes less than a millisecond. */
 const atOnceBytes = 64 * 1024
-/** What is checked to be UTF-8 at one time. */
+/** How many bytes are checked to be UTF-8 in one step. */
 const utf8Bytes = 1024 * 1024
 
 /**
- * The client's body as it came. Immutable; kept until the exchange is settled, so that every attempt can send it again.
+ * The client's body as it came. Immutable. It is kept until the exchange is settled, so that every attempt can send it.
  */
 export class RequestBody {
-  /** JSON: the body, or of a form its fields and what is known of its files. Nothing where there is no body. */
+  /** A JSON body's own bytes. Of a form, JSON of its fields and of what is known of its files. Empty without a body. */
   readonly bytes: Buffer
-  /** The top level of these bytes; an empty object where there is no body. */
+  /** A lens on these bytes; on an empty object when there is no body. */
   readonly lens: Lens
-  /** What the request says of itself, by name. */
+  /** The members or fields of the request, by name, in either form. */
   readonly fields: Fields
-  /** The form as it came, with its files; undefined when the body is none. */
+  /** The form as it came, with its files; undefined for any other body. */
   readonly form: Form | undefined
-  /** Of the bytes, as upstreams are told it; undefined when there are none. */
+  /** The Content-Type to send to upstreams; undefined when there is no body. */
   readonly contentType: string | undefined
 
-  /** Of bytes that were looked into. */
+  /** For bytes that have been scanned. Other callers use `json`, `read` or `form`. */
   constructor(bytes: Buffer, lens: Lens, contentType: string | undefined, form?: Form) {
     this.bytes = bytes
     this.lens = lens
@@ -39,37 +39,40 @@ export class RequestBody {
     this.contentType = contentType
   }
 
-  /** @throws GatewayError `invalid_json` when the bytes are not one JSON object in UTF-8 */
+  /**
+   * Scans a JSON body.
+   * @throws GatewayError `invalid_json` when the bytes are not one JSON object in UTF-8
+   */
   static json(bytes: Buffer): RequestBody {
     return new Reading(bytes).advance(Infinity)!
   }
 
-  /** Likewise, in turns with other large bodies: the promise of one rejects with what {@link json} throws. */
+  /** Scans a JSON body; a large one in turns with others, as a promise. It throws, or rejects, as {@link json} does. */
   static read(bytes: Buffer): RequestBody | Promise<RequestBody> {
     return bytes.length <= atOnceBytes ? RequestBody.json(bytes) : inTurns(new Reading(bytes))
   }
 
-  /** A form that was read whole. */
+  /** The body for a form that has been read completely. */
   static form(form: Form): RequestBody {
     const bytes = Buffer.from(JSON.stringify(form.describe()))
     return new RequestBody(bytes, new Lens(bytes), form.contentType, form)
   }
 
-  /** The body of a request that has none. */
+  /** The body of every request without one. */
   static readonly none = new RequestBody(Buffer.alloc(0), new Lens(Buffer.from('{}')), undefined)
 }
 
-/** Looks into bytes: they must be a JSON object, and UTF-8. */
+/** A scan of bytes that must be one JSON object in UTF-8. */
 class Reading implements Work<RequestBody> {
   readonly #text: Buffer
   readonly #scanning: Scanning
   #lens: Lens | undefined
-  /** Why they are no JSON object, said when it is known that they are UTF-8. */
+  /** Why they are not a JSON object. It is thrown only when they are UTF-8, as that error is more telling. */
   #fault: LensError | undefined
   #checked = 0
 
   constructor(bytes: Buffer) {
-    // RFC 8259 §8.1: a byte order mark may be ignored; upstreams are never sent one.
+    // RFC 8259 §8.1 allows ignoring a byte order mark. It is not sent to upstreams.
     this.#text = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
     this.#scanning = new Scanning(this.#text)
   }
@@ -81,7 +84,7 @@ class Reading implements Work<RequestBody> {
     throw new GatewayError('invalid_json', `The request body is not a valid JSON object: ${this.#fault!.message}.`)
   }
 
-  /** Whether it is done. */
+  /** Returns whether the scan is done. */
   #scan(until: number): boolean {
     try {
       const found = this.#scanning.advance(until)
@@ -94,12 +97,12 @@ class Reading implements Work<RequestBody> {
     }
   }
 
-  /** Whether it is done. */
+  /** Returns whether the check is done. */
   #checkUtf8(until: number): boolean {
     const text = this.#text
     while (this.#checked < text.length) {
       let end = Math.min(text.length, this.#checked + utf8Bytes)
-      // Not in the midst of a character; of more such bytes in a row there is no character.
+      // A step must not end inside a character. No character has more than three such bytes in a row.
       for (let back = 0; back < 3 && end < text.length && (text[end]! & 0xc0) === 0x80; back++) end--
       if (!isUtf8(text.subarray(this.#checked, end)))
         throw new GatewayError('invalid_json', 'The request body is not UTF-8.')
@@ -110,7 +113,7 @@ class Reading implements Work<RequestBody> {
   }
 }
 
-/** Changes to a body on its way to one upstream. */
+/** The edits of a body for one attempt. */
 export class BodyEdit {
   readonly original: RequestBody
   #changes: Map<string, string> | undefined
@@ -120,30 +123,30 @@ export class BodyEdit {
     this.original = original
   }
 
-  /** Sets a top-level member: its value is replaced in place, a new one goes first. */
+  /** Sets a top-level member. An existing value is replaced in place; a new member is put first. */
   set(key: string, value: unknown): void {
     this.setRaw(key, JSON.stringify(value))
   }
 
-  /** Likewise, with the value as JSON text. */
+  /** Sets a top-level member to a value that is JSON text already. */
   setRaw(key: string, json: string): void {
     this.#changes ??= new Map()
     this.#changes.set(key, json)
   }
 
-  /** The present value of a top-level member, parsed; undefined when there is none. */
+  /** The parsed value of a top-level member, with the edits so far; undefined when there is none. */
   json(key: string): unknown {
     const change = this.#changes?.get(key)
     return change === undefined ? this.#lens.json(key) : JSON.parse(change)
   }
 
-  /** Sends other bytes altogether: one JSON object, or no edits may follow. Edits made before are gone. */
+  /** Replaces the whole body. Edits made before are lost; later ones need the bytes to be one JSON object. */
   replace(bytes: Buffer): void {
     this.#replacement = bytes
     this.#changes = undefined
   }
 
-  /** What is sent: views of the client's own bytes with what was changed between them. */
+  /** The bytes to send: views of the client's own bytes, with the edits between them. */
   render(): UpstreamBody {
     const { form, contentType, bytes } = this.original
     if (!this.#replacement) {

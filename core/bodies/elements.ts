@@ -1,10 +1,10 @@
-// How many elements a list has, without making anything of them.
+// Counts the elements of a JSON list without parsing them.
 import type { Lens } from './lens.ts'
 
 const quote = 0x22
 const backslash = 0x5c
 
-/** Of a member that is a list; undefined when it is absent or of another type. */
+/** How many elements a member's list has, and whether the first is a number; undefined when the member is no list. */
 export function elementsOf(lens: Lens, key: string): { count: number; first: 'number' | 'other' } | undefined {
   if (lens.type(key) !== 'array') return undefined
   const list = lens.slice(key)!
@@ -15,7 +15,7 @@ export function elementsOf(lens: Lens, key: string): { count: number; first: 'nu
     const byte = list[at]!
     if (depth === 1 && first === undefined && byte > 0x20) first = byte
     if (byte === quote) at = stringEnd(list, at + 1)
-    // [ and {, ] and }, then commas.
+    // The brackets that open, the brackets that close, and commas.
     else if (byte === 0x5b || byte === 0x7b) depth++
     else if (byte === 0x5d || byte === 0x7d) depth--
     else if (byte === 0x2c && depth === 1) commas++
@@ -24,7 +24,9 @@ export function elementsOf(lens: Lens, key: string): { count: number; first: 'nu
   return { count: first === 0x5d || first === undefined ? 0 : commas + 1, first: number ? 'number' : 'other' }
 }
 
-/** Of the closing quote of a string that begins at a place; the end of the bytes when there is none. */
+/**
+ * The place of a string's closing quote. `from`: a place inside the string. The end of the bytes when it is not closed.
+ */
 export function stringEnd(bytes: Buffer, from: number): number {
   for (let at = bytes.indexOf(quote, from); at !== -1; at = bytes.indexOf(quote, at + 1)) {
     let escapes = 0

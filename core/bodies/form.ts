@@ -1,11 +1,11 @@
-// A form with files (RFC 7578) as it came: its fields looked up by name, and changed in its bytes.
+// A form with files (RFC 7578): its fields are looked up by name, and edited in its bytes.
 import { GatewayError } from '../errors.ts'
 import type { Fields } from './fields.ts'
 import { named } from './json/names.ts'
 import { isPieces } from './upload.ts'
 import type { Piece, Upload, UpstreamBody } from './upload.ts'
 
-/** A field without a file, and where its value lies in the upload. */
+/** A field without a file, and the range of its value in the upload. */
 export interface FormField {
   name: string
   value: string
@@ -13,17 +13,20 @@ export interface FormField {
   to: number
 }
 
-/** A file of a form. */
+/** A file of a form, without its content. */
 export interface FormFile {
   name: string
   filename: string
   type: string
   size: number
-  /** How long it is, of sound in a known format where the operation is charged for it. */
+  /**
+   * The length of a recording, in seconds. Undefined for unknown formats, and where the operation is not charged for
+   * it.
+   */
   seconds: number | undefined
 }
 
-/** What was found in an upload. */
+/** The fields and files that were found in an upload. */
 export class Form implements Fields {
   readonly upload: Upload
   readonly contentType: string
@@ -31,10 +34,7 @@ export class Form implements Fields {
   readonly #boundary: string
   readonly #fields = new Map<string, FormField>()
 
-  /**
-   * @throws GatewayError `invalid_field` when a field stands there twice, as two readers could understand that
-   * differently
-   */
+  /** @throws GatewayError `invalid_field` when a name occurs twice, as two readers could understand that differently */
   constructor(
     upload: Upload,
     contentType: string,
@@ -64,7 +64,7 @@ export class Form implements Fields {
       )
   }
 
-  /** Fields and files by name, as JSON data: the last of several with one name. */
+  /** Fields and files by name, as JSON data. Of several with one name it has the last. */
   describe(): Record<string, unknown> {
     const fields = [...this.#fields.values()].map(({ name, value }): [string, unknown] => [name, value])
     const files = this.files.map(({ name, filename, type, size }): [string, unknown] => [
@@ -110,8 +110,8 @@ export class Form implements Fields {
   }
 
   /**
-   * All of it but its boundary, which says nothing, in pieces: a form that is sent again with another one is the same.
-   * In its place is where it stands, so that no text stands for one.
+   * The form's content in pieces, for comparing requests: a repeated form is the same even if its boundary differs.
+   * Each boundary is replaced by its offset, so that no text of a field can stand for one.
    */
   async *content(): AsyncGenerator<Buffer> {
     const { upload } = this
@@ -128,7 +128,7 @@ export class Form implements Fields {
         yield Buffer.from(`\r\n--${length}\r\n`)
         from = at + delimiter.length
       }
-      // What is left may end with the beginning of one.
+      // The rest may end with the beginning of a boundary.
       const to = Math.max(from, text.length - delimiter.length + 1)
       yield text.subarray(from, to)
       length += to - from
@@ -137,7 +137,10 @@ export class Form implements Fields {
     yield rest
   }
 
-  /** The bytes with fields set to new values, given as JSON: a value is replaced in place, a new field goes first. */
+  /**
+   * The form's bytes with fields set to new values, given as JSON. An existing value is replaced in place; a new field
+   * is put first.
+   */
   render(changes: ReadonlyMap<string, string> | undefined): UpstreamBody {
     const { upload } = this
     if (!changes) return upload.compose([{ from: 0, to: upload.length }])

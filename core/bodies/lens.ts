@@ -1,4 +1,4 @@
-// Looks at the top level of a JSON object without parsing what lies below: where each member's value begins and ends.
+// Looks at the top level of a JSON object without parsing the values: finds where each one begins and ends.
 import { nameAt } from './json/names.ts'
 import { LensError, scan, Scanning } from './json/scan.ts'
 import type { Member } from './json/scan.ts'
@@ -7,36 +7,36 @@ import { inTurns } from './turns.ts'
 export { LensError, maxDepth, maxKeyBytes, maxMembers } from './json/scan.ts'
 export type { Member } from './json/scan.ts'
 
-/** What a JSON value is. */
+/** The types of JSON values. */
 export type JsonType = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
 
-/** A number of so many digits is exact however it is put together. */
+/** A number with at most this many digits is exact when it is built digit by digit. */
 const exactDigits = 15
-/** Of a number that is read at all, its sign, point and exponent included. */
+/** The longest number that is read, in bytes, sign, point and exponent included. */
 const mostDigits = 400
 const quote = 0x22
 
 /**
- * The members of one JSON object in `bytes`, found in one pass; values are neither parsed nor copied. All of it is
- * checked, also inside strings, so that a body which two parsers could read differently is refused here: duplicate
- * keys, also when one is spelled with escapes, are an error. Only that it is UTF-8 is the caller's to check, unless
- * {@link isAscii} says it.
+ * The members of one JSON object in `bytes`, found in one pass. Values are neither parsed nor copied. Everything is
+ * checked, also inside strings, so that a body which two parsers could read differently is refused here: a duplicate
+ * key is an error, even when one of the two is spelled with escapes. The caller has to check that the bytes are UTF-8,
+ * unless {@link isAscii}.
  */
 export class Lens {
   readonly bytes: Buffer
   readonly members: ReadonlyMap<string, Member>
-  /** Of the opening brace. */
+  /** The offset of the opening brace. */
   readonly start: number
-  /** No byte is beyond ASCII. */
+  /** Whether all bytes are ASCII. */
   readonly isAscii: boolean
   /**
-   * Keys with other characters than small letters, digits, `_`, `-` and `.`: for whoever wants to know what else a key
-   * could be taken for.
+   * Keys with other characters than small letters, digits, `_`, `-` and `.`: another reader may take them for other
+   * keys.
    */
   readonly oddKeys: readonly string[]
 
   /**
-   * `found`: of these bytes, when they have been scanned already.
+   * `found`: the scan of these bytes, when there has been one.
    * @throws LensError when the bytes are not exactly one JSON object, white space around it allowed
    */
   constructor(bytes: Buffer, found = scan(bytes)) {
@@ -51,21 +51,21 @@ export class Lens {
     return this.members.has(key)
   }
 
-  /** The value's bytes as they stand, a view. */
+  /** A view of the value's bytes; undefined when absent. */
   slice(key: string): Buffer | undefined {
     const member = this.members.get(key)
     return member && this.bytes.subarray(member.valueStart, member.valueEnd)
   }
 
-  /** Of the value; undefined when absent. */
+  /** The type of the value; undefined when absent. */
   type(key: string): JsonType | undefined {
     const member = this.members.get(key)
     return member && typeOf(this.bytes[member.valueStart]!)
   }
 
   /**
-   * What is inside of a value that is an object; undefined when it is absent or of another type. @throws LensError as
-   * the constructor
+   * A lens on a value that is an object; undefined when it is absent or of another type.
+   * @throws LensError as the constructor
    */
   inside(key: string): Lens | undefined {
     return this.type(key) === 'object' ? new Lens(this.slice(key)!) : undefined
@@ -86,7 +86,7 @@ export class Lens {
       : (this.#parse(member) as string)
   }
 
-  /** False when absent or null; undefined when it is anything else than true or false. */
+  /** False when absent or null; undefined when it is neither true nor false. */
   flag(key: string): boolean | undefined {
     const member = this.members.get(key)
     if (!member) return false
@@ -95,15 +95,14 @@ export class Lens {
   }
 
   /**
-   * How many bytes the value takes as it is written; 0 when absent. Looked at before anything is made of a value whose
-   * size nobody has bounded.
+   * How many bytes the value takes as it is written; 0 when absent. Ask this before reading a value of unbounded size.
    */
   size(key: string): number {
     const member = this.members.get(key)
     return member ? member.valueEnd - member.valueStart : 0
   }
 
-  /** The value when it is a number; not a number (`NaN`) when it has more digits than anybody means. */
+  /** The value when it is a number; `NaN` when it has more digits than any sensible number. */
   number(key: string): number | undefined {
     const member = this.members.get(key)
     if (!member) return undefined
@@ -128,10 +127,10 @@ export class Lens {
   }
 }
 
-/** What is shorter is looked into at once. */
+/** Up to this size bytes are scanned at once. */
 const atOnceBytes = 64 * 1024
 
-/** A lens on these bytes, large ones in several turns of the event loop; null where the constructor would throw. */
+/** A lens on these bytes. Large ones are scanned in turns with other work. Null where the constructor would throw. */
 export function lensInTurns(bytes: Buffer): Lens | null | Promise<Lens | null> {
   if (bytes.length <= atOnceBytes) return lensOf(bytes)
   try {
@@ -156,7 +155,7 @@ function unseen(error: unknown): null {
   throw error
 }
 
-/** Told by its first byte, as it has been checked. */
+/** The type that the first byte of a valid value tells. */
 function typeOf(first: number): JsonType {
   switch (first) {
     case 0x7b:

@@ -1,18 +1,18 @@
-// Names that some readers take for others: what is read under such a name by them is not what was looked at here.
+// Names that some readers take for others. Such a reader would find another value there than the gateway has checked.
 import type { Fields } from './fields.ts'
 
-/** A name, and the known one that it would be taken for. */
+/** A name, and the known name that it could be taken for. */
 export interface Lookalike {
   readonly name: string
   readonly taken: string
 }
 
-/** Names that there are. */
+/** The known names. */
 export class KnownNames {
   readonly #names: ReadonlySet<string>
-  /** By what they are to somebody who does not care for capitals. */
+  /** The known names by their folded form. */
   readonly #folded: ReadonlyMap<string, string>
-  /** What is written in small letters alone, and is none of them, but the same to that somebody. */
+  /** Folded forms that are not known names themselves, but could be taken for one. */
   readonly #small: readonly string[]
 
   constructor(names: Iterable<string>) {
@@ -21,12 +21,12 @@ export class KnownNames {
     this.#small = [...this.#folded.keys()].filter((name) => !this.#names.has(name))
   }
 
-  /** The one that a name would be taken for which is none of them. */
+  /** The known name that an unknown one could be taken for; undefined when there is none. */
   takenFor(name: string): string | undefined {
     return this.#names.has(name) ? undefined : this.#folded.get(folded(name))
   }
 
-  /** The first of some members that would be taken for another one. */
+  /** The first of these members that could be taken for another one. */
   lookalike(members: Pick<Fields, 'has' | 'oddKeys'>): Lookalike | undefined {
     if (members.oddKeys.length === 0 && this.#small.length === 0) return undefined
     for (const name of [...members.oddKeys, ...this.#small]) {
@@ -37,11 +37,9 @@ export class KnownNames {
   }
 }
 
-/**
- * What somebody may read for it who does not care for capitals, in any alphabet that has them, or stops at a zero byte.
- */
+/** The name as a reader may see it that ignores case, in any alphabet, or stops at a zero byte. */
 export function folded(name: string): string {
-  // Up and down again, as there are letters (ſ, K) that have a Latin one on one of the two ways alone; İ leaves its dot
+  // Upper case first and then lower case, because some letters (ſ, K) become Latin ones only one way. İ leaves its dot
   // behind.
   return name.split('\0', 1)[0]!.toUpperCase().toLowerCase().replaceAll('\u0307', '')
 }

@@ -1,54 +1,56 @@
-// Finds the parts of a form with files (RFC 7578, RFC 2046 §5.1) in bytes that come in any pieces, and copies none of a
-// file.
+// Finds the parts of a form with files (RFC 7578, RFC 2046 §5.1) in bytes that come in any pieces, without keeping the
+// files.
 import { FormError, readPartHead } from './part-head.ts'
 import type { PartHead } from './part-head.ts'
 
-/** A part of a form, and where its content lies in the form's bytes. */
+/** A part of a form, and the range of its content in the form's bytes. */
 export interface Part extends PartHead {
   from: number
-  /** So far, until the part has ended. */
+  /** Grows until the part has ended. */
   to: number
 }
 
-/** Told of the content of files as it comes, in pieces. */
+/** Called with the content of files as it comes, in pieces. */
 export type FileListener = (file: Part, bytes: Buffer) => void
 
-/** Bytes of one part's head. */
+/** The longest head of a part, in bytes. */
 const headBytes = 16 * 1024
-/** More than any client sends; each costs memory. Bytes are of one field, and of all. */
+/**
+ * Limits that no client reaches, as each part costs memory. `field`: bytes of one field. `text`: bytes of all fields.
+ */
 const most = { fields: 256, files: 64, field: 1024 * 1024, text: 2 * 1024 * 1024 }
 const headEnd = Buffer.from('\r\n\r\n')
 const nothing = Buffer.alloc(0)
-/** Of the line break that a delimiter begins with. */
+/** The length of the line break that begins a delimiter. */
 const breakBytes = 2
 const [cr, lf, dash, space, tab] = [13, 10, 45, 32, 9]
 
 /**
- * Reads one form. It is strict where two readers could see different parts: nothing stands before the first delimiter
- * or behind the last, each ends its line, and the boundary stands nowhere else, as some readers end a line at a CR or
- * an LF alone.
+ * Reads one form. It is strict where two readers could see different parts: nothing may stand before the first
+ * delimiter or after the last, a delimiter must end its line, and the boundary must not occur anywhere else, because
+ * some readers accept CR or LF alone as the end of a line.
  */
 export class Multipart {
-  /** In the order of the form. */
+  /** The parts so far, in the order of the form. */
   readonly parts: Part[] = []
-  /** What delimiters are after their line break. */
+  /** A delimiter without its line break. */
   readonly #mark: Buffer
   readonly #onFile: FileListener | undefined
   #state: 'opening' | 'content' | 'line end' | 'head' | 'over' = 'opening'
-  /** Bytes before the chunk that is read. */
+  /** How many bytes came before the present chunk. */
   #before = 0
-  /** How much of the first mark has come. */
+  /** How much of the first delimiter has come. */
   #opened = 0
-  /** The end of what came of a content, in which a delimiter may have begun. */
+  /** The last bytes of the content so far, in which a delimiter may have begun. */
   #carry: Buffer = nothing
-  /** What of a line end, or of the end of the form, has come behind a delimiter. */
+  /** The last byte after a delimiter: of a line break, or of the two dashes that end the form. */
   #last = 0
-  /** Where heads are put together. */
+  /** Collects the head of a part. */
   #head: Buffer | undefined
   #headLength = 0
   #part: Part | undefined
   #fields = 0
-  /** Bytes of all fields that have ended. */
+  /** The bytes of all fields that have ended. */
   #text = 0
 
   constructor(boundary: string, onFile?: FileListener) {
@@ -57,7 +59,8 @@ export class Multipart {
   }
 
   /**
-   * Looks at the bytes during the call only. @throws FormError when they cannot belong to a form; none may follow then
+   * Reads the next bytes. They are not kept.
+   * @throws FormError when they cannot belong to a form; nothing may be pushed after that
    */
   push(chunk: Buffer): void {
     let at = 0
@@ -71,7 +74,10 @@ export class Multipart {
     this.#before += chunk.length
   }
 
-  /** No more bytes come. @throws FormError when the form is not at its end */
+  /**
+   * Says that no more bytes come.
+   * @throws FormError when the form is not complete
+   */
   end(): void {
     if (this.#state !== 'over') throw new FormError('it ends before its last delimiter')
   }
@@ -84,7 +90,7 @@ export class Multipart {
   #readContent(chunk: Buffer, from: number): number {
     const mark = this.#mark
     const carry = this.#carry
-    /** Bytes of a delimiter, all but the last. */
+    /** The length of a delimiter without its last byte. */
     const most = mark.length + breakBytes - 1
     if (carry.length > 0) {
       const text = Buffer.concat([carry, chunk.subarray(from, from + most)])
@@ -103,7 +109,7 @@ export class Multipart {
     return chunk.length
   }
 
-  /** Where the mark stands, or -1. The content before its line break is taken, and so is the delimiter. */
+  /** Looks for the delimiter: ends the content before it and returns where it stands, or -1. */
   #take(text: Buffer): number {
     const found = text.indexOf(this.#mark)
     if (found === -1) return -1
@@ -114,11 +120,11 @@ export class Multipart {
     return found
   }
 
-  /** Takes content of which only so many bytes at the end may belong to a delimiter. */
+  /** Takes all content but the last `most` bytes, which may begin a delimiter. */
   #keep(text: Buffer, most: number): void {
     const sure = Math.max(0, text.length - most)
     this.#content(text.subarray(0, sure))
-    // A copy: the chunk is somebody else's.
+    // A copy, as the chunk will be reused.
     this.#carry = Buffer.from(text.subarray(sure))
   }
 
@@ -134,7 +140,7 @@ export class Multipart {
     if (this.#text + length > most.text) throw new FormError('its fields are longer than 2 MiB together')
   }
 
-  /** A delimiter has come. */
+  /** Handles the end of a delimiter. */
   #delimited(): void {
     const part = this.#part
     this.#carry = nothing
@@ -154,7 +160,7 @@ export class Multipart {
     else throw new FormError('there is something behind a delimiter in its line')
   }
 
-  /** Heads are copied: they are short, and may come in pieces. */
+  /** Copies the head of a part, as it is short and may come in pieces. */
   #readHead(chunk: Buffer, from: number): number {
     const head = (this.#head ??= Buffer.allocUnsafe(headBytes))
     const before = this.#headLength

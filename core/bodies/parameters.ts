@@ -1,12 +1,12 @@
-// Parameters of a header line (RFC 9110 §5.6.6), where every reader has to find the same ones.
+// Reads the parameters of a header line (RFC 9110 §5.6.6), and refuses lines that readers could understand differently.
 
 export const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 const parameter = new RegExp(`[\\t ]*;[\\t ]*(${token})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${token}))[\\t ]*`, 'y')
 
 /**
- * What stands behind the first word of a line, in Latin1 and with its backslashes; names are in small letters.
- * Undefined when it is malformed, or has a name twice or one with a star, which continues or encodes another (RFC 2231)
- * and not for every reader. `starred`: the one of these names that may stand there.
+ * The parameters in a text, in Latin-1 and with their backslashes; names are in small letters. Undefined when it is
+ * malformed, when a name occurs twice, or when a name has a star: such a parameter continues or encodes another (RFC
+ * 2231), and not every reader knows that. `starred`: the one name with a star that is allowed.
  */
 export function readParameters(text: string, starred?: string): Map<string, string> | undefined {
   const found = new Map<string, string>()

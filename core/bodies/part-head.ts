@@ -1,12 +1,12 @@
-// What the head of a form's part says: the name of a field or file, in words that every reader understands alike.
+// Reads the head of a form's part: the name of a field or file. It refuses what readers could understand differently.
 
 import { isUtf8 } from 'node:buffer'
 import { readParameters, token } from './parameters.ts'
 
-/** A form cannot be taken; the message says why, and goes on a sentence about the form. */
+/** Why a form is refused. The message continues a sentence about the form. */
 export class FormError extends Error {}
 
-/** A field, or a file when it has a name for one. */
+/** The head of a field, or of a file when it has a file name. */
 export interface PartHead {
   name: string
   filename: string | undefined
@@ -15,19 +15,24 @@ export interface PartHead {
 }
 
 const mostLines = 32
-/** Bytes of a name. What describes a form is JSON with these for keys, which may be three times as long. */
+/**
+ * The longest name, in bytes. Names are keys of the JSON that describes a form, where they may take three times as
+ * much.
+ */
 const longestName = 256
 const line = new RegExp(`^(${token}):[\\t ]*([\\t\\x20-\\x7e\\x80-\\xff]*)$`)
 const mediaType = new RegExp(`^${token}/${token}`)
-/** Letters and digits, and what nobody trims, unfolds or decodes; a space only where nobody trims it. */
+/**
+ * Letters, digits and marks that no reader trims, unfolds or decodes. Spaces may stand inside only, as some readers
+ * trim.
+ */
 const plainName = /^(?! )[\p{L}\p{M}\p{N}_.\-:[\] ]+(?<! )$/u
-/** What a reader may look for further parts in. */
+/** Media types in which a reader may look for further parts. */
 const holdsParts = /^(?:multipart|message)\b|\(/i
 
 /**
- * Reads a head, given in Latin1 and without its empty line. What RFC 7578 §4 advises against, and readers therefore
- * read differently, is refused: an upstream that found another name or value there would run something else than what
- * was held.
+ * Reads a head, in Latin-1 and without its empty line. What RFC 7578 §4 advises against is refused, because readers
+ * treat it differently: an upstream that found another name or value would do other work than an amount was held for.
  * @throws FormError when it is not the head of a field or file
  */
 export function readPartHead(text: string): PartHead {
@@ -38,7 +43,7 @@ export function readPartHead(text: string): PartHead {
     throw new FormError('a part of it has a Content-Transfer-Encoding')
   const kind = /^form-data(?=[\t ;]|$)/i.exec(disposition)?.[0]
   if (kind === undefined) throw new FormError('a part of it is no form-data')
-  // The name of a file may say again, encoded, what stands beside it.
+  // `filename*` may repeat the file name in another encoding.
   const parameters = readParameters(disposition.slice(kind.length), 'filename*')
   if (!parameters) throw new FormError('the Content-Disposition of a part is malformed')
   const name = parameters.get('name') ?? ''
@@ -49,7 +54,7 @@ export function readPartHead(text: string): PartHead {
   const essence = mediaType.exec(type)?.[0].toLowerCase() ?? 'text/plain'
   if (holdsParts.test(type)) throw new FormError(`its part \`${shown(name)}\` may have parts of its own`)
   if (filename === undefined) checkField(name, parameters, type, essence)
-  // Who ends it at the first quotation mark would find parameters behind that.
+  // A reader that ends the file name at the first quotation mark would find parameters after it.
   else if (filename === '' || (filename.includes('\\"') && filename.includes(';')))
     throw new FormError(
       `the file name of its part \`${shown(name)}\` is empty, or has quotation marks and semicolons in it`
@@ -75,15 +80,15 @@ function readLines(text: string): Map<string, string> {
 }
 
 /**
- * Readers trim names, decode what browsers escape in them (`%22`) and what mail does (`=?utf-8?q?…?=`), and have one
- * that sets the charset of all fields (RFC 7578 §4.6).
+ * Whether all readers agree on a name. Some trim names, or decode what browsers escape (`%22`) and what mail encodes
+ * (`=?utf-8?q?…?=`); and the field `_charset_` sets the charset of all fields (RFC 7578 §4.6).
  */
 function isPlain(name: string): boolean {
   const bytes = Buffer.from(name, 'latin1')
   return isUtf8(bytes) && plainName.test(bytes.toString()) && name.toLowerCase() !== '_charset_'
 }
 
-/** What some readers take for a field, and others for a file or for other text. */
+/** Refuses a field that some readers take for a file, or for text in another charset. */
 function checkField(name: string, parameters: ReadonlyMap<string, string>, type: string, essence: string): void {
   if (parameters.has('filename*') || essence === 'application/octet-stream')
     throw new FormError(`the file in its part \`${shown(name)}\` has no \`filename\``)
@@ -93,7 +98,7 @@ function checkField(name: string, parameters: ReadonlyMap<string, string>, type:
     throw new FormError(`its field \`${shown(name)}\` is not in UTF-8, or has a type with other parameters`)
 }
 
-/** Whether text of this charset is UTF-8. */
+/** Whether this charset's text is valid UTF-8. */
 export function isUnicode(charset: string): boolean {
   return /^(?:utf-?8|us-ascii)$/i.test(charset)
 }

@@ -1,21 +1,21 @@
-// A file without a name, for what finds no room in memory: written in order, read anywhere.
+// A temporary file without a name, for bytes that find no room in memory: written in order, read from any place.
 import { readSync } from 'node:fs'
 import { mkdtemp, open, rm } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** What is written at a time. */
+/** How many bytes are written at a time. */
 const blockBytes = 256 * 1024
-/** Blocks that may wait for the disk. */
+/** How many blocks may wait for the disk. */
 const waitingBlocks = 3
 
 /**
- * Takes blocks of bytes, and gives their memory out again when they are written. The file is removed as soon as it is
- * open, so that nothing is left of it however the process ends. It must be closed.
+ * Takes blocks of bytes and reuses their memory once they are written. The file is removed as soon as it is open, so
+ * that nothing is left of it however the process ends. It must be closed.
  */
 export class Spill {
-  /** Called when {@link write} may go on after it returned false. */
+  /** Called when {@link write} may be called again after it returned false. */
   onDrain: (() => void) | undefined
   /** Called when the file cannot be made or written. */
   onError: ((cause: Error) => void) | undefined
@@ -27,36 +27,36 @@ export class Spill {
   #failure: Error | undefined
   #closed = false
 
-  /** Memory for the next bytes. */
+  /** Memory for the next block: new, or of a block that has been written. */
   block(): Buffer {
     return this.#spare.pop() ?? Buffer.allocUnsafeSlow(blockBytes)
   }
 
-  /** Takes a {@link block} back with that many bytes in it. False: what waits is enough for now. */
+  /** Writes the first `length` bytes of a {@link block}, and takes it over. False: wait for {@link onDrain} first. */
   write(block: Buffer, length: number): boolean {
     this.#waiting.push(block.subarray(0, length))
     this.#writing ??= this.#writeAll()
     return this.#waiting.length < waitingBlocks
   }
 
-  /** Resolves when all of it can be read; rejects when it cannot be. */
+  /** Resolves when everything can be read; rejects when writing failed. */
   async finish(): Promise<void> {
     await this.#writing
     if (this.#failure) throw this.#failure
   }
 
-  /** How many bytes of those from a position on were read; 0 at the end. */
+  /** Reads from a position on. Resolves with the number of bytes; 0 at the end. */
   async read(into: Buffer, at: number): Promise<number> {
     return (await this.#file!.read(into, 0, into.length, at)).bytesRead
   }
 
-  /** A few bytes, at once. */
+  /** Reads a few bytes synchronously. */
   slice(from: number, to: number): Buffer {
     const bytes = Buffer.allocUnsafe(to - from)
     return bytes.subarray(0, readSync(this.#file!.fd, bytes, 0, bytes.length, from))
   }
 
-  /** Nobody reads it any more; what is under way ends first. Safe to call twice. */
+  /** Closes the file, after a write that is under way. Nothing may be read after that. Safe to call twice. */
   close(): void {
     this.#closed = true
     this.onDrain = this.onError = undefined

@@ -1,9 +1,9 @@
-// Changes members of a JSON object in its bytes: every byte that is not named stays as it is.
+// Edits members of a JSON object in its bytes. All other bytes stay as they are.
 import type { Lens } from './lens.ts'
 
 /**
- * The object with members set to new JSON texts, in pieces to be read one after the other: values are replaced in
- * place, new members go first. What is unchanged is a view of the lens's own bytes.
+ * The object with members set to new JSON texts, as pieces to be sent one after the other. Values are replaced in
+ * place; new members are put first. Unchanged pieces are views of the lens's bytes.
  */
 export function withMembers(lens: Lens, changes: ReadonlyMap<string, string>): Buffer[] {
   const replaced: { start: number; end: number; text: string }[] = []
@@ -26,7 +26,7 @@ export function withMembers(lens: Lens, changes: ReadonlyMap<string, string>): B
   return parts
 }
 
-/** The object with other bytes in the place of some values, in pieces. Each member is there. */
+/** The object with some values replaced by other bytes, in pieces. All the members must exist. */
 export function withValues(lens: Lens, values: ReadonlyMap<string, readonly Buffer[]>): Buffer[] {
   const places = [...values].map(([key, pieces]) => ({ ...lens.members.get(key)!, pieces }))
   const parts: Buffer[] = []
@@ -39,7 +39,7 @@ export function withValues(lens: Lens, values: ReadonlyMap<string, readonly Buff
   return parts
 }
 
-/** The object without one of its members, which must be there, and without the comma that set it apart. */
+/** The object without one of its members, which must exist, and without the comma next to it. */
 export function withoutMember(lens: Lens, key: string): Buffer {
   const { keyStart, valueEnd } = lens.members.get(key)!
   let before: number | undefined

@@ -1,13 +1,13 @@
-// Work of milliseconds in slices, one after another, so that nothing else that the event loop has to do waits for long.
+// Does long work in slices, one piece of work after the other, so that the event loop is never blocked for long.
 
-/** Milliseconds of all such work together in one turn of the event loop. */
+/** How many milliseconds all such work may take together in one turn of the event loop. */
 const shareMs = 4
 
 /** Work that can stop and go on. */
 export interface Work<T> {
   /**
-   * Goes on until the time has come (`performance.now()`), at least for a moment. Undefined when there is more to do.
-   * Throws what the work fails with.
+   * Works at least for a moment, and goes on until the time `until` (`performance.now()`). Undefined: there is more to
+   * do. Throws when the work fails.
    */
   advance(until: number): T | undefined
 }
@@ -18,14 +18,16 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-/** Those that have not been done at once, each at the end of the line after its slice. */
+/** Work that is not done. After each slice it moves to the end. */
 const line: Waiting[] = []
-/** `performance.now()` up to which there may be worked in this turn of the event loop; undefined while nobody has. */
+/**
+ * Until when work may go on in this turn of the event loop (`performance.now()`); undefined before any has been done.
+ */
 let turnEnds: number | undefined
 
 /**
- * Does work in this turn of the event loop as far as there is time, and the rest of it in later ones, in which
- * everybody who has work gets a slice. What it comes to, at once when it is done at once.
+ * Does work in this turn of the event loop as far as there is time, and the rest in later turns, in which all waiting
+ * work gets slices. Returns the result, or a promise when it is not done at once.
  */
 export function inTurns<T>(work: Work<T>): T | Promise<T> {
   const until = (turnEnds ??= beginTurn())

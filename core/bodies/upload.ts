@@ -1,60 +1,66 @@
-// The bytes of an upload, kept to be sent as often as it takes: in memory as far as there is room, the rest in a file.
+// Keeps the bytes of an upload so that they can be sent several times: in memory as far as there is room, else in a
+// file.
 import { Readable } from 'node:stream'
 import type { BodyMemory } from './body-memory.ts'
 import { Spill } from './spill.ts'
 
-/** Uploads up to this size stay in memory, if others leave room for them; of one of unknown size as much. */
+/** Uploads up to this size stay in memory if there is room, in bytes. Of an upload of unknown size as many bytes do. */
 export const uploadMemoryBytes = 16 * 1024 * 1024
-/** Memory is taken by pieces of about as much as has come, between these: who sends little and waits holds little. */
+/**
+ * The largest and the smallest block. A block is about as large as what has come so far, so that a slow client holds
+ * little.
+ */
 const blockBytes = 1024 * 1024
 const smallBlockBytes = 64 * 1024
-/** As much is worth being read to where it belongs. */
+/** If at least this much is left to come, in bytes, it is read right into its place. */
 const roomyBytes = 32 * 1024
 const readBytes = 256 * 1024
 
-/** A part of what is sent: bytes, or a range of the upload. */
+/** A piece of what is sent: bytes, or a range of the upload. */
 export type Piece = Buffer | { from: number; to: number }
 
-/** A body too large to be held: read anew each time it is sent. */
+/** A body that is too large for memory. It is read again each time it is sent. */
 export interface StoredBody {
   readonly length: number
-  /** Reads from a position on into memory of the caller's; how many bytes, 0 at the end and never else. */
+  /** Reads from a position on into the caller's memory. Resolves with the number of bytes; 0 only at the end. */
   read(into: Buffer, at: number): Promise<number>
-  /** Each call begins at the first byte. Whoever reads it destroys it when it is not read to its end. */
+  /** A stream from the first byte on. A caller that does not read it to the end must destroy it. */
   open(): Readable
 }
 
-/** A body on its way to an upstream, in pieces that are sent one after the other, or stored. */
+/** The body of an attempt: pieces to be sent one after the other, or stored in a file. */
 export type UpstreamBody = readonly Buffer[] | StoredBody
 
-/** Takes bytes once, in order, and gives them as often as they are asked for. It must be closed. */
+/** Takes bytes once, in order, and gives them out any number of times. It must be closed. */
 export class Upload {
   length = 0
-  /** Called when {@link write} may go on after it returned false. */
+  /** Called when {@link write} may be called again after it returned false. */
   onDrain: (() => void) | undefined
-  /** Called when the file cannot be written: nothing more can be made of this upload. */
+  /** Called when the file cannot be written. The upload is of no use then. */
   onError: ((cause: Error) => void) | undefined
   readonly #memory: BodyMemory
   readonly #declared: number | undefined
-  /** What is in memory, the beginning of the upload: blocks as they were lent, and what of them is filled. */
+  /** The beginning of the upload, in memory: the blocks as they were lent, and the filled part of each. */
   readonly #lent: Buffer[] = []
   readonly #kept: Buffer[] = []
   #keptBytes = 0
   #spill: Spill | undefined
-  /** What is being filled, and how far it is. */
+  /** The block being filled, and how many of its bytes are. */
   #block: Buffer | undefined
   #filled = 0
-  /** The view of it that a read may be on its way into. */
+  /** The view of the block that a read may be writing into. */
   #room: Buffer | undefined
   #closed = false
 
-  /** `declared`: as many bytes will come, where that is known. */
+  /** `declared`: how many bytes will come, where that is known. */
   constructor(memory: BodyMemory, declared: number | undefined) {
     this.#memory = memory
     this.#declared = declared
   }
 
-  /** Where a large part of what follows may be put, before it is given to {@link write}. */
+  /**
+   * Memory that the next bytes can be read into, before they are passed to {@link write}. Undefined when few are left.
+   */
   get room(): Buffer | undefined {
     const rest = (this.#declared ?? 0) - this.length
     if (rest < roomyBytes || this.#closed) return (this.#room = undefined)
@@ -63,7 +69,7 @@ export class Upload {
     return (this.#room = this.#block.subarray(this.#filled))
   }
 
-  /** The bytes are copied, unless they stand where they belong. False: what waits for the disk is enough for now. */
+  /** Takes bytes. They are copied, unless they were read into {@link room}. False: wait for {@link onDrain} first. */
   write(bytes: Buffer): boolean {
     let more = true
     for (let at = 0; at < bytes.length;) {
@@ -79,20 +85,20 @@ export class Upload {
     return more
   }
 
-  /** Resolves when all of it can be read. No bytes come after. */
+  /** Resolves when everything can be read. Nothing may be written after that. */
   async finish(): Promise<void> {
     if (this.#block) this.#seal()
     await this.#spill?.finish()
   }
 
-  /** A few of its bytes, at once. After {@link finish}. */
+  /** A few of its bytes, synchronously. Only after {@link finish}. */
   slice(from: number, to: number): Buffer {
     const pieces = this.#inMemory(from, Math.min(to, this.#keptBytes))
     if (to > this.#keptBytes) pieces.push(this.#spill!.slice(Math.max(0, from - this.#keptBytes), to - this.#keptBytes))
     return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
   }
 
-  /** What is sent, made of bytes and ranges: in pieces when all of it is in memory. After {@link finish}. */
+  /** The body that consists of these pieces: in memory when the whole upload is. Only after {@link finish}. */
   compose(pieces: readonly Piece[]): UpstreamBody {
     if (!this.#spill)
       return pieces.flatMap((piece) => (Buffer.isBuffer(piece) ? piece : this.#inMemory(piece.from, piece.to)))
@@ -105,7 +111,7 @@ export class Upload {
     }
   }
 
-  /** Nobody reads it any more, and its memory is somebody else's. Safe to call twice. */
+  /** Gives the memory back and closes the file. Nothing may be read after that. Safe to call twice. */
   close(): void {
     if (this.#closed) return
     this.#closed = true
@@ -119,7 +125,7 @@ export class Upload {
     this.#block = this.#room = undefined
   }
 
-  /** The memory for what follows. */
+  /** The block for the next bytes: in memory if there is room, else one of the file. */
   #another(): Buffer {
     this.#filled = 0
     if (!this.#spill) {
@@ -141,7 +147,7 @@ export class Upload {
     return this.#spill.block()
   }
 
-  /** Of a block that is full enough. False: what waits for the disk is enough for now. */
+  /** Ends the present block. False: wait for {@link onDrain} before more is written. */
   #seal(): boolean {
     const block = this.#block!
     this.#block = undefined
@@ -196,7 +202,7 @@ function lengthOfPiece(piece: Piece): number {
   return Buffer.isBuffer(piece) ? piece.length : piece.to - piece.from
 }
 
-/** Bytes of a body. */
+/** The length of a body, in bytes. */
 export function lengthOf(body: UpstreamBody): number {
   if (!isPieces(body)) return body.length
   let length = 0
@@ -204,7 +210,7 @@ export function lengthOf(body: UpstreamBody): number {
   return length
 }
 
-/** Whether all of a body is in memory. */
+/** Whether a body is in memory as a whole. */
 export function isPieces(body: UpstreamBody): body is readonly Buffer[] {
   return Array.isArray(body)
 }

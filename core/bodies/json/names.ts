@@ -1,27 +1,26 @@
-// Short strings that come again and again, as keys and models do: compared with the bytes instead of being made of
-// them.
+// Short strings that recur, such as keys and models: compared with the bytes, instead of being decoded each time.
 
-/** A string, and what is looked for in keys. */
+/** A string, and what has to be known of it when it is a key. */
 export interface Name {
   readonly text: string
   /**
-   * It has a character that is none of the small letters, digits, `_`, `-` and `.`: another reader may take it for
+   * Whether it has other characters than small letters, digits, `_`, `-` and `.`: another reader may take it for
    * another name.
    */
   readonly odd: boolean
 }
 
-/** Strings up to this length are kept, as many as there are places. */
+/** The longest strings that are cached, and how many. */
 const longest = 32
 const places = 256
 const kept = Array<Name>(places).fill({ text: '', odd: false })
 const oddPattern = /[^a-z0-9_.-]/
 
-/** What bytes in ASCII from `start` to `end` spell. */
+/** The name that ASCII bytes from `start` to `end` spell. */
 export function nameAt(bytes: Buffer, start: number, end: number): Name {
   const length = end - start
   if (length === 0 || length > longest) return named(bytes.toString('latin1', start, end))
-  // All that chat requests and answers commonly have for keys get places of their own.
+  // With this hash, the usual keys of chat requests and answers do not collide.
   const place = (length * 4 + bytes[start + (length >> 1)]! * 9 + bytes[end - 1]!) % places
   const name = kept[place]!
   return name.text.length === length && matches(bytes, start, name.text)
@@ -29,7 +28,7 @@ export function nameAt(bytes: Buffer, start: number, end: number): Name {
     : (kept[place] = named(bytes.toString('latin1', start, end)))
 }
 
-/** A name that is not looked for among those that are kept. */
+/** A name that is not cached. */
 export function named(text: string): Name {
   return { text, odd: oddPattern.test(text) }
 }

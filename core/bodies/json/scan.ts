@@ -1,47 +1,49 @@
-// Finds the members of a JSON object in its bytes and checks all of it, by way of a module in WebAssembly.
+// Finds the members of a JSON object in its bytes and checks all of it, with a module in WebAssembly.
 import { named, nameAt } from './names.ts'
 import { code } from './scanner-code.ts'
 
-/** A member's place in the bytes. */
+/** Where a member is in the bytes. */
 export interface Member {
-  /** Of the opening quote of its key. */
+  /** The offset of the opening quote of its key. */
   keyStart: number
   valueStart: number
   /** Exclusive. */
   valueEnd: number
-  /** The value is a string, and what stands between its quotes is what it says; also true of few that are long. */
+  /**
+   * Whether the value is a string without escapes and beyond-ASCII bytes. Of long strings it may be false all the same.
+   */
   plain: boolean
 }
 
-/** What a scan found. */
+/** The result of a scan. */
 export interface Scan {
   members: Map<string, Member>
   /** Keys with other characters than small letters, digits, `_`, `-` and `.`; nearly always none. */
   oddKeys: readonly string[]
-  /** Of the opening brace. */
+  /** The offset of the opening brace. */
   start: number
-  /** No byte is beyond ASCII. */
+  /** Whether all bytes are ASCII. */
   isAscii: boolean
 }
 
-/** Why bytes are no usable JSON object; the message names the byte offset. */
+/** Why bytes are not a usable JSON object. The message names the byte offset. */
 export class LensError extends Error {
   override readonly name = 'LensError'
 }
 
-/** Containers inside containers; deeper objects are refused (stacks of parsers behind us are finite). */
+/** How deeply containers may be nested. Deeper objects are refused, as parsers of upstreams have finite stacks. */
 export const maxDepth = 512
-/** Members of one object: far more than any protocol has, and so few that finding them costs nothing. */
+/** The most members of one object: far more than any protocol has, and few enough to be found quickly. */
 export const maxMembers = 1000
-/** Of a key as it is written, in bytes. */
+/** The longest key as it is written, in bytes. */
 export const maxKeyBytes = 1024
 
-/** The module's memory as assembly/scanner.ts lays it out, in bytes. */
+/** The layout of the module's memory as assembly/scanner.ts has it, in bytes. */
 const stack = 32
 const table = 1024
 const input = 16 * 1024
 const stretch = 64 * 1024
-/** Where what its users have of it begins; a page behind that is nobody's. */
+/** Where the part begins that {@link scannable} offers. The last page is left unused. */
 const spare = 128 * 1024
 const page = 64 * 1024
 const words = { member: 5, plainKey: 1, plainValue: 2 }
@@ -64,7 +66,7 @@ const reasons = [
   'a string has a control character in it, which must be escaped'
 ]
 
-/** What the module keeps between two calls. */
+/** A global of the module, saved between the parts of a scan. */
 interface Global {
   value: number
 }
@@ -77,43 +79,45 @@ interface Scanner {
   resume(last: number): number
 }
 
-/** Part of Node, and not of the types that come with it. */
+/** Node has it, but its types do not. */
 declare const WebAssembly: {
   Global: new () => Global
   Module: new (code: Uint8Array) => object
   Instance: new (module: object) => { exports: Scanner }
 }
 
-/** One for all: of several scans under way each puts its own state back. */
+/** The one module. A scan restores its own state when another one has run in between. */
 const scanner = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from(code, 'base64'))).exports
 const globals = Object.values(scanner).filter((value): value is Global => value instanceof WebAssembly.Global)
 const memory = new Uint8Array(scanner.memory.buffer)
 const results = new Int32Array(scanner.memory.buffer, 0, 5)
 const found = new Int32Array(scanner.memory.buffer, table)
-/** How many scans there have been, and whose state is the module's. */
+/** The number of scans so far, and the scan whose state the module holds. */
 let scans = 0
 let current = 0
 
-/** Memory for whoever wants it: what lies here is scanned where it is. Nothing is written to it. */
+/** Memory to put bodies in, so that they are scanned without being copied. The scanner never writes to it. */
 export const scannable = Buffer.from(scanner.memory.buffer, spare, memory.length - spare - page)
 
 /**
- * @throws LensError when the bytes are not exactly one JSON object with every key once, white space around it allowed
+ * Scans a whole JSON object.
+ * @throws LensError when the bytes are not exactly one JSON object in which every key occurs once. White space around
+ * it is allowed.
  */
 export function scan(bytes: Buffer): Scan {
   return new Scanning(bytes).advance(Infinity)!
 }
 
-/** A scan that may be done in several parts, with others between them. */
+/** A scan that can be done in several parts, with other scans in between. */
 export class Scanning {
   readonly #number = ++scans
   readonly #bytes: Buffer
   readonly #inPlace: boolean
   readonly #members = new Map<string, Member>()
   #oddKeys: string[] | undefined
-  /** How far it has come. */
+  /** How many bytes have been scanned. */
   #at = 0
-  /** While another scan has the module. */
+  /** The state of this scan, while another one uses the module. */
   #kept: State | undefined
 
   constructor(bytes: Buffer) {
@@ -122,8 +126,8 @@ export class Scanning {
   }
 
   /**
-   * Scans on until the time has come (`performance.now()`), at least for a moment; all of it when that is infinite.
-   * Undefined when it is not done.
+   * Scans at least one stretch, and goes on until the time `until` (`performance.now()`), or to the end if that is
+   * infinite. Undefined: the scan is not done.
    * @throws LensError as {@link scan}
    */
   advance(until: number): Scan | undefined {
@@ -155,7 +159,7 @@ export class Scanning {
     return from === 0 ? scanner.begin(address, to, last) : scanner.proceed(address, to - from, last)
   }
 
-  /** Takes the members out of the table. */
+  /** Reads the members out of the table. */
   #take(): void {
     const bytes = this.#bytes
     const members = this.#members
@@ -183,26 +187,26 @@ export class Scanning {
   }
 }
 
-/** Bytes of a member that an outline has, with its key, and of all of them. */
+/** The largest member that an outline keeps, key included, and the most of all members together, in bytes. */
 const longestOutlined = 16 * 1024
 const mostOutlined = 64 * 1024
 
 /**
- * Follows a JSON object that comes in pieces of which few are kept: it says of it that it is none, or that its end is
- * missing, and what its small members are.
+ * Checks a JSON object that comes in pieces without keeping all of it. It reports an error, or a missing end, and
+ * collects the small members.
  */
 export class Following {
   readonly #number = ++scans
   #kept: State | undefined
-  /** The latest pieces, as many as a small member may lie in, and where in the object they begin and end. */
+  /** The latest pieces, in which a small member may still begin; and the range of the object that they cover. */
   readonly #latest: Buffer[] = []
   #from = 0
   #to = 0
-  /** Small members, as they are written. */
+  /** The small members as they are written. */
   readonly #members: Buffer[] = []
   #outlined = 0
 
-  /** @throws LensError when no JSON object goes on like that; none may follow then */
+  /** @throws LensError when the bytes cannot continue a JSON object; nothing may be pushed after that */
   push(bytes: Buffer): void {
     this.#latest.push(bytes)
     this.#to += bytes.length
@@ -212,13 +216,16 @@ export class Following {
     }
   }
 
-  /** The object as far as it has come, without its large members: what tells of it, and not what it is full of. */
+  /** The object so far without its large members: enough to tell what it is about. */
   get outline(): Buffer {
     const members = this.#members.flatMap((member, index) => (index === 0 ? [member] : [comma, member]))
     return Buffer.concat([opening, ...members, closing])
   }
 
-  /** No more bytes come. @throws LensError when the object has not come to its end */
+  /**
+   * Says that no more bytes come.
+   * @throws LensError when the object is not complete
+   */
   end(): void {
     this.#advance(nothing, 1)
   }
@@ -239,7 +246,7 @@ export class Following {
     this.#kept = state()
   }
 
-  /** Keeps the small ones of the members in the table. */
+  /** Keeps the small members of the table. */
   #take(): void {
     const end = results[0]! * words.member
     for (let at = 0; at < end; at += words.member) {
@@ -266,7 +273,7 @@ const opening = Buffer.from('{')
 const comma = Buffer.from(',')
 const closing = Buffer.from('}')
 
-/** What the module knows of a scan. */
+/** The state of a scan, as the module has it. */
 interface State {
   globals: readonly number[]
   stack: Uint8Array

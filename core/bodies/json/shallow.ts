@@ -1,18 +1,21 @@
-// What a large JSON text says near its top, without what is nested deep: that is all that most readers look for, and
-// what is nested deep takes most of the time to make values of.
+// Shortens a large JSON text to what it says near its top: most readers look for nothing else, and parsing what is
+// nested deep takes most of the time.
 import { stringEnd } from '../elements.ts'
 
 const quote = 0x22
 const nothing = Buffer.from('null')
 
-/** Levels that are kept: the arguments of a call in a part of a message in a choice of an answer stand on the next. */
+/**
+ * How many levels are kept. The arguments of a call, in a part of a message in a choice of an answer, are on the next
+ * one.
+ */
 const keptLevels = 7
-/** Values that are kept: no reader looks for more. */
+/** The most values that are kept. No reader needs more. */
 const mostValues = 50_000
 
 /**
- * The text with `null` in the place of each list and object that is nested deeper than seven; undefined when it has
- * more than 50 000 values even so. The text is JSON, which is not checked again.
+ * The text with `null` in the place of each list and object that is nested deeper than seven levels. Undefined when
+ * more than 50 000 values would be left. The text must be valid JSON.
  */
 export function shallowOf(bytes: Buffer): Buffer | undefined {
   const pieces: Buffer[] = []

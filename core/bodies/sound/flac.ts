@@ -1,4 +1,4 @@
-// FLAC: as long as its head says. https://www.rfc-editor.org/rfc/rfc9639#name-streaminfo
+// FLAC: its head says how long it is. https://www.rfc-editor.org/rfc/rfc9639#name-streaminfo
 import type { SoundFormat } from './walk.ts'
 
 export class Flac implements SoundFormat {
@@ -15,12 +15,12 @@ export class Flac implements SoundFormat {
   }
 }
 
-/** Samples in a second, of the block STREAMINFO. */
+/** The samples for each second, from the block STREAMINFO. */
 export function flacRate(info: Buffer): number {
   return info.readUIntBE(10, 3) >> 4
 }
 
-/** Undefined when a stream did not know its length when it began. */
+/** Undefined when the encoder did not know the length at the beginning. */
 function flacSeconds(info: Buffer): number | undefined {
   const samples = (info[13]! & 0x0f) * 2 ** 32 + info.readUInt32BE(14)
   return samples === 0 ? undefined : samples / flacRate(info)

@@ -1,5 +1,5 @@
-// Sound in frames that follow each other: MPEG audio (MP3 and its elders) and AAC in ADTS. As long as its frames, one
-// by one.
+// Sound in frames that follow each other: MPEG audio (MP3 and older layers) and AAC in ADTS. Its length is the sum of
+// its frames.
 import type { SoundFormat } from './walk.ts'
 
 /** What the head of a frame says. */
@@ -9,12 +9,12 @@ interface Frame {
   hertz: number
 }
 
-/** Bytes of a head, more than either has. */
+/** The bytes needed to read a head. Neither format needs more. */
 const headBytes = 8
 
-/** Tags stand before the frames, and rubbish between them; what is no frame is passed over. */
+/** Counts frames. Tags before the frames and rubbish between them are skipped. */
 abstract class Frames implements SoundFormat {
-  /** By their rate, which is one in nearly all recordings: a sum of seconds would be off by what each is rounded. */
+  /** Samples by their rate. They are added up per rate, because a sum of seconds would collect rounding errors. */
   readonly #samples = new Map<number, number>()
   #frames = 0
 
@@ -32,7 +32,7 @@ abstract class Frames implements SoundFormat {
       const next = bytes.indexOf(0xff, 1)
       return next === -1 ? bytes.length : next
     }
-    // The first may be silent, and there to tell what follows.
+    // The first frame may be silent and only describe the others.
     const told = this.#frames === 0 && this.tells ? this.tells(bytes, frame) : false
     if (told === undefined) return 0
     this.#frames++
@@ -47,13 +47,13 @@ abstract class Frames implements SoundFormat {
   protected abstract frame(head: Buffer): Frame | undefined
 
   /**
-   * Whether a frame holds no sound but a description of the others; undefined when not all of it is there. Absent: none
-   * does.
+   * Whether a frame describes the others and holds no sound; undefined when more of it is needed. Absent for formats
+   * without such frames.
    */
   protected tells?(bytes: Buffer, frame: Frame): boolean | undefined
 }
 
-/** Kilobits a second by version and layer, https://www.iso.org/standard/22412.html §2.4.2.3. */
+/** Kilobits per second, by version and layer: https://www.iso.org/standard/22412.html §2.4.2.3. */
 const rates = {
   first: [
     [0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],

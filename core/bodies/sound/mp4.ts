@@ -1,9 +1,9 @@
-// MP4 and M4A: as long as the longest track of sound, whole or in fragments. ISO/IEC 14496-12
+// MP4 and M4A: as long as the longest sound track, in one piece or in fragments. ISO/IEC 14496-12
 import type { SoundFormat } from './walk.ts'
 
-/** Boxes that are looked into. */
+/** Boxes whose contents are walked through. */
 const containers: ReadonlySet<string> = new Set(['moov', 'trak', 'mdia', 'mvex', 'moof', 'traf'])
-/** Boxes that are read, and how much of them at most. */
+/** Boxes that are read, and the largest of them in bytes. */
 const read: ReadonlySet<string> = new Set(['mvhd', 'mdhd', 'hdlr', 'tkhd', 'trex', 'tfhd', 'trun'])
 const mostRead = 60 * 1024
 const mostTracks = 64
@@ -12,16 +12,16 @@ interface Track {
   id: number
   sound: boolean
   scale: number
-  /** In units of the scale. */
+  /** In units of `scale` for each second. */
   duration: number
-  /** Of each sample of a fragment that does not say. */
+  /** The duration of a sample, for fragments that do not give one. */
   sample: number
 }
 
 export class Mp4 implements SoundFormat {
   readonly #tracks: Track[] = []
   #movie = { scale: 0, duration: 0 }
-  /** Of the fragment that is looked into. */
+  /** The fragment being read. */
   #fragment: { track: Track | undefined; sample: number } = { track: undefined, sample: 0 }
 
   take(bytes: Buffer): number {
@@ -84,7 +84,7 @@ export class Mp4 implements SoundFormat {
   }
 }
 
-/** Of a movie or of a track; a duration of all ones is not known. */
+/** The times of a movie or of a track. A duration of all ones means that it is unknown. */
 function timesOf(body: Buffer): { scale: number; duration: number } {
   if (body[0] !== 1)
     return { scale: body.readUInt32BE(12), duration: body.readUInt32BE(16) === 0xffffffff ? 0 : body.readUInt32BE(16) }

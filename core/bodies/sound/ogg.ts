@@ -1,14 +1,14 @@
-// Ogg with Opus, Vorbis, Speex or FLAC: as long as the samples that its last pages count.
+// Ogg with Opus, Vorbis, Speex or FLAC: the last pages say how many samples there are.
 // https://www.rfc-editor.org/rfc/rfc3533
 import { flacRate } from './flac.ts'
 import type { SoundFormat } from './walk.ts'
 
-/** One after the other in a file; more are none that somebody recorded. */
+/** The most streams in one file. They follow each other; no recording has more. */
 const mostStreams = 64
 
 interface Stream {
   hertz: number
-  /** Samples that a player leaves out at the beginning. */
+  /** Samples at the beginning that players leave out. */
   skipped: number
   samples: number
 }
@@ -35,7 +35,7 @@ export class Ogg implements SoundFormat {
     }
     const stream = this.#streams.get(serial)
     const samples = bytes.readBigInt64LE(6)
-    // No packet ends on a page that says -1.
+    // A page on which no packet ends says -1.
     if (stream && samples > 0n) stream.samples = Math.max(stream.samples, Number(samples))
     return 27 + segments + size
   }
@@ -50,7 +50,7 @@ export class Ogg implements SoundFormat {
   }
 }
 
-/** By its first packet; undefined for what is no sound. */
+/** The stream that begins with this packet; undefined when it is not sound. */
 function streamOf(packet: Buffer): Stream | undefined {
   const begins = (text: string): boolean => packet.toString('latin1', 0, text.length) === text
   if (begins('OpusHead') && packet.length >= 12) return { hertz: 48_000, skipped: packet.readUInt16LE(10), samples: 0 }

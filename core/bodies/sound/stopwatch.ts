@@ -8,10 +8,10 @@ import type { SoundFormat } from './walk.ts'
 import { Wav } from './wav.ts'
 import { WebM } from './webm.ts'
 
-/** Bytes by which a format is known. */
+/** How many bytes are needed to recognize a format. */
 const signBytes = 12
 
-/** Of one recording. Its state is a few hundred bytes, whatever the recording's size. */
+/** Measures one recording. It keeps a few hundred bytes, whatever the recording's size. */
 export class Stopwatch {
   #size = 0
   #head: Buffer | undefined = Buffer.alloc(0)
@@ -29,7 +29,7 @@ export class Stopwatch {
     this.#head = undefined
   }
 
-  /** Seconds of the recording as far as it has passed; undefined when its format is not known, or does not say. */
+  /** The seconds of the recording so far; undefined when its format is unknown or does not say. */
   get seconds(): number | undefined {
     return this.#walk?.seconds(this.#size)
   }
@@ -44,6 +44,6 @@ function formatOf(head: Buffer): SoundFormat | undefined {
   if (head.readUInt32BE(0) === 0x1a45dfa3) return new WebM()
   if (text(0, 3) === 'ID3') return new MpegFrames()
   if (head[0] !== 0xff || (head[1]! & 0xe0) !== 0xe0) return undefined
-  // Layer 0 is none of MPEG's: AAC in ADTS begins like this.
+  // MPEG audio has no layer 0: it is AAC in ADTS.
   return (head[1]! & 0xf6) === 0xf0 ? new AacFrames() : new MpegFrames()
 }

@@ -1,26 +1,27 @@
-// Walks over a recording while it streams by: looks at the heads of its pieces, passes over what is in them, and keeps
-// nothing.
+// Walks through a recording while it streams by: reads the heads of its pieces and skips their contents.
 
-/** Most bytes that are kept for a look; a head that needs more is of no format. */
+/** The most bytes that are kept to read one head. No known format needs more. */
 const mostKept = 64 * 1024
 /**
- * Looks at the first bytes, and bytes for each look after them: sound that takes more is made to keep the gateway busy.
+ * How many heads may be read: this many, and one more for every so many bytes. A recording with more is made to keep
+ * the gateway busy.
  */
 const freeLooks = 10_000
 const bytesPerLook = 8
 
-/** One recording in one format. */
+/** Reads one recording in one format. */
 export interface SoundFormat {
   /**
-   * Looks at what stands next. Returns how many bytes it is done with, which may be more than are there yet, or 0 when
-   * it needs more to say so. @throws RangeError when the bytes are none of this format
+   * Reads the piece that begins here. Returns its length, which may be more than the bytes given, or 0 when it needs
+   * more bytes to know.
+   * @throws RangeError when the bytes are not of this format
    */
   take(bytes: Buffer): number
-  /** How long it was by now, in seconds; undefined when nothing has said it. `size`: bytes of the whole recording. */
+  /** The seconds so far; undefined when they are not known. `size`: the bytes of the whole recording. */
   seconds(size: number): number | undefined
 }
 
-/** Leads one recording past its format. */
+/** Brings the bytes of one recording to its format. */
 export class Walk {
   readonly #format: SoundFormat
   #kept: Buffer = Buffer.alloc(0)
@@ -33,7 +34,7 @@ export class Walk {
     this.#format = format
   }
 
-  /** The next bytes; they are not kept, but for the beginning of a head. */
+  /** Takes the next bytes. Only an incomplete head of them is kept. */
   push(bytes: Buffer): void {
     if (this.#lost) return
     this.#passed += bytes.length
@@ -56,13 +57,16 @@ export class Walk {
       this.#lost = true
     }
     this.#skip = Math.max(0, at - text.length)
-    // A copy, as the view would keep all of the chunk.
+    // A copy, as a view would keep the whole chunk in memory.
     this.#kept = Buffer.from(text.subarray(at))
     if (this.#kept.length > mostKept) this.#lost = true
     if (this.#lost) this.#kept = Buffer.alloc(0)
   }
 
-  /** See {@link SoundFormat.seconds}; undefined for what is no recording, or makes no sense. */
+  /**
+   * See {@link SoundFormat.seconds}. Undefined when the bytes were not of the format, or when the result makes no
+   * sense.
+   */
   seconds(size: number): number | undefined {
     const seconds = this.#lost ? undefined : this.#format.seconds(size)
     return seconds !== undefined && Number.isFinite(seconds) && seconds > 0 ? seconds : undefined

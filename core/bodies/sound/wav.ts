@@ -1,7 +1,7 @@
 // WAV: as long as its samples take. http://soundfile.sapp.org/doc/WaveFormat/
 import type { SoundFormat } from './walk.ts'
 
-/** Formats whose samples are all of one size: integers, floats, and what an extension says. */
+/** Formats with samples of a fixed size: integers, floats, and those that name their format in an extension. */
 const plain: ReadonlySet<number> = new Set([1, 3, 0xfffe])
 
 export class Wav implements SoundFormat {
@@ -17,7 +17,7 @@ export class Wav implements SoundFormat {
 
   seconds(size: number): number | undefined {
     if (!this.#data || this.#bytesPerSecond === 0) return undefined
-    // A sound that was recorded into a pipe does not know its own size.
+    // A recording that was written into a pipe does not know its own size.
     return Math.min(this.#data.size, size - this.#data.from) / this.#bytesPerSecond
   }
 

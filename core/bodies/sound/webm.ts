@@ -1,4 +1,4 @@
-// WebM and Matroska: as long as its head says, or until its last block. https://www.rfc-editor.org/rfc/rfc9559
+// WebM and Matroska: as long as the head says, or as the last block. https://www.rfc-editor.org/rfc/rfc9559
 import type { SoundFormat } from './walk.ts'
 
 const ids = {
@@ -12,11 +12,14 @@ const ids = {
   block: 0xa1,
   simpleBlock: 0xa3
 } as const
-/** What is looked into; it may be of unknown size, which ends where the next of its kind begins. */
+/**
+ * Elements whose contents are read. They may have an unknown size, and then end where the next one of their kind
+ * begins.
+ */
 const containers: ReadonlySet<number> = new Set([ids.segment, ids.info, ids.cluster, ids.group])
 
 export class WebM implements SoundFormat {
-  /** Nanoseconds of a unit of time. */
+  /** The nanoseconds of one unit of time. */
   #scale = 1_000_000
   #duration = 0
   #cluster = 0
@@ -38,7 +41,7 @@ export class WebM implements SoundFormat {
   }
 
   seconds(): number | undefined {
-    // Recorders that stream say nothing at the beginning.
+    // Recorders that stream write no duration at the beginning.
     const units = Math.max(this.#duration, this.#last)
     return units > 0 ? (units * this.#scale) / 1e9 : undefined
   }
@@ -55,7 +58,7 @@ export class WebM implements SoundFormat {
   }
 }
 
-/** A number of variable length; undefined when not all of it is there. `Infinity`: a size that is not known. */
+/** Reads a number of variable length; undefined when more bytes are needed. `Infinity`: an unknown size. */
 function varint(bytes: Buffer, at: number, masked: boolean): { value: number; length: number } | undefined {
   const first = bytes[at]
   if (first === undefined) return undefined

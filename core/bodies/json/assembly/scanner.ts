@@ -1,58 +1,64 @@
-// Checks that a text is one JSON object and notes where its members lie. AssemblyScript; what it is for stands in
-// ../README.md.
+// Checks that a text is one JSON object and records where its members are. Written in AssemblyScript; ../README.md says
+// why.
 import { escape, Escape, high, openString, passString, plain, quote } from './string'
 
-// Where a scan stands is in what is exported and in the stack: whoever keeps both can let another scan go first.
+// The state of a scan is in the exported globals and in the stack: a caller that saves both can run another scan
+// meanwhile.
 export { escape, high, plain } from './string'
 
-// Places in memory, beside those of string.ts. Behind any stretch there is more of it, so that 16 bytes may be looked
-// at from anywhere.
+// Addresses in memory, besides those of string.ts. There is memory behind every stretch, so that 16 bytes can be loaded
+// from any place.
 const results: usize = 0
 const stack: usize = 32
 const table: usize = 1024
 const input: usize = 16 * 1024
 
-/** As many members fit into the table. */
+/** How many members fit into the table. */
 const capacity: i32 = 512
 const memberBytes: i32 = 20
 
-/** Containers inside the value of a member. */
+/** How deeply containers may be nested inside the value of a member. */
 const maxDepth: i32 = 512
 
 const enum Status { done, more, full, failed }
 
-/** What comes next, as far as `nothing` with white space before it; then what the place is inside of. */
+/**
+ * What comes next. Up to `nothing`, white space may come before it. From `string` on, the place is inside of a token.
+ */
 const enum State { object, firstKey, key, colon, value, firstItem, comma, nothing, string, number, word, ended }
 
-/** The part of a number that its last byte belonged to. */
+/** The part of a number that the last byte belonged to. */
 const enum Part { minus, zero, whole, point, fraction, mark, sign, exponent }
 
-/** What the text was refused for, in the order of the messages in ../scan.ts. */
+/** Why the text was refused, in the order of the messages in ../scan.ts. */
 const enum Reason {
   object, key, colon, value, comma, commaInObject, commaInArray, surplus, depth, fraction, exponent, open, escape, control
 }
 
 export let state: State = State.object
-/** Containers around the place, and whether the innermost is an object. */
+/** How many containers are open, and whether the innermost is an object. */
 export let depth: i32 = 0
 export let inObject: bool = false
 
-/** The stretch, in the input or in what its users have of the memory. */
+/** The stretch being scanned: in the input area, or in a body that lies in this memory. */
 export let at: usize = input
 export let end: usize = input
-/** What is subtracted from a place in memory to make it one in the text. */
+/** What to subtract from an address to get an offset in the text. */
 export let origin: i32 = 0
 
-/** The string is a key. */
+/** Whether the present string is a key. */
 export let isKey: bool = false
-/** Of a number. */
+/** The part of the present number. */
 export let part: Part = Part.minus
-/** Of a word: its bytes still to come, the next one lowest. */
+/** The bytes that the present word still needs, the next one lowest. */
 export let letters: u32 = 0
-/** Of a number or a word, in memory: before the input when it began in a stretch before. */
+/**
+ * Where the present number or word began, as an address. It is before the input area when it began in an earlier
+ * stretch.
+ */
 export let tokenStart: usize = 0
 
-/** Bytes beyond ASCII in any string. */
+/** Whether any string has bytes beyond ASCII. */
 export let anyHigh: bool = false
 export let objectStart: i32 = 0
 export let members: i32 = 0
@@ -63,7 +69,7 @@ export let valueStart: i32 = 0
 export let reason: Reason = Reason.object
 export let failedAt: i32 = 0
 
-/** Begins a text whose first stretch lies at an address. `last`: there is no other. */
+/** Begins a text whose first stretch is at an address. `last`: it is the only stretch. */
 export function begin(address: usize, length: i32, last: bool): Status {
   state = State.object
   depth = 0
@@ -74,7 +80,7 @@ export function begin(address: usize, length: i32, last: bool): Status {
   return resume(last)
 }
 
-/** Goes on with the next stretch, which lies at an address: behind the one before, or in the input as that did. */
+/** Continues with the next stretch. Its address follows the one before, or is the input area again. */
 export function proceed(address: usize, length: i32, last: bool): Status {
   origin -= <i32>(end - address)
   tokenStart -= end - address
@@ -83,7 +89,7 @@ export function proceed(address: usize, length: i32, last: bool): Status {
   return resume(last)
 }
 
-/** Goes on when the table was full and has been read. */
+/** Continues after the table was full and the caller has read it. */
 export function resume(last: bool): Status {
   members = 0
   let status = run()
@@ -97,7 +103,7 @@ export function resume(last: bool): Status {
 }
 
 function run(): Status {
-  // Globals are kept in memory: what every byte needs is in locals.
+  // Globals are in memory, so what every byte needs is kept in locals.
   const limit = end
   let next = at
   let now = state
@@ -193,7 +199,7 @@ function run(): Status {
   return Status.more
 }
 
-/** The text ends here. */
+/** Ends the text here. */
 function finish(): Status {
   switch (state) {
     case State.nothing: return Status.done
@@ -243,7 +249,7 @@ function beginNumber(first: u8): bool {
   return first == 0x2d || isDigit(first)
 }
 
-/** As far as the first byte that is not of the number. */
+/** Returns the place of the first byte that is not part of the number. */
 function passNumber(next: usize, limit: usize): usize {
   let now = part
   for (; next < limit; next++) {
@@ -262,7 +268,7 @@ function passNumber(next: usize, limit: usize): usize {
   return next
 }
 
-/** The number may end here. */
+/** Whether the number may end here. */
 function isWhole(): bool {
   return part == Part.zero || part == Part.whole || part == Part.fraction || part == Part.exponent
 }
@@ -272,12 +278,12 @@ function numberReason(): Reason {
 }
 
 function beginWord(first: u8): bool {
-  // The bytes behind the first, from the right to the left: rue, alse, ull.
+  // The bytes after the first letter, in reverse: rue, alse, ull.
   letters = first == 0x74 ? 0x657572 : first == 0x66 ? 0x65736c61 : first == 0x6e ? 0x6c6c75 : 0
   return letters != 0
 }
 
-/** As far as the word is the one that it began as. */
+/** Returns the place of the first byte that does not continue the word. */
 function passWord(next: usize, limit: usize): usize {
   while (letters != 0 && next < limit && load<u8>(next) == <u8>letters) {
     letters >>= 8
@@ -296,7 +302,7 @@ function refuse(why: Reason, where: usize): Status {
   return Status.failed
 }
 
-/** In the text, of a place in memory. */
+/** The offset in the text of an address. */
 @inline
 function placeOf(address: usize): i32 {
   return <i32>address - origin

@@ -1,18 +1,18 @@
-// Passes over the bytes of strings, most of them many at a time.
+// Skips the bytes of strings, usually many at a time.
 
 export const quote: u8 = 0x22
 const backslash: u8 = 0x5c
 
-/** Where in an escape a string stands; the numbers between are of hexadecimal digits that it still has to have. */
+/** Where a string is within an escape. The values from 1 to 4 count the hexadecimal digits that must still come. */
 export enum Escape { outside, digits = 4, behindBackslash, broken }
 
 export let escape: Escape = Escape.outside
-/** The string has no escapes and nothing beyond ASCII, and is short. */
+/** Whether the string has no escapes and no bytes beyond ASCII, and is short. */
 export let plain: bool = true
-/** It has bytes beyond ASCII. */
+/** Whether it has bytes beyond ASCII. */
 export let high: bool = false
 
-/** Before the first byte of a string. */
+/** Prepares for the first byte of a string. */
 export function openString(): void {
   escape = Escape.outside
   plain = true
@@ -20,8 +20,8 @@ export function openString(): void {
 }
 
 /**
- * Goes on in a string: returns the place of the quote that ends it, of what may not stand there, or `limit`. An escape
- * that is broken may have begun in the stretch before.
+ * Continues in a string. Returns the place of its closing quote, of a byte that is not allowed, or `limit`. A broken
+ * escape may have begun in the stretch before.
  */
 export function passString(next: usize, limit: usize): usize {
   while (next < limit) {
@@ -47,7 +47,7 @@ export function passString(next: usize, limit: usize): usize {
         return next
       }
       plain = false
-      // Where text is written in escapes, one follows the other.
+      // In text that consists of escapes, one follows the other.
       while (next + 6 <= limit && load<u8>(next) == backslash) {
         const length = escapeLength(next)
         if (length == 0) {
@@ -65,14 +65,14 @@ export function passString(next: usize, limit: usize): usize {
   return limit
 }
 
-/** Takes the next byte of an escape, in which the stretch may end. */
+/** Takes the next byte of an escape that the end of a stretch has cut. */
 function takeEscape(byte: u8): void {
   if (escape <= Escape.digits) escape = isHex(byte) ? escape - 1 : Escape.broken
   else if (byte == 0x75) escape = Escape.digits
   else escape = isEscape(byte) ? Escape.outside : Escape.broken
 }
 
-/** Quotes, backslashes and control characters. */
+/** The bytes that are quotes, backslashes or control characters. */
 @inline
 function stops(bytes: v128): v128 {
   return v128.or(
@@ -81,7 +81,7 @@ function stops(bytes: v128): v128 {
   )
 }
 
-/** Of the escape that begins here, 0 when it is none. */
+/** The length of the escape that begins here; 0 when it is not valid. */
 @inline
 function escapeLength(start: usize): usize {
   const byte = load<u8>(start, 1)
@@ -89,12 +89,13 @@ function escapeLength(start: usize): usize {
   return isHex(load<u8>(start, 2)) & isHex(load<u8>(start, 3)) & isHex(load<u8>(start, 4)) & isHex(load<u8>(start, 5)) ? 6 : 0
 }
 
-/** What skip() compares with: from memory, as a constant would be made anew for every use. */
+/** The bytes that skip() compares with. They are loaded from memory, as constants would be built again for each use. */
 const comparands: usize = memory.data<u8>([quote, backslash, 0x6e, 0x74, 0x1f])
 
 /**
- * Passes over 64 bytes at a time, and in the last of them as far as to what stops a string there: not the escapes \n,
- * \t and \". A quote is escaped by the byte before it, as a backslash behind another one is not passed over.
+ * Skips 64 bytes at a time, up to the first byte that needs attention. The escapes
+ * , \t and \" are skipped too. A quote right after a backslash is escaped, because two backslashes in a row are never
+ * skipped.
  */
 function skip(next: usize, limit: usize): usize {
   const quotes = v128.load_splat<u8>(comparands)
@@ -111,7 +112,7 @@ function skip(next: usize, limit: usize): usize {
     const ofB = unusual(b, v128.load(next + 15), quotes, backslashes, breaks, tabs)
     const ofC = unusual(c, v128.load(next + 31), quotes, backslashes, breaks, tabs)
     const ofD = unusual(d, v128.load(next + 47), quotes, backslashes, breaks, tabs)
-    // Signed, bytes beyond ASCII are below control characters.
+    // As signed numbers, bytes beyond ASCII are lower than control characters.
     const lowest = i8x16.min_s(i8x16.min_s(a, b), i8x16.min_s(c, d))
     let any = v128.or(v128.or(ofA, ofB), v128.or(ofC, ofD))
     if (v128.any_true(i8x16.le_s(lowest, controls))) {
@@ -128,7 +129,7 @@ function skip(next: usize, limit: usize): usize {
   return load<u8>(next - 1) == backslash ? next - 1 : next
 }
 
-/** Quotes that no backslash stands before, and of what a backslash stands before all but quotes, n and t. */
+/** Marks quotes without a backslash before them, and other bytes than quote, n and t with one. */
 @inline
 function unusual(bytes: v128, before: v128, quotes: v128, backslashes: v128, breaks: v128, tabs: v128): v128 {
   const isLetter = v128.or(i8x16.eq(bytes, breaks), i8x16.eq(bytes, tabs))
@@ -145,7 +146,7 @@ function isHex(byte: u8): bool {
   return (<u8>(byte - 0x30) < 10) | (<u8>((byte | 0x20) - 0x61) < 6)
 }
 
-/** What may stand alone behind a backslash. */
+/** Whether a letter is an escape by itself after a backslash. */
 @inline
 function isEscape(byte: u8): bool {
   switch (byte) {
