@@ -87,8 +87,8 @@ export interface Exchange<Needs extends AnySlot = never> {
   replyHeader(name: string): string | undefined
   /**
    * Keeps the first byte of the answer back until the promise resolves; a rejection fails the exchange. The request is
-   * sent upstream without waiting. `durable` is called once: at once for a stream, otherwise when the answer is
-   * complete; for an answer sent as a whole, after the releases.
+   * sent upstream without waiting. `durable` is called once: at once for a stream; for an answer sent as a whole, after
+   * the releases; for one that goes out in pieces without being a stream, such as sound, when its first piece is due.
    */
   showAfter(durable: () => Promise<void>): void
   /**

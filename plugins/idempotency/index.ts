@@ -91,8 +91,9 @@ export default definePlugin({
         return keeping
       }
       exchange.defer(keep)
-      // An exchange that goes on without its client has answered it long before its end.
-      if (!exchange.streaming) exchange.showAfter(async () => keep())
+      // An exchange that goes on without its client has answered it long before its end. An answer that goes out in
+      // pieces has only begun when its first byte is due: it is kept at the end of the exchange.
+      if (!exchange.streaming) exchange.showAfter(async () => (record.complete ? keep() : undefined))
     }
 
     return {

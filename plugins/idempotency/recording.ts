@@ -60,6 +60,11 @@ export class AnswerRecording {
     this.#largest = largest
   }
 
+  /** The answer has come to its end. */
+  get complete(): boolean {
+    return this.#complete
+  }
+
   /** An answer begins: what was taken down of another attempt is not part of it. */
   begin(head: Head): Observer {
     this.close()

@@ -125,6 +125,34 @@ t.test('sound, and clients of another protocol', async (t) => {
   t.equal(upstream.requests.length, 2)
 })
 
+t.test('sound that comes in pieces is one answer: refused while it comes, and given again as a whole', async (t) => {
+  const { local, upstream } = await open(t, { channels: { a: { endpoints: ['chat', 'audio'] } } })
+  const sound = randomBytes(20_000)
+  let go: () => void = () => {}
+  upstream.script(
+    head(200, { 'content-type': 'audio/mpeg', 'content-length': '20000' }),
+    bytes(sound.subarray(0, 9_000)),
+    until(new Promise<void>((resolve) => (go = resolve))),
+    bytes(sound.subarray(9_000))
+  )
+  const parts = {
+    method: 'POST',
+    path: '/v1/audio/speech',
+    headers: { authorization: `Bearer ${testKey}`, 'idempotency-key': 'pieces' },
+    body: { model: testModel, voice: 'alloy', input: 'Hi' }
+  }
+  const client = await connect(t, local.url)
+  client.send(parts)
+  await client.head()
+  t.same(code(await local.ask(parts)), [409, 'idempotency_in_progress'])
+  go()
+  t.ok((await client.reply()).body.equals(sound))
+  const again = await local.ask(parts)
+  t.match([again.status, again.headers['idempotency-replayed']], [200, 'true'])
+  t.ok(again.body.equals(sound))
+  t.equal(upstream.requests.length, 1)
+})
+
 t.test('another request under the same name is refused, in the words of its protocol', async (t) => {
   const { local, upstream } = await open(t)
   upstream.json(chatAnswer())
