@@ -1,4 +1,4 @@
-// Reads a connection that was accepted, into memory that is used again.
+// Reads an accepted connection into memory that is used again.
 import { Socket } from 'node:net'
 import type { SocketConstructorOpts } from 'node:net'
 import { free } from '../bodies/body-memory.ts'
@@ -11,7 +11,7 @@ export interface Taker {
   /** Called for each read. The bytes are valid during the call only. */
   input(bytes: Buffer): void
   /**
-   * Memory for the next read to go to instead of the shared one; asked for before each read. Nothing else may use these
+   * Memory for the next read to go to instead of the shared one; asked for after each read. Nothing else may use these
    * bytes until the read has come, even when the taker is gone.
    */
   readonly room?: Buffer | undefined

@@ -1,16 +1,16 @@
 // Waits until the event loop has looked for input.
 
 /**
- * Hands on what it was given as soon as the event loop has looked for input from the beginning, and what it found has
- * been taken. Whatever is done in the middle of a look waits for the next one.
+ * Hands on each item as soon as the event loop has looked for input once in full, and that input has been processed. An
+ * item that is added during such a look waits for the next one.
  */
 export class AfterLook<T> {
   readonly #ready: (item: T) => void
   #came: T[] = []
-  /** Came in the turn before this one. */
+  /** The items that were added in the previous turn of the event loop. */
   #waiting: T[] = []
 
-  /** `ready` is called once for each, in their order, and must not throw. */
+  /** `ready` is called once per item, in order, and must not throw. */
   constructor(ready: (item: T) => void) {
     this.#ready = ready
   }
@@ -20,12 +20,12 @@ export class AfterLook<T> {
     this.#came.push(item)
   }
 
-  /** What has not been handed on, which now never will be. */
+  /** Removes and returns the items that were not handed on; `ready` is not called for them. */
   clear(): T[] {
     return [...this.#waiting.splice(0), ...this.#came.splice(0)]
   }
 
-  /** Runs at the end of every turn as long as something waits. */
+  /** Runs at the end of every turn while an item waits. */
   looked(): void {
     const waiting = this.#waiting
     this.#waiting = this.#came

@@ -1,29 +1,34 @@
-// Reads the head of an answer and decides where its body ends (RFC 9112, sections 4 to 6).
+// Reads the head of an upstream's answer and decides where its body ends (RFC 9112, sections 4 to 6).
 import { BadResponse } from './failure.ts'
 import { digits, knownNames, namePattern, trimmed } from '../wire/grammar.ts'
 import { headerFields } from '../wire/header-fields.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
-/** Providers close idle connections after about a minute; ours go first. */
+/**
+ * How long an idle connection is kept. Providers close theirs after about a minute; the gateway must close its own
+ * first.
+ */
 export const keepAliveMs = 55_000
-/** An upstream that says how long it keeps a connection is believed with this much to spare for what is on the way. */
+/** The time that is subtracted from an upstream's `keep-alive: timeout`, for bytes that are still in transit. */
 const keepAliveMarginMs = 1000
 
-/** How the end of a body is known. */
+/** How the end of a body is recognized. */
 export type Framing = 'none' | 'length' | 'chunked' | 'close'
 
-/** A head that was accepted. */
+/** The head of an answer that was accepted. */
 export interface AnswerHead {
   readonly status: number
   readonly headers: UpstreamHeaders
   readonly framing: Framing
   /** Bytes of the body; 0 unless `framing` is `length`. */
   readonly length: number
-  /** Milliseconds for which the connection may be kept for another request after this answer; 0: not at all. */
+  /**
+   * Milliseconds for which the connection may be kept for another request after this answer; 0 when it may not be kept.
+   */
   readonly keepMs: number
 }
 
-/** Some leave the space before an empty reason phrase out. */
+/** Some servers omit the space before an empty reason phrase. */
 const statusPattern = /^HTTP\/1\.[01] [1-9]\d\d[ \r]/
 
 const common = [
@@ -41,12 +46,13 @@ const common = [
   'vary',
   'x-request-id'
 ]
-/** Neither checked nor changed, which saves a microsecond a request. */
+/** Names that need no check and no change of case, which saves a microsecond per request. */
 const known = knownNames(common, (lower) => lower)
 
 /**
- * Reads status line and fields of `text`: latin1, all lines ended by CRLF, the last one empty, no control characters
- * within lines but tabs. Of an interim answer (1xx) nothing but `status` means anything.
+ * Reads the status line and the fields of `text`, which is latin1 with CRLF at the end of each line, ends with an empty
+ * line, and has no control characters in its lines except tabs. For an interim answer (1xx), only `status` is
+ * meaningful.
  * @throws BadResponse
  */
 export function readHead(text: string): AnswerHead {
@@ -60,7 +66,7 @@ export function readHead(text: string): AnswerHead {
 }
 
 /**
- * Reads the fields of `text` from a position on.
+ * Reads the fields of `text`, starting at `from`.
  * @throws BadResponse
  */
 function readFields(text: string, from: number): UpstreamHeaders {
@@ -84,15 +90,15 @@ function readFields(text: string, from: number): UpstreamHeaders {
 function nameOf(written: string): string {
   const name = known.get(written)
   if (name !== undefined) return name
-  // Also what begins with a space, which used to continue the line before.
+  // This also refuses lines that begin with a space, which once continued the line before (obs-fold, RFC 9112 §5.2).
   if (!namePattern.test(written)) throw new BadResponse('a header name is invalid')
   return written.toLowerCase()
 }
 
-/** Not with a tab behind it, which is allowed and not understood by everybody. */
+/** Refuses a tab behind the value. RFC 9112 allows it, but not every reader understands it. */
 const chunkedPattern = /\r\ntransfer-encoding:[\t ]*chunked *\r\n/i
 
-/** RFC 9112 §6.3, without what it lets a reader repair. */
+/** How the body ends (RFC 9112 §6.3), without the repairs that the RFC permits. */
 function framingOf(
   text: string,
   status: number,

@@ -1,4 +1,4 @@
-// A request under way: its connection, and a second one when the first was given up by the upstream as it was reused.
+// One request and its answer. Uses a second connection when the upstream closed a reused one at the moment of sending.
 import type { UpstreamBody } from '../bodies/upload.ts'
 import type { Answering, Carrier } from './carrier.ts'
 import { ConnectionLost, describe } from './failure.ts'
@@ -6,30 +6,30 @@ import type { Pool, Taker } from './pool.ts'
 import type { UpstreamCall, UpstreamHeaders, UpstreamRequest, UpstreamSink } from './transport.ts'
 
 /**
- * A connection that its upstream closes for idleness in the very moment of reuse fails the request unseen. When nothing
- * of an answer has come, and within this time of sending, that is taken to be what happened, and the request is sent
- * once more, on a new connection (RFC 9112, section 9.3.1).
+ * When an upstream closes an idle connection at the moment of its reuse, it has not seen the request. That is assumed
+ * when the connection is lost within this time of sending, before any byte of an answer. The request is then sent once
+ * more, on a new connection (RFC 9112 §9.3.1).
  */
 const staleMs = 500
 
 const nothing: UpstreamBody = []
 
-/** One per attempt. */
+/** One request under way. One is made per attempt. */
 export class Call implements UpstreamCall, Answering, Taker {
-  /** What is sent; forgotten when an answer has begun. */
+  /** The request. Both are cleared when an answer begins, to free the memory. */
   head: string
   body: UpstreamBody
   readonly #sink: UpstreamSink
   readonly #pool: Pool
   readonly #sentAt = performance.now()
-  /** Undefined once the answer has ended or nobody wants it. */
+  /** Undefined once the answer has ended or was aborted. */
   #connection: Carrier | undefined
   #isSent = false
   #again = false
   #headed = false
   #paused = false
 
-  /** Sends it. */
+  /** Sends the request, on a kept connection when there is one. */
   constructor(pool: Pool, head: string, { body, once }: Pick<UpstreamRequest, 'body' | 'once'>, sink: UpstreamSink) {
     this.#pool = pool
     this.head = head
@@ -52,7 +52,7 @@ export class Call implements UpstreamCall, Answering, Taker {
 
   pause(): void {
     this.#paused = true
-    // Until the request is sent it is read from, to see whether anything comes.
+    // Until the request is sent, the connection must be read, to notice whether anything comes over it.
     if (this.#isSent) this.#connection?.pause()
   }
 

@@ -1,47 +1,49 @@
-// What is between a call and a connection, whoever speaks HTTP on it.
+// The interfaces between a call and its connection, for every implementation of HTTP.
 import type { UpstreamBody } from '../bodies/upload.ts'
 import type { UpstreamHeaders } from './transport.ts'
 
-/** A request with its body up to this size is put together for one write of one buffer. */
+/** A request whose body is no larger than this is written in one buffer. */
 export const oneWriteBytes = 16 * 1024
 
-/** A request, and the hearer of its answer. Calls as in UpstreamSink, `onLost` in the place of `onError`. */
+/**
+ * A request, and the listener to its answer. It is called as an UpstreamSink is, with `onLost` in place of `onError`.
+ */
 export interface Answering {
-  /** As HTTP/1.1 has it, in Latin1. */
+  /** The request line and headers in the form of HTTP/1.1, latin1. */
   readonly head: string
   readonly body: UpstreamBody
   onHead(status: number, headers: UpstreamHeaders): void
   onData(chunk: Buffer): void
   onEnd(): void
-  /** `unheard`: the connection had carried an answer before, and not a byte of this one has come. */
+  /** `unheard`: the connection had carried an answer before, and no byte of this one has come. */
   onLost(cause: Error, unheard: boolean): void
 }
 
-/** What carries calls, one at a time, over a connection that is there or is being opened. */
+/** Carries calls, one at a time, over a connection that is open or being opened. */
 export interface Carrier {
-  /** Not all of the request that is under way has been handed over. */
+  /** True while a part of the current request was not handed over to the network. */
   readonly unsent: boolean
-  /** Sends a call's request, once there is a connection. Not while another call is under way. */
+  /** Sends a call's request, once the connection is open. Must not be called while another call is under way. */
   send(call: Answering): void
-  /** Stops reading, and goes on. */
+  /** Pauses and resumes the reading of the answer. */
   pause(): void
   resume(): void
-  /** Closes it. The call that is under way hears nothing more. */
+  /** Closes the connection. The current call is not told. */
   destroy(): void
-  /** Its time of waiting begins. */
+  /** Says that the connection is idle from `now` on, which starts its time limit. `now`: `performance.now()`. */
   wait(now: number): void
-  /** It can carry another call. `now`: `performance.now()`. */
+  /** Whether it can carry another call. `now`: `performance.now()`. */
   usable(now: number): boolean
 }
 
 /**
- * Who keeps connections. Told once of each socket that it is being opened, that it is open, and that it is closed; and
- * after each answer that allows another.
+ * The owner of connections. Told once per socket that it is being opened, that it is open, and that it is closed; and
+ * after each answer that leaves the connection usable.
  */
 export interface Keeper {
   opening(): void
   opened(): void
-  /** `wasOpen` is false when there never was a connection. */
+  /** `wasOpen`: false when the connection was never established. */
   closed(wasOpen: boolean): void
   released(carrier: Carrier): void
 }

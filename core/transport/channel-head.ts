@@ -1,16 +1,16 @@
-// Writes heads of requests. What would be read as something else than it is (a line break in a value) is refused, never
-// sent.
+// Writes the heads of requests to upstreams. Whatever could be read as something else, such as a line break in a value,
+// is refused and never sent.
 import { lengthOf } from '../bodies/upload.ts'
 import type { Channel } from '../catalogue/catalogue.ts'
 import { GatewayError } from '../errors.ts'
 import { namePattern } from '../wire/grammar.ts'
 import type { UpstreamRequest } from './transport.ts'
 
-/** Visible characters of ASCII except the number sign (RFC 9112 §3.2). */
+/** Visible ASCII characters except the number sign (RFC 9112 §3.2). */
 const targetPattern = /^\/[!"$-~]*$/
-/** RFC 9110 §5.5; what is no ASCII goes out as latin1. */
+/** RFC 9110 §5.5. Characters that are not ASCII are sent as latin1. */
 const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/
-/** Fields that say how a request is framed and delivered: they are written here and nowhere else. */
+/** Fields of framing and delivery, which only this file writes. */
 const framing: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -23,13 +23,13 @@ const framing: ReadonlySet<string> = new Set([
   'upgrade'
 ])
 
-/** What all requests to one channel have in common, made once. */
+/** The head that all requests to one channel have in common. One is made per channel. */
 export class ChannelHead {
   readonly #channel: Channel
   readonly #fields: string
   /**
-   * Of the request that was sent last, all but the length, and the same until its digits: the next one is mostly like
-   * it, which saves a microsecond.
+   * The head of the last request, once without a content-length (`start`) and once up to its digits (`sized`). The next
+   * request is mostly like it, and reusing it saves a microsecond.
    */
   #last: { method: string; path: string; headers: readonly string[]; start: string; sized: string } | undefined
 
@@ -46,14 +46,14 @@ export class ChannelHead {
   }
 
   /**
-   * The head of one request, latin1.
+   * The head of one request, in latin1.
    * @throws GatewayError when its path or a header cannot be sent
    */
   render({ method, path, headers, body }: UpstreamRequest): string {
     let last = this.#last
     if (last?.path !== path || last.headers !== headers || last.method !== method) {
       const target = targetOf(this.#channel, path)
-      // Joined, it is one string in memory; what is put together by `+` would be gathered at every write.
+      // join() gives a flat string. A string made with `+` would be flattened again at every write.
       const parts = [method, ' ', target, this.#fields, fields(headers)]
       last = this.#last = {
         method,
@@ -68,8 +68,8 @@ export class ChannelHead {
 }
 
 /**
- * What a request to a channel is for: a path below its base address, and the query of both.
- * @throws GatewayError when it cannot be sent
+ * The target of a request to a channel: the path below its base address, and the queries of both.
+ * @throws GatewayError when the target cannot be sent
  */
 export function targetOf({ baseUrl }: Channel, path: string): string {
   const query = path.includes('?') ? baseUrl.search.replace('?', '&') : baseUrl.search

@@ -1,5 +1,5 @@
-// One connection to an upstream: sends a request, reads its answer out of a shared buffer, and is kept for the next
-// one.
+// One connection to an upstream: sends a request, reads its answer through a shared buffer, and is kept for the next
+// request.
 import type { Socket } from 'node:net'
 import { isPieces, lengthOf } from '../bodies/upload.ts'
 import type { StoredBody } from '../bodies/upload.ts'
@@ -9,26 +9,26 @@ import { BadResponse, ConnectionLost, ConnectTimeout, SinkFailed } from './failu
 import { ResponseParser } from './response-parser.ts'
 
 const readBytes = 64 * 1024
-/** Of a stored body, what is read and written at a time. */
+/** How much of a stored body is read and written at a time. */
 const storedBytes = 256 * 1024
 /**
- * A read of this size is followed by one into a buffer of its own, which is handed on instead of copied when it is as
- * full.
+ * After a read of at least this size, the next read goes into a buffer of its own. When that read is as large, its
+ * buffer is handed on without a copy.
  */
 const handedOnBytes = readBytes / 2
 
-/** Every connection reads into it, and takes out what it read before anything else can run. */
+/** The memory that all connections read into. Each read is processed before the next one can happen. */
 const shared = Buffer.allocUnsafeSlow(readBytes)
 
-/** Opens the socket that reads by `onread`. */
+/** Opens a socket that reads as `onread` says. */
 export type Open = (onread: {
   buffer: () => Buffer
   callback: (length: number, bytes: Uint8Array) => boolean
 }) => Socket
 
-/** Made for a call and connecting; HTTP/1.1 with a parser of our own. */
+/** A connection made for a call. It connects at once, and speaks HTTP/1.1 with the gateway's own parser. */
 export class Connection implements Carrier {
-  /** How long it may wait for its next request, and until when (`performance.now()`) once it does. */
+  /** How long it may wait for its next request, and the end of that time (`performance.now()`) while it waits. */
   #keepMs = 0
   #keptUntil = 0
   readonly #keeper: Keeper
@@ -38,12 +38,12 @@ export class Connection implements Carrier {
   #call: Answering | undefined
   #open = false
   #reused = false
-  /** A byte of the present answer has come. */
+  /** True when a byte of the current answer has come. */
   #heard = false
   #paused = false
-  /** A stored body is on its way. */
+  /** True while a stored body is being sent. */
   #storing = false
-  /** What is read into next, when it is not the shared buffer. */
+  /** The buffer for the next read, when it is not the shared one. */
   #own: Buffer | undefined
 
   constructor(keeper: Keeper, open: Open, secure: boolean, connectTimeout: number) {
@@ -129,8 +129,8 @@ export class Connection implements Carrier {
   }
 
   /**
-   * As fast as the socket takes it, through one piece of memory that is used again: new memory for each would be
-   * garbage by the megabyte.
+   * Sends a stored body as fast as the socket takes it, through one block of memory. New memory for each part would
+   * leave megabytes of garbage.
    */
   async #writeStored(head: string, body: StoredBody): Promise<void> {
     const socket = this.#socket
@@ -141,7 +141,7 @@ export class Connection implements Carrier {
       for (let at = 0; at < body.length && !socket.destroyed;) {
         const read = await body.read(block, at)
         at += read
-        // What becomes of the socket is told by the socket.
+        // The listeners of the socket see whether this write failed.
         await new Promise<unknown>((resolve) => socket.write(block.subarray(0, read), resolve))
       }
     } catch (cause) {
@@ -151,10 +151,13 @@ export class Connection implements Carrier {
     }
   }
 
-  /** Takes everything out of the buffer first; only then is anybody told, who may do as he likes. */
+  /**
+   * Takes everything out of the buffer before it calls the call, which may then do anything, such as send the next
+   * request.
+   */
   #read(length: number, bytes: Buffer): void {
     const call = this.#call
-    // Nobody asked for these bytes: they must not be taken for the next answer.
+    // Bytes that no request asked for must not be taken for the next answer.
     if (call === undefined) return this.destroy()
     const parser = this.#parser
     const hadHead = parser.head !== undefined
@@ -177,7 +180,7 @@ export class Connection implements Carrier {
     else if (parser.ended) this.#end(call, parser.excess === 0 ? head!.keepMs : 0)
   }
 
-  /** The bytes as the sink's own. */
+  /** A copy of the bytes, or their own buffer, that the sink may keep. */
   #keep(bytes: Buffer, from: number, to: number): Buffer {
     const length = to - from
     if (bytes === this.#own && length >= handedOnBytes) {
@@ -189,7 +192,10 @@ export class Connection implements Carrier {
     return kept
   }
 
-  /** The answer is whole. A request that is not all sent by then would be read as the next one's beginning. */
+  /**
+   * Ends a complete answer. When the request is not sent completely by then, the connection is closed, because the
+   * upstream would read the rest as the next request.
+   */
   #end(call: Answering, keepMs: number): void {
     this.#call = undefined
     if (keepMs === 0 || this.#storing || this.#socket.writableLength > 0) this.destroy()

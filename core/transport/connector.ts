@@ -8,19 +8,19 @@ import type { ChannelTls } from '../catalogue/catalogue.ts'
 import { isPublic } from './egress.ts'
 import { AddressRefused } from './failure.ts'
 
-/** After this long without a byte the kernel asks whether the peer is still there. */
+/** TCP keep-alive probes begin after this long without traffic. */
 const probeMs = 60_000
 
-/** Where a connector leads, and how: what it needs of a channel. */
+/** The destination of a connector: the properties of a channel that it needs. */
 export interface Destination {
-  /** Only its origin counts. */
+  /** Only its origin is used. */
   readonly baseUrl: URL
-  /** Addresses that are not public may be connected to. */
+  /** True when private addresses may be connected to. */
   readonly private: boolean
   readonly tls: ChannelTls | undefined
 }
 
-/** One per pool. */
+/** Opens the sockets of one pool. */
 export class Connector {
   readonly secure: boolean
   readonly #host: string
@@ -29,10 +29,10 @@ export class Connector {
   readonly #tls: ChannelTls | undefined
   readonly #protocols: string[]
   #context: SecureContext | undefined
-  /** Of the latest handshake, for a shorter next one. */
+  /** The TLS session of the latest handshake, which makes the next handshake shorter. */
   #session: Buffer | undefined
 
-  /** `protocols`: what is offered under TLS, the preferred one first. */
+  /** `protocols`: those to offer under TLS by ALPN, the preferred one first. */
   constructor({ baseUrl, private: mayBePrivate, tls }: Destination, protocols: readonly string[] = ['http/1.1']) {
     this.secure = baseUrl.protocol === 'https:'
     this.#host = baseUrl.hostname.replace(/^\[|\]$/g, '')
@@ -42,20 +42,20 @@ export class Connector {
     this.#protocols = [...protocols]
   }
 
-  /** Emitted by a socket once it is connected. */
+  /** The event of a socket that says that it is connected. */
   get event(): 'connect' | 'secureConnect' {
     return this.secure ? 'secureConnect' : 'connect'
   }
 
-  /** Host and port, as a proxy is asked for them. */
+  /** Host and port, in the form of a CONNECT request. */
   get authority(): string {
     return `${isIP(this.#host) === 6 ? `[${this.#host}]` : this.#host}:${this.#port}`
   }
 
   /**
-   * A socket that is connecting; {@link event} or `error` tell how that went. Private addresses are refused where the
-   * connection is made: IP literals here, names by the very addresses that will be used, so that a name cannot change
-   * its answer in between.
+   * A socket that is connecting; {@link event} or `error` says how that ended. Private addresses are refused at this
+   * point: IP literals before connecting, and names by the very addresses that are then used, so that the DNS cannot
+   * give another answer in between.
    */
   open(onread?: OnReadOpts): Socket {
     const host = this.#host
@@ -73,12 +73,12 @@ export class Connector {
     return this.secure ? this.#openTls(options) : connectTcp(options)
   }
 
-  /** The same over a connection that leads there already, through a proxy. Under TLS it has to be shaken hands on. */
+  /** Uses a connection that leads to the destination through a proxy. With TLS, it begins the handshake. */
   over(tunnel: Socket): Socket {
     return this.secure ? this.#openTls({ socket: tunnel }) : tunnel
   }
 
-  /** Why nothing can be opened: the host is an address, and one that may not be connected to. */
+  /** The reason when nothing can be opened: the host is an IP address that may not be connected to. */
   get refusal(): AddressRefused | undefined {
     const host = this.#host
     return !this.#private && isIP(host) !== 0 && !isPublic(host) ? new AddressRefused(host) : undefined
@@ -86,11 +86,11 @@ export class Connector {
 
   #openTls(options: TcpNetConnectOpts | { socket: Socket }): Socket {
     const { ca, identity, serverName = this.#host, verify = true } = this.#tls ?? {}
-    // One context for all connections: each would hold the certificates it was made of.
+    // One context for all connections: each context would hold its own copy of the certificates.
     this.#context ??= createSecureContext({ ...(ca !== undefined && { ca }), ...identity })
     const socket = connectTls({
       ...options,
-      // RFC 6066 §3: an address is no server name.
+      // RFC 6066 §3: an IP address is not allowed as a server name.
       servername: isIP(serverName) ? '' : serverName,
       rejectUnauthorized: verify,
       ALPNProtocols: this.#protocols,

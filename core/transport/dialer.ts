@@ -1,4 +1,4 @@
-// Opens connections: to an upstream, or through a proxy to it, in the time that the channel gives for it.
+// Opens connections to an upstream, directly or through a proxy, within the connect timeout of the channel.
 import type { Socket } from 'node:net'
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { Keeper } from './carrier.ts'
@@ -6,14 +6,14 @@ import { Connector } from './connector.ts'
 import { ConnectTimeout } from './failure.ts'
 import type { Dialed, Tunnel, Tunnels } from './tunnel.ts'
 
-/** What connecting to a channel takes. */
+/** The means to connect to one channel. */
 export class Dialer {
   readonly connector: Connector
-  /** Undefined: the way is direct. */
+  /** Undefined when the connection is direct. */
   readonly tunnels: Tunnels | undefined
   readonly timeout: number
 
-  /** `tunnels`: through the channel's proxy. `protocols`: what is offered under TLS. */
+  /** `tunnels`: those through the channel's proxy. `protocols`: those to offer under TLS by ALPN. */
   constructor(channel: Channel, tunnels: Tunnels | undefined, protocols?: readonly string[]) {
     this.connector = new Connector(channel, protocols)
     this.tunnels = tunnels
@@ -21,18 +21,21 @@ export class Dialer {
   }
 }
 
-/** One connection, from its beginning. */
+/** The opening of one connection. */
 export class Dial {
   readonly #dialer: Dialer
   readonly #keeper: Keeper
   readonly #timer: NodeJS.Timeout
-  /** Undefined once it was told how it went. */
+  /** Undefined once it was called. */
   #done: Dialed | undefined
   #tunnel: Tunnel | undefined
   #socket: Socket | undefined
   #open = false
 
-  /** Begins. `keeper` hears of the connection's beginning and end, `done` whether there is one. */
+  /**
+   * Begins to connect. `keeper` is told when the connection begins, opens and closes; `done` gets the socket or the
+   * error.
+   */
   constructor(dialer: Dialer, keeper: Keeper, done: Dialed) {
     const { connector, tunnels, timeout } = dialer
     this.#dialer = dialer
@@ -45,7 +48,7 @@ export class Dial {
     else this.#tunnel = tunnels.open((error, socket) => (socket ? this.#through(socket) : this.#closed(error!)))
   }
 
-  /** Gives up, or closes what was opened. */
+  /** Gives up connecting, or closes the connection. */
   destroy(cause?: Error): void {
     this.#tunnel?.destroy()
     if (this.#socket) this.#socket.destroy(cause)

@@ -1,7 +1,7 @@
-// Which addresses are on the public internet: what a channel may connect to unless it is declared private.
+// Which addresses are on the public internet. A channel may connect to no others, unless it is declared private.
 import { BlockList, isIP } from 'node:net'
 
-/** Everything in the IPv4 special-purpose registry (RFC 6890 and its updates), multicast and the reserved top. */
+/** The IPv4 special-purpose registry (RFC 6890 and its updates), multicast, and the reserved block at the top. */
 const reserved4 = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -21,9 +21,9 @@ const reserved4 = [
 ] as const
 
 /**
- * Global unicast is `2000::/3`: all around it is not public, which covers loopback, unique-local and link-local, and
- * the forms that carry an IPv4 address (mapped, compatible, NAT64). Inside it: protocol assignments with Teredo,
- * documentation, and 6to4, which would reach the IPv4 address it carries.
+ * Global unicast is `2000::/3`. Everything outside it is not public, which covers loopback, unique-local and link-local
+ * addresses, and the forms that carry an IPv4 address (mapped, compatible, NAT64). Inside it, these are not public:
+ * protocol assignments with Teredo, documentation, and 6to4, which would reach the IPv4 address that it carries.
  */
 const reserved6 = [
   ['::', 3],
@@ -35,16 +35,17 @@ const reserved6 = [
   ['3fff::', 20]
 ] as const
 
-// One list a family: BlockList compares IPv4 with IPv6 rules through the mapped form, and `::/3` would match all of it.
+// One list per family: BlockList compares IPv4 addresses with IPv6 rules in the mapped form, and `::/3` would match
+// them all.
 const blocked4 = new BlockList()
 for (const [net, prefix] of reserved4) blocked4.addSubnet(net, prefix, 'ipv4')
 const blocked6 = new BlockList()
 for (const [net, prefix] of reserved6) blocked6.addSubnet(net, prefix, 'ipv6')
 
 /**
- * Is this a public unicast address? Takes an IP address as `net.isIP` knows them, IPv6 without brackets; a name, an
- * address with a zone and anything else is not public. Costs a fraction of a microsecond; checked for every address
- * that a name resolves to, so that a name cannot be pointed inside after the configuration was checked.
+ * Whether this is a public unicast address. Takes an IP address as `net.isIP` does, IPv6 without brackets. False for
+ * names, addresses with a zone, and everything else. Takes a fraction of a microsecond; checked for every address that
+ * a name resolves to, so that a name cannot be redirected to an internal address later.
  */
 export function isPublic(address: string): boolean {
   const family = isIP(address)

@@ -1,15 +1,17 @@
-// What can go wrong between us and an upstream, and what a client is told of it.
+// The failures between the gateway and an upstream, and what the client is told of each.
 import { asGatewayError, GatewayError } from '../errors.ts'
 
-/** The upstream's bytes are no HTTP/1.1 answer, or one that two readers could understand differently. */
+/** The upstream's bytes are not an HTTP/1.1 answer, or two readers could understand the answer differently. */
 export class BadResponse extends Error {}
 
-/** No connection within the channel's connect timeout, TLS handshake included. */
+/** There was no connection within the channel's connect timeout, which includes the TLS handshake. */
 export class ConnectTimeout extends Error {}
 
-/** A connection that was there broke or was closed before the answer was whole. */
+/** An established connection broke, or was closed before the answer was complete. */
 export class ConnectionLost extends Error {
-  /** Not all of the request had been handed to the connection: nobody can have acted on it. */
+  /**
+   * True when a part of the request was never handed to the connection, so that the upstream cannot have acted on it.
+   */
   readonly unsent: boolean
 
   constructor(message: string, { cause, unsent = false }: { cause?: unknown; unsent?: boolean } = {}) {
@@ -18,20 +20,20 @@ export class ConnectionLost extends Error {
   }
 }
 
-/** The address is private and the channel is not. */
+/** The address is private, and the channel does not allow that. */
 export class AddressRefused extends Error {
   constructor(host: string) {
     super(`${host} is a private address; set \`private: true\` on the channel to allow it`)
   }
 }
 
-/** There is no way through the proxy. What it says is for the operator: clients are not told that there is one. */
+/** There is no connection through the proxy. The message is for the operator; clients are not told of the proxy. */
 export class ProxyFailed extends Error {}
 
-/** A sink threw: a bug of ours, not a failure of the upstream. */
+/** A sink threw an error: a bug of the gateway, not a failure of the upstream. */
 export class SinkFailed extends Error {}
 
-/** The error for a sink. Its message is for the client: it says what happened and never where. */
+/** Makes the error for a sink. Its message is for the client: it says what happened, and never names the upstream. */
 export function describe(cause: Error, headed: boolean): GatewayError {
   if (cause instanceof SinkFailed) return asGatewayError(cause.cause)
   if (cause instanceof BadResponse)

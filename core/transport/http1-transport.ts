@@ -1,4 +1,4 @@
-// The transport over HTTP/1.1 that is our own: no promise, no stream and no timer per request.
+// The gateway's own transport over HTTP/1.1: no promise, no stream and no timer per request.
 import type { Channel } from '../catalogue/catalogue.ts'
 import { Connection } from './connection.ts'
 import type { Open } from './connection.ts'
@@ -6,7 +6,7 @@ import { Connector } from './connector.ts'
 import { Pool } from './pool.ts'
 import { PooledTransport } from './pooled-transport.ts'
 
-/** On `node:net` and `node:tls`, with a parser of our own. */
+/** Uses `node:net`, `node:tls` and the gateway's own parser. */
 export class Http1Transport extends PooledTransport {
   constructor() {
     super(poolOf)

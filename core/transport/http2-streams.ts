@@ -1,18 +1,21 @@
-// Streams of HTTP/2 beneath undici: whether one ended as it should, and that one which is given up is reset. Undici and
-// Node see to neither.
+// Repairs two faults of undici and Node with HTTP/2 streams: a reset stream can look complete, and a stream that is
+// given up is not always reset.
 import { subscribe } from 'node:diagnostics_channel'
 import { constants } from 'node:http2'
 import type { ClientHttp2Stream } from 'node:http2'
 
-/** Who wants to know how a stream ends. */
+/** The call on a stream, which must know how the stream ends. */
 export interface StreamOwner {
-  /** Called once, when END_STREAM has come. What is told of the stream's end later is true only then. */
+  /** Called once, when END_STREAM has come. A later end of the stream is a complete one only after this call. */
   whole(): void
 }
 
 let opening: StreamOwner | undefined
 
-/** The stream that is opened next is this one's: undici tells what it begins with, and opens it in the same turn. */
+/**
+ * Assigns the next stream that is opened to `owner`. Undici opens the stream in the same turn of the event loop in
+ * which it tells the call that the request starts.
+ */
 export function ownNextStream(owner: StreamOwner): void {
   opening = owner
 }
@@ -25,14 +28,13 @@ subscribe('http2.client.stream.created', (message) => {
 
 function mend(stream: ClientHttp2Stream, owner: StreamOwner): void {
   const { push, close } = stream
-  // Node ends what is read in two cases: END_STREAM has come, or the stream is closed, and then undici takes what was
-  // reset with NO_ERROR or CANCEL for whole. Only in the first the stream is not closed yet.
+  // Node pushes null in two cases: END_STREAM has come, or the stream was closed. In the second case, undici would take
+  // a reset with NO_ERROR or CANCEL for a complete answer. Only in the first case the stream is not closed yet.
   stream.push = (chunk, encoding) => {
     if (chunk === null && !stream.closed) owner.whole()
     return push.call(stream, chunk, encoding)
   }
-  // Undici gives up with NO_ERROR, which Node says only after all of the request is sent, and destroys the stream
-  // before. It is never said then, and Node sends empty frames of a body that is not there any more, for ever and
-  // without a pause.
+  // Undici gives up with NO_ERROR, which Node sends only after the whole request, and destroys the stream before that.
+  // Then no reset is ever sent, and Node sends empty frames for ever and without a pause.
   stream.close = (code = constants.NGHTTP2_CANCEL, done) => close.call(stream, code, done)
 }

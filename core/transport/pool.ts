@@ -1,42 +1,43 @@
-// The connections of one origin: one for each running request, and those that wait for the next.
+// The connections to one origin: one for each request under way, and idle ones for the next requests.
 import { AfterLook } from './after-look.ts'
 import type { Carrier, Keeper } from './carrier.ts'
 
-/** Connections that wait; what is released beyond is closed. */
+/** The most idle connections; those released above it are closed. */
 const maxIdle = 4096
 
-/** Has taken a connection that waited. */
+/** The user of an idle connection. */
 export interface Taker {
-  /** Nothing has come over it since it was taken, or it is not usable any more. */
+  /**
+   * Called when nothing has come over the connection since it was taken, or when the connection is not usable any more.
+   */
   proved(): void
 }
 
 /**
- * Shared by channels and generations. There is no limit and no queue: a request has a connection of its own, the one
- * that was used last if any waits.
- *
- * What comes over a connection that nobody uses is nobody's answer. It may be there unread, and be read before or after
- * the request that is about to be sent: so a connection rests after every answer, and is looked at once more when it is
- * taken. A read in either time closes it.
+ * The connections to one origin, shared by channels and generations. There is no limit and no queue: each request has a
+ * connection of its own, the most recently used idle one if there is any.
+ * Bytes that come over an idle connection are not the answer to any request. They may be there unread, and be read just
+ * before or after the next request is sent. So a connection rests after every answer, and is checked once more when it
+ * is taken. If anything is read at either time, the connection is closed.
  */
 export class Pool implements Keeper {
   /** Established connections. */
   open = 0
   readonly #connect: (keeper: Keeper) => Carrier
   readonly #end: () => void
-  /** The one released last is last. Closed ones stay until they are come upon. */
+  /** In the order of release. Closed connections stay until they are reached. */
   readonly #idle: Carrier[] = []
   readonly #resting = new AfterLook<Carrier>((connection) => this.#keep(connection))
   readonly #taken = new AfterLook<Taker>((taker) => taker.proved())
   readonly #reuse: boolean
-  /** Sockets, those that are connecting included. */
+  /** All sockets, including those that are connecting. */
   #sockets = 0
-  /** Called when the last socket is gone; undefined until {@link close}. */
+  /** Called when the last socket is closed; undefined until {@link close}. */
   #onEmpty: (() => void) | undefined
 
   /**
-   * `connect` makes a carrier that connects for itself or shares what others have, and tells the pool of sockets.
-   * `reuse`: it carries more than one call. `end` is called when no new one is wanted any more.
+   * `connect` makes a carrier, which opens its own connection or shares one, and tells the pool about its sockets.
+   * `reuse`: a carrier may carry more than one call. `end` is called when the pool is closed.
    */
   constructor(connect: (keeper: Keeper) => Carrier, reuse: boolean, end: () => void = () => {}) {
     this.#connect = connect
@@ -45,8 +46,8 @@ export class Pool implements Keeper {
   }
 
   /**
-   * A connection that waited, if there is one: `taker` is told when it may send something, if the connection is usable
-   * still. `now`: `performance.now()`.
+   * An idle connection, if there is one. `taker` is told when it may send its request, provided the connection is still
+   * usable. `now`: `performance.now()`.
    */
   take(now: number, taker: Taker): Carrier | undefined {
     for (let last = this.#idle.pop(); last; last = this.#idle.pop()) {
@@ -59,12 +60,12 @@ export class Pool implements Keeper {
     return undefined
   }
 
-  /** A new one, which may be sent something at once. */
+  /** A new carrier, which may be given a request at once. */
   connect(): Carrier {
     return this.#connect(this)
   }
 
-  /** Closes what has waited too long. */
+  /** Closes the connections that have been idle for too long. */
   sweep(now: number): void {
     const idle = this.#idle
     let kept = 0
@@ -75,7 +76,7 @@ export class Pool implements Keeper {
     idle.length = kept
   }
 
-  /** Ends what waits, and resolves when the last answer has ended. Connections are not kept any more. */
+  /** Closes idle connections, and resolves when the last answer has ended. From now on no connection is kept. */
   close(): Promise<void> {
     return new Promise((resolve) => {
       this.#onEmpty = resolve

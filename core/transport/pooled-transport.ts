@@ -1,4 +1,4 @@
-// A transport made of pools: which one a channel's requests go to, and for how long there is one.
+// A transport made of pools: which pool the requests to a channel use, and how long a pool lives.
 import { createHash } from 'node:crypto'
 import type { Channel } from '../catalogue/catalogue.ts'
 import { Call } from './call.ts'
@@ -6,18 +6,18 @@ import { ChannelHead } from './channel-head.ts'
 import type { Pool } from './pool.ts'
 import type { HttpTransport, UpstreamCall, UpstreamRequest, UpstreamSink } from './transport.ts'
 
-/** How long a connection may wait beyond its time. It is not used any more, it only is still there. */
+/** How much longer than its time an idle connection may stay open, unused. */
 const sweepMs = 5000
 
-/** A pool and who needs it. */
+/** A pool and the number of its users. */
 interface Entry {
   readonly key: string
   readonly pool: Pool
-  /** Of those who called `use`; the pool is closed with the last. */
+  /** The `use` calls that were not released yet; the pool is closed after the last. */
   users: number
 }
 
-/** What a channel's requests need, made once. */
+/** The pool and the head for the requests to one channel, made once. */
 interface Route {
   readonly pool: Pool
   readonly head: ChannelHead
@@ -25,9 +25,8 @@ interface Route {
 }
 
 /**
- * Channels share a pool when connecting to them is the same, those of different generations as well. With what
- * connecting depends on, a certificate for instance, the pool is another: what is new goes by the new one, and the old
- * one empties.
+ * Channels share a pool when they connect in the same way, also across generations. When something that matters for
+ * connecting changes, such as a certificate, new requests use a new pool, and the old one empties.
  */
 export class PooledTransport implements HttpTransport {
   readonly #make: (channel: Channel) => Pool
@@ -36,7 +35,7 @@ export class PooledTransport implements HttpTransport {
   readonly #routes = new WeakMap<Channel, Route>()
   #sweeper: NodeJS.Timeout | undefined
 
-  /** `make` makes the pool of a channel, of which only counts what connecting depends on. */
+  /** `make` makes the pool for a channel. It may use only what {@link keyOf} covers. */
   constructor(make: (channel: Channel) => Pool) {
     this.#make = make
   }
@@ -94,7 +93,7 @@ export class PooledTransport implements HttpTransport {
   }
 }
 
-/** What connecting depends on. A digest: there are secrets in it. */
+/** Identifies everything that connecting depends on. It is a digest because that includes secrets. */
 function keyOf({ baseUrl, private: mayBePrivate, timeouts, tls, proxy, http, reuse }: Channel): string {
   return createHash('sha256')
     .update(JSON.stringify([baseUrl.origin, mayBePrivate, timeouts.connect, tls, proxy, http, reuse]))

@@ -1,4 +1,4 @@
-// Takes the bytes of answers as they are read, in any pieces, and finds heads, bodies and ends in them (RFC 9112).
+// Reads answers from bytes in any pieces, and finds heads, bodies and their ends in them (RFC 9112).
 import { ChunkDecoder } from '../wire/chunks.ts'
 import { Malformed } from '../wire/malformed.ts'
 import { Section } from '../wire/section.ts'
@@ -6,9 +6,9 @@ import { BadResponse } from './failure.ts'
 import { readHead } from './answer-head.ts'
 import type { AnswerHead } from './answer-head.ts'
 
-/** Of a head, interim ones each for itself, in bytes. */
+/** The most bytes of one head. Each interim answer has a head of its own. */
 export const maxHeadBytes = 32 * 1024
-/** Interim answers (1xx) before the one that counts. */
+/** The most interim answers (1xx) before the final one. */
 export const maxInterim = 16
 
 const atHead = 0
@@ -20,44 +20,44 @@ const atEnd = 4
 const statusPrefix = Buffer.from('HTTP/1.')
 
 /**
- * One per connection, for one answer after another. It allocates nothing for a body: what a read brought of it is left
- * in the buffer that was read into, moved together when it came in several chunks.
+ * Parses the answers of one connection, one after another. Nothing is allocated for a body: its bytes stay in the
+ * buffer that was read into, and are moved together when they came in several chunks.
  */
 export class ResponseParser {
-  /** The head of the answer; set from the push that completed it. */
+  /** The head of the answer, set by the push that completed it. */
   head: AnswerHead | undefined
-  /** Where in the bytes of the latest push its part of the body is; empty when the two are equal. */
+  /** The part of the latest push that belongs to the body; empty when the two are equal. */
   from = 0
   to = 0
-  /** Bytes of the latest push that came after the end of the answer. */
+  /** The number of bytes in the latest push after the end of the answer. */
   excess = 0
-  /** The bytes are no answer; all before was. Nothing can be pushed any more. */
+  /** Set when the bytes are not a valid answer. Everything before them was valid; nothing can be pushed after them. */
   fault: BadResponse | undefined
   #state = atHead
-  /** Bytes still to come of a body with a length. */
+  /** The bytes that a body with a declared length still lacks. */
   #left = 0
   #interim = 0
   readonly #section = new Section(maxHeadBytes)
   #chunks: ChunkDecoder | undefined
 
-  /** Makes ready for the next answer. */
+  /** Prepares for the next answer. */
   begin(): void {
     this.head = this.fault = undefined
     this.#state = atHead
     this.#interim = 0
   }
 
-  /** The answer is whole. */
+  /** Whether the answer is complete. */
   get ended(): boolean {
     return this.#state === atEnd
   }
 
-  /** The end of the connection is the proper end of this answer. */
+  /** Whether the end of the connection is the regular end of this answer. */
   get endsWithConnection(): boolean {
     return this.#state === untilClose
   }
 
-  /** Takes `bytes` from 0 to `length`, which may be changed by it. Afterwards the fields say what was in them. */
+  /** Reads `bytes` from 0 to `length`, and may change them. Afterwards the fields describe what was in them. */
   push(bytes: Buffer, length: number): void {
     this.from = this.to = 0
     try {
@@ -74,7 +74,7 @@ export class ResponseParser {
     while (this.#state === atHead) {
       at = this.#section.read(bytes, at, length)
       if (at === -1) {
-        // What is no HTTP at all is found out at once, not when its time is up.
+        // Bytes that are not HTTP are refused at once, and not only when a time limit is over.
         if (!this.#section.begins(statusPrefix)) throw new BadResponse('the upstream does not speak HTTP/1')
         return length
       }

@@ -1,4 +1,4 @@
-// WebSockets to upstreams: the connection, the handshake, and what an upstream says that refuses it.
+// WebSockets to upstreams: the connection, the handshake, and the answer of an upstream that refuses it.
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
@@ -11,23 +11,23 @@ import { targetOf } from './channel-head.ts'
 import { maxHeadBytes } from './response-parser.ts'
 import type { SocketRequest, UpstreamRefusal } from './transport.ts'
 
-/** Of the body of a refusal. */
+/** The most bytes of the body of a refusal that are read. */
 const mostRefusalBytes = 64 * 1024
 
-/** Opens one connection for each session; nothing is kept. */
+/** Opens one connection per session. None is kept for another session. */
 export class Sockets implements Keeper {
   /** Established connections. */
   open = 0
   readonly #dialers = new WeakMap<Channel, Dialer>()
 
   /**
-   * A WebSocket that is open, or how the upstream refused the handshake.
-   * @throws GatewayError when there is no connection, or no sensible answer, in the channel's time for it
+   * Opens a WebSocket, or returns the upstream's refusal of the handshake.
+   * @throws GatewayError when there is no connection or no valid answer within the channel's time limits
    */
   async connect(channel: Channel, request: SocketRequest): Promise<FrameSocket | UpstreamRefusal> {
     let known = this.#dialers.get(channel)
     if (!known) {
-      // A proxy is spoken to by undici, which is loaded for that.
+      // Only undici can speak to a proxy, so it is loaded when a channel has one.
       const tunnels = channel.proxy && (await import('./tunnel.ts')).tunnelsOf(channel)
       this.#dialers.set(channel, (known = new Dialer(channel, tunnels)))
     }
@@ -119,7 +119,7 @@ async function refusalOf(response: IncomingMessage): Promise<UpstreamRefusal> {
       if (size >= mostRefusalBytes) break
     }
   } catch {
-    // The status says enough.
+    // The status is enough without the body.
   }
   return {
     status: response.statusCode!,

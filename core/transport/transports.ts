@@ -1,4 +1,4 @@
-// All transports as one: each channel is served by the one that it is for, and WebSockets by theirs.
+// All transports as one: each channel uses the transport that its configuration names; WebSockets have their own.
 import type { Channel } from '../catalogue/catalogue.ts'
 import { Http1Transport } from './http1-transport.ts'
 import { Sockets } from './sockets.ts'
@@ -14,15 +14,18 @@ import type {
 } from './transport.ts'
 
 /**
- * The one for undici is loaded with the first channel that needs it, which takes some 50 ms; a gateway without such a
- * channel never does.
+ * Undici is loaded with the first channel that needs it, which takes about 50 ms. A gateway without such a channel
+ * never loads it.
  */
 export class Transports implements Transport {
   readonly #own = new Http1Transport()
   #undici: HttpTransport | undefined
   readonly #sockets = new Sockets()
 
-  /** @throws Error for a channel that is not in use */
+  /**
+   * Sends a request.
+   * @throws Error for a channel that was not announced with `use`
+   */
   send(channel: Channel, request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
     return (channel.transport === 'own' ? this.#own : this.#undici!).send(channel, request, sink)
   }

@@ -1,31 +1,32 @@
-// Connections through an HTTP proxy: CONNECT (RFC 9110 §9.3.6), said by undici.
+// Connections through an HTTP proxy with CONNECT (RFC 9110 §9.3.6), which undici sends.
 import type { Socket } from 'node:net'
 import type { Channel, ChannelProxy } from '../catalogue/catalogue.ts'
 import { Connector } from './connector.ts'
 import { ProxyFailed } from './failure.ts'
 import { Client } from './undici.ts'
 
-/** Told once how it went: one of the two is null. */
+/** Called once with the result: exactly one of the two is null. */
 export type Dialed = (error: Error | null, socket: Socket | null) => void
 
-/** A connection that is being opened. */
+/** A connection through a proxy that is being opened. */
 export interface Tunnel {
-  /** Gives up; nobody is told. */
+  /** Gives up. The callback is not called any more. */
   destroy(): void
 }
 
-/** The way through a channel's proxy; undefined when it has none. */
+/** The connections through a channel's proxy; undefined when the channel has none. */
 export function tunnelsOf(channel: Channel): Tunnels | undefined {
   return channel.proxy && new Tunnels(channel.proxy, new Connector(channel).authority)
 }
 
-/** All connections through one proxy to one upstream. */
+/** Opens connections through one proxy to one upstream. */
 export class Tunnels {
   readonly #connector: Connector
   readonly #request: { origin: URL; path: string; method: string; headers: string[] }
 
   /**
-   * `authority`: host and port to be connected to. The proxy itself may have any address: the operator has named it.
+   * `authority`: the host and port to connect to. The proxy itself may have a private address, because the operator
+   * named it.
    */
   constructor({ url, authorization }: ChannelProxy, authority: string) {
     this.#connector = new Connector({ baseUrl: url, private: true, tls: undefined })
@@ -45,7 +46,7 @@ export class Tunnels {
     }
     const failed = (cause: Error): void =>
       settle(new ProxyFailed('the proxy could not be reached or closed the connection', { cause }), null)
-    // Errors of connecting are told from here: undici takes some of them for a reason to try again.
+    // Errors of connecting must be reported from here, because undici retries after some of them.
     socket.on('error', failed)
     socket.on('close', () => failed(new Error('the connection was closed')))
     const client = new Client(this.#request.origin, {

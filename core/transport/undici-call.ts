@@ -1,4 +1,4 @@
-// One call as undici sees it: a request made of a head and a body, and what becomes of its answer.
+// One call in the form that undici takes: a request with a head and a body, and a handler for the answer.
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { isPieces, lengthOf } from '../bodies/upload.ts'
@@ -11,14 +11,14 @@ import type { UpstreamHeaders } from './transport.ts'
 
 type Controller = Dispatcher.DispatchController
 
-/** Who carries a call. Told once how it ended, before the call is. */
+/** The connection or stream of a call. It is told once how the answer ended, before the call is. */
 export interface Bearer {
   /**
-   * Its connection goes on when the call is given up, and may still have to send what was handed over: that must not
-   * lie where others put theirs then.
+   * True when the connection stays open after the call is given up, and may still have to send parts of the body. Those
+   * must be copies, because the memory of the body is then used for other requests.
    */
   readonly shared: boolean
-  /** The request is about to go out; perhaps more than once, when undici sends it again. */
+  /** The request is about to be sent. Called again when undici sends it again. */
   started?(): void
   /** The answer is whole, as far as undici knows; given back is what speaks against it. */
   ended(): Error | undefined
@@ -26,13 +26,13 @@ export interface Bearer {
   lost(cause: Error): boolean
 }
 
-/** The handler of one request; made for each. */
+/** The handler of one request. One is made per request. */
 export class UndiciCall implements Dispatcher.DispatchHandler {
-  /** The request has gone out, or will at once: a connection was there for it. */
+  /** True once the request was sent or is about to be: there is a connection for it. */
   started = false
-  /** A byte of the answer has come. */
+  /** True when a byte of the answer has come. */
   heard = false
-  /** Undefined when nobody wants to hear any more. */
+  /** Undefined once the call must not be told anything more. */
   #call: Answering | undefined
   readonly #bearer: Bearer
   #controller: Controller | undefined
@@ -45,9 +45,9 @@ export class UndiciCall implements Dispatcher.DispatchHandler {
     this.#bearer = bearer
   }
 
-  /** What is given to undici. */
+  /** The request for undici. */
   request({ head, body }: Answering): Dispatcher.DispatchOptions {
-    // The types leave out what may be iterated over, which is documented.
+    // Undici documents iterables as bodies, but its types lack them.
     return { ...readHead(head), body: this.#bodyOf(body) as Readable }
   }
 
@@ -56,14 +56,14 @@ export class UndiciCall implements Dispatcher.DispatchHandler {
     this.#controller?.pause()
   }
 
-  /** A moment later: undici cannot go on with one answer while it is telling of another. */
+  /** Resumes in a microtask: undici cannot resume one answer while it reports on another. */
   resume(): void {
     if (!this.#paused) return
     this.#paused = false
     queueMicrotask(this.#goOn)
   }
 
-  /** The call hears nothing more, and its answer is not read on. */
+  /** Ends the calls to the sink, and the reading of the answer. */
   abort(): void {
     this.#forget()
     this.#controller?.abort(unwanted)
@@ -116,7 +116,7 @@ export class UndiciCall implements Dispatcher.DispatchHandler {
     this.#lost(this.started ? causeOf(error) : error)
   }
 
-  /** It could not be sent. */
+  /** The request could not be sent. */
   fail(cause: Error): void {
     this.#lost(cause)
   }
@@ -139,7 +139,7 @@ export class UndiciCall implements Dispatcher.DispatchHandler {
     this.#source?.destroy()
   }
 
-  /** One buffer when it is small, which undici can send again by itself where it is safe to. */
+  /** A small body becomes one buffer, which undici can send again by itself where that is safe. */
   #bodyOf(body: UpstreamBody): Buffer | Iterable<Buffer> | Readable {
     if (isPieces(body)) return lengthOf(body) <= oneWriteBytes ? Buffer.concat(body) : slices(body, this.#bearer.shared)
     this.#source = body.open()
@@ -149,8 +149,8 @@ export class UndiciCall implements Dispatcher.DispatchHandler {
 }
 
 /**
- * What is handed over at a time, as the connection takes it. All at once would be queued, and a session of HTTP/2 that
- * has 10 MiB in its queue refuses every answer.
+ * How much of a body is handed over at a time. The whole body would be queued at once, and an HTTP/2 session with 10
+ * MiB in its queue refuses every answer.
  */
 const sliceBytes = 32 * 1024
 
@@ -178,11 +178,11 @@ function readHead(head: string): { method: string; path: string; headers: string
   return { method, path, headers }
 }
 
-/** Fields as HTTP/1.1 has them, in pairs, or HTTP/2, by name. */
+/** Reads the fields of an answer: pairs with HTTP/1.1, an object by name with HTTP/2. */
 function readFields(raw: NonNullable<Controller['rawHeaders']>): UpstreamHeaders {
   const headers: Record<string, string | string[] | undefined> = Object.create(null)
   if (!Array.isArray(raw)) {
-    // Not what stands there under symbols.
+    // Object.entries leaves out the properties that Node adds under symbols.
     for (const [name, value] of Object.entries(raw)) headers[name] = value
     return headers
   }
@@ -197,7 +197,7 @@ function readFields(raw: NonNullable<Controller['rawHeaders']>): UpstreamHeaders
   return headers
 }
 
-/** What broke an answer that was asked for, as it is called here. */
+/** Translates an error of undici into one of this transport. */
 function causeOf(error: NodeJS.ErrnoException): Error {
   const { name, code, message } = error
   const malformed =

@@ -1,4 +1,4 @@
-// A connection on which undici speaks HTTP/1.1, kept by a pool as our own are.
+// A connection on which undici speaks HTTP/1.1. A pool keeps it like the gateway's own connections.
 import type { Socket } from 'node:net'
 import type { Client as UndiciClient } from 'undici'
 import { keepAliveMs } from './answer-head.ts'
@@ -11,7 +11,7 @@ import { Client } from './undici.ts'
 import { UndiciCall } from './undici-call.ts'
 import type { Bearer } from './undici-call.ts'
 
-/** Time limits are the engine's. An upstream's own of keeping a connection is undici's to look after. */
+/** The engine enforces the time limits. Undici obeys an upstream's `keep-alive` header. */
 const options = {
   headersTimeout: 0,
   bodyTimeout: 0,
@@ -86,15 +86,15 @@ export class UndiciConnection implements Carrier, Bearer {
 
   ended(): Error | undefined {
     const socket = this.#socket!
-    // Undici takes a reset for the end of a body that ends with its connection.
+    // Undici takes a connection reset for the regular end of a body that ends with its connection.
     if (socket.errored) return new ConnectionLost('the connection was lost', { cause: socket.errored })
     this.#call = undefined
     this.#paused = false
-    // What is not all sent by now would be read as the next request's beginning.
+    // The upstream would read the unsent rest as the beginning of the next request.
     if (socket.writableLength > 0) queueMicrotask(() => this.destroy())
     else {
       this.#reused = true
-      // Which may close it, and undici is not done with it yet.
+      // `released` may close the connection, while undici is still using it.
       queueMicrotask(() => this.#keeper.released(this))
     }
     return undefined

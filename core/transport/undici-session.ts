@@ -1,4 +1,4 @@
-// HTTP/2 to one upstream: undici's sessions, each of which carries many calls.
+// HTTP/2 to one upstream through undici's sessions, each of which carries many calls.
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { Pool as UndiciPool } from 'undici'
@@ -16,24 +16,22 @@ import { Pool as SessionPool } from './undici.ts'
 import { UndiciCall } from './undici-call.ts'
 import type { Bearer } from './undici-call.ts'
 
-/** An upstream is asked this often whether it is there, which it answers at once. */
+/** How often a ping is sent to an upstream, which must answer it at once. */
 const pingMs = 30_000
 /**
- * A session of which nothing was read for so long is dead: whoever is on it, and came later, would wait for nothing.
+ * A session on which nothing was read for this long is dead. It is closed, so that its calls and later ones do not wait
+ * for nothing.
  */
 const deadMs = 75_000
 /** How long an upstream may take to close its side of a session that has ended. */
 const lingerMs = 1000
 /**
- * Calls that share a session, if the upstream lets them; what all of them together have queued stays below what a
- * session may.
+ * The most calls on one session, if the upstream allows as many. What all of them together have queued stays below the
+ * limit of a session.
  */
 const maxStreams = 64
 
-/**
- * The pool of a channel that speaks HTTP/2. It keeps no carriers: each is made for a call, and what is kept are the
- * sessions.
- */
+/** The pool of a channel with HTTP/2. A carrier is made per call and never kept; the sessions are what is kept. */
 export function sessionPool(channel: Channel): Pool {
   let sessions: Sessions | undefined
   return new Pool(
@@ -43,13 +41,13 @@ export function sessionPool(channel: Channel): Pool {
   )
 }
 
-/** The sessions of a channel, as many as its calls take. */
+/** The sessions of a channel, as many as its calls need. */
 class Sessions {
   readonly timeout: number
   readonly #open: () => UndiciPool
   #pool: UndiciPool | undefined
 
-  /** `keeper` hears of their sockets. */
+  /** `keeper` is told about the sockets of the sessions. */
   constructor(channel: Channel, keeper: Keeper) {
     const dialer = new Dialer(channel, tunnelsOf(channel), ['h2'])
     const clear = channel.baseUrl.protocol === 'http:'
@@ -67,7 +65,7 @@ class Sessions {
         connect: (_options, done) => {
           new Dial(dialer, keeper, (error, socket) => {
             if (!socket) return done(error!, null)
-            // In clear text nothing is agreed upon: what is spoken has to be known.
+            // Without TLS there is no ALPN, so undici must be told the protocol.
             if (clear) Object.assign(socket, { alpnProtocol: 'h2' })
             else if ((socket as TLSSocket).alpnProtocol !== 'h2') {
               socket.destroy()
@@ -84,17 +82,14 @@ class Sessions {
     return (this.#pool ??= this.#open())
   }
 
-  /** Ends each session with its last call. A call that comes later finds new ones. */
+  /** Closes each session after its last call. Later calls open new sessions. */
   retire(): void {
     void this.#pool?.close()
     this.#pool = undefined
   }
 }
 
-/**
- * Closes what is left of a session that has ended, and one that does not even answer when it is asked whether it is
- * there.
- */
+/** Closes the socket of a session that has ended, and of one on which not even the answer to a ping comes. */
 function watchOver(socket: Socket): void {
   let read = -1
   const dead = setInterval(() => {
@@ -133,7 +128,7 @@ class SessionStream implements Carrier, Bearer, StreamOwner {
     if (this.#paused) handler.pause()
     pool.dispatch(handler.request(call), handler)
     if (handler.started || this.#call === undefined) return
-    // Sessions are opened one after another, and a call may have to wait for several that cannot be.
+    // Sessions are opened one after another, so a call may have to wait for several that fail.
     this.#timer = setTimeout(() => handler.fail(new ConnectTimeout(`no session within ${timeout} ms`)), timeout)
   }
 
@@ -188,5 +183,5 @@ class SessionStream implements Carrier, Bearer, StreamOwner {
   }
 }
 
-/** REFUSED_STREAM: as GOAWAY does for later streams, it says that the request was not looked at (RFC 9113 §8.7). */
+/** REFUSED_STREAM says that the request was not processed, as GOAWAY does for later streams (RFC 9113 §8.7). */
 const refusedStream = 7

@@ -1,5 +1,5 @@
-// The transport that is undici's: for proxies, for HTTP/2, and for whoever prefers it. Loaded with the first channel
-// that needs it.
+// The transport that uses undici: for proxies, for HTTP/2, and for channels that choose it. It is loaded with the first
+// such channel.
 import type { Channel } from '../catalogue/catalogue.ts'
 import { Dialer } from './dialer.ts'
 import { Pool } from './pool.ts'
@@ -8,7 +8,7 @@ import { UndiciConnection } from './undici-connection.ts'
 import { tunnelsOf } from './tunnel.ts'
 import { sessionPool } from './undici-session.ts'
 
-/** Calls, pools and sockets are those of our own transport; what is said on a socket is undici's. */
+/** Calls, pools and sockets are those of the gateway's own transport; undici speaks HTTP on the sockets. */
 export class UndiciTransport extends PooledTransport {
   constructor() {
     super(poolOf)

@@ -1,11 +1,11 @@
-// Takes the chunks off a body (RFC 9112 §7.1): of answers, and of requests.
+// Decodes chunked bodies of requests and answers (RFC 9112 §7.1).
 import { Malformed } from './malformed.ts'
 import { Section } from './section.ts'
 import { token } from './grammar.ts'
 
-/** Of a trailer section, which is dropped. */
+/** The most bytes of a trailer section. Trailers are dropped. */
 export const maxTrailerBytes = 8 * 1024
-/** Of one chunk's extensions, which are skipped, and of all in one body. */
+/** The most bytes of the extensions of one chunk, and of one body. Extensions are skipped. */
 export const maxExtensionBytes = 1024
 export const maxExtensionsBytes = 16 * 1024
 
@@ -21,45 +21,47 @@ const atEnd = 7
 const lf = 0x0a
 const cr = 0x0d
 const semicolon = 0x3b
-/** More than this times 16 is no exact number any more. */
+/** A larger value times 16 would not be an exact number. */
 const maxSize = Math.floor(Number.MAX_SAFE_INTEGER / 16) - 1
 /**
- * After the first semicolon. Values in quotes are refused: nobody sends them, and they would need a parser of their
- * own.
+ * The extensions after the first semicolon. Quoted values are refused: no known client or server sends them, and they
+ * would need a parser of their own.
  */
 const extensionPattern = new RegExp(`^${token}(=${token})?(;${token}(=${token})?)*$`)
-/** A whole trailer section whose lines are fields, by their names. */
+/** A whole trailer section in which every line has a valid field name. */
 const trailerPattern = new RegExp(`^(?:${token}:[^\\r]*\\r\\n)*\\r\\n$`)
 const framingPattern = /^(?:content-length|transfer-encoding):/im
 
-/** One body after another. What a read brought of one is moved together in the buffer it was read into. */
+/**
+ * Decodes one body after another. The parts of a body in one read are moved together in the buffer that was read into.
+ */
 export class ChunkDecoder {
-  /** Where in the bytes of the latest read its part of the body is; empty when the two are equal. */
+  /** The part of the latest read that belongs to the body; empty when the two are equal. */
   from = 0
   to = 0
   #state = atSize
-  /** Bytes still to come of a chunk. */
+  /** The bytes that the current chunk still lacks. */
   #left = 0
-  /** The present chunk's size line. */
+  /** The size line of the current chunk. */
   #size = 0
   #digits = 0
   #extension = ''
   #extensions = 0
   #trailer: Section | undefined
 
-  /** Makes ready for the next body. */
+  /** Prepares for the next body. */
   begin(): void {
     this.#extensions = 0
     this.#expectSize()
   }
 
-  /** The body is whole. */
+  /** Whether the body is complete. */
   get ended(): boolean {
     return this.#state === atEnd
   }
 
   /**
-   * Takes `bytes` from `at` to `length`, which may be changed by it, and returns the position after what belongs to the
+   * Reads `bytes` from `at` to `length`, and may change them. Returns the position after the part that belongs to the
    * body.
    * @throws Malformed
    */
@@ -103,7 +105,7 @@ export class ChunkDecoder {
     else throw new Malformed('an invalid chunk size')
   }
 
-  /** Extensions are hardly ever sent: looked at as text, and forgotten. */
+  /** Extensions are rare: they are checked as text, and dropped. */
   #readExtension(byte: number): void {
     if (byte !== cr) {
       if (this.#extension.length === maxExtensionBytes || ++this.#extensions > maxExtensionsBytes)

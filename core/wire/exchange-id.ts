@@ -1,17 +1,17 @@
-// Ids of exchanges: UUIDs of version 7 (RFC 9562 §5.7), which begin with their time. Made here they cost 0.8 µs a
-// request less than the runtime's, which are put together anew at each of their uses.
+// Ids of exchanges: UUIDs of version 7 (RFC 9562 §5.7), which begin with their time. Made here, they cost 0.8 µs per
+// request less than Node's own, which are strings in parts that are joined at each use.
 import { randomFillSync } from 'node:crypto'
 
-/** An id takes nine bytes for its digits and one for its variant. */
+/** Random bytes for 256 ids. Each id takes nine bytes for its digits and one for its variant. */
 const random = Buffer.allocUnsafeSlow(10 * 256)
 let used = random.length
 
 /**
- * The latest id. One that is read out of here is a single string in memory; put together of parts it is gathered at
+ * The bytes of the latest id. toString() makes a flat string of them; a string made with `+` would be flattened at
  * every use.
  */
 const text = Buffer.from('00000000-0000-7000-8000-000000000000')
-/** Where the digits of the time stand, the last one first, and where random ones do. */
+/** The positions of the digits of the time, the last digit first, and of the random digits. */
 const timePlaces = [12, 11, 10, 9, 7, 6, 5, 4, 3, 2, 1, 0]
 const places = [15, 16, 17, 20, 21, 22, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35]
 const variant = 19

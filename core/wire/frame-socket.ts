@@ -1,45 +1,54 @@
-// One end of a realtime connection: whole messages over WebSocket (RFC 6455), held back by whoever takes them.
+// One end of a realtime connection: whole messages over WebSocket (RFC 6455), which the receiver can pause.
 import type { Duplex } from 'node:stream'
 import WebSocket from 'ws'
 
-/** Fragments of one message, and pieces in which it may have come off the network: each costs memory of its own. */
+/**
+ * The most fragments of one message, and the most network reads that it may be spread over. Each costs extra memory.
+ */
 const maxFragments = 4096
 const maxBufferedChunks = 16_384
-/** Pings that may wait to be answered by one that does not read. */
+/** The most pings of a peer that wait for their answer because the peer does not read. */
 const maxPendingAutoPongs = 16
-/** Milliseconds that the other side has to answer a close frame, and to close. */
+/** Milliseconds that the other side has to answer a close frame and to close the connection. */
 const closeTimeout = 2000
-/** Bytes of UTF-8 (RFC 6455 §5.5: a control frame has 125). */
+/**
+ * The most bytes of UTF-8 in the reason of a close frame: a control frame has 125 bytes (RFC 6455 §5.5), two of them
+ * the code.
+ */
 const longestReason = 123
 
 /**
- * Of a close frame that had none, and of a connection that ended without one (RFC 6455 §7.4.1). Neither may be sent.
+ * The codes to report when a close frame carried no code, and when a connection ended without a close frame (RFC 6455
+ * §7.4.1). Neither may be sent.
  */
 export const noCode = 1005
 export const lostCode = 1006
 
-/** How a connection came to its end. */
+/** How a connection ended. */
 export interface Closing {
-  /** What the other side said, or {@link noCode} or {@link lostCode}. */
+  /** The code that the other side sent, or {@link noCode} or {@link lostCode}. */
   code: number
   reason: string
-  /** What it sent that is no WebSocket, or too large. It has been told so. */
+  /** Set when the other side broke the protocol or sent too large a message. It has been told so. */
   fault: Error | undefined
 }
 
-/** Who takes what an end receives. Calls come one at a time; none after `closed`. */
+/** Takes what a socket receives. The calls come one at a time; none comes after `closed`. */
 export interface FrameTaker {
-  /** So many bytes have come, in which frames may begin, go on and end. Comes before what they end. */
+  /**
+   * This many bytes have come. They may contain beginnings, parts and ends of frames; this is called before `frame` for
+   * a message that they complete.
+   */
   received(bytes: number): void
-  /** A whole message; the bytes are the taker's. */
+  /** A whole message. The taker owns its bytes. */
   frame(data: Buffer, binary: boolean): void
-  /** What was sent is on its way: there is room again. */
+  /** The send buffer is empty again. */
   drained(): void
-  /** Once. */
+  /** The connection ended. Called once. */
   closed(closing: Closing): void
 }
 
-/** Options of either side. `maxMessage`: bytes; a larger one ends the connection with 1009. */
+/** The options for either side. `maxMessage`: in bytes; a larger message ends the connection with code 1009. */
 export function socketOptions(maxMessage: number): WebSocket.ClientOptions {
   const options = {
     perMessageDeflate: false,
@@ -55,7 +64,7 @@ export function socketOptions(maxMessage: number): WebSocket.ClientOptions {
   return options
 }
 
-/** The side of the library that takes a connection whose handshake was made by others. Its types leave it out. */
+/** The method of the library that takes over a connection after the handshake. It is missing in the library's types. */
 interface Adopting {
   setSocket(stream: Duplex, head: Buffer, options: object): void
 }
@@ -63,9 +72,9 @@ interface Adopting {
 const text = { binary: false, compress: false }
 const binary = { binary: true, compress: false }
 
-/** Reads nothing before it is taken. */
+/** A WebSocket. It reads nothing before {@link take} is called. */
 export class FrameSocket {
-  /** When the other side was heard of last: a message, or the answer to a ping. `performance.now()`. */
+  /** When a message or the answer to a ping came last, as `performance.now()`. */
   heardAt = performance.now()
   readonly #socket: WebSocket
   readonly #stream: Duplex
@@ -74,7 +83,7 @@ export class FrameSocket {
   #closing: Closing | undefined
   #pinged = false
 
-  /** A connection that is open. `stream`: what lies below it. */
+  /** `socket`: open. `stream`: the stream of bytes below it. */
   constructor(socket: WebSocket, stream: Duplex) {
     this.#socket = socket
     this.#stream = stream
@@ -93,12 +102,14 @@ export class FrameSocket {
         this.#close({ code: lostCode, reason: '', fault: error })
     })
     socket.on('close', (code, reason) => this.#close({ code, reason: reason.toString('utf8'), fault: this.#fault }))
-    // Before the library, whose listener is there already.
+    // This listener must run before that of the library, which was added earlier.
     stream.prependListener('data', (chunk: Buffer) => this.#taker?.received(chunk.length))
     stream.on('drain', () => this.#taker?.drained())
   }
 
-  /** The server's end of a stream of bytes on which the handshake was made. `head`: what was read of it already. */
+  /**
+   * The server's end of a stream on which the handshake was made. `head`: the bytes that were read after the handshake.
+   */
   static accepted(stream: Duplex, head: Buffer, maxMessage: number): FrameSocket {
     const options = socketOptions(maxMessage)
     const Server = WebSocket as unknown as new (
@@ -111,21 +122,21 @@ export class FrameSocket {
     return new FrameSocket(socket, stream)
   }
 
-  /** From now on what is received goes to the taker. */
+  /** From now on, `taker` gets what is received. */
   take(taker: FrameTaker): void {
     this.#taker = taker
     if (this.#closing) return taker.closed(this.#closing)
     this.#socket.resume()
   }
 
-  /** False: its buffer is full, send no more until it has drained. Does nothing when it is closing. */
+  /** False when the buffer is full: send no more until `drained` is called. Does nothing when the socket is closing. */
   send(data: Buffer, isBinary: boolean): boolean {
     if (this.#socket.readyState !== WebSocket.OPEN) return true
     this.#socket.send(data, isBinary ? binary : text)
     return !this.#stream.writableNeedDrain
   }
 
-  /** No answer to the last ping has come. */
+  /** Whether the last ping was not answered yet. */
   get isPinged(): boolean {
     return this.#pinged
   }
@@ -136,7 +147,7 @@ export class FrameSocket {
     this.#socket.ping()
   }
 
-  /** Stops reading; some messages may still come. */
+  /** Stops reading; some messages may still arrive. */
   pause(): void {
     this.#socket.pause()
   }
@@ -146,19 +157,19 @@ export class FrameSocket {
   }
 
   /**
-   * Begins to close, unless that has begun; what was sent before still arrives. Without a code when it is none that may
-   * be sent.
+   * Begins to close, unless that has begun. What was sent before still arrives. A code that may not be sent is left
+   * out.
    */
   close(code: number, reason = ''): void {
     this.#taker = undefined
-    // What still comes is thrown away, and so is read: the answer to the close frame is behind it.
+    // What still comes is read and thrown away, because the answer to the close frame comes after it.
     this.#socket.resume()
     if (this.#stream.destroyed) return this.#socket.terminate()
     if (isSendable(code)) this.#socket.close(code, shortened(reason))
     else this.#socket.close()
   }
 
-  /** Closes at once and without a word. */
+  /** Closes at once, without a close frame. */
   destroy(): void {
     this.#taker = undefined
     this.#socket.terminate()
@@ -171,7 +182,7 @@ export class FrameSocket {
   }
 }
 
-/** Whether a code may stand in a close frame (RFC 6455 §7.4). */
+/** Whether a close frame may carry the code (RFC 6455 §7.4). */
 function isSendable(code: number): boolean {
   return (
     (code >= 1000 && code <= 1014 && code !== 1004 && code !== noCode && code !== lostCode) ||
@@ -179,7 +190,7 @@ function isSendable(code: number): boolean {
   )
 }
 
-/** Cut between characters. */
+/** Cuts the reason to its limit, between two characters. */
 function shortened(reason: string): string {
   if (Buffer.byteLength(reason) <= longestReason) return reason
   const bytes = Buffer.from(reason)

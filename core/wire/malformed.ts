@@ -1,8 +1,8 @@
-// What is wrong with bytes that are no HTTP/1.1 message, or one that two readers could understand differently.
+// The error for bytes that are not an HTTP/1.1 message, or that two readers could understand differently.
 
-/** Thrown by whoever reads framing; who it came from decides what is said of it, and to whom. */
+/** Thrown by the parsers. Their users know which side sent the bytes, and make the error for it. */
 export class Malformed extends Error {
-  /** What there is too much of, when that is all that is wrong. */
+  /** Set when the only fault is excessive length: says of what. */
   readonly excess: 'section' | 'extensions' | undefined
 
   constructor(message: string, excess?: 'section' | 'extensions') {

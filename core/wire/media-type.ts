@@ -1,8 +1,8 @@
-// What a media type says of a body.
+// Reads facts about a body from its media type.
 
 const json = /^\s*(?:application\/json|[^\s;/]+\/[^\s;/]+\+json)\s*(?:;|$)/i
 
-/** Whether it is JSON, or something made of it (RFC 6839 §3.1), whatever its parameters. */
+/** Whether the type is JSON or has the suffix `+json` (RFC 6839 §3.1), with any parameters. */
 export function isJson(type: string): boolean {
   return json.test(type)
 }

@@ -1,17 +1,14 @@
-// The head of a response: nothing in it can be taken for another header or another response.
+// Writes the head of a response, in which no value can be taken for another header or another response.
 import { namePattern } from './grammar.ts'
 import { STATUS_CODES } from './http.ts'
 
 /**
- * RFC 9110 §5.5: control characters other than a tab end a line for somebody, and what is no single byte cannot be
- * sent.
+ * What a value must not contain (RFC 9110 §5.5): control characters other than tabs, which some readers take for the
+ * end of a line, and characters that are not a single byte.
  */
 const notInValue = /[^\t\x20-\x7e\x80-\xff]/
 
-/**
- * Headers that belong to one connection (RFC 9110 §7.6.1), say where a body ends, or are the server's own for another
- * reason.
- */
+/** Headers that belong to one connection (RFC 9110 §7.6.1), say where a body ends, or are set by the server itself. */
 const own = new Set([
   'connection',
   'content-length',
@@ -25,13 +22,13 @@ const own = new Set([
 ])
 
 /**
- * Names seen before, with how their lines begin; nothing for the server's own. Saves 0.5 µs a request. Code gives most
- * of them; bounded, as plugins may make some up.
+ * For each name seen before, the beginning of its line; empty for the server's own headers. Saves 0.5 µs per request.
+ * Most names are constants, but plugins may invent some, so the size is limited.
  */
 const beginnings = new Map<string, string>()
 const mostNames = 500
 
-/** Headers of an answer as the lines that are sent: each is checked once, when it is added. */
+/** The headers of an answer, in the form in which they are sent. Each is checked once, when it is added. */
 export class HeaderLines {
   #text: string
 
@@ -39,26 +36,28 @@ export class HeaderLines {
     this.#text = text
   }
 
-  /** Of a name, a value, a name, a value. */
+  /** Made from names and values in turn. */
   static of(...pairs: readonly string[]): HeaderLines {
     const lines = new HeaderLines('')
     for (let i = 0; i < pairs.length; i += 2) lines.add(pairs[i]!, pairs[i + 1]!)
     return lines
   }
 
-  /** Both spellings of a request id, OpenAI's and Anthropic's. The id is of our own making. */
+  /**
+   * The request id under the names that OpenAI and Anthropic use. The id needs no check, because the gateway made it.
+   */
   static identified(id: string): HeaderLines {
     return new HeaderLines(`x-request-id: ${id}\r\nrequest-id: ${id}\r\n`)
   }
 
-  /** In the order they were added in. */
+  /** The lines, in the order in which they were added. */
   get text(): string {
     return this.#text
   }
 
   /**
-   * Adds a header, its name in the case it is sent in. Those of framing and the date are the server's own: they are
-   * left out.
+   * Adds a header; its name is sent as it is written here. Headers of framing and the date are left out, because the
+   * server sets them.
    * @throws TypeError for a name or value that cannot be sent
    */
   add(name: string, value: string | number): this {
@@ -72,29 +71,29 @@ export class HeaderLines {
     return this
   }
 
-  /** How much has been added: a place to {@link forgetFrom}. */
+  /** The present length, to be given to {@link forgetFrom} later. */
   get length(): number {
     return this.#text.length
   }
 
-  /** Takes out what was added since the lines were so long. */
+  /** Removes everything that was added since {@link length} had this value. */
   forgetFrom(length: number): void {
     if (length < this.#text.length) this.#text = this.#text.slice(0, length)
   }
 
-  /** The same lines, to be added to for themselves. */
+  /** A copy, which can be added to independently. */
   copy(): HeaderLines {
     return new HeaderLines(this.#text)
   }
 
-  /** The value that was added last under a name, in whatever case. */
+  /** The value that was added last for a name, ignoring case. */
   find(name: string): string | undefined {
     const pairs = this.pairs()
     const at = pairs.findLastIndex((text, index) => index % 2 === 0 && text.toLowerCase() === name.toLowerCase())
     return at === -1 ? undefined : pairs[at + 1]
   }
 
-  /** Flat: name, value, name, value. */
+  /** A flat list: name, value, name, value. */
   pairs(): string[] {
     return this.#text
       .split('\r\n')
@@ -106,7 +105,7 @@ export class HeaderLines {
   }
 }
 
-/** Checks a name that was not seen before. */
+/** Checks a name that was not seen before, and remembers the beginning of its line. */
 function beginningOf(name: string): string {
   if (!namePattern.test(name)) throw new TypeError(`${JSON.stringify(name.slice(0, 100))} is not the name of a header`)
   const beginning = own.has(name.toLowerCase()) ? '' : `${name}: `
@@ -114,13 +113,13 @@ function beginningOf(name: string): string {
   return beginning
 }
 
-/** RFC 9110 §15.5.22: the answer says what to upgrade to, which is one thing here. */
+/** RFC 9110 §15.5.22: the answer names the protocols to upgrade to. Here that is always WebSocket. */
 const upgradeRequired = 426
 
 /**
- * The head of an HTTP/1.1 response up to and with its empty line, one byte a character. `framing` holds the headers
- * that belong to the connection, as whole lines. `length`: of the body, undefined when it is not told.
- * @throws RangeError for a status that is none
+ * The head of an HTTP/1.1 response, up to and including its empty line, in latin1. `framing`: the headers of the
+ * connection, as whole lines. `length`: that of the body, undefined when it is not announced.
+ * @throws RangeError for an invalid status
  */
 export function renderHead(status: number, headers: HeaderLines, length: number | undefined, framing: string): string {
   if (status === upgradeRequired)
@@ -133,7 +132,7 @@ export function renderHead(status: number, headers: HeaderLines, length: number 
 
 let dateLine = ''
 
-/** The date, which holds until its second is over: 0.8 µs a request. */
+/** The line with the date, which is kept until the second is over. This saves 0.8 µs per request. */
 function dated(): string {
   const now = new Date()
   dateLine = `Date: ${now.toUTCString()}\r\n`

@@ -1,4 +1,4 @@
-// Gathers the lines of a head or of trailers, up to an empty one, out of bytes that come in any pieces (RFC 9112 §2.2).
+// Collects the lines of a head or of trailers, up to an empty line, from bytes in any pieces (RFC 9112 §2.2).
 import { Malformed } from './malformed.ts'
 
 const lf = 0x0a
@@ -8,39 +8,39 @@ const space = 0x20
 const del = 0x7f
 const none = Buffer.alloc(0)
 
-/** One section after another. What is not whole yet is put aside, up to the limit. */
+/** Reads one section after another. An incomplete one is stored, up to the limit. */
 export class Section {
   /**
-   * Of the latest section: latin1, all lines ended by CRLF, the last one empty, no control characters within lines but
-   * tabs.
+   * The latest section: latin1 with CRLF at the end of each line, ending with an empty line, and without control
+   * characters in its lines except tabs.
    */
   text = ''
   readonly #limit: number
-  /** What came of a section that is not whole yet; how far it was looked through; where its last line begins. */
+  /** The bytes of an incomplete section, how many of them were scanned, and where its last line begins. */
   #held = none
   #heldLength = 0
   #scanned = 0
   #line = 0
 
-  /** `limit`: bytes of a section. */
+  /** `limit`: the most bytes of a section. */
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  /** A part of the next section has come. */
+  /** Whether a part of the next section has come. */
   get begun(): boolean {
     return this.#heldLength > 0
   }
 
-  /** What has come of a section that is not whole yet agrees with `prefix`. */
+  /** Whether the bytes of an incomplete section agree with `prefix`, as far as they go. */
   begins(prefix: Buffer): boolean {
     const length = Math.min(this.#heldLength, prefix.length)
     return prefix.compare(this.#held, 0, length, 0, length) === 0
   }
 
   /**
-   * The position after the section that begins at `at`, or goes on there, within `length` bytes. -1 when it is not
-   * whole: then all of them were put aside.
+   * Reads a section that begins or continues at `at`, in the first `length` bytes. Returns the position after it; -1
+   * when it is incomplete, and all bytes were stored.
    * @throws Malformed
    */
   read(bytes: Buffer, at: number, length: number): number {
@@ -51,7 +51,7 @@ export class Section {
       else this.#hold(bytes, at, length)
       return end
     }
-    // Not more than could still belong to it: the body may begin in the same read.
+    // Stores only what could still belong to the section: a body may begin in the same read.
     this.#hold(bytes, at, Math.min(length, at + this.#limit + 1 - before))
     const end = this.#scan(this.#held, 0, this.#heldLength)
     if (end === -1) return -1
@@ -72,7 +72,10 @@ export class Section {
     this.#heldLength = needed
   }
 
-  /** The position after the empty line that ends a section which begins at `start`; -1 when it is not there yet. */
+  /**
+   * The position after the empty line that ends the section that begins at `start`; -1 when the empty line has not
+   * come.
+   */
   #scan(bytes: Buffer, start: number, end: number): number {
     let line = start + this.#line
     for (let i = start + this.#scanned; i < end; i++) {
@@ -89,7 +92,7 @@ export class Section {
       } else line = i + 1
     }
     this.#check(end - start)
-    // A carriage return is looked at again with what follows it.
+    // A carriage return at the end is scanned again, together with the byte after it.
     this.#scanned = end - start - (bytes[end - 1] === cr ? 1 : 0)
     this.#line = line - start
     return -1
