@@ -1,7 +1,7 @@
-// Who is asking: one API key with the tenant, project and member it belongs to, resolved once per key and generation.
+// The caller of a request: an API key with its tenant, project and member. Resolved once per key and generation.
 import type { Nano } from '../money/money.ts'
 
-/** Upper bounds on what a key may do; an absent one does not limit. */
+/** The limits of a key. An absent member means no limit. */
 export interface KeyLimits {
   rps?: number | undefined
   rpm?: number | undefined
@@ -10,13 +10,13 @@ export interface KeyLimits {
   concurrency?: number | undefined
 }
 
-/** How much may be spent in a window; windows are calendar days and months in UTC. */
+/** The most that may be spent in a window. Windows are calendar days and months in UTC. */
 export interface Budget {
   limit: Nano
   per: 'day' | 'month' | 'total'
 }
 
-/** One level of spending that a request counts against. */
+/** A level whose budget a request counts against. */
 export interface Scope {
   kind: 'tenant' | 'project' | 'member' | 'key'
   /**
@@ -26,17 +26,17 @@ export interface Scope {
   budget?: Budget | undefined
 }
 
-/** What sessions of one client secret may spend together. */
+/** The amount that the sessions of one client secret may spend together. */
 export interface Allowance {
-  /** Nano-dollars that are neither spent nor held. */
+  /** The nano-dollars that are neither spent nor held. */
   left: bigint
 }
 
-/** A key that was made by another one, for somebody who must not have that. */
+/** A short-lived key that another key made, for a client that must not have the other key. */
 export interface ClientSecret {
-  /** The SHA-256 of the key that made it: it is asked whether a session may go on. */
+  /** The SHA-256 of the key that made it, which is looked up to decide whether a session may go on. */
   readonly issuer: Buffer
-  /** Settings that a session begins with, as JSON; absent when there are none. */
+  /** The settings of a new session, as JSON; absent when there are none. */
   readonly settings?: string
   readonly allowance?: Allowance
 }
@@ -45,9 +45,9 @@ export interface ClientSecret {
 export interface Caller {
   /** The key's name, unique in the installation; never its secret. */
   key: string
-  /** The SHA-256 of the secret that it was found by. */
+  /** The SHA-256 of the presented secret. */
   digest: Buffer
-  /** There when a client secret was presented; the rest is that of the key that made it. */
+  /** Set when a client secret was presented; the other members are then those of the key that made it. */
   secret?: ClientSecret | undefined
   tenant: string
   project?: string | undefined
@@ -55,9 +55,9 @@ export interface Caller {
   /** Outermost first: tenant, project, member, key. */
   scopes: readonly Scope[]
   limits: KeyLimits
-  /** May this key use the model? All three layers (tenant, member, key) have to agree. */
+  /** Whether this key may use the model: its tenant, its member and the key itself must all allow it. */
   mayUse(model: string): boolean
-  /** Endpoint globs of the key, matched against the endpoint's name: `chat`, `models`, … */
+  /** Whether the key's endpoint globs match the endpoint, such as `chat` or `models`. */
   mayCall(endpoint: string): boolean
   /** Unix milliseconds; the key is refused from then on. */
   expires?: number | undefined

@@ -1,6 +1,6 @@
-// The words for endpoints in the configuration: what keys may call and channels speak.
+// The names of endpoints in the configuration, for what keys may call and what channels support.
 
-/** What a channel may be said to speak. */
+/** The endpoints that a channel may support. */
 export const channelEndpoints = [
   'chat',
   'completions',
@@ -14,8 +14,8 @@ export const channelEndpoints = [
   'responses'
 ] as const
 
-/** The word for an endpoint, which may have several operations. */
+/** The name of an endpoint, which may have several operations. */
 export type EndpointName = (typeof channelEndpoints)[number] | 'models' | 'unknown'
 
-/** All that a key may be given; `models` the gateway answers by itself. */
+/** The endpoints that a key may be allowed to call. The gateway answers `models` by itself. */
 export const endpointNames: readonly string[] = [...channelEndpoints, 'models'] satisfies EndpointName[]

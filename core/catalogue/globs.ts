@@ -1,11 +1,12 @@
-// Names with stars in them, as the file has them: which names they stand for.
+// Globs in the configuration: decides which names they match.
 
-/** Whether a name is one of them. */
+/** Whether a name matches. */
 export type Matches = (name: string) => boolean
 
 /**
- * Matches any of the globs; `*` stands for any run of characters, everything else for itself. No regular expression:
- * the time is linear in the name, which may come from a client, however many stars there are.
+ * Makes a function that tells whether a name matches any of the globs. `*` stands for any run of characters, everything
+ * else for itself. It uses no regular expression, so that its time is linear in the name, which may come from a client,
+ * however many stars there are.
  */
 export function compileGlobs(globs: readonly string[]): Matches {
   if (globs.includes('*')) return () => true
@@ -14,7 +15,7 @@ export function compileGlobs(globs: readonly string[]): Matches {
   return (name) => exact.has(name) || patterns.some((pieces) => matchesPieces(pieces, name))
 }
 
-/** The pieces between the stars stand in the name in their order, the first at its start and the last at its end. */
+/** Whether the pieces between the stars occur in the name in order, the first at its start and the last at its end. */
 function matchesPieces(pieces: readonly string[], name: string): boolean {
   const first = pieces[0]!
   const last = pieces.at(-1)!

@@ -1,4 +1,4 @@
-// Says of a deprecated model when it goes and what follows it, in the headers made for that.
+// Makes the response headers that announce the retirement of a model and its successor.
 import type { Model } from './catalogue.ts'
 
 /** Pairs of name and value; empty for a model that is not deprecated. */

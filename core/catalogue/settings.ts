@@ -1,59 +1,64 @@
-// A gateway.yaml after parsing, checking and resolving: what the core runs on. Made by config/load.ts, immutable.
+// The types of a gateway.yaml that was parsed, checked and resolved. config/load.ts makes the values, which are
+// immutable.
 import type { Channel, Identity, Model, Tenant } from './catalogue.ts'
 import type { Budget, KeyLimits } from './caller.ts'
 
-/** Byte sizes and milliseconds. Defaults are those of config/shape.ts. */
+/** In bytes and milliseconds. The defaults are in config/shape.ts. */
 export interface Limits {
-  /** Largest JSON body, and largest multipart body, of a request. */
+  /** The largest JSON body, and the largest multipart body, of a request. */
   jsonBody: number
   multipartBody: number
-  /** All request bodies held at one time; above it new ones are refused with `overloaded`. */
+  /** The most memory for all request bodies at one time. Above it, new requests are refused with `overloaded`. */
   bodyMemory: number
-  /** What plugins keep in caches. */
+  /** The most memory for the caches of plugins. */
   cacheMemory: number
-  /** How long running exchanges may take to end on SIGTERM, and old generations after a reload. */
+  /** How long running exchanges may take to end on SIGTERM, and in old generations after a reload. */
   drainTimeout: number
-  /** A client that reads nothing for this long is cut. */
+  /** A client that reads nothing for this long is cut off. */
   clientStall: number
-  /** Time to send the request head, and the body (plus what 1 KiB/s needs). */
+  /** The time for sending the head of a request, and the body (in addition to the time that it needs at 1 KiB/s). */
   clientHeader: number
   clientBody: number
-  /** Idle connections to clients are closed after this. */
+  /** Idle connections to clients are closed after this time. */
   keepAlive: number
   connections: number
   /**
-   * What happens to the upstream when the client leaves: read on for the usage within these bounds, or abort at once.
+   * What happens to the upstream's answer when the client leaves: it is read on for its usage, within these bounds, or
+   * aborted at once.
    */
   onDisconnect: 'drain' | 'abort'
   disconnectDrain: { time: number; bytes: number; concurrent: number }
   /**
-   * Of realtime sessions: whose pages may connect from a browser; the largest message; how long nothing may be sent,
-   * and how long one may last at all; how often either side is asked whether it is there.
+   * For realtime sessions: the origins whose pages may connect from a browser, the largest message, how long a session
+   * may be silent, how long it may last, and how often each side is sent a ping.
    */
   realtime: { origins: readonly string[]; message: number; idle: number; duration: number; ping: number }
 }
 
-/** Of work that goes on after its request was answered. Milliseconds. */
+/** Settings of work that goes on after its request was answered. Times are in milliseconds. */
 export interface TaskSettings {
-  /** Exchanges that go on without their client at one time, and how many may wait for that. */
+  /** How many exchanges may go on without their client at one time, and how many may wait for that. */
   running: number
   waiting: number
-  /** All work that has not ended, and of one tenant's. */
+  /** How much unfinished work there may be, in all and per tenant. */
   open: number
   of_tenant: number
-  /** Pauses between two questions to an upstream: the first, and the longest. */
+  /** The pauses between two requests to an upstream about its work: the first one, and the longest. */
   poll: { first: number; most: number }
-  /** After which what has not ended is given up. */
+  /** The time after which unfinished work is given up. */
   deadline: number
-  /** For which what came of it is kept. */
+  /** The time for which results are kept. */
   keep: number
-  /** In front of addresses that clients are given, without a slash at its end; empty: what the client itself asked. */
+  /**
+   * The beginning of addresses that are given to clients, without a trailing slash; empty to use the address that the
+   * client itself used.
+   */
   baseUrl: string
 }
 
 /**
- * Of responses that the gateway keeps: the operator's secret, empty for none; milliseconds; bytes of one conversation,
- * of all of a tenant's, and of all.
+ * Settings of responses that the gateway stores: the operator's secret, empty for none; the time they are kept, in
+ * milliseconds; and the most bytes of one conversation, of one tenant, and in all.
  */
 export interface StateSettings {
   key: string
@@ -63,24 +68,27 @@ export interface StateSettings {
   size: number
 }
 
-/** Listener and store settings; a reload that changes them is refused, unless it is the certificate that changes. */
+/**
+ * Settings of the listeners, the stores and the limits. A reload that changes the listeners or stores is refused,
+ * unless only the certificate changes.
+ */
 export interface Settings {
   /** `cors`: the origins whose pages may call from a browser; absent when there are none. */
   listen: { host: string; port: number; tls: Identity | undefined; cors?: readonly string[] }
   /**
-   * `token` empty: the admin API answers loopback addresses only. `admin: false` in the file turns the listener off:
-   * undefined.
+   * Undefined with `admin: false`, which turns the listener off. With an empty `token`, only loopback addresses may use
+   * the admin API.
    */
   admin: { host: string; port: number; token: string } | undefined
   store: {
     sqlite: string
     durability: 'power' | 'process'
-    /** How much is kept of the request log, and how much of the journal stays in the database. */
+    /** How much of the request log is kept, and how much of the journal stays in the database. */
     requests: { age: number; size: number }
     journal: { age: number; size: number }
-    /** And of answers that are given again. */
+    /** How long, and how many bytes of, answers are kept to be given again. */
     answers: { age: number; size: number }
-    /** How long it is known where something is stored. */
+    /** How long it is remembered at which upstream something is stored. */
     routes: { age: number }
   }
   limits: Limits
@@ -88,7 +96,7 @@ export interface Settings {
   state: StateSettings
 }
 
-/** Where something stands in the file, 1-based. */
+/** A position in the file; both numbers begin at 1. */
 export interface Position {
   line: number
   column: number
@@ -105,13 +113,13 @@ export interface ConfigKey {
   endpoints: readonly string[]
   limits: KeyLimits
   budget: Budget | undefined
-  /** Unix milliseconds. */
+  /** In Unix milliseconds. */
   expires: number | undefined
-  /** Of the entry, for problems found later. */
+  /** The position of the entry, for problems that are found later. */
   at: Position
 }
 
-/** A tenant's tree. */
+/** A tenant with its projects and members. */
 export interface ConfigTenant extends Tenant {
   readonly projects: ReadonlyMap<
     string,
@@ -122,23 +130,23 @@ export interface ConfigTenant extends Tenant {
   >
 }
 
-/** One entry of `chain:`. Options are checked and converted by the plugin's schema. */
+/** One entry of `chain:`. The schema of the plugin checks and converts its options. */
 export interface ChainEntry {
   plugin: string
   options: unknown
-  /** Of the plugin's name, for the order check. */
+  /** The position of the plugin's name, for the check of the order. */
   at: Position
 }
 
-/** Everything the file says. */
+/** Everything that the file says. */
 export interface Config {
-  /** As given on the command line. */
+  /** The path that was given on the command line. */
   file: string
-  /** SHA-256 of the file's bytes, hex; what `sluice check` and the admin API print. */
+  /** The SHA-256 of the file's bytes in hex, which `sluice check` and the admin API print. */
   hash: string
   settings: Settings
   channels: ReadonlyMap<string, Channel>
-  /** Names of the channels with `protocol: simulator`; they carry the address that the loader was given. */
+  /** The names of the channels with `protocol: simulator`. Their address is the one that the loader was given. */
   simulated: readonly string[]
   models: ReadonlyMap<string, Model>
   tenants: ReadonlyMap<string, ConfigTenant>
@@ -146,7 +154,7 @@ export interface Config {
   chain: readonly ChainEntry[]
   /** The file as plain data with every secret replaced by `[redacted]` and `${VAR}` left as written. */
   redacted: unknown
-  /** What is most likely a mistake in it, and works as it is written. */
+  /** Settings that work as written, but are most likely mistakes. */
   warnings: readonly Problem[]
 }
 
@@ -154,6 +162,6 @@ export interface Config {
 export interface Problem {
   /** `gateway.yaml:31:5`. */
   place: string
-  /** What is wrong and what to do, one sentence. */
+  /** One sentence that says what is wrong and what to do. */
   message: string
 }

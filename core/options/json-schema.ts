@@ -1,11 +1,11 @@
-// Option schemas as plain draft-07 JSON Schema: what ajv compiles and what editors complete from.
+// Translates option schemas into draft-07 JSON Schema, which ajv compiles and editors use for completion.
 import { notations } from './units.ts'
 import type { OptionSchema, OptionSchemas } from './schema.ts'
 
 /** A draft-07 schema object, or the `true` schema. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown }
 
-/** The schema of an object with these options and no others. `title` of every option is its name. */
+/** The schema of an object with exactly these options. The `title` of each option is its name. */
 export function objectSchema(options: OptionSchemas, required: readonly string[] = []): JsonSchema {
   const properties = Object.entries(options).map(([name, option]) => [name, { title: name, ...valueSchema(option) }])
   return {
@@ -38,7 +38,7 @@ function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknow
       if (!option.or) return { ...about, ...object }
       const words = { enum: option.or }
       const list = { type: 'array', minItems: 1, items: object }
-      // Not anyOf, in which ajv fills in no defaults.
+      // ajv does not fill in defaults inside anyOf.
       const rest = option.orList ? { if: { type: 'array' }, then: list, else: words } : words
       return { ...about, if: { type: 'object' }, then: object, else: rest }
     }
@@ -54,7 +54,7 @@ function valueSchema(option: OptionSchema): { readonly [keyword: string]: unknow
   }
 }
 
-/** YAML reads a choice like `1` as a number. */
+/** A choice such as `1` is also accepted as a number, because YAML reads it as one. */
 function choice(words: readonly string[]): object {
   const numbers = words.map(Number).filter(Number.isFinite)
   return { type: numbers.length > 0 ? ['string', 'number'] : 'string', enum: [...words, ...numbers] }

@@ -1,4 +1,4 @@
-// Checks values against option schemas: defaults filled in, units converted, faults in sentences.
+// Checks values against option schemas: fills in defaults, converts units, and describes faults in sentences.
 import { Ajv } from 'ajv'
 import { objectSchema } from './json-schema.ts'
 import { nearest, suggestion } from './suggest.ts'
@@ -8,40 +8,43 @@ import type { OptionSchema, OptionSchemas, OptionValues } from './schema.ts'
 
 /** One thing wrong with a value. */
 export interface Fault {
-  /** JSON pointer to what is wrong. */
+  /** A JSON pointer to the faulty value. */
   pointer: string
   /**
-   * What is wrong there: the value, the name it has in the object around it, or that the object there lacks something.
+   * What is wrong at the pointer: the value, its name in the object around it, or a missing member of the object there.
    */
   on: 'value' | 'name' | 'missing'
   /** Without the subject: `must be a duration like 30s, not "soon"`. */
   message: string
 }
 
-/** `value` has the schema's type when there are no faults; with faults it is as far as it could be converted. */
+/** `value` has the type of the schema when there are no faults. With faults, it is converted as far as possible. */
 export interface Checked<T> {
   value: T
   faults: Fault[]
 }
 
-/** What is known of where a value comes from. */
+/** Facts about where a value comes from. */
 export interface Origin {
-  /** The value at a pointer for a message; a file shows variables as they are written, so that no secret leaks. */
+  /**
+   * The value at a pointer, as text for a message. For a file, variables are shown as they are written, so that no
+   * secret is revealed.
+   */
   show(pointer: string, value: unknown): string
-  /** The text there comes from a variable and may stand for a number, or for true or false. */
+  /** Whether the text at a pointer comes from a variable, and may therefore stand for a number or a boolean. */
   untyped(pointer: string): boolean
 }
 
-/** Checks one value; the value given is not changed. */
+/** Checks one value, without changing it. */
 export type Checker<T> = (value: unknown, origin?: Origin) => Checked<T>
 
 const checkers = new WeakMap<OptionSchemas, Checker<unknown>>()
 let ajv: Ajv | undefined
 
 /**
- * The checker for a set of options, made on first use and kept as long as the options are; `required` belongs to the
- * options and must be the same in every call. Throws when the options are no proper schema, which is their author's
- * bug.
+ * The checker for a set of options, made on first use and kept as long as the options are. `required` must be the same
+ * in every call for the same options.
+ * @throws Error when the options are not a valid schema, which is a bug of their author
  */
 export function checkerOf<O extends OptionSchemas, R extends keyof O & string = never>(
   options: O,
@@ -53,7 +56,7 @@ export function checkerOf<O extends OptionSchemas, R extends keyof O & string = 
 }
 
 function makeChecker(options: OptionSchemas, required: readonly string[]): Checker<unknown> {
-  // A checker runs once per file or key: optimising its code takes longer than that ever saves.
+  // A checker runs once per file or key, so optimising its code would cost more time than it saves.
   ajv ??= new Ajv({
     allErrors: true,
     strict: true,
@@ -76,8 +79,8 @@ function makeChecker(options: OptionSchemas, required: readonly string[]): Check
 const plainOrigin: Origin = { show: showPlain, untyped: () => false }
 
 /**
- * Texts in quotes and cut short, numbers and words as they are, lists and maps by name; what looks like a key is
- * hidden.
+ * Shows a value in a message: short texts in quotes, long ones cut, numbers and words as they are, and lists and maps
+ * by their kind. A text that looks like a key is hidden.
  */
 export function showPlain(_pointer: string, value: unknown): string {
   if (Array.isArray(value)) return 'a list'
@@ -88,20 +91,20 @@ export function showPlain(_pointer: string, value: unknown): string {
   return JSON.stringify(value.length > 40 ? `${value.slice(0, 39)}…` : value)
 }
 
-/** A value that has named parts: no list, nothing empty. */
+/** Whether a value is an object with named members, and not a list or null. */
 export function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** One step down a JSON pointer. */
+/** Adds one step to a JSON pointer. */
 export function below(pointer: string, name: string | number): string {
   return `${pointer}/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
 /**
- * Copies without prototypes, so that a key called `constructor` is only a key. An empty value (`limits:` with all lines
- * commented out) counts as absent where a known option stands, and as an empty map where a map stands below a free
- * name. What no schema speaks of is a fault and never looked into, however deep it goes.
+ * Copies a value into objects without prototypes, so that a key named `constructor` is an ordinary key. An empty value
+ * (`limits:` with all its lines commented out) is left out for a known option, and becomes an empty map where a free
+ * name has a map. Parts that the schema does not know are faults, and are not copied, however deep they are.
  */
 function plainCopy(schema: OptionSchema | undefined, value: unknown, pointer: string, origin: Origin): unknown {
   if (schema === undefined) return value
@@ -121,7 +124,7 @@ function plainCopy(schema: OptionSchema | undefined, value: unknown, pointer: st
   return copy
 }
 
-/** A variable's text as what the schema asks for, when it looks like it. */
+/** Converts the text of a variable to the type of the schema when it looks like that type. */
 function typed(schema: OptionSchema, text: string): unknown {
   const takesNumber = schema.type === 'integer' || schema.type === 'number'
   if (takesNumber && /^-?\d{1,15}(\.\d{1,15})?$/.test(text)) return Number(text)
@@ -131,7 +134,7 @@ function typed(schema: OptionSchema, text: string): unknown {
   return schema.type === 'boolean' && text === 'true' ? true : text
 }
 
-/** The schema of one key of an object, and whether its name is free. */
+/** The schema of one key of an object, and whether the object allows any name. */
 export function propertyOf(
   schema: OptionSchema | undefined,
   name: string
@@ -141,7 +144,7 @@ export function propertyOf(
   return { schema: Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined, free: false }
 }
 
-/** The schema of the entries where a list stands; undefined where none may. */
+/** The schema of a list's entries; undefined where no list is allowed. */
 function itemsOf(schema: OptionSchema | undefined): OptionSchema | undefined {
   if (schema?.type === 'array') return schema.items
   return schema?.type === 'object' && 'orList' in schema ? schema : undefined
@@ -149,7 +152,7 @@ function itemsOf(schema: OptionSchema | undefined): OptionSchema | undefined {
 
 interface Conversion {
   faults: Fault[]
-  /** Pointers that have a fault already. */
+  /** Pointers that already have a fault. */
   broken: ReadonlySet<string>
   show: Origin['show']
 }
@@ -163,7 +166,7 @@ function convert(schema: OptionSchema, value: unknown, pointer: string, conversi
       const property = propertyOf(schema, name).schema
       if (property) value[name] = convert(property, item, below(pointer, name), conversion)
     }
-    // Where all names are known, plain objects are safe, and what authors expect.
+    // With known names only, ordinary objects are safe, and they are what authors of plugins expect.
     return 'properties' in schema ? Object.fromEntries(Object.entries(value)) : value
   }
   const scalar = typeof value === 'string' || typeof value === 'number'
@@ -177,7 +180,7 @@ function convert(schema: OptionSchema, value: unknown, pointer: string, conversi
   return undefined
 }
 
-/** What a duration or size is outside of, if it is. */
+/** Says which bound a duration or size violates; undefined when it violates none. */
 function outside(schema: OptionSchema & { type: 'string' }, value: number | bigint | string): string | undefined {
   const { format, atLeast, atMost } = schema
   if (format === undefined) return undefined
@@ -198,7 +201,7 @@ const typeWords: Readonly<Record<string, string>> = {
   object: 'a map'
 }
 
-/** Ajv's error as ours; undefined for those that only frame others. */
+/** Translates an error of ajv; undefined for errors that only repeat another one. */
 function faultOf(error: ErrorObject, show: Origin['show']): Fault | undefined {
   const pointer = error.instancePath
   const schema = (error.parentSchema ?? {}) as Readonly<Record<string, unknown>>
@@ -242,7 +245,7 @@ function faultOf(error: ErrorObject, show: Origin['show']): Fault | undefined {
   }
 }
 
-/** YAML reads `123` and `true` as what they look like; quotes make them text. */
+/** YAML reads `123` and `true` as a number and a boolean, so a hint says to put them in quotes. */
 function quotesHelp({ params, data }: ErrorObject, pattern: unknown): string {
   if (params['type'] !== 'string' || (typeof data !== 'number' && typeof data !== 'boolean')) return ''
   return typeof pattern !== 'string' || new RegExp(pattern, 'u').test(String(data)) ? ' (put it in quotes)' : ''

@@ -1,38 +1,37 @@
-// Option schemas: one JSON Schema literal is the check, the TypeScript type, the editor's completion and the
-// documentation.
+// Option schemas: one JSON Schema literal serves as check, TypeScript type, editor completion and documentation.
 
 interface Described {
-  /** One sentence: what it does, the unit, and what the default means. */
+  /** One sentence: what the option does, its unit, and what the default means. */
   description: string
-  /** Never shown: not in a problem, not in the redacted configuration. */
+  /** The value is never shown, neither in problems nor in the redacted configuration. */
   secret?: true
-  /** For the editor. */
+  /** Examples for the editor. */
   examples?: readonly unknown[]
 }
 
 /**
- * The config's own units, all written as text: `duration` (`30s` → milliseconds), `size` (`16MiB` → bytes), `usd`
- * (decimal dollars → nano-dollars), `date` (`2027-01-01` → Unix milliseconds), `decimal` (a price: stays text, so that
- * no digit is lost), `path` (of a file, relative to gateway.yaml → absolute). `size`, `usd` and `decimal` may be
- * written as numbers too.
+ * The units of the configuration, all written as text: `duration` (`30s` → milliseconds), `size` (`16MiB` → bytes),
+ * `usd` (decimal dollars → nano-dollars), `date` (`2027-01-01` → Unix milliseconds), `decimal` (a price, which stays
+ * text so that no digit is lost), `path` (of a file, relative to gateway.yaml → absolute). `size`, `usd` and `decimal`
+ * may also be written as numbers.
  */
 export type Unit = 'duration' | 'size' | 'usd' | 'date' | 'decimal' | 'path'
 
-/** A JSON Schema (draft-07) as options use it, with units added to `format`. */
+/** A JSON Schema (draft-07) for an option, with the units as additional values of `format`. */
 export type OptionSchema = Described &
   (
     | {
         type: 'string'
         format?: Unit
-        /** Of a path: words that stand for something else than a file. */
+        /** For a path: words that mean something other than a file. */
         words?: readonly string[]
         enum?: readonly string[]
         default?: string
         minLength?: number
         pattern?: string
-        /** What `pattern` asks for, after "must be". */
+        /** Describes what `pattern` matches, to follow "must be". */
         patternErrorMessage?: string
-        /** Bounds of a duration or size, in its own notation: `1ms`, `24d`. */
+        /** Bounds of a duration or size, written as the value is: `1ms`, `24d`. */
         atLeast?: string
         atMost?: string
       }
@@ -40,8 +39,8 @@ export type OptionSchema = Described &
     | { type: 'boolean'; default?: boolean }
     | { type: 'array'; items: OptionSchema; default?: readonly unknown[]; minItems?: number }
     /**
-     * Known keys, no others. With `or`, one of these words may stand instead: `admin: false`, `price: free`. With
-     * `orList`, a list of such objects may.
+     * An object with known keys only. With `or`, one of these words may be given instead: `admin: false`, `price:
+     * free`. With `orList`, a list of such objects may be given.
      */
     | {
         type: 'object'
@@ -51,13 +50,13 @@ export type OptionSchema = Described &
         orList?: true
         default?: unknown
       }
-    /** Free names, one schema for all values. */
+    /** An object with any names and one schema for all values. */
     | { type: 'object'; additionalProperties: OptionSchema; propertyNames?: NameSchema; default?: unknown }
-    /** Anything: checked by other means. */
+    /** Any value, which other code checks. */
     | { type?: undefined }
   )
 
-/** What the free names of an object look like. */
+/** The form of the free names of an object. */
 export interface NameSchema {
   pattern: string
   patternErrorMessage: string
@@ -66,7 +65,7 @@ export interface NameSchema {
 /** Options by name. */
 export type OptionSchemas = Readonly<Record<string, OptionSchema>>
 
-/** The value of one schema after the check: defaults filled in, units converted. */
+/** The type of a value after the check, with defaults filled in and units converted. */
 export type OptionValue<S> = S extends { format: 'duration' | 'size' | 'date' }
   ? number
   : S extends { format: 'usd' }
@@ -92,7 +91,9 @@ type Several<S, P> = S extends { orList: true } ? readonly OptionValues<P, Requi
 type Alternative<S> = S extends { or: readonly (infer E)[] } ? E : never
 type Filled<O, R> = { [K in keyof O]: O[K] extends { default: unknown } ? K : K extends R ? K : never }[keyof O]
 
-/** All values of a set of options; those without a default that are not among the required `R` may be undefined. */
+/**
+ * The values of a set of options. An option may be undefined when it has no default and is not among the required `R`.
+ */
 export type OptionValues<O, R = never> = { readonly [K in Filled<O, R>]: OptionValue<O[K]> } & {
   readonly [K in Exclude<keyof O, Filled<O, R>>]?: OptionValue<O[K]> | undefined
 }

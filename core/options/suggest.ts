@@ -1,6 +1,9 @@
-// Did you mean: the known word nearest to one that is not known.
+// Finds the known word that is most similar to an unknown one, for "did you mean".
 
-/** The candidate nearest to a word by letters changed, added, left out or swapped; undefined when none is near. */
+/**
+ * The candidate that is nearest to a word, counting letters changed, added, left out or swapped. Undefined when none is
+ * near.
+ */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > 64) return undefined
   let best: string | undefined
@@ -17,8 +20,8 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
 }
 
 /**
- * Ends a sentence about an unknown word: `, did you mean "x"?` when something is near, else with the list if it is
- * short.
+ * The end of a sentence about an unknown word: `, did you mean "x"?` when a candidate is near, otherwise the list of
+ * candidates if it is short.
  */
 export function suggestion(word: string, candidates: readonly string[]): string {
   const near = nearest(word, candidates)
@@ -27,7 +30,7 @@ export function suggestion(word: string, candidates: readonly string[]): string 
   return candidates.length <= 12 ? `: known are ${candidates.join(', ')}` : ''
 }
 
-/** Optimal string alignment: Levenshtein's distance with swapped neighbours as one change. */
+/** Optimal string alignment: Levenshtein distance in which swapping two neighbours counts as one change. */
 function editDistance(a: string, b: string): number {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, column) => column)

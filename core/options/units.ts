@@ -1,4 +1,4 @@
-// The units of the configuration: durations, sizes, money and dates from text to integers.
+// Converts durations, sizes, money and dates of the configuration from text.
 import { parseDollars } from '../money/money.ts'
 import type { Unit } from './schema.ts'
 
@@ -15,10 +15,13 @@ const sizes: Readonly<Record<string, number>> = {
   GiB: 2 ** 30,
   TiB: 2 ** 40
 }
-/** A billion dollars: far above any budget, and far inside the 64 bits that a ledger column holds. */
+/** A billion dollars in nano-dollars: far above any budget, and within the 64 bits of a ledger column. */
 const mostDollars = 1_000_000_000n * 1_000_000_000n
 
-/** How a unit is written: the pattern for editors, and the words for people. `number`: a plain number will do too. */
+/**
+ * How each unit is written: the pattern for editors, and a description for people. `number`: a plain number is allowed
+ * too.
+ */
 export const notations: Readonly<Record<Unit, { pattern: string; words: string; number: boolean }>> = {
   duration: { pattern: '^\\d{1,12}(ms|s|m|h|d)$', words: 'a duration like 500ms, 30s, 5m, 2h or 1d', number: false },
   size: { pattern: '^\\d{1,15} ?([KMGT]i?B|B)?$', words: 'a size like 64KiB, 16MiB, 1GB or 1048576', number: true },
@@ -41,7 +44,8 @@ export const notations: Readonly<Record<Unit, { pattern: string; words: string; 
 }
 
 /**
- * Converts a text (or a number, where the unit takes one). Undefined when it is not of the unit, or out of its range.
+ * Converts a text, or a number where the unit allows one. Undefined when it does not have the form of the unit or is
+ * out of range.
  */
 export function convertUnit(unit: Unit, written: string | number): number | bigint | string | undefined {
   const text = String(written)
@@ -68,13 +72,13 @@ function scaled(match: RegExpExecArray | null, factors: Readonly<Record<string, 
   return Number.isSafeInteger(value) ? value : undefined
 }
 
-/** Midnight UTC of `YYYY-MM-DD`, or the instant of an RFC 3339 date-time. Days that no calendar has are refused. */
+/** Midnight UTC of `YYYY-MM-DD`, or the instant of an RFC 3339 date-time. Undefined for days that do not exist. */
 function parseDate(text: string): number | undefined {
   const match = /^(\d{4}-\d\d-\d\d)(?:t(\d\d:\d\d:\d\d(?:\.\d{1,9})?)(z|[+-]\d\d:\d\d))?$/i.exec(text)
   if (!match) return undefined
   const [, day = '', time = '00:00:00', zone = 'Z'] = match
   const midnight = Date.parse(`${day}T00:00:00Z`)
-  // Date.parse lets the 30th of February be the 2nd of March.
+  // Date.parse would read the 30th of February as the 2nd of March.
   if (Number.isNaN(midnight) || new Date(midnight).toISOString().slice(0, 10) !== day) return undefined
   const instant = Date.parse(`${day}T${time.slice(0, 12)}${zone.toUpperCase()}`)
   return Number.isNaN(instant) ? undefined : instant

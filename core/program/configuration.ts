@@ -1,5 +1,5 @@
-// Reads gateway.yaml for the program: the file's own check, the order of its chain, and the simulator its channels may
-// want.
+// Reads gateway.yaml for the program: checks the file and the order of its chain, and starts the simulator when a
+// channel needs it.
 import { Files } from '../../config/files.ts'
 import { dirname } from 'node:path'
 import { loadConfig } from '../../config/load.ts'
@@ -10,16 +10,16 @@ import type { Plugin } from '../contract/contract.ts'
 import type { Config, Problem } from '../catalogue/settings.ts'
 import type { Simulator } from '../simulator/simulator.ts'
 
-/** Which file, and what it is read with. */
+/** The file to read, and what is needed to read it. */
 export interface ConfigSource {
   /** Path of gateway.yaml. */
   file: string
   env: NodeJS.ProcessEnv
-  /** What `chain:` may name. */
+  /** The plugins that `chain:` may name without declaring them. */
   plugins: ReadonlyMap<string, Plugin>
 }
 
-/** The file cannot be used; `problems` says why, each with its place. */
+/** The file cannot be used. `problems` says why, with a place for each. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly problems: readonly Problem[]
@@ -30,17 +30,17 @@ export class ConfigError extends Error {
   }
 }
 
-/** Stands in for the simulator's address while none runs: nothing connects to it. */
+/** Used instead of the simulator's address while none runs. Nothing connects to it. */
 const noSimulator = new URL('http://127.0.0.1:1/v1')
 
-/** What a file says, with the plugins that its chain may name. */
+/** The configuration, and the plugins that its chain may name. */
 export interface ReadConfig {
   config: Config
   plugins: ReadonlyMap<string, Plugin>
 }
 
 /**
- * Reads the file without starting anything but the modules of its plugins: what `sluice check` does.
+ * Reads the file as `sluice check` does, without starting anything except the modules of its plugins.
  * @throws ConfigError with every problem
  */
 export async function readConfig(
@@ -57,7 +57,7 @@ export async function readConfig(
 }
 
 /**
- * Reads the file at start and at every reload; the simulator is started for the first channel that wants one, and kept.
+ * Reads the file at start and at every reload. The simulator is started for the first channel that needs it, and kept.
  */
 export class ConfigReader {
   readonly #source: ConfigSource
@@ -70,12 +70,12 @@ export class ConfigReader {
     this.#plugins = source.plugins
   }
 
-  /** What the chain of the configuration read last may name. */
+  /** The plugins that the chain of the latest configuration may name. */
   get plugins(): ReadonlyMap<string, Plugin> {
     return this.#plugins
   }
 
-  /** What the latest reading found in which files, whatever came of it. */
+  /** The hashes of the files that the latest reading used, by path, even when it failed. */
   get files(): ReadonlyMap<string, string> {
     return this.#files.hashes
   }
@@ -84,7 +84,7 @@ export class ConfigReader {
   async read(): Promise<Config> {
     const config = await this.#read()
     if (config.simulated.length === 0 || this.#simulator) return config
-    // Half of all that the program loads, which those who have no simulated channel never need.
+    // The simulator is half of all code of the program, so it is loaded only when a channel needs it.
     const { startSimulator } = await import('../simulator/simulator.ts')
     this.#simulator = await startSimulator()
     return this.#read()

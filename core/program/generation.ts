@@ -1,4 +1,5 @@
-// A configuration made live: its chain and catalogue, kept until the last exchange that began with it has ended.
+// Generations: a configuration in use, with its chain and catalogue, until the last exchange that began with it has
+// ended.
 import type { Catalogue } from '../catalogue/catalogue.ts'
 import type { Chain } from '../exchange/chain.ts'
 import type { Generation, GenerationSource } from '../exchange/generation.ts'
@@ -12,15 +13,15 @@ interface Entry {
   dispose(): Awaitable<void>
 }
 
-/** What one generation has of the {@link Shared} values. */
+/** The {@link Shared} values of one generation. */
 export interface SharedUser {
-  /** For one plugin: keys are its own. */
+  /** The `share` function for one plugin, whose keys are its own. */
   share(plugin: Plugin): PluginContext['share']
-  /** The generation is over. What was disposed and failed is logged. */
+  /** Ends the generation's use of its values. An error while disposing one is logged. */
   drop(): Promise<void>
 }
 
-/** Values kept across generations, each for as long as some generation uses it. */
+/** Values kept across generations. Each is kept as long as some generation uses it. */
 export class Shared {
   readonly #values = new Map<string, Entry>()
   readonly #log: Logger
@@ -66,12 +67,12 @@ export class Shared {
   }
 }
 
-/** Names of plugins have no slash. */
+/** Unambiguous, because names of plugins contain no slash. */
 function placeOf(plugin: string, { name }: SharedKey<unknown>): string {
   return `${plugin}/${name}`
 }
 
-/** The parts of a generation about to go live; `drop` gives back what it shares. */
+/** The parts of a generation that is about to be used. `drop` ends its use of shared values. */
 export interface GenerationParts {
   config: Config
   catalogue: Catalogue
@@ -83,7 +84,7 @@ class LiveGeneration implements Generation {
   readonly config: Config
   readonly catalogue: Catalogue
   readonly chain: Chain
-  /** Resolves when it is disposed. */
+  /** Resolves when the generation is disposed. */
   readonly gone: Promise<void>
   readonly #drop: () => Promise<void>
   #users = 0
@@ -108,8 +109,8 @@ class LiveGeneration implements Generation {
   }
 
   /**
-   * No exchange begins with it any more: it is disposed when the last one that did has ended, however long that takes.
-   * Once.
+   * Marks that no more exchanges begin with the generation. It is disposed when the last of its exchanges has ended,
+   * however long that takes. Called once.
    */
   retire(): void {
     this.#retired = true
@@ -123,7 +124,7 @@ class LiveGeneration implements Generation {
   }
 }
 
-/** The present generation, and the way to the next. */
+/** The current generation, and those before it that still have exchanges. */
 export class Generations implements GenerationSource {
   readonly #live = new Set<LiveGeneration>()
   #current: LiveGeneration
@@ -136,19 +137,19 @@ export class Generations implements GenerationSource {
     return this.#current
   }
 
-  /** An exchange begins: the generation stays whole until it says `leave`. */
+  /** Called when an exchange begins. The generation is not disposed before the exchange calls `leave`. */
   enter(): Generation {
     return this.#current.enter()
   }
 
-  /** Swaps one reference. Exchanges under way keep the old generation. */
+  /** Makes another generation the current one. Exchanges under way keep the old one. */
   replace(next: GenerationParts): void {
     const old = this.#current
     this.#current = this.#begin(next)
     old.retire()
   }
 
-  /** Resolves when every generation is disposed; no exchange begins any more. Once. */
+  /** Resolves when every generation is disposed. Called once, when no more exchanges begin. */
   async close(): Promise<void> {
     this.#current.retire()
     await Promise.all([...this.#live].map(({ gone }) => gone))

@@ -1,4 +1,4 @@
-// The keys of a generation: those of gateway.yaml and those in the key store, with everything a caller may do.
+// The keys of a generation: those of gateway.yaml and those of the key store, with the rights of each.
 import { timingSafeEqual } from 'node:crypto'
 import { compileGlobs } from '../catalogue/globs.ts'
 import type { Matches } from '../catalogue/globs.ts'
@@ -8,37 +8,41 @@ import type { Config, ConfigKey, ConfigTenant, Problem } from '../catalogue/sett
 import type { KeyStore, StoredKey } from '../store/keys.ts'
 import type { KeptSecret, Secrets } from '../store/secrets.ts'
 
-/** A catalogue whose keys are those of the file and of the store, or the names that both of them hold. */
+/** A catalogue with the keys of the file and of the store, or the problems when both have keys of the same name. */
 export type Keyring =
   | { catalogue: Catalogue; problems?: undefined }
   | { catalogue?: undefined; problems: readonly Problem[] }
 
 /**
- * Builds the catalogue of a generation. Keys made or revoked in the store count from the next request on, in every
- * generation. A stored key whose tenant, project or member is not in the file is not found.
+ * Builds the catalogue of a generation. Keys that are made or revoked in the store count from the next request on, in
+ * every generation. A stored key is not found when its tenant, project or member is not in the file.
  */
 export function openKeyring(config: Config, store: KeyStore, secrets: Secrets): Keyring {
   const problems = clashes(config, store)
   if (problems.length > 0) return { problems }
   const callers = new Callers(config)
   const declared = new Map(config.keys.map((key) => [key.sha256.toString('latin1'), key]))
-  /** By the very object that a key was found by before: who presents keys remembers their digests. */
+  /**
+   * Callers by the digest object that was presented. It works because the same object is presented again for the same
+   * key.
+   */
   const found = new WeakMap<Buffer, Caller>()
   const { channels, models, tenants } = config
   const findKey = (sha256: Buffer): Caller | undefined => {
     const before = found.get(sha256)
     if (before) return before
-    // The lookup's time depends on digests, which tell nothing of a secret; the decision itself takes constant time.
+    // The time of the lookup depends on digests, which reveal nothing of a secret. The final comparison takes constant
+    // time.
     const text = sha256.toString('latin1')
     const key = declared.get(text) ?? live(store.find(sha256))
     if (!key) return bySecret(sha256)
     const caller =
       key.sha256.length === sha256.length && timingSafeEqual(key.sha256, sha256) ? callers.of(key) : undefined
-    // A key of the store may be revoked.
+    // The result is not remembered for a key of the store, which may be revoked.
     if (caller && declared.has(text)) found.set(sha256, caller)
     return caller
   }
-  /** By secrets, which live no longer than these. */
+  /** The callers by client secret. Each is kept as long as its secret object is. */
   const bearers = new WeakMap<KeptSecret, { issuer: Caller; caller: Caller }>()
   const bySecret = (sha256: Buffer): Caller | undefined => {
     const secret = secrets.find(sha256)
@@ -51,7 +55,10 @@ export function openKeyring(config: Config, store: KeyStore, secrets: Secrets): 
   return { catalogue: { channels, models, tenants, findKey } }
 }
 
-/** Whoever has a client secret: the key that made it, for one endpoint, one model, and not for long. */
+/**
+ * The caller for a client secret: the rights of the key that made it, limited to one endpoint, one model and a short
+ * time.
+ */
 function narrowed(issuer: Caller, secret: KeptSecret): Caller {
   return {
     ...issuer,
@@ -78,18 +85,18 @@ function live(key: StoredKey | undefined): StoredKey | undefined {
 }
 
 type Key = ConfigKey | StoredKey
-/** Callers by key, each made on its first request. */
+/** The callers by key, each made on its first request. */
 class Callers {
   readonly #config: Config
   readonly #made = new WeakMap<Key, Caller>()
-  /** Compiled lists, shared by all keys, members and tenants with the same ones. */
+  /** Compiled lists of globs, shared by all keys, members and tenants with the same list. */
   readonly #compiled = new Map<string, Matches>()
 
   constructor(config: Config) {
     this.#config = config
   }
 
-  /** Undefined when the key belongs to something that is not in the file. */
+  /** Undefined when the tenant, project or member of the key is not in the file. */
   of(key: Key): Caller | undefined {
     let caller = this.#made.get(key)
     if (caller) return caller
@@ -130,7 +137,9 @@ class Callers {
     return matches
   }
 
-  /** All layers agree. Remembered for the models there are; a name that a client made up is worked out again. */
+  /**
+   * Whether all layers match a model. Results are remembered for known models only, because clients may send any name.
+   */
   #remembered(layers: readonly Matches[]): Matches {
     const { models } = this.#config
     const answers = new Map<string, boolean>()

@@ -1,11 +1,11 @@
 // Writes lines to a standard stream that may be slow or stuck, without ever waiting for it.
 import { writeSync } from 'node:fs'
 
-/** Bytes handed to the stream at a time: at most this much in one turn of the loop. */
+/** The most bytes that are handed to the stream in one turn of the event loop. */
 const batchBytes = 64 * 1024
-/** Characters that wait; above it lines are dropped. */
+/** The most characters that may wait. Further lines are dropped. */
 const queueLimit = 1024 * 1024
-/** How long the last lines may hold up the end of the program. */
+/** The longest time that a flush waits, in milliseconds. */
 const flushMs = 1000
 
 /** A queue of lines in front of standard output or standard error. */
@@ -18,16 +18,17 @@ export class LineWriter {
   #busy = false
   #idle: (() => void)[] = []
 
-  /** `onLost` is told, once there is room again, how many lines were dropped; it may write one. */
+  /** `onLost` is called with the number of dropped lines when there is room again. It may write a line about them. */
   constructor(stream: NodeJS.WriteStream & { fd: number }, onLost: (lines: number) => void) {
     this.#stream = stream
     this.#onLost = onLost
-    // A reader that went away is not worth a crash: its lines are dropped.
+    // When the reader of the stream goes away, lines are dropped, and the program goes on.
     stream.on('error', () => {})
   }
 
   /**
-   * Queues one line, line end included; it is written at the end of this turn of the loop, with all others of the turn.
+   * Queues one line, which includes its line end. It is written at the end of this turn of the event loop, together
+   * with all other lines of the turn.
    */
   write(line: string): void {
     if (this.#queued + line.length > queueLimit) {
@@ -42,7 +43,7 @@ export class LineWriter {
     setImmediate(() => this.#next())
   }
 
-  /** Resolves when everything queued so far is with the system, or after a second. */
+  /** Resolves when everything queued so far was given to the operating system, or after a second. */
   async flush(): Promise<void> {
     if (!this.#busy) return
     let timer: NodeJS.Timeout | undefined
@@ -79,12 +80,12 @@ export class LineWriter {
     this.#next()
   }
 
-  /** The program ends without a flush, as in a crash: one try at what is left. */
+  /** Runs when the program ends without a flush, as in a crash: tries once to write what is left. */
   readonly #last = (): void => {
     try {
       while (this.#lines.length > 0) writeSync(this.#stream.fd, this.#take())
     } catch {
-      // A full or closed pipe, and no time to wait for it.
+      // The pipe is full or closed, and there is no time to wait for it.
     }
   }
 }

@@ -2,7 +2,9 @@
 import { styleText } from 'node:util'
 import { LineWriter } from './line-writer.ts'
 
-/** Fields of a line. Values are shown as they are: never pass a whole request, header map or config object. */
+/**
+ * The fields of a line. Values are logged as they are: never pass a whole request, header map or configuration object.
+ */
 export type LogFields = Readonly<Record<string, unknown>>
 
 /** Writes lines; `child` adds fields to every line. */
@@ -14,35 +16,35 @@ export interface Logger {
   child(fields: LogFields): Logger
 }
 
-/** The logger of a program, which ends. */
+/** The logger of a program, which has to flush before it exits. */
 export interface ProgramLogger extends Logger {
-  /** Resolves when what was logged is written, or cannot be within a second. The last call before an exit. */
+  /** Resolves when everything logged was written, or after a second at most. Call it last before an exit. */
   flush(): Promise<void>
 }
 
 const severities = { debug: 10, info: 20, warn: 30, error: 40 } as const
 
-/** From this level on lines are written. */
+/** The level from which on lines are written. */
 export type LogLevel = keyof typeof severities
-/** Ascending. */
+/** From the least to the most severe. */
 export const logLevels = Object.keys(severities) as readonly LogLevel[]
 
-/** Where lines go and which. */
+/** Which lines are written, where, and in which form. */
 export interface LogOptions {
   level?: LogLevel
-  /** For people at a terminal instead of programs: time, level and phrase first. */
+  /** Writes lines for people at a terminal, with time, level and message first, instead of JSON. */
   pretty?: boolean
   /**
-   * Takes one line with its line end. Default: standard error, which is never waited for; lines it cannot take are
+   * Takes one line with its line end. The default is standard error, which is never waited for; dropped lines are
    * counted.
    */
   write?(line: string): void
 }
 
-/** Characters of one value; what is longer is cut, so that no value can fill a disk by itself. */
+/** The most characters of one value. Longer ones are cut, so that no single value can fill a disk. */
 const longestValue = 8 * 1024
 
-/** A logger for the whole program. Field names are those of pino: `time`, `level`, `msg`. */
+/** Makes the logger of a program. The field names are those of pino: `time`, `level`, `msg`. */
 export function createLogger({ level = 'info', pretty = false, write }: LogOptions = {}): ProgramLogger {
   const format = pretty ? prettyLine : jsonLine
   const threshold = severities[level]
@@ -65,12 +67,12 @@ export function createLogger({ level = 'info', pretty = false, write }: LogOptio
   return { ...at({}), flush: () => stderr?.flush() ?? Promise.resolve() }
 }
 
-/** Writes nothing: for tests and programs that embed a gateway. */
+/** A logger that writes nothing: for tests, and for programs that embed a gateway. */
 export const silentLog: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silentLog }
 
-/** What looks like a key, wherever it stands: an upstream may quote the credential that it refuses. */
+/** Text that looks like a key, anywhere in a line: an upstream may quote the credential that it refuses. */
 const secrets = /\b(sk-|bearer )[\w.~+/=-]{8,}/gi
-/** Fields whose value is a secret whatever it looks like. */
+/** Names of fields whose value is always treated as a secret. */
 const secretNames = /^(authorization|x-api-key|api_?key|credential|secret|password|token|cookie)$/i
 
 function jsonLine(level: LogLevel, message: string, fields: LogFields): string {
@@ -98,7 +100,7 @@ function stringify(value: unknown): string {
   }
 }
 
-/** Secrets by name are hidden, BigInt has no JSON form, errors show where they come from, and long text is cut. */
+/** Hides secrets by field name, writes BigInt as text and errors with their stack, and cuts long text. */
 function plain(name: string, value: unknown): unknown {
   if (secretNames.test(name)) return '[redacted]'
   if (typeof value === 'bigint') return value.toString()

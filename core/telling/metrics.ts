@@ -1,4 +1,4 @@
-// Metrics: the registry of a gateway, and the narrow face of it that plugins get.
+// Metrics: the registry of a gateway, and the part of it that plugins may use.
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { Metric, MetricType, MetricValueWithName } from 'prom-client'
 import { version } from './version.ts'
@@ -23,27 +23,27 @@ export interface PluginMetrics {
   histogram(definition: MetricDefinition & { buckets?: readonly number[] }): Histogram
 }
 
-/** Only ever grows. */
+/** A number that only grows. */
 export interface Counter {
   add(labels: Labels, by?: number): void
 }
 
-/** Counts values by their size. */
+/** Counts values in ranges of their size. */
 export interface Histogram {
   observe(labels: Labels, value: number): void
 }
 
 /**
- * Series of one metric. More than this is a label that is not from a closed list: what comes after is dropped and
- * counted.
+ * The most series of one metric. More series mean that a label does not come from a closed list; updates of further
+ * series are dropped and counted.
  */
 const mostSeries = 10_000
-/** Seconds, from a quick refusal to a long answer. */
+/** Upper bounds in seconds, from a quick refusal to a long answer. */
 const durationBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 
 /**
- * The metrics of one gateway; several may live in a process. Methods throw on label names other than the declared ones
- * and on values that are no numbers, as both are bugs of the caller.
+ * The metrics of one gateway; a process may have several. The methods throw for label names that were not declared and
+ * for values that are not finite numbers, because both are bugs of the caller.
  */
 export class Metrics implements PluginMetrics {
   readonly #registry = new Registry()
@@ -62,7 +62,7 @@ export class Metrics implements PluginMetrics {
     )
   }
 
-  /** A counter's name ends in `_total`. */
+  /** Makes a counter, whose name must end in `_total`. */
   counter(definition: MetricDefinition): Counter {
     if (!definition.name.endsWith('_total'))
       throw new Error(`the counter ${definition.name} must have a name that ends in _total`)
@@ -92,7 +92,7 @@ export class Metrics implements PluginMetrics {
     })
   }
 
-  /** `buckets` are upper bounds, ascending. */
+  /** Makes a histogram. `buckets`: upper bounds, ascending. */
   histogram(definition: MetricDefinition & { buckets?: readonly number[] }): Histogram {
     const { buckets: bounds = durationBuckets } = definition
     return this.#once('histogram', definition, (family) => {
@@ -107,8 +107,8 @@ export class Metrics implements PluginMetrics {
   }
 
   /**
-   * A number that lives elsewhere, read when somebody looks: `read` gives it, or one for each value of the only label.
-   * A counter when its name ends in `_total`, otherwise a gauge.
+   * A metric whose value is kept elsewhere and read at each scrape. `read` gives one number, or one per value of the
+   * only label. It is a counter when its name ends in `_total`, otherwise a gauge.
    */
   observed(
     { label, ...definition }: { name: string; help: string; label?: string },
@@ -125,12 +125,10 @@ export class Metrics implements PluginMetrics {
     )
   }
 
-  /**
-   * All metrics, with those of the process, in OpenMetrics or in Prometheus' text format as an Accept header has it.
-   */
+  /** All metrics with those of the process, in OpenMetrics or in Prometheus' text format, as the Accept header asks. */
   async expose(accept = ''): Promise<{ contentType: string; text: string }> {
     const rendered = await Registry.merge([this.#registry, registryOfProcess()]).metrics()
-    // The library's spelling of what is no number is its own.
+    // The library writes NaN as `Nan`, which is not valid.
     const text = rendered.replaceAll(' Nan\n', ' NaN\n')
     return accept.includes('application/openmetrics-text')
       ? { contentType: Registry.OPENMETRICS_CONTENT_TYPE, text: openMetrics(text) }
@@ -153,8 +151,9 @@ export class Metrics implements PluginMetrics {
   }
 
   /**
-   * The library's own metrics look their labels up anew at each update: {@link Cells} save half a microsecond of it,
-   * four or so for a request. Of a metric that it renders, the library wants what is given here and no more.
+   * Registers a metric with the library's renderer. The library's own metric classes look their labels up at each
+   * update; {@link Cells} save half a microsecond of that, about four per request. The object has all that the renderer
+   * uses.
    */
   #register({ name, help, type }: Family, values: () => readonly MetricValueWithName<string>[]): void {
     const metric = {
@@ -168,16 +167,16 @@ export class Metrics implements PluginMetrics {
   }
 }
 
-/** One metric with all its series. */
+/** One metric with its labels. */
 interface Family {
-  /** In full. */
+  /** The full name. */
   name: string
   help: string
   type: MetricType
   labels: readonly string[]
 }
 
-/** A series that is one number. */
+/** One series that is a single number. */
 class Figure {
   readonly labels: Labels
   value = 0
@@ -193,7 +192,7 @@ class Figure {
   }
 }
 
-/** A series of a counter. */
+/** One series of a counter. */
 class Sum extends Figure {
   add(by = 1): void {
     if (!(by >= 0 && by < Infinity)) throw new RangeError(`${this.name}: a counter cannot grow by ${by}`)
@@ -201,7 +200,7 @@ class Sum extends Figure {
   }
 }
 
-/** A series of a gauge. */
+/** One series of a gauge. */
 class Level extends Figure {
   set(value: number): void {
     this.value = finite(this.name, value)
@@ -212,7 +211,7 @@ class Level extends Figure {
   }
 }
 
-/** A series of a histogram. */
+/** One series of a histogram. */
 class Spread {
   readonly #name: string
   readonly #labels: Labels
@@ -256,12 +255,12 @@ class Spread {
 
 type Branch<C> = Map<string, Branch<C> | C>
 
-/** One value for each combination of labels, made when it is first asked for and found by one map lookup a label. */
+/** One cell per combination of label values. A cell is made on first use, and found with one map lookup per label. */
 class Cells<C extends Lost, Lost> {
   readonly all: C[] = []
   readonly #family: Family
   readonly #make: (labels: Labels) => C
-  /** Stands in for all that are too many. */
+  /** Takes the updates of series above {@link mostSeries}. */
   readonly #lost: Lost
   readonly #root: Branch<C> | C
 
@@ -316,8 +315,8 @@ function finite(metric: string, value: number): number {
 let processRegistry: Registry | undefined
 
 /**
- * CPU, memory, garbage collection and event loop, under the names that dashboards know. Nothing is measured before the
- * first scrape.
+ * CPU, memory, garbage collection and event loop, under the usual names of the Prometheus client. Nothing is measured
+ * before the first scrape.
  */
 function registryOfProcess(): Registry {
   if (!processRegistry) {
@@ -328,7 +327,8 @@ function registryOfProcess(): Registry {
 }
 
 /**
- * The same in OpenMetrics 1.0: the family of a counter is named without `_total`, there are no empty lines, and an end.
+ * Converts the text to OpenMetrics 1.0: the family of a counter is named without `_total`, there are no empty lines,
+ * and the text ends with an EOF line.
  */
 function openMetrics(text: string): string {
   return `${text.replace(/^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm, '# HELP $1 $2\n# TYPE $1 counter').replace(/\n{2,}/g, '\n')}# EOF\n`

@@ -1,5 +1,5 @@
-// Which version of the program this is.
+// The version of the program.
 import manifest from '../../package.json' with { type: 'json' }
 
-/** As package.json says. */
+/** The version in package.json. */
 export const version: string = manifest.version

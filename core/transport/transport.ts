@@ -35,7 +35,7 @@ export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefi
  */
 export interface UpstreamSink {
   onHead(status: number, headers: UpstreamHeaders): void
-  /** The bytes are the sink's: they do not change later. */
+  /** The sink owns the bytes: they do not change later. */
   onData(chunk: Buffer): void
   onEnd(): void
   /** An error of source `upstream`. The request may be tried again as long as the client was shown nothing. */

@@ -20,9 +20,9 @@ export interface Bearer {
   readonly shared: boolean
   /** The request is about to be sent. Called again when undici sends it again. */
   started?(): void
-  /** The answer is whole, as far as undici knows; given back is what speaks against it. */
+  /** The answer is complete according to undici. Returns an error when it is not. */
   ended(): Error | undefined
-  /** The answer is not whole and will not be. Given back is whether the request was not even looked at. */
+  /** The answer is incomplete and stays so. Returns whether the upstream can be taken not to have seen the request. */
   lost(cause: Error): boolean
 }
 

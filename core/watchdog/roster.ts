@@ -1,15 +1,15 @@
-// A set of things that come and go quickly, kept in an array.
+// A set for objects that come and go quickly, kept in an array.
 
-/** What a {@link Roster} can hold: it keeps the member's place in this field, which nobody else touches. */
+/** What a {@link Roster} can hold. Only the roster may use this field: it holds the member's place. */
 export interface Member {
   rosterPlace?: number | undefined
 }
 
 /**
- * Adds and removes in constant time; iterates in no particular order. A `Set` under such churn replaces its table every
- * few dozen changes, and each discarded table that has grown old keeps alive, until the next full collection, all that
- * was in it: thousands of finished exchanges with their buffers, which made every minor collection take tens of
- * milliseconds. A member is in one roster at a time.
+ * A set that adds and removes in constant time, and iterates in no particular order. A `Set` with so many changes
+ * replaces its table every few dozen of them. A discarded table that has reached the old space keeps everything in it
+ * alive until the next full collection: thousands of finished exchanges with their buffers, which made every minor
+ * collection take tens of milliseconds. An object may be in one roster at a time.
  */
 export class Roster<T extends Member> implements Iterable<T> {
   readonly #members: T[] = []
@@ -18,14 +18,14 @@ export class Roster<T extends Member> implements Iterable<T> {
     return this.#members.length
   }
 
-  /** Does nothing for a member. */
+  /** Does nothing when the object is a member already. */
   add(member: T): void {
     if (member.rosterPlace !== undefined) return
     member.rosterPlace = this.#members.length
     this.#members.push(member)
   }
 
-  /** Does nothing for what is no member. */
+  /** Does nothing when the object is not a member. */
   delete(member: T): void {
     const place = member.rosterPlace
     if (place === undefined) return
@@ -36,7 +36,7 @@ export class Roster<T extends Member> implements Iterable<T> {
     this.#members[place] = last
   }
 
-  /** A copy, so that members may leave while it is gone through. */
+  /** Iterates over a copy, so that members may be removed during the iteration. */
   [Symbol.iterator](): Iterator<T> {
     return this.#members.slice()[Symbol.iterator]()
   }

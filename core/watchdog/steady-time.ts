@@ -1,9 +1,9 @@
-// The time by which things expire: it passes evenly, whatever somebody does to the clock of the machine.
+// A clock for expiry that runs evenly, even when the clock of the machine is changed.
 
 /**
- * Unix milliseconds as of the start of the process, and the time that has passed since then. For deadlines and what is
- * kept for a while: a clock that jumps ahead for a second must not end what would have lasted for hours. Dates that
- * people gave, as a key's last day, and the windows of budgets go by `Date.now()`.
+ * Unix milliseconds: the time when the process started, plus the time passed since then. For deadlines and for things
+ * kept for a while: when the machine's clock jumps ahead for a second, nothing that should last for hours may end.
+ * Dates that people set, such as the last day of a key, and the windows of budgets use `Date.now()`.
  */
 export function steadyNow(): number {
   return Math.floor(performance.timeOrigin + performance.now())

@@ -1,26 +1,26 @@
-// One timer for all running exchanges, or all connections: looks at each now and then, so that none needs timers of its
-// own.
+// One timer for all running exchanges or connections. It checks each of them regularly, so that none needs timers of
+// its own.
 import { Roster } from './roster.ts'
 import type { Member } from './roster.ts'
 
-/** Something with time limits. */
+/** An object with time limits. */
 export interface Watched extends Member {
-  /** Called on every turn while watched; `now` is `performance.now()`. Must not throw. */
+  /** Called once per interval while watched. `now`: `performance.now()`. Must not throw. */
   check(now: number): void
 }
 
-/** How exact time limits are. */
+/** The default interval, which is how exact time limits are. */
 const watchIntervalMs = 50
 
-/** Holds everything that has a limit. Costs nothing while empty. */
+/** Checks all watched objects once per interval. Costs nothing while there are none. */
 export class Watchdog {
   readonly #intervalMs: number
   readonly #watched = new Roster<Watched>()
   #timer: NodeJS.Timeout | undefined
-  /** `performance.now()` of the latest turn: a time stamp for things that happen per event, at no cost. */
+  /** The `performance.now()` of the latest check: a cheap time stamp for frequent events. */
   now = performance.now()
 
-  /** Time limits are kept to within the interval. */
+  /** `intervalMs`: time limits are enforced with this precision. */
   constructor(intervalMs = watchIntervalMs) {
     this.#intervalMs = intervalMs
   }
@@ -33,7 +33,7 @@ export class Watchdog {
     this.#timer.unref()
   }
 
-  /** The timer itself stops at its next turn: short exchanges one after another would start and stop it each time. */
+  /** The timer stops at its next interval, so that a series of short exchanges does not start and stop it for each. */
   delete(watched: Watched): void {
     this.#watched.delete(watched)
   }
