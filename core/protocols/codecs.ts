@@ -7,7 +7,7 @@ import { chatCodec } from './openai-chat/codec.ts'
 import { responsesCodec } from './openai-responses/codec.ts'
 import type { Protocol } from './protocol.ts'
 
-/** By the protocol's name; what is not here is only passed on to upstreams that speak the same. */
+/** Codecs by the protocol's name. Requests of any other protocol only go to upstreams that speak the same one. */
 export const codecs = {
   'openai-chat': chatCodec,
   'openai-responses': responsesCodec,
@@ -15,14 +15,14 @@ export const codecs = {
   gemini: geminiCodec
 } as const satisfies Record<string, Codec>
 
-/** The word for a protocol that can be translated. */
+/** The name of a protocol that can be translated. */
 export type CodecName = keyof typeof codecs
 
 const names = new Map(
   (Object.keys(codecs) as CodecName[]).map((name): [Protocol, CodecName] => [protocols[name], name])
 )
 
-/** How a protocol is translated; undefined for one that clients and upstreams have to speak alike. */
+/** The name of a protocol's codec; undefined when it cannot be translated. */
 export function codecNameOf(protocol: Protocol): CodecName | undefined {
   return names.get(protocol)
 }

@@ -1,8 +1,9 @@
-// How each family of protocols wants to be shown a credential.
+// How upstreams of each family are sent a credential.
 
 /**
- * The header that carries a credential, its name in lower case. OpenAI: RFC 6750 §2.1;
- * https://platform.claude.com/docs/en/api/overview; https://ai.google.dev/api (a key in the query would stand in logs).
+ * The header with a credential; its name is in lower case. OpenAI: RFC 6750 §2.1;
+ * https://platform.claude.com/docs/en/api/overview; https://ai.google.dev/api (a key in the query could end up in
+ * logs).
  */
 export function credentialHeader(
   family: 'openai' | 'anthropic' | 'gemini',

@@ -1,10 +1,9 @@
-// Changing texts inside parsed JSON: whatever is not changed stays the same object, so that whoever changed nothing is
-// known by that.
+// Helpers for editing texts in parsed JSON. What is not changed stays the same object, so that callers can compare.
 import { asObject } from './object.ts'
 import type { JsonObject } from './object.ts'
 import { Uninspectable } from './uninspectable.ts'
 
-/** The list with its objects edited. What is no list, and what is no object in it, stays. */
+/** The list with its objects edited. Anything else stays as it is. */
 export function editedList(value: unknown, edit: (item: JsonObject, at: number) => JsonObject): unknown {
   if (!Array.isArray(value)) return value
   let made: unknown[] = value
@@ -17,7 +16,7 @@ export function editedList(value: unknown, edit: (item: JsonObject, at: number) 
   return made
 }
 
-/** The object with a member edited, if it has it. */
+/** The object with a member edited, if it has that. */
 export function editedMember(object: JsonObject, member: string, edit: (value: unknown) => unknown): JsonObject {
   const value = object[member]
   if (value === undefined) return object
@@ -25,19 +24,19 @@ export function editedMember(object: JsonObject, member: string, edit: (value: u
   return changed === value ? object : { ...object, [member]: changed }
 }
 
-/** The object with a member edited where that is a text with something in it. */
+/** The object with a member edited if that is a text and not empty. */
 export function editedText(object: JsonObject, member: string, edit: (text: string) => string): JsonObject {
   return editedMember(object, member, (value) => (typeof value === 'string' && value !== '' ? edit(value) : value))
 }
 
-/** A citation of a text that was changed: where in the text it belongs is not known any more, which zeros say. */
+/** A citation of a text that was edited. Its place in the text is not known any more, so it is set to zero. */
 export function withoutPlace(citation: JsonObject): JsonObject {
   return ['start_index', 'end_index', 'index'].reduce((made, member) => editedMember(made, member, () => 0), citation)
 }
 
 /**
- * The object edited as the JSON text that it is.
- * @throws Uninspectable when what came of it is no JSON object
+ * The object edited as JSON text.
+ * @throws Uninspectable when the result is no JSON object
  */
 export function editedJson(object: JsonObject, edit: (text: string) => string): JsonObject {
   const text = JSON.stringify(object)
@@ -47,7 +46,7 @@ export function editedJson(object: JsonObject, edit: (text: string) => string): 
     const made = asObject(JSON.parse(changed))
     if (made) return made
   } catch {
-    // It is told below.
+    // The error below tells it.
   }
   throw new Uninspectable('what it made of the arguments of a tool is no JSON object, which they are in this protocol')
 }

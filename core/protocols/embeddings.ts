@@ -1,5 +1,5 @@
-// Embeddings between a client of one protocol and an upstream of another: https://ai.google.dev/api/embeddings and
-// https://platform.openai.com/docs/api-reference/embeddings. Vectors pass in the digits that the upstream gave them.
+// Translates embeddings between https://ai.google.dev/api/embeddings and
+// https://platform.openai.com/docs/api-reference/embeddings. Vectors keep the digits that the upstream wrote.
 import { badAnswer, invalid, Untranslatable } from './canonical/untranslatable.ts'
 import { protocols } from './index.ts'
 import { asObject, asObjects } from './object.ts'
@@ -7,36 +7,42 @@ import type { JsonObject } from './object.ts'
 import { bytesOf, numbersOf } from './openai/embedding-format.ts'
 import type { Protocol } from './protocol.ts'
 
-/** A larger request is more than any upstream takes, and would be long in the making. */
+/** The largest request that is translated, in bytes. No upstream takes more, and translating it would take long. */
 const mostBytes = 4 * 1024 * 1024
-/** Of one request in Gemini's protocol. */
+/** The most texts in one request of Gemini's protocol. */
 const mostTexts = 100
 
-/** What is asked, whatever the protocol. */
+/** A request for embeddings, in either protocol. */
 interface Asked {
   texts: readonly string[]
   dimensions: number | undefined
-  /** Members that the other protocol has no words for. */
+  /** Members that the other protocol cannot express. */
   dropped: readonly string[]
-  /** The client's answer, of vectors in JSON, in the order of the texts. */
+  /** Writes the client's answer. `vectors`: JSON text of each, in the order of the texts. */
   answer(vectors: readonly string[], tokens: number | undefined, model: string): string
 }
 
-/** A request for the upstream, and how its answer becomes the client's. */
+/** A request for the upstream, and the way back for its answer. */
 export interface TranslatedEmbeddings {
   body: Buffer
   dropped: readonly string[]
-  /** @throws Untranslatable when it is no answer. `model`: as the client calls it */
+  /**
+   * `model`: the client's name of it.
+   * @throws Untranslatable when the body is no answer
+   */
   answer(body: Buffer, model: string): Buffer
 }
 
-/** Whether embeddings go between the two. */
+/** Whether embeddings can be translated between the two protocols. */
 export function translatesEmbeddings(client: Protocol, upstream: Protocol): boolean {
   const both = [protocols['openai-embeddings'], protocols['gemini-embed']]
   return client !== upstream && both.includes(client) && both.includes(upstream)
 }
 
-/** `model`: as the upstream calls it. @throws Untranslatable for what the upstream cannot be asked */
+/**
+ * `model`: the upstream's name of it.
+ * @throws Untranslatable when the upstream cannot do what is asked for
+ */
 export function translateEmbeddings(client: Protocol, body: Buffer, model: string): TranslatedEmbeddings {
   if (body.length > mostBytes)
     throw new Untranslatable(
@@ -91,7 +97,9 @@ function openaiAsked(request: JsonObject): Asked {
   }
 }
 
-/** One text, or several, each with settings of its own, which have to agree. */
+/**
+ * Reads one request, or a batch. The settings of its requests have to agree, as the other protocol has them only once.
+ */
 function geminiAsked(request: JsonObject): Asked {
   const batch = request['requests'] !== undefined
   const entries = batch ? asObjects(request['requests']) : [request]
@@ -141,7 +149,9 @@ function numberOf(value: unknown, place: string): number | undefined {
   throw invalid(place, 'a whole number from 1 up')
 }
 
-/** Lists of numbers by their place, in whose stead their index stands: what is left of an answer is small. */
+/**
+ * Replaces each vector by its index before parsing, so that the parsed rest is small and the vectors keep their digits.
+ */
 function withoutVectors(text: string): { rest: JsonObject; vectors: readonly string[] } {
   const vectors: string[] = []
   const short = text.replace(
@@ -168,7 +178,7 @@ function geminiVectors(rest: JsonObject, vectors: readonly string[]): Vectors {
   }
 }
 
-/** An upstream may give them in another order, and in base64 although it was not asked for. */
+/** Sorts the vectors, and decodes those in base64: some upstreams send either without being asked. */
 function openaiVectors(rest: JsonObject, vectors: readonly string[]): Vectors {
   const data = asObjects(rest['data']).map(({ index, embedding }, place) => ({
     index: typeof index === 'number' ? index : place,

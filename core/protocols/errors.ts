@@ -1,8 +1,8 @@
-// Errors in what upstreams send, in whichever words they tell them: how they are recognised, and what they say.
+// Recognizes errors in what upstreams send, whichever form they have, and reads them.
 import { asObject } from './object.ts'
 import type { UpstreamError } from './protocol.ts'
 
-/** An event or body tells of an error: whatever stands beside it, in whichever form gateways and vendors give it. */
+/** Whether an event or body reports an error, in any form that vendors and gateways use. */
 export function isError(body: unknown): boolean {
   if (Array.isArray(body)) return asObject(body[0])?.['error'] != null
   const fields = asObject(body)
@@ -13,13 +13,13 @@ export function isError(body: unknown): boolean {
   return object === 'error' || type === 'error' || (usage == null && readError(body).message !== '')
 }
 
-/** A choice that the upstream gave up. */
+/** Whether a choice reports an error. */
 export function isFailed(choice: unknown): boolean {
   const fields = asObject(choice)
   return fields?.['error'] != null || fields?.['finish_reason'] === 'error'
 }
 
-/** What the upstream said. One vendor family wraps its error in an array; a choice may have one of its own. */
+/** Reads an error. One vendor puts it into an array, and a choice may have its own. */
 export function readError(body: unknown): UpstreamError {
   const outer = Array.isArray(body) ? (body[0] as unknown) : body
   const fields = asObject(outer)
@@ -32,10 +32,13 @@ export function readError(body: unknown): UpstreamError {
   return { message, type: text(inner?.['type']), code, param: text(inner?.['param']) ?? placeOf(fields?.['detail']) }
 }
 
-/** The code of a prompt that is longer than the model can take, by which clients know that they have to shorten it. */
+/** The code for a prompt that is too long for the model. Clients react by shortening it. */
 export const tooLong = 'context_length_exceeded'
 
-/** Not every vendor has a code for it. Limits of tokens a minute are told in other words. */
+/**
+ * Recognizes such errors by their message, as not every vendor has a code. Rate limits on tokens are worded
+ * differently.
+ */
 function isTooLong(message: string): boolean {
   return /prompt is too long|maximum context length|exceeds? (?:the |your )?(?:model's )?context (?:limit|window|length)|input token count .*exceeds the maximum/i.test(
     message.slice(0, longestRead)
@@ -44,16 +47,16 @@ function isTooLong(message: string): boolean {
 
 const longestRead = 4096
 
-/** The member that a validation error is about: `{detail: [{loc: ["body", "top_k"], …}]}`. */
+/** The member that a validation error is about, from `{detail: [{loc: ["body", "top_k"], …}]}`. */
 function placeOf(detail: unknown): string | undefined {
   const place = asObject(Array.isArray(detail) ? detail[0] : undefined)?.['loc']
   return Array.isArray(place) ? text(place.at(-1)) : undefined
 }
 
-/** Members that vendors put their words into: `{error: "text"}`, `{detail: [{msg: …}]}`, `{errors: [{message: …}]}`. */
+/** Members that hold a vendor's message: `{error: "text"}`, `{detail: [{msg: …}]}`, `{errors: [{message: …}]}`. */
 const spoken = ['message', 'detail', 'error', 'errors', 'msg', 'error_msg'] as const
 
-/** The words in a value; undefined when there are none near its top. */
+/** The message in a value; undefined when there is none near its top. */
 function said(value: unknown, depth = 3): string | undefined {
   if (typeof value === 'string') return text(value)
   if (depth === 0) return undefined

@@ -1,8 +1,8 @@
-// Reasons to finish as a table of Markdown: what each protocol's upstreams say, and what becomes of it.
+// Writes the table of finish reasons for the docs, in Markdown.
 import { anthropicWords, chatWords, geminiWords, responsesWords } from './canonical/finish-words.ts'
 import type { FinishFate, FinishWords } from './canonical/finish-words.ts'
 
-/** What clients are told, in words. */
+/** How the table describes each meaning. */
 const meanings: Readonly<Record<FinishFate, string>> = {
   stop: 'a normal end',
   sequence: 'a stop sequence',
@@ -14,7 +14,7 @@ const meanings: Readonly<Record<FinishFate, string>> = {
   failed: 'an error: another channel, or the end of the stream'
 }
 
-/** A row for each vendor and what becomes of its words. */
+/** The table, with a row for each vendor and meaning. */
 export function finishTable(): string {
   const vendors = new Set<FinishWords>([...chatWords, ...responsesWords, ...anthropicWords, ...geminiWords])
   return ['| Vendor | Words | What becomes of them |', '|---|---|---|', ...[...vendors].flatMap(rowsOf), ''].join('\n')

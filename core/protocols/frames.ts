@@ -1,10 +1,10 @@
-// What the core asks of a protocol that is spoken in frames, in sessions of realtime.
+// What the core needs of a protocol that is spoken in frames, in realtime sessions.
 import type { Payload, ReportedUsage, ShownError } from './payload.ts'
 
 /**
- * What a frame of a client is about, as far as the gateway goes by it. `response`: asks for a response. `model`: sets
- * the model of the session. Either may name a `model`, which has to be that of the session. `invalid`: could be read as
- * something else than it is, and must not be passed on; `reason` says why.
+ * What a client's frame does, as far as the gateway has to know. `response`: it asks for a response. `model`: it sets
+ * the session's model. A `model` in either has to be the session's. `invalid`: it could be understood in several ways
+ * and must not be passed on; `reason` says why.
  */
 export type ClientFrame =
   | { readonly kind: 'other' }
@@ -18,10 +18,10 @@ export type ClientFrame =
   | { readonly kind: 'invalid'; readonly event: string | undefined; readonly reason: string }
 
 /**
- * What a frame of an upstream tells. `began` and `ended`: of a response. `heard`: something else that is charged by
- * itself, such as the transcript of what was said. `error`: an event of the client (`event`, when it is named) had no
- * effect. `failed`: something else went wrong. `session`: shows the settings, the model among them. `invalid`: could be
- * read in several ways, and must not be passed on.
+ * What an upstream's frame reports. `began`, `ended`: a response did. `heard`: something else with its own charge, such
+ * as a transcript of the client's speech. `error`: a client's event, named by `event` if it has an id, had no effect.
+ * `failed`: something else went wrong. `session`: it shows the settings, with the model. `invalid`: it could be
+ * understood in several ways and must not be passed on.
  */
 export type UpstreamFrame =
   | { readonly kind: 'other' }
@@ -34,30 +34,32 @@ export type UpstreamFrame =
 export interface FrameWatch {
   client(frame: Payload): ClientFrame
   upstream(frame: Payload): UpstreamFrame
-  /** Tokens that the next response may read: at most, and by a fair guess. */
+  /** How many tokens the next response may read: at most, and probably. */
   readonly input: { readonly worst: number; readonly typical: number }
-  /** The session's own limit of the output of one response; undefined when it has none. */
+  /** The session's limit on the output tokens of a response; undefined when it has none. */
   readonly maxOutput: number | undefined
-  /** Tokens of output that have come since the latest response began, by a fair guess. */
+  /** An estimate of the output tokens since the latest response began. */
   readonly output: number
 }
 
-/** What is spoken in sessions. */
+/** A protocol of realtime sessions. */
 export interface FrameProtocol {
-  /** Members of frames that are objects and are looked into. */
+  /** Members of frames that are objects whose contents are checked, too. */
   readonly looksInto: readonly string[]
   watch(): FrameWatch
-  /** A client's frame with another name for the model that it names; undefined when there is none in it. */
+  /** A client's frame with its model renamed; undefined when it names none. */
   withModel(frame: Payload, model: string): Buffer | undefined
   /**
-   * An upstream's frame of the kind `session` as its client may see it: without keys of the upstream's own, and with
-   * another name for the model where one is given; undefined when it may be seen as it is.
+   * An upstream's frame of the kind `session` as its client may see it: without the upstream's keys, and with the model
+   * renamed if one is given. Undefined when it can be passed on unchanged.
    */
   shown(frame: Payload, model: string | undefined): Buffer | undefined
-  /** Tells a client of an error. `event`: its own that was refused, when it has a name. */
+  /**
+   * A frame that reports an error to the client. `event`: the id of the client's event that was refused, if it has one.
+   */
   error(error: ShownError, event?: string): string
-  /** Gives a session these settings, which are JSON. */
+  /** A frame that changes the session's settings. `settings`: JSON text. */
   configure(settings: string): string
-  /** Asks an upstream to end a response. */
+  /** A frame that asks the upstream to end a response. */
   cancel(id: string): string
 }

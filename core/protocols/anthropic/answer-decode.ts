@@ -1,4 +1,4 @@
-// Reads a whole message of an upstream.
+// Reads a whole message of an Anthropic upstream.
 import type { AnswerPart, Citation, ModelAnswer } from '../canonical/answer.ts'
 import { finishOf } from '../canonical/finish.ts'
 import { readArgumentsObject } from '../canonical/json.ts'
@@ -23,7 +23,7 @@ export function decodeAnswer(body: unknown): ModelAnswer {
   return { id: asText(message['id']), candidates: [{ parts, finish }], usage: usage === 'insane' ? undefined : usage }
 }
 
-/** Blocks of tools that the provider runs are passed over: no other protocol has a place for them. */
+/** Reads a block. Blocks of tools that the provider runs are skipped: no other protocol has a place for them. */
 function readBlock(block: JsonObject): AnswerPart[] {
   switch (block['type']) {
     case 'text': {
@@ -60,8 +60,8 @@ export function readCallHead(block: JsonObject): { type: 'tool_call'; id: string
 }
 
 /**
- * Others than those with an address mean something only beside the client's own documents. `length`: of the block, all
- * of which is what is cited for.
+ * Reads a citation with an address. Others refer to the client's own documents and mean nothing elsewhere. `length`: of
+ * the block's text, all of which the citation covers.
  */
 export function readCitation(citation: JsonObject, length: number): Citation[] {
   const url = citation['url'] ?? citation['source']

@@ -1,4 +1,4 @@
-// Writes a whole message for a client.
+// Writes a whole Anthropic message for a client.
 import type { AnswerPart, Citation, Finish, ModelAnswer } from '../canonical/answer.ts'
 import type { AnswerHead } from '../canonical/codec.ts'
 import { isCut } from '../canonical/finish.ts'
@@ -23,7 +23,7 @@ export function encodeAnswer({ candidates, usage }: ModelAnswer, head: AnswerHea
   }
 }
 
-/** What a message begins with, whole and in a stream. */
+/** The first members of a message, whole and in the `message_start` of a stream. */
 export function writeHead({ id, model }: AnswerHead): Record<string, unknown> {
   return { id: `msg_${id}`, type: 'message', role: 'assistant', model, container: null }
 }
@@ -45,7 +45,7 @@ function writePart(part: AnswerPart, finish: Finish): Block[] {
   }
 }
 
-/** A call that was cut off is none: its arguments are not known. */
+/** Writes a call. A call whose arguments were cut off is left out, as they are not known. */
 function writeCall({ id, name, input, proof }: ToolCall, finish: Finish): Block[] {
   const object = input === '' ? undefined : parseObject(input)
   if (object) return [...writeCallProof(proof), { type: 'tool_use', id, name, input: object }]
@@ -53,7 +53,7 @@ function writeCall({ id, name, input, proof }: ToolCall, finish: Finish): Block[
   throw brokenCall()
 }
 
-/** Of a call whose arguments are no JSON, though nothing cut it off. */
+/** The error for a call whose arguments are not JSON although nothing cut them off. */
 export function brokenCall(): Error {
   return badAnswer('The upstream called a tool with arguments that are not a JSON object.')
 }
@@ -62,7 +62,10 @@ function writeThoughts(thinking: string, proof: Proof | undefined): Block {
   return { type: 'thinking', thinking, signature: seal('anthropic', proof) }
 }
 
-/** A call has no place for a signature here; a block of thoughts before it has, and comes back in the same place. */
+/**
+ * Writes a call's signature as a block of thoughts before the call: calls have no place for one here, and the client
+ * sends the block back in the same place.
+ */
 function writeCallProof(proof: Proof | undefined): Block[] {
   return proof ? [writeThoughts('', proof)] : []
 }

@@ -1,7 +1,7 @@
-// What Anthropic's Messages can say, and what they make of what other protocols say.
+// What Anthropic's Messages can express, and what becomes of features that only other protocols have.
 import type { Capabilities } from '../canonical/features.ts'
 
-/** Hints that only this protocol has, at the top of a request. */
+/** Hints at the top of a request that only this protocol has. */
 export const hints = [
   'speed',
   'inference_geo',
@@ -15,7 +15,7 @@ export const hints = [
   'workspace_id'
 ] as const
 
-/** What changes the answer and no other protocol can say. */
+/** Members that change the answer and that no other protocol can express. */
 export const specials = ['container', 'mcp_servers', 'thread'] as const
 
 export const capabilities: Capabilities = {

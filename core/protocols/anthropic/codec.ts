@@ -1,4 +1,4 @@
-// Anthropic's Messages as translation knows them.
+// The codec of Anthropic's Messages.
 import type { Codec } from '../canonical/codec.ts'
 import { decodeAnswer } from './answer-decode.ts'
 import { encodeAnswer } from './answer-encode.ts'

@@ -1,4 +1,4 @@
-// Counting tokens in Anthropic's protocol: free, and not streamed.
+// The protocol of Anthropic's token counting, which is free and never streamed.
 import { noText } from '../plain-text.ts'
 import { anthropic } from './protocol.ts'
 import type { Protocol } from '../protocol.ts'

@@ -1,4 +1,4 @@
-// Errors in the words of Messages.
+// Errors in the form of Anthropic's Messages.
 import { asObject } from '../object.ts'
 import { readError as readAnyError, tooLong } from '../errors.ts'
 import type { ShownError, UpstreamError } from '../protocol.ts'
@@ -18,11 +18,11 @@ const types: Readonly<Record<number, string>> = {
   529: 'overloaded_error'
 }
 
-/** Clients tell an upstream with too much to do, which they ask again, from one that broke. */
+/** Clients retry on 529, which says that the upstream is overloaded; 503 could also mean that it is broken. */
 export const statuses = { 503: 529 } as const
 
 /**
- * What is wrong with a conversation that the upstream was to keep. Clients act on these codes: they send the whole
+ * Errors about a conversation that the upstream should have kept. When clients see these codes, they send the whole
  * conversation again (@anthropic-ai/sdk 1.12, lib/internal/threads).
  */
 const unsupported = 'thread_unsupported_request'
@@ -33,7 +33,7 @@ export function errorBody({ status, type, message, code, param }: ShownError): u
     type: type === 'quota_error' ? 'billing_error' : typeOf(status),
     message: code === tooLong ? asTooLong(message) : message
   }
-  // Whoever wants a thread of a channel that knows none does without when it is told so.
+  // A client that asks for a thread does without one when it gets this code.
   const detail = code === 'unsupported_parameter' && param === 'thread' ? unsupported : code
   if (!ofThreads.has(detail)) return { type: 'error', error }
   return {
@@ -46,7 +46,8 @@ export function errorBody({ status, type, message, code, param }: ShownError): u
 }
 
 /**
- * `code` and `param` are what stands in the details: the parameters that are not supported, with a space between them.
+ * Reads an error. Codes about threads are in its details, and so are the unsupported parameters: `param` has them with
+ * spaces in between.
  */
 export function readError(body: unknown): UpstreamError {
   const said = readAnyError(body)
@@ -56,7 +57,7 @@ export function readError(body: unknown): UpstreamError {
   return { ...said, code, param: Array.isArray(names) ? names.map(String).join(' ') : said.param }
 }
 
-/** Agents know by these words alone that they have to shorten the conversation. */
+/** Makes the message begin with the words by which agents know that they have to shorten the conversation. */
 function asTooLong(message: string): string {
   return /prompt is too long/i.test(message) ? message : `prompt is too long: ${message}`
 }

@@ -1,4 +1,4 @@
-// Reasons to stop, in the words of Messages.
+// Reads and writes the stop reasons of Anthropic's Messages.
 import type { Finish } from '../canonical/answer.ts'
 import { FinishReader } from '../canonical/finish.ts'
 import { anthropicWords } from '../canonical/finish-words.ts'
@@ -7,19 +7,22 @@ import type { JsonObject } from '../object.ts'
 
 const words = new FinishReader(anthropicWords)
 
-/** Of a message, or of the delta at the end of a stream. @throws Untranslatable when the upstream gave the answer up */
+/**
+ * Reads the stop reason of a message, or of the `message_delta` that ends a stream.
+ * @throws Untranslatable when the upstream says that its answer failed
+ */
 export function readFinish({ stop_reason: reason, stop_sequence: sequence }: JsonObject): Finish {
   const word = asText(reason)
   const finish: Finish = word === '' ? { reason: 'stop' } : words.read(word)
   return finish.reason === 'sequence' ? { ...finish, sequence: asText(sequence) } : finish
 }
 
-/** The provider's words on a refusal; empty when there are none. */
+/** The provider's explanation of a refusal; empty when there is none. */
 export function readExplanation({ stop_details: details }: JsonObject): string {
   return asText(asObject(details)?.['explanation'])
 }
 
-/** `refused`: the answer holds a refusal, of which some protocols say that the model was done. */
+/** `refused`: the answer holds a refusal. Some protocols still call that a normal end, and here it is a stop reason. */
 export function writeFinish({ reason, sequence, word }: Finish, refused: boolean): Record<string, unknown> {
   const stopReason = refused && reason === 'stop' ? 'refusal' : reason === 'other' ? (word ?? reason) : reasons[reason]
   return {

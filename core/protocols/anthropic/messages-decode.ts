@@ -1,4 +1,4 @@
-// Reads the system prompt and the messages of a Messages request.
+// Reads the system prompt and the messages of an Anthropic request.
 import { readMark } from '../canonical/cache-mark.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { readData, readUrl, writeText } from '../canonical/media.ts'
@@ -25,7 +25,7 @@ export function readSystem(fields: Members, losses: Losses): SystemTurn[] {
   return [{ role: 'system', parts: readTexts(fields, 'system', losses), developer: false }]
 }
 
-/** A string or text blocks. */
+/** Reads text that is a string or a list of text blocks. */
 function readTexts(fields: Members, key: string, losses: Losses): TextPart[] {
   const given = fields.value(key)
   if (typeof given === 'string') return [{ type: 'text', text: given }]
@@ -39,7 +39,7 @@ function readTexts(fields: Members, key: string, losses: Losses): TextPart[] {
 export function readMessages(fields: Members, losses: Losses): Turn[] {
   const messages = fields.list('messages')
   if (!messages) throw new Untranslatable('missing_field', 'messages is missing.', 'messages')
-  /** Names of the calls so far. */
+  /** The names of the calls so far, by id. */
   const names = new Map<string, string>()
   return messages.flatMap((message): Turn[] => {
     const role = message.string('role')
@@ -51,7 +51,7 @@ export function readMessages(fields: Members, losses: Losses): Turn[] {
   })
 }
 
-/** Results of tools are a turn of their own, before what the user says, wherever they stand. */
+/** Reads a user message. All tool results in it become a turn of their own, before what the user says. */
 function readUser(message: Members, names: ReadonlyMap<string, string>, losses: Losses): Turn[] {
   const content = message.value('content')
   if (typeof content === 'string') return [{ role: 'user', parts: [{ type: 'text', text: content }] }]
@@ -158,7 +158,7 @@ function readAssistant(message: Members, names: Map<string, string>, losses: Los
   const content = message.value('content')
   if (typeof content === 'string') return [{ type: 'text', text: content }]
   const parts: AssistantPart[] = []
-  /** A signature of the call that follows, which this protocol has no place for. */
+  /** The signature of the next call, which was sent as a block of thoughts because calls have no place for it. */
   let ofNextCall: Proof | undefined
   for (const block of message.list('content') ?? []) {
     seeHints(block, losses)
@@ -194,6 +194,6 @@ function readThoughts(block: Members, type: 'thinking' | 'redacted_thinking'): R
 function seeHints(block: Members, losses: Losses): void {
   readMark(block, losses)
   if (block.says('citations')) losses.see('hint', block.at('citations'))
-  // Who called is told by what was called.
+  // The result already tells which tool made the call.
   block.ignore('caller')
 }

@@ -1,4 +1,4 @@
-// Writes the system prompt and the messages of a Messages request.
+// Writes the system prompt and the messages of an Anthropic request.
 import { writeMark } from '../canonical/cache-mark.ts'
 import { isBlank, jsonOnly, leadingSystem, mediaToUser } from '../canonical/conversation.ts'
 import { parseObject } from '../canonical/json.ts'
@@ -19,13 +19,13 @@ import { invalid } from '../canonical/untranslatable.ts'
 
 type Block = Record<string, unknown>
 
-/** One turn, as it is sent. */
+/** A message of the request. */
 export interface Message {
   role: 'user' | 'assistant'
   content: Block[]
 }
 
-/** The conversation, its turns alternating and the user's first, as the protocol wants it. */
+/** Writes the conversation so that roles alternate and the user comes first, as the protocol requires. */
 export function writeConversation(request: ModelRequest, losses: Losses): { system: Block[]; messages: Message[] } {
   const { system: turns, rest } = leadingSystem(request)
   const system = turns.flatMap(({ parts }) => texts(parts))
@@ -59,7 +59,7 @@ function writeTurn(turn: Turn, losses: Losses): Block[] {
   }
 }
 
-/** Blocks without anything to read are refused. */
+/** Writes text blocks. Blank ones are left out, as the vendor refuses them. */
 function texts(parts: readonly { text: string; cache?: CacheMark }[]): Block[] {
   return parts
     .filter(({ text }) => !isBlank(text))
@@ -103,7 +103,7 @@ function writeOwn(part: AssistantPart, losses: Losses): Block[] {
   }
 }
 
-/** Only what this provider has signed is taken back. */
+/** Writes thoughts that this provider has signed. It accepts no others. */
 function writeThoughts({ text, proof }: ReasoningPart, losses: Losses): Block[] {
   if (proof?.family !== 'anthropic') {
     losses.drop(proof ? 'reasoning_proof' : 'reasoning_replay')
@@ -126,7 +126,7 @@ function writeCall({ id, name, input, ...call }: ToolCall, losses: Losses): Bloc
   return { type: 'tool_use', id, name, input: object, ...writeMark(call) }
 }
 
-/** The text that the model goes on with must not end with white space. */
+/** Trims the text that the model is to continue: the vendor refuses white space at its end. */
 function trimEnd(content: Block[]): void {
   const last = content.at(-1)!
   if (last['type'] === 'text') last['text'] = (last['text'] as string).trimEnd()

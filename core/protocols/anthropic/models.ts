@@ -1,7 +1,10 @@
-// Models of the catalogue in Anthropic's words.
+// Models of the catalogue in Anthropic's form.
 import type { ListedModel } from '../protocol.ts'
 
-/** https://platform.claude.com/docs/en/api/models. What nobody has said is null. `now`: Unix milliseconds. */
+/**
+ * One model, as in https://platform.claude.com/docs/en/api/models. What is not configured is null. `now`: Unix
+ * milliseconds.
+ */
 export function anthropicModel(
   { name, created, contextWindow, maxOutputTokens, deprecated }: ListedModel,
   now: number
@@ -21,7 +24,7 @@ export function anthropicModel(
   }
 }
 
-/** A page of them. */
+/** A page of models. */
 export function anthropicModels(page: readonly ListedModel[], more: boolean, now: number): object {
   return {
     data: page.map((model) => anthropicModel(model, now)),
@@ -36,7 +39,7 @@ function lifecycleOf(deprecated: ListedModel['deprecated'], now: number): 'activ
   return deprecated.sunset !== undefined && deprecated.sunset <= now ? 'retired' : 'deprecated'
 }
 
-/** Without milliseconds, as its clients know it. */
+/** A time without milliseconds, as Anthropic writes it. */
 function rfc3339(unixMs: number): string {
   return new Date(unixMs).toISOString().replace('.000Z', 'Z')
 }

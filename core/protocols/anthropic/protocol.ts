@@ -1,4 +1,4 @@
-// Anthropic's Messages, as clients speak them and as upstreams answer them.
+// Anthropic's Messages, as clients speak it and as upstreams answer it.
 import { asObject, asObjects } from '../object.ts'
 import type { Payload, Protocol, ReportedUsage } from '../protocol.ts'
 import { textBytes } from '../text-bytes.ts'
@@ -33,7 +33,7 @@ export const anthropic: Protocol = {
   text: messagesText
 }
 
-/** Events are named by their type; clients pass over those that are not. */
+/** The name of an event is its type. Clients skip events without a name. */
 function eventName(payload: string): string {
   return String(asObject(JSON.parse(payload))?.['type'] ?? '')
 }
@@ -42,7 +42,7 @@ function isAnswer({ lens }: Payload): boolean {
   return lens !== undefined && lens.type('content') === 'array' && (!lens.has('error') || lens.type('error') === 'null')
 }
 
-/** Where usage stands: at the top of a message and of its delta, and in the message of its start. */
+/** The usage of a message: at its top, in the delta at the end of a stream, or in the message of `message_start`. */
 function usageOf(message: Payload): unknown {
   if (message.plain || !message.data.includes('"usage"')) return undefined
   if (isUnparsedBody(message)) return memberOf(message, 'usage')
@@ -50,7 +50,7 @@ function usageOf(message: Payload): unknown {
   return body?.['usage'] ?? asObject(body?.['message'])?.['usage']
 }
 
-/** Start and end of a stream each tell a part of it. */
+/** Merges usage: the start and the end of a stream each report a part of it. */
 class MessageUsage {
   #merged: unknown
 

@@ -27,7 +27,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   if (request.stop.length > 0) losses.see('stop')
   const metadata = fields.members('metadata')
   if (metadata) readParameters(metadata, { user: 'user_id' }, request, losses)
-  // Auto is what everybody has who says nothing.
+  // `auto` is the default, and asks for nothing.
   if (fields.string('service_tier') === 'standard_only') {
     request.serviceTier = 'default'
     losses.see('service_tier')
@@ -53,7 +53,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
 function readTool(tool: Members, losses: Losses): Tool {
   const type = tool.string('type') ?? 'custom'
   readMark(tool, losses)
-  // Dated types are tools that the provider runs, or whose schema only its models know.
+  // Tools with a dated type are run by the provider, or have a schema that only its models know.
   if (type !== 'custom') {
     losses.see('server_tool', tool.place)
     return {
@@ -69,7 +69,7 @@ function readTool(tool: Members, losses: Losses): Tool {
   const head = { name: tool.needString('name'), description: tool.string('description'), custom: false }
   const strict = tool.flag('strict')
   if (!strict) return { ...head, parameters, strict }
-  // Members may be optional here, and are not where others speak of strictness.
+  // Strict schemas may have optional members here, but not in other protocols.
   const all = parameters && madeStrict(parameters)
   losses.see(all ? 'tool_strict' : 'hint', tool.at('strict'))
   return { ...head, parameters: all ?? parameters, strict: all ? true : undefined }
@@ -90,7 +90,7 @@ function readOutput(output: Members | undefined, request: ModelRequest, losses: 
   if (effort !== undefined && request.reasoning.effort === undefined) {
     request.reasoning.effort = effort
     losses.see('reasoning_effort')
-    // Elsewhere it says how much to think, which was turned off.
+    // In other protocols effort asks for thoughts, which this request has turned off.
   } else if (effort !== undefined) losses.see('hint', output!.at('effort'))
   const format = output?.members('format')
   if (!format) return

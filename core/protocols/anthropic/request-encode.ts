@@ -1,4 +1,4 @@
-// Writes a Messages request for an upstream.
+// Writes a Messages request for an Anthropic upstream.
 import { writeMark } from '../canonical/cache-mark.ts'
 import type { Target } from '../canonical/codec.ts'
 import { isBlank } from '../canonical/conversation.ts'
@@ -12,7 +12,7 @@ import { writeConversation } from './messages-encode.ts'
 import type { Message } from './messages-encode.ts'
 import { closeSchema, hasMaps } from './schema.ts'
 
-/** Demanded by the protocol; what is sent when nobody said how long an answer may be. */
+/** The protocol requires a limit. This is sent when neither the client nor the configuration gives one. */
 const usualMaxTokens = 8192
 const leastBudget = 1024
 
@@ -57,7 +57,7 @@ interface Surroundings {
   traits: Traits
 }
 
-/** Returns whether the model is told to think. */
+/** Writes whether and how much the model is to think. Returns true when thinking is enabled. */
 function writeThinking(
   body: Body,
   request: ModelRequest,
@@ -67,7 +67,7 @@ function writeThinking(
   const { reasoning, toolChoice } = request
   if (reasoning.effort !== undefined && !isEffort(reasoning.effort))
     throw invalid(losses.placeOf('reasoning_effort'), 'none, minimal, low, medium, high, xhigh or max')
-  // The vendor refuses to force a call on a model that thinks first.
+  // The vendor refuses to combine thinking with a forced call.
   const forced = toolChoice?.mode === 'required' || toolChoice?.mode === 'named'
   const display = { display: reasoning.visible === false ? 'omitted' : 'summarized' }
   if (traits.thinking === 'budget') {
@@ -80,7 +80,7 @@ function writeThinking(
       losses.drop('reasoning_budget')
       return false
     }
-    // Models with a budget show their thoughts unless they are told not to, and not all of them can be told.
+    // Models with a budget show their thoughts by default, and not all of them accept `display`.
     body['thinking'] = { type: 'enabled', budget_tokens: fitting, ...(reasoning.visible !== undefined && display) }
     return true
   }
@@ -91,14 +91,14 @@ function writeThinking(
   }
   if (effort !== undefined) body['output_config'] = { effort: effort === 'minimal' ? 'low' : effort }
   if (forced || (effort === undefined && reasoning.visible !== true)) return false
-  // Newer models hide their thoughts unless they are asked for them.
+  // Newer models hide their thoughts by default.
   body['thinking'] = { type: 'adaptive', ...display }
   return true
 }
 
 /**
- * With a budget, the model's own turns have to begin with the thoughts that it had, once it called tools: all of them
- * after the last message of the user that brings no results.
+ * Whether every turn of the model with calls, since the last user message without results, begins with thoughts. Models
+ * with a budget require that.
  */
 function provesItsCalls(messages: readonly Message[]): boolean {
   const holds = ({ content }: Message, type: string): boolean => content.some((block) => block['type'] === type)
@@ -146,11 +146,11 @@ function writeTools(body: Body, request: ModelRequest, losses: Losses): void {
   }
 }
 
-/** What has members of any name cannot be followed to the letter, as that closes every object. */
+/** Writes a tool. A schema with objects of free names cannot be strict, because strict schemas close every object. */
 function writeTool(tool: Tool, losses: Losses): Body {
   const { name, description, parameters, strict } = tool
   const schema = { type: 'object', ...(parameters ?? { properties: {} }) }
-  // A tool of which nothing is said takes nothing.
+  // A tool without a schema takes no arguments.
   const closes = strict === true && !hasMaps({ properties: {}, ...schema })
   if (strict && !closes) losses.drop('tool_strict')
   return {

@@ -1,7 +1,7 @@
-// Schemas as Anthropic takes them where answers must follow them to the letter.
+// Changes JSON Schemas to what Anthropic accepts for strict output and strict tools.
 import { asObject } from '../object.ts'
 
-/** What its grammar does not know, and is told to the model in words instead. */
+/** Keywords that its grammar does not support. They are put into the description instead. */
 const limits = [
   'minimum',
   'maximum',
@@ -20,19 +20,19 @@ const limits = [
   'patternProperties'
 ] as const
 
-/** Members of a schema that hold schemas: one, a list, or one for each name. */
+/** Keywords that hold schemas: a single one, a list, or a map by name. */
 const single = ['items', 'not', 'if', 'then', 'else', 'contains', 'additionalItems']
 const lists = ['anyOf', 'allOf', 'oneOf', 'prefixItems']
 const maps = ['properties', '$defs', 'definitions']
 
 const deepest = 100
 
-/** The schema with every object closed, alternatives as `anyOf`, and limits as part of the description. */
+/** The schema with every object closed, `oneOf` as `anyOf`, and unsupported limits as part of the description. */
 export function closeSchema(schema: Record<string, unknown>): Record<string, unknown> {
   return closed(schema, 0) as Record<string, unknown>
 }
 
-/** Whether an object in it may have members of names that it does not say: closed, it would lose them. */
+/** Whether an object of the schema may have members that it does not name. Closing it would lose them. */
 export function hasMaps(value: unknown, depth = 0): boolean {
   if (Array.isArray(value)) return value.some((item) => hasMaps(item, depth))
   const schema = asObject(value)

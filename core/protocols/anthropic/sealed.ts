@@ -1,9 +1,9 @@
-// Takes the gateway's own signatures out of a request that is passed on without translation.
+// Removes the gateway's own signatures from an Anthropic request that is passed on without translation.
 import { isSealed } from '../canonical/proofs.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 
-/** The messages without thoughts that another provider's model had. Undefined when there are none such. */
+/** The messages without thoughts of another provider's model. Undefined when they hold none. */
 export function withoutSealed({ messages }: JsonObject): { key: string; value: unknown } | undefined {
   if (!Array.isArray(messages)) return undefined
   const value = messages.flatMap((message: unknown) => {

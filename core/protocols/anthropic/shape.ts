@@ -1,4 +1,4 @@
-// A message in its two shapes, whole and as a stream of events, and the way from either to the other.
+// Converts an Anthropic message between its two forms: whole, and a stream of events.
 import { parseJson } from '../canonical/json.ts'
 import { asObject, asObjects, asText, isDeep } from '../object.ts'
 import type { JsonObject } from '../object.ts'
@@ -6,10 +6,10 @@ import type { Collector } from '../protocol.ts'
 
 type Fields = Record<string, unknown>
 
-/** What a block grows by, in deltas. */
+/** Members of a block that are streamed as deltas, and the types of these deltas. */
 const growing: Readonly<Record<string, string>> = { text: 'text_delta', thinking: 'thinking_delta' }
 
-/** The payloads of the events that a stream of this message would have had. */
+/** The payloads of the events that this message would have been streamed as. */
 export function chunksOf(answer: unknown): string[] {
   const { content, stop_reason, stop_sequence, stop_details, usage, ...head } = asObject(answer) ?? {}
   const events: Fields[] = [
@@ -55,11 +55,11 @@ function blockEvents(block: JsonObject): Fields[] {
   ]
 }
 
-/** Puts the events of a stream together to the message that the same call would have had without streaming. */
+/** Collects the events of a stream into the message that the call would have returned without streaming. */
 export class MessageCollector implements Collector {
   #message: Fields = {}
   readonly #blocks = new Map<unknown, Fields>()
-  /** JSON text of inputs, as far as it has come. */
+  /** The JSON text of each call's input so far. */
   readonly #inputs = new Map<unknown, string>()
 
   add(payload: unknown): void {
@@ -94,7 +94,7 @@ export class MessageCollector implements Collector {
         if (isDeep(value)) return undefined
         content.push(value === undefined ? block : { ...block, input: value })
       } catch {
-        // A call that was cut off is none: its arguments are not known.
+        // A call that was cut off is left out: its arguments are not known.
         if (!cut) return undefined
       }
     }
@@ -113,7 +113,7 @@ export class MessageCollector implements Collector {
       ]
     else {
       for (const [key, value] of Object.entries(delta)) {
-        // A signature comes once, and whole.
+        // A signature is sent once, as a whole.
         block[key] = typeof value === 'string' && key !== 'signature' ? asText(block[key]) + value : value
       }
     }

@@ -1,4 +1,4 @@
-// Reads the events of an upstream's message.
+// Reads the events of an Anthropic upstream's stream.
 import type { Citation, EmitEvent, Finish } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
 import { finishOf } from '../canonical/finish.ts'
@@ -13,25 +13,25 @@ import { mergeAnthropicUsage, readAnthropicUsage } from '../usage/anthropic.ts'
 import { readCallHead, readCitation, readProof } from './answer-decode.ts'
 import { readExplanation, readFinish } from './finish.ts'
 
-/** A block that has begun. */
+/** A block that is open. */
 interface Block {
-  /** Undefined for what no other protocol has a place for. */
+  /** Undefined for blocks that no other protocol has a place for. */
   part: OpenPart | undefined
   proofKind: 'signature' | 'redacted'
   proof: string
-  /** Some upstreams send a call's input here, and no deltas. */
+  /** The input of a call, when the upstream sends it with the start of the block instead of in deltas. */
   input: string
-  /** Of a text: its characters so far, and what it is cited from, which is told when all of it is known. */
+  /** Of a text: its characters so far, and its citations, which are emitted when the text is complete. */
   length: number
   readonly citations: Citation[]
 }
 
-/** More blocks side by side than this are no answer. */
+/** The most blocks that may be open at once. No real answer reaches it. */
 const mostOpen = 10_000
 
 export class MessagesStreamDecoder implements StreamDecoder {
   readonly #parts = new Parts()
-  /** Blocks that are open, by their index. */
+  /** The open blocks, by index. */
   readonly #blocks = new Map<number, Block>()
   #started = false
   #stopped = false
@@ -117,7 +117,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
     } else if (type === 'tool_use') {
       this.#called = true
       const input = readArgumentsObject(block['input'])
-      // A block begins with an empty object where its input is still to come.
+      // A block whose input follows in deltas begins with an empty object.
       if (input !== '{}') {
         made.input = input
         this.#parts.keep(made.input.length)
@@ -137,7 +137,7 @@ export class MessagesStreamDecoder implements StreamDecoder {
         return this.#parts.delta(part, asText(delta['thinking']), emit)
       case 'input_json_delta':
         return this.#parts.delta(part, asText(delta['partial_json']), emit)
-      // It comes once, and the later one holds.
+      // A signature is sent once; if there are two, the later one is used.
       case 'signature_delta':
         this.#prove(block, asText(delta['signature']))
         return

@@ -1,4 +1,4 @@
-// Writes the events of a message for a client. Blocks follow each other here and never overlap.
+// Writes the events of an Anthropic stream for a client. In it blocks follow each other and never overlap.
 import type { AnswerEvent, Citation, Finish, PartOpening } from '../canonical/answer.ts'
 import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
@@ -13,27 +13,27 @@ import { writeAnthropicUsage } from '../usage/anthropic.ts'
 import { brokenCall, writeCitation, writeHead } from './answer-encode.ts'
 import { writeFinish } from './finish.ts'
 
-/** A part on its way to be a block. */
+/** A part of the answer that becomes a block. */
 interface Block {
   readonly number: number
   readonly opening: PartOpening
-  /** It has been told to the client; blocks that would be empty never are. */
+  /** Whether the client has been sent its start. Blocks that would be empty are never sent. */
   begun: boolean
-  /** What came while an earlier block was open. */
+  /** What came while an earlier block was still open. */
   text: string
   citations: Citation[]
-  /** How it ended, once it has. */
+  /** Set when the part has ended. */
   closing: { proof: Proof | undefined } | undefined
 }
 
 export class MessagesStreamEncoder implements StreamEncoder {
   readonly #head: AnswerHead
-  /** Parts in the order they opened; the first is the client's present block, the others wait. */
+  /** Open parts in the order in which they opened. The first is the block being sent; the others wait. */
   readonly #blocks = new Map<number, Block>()
   #index = 0
   #waiting = 0
   #refused = false
-  /** Some call has arguments that are no JSON. */
+  /** Whether some call has arguments that are not JSON. */
   #broken = false
   #usage: Usage = noUsage
   #finish: Finish = { reason: 'stop' }
@@ -80,7 +80,7 @@ export class MessagesStreamEncoder implements StreamEncoder {
   }
 
   #start(write: WriteEvent): void {
-    // What the prompt took is not known yet; the end says it.
+    // The tokens of the prompt are not known yet. The end of the stream reports them.
     const message = {
       ...writeHead(this.#head),
       content: [],
@@ -105,7 +105,7 @@ export class MessagesStreamEncoder implements StreamEncoder {
     if (this.#waiting > mostKept) throw badAnswer('The upstream sent calls too large to be put in order.')
   }
 
-  /** Brings the present block as far as it is known, and those after it when it has ended. */
+  /** Sends what is known of the first block; when that is complete, goes on with the next ones. */
   #goOn(write: WriteEvent): void {
     for (const block of this.#blocks.values()) {
       const { opening, closing } = block
@@ -157,7 +157,7 @@ export class MessagesStreamEncoder implements StreamEncoder {
     }
   }
 
-  /** A block of thoughts that holds nothing but a signature of the call after it. */
+  /** Sends an empty block of thoughts that carries the signature of the call after it. */
   #signed(proof: Proof, write: WriteEvent): void {
     this.#block('start', { content_block: { type: 'thinking', thinking: '', signature: '' } }, write)
     this.#block('delta', { delta: { type: 'signature_delta', signature: seal('anthropic', proof) } }, write)

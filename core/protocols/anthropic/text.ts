@@ -1,4 +1,5 @@
-// Where text stands in Anthropic's Messages: in the blocks of a prompt and of an answer, and in the deltas of a stream.
+// Finds and edits text in Anthropic's Messages: in the blocks of a prompt and of an answer, and in the deltas of a
+// stream.
 import { editedJson, editedList, editedMember, editedText } from '../edits.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
@@ -15,13 +16,13 @@ import type {
   TextPart
 } from '../protocol.ts'
 
-/** What is done with a text: by its place inside a block. */
+/** Edits one text. `place`: where it stands inside its block. */
 type Edit = (place: string, kind: TextKind, text: string) => string
 
 /** https://platform.claude.com/docs/en/api/messages */
 export const messagesText: ProtocolText = { answer: () => new MessageText(), prompt: editPrompt }
 
-/** Members of blocks and deltas that hold text, by their names. */
+/** Members of blocks and deltas that hold text, and the kind of each. */
 const kinds: ReadonlyMap<string, TextKind> = new Map([
   ['text', 'text'],
   ['thinking', 'reasoning'],
@@ -33,7 +34,7 @@ const kinds: ReadonlyMap<string, TextKind> = new Map([
   ['stderr', 'text']
 ])
 
-/** A block with its texts edited; those of blocks inside it have the place in their names. */
+/** A block with its texts edited. `place`: a prefix for the names of texts in nested blocks. */
 function editedBlock(block: JsonObject, edit: Edit, place = ''): JsonObject {
   let made = block
   for (const [member, kind] of kinds) {
@@ -60,7 +61,7 @@ function editedBlock(block: JsonObject, edit: Edit, place = ''): JsonObject {
   })
 }
 
-/** A list of blocks, or one: what tools found has either. */
+/** Edits a member that is a list of blocks or a single block: results of tools have either. */
 function editedInside(value: unknown, edit: Edit, name: string): unknown {
   const object = asObject(value)
   if (object) return editedBlock(object, edit, `${name}.`)
@@ -68,7 +69,7 @@ function editedInside(value: unknown, edit: Edit, name: string): unknown {
 }
 
 class MessageText implements AnswerText {
-  /** By the number of a block, the texts in it that have begun and not ended. */
+  /** By index of a block, its texts that have begun and not ended. */
   readonly #open = new Map<number, Map<string, TextBlock>>()
 
   event(event: Payload, editor: TextEditor): EditedEvent | undefined {
@@ -112,7 +113,7 @@ class MessageText implements AnswerText {
       case 'content_block_delta':
         return editedMember(body, 'delta', (value) => {
           const delta = asObject(value)
-          // What proves a thought comes after all of it.
+          // The signature of a thought comes after all of its text.
           if (delta?.['type'] === 'signature_delta') this.#end(index, editor, before)
           return delta ? this.#delta(delta, index, editor) : value
         })
@@ -125,9 +126,9 @@ class MessageText implements AnswerText {
     }
   }
 
-  /** What a block has from the beginning. More may come of a text or a thought; what a tool found is whole. */
+  /** Edits the text that a block begins with. Text and thoughts may continue in deltas; other texts are complete. */
   #begin(index: number, place: string, kind: TextKind, text: string, editor: TextEditor): string {
-    // The input of a call begins empty, and is none yet.
+    // The input of a call begins as an empty object, before the real one comes.
     if (place === 'input' && text === '{}') return text
     if (place === 'text' || place === 'thinking') return editor.text({ ...this.#blockOf(index, place, kind), text })
     const block = { block: `${index}.${place}`, kind }
@@ -150,7 +151,7 @@ class MessageText implements AnswerText {
     return block
   }
 
-  /** Ends the texts of a block: what is left to say of each is a delta of its own. */
+  /** Ends the texts of a block. What the editor still holds back of a text is sent as a delta. */
   #end(index: number, editor: TextEditor, events: TextEvent[]): void {
     const open = this.#open.get(index)
     this.#open.delete(index)

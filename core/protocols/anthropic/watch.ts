@@ -1,19 +1,19 @@
-// Follows a stream of a message's events: what each means, and whether the answer is whole.
+// Follows an Anthropic stream: says what each event means, and whether the answer is complete.
 import { Likeness } from '../likeness.ts'
 import { isError } from '../errors.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
-/** Longest event whose likeness is kept: a copy for each stream. */
+/** The largest event whose likeness is kept, in bytes: each stream keeps a copy. */
 const likenessBytes = 4 * 1024
 
-/** Looks into the first events, and then into those that are not like the others. */
+/** Parses the first events, and then only those that differ from the last one in more than their text. */
 export class MessagesWatch implements StreamWatch {
   #started = false
   #content = false
   #stopped = false
-  /** The last delta that was looked into. Nearly all that follow are like it. */
+  /** The last delta that was parsed. Nearly all that follow resemble it. */
   #like: Likeness | undefined
 
   see(event: Payload): EventKind {
@@ -25,12 +25,12 @@ export class MessagesWatch implements StreamWatch {
     return body ? this.#look(event, body) : 'invalid'
   }
 
-  /** An upstream that leaves something out of this protocol does not speak it. */
+  /** The preface to insert before an event: none, as every upstream of this protocol sends the whole of it. */
   missing(): Preface {
     return []
   }
 
-  /** Without its end marker an answer is not whole, whatever reason to stop it gave. */
+  /** Whether the end marker has come. Without it an answer is incomplete, whatever its stop reason. */
   get finished(): boolean {
     return this.#stopped && this.#content
   }
@@ -62,7 +62,9 @@ export class MessagesWatch implements StreamWatch {
   }
 }
 
-/** A block that has begun with nothing in it may still be told by another upstream. */
+/**
+ * Whether an event has content. An empty block that was only begun is no content: another upstream may still answer.
+ */
 function isContent(type: string, body: JsonObject): boolean {
   if (type === 'content_block_delta') return true
   if (type === 'message_delta') return asObject(body['delta'])?.['stop_reason'] != null

@@ -1,14 +1,14 @@
-// What a model answers, whole and as a stream of events, in the one form that every protocol is read into and written
-// from.
+// A model's answer, whole and as a stream of events, in the form between all protocols: decoders make it, and encoders
+// write it.
 import type { Usage } from '../../money/usage.ts'
 import type { MediaPart, Proof, ReasoningPart, RefusalPart, ToolCall } from './request.ts'
 
 /** A whole answer. */
 export interface ModelAnswer {
-  /** The upstream's own id; clients are given one of the gateway's. */
+  /** The upstream's id. Clients are shown the gateway's own instead. */
   id: string
   candidates: Candidate[]
-  /** Undefined when none was reported, or none that could be true. */
+  /** Undefined when none was reported, or when what was reported cannot be true. */
   usage: Usage | undefined
 }
 
@@ -18,10 +18,10 @@ export interface Candidate {
   finish: Finish
 }
 
-/** What answers consist of, in the order in which it was said. */
+/** A part of an answer. Parts are in the order in which the model made them. */
 export type AnswerPart = AnswerText | (RefusalPart & Likely) | ReasoningPart | ToolCall | MediaPart
 
-/** Text that was said to the client. */
+/** Text for the client. */
 export interface AnswerText extends Likely {
   type: 'text'
   text: string
@@ -29,7 +29,7 @@ export interface AnswerText extends Likely {
   proof?: Proof
 }
 
-/** Text with the probabilities of its tokens, where they were asked for. */
+/** A part with the probabilities of its tokens, where the client asked for them. */
 export interface Likely {
   logprobs?: TokenLogprob[]
 }
@@ -37,21 +37,21 @@ export interface Likely {
 export interface TokenLogprob {
   token: string
   logprob: number
-  /** Of the token in UTF-8. */
+  /** The bytes of the token in UTF-8. */
   bytes?: number[] | null
   top: { token: string; logprob: number; bytes?: number[] | null }[]
 }
 
-/** Where a part of the text comes from. */
+/** The source of a part of the text. */
 export interface Citation {
   url: string
   title: string
-  /** Of the text, in characters; undefined where the provider does not say. */
+  /** Offsets in the text, in characters; undefined when the provider does not give them. */
   start?: number
   end?: number
 }
 
-/** The same citation in a text that begins so many characters earlier. */
+/** A citation moved by so many characters: the texts before its own were joined to it. */
 export function shifted(citation: Citation, by: number): Citation {
   const { start, end } = citation
   return by === 0 || start === undefined || end === undefined
@@ -60,21 +60,21 @@ export function shifted(citation: Citation, by: number): Citation {
 }
 
 /**
- * Why an answer ended. `stop`: the model was done. `sequence`: it came to one of the client's stop sequences. `pause`:
- * the provider wants to be asked again with what there is. `content_filter`: it was refused, by the model or by its
- * provider. `other`: it is not whole, or nobody knows whether it is.
+ * Why an answer ended. `stop`: the model was done. `sequence`: it produced a stop sequence of the client. `pause`: the
+ * provider wants to be asked again with the answer so far. `content_filter`: the model or its provider refused.
+ * `other`: the answer is incomplete, or that is unknown.
  */
 export interface Finish {
   reason: 'stop' | 'sequence' | 'length' | 'tool_calls' | 'content_filter' | 'pause' | 'other'
-  /** The stop sequence. */
+  /** The stop sequence that ended it. */
   sequence?: string
-  /** Of `other`: what the upstream calls it, 64 characters at most of those that names have. */
+  /** For `other`: the upstream's own word, at most 64 characters, and only those that names may have. */
   word?: string
-  /** The word is in no table (`finish-words`). */
+  /** Set when the word is not in any table of `finish-words`. */
   unknown?: true
 }
 
-/** How a part begins; what follows comes in deltas. */
+/** What is known of a part when it begins. The rest comes in deltas. */
 export type PartOpening =
   | { type: 'text' }
   | { type: 'refusal' }
@@ -83,10 +83,10 @@ export type PartOpening =
   | { type: 'media'; media: MediaPart }
 
 /**
- * An event of a streamed answer, in this order: `start`, then of each part `open`, `delta`s and `close`, a `finish` for
- * each candidate, `end`. Parts are numbered from 0 in the order they open, over all candidates. Calls of one candidate
- * may be open together, and nothing else is beside them: a part of another kind opens when those before are closed,
- * unless the model spoke before its calls were whole. `usage` may come anywhere, the last one holds. A stream without
+ * An event of a streamed answer. The order is: `start`; for each part `open`, `delta`s and `close`; a `finish` for each
+ * candidate; `end`. Parts are numbered from 0 in the order in which they open, across all candidates. Several calls of
+ * a candidate may be open at once. A part of another kind opens only after the ones before are closed, unless the model
+ * went on speaking before its calls were complete. `usage` may come anywhere, and the last one counts. A stream without
  * `end` was cut.
  */
 export type AnswerEvent =
@@ -94,14 +94,11 @@ export type AnswerEvent =
   | { type: 'open'; candidate: number; part: number; opening: PartOpening }
   | { type: 'delta'; part: number; text: string; logprobs?: TokenLogprob[] }
   | { type: 'cite'; part: number; citation: Citation }
-  /**
-   * `text` is the whole of the deltas where it is a tool call's input, and empty otherwise. The proof of a call came as
-   * it opened.
-   */
+  /** `text`: the whole input of a tool call; empty for other parts. The proof of a call is in its `open` instead. */
   | { type: 'close'; part: number; text: string; proof?: Proof }
   | { type: 'usage'; usage: Usage }
   | { type: 'finish'; candidate: number; finish: Finish }
   | { type: 'end' }
 
-/** Takes events as they arise; called in order, never again after a throw. */
+/** Receives events as they come, in order. Never called again after it has thrown. */
 export type EmitEvent = (event: AnswerEvent) => void

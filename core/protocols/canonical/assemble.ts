@@ -1,9 +1,9 @@
-// From the events of an answer to the whole of it, and back.
+// Assembles a whole answer from its events, and makes events from a whole answer.
 import type { AnswerEvent, AnswerPart, Candidate, EmitEvent, Finish, ModelAnswer, PartOpening } from './answer.ts'
 import type { ToolCall } from './request.ts'
 import { badAnswer } from './untranslatable.ts'
 
-/** Puts the events of one answer together. */
+/** Assembles the events of one answer. */
 export class Assembler {
   #id = ''
   readonly #parts: { candidate: number; part: AnswerPart }[] = []
@@ -46,7 +46,10 @@ export class Assembler {
     }
   }
 
-  /** Once all events were seen. @throws Untranslatable when a candidate has no end */
+  /**
+   * The answer, once all events were seen.
+   * @throws Untranslatable when a candidate has no end
+   */
   result(): ModelAnswer {
     const candidates: Candidate[] = []
     for (const [index, finish] of [...this.#finishes].sort(([a], [b]) => a - b)) {
@@ -78,7 +81,7 @@ function begin(opening: PartOpening): AnswerPart {
   }
 }
 
-/** The events that this answer would have been streamed as, each part in one piece. */
+/** Emits the events that this answer would have been streamed as, with one delta for each part. */
 export function tell(answer: ModelAnswer, emit: EmitEvent): void {
   emit({ type: 'start', id: answer.id })
   let count = 0

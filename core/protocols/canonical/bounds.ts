@@ -1,18 +1,20 @@
-// Bounds what a stream says at once, and the inputs of its calls: it is read, and written again, in one turn of the
-// event loop.
+// Bounds single deltas and the inputs of calls, because each is read and written in one turn of the event loop.
 import type { EmitEvent } from './answer.ts'
 import { badAnswer } from './untranslatable.ts'
 
-/** Characters of one delta: what models say in one piece is far less. */
+/** The longest delta, in characters. Models send far less at once. */
 const longestDelta = 3 * 1024 * 1024
-/** Characters of the input of one call, and of those the ones that are not looked at for what they are made of. */
+/** The longest input of a call, in characters, and how many of them are not searched for values. */
 const mostCharacters = 2 * 1024 * 1024
 const freeCharacters = 64 * 1024
-/** Values in what comes after those. */
+/** How many values the input may have after those. */
 const mostValues = 50_000
 const opening = /[,[{]/g
 
-/** The events as they are, as long as they are within bounds. @throws Untranslatable otherwise */
+/**
+ * Passes events on while they are within bounds.
+ * @throws Untranslatable when one is not
+ */
 export function withinBounds(emit: EmitEvent): EmitEvent {
   const calls = new Map<number, { characters: number; values: number }>()
   return (event) => {
@@ -33,7 +35,7 @@ export function withinBounds(emit: EmitEvent): EmitEvent {
   }
 }
 
-/** How many values there are in JSON text, at most: what looks like one in a string counts, too. */
+/** An upper bound for the values in JSON text: what resembles one inside a string counts, too. */
 function countOf(text: string): number {
   let count = 0
   opening.lastIndex = 0

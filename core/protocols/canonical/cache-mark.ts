@@ -1,9 +1,9 @@
-// Where a conversation is to be kept in a cache: Anthropic's word for it, which chat clients of gateways say too.
+// Reads and writes Anthropic's `cache_control`, which chat clients send to gateways too.
 import type { Losses } from './losses.ts'
 import type { Members } from './members.ts'
 import type { CacheMark } from './request.ts'
 
-/** The mark of an object of a request, ready to be spread into what is made of it. */
+/** The mark of an object in a request, ready to be spread into the part that is made from it. */
 export function readMark(fields: Members, losses: Losses): { cache?: CacheMark } {
   const cache = fields.json('cache_control')
   if (!cache) return {}
@@ -11,7 +11,7 @@ export function readMark(fields: Members, losses: Losses): { cache?: CacheMark }
   return { cache }
 }
 
-/** As it was given. */
+/** The mark as the client gave it. */
 export function writeMark({ cache }: { cache?: CacheMark }): { cache_control?: CacheMark } {
   return cache ? { cache_control: cache } : {}
 }

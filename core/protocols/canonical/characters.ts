@@ -1,10 +1,9 @@
-// Keeps characters whole that an upstream sends in two halves: readers that take each event for itself would make
-// nothing of them.
+// Joins characters that an upstream splits between two events: a reader of single events could not decode the halves.
 import type { EmitEvent } from './answer.ts'
 
-/** Holds the first half of a character back until the other half has come, or the part is over. */
+/** Holds back the first half of a character until the second comes or the part ends. */
 export function wholeCharacters(emit: EmitEvent): EmitEvent {
-  /** First halves, by their part. */
+  /** The first halves that wait, by part. */
   const held = new Map<number, string>()
   return (event) => {
     if (event.type === 'close') {
@@ -24,7 +23,7 @@ export function wholeCharacters(emit: EmitEvent): EmitEvent {
   }
 }
 
-/** Of the UTF-16 code of a character that takes two of them. */
+/** Whether a UTF-16 code unit is the first of a pair. */
 function isFirstHalf(code: number): boolean {
   return (code & 0xfc00) === 0xd800
 }

@@ -1,4 +1,4 @@
-// What a protocol gives to translation: a reader and a writer for each of requests, whole answers and streams.
+// What translation needs of a protocol: readers and writers of requests, whole answers and streams.
 import type { JsonObject } from '../object.ts'
 import type { Payload } from '../protocol.ts'
 import type { AnswerEvent, EmitEvent, ModelAnswer } from './answer.ts'
@@ -9,7 +9,7 @@ import type { IdRule } from './tool-ids.ts'
 import type { NameRule } from './tool-names.ts'
 import type { Traits } from './traits.ts'
 
-/** What stands beside the body of a request: in some protocols in its path. */
+/** What is known of a request besides its body. In some protocols it is in the path. */
 export interface RequestHead {
   model: string
   streaming: boolean
@@ -17,86 +17,94 @@ export interface RequestHead {
 
 /** Where a translated request goes. */
 export interface Target {
-  /** As the upstream calls it. */
+  /** The upstream's name of the model. */
   model: string
   traits: Traits
 }
 
-/** What an answer is told to its client as. Owned by the exchange; the same for its stream and its whole. */
+/** What the client's answer says about itself. Owned by the exchange; the same for a stream and a whole answer. */
 export interface AnswerHead {
   /**
-   * Letters, digits, `-` and `_`; becomes part of the ids that the client sees, so that they are the exchange's own.
+   * Letters, digits, `-` and `_`. It becomes part of the ids that the client sees, so they are unique to the exchange.
    */
   id: string
   /** Unix seconds. */
   created: number
-  /** As the client calls it. */
+  /** The client's name of the model. */
   model: string
-  /** Of the client's own request, what its protocol {@link Codec.repeats}. */
+  /** The members of the client's request that its protocol {@link Codec.repeats}. */
   request: JsonObject
-  /** The client wants to see usage in its stream, where its protocol leaves that to it. */
+  /** Whether the client wants usage in its stream, where its protocol leaves that to the client. */
   usage: boolean
 }
 
-/** Writes one event of a client's stream: its payload, and its name, empty where the protocol has none. */
+/** Writes one event of a client's stream. `name` is empty in protocols without names of events. */
 export type WriteEvent = (data: string, name: string) => void
 
 /**
- * Reads an upstream's stream, an event at a time. Throws Untranslatable when an event is none of its protocol or tells
- * of an error; nothing is called after that. It keeps no more than the inputs of open calls, which are bounded.
+ * Reads an upstream's stream, one event at a time. It throws Untranslatable when an event is not of its protocol or
+ * reports an error; nothing is called after that. It keeps no more than the inputs of open calls, which are bounded.
  */
 export interface StreamDecoder {
   push(event: Payload, emit: EmitEvent): void
-  /** The upstream is done: tells of what is still open, and of the end if there was one. Once, last. */
+  /**
+   * Called once, last, when the upstream is done. Emits the ends of open parts, and the end of the answer if there was
+   * one.
+   */
   end(emit: EmitEvent): void
-  /** What was seen makes a whole answer. An answer that was cut is none, whatever it ended with. */
+  /** Whether the answer is complete. An answer that was cut is not. */
   finished(): boolean
 }
 
 /**
- * Writes a client's stream. Throws Untranslatable when an answer is more than may be kept, where its protocol wants it
- * kept.
+ * Writes a client's stream. It throws Untranslatable when the answer is too large to be kept, in protocols that have to
+ * repeat it at the end.
  */
 export interface StreamEncoder {
   push(event: AnswerEvent, write: WriteEvent): void
 }
 
-/** All that translation knows of a protocol. */
+/** What translation knows of a protocol. */
 export interface Codec {
-  /** Whose signatures it carries. */
+  /** The family whose signatures it carries. */
   readonly family: Family
   /** The member of a request that holds the conversation. */
   readonly conversation: string
   readonly capabilities: Capabilities
-  /** Members of a client's request that its answers repeat; absent where they repeat none. */
+  /** Members of a client's request that its answers repeat; absent when there are none. */
   readonly repeats?: readonly string[]
-  /** What upstreams allow as names of tools. */
+  /** The tool names that its upstreams accept. */
   readonly toolNames: NameRule
-  /** What upstreams allow as ids of calls. */
+  /** The call ids that its upstreams accept. */
   readonly callIds: IdRule
-  /** Upstreams know tools that take free text. */
+  /** Whether its upstreams know tools that take free text. */
   readonly customTools: boolean
   /**
-   * Reads what a client asks, telling `losses` of everything that not every protocol can say. @throws Untranslatable
+   * Reads a client's request, and tells `losses` of each feature that some protocol cannot express.
+   * @throws Untranslatable
    */
   decodeRequest(body: JsonObject, head: RequestHead, losses: Losses): ModelRequest
-  /** The body for an upstream; the same request always gives the same bytes. @throws Untranslatable */
+  /**
+   * Writes the body for an upstream. The same request always gives the same bytes.
+   * @throws Untranslatable
+   */
   encodeRequest(request: ModelRequest, target: Target, losses: Losses): JsonObject
   /**
-   * Reads a whole answer. `id` as in {@link AnswerHead}, for calls without an id of their own. @throws Untranslatable
+   * Reads a whole answer. `id`: as in {@link AnswerHead}, for calls without an id.
+   * @throws Untranslatable
    */
   decodeAnswer(body: unknown, id: string): ModelAnswer
   encodeAnswer(answer: ModelAnswer, head: AnswerHead): JsonObject
   /**
-   * For a request that is passed on without translation: the member that holds signatures which the gateway made for
-   * another provider's thoughts, without them. Undefined when there are none; absent where clients have no place for
-   * any. See `mayBeSealed`.
+   * For a request that is passed on without translation: the member that holds signatures made by the gateway for
+   * another provider's thoughts, with these removed. Undefined when there are none. Absent for protocols whose clients
+   * cannot send any. See `mayBeSealed`.
    */
   withoutSealed?(body: JsonObject): { key: string; value: unknown } | undefined
-  /** `id` as for a whole answer. */
+  /** `id`: as for a whole answer. */
   decodeStream(id: string): StreamDecoder
   encodeStream(head: AnswerHead): StreamEncoder
 }
 
-/** Of everything that a stream makes a translator keep, in characters. */
+/** The most that a translator may keep of one stream, in characters. */
 export const mostKept = 16 * 1024 * 1024

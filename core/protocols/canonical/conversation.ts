@@ -1,20 +1,19 @@
-// What encoders need of a conversation: texts put together, turns of one role made one, calls paired with their
-// results.
+// Helpers for encoders of conversations: joining texts, checking that calls have results, and moving media.
 import type { AssistantPart, MediaPart, ModelRequest, SystemTurn, TextPart, ToolResult, Turn } from './request.ts'
 import type { Losses } from './losses.ts'
 import { Untranslatable } from './untranslatable.ts'
 
-/** Texts that the client sent apart and the upstream takes as one, with blank lines between them. */
+/** Joins texts that the client sent separately into one, with blank lines in between. Empty ones are left out. */
 export function joinTexts(parts: readonly { type: string; text?: string }[]): string {
   return parts
     .flatMap(({ type, text }) => (type === 'text' && text !== undefined && text !== '' ? [text] : []))
     .join('\n\n')
 }
 
-/** Said to the model where a protocol has no word for it. */
+/** Tells the model to reply in JSON, where a protocol has no member for that. */
 export const jsonOnly = 'Reply with a JSON object only, and no text around it.'
 
-/** Turns in which the word JSON is said where an answer in it is asked for: OpenAI refuses to be asked otherwise. */
+/** The turns, with the word JSON in them when JSON output is asked for: OpenAI refuses the request otherwise. */
 export function sayingJson({ turns, format }: ModelRequest): readonly Turn[] {
   if (format?.type !== 'json_object' || turns.some(saysJson)) return turns
   return [{ role: 'system', parts: [{ type: 'text', text: jsonOnly }], developer: false }, ...turns]
@@ -25,12 +24,12 @@ function saysJson(turn: Turn): boolean {
   return parts.some((part) => part.type === 'text' && /json/i.test(part.text))
 }
 
-/** White space alone, also of widths that no blank has, which some upstreams refuse as empty. */
+/** Whether a text has nothing but white space, zero-width characters included: some upstreams refuse it as empty. */
 export function isBlank(text: string): boolean {
   return !/[^\s\u200b-\u200d\u2060\ufeff]/.test(text)
 }
 
-/** System turns before anything else. */
+/** Splits off the system turns at the beginning. */
 export function leadingSystem({ turns }: ModelRequest): { system: SystemTurn[]; rest: Turn[] } {
   const end = turns.findIndex((turn) => turn.role !== 'system')
   const count = end === -1 ? turns.length : end
@@ -38,12 +37,12 @@ export function leadingSystem({ turns }: ModelRequest): { system: SystemTurn[]; 
 }
 
 /**
- * Refuses a conversation in which calls and results do not belong together: a result without its call before it, or a
- * call that is not answered in the very next turn. No upstream takes them, and each says so in its own way. `place`:
- * the member that holds the conversation.
+ * Refuses a conversation whose calls and results do not match: a result without its call before it, or a call that the
+ * next turn does not answer. All upstreams refuse that, each with another error. `place`: the member that holds the
+ * conversation.
  */
 export function checkCalls({ turns }: ModelRequest, place: string): void {
-  /** How many calls of an id wait for their results. */
+  /** How many calls with an id wait for their results. */
   const open = new Map<string, number>()
   for (const turn of turns) {
     if (turn.role === 'tool') {
@@ -72,7 +71,7 @@ function unanswered(id: string, place: string): Untranslatable {
   return new Untranslatable('invalid_field', `${place} has a call ${shown(id)} without a result right after it.`, place)
 }
 
-/** Refuses a call that is demanded where there is nothing to call: every upstream does, unless it is not told. */
+/** Refuses a forced call in a request without tools. All upstreams refuse that, and some protocols would drop it. */
 export function checkChoice({ tools, toolChoice }: ModelRequest, losses: Losses): void {
   if (tools.length > 0 || (toolChoice?.mode !== 'required' && toolChoice?.mode !== 'named')) return
   const place = losses.placeOf('tool_choice')
@@ -86,14 +85,14 @@ function shown(id: string): string {
 const goOn =
   'Go on with your last message from exactly where it ends. Repeat nothing of it, and say nothing before you go on.'
 
-/** Whether the conversation ends with words of the model's own. */
+/** Whether the conversation ends with a turn of the model, to be continued. */
 export function endsPartially({ turns }: ModelRequest): boolean {
   return turns.at(-1)?.role === 'assistant'
 }
 
 /**
- * A conversation that ends with the beginning of the answer, for a model that answers what others said: told to go on
- * with it. A beginning with nothing in it is left out.
+ * For models that cannot continue their own turn: a conversation that ends with one gets a user turn that asks the
+ * model to go on. An empty last turn is left out.
  */
 export function withLastWord(request: ModelRequest): ModelRequest {
   const last = request.turns.at(-1)
@@ -103,15 +102,15 @@ export function withLastWord(request: ModelRequest): ModelRequest {
   return { ...request, turns: [...request.turns, { role: 'user', parts: [{ type: 'text', text: goOn }] }] }
 }
 
-/** Whose pictures and documents a protocol has no place for. */
+/** Whose pictures and documents a protocol has no place for: those in tool results, and those that the model made. */
 export interface Placeless {
   results: boolean
   own: boolean
 }
 
 /**
- * Brings pictures and documents that are in results of tools, or that the model made, into the next user turn, behind a
- * line that says whose they are. Results without text say where to look.
+ * Moves media that the protocol has no place for into the next user turn, after a line that says whose they are.
+ * Results that are left without text say where to look.
  */
 export function mediaToUser(turns: readonly Turn[], placeless: Placeless): Turn[] {
   const made: Turn[] = []
@@ -150,13 +149,13 @@ function withoutMedia(result: ToolResult): ToolResult {
   return { ...result, parts: moved ? [{ type: 'text', text: 'The result follows in the next message.' }] : texts }
 }
 
-/** The text of a result, which says by itself that the tool failed. */
+/** The text of a tool result. That of a failed tool says so. */
 export function resultText({ parts, error }: ToolResult): string {
   const text = joinTexts(parts)
   return error ? `Error: ${text}` : text
 }
 
-/** All that the model said in text. What it said in pieces was one text. */
+/** All that the model said of one type. Its pieces are joined without a separator. */
 export function spoken(parts: readonly AssistantPart[], type: 'text' | 'refusal' | 'reasoning' = 'text'): string {
   let text = ''
   for (const part of parts) if (part.type === type) text += part.text

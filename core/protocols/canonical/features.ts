@@ -1,6 +1,6 @@
-// What the protocols differ in: the features of requests and answers, and what may become of each in translation.
+// The features in which the protocols differ, and what translation can do with each.
 
-/** What a request may ask for, with the words for it in the matrix. */
+/** Features of requests, with the words that describe them in the table of translations. */
 export const requestFeatures = {
   system: 'instructions at the front',
   system_later: 'instructions in mid-conversation',
@@ -58,7 +58,7 @@ export const requestFeatures = {
   unknown: 'members that are not known'
 } as const
 
-/** What an answer may hold, with the words for it in the matrix. */
+/** Features of answers, with the words that describe them in the table of translations. */
 export const answerFeatures = {
   text: 'text',
   refusal: 'refusals, told from text',
@@ -83,20 +83,20 @@ export type RequestFeature = keyof typeof requestFeatures
 export type AnswerFeature = keyof typeof answerFeatures
 
 /**
- * What becomes of a feature. `carried`: it means the same on the other side. `adapted`: it is said in another way,
- * which is told. `dropped`: it is left out, and named to the client. `refused`: without it the request would mean
- * something else.
+ * What translation does with a feature. `carried`: it means the same in the other protocol. `adapted`: it is expressed
+ * in another way, which the text describes. `dropped`: it is left out, and the client is told. `refused`: without it
+ * the request would mean something else.
  */
 export type Treatment = 'carried' | 'dropped' | 'refused' | { readonly adapted: string }
 
-/** What a protocol can say and what it makes of what others say. */
+/** What a protocol can express, and what it does with the features of others. */
 export interface Capabilities {
-  /** What its clients can ask for, with the member that says it; what is not here they have no words for. */
+  /** The features that its clients can ask for, and the member for each. They cannot ask for any other. */
   readonly asks: Readonly<Partial<Record<RequestFeature, string>>>
-  /** What its channels make of what a client of another protocol asks for. */
+  /** What its channels do with each feature that a client of another protocol asks for. */
   readonly takes: Readonly<Record<RequestFeature, Treatment>>
-  /** What its channels answer with. */
+  /** The features that its channels' answers may have. */
   readonly gives: readonly AnswerFeature[]
-  /** What its clients get to see of another protocol's answers. */
+  /** What its clients see of each feature in another protocol's answers. */
   readonly shows: Readonly<Record<AnswerFeature, Exclude<Treatment, 'refused'>>>
 }

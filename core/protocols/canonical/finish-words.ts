@@ -1,10 +1,10 @@
-// What vendors call the reasons for which an answer ended, what becomes of each, and where it is documented.
+// The finish reasons of each vendor, what each means, and where it is documented.
 import type { Finish } from './answer.ts'
 
-/** A reason, or `failed`: the upstream gave the answer up, which for its client is an error. */
+/** A finish reason, or `failed`: the upstream gave up, which the client sees as an error. */
 export type FinishFate = Finish['reason'] | 'failed'
 
-/** The words of one vendor, in its own spelling. */
+/** The words of one vendor, as it writes them. */
 export interface FinishWords {
   readonly vendor: string
   readonly source: string
@@ -63,7 +63,7 @@ export const geminiWords: readonly FinishWords[] = [
   }
 ]
 
-/** Compatible interfaces before models of others pass on what those say. */
+/** Besides OpenAI's own words: compatible upstreams of other vendors pass on the words of their models. */
 export const chatWords: readonly FinishWords[] = [
   {
     vendor: 'OpenAI',

@@ -1,12 +1,12 @@
-// Why an answer ended: what is made of an upstream's word for it, and what follows for calls.
+// Interprets an upstream's finish reason, and adjusts it to the calls in the answer.
 import type { Finish } from './answer.ts'
 import type { FinishFate, FinishWords } from './finish-words.ts'
 import { badAnswer } from './untranslatable.ts'
 
-/** Characters of a word that are repeated. */
+/** The longest word that is shown to a client, in characters. */
 const longestWord = 64
 
-/** Reads the words of a protocol, in whichever letters they are written. */
+/** Reads the finish reasons of a protocol, ignoring case. */
 export class FinishReader {
   readonly #fates = new Map<string, FinishFate>()
 
@@ -16,9 +16,8 @@ export class FinishReader {
   }
 
   /**
-   * What a word means; one that nobody knows is a reason of its own. `said`: the upstream's words on it, empty when
-   * there are none.
-   * @throws Untranslatable when the upstream gave the answer up
+   * What a word means. An unknown one becomes `other`. `said`: the upstream's explanation, or empty.
+   * @throws Untranslatable when the word means that the upstream gave up
    */
   read(word: string, said = ''): Finish {
     const fate = this.#fates.get(lower(word))
@@ -33,12 +32,12 @@ function lower(word: string): string {
   return word.toLowerCase()
 }
 
-/** Whether it ended before the model was done: the last that it said may not be whole. */
+/** Whether the answer ended before the model was done, so that its last part may be incomplete. */
 export function isCut({ reason }: Finish): boolean {
   return reason === 'length' || reason === 'content_filter' || reason === 'other'
 }
 
-/** Calls win over what the upstream says, as several say `stop` with calls; a cut or a refusal is one all the same. */
+/** Makes the reason fit the calls, as several upstreams say `stop` with calls. A cut or refused answer stays that. */
 export function finishOf(finish: Finish, hasCalls: boolean): Finish {
   if (hasCalls) return finish.reason === 'stop' || finish.reason === 'sequence' ? { reason: 'tool_calls' } : finish
   return finish.reason === 'tool_calls' ? { reason: 'stop' } : finish

@@ -1,16 +1,16 @@
-// JSON as translation reads it: numbers keep their digits, whatever is done with them in between.
+// Parses and writes JSON for translation, so that long numbers keep all their digits.
 import { asObject, isDeep } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Payload } from '../protocol.ts'
 import { badAnswer } from './untranslatable.ts'
 
-/** A number that may be more than a double can hold. */
+/** A number in this form may be more than a double can hold. */
 const longNumber = /[0-9.]{16}|[eE][+-]?[0-9]{3}/
 const safeDigits = 15
 
 /**
- * Parses JSON text. Numbers that a double cannot hold become what `JSON.stringify` writes as they were written, so that
- * an id of twenty digits in the arguments of a tool arrives with all of them. Throws SyntaxError.
+ * Parses JSON text. A number that a double cannot hold becomes a value that `JSON.stringify` writes unchanged, so that
+ * an id of twenty digits in a tool's arguments keeps all of them. Throws SyntaxError.
  */
 export function parseJson(text: string): unknown {
   if (!longNumber.test(text)) return JSON.parse(text)
@@ -20,22 +20,16 @@ export function parseJson(text: string): unknown {
   })
 }
 
-/**
- * Half of a character that is written in two, as `JSON.stringify` writes it; with an even number of backslashes before
- * it.
- */
+/** Half of a surrogate pair as `JSON.stringify` writes it, with an even number of backslashes before it. */
 const half = /\\ud[89a-f][0-9a-f]{2}(?<=(?<!\\)(?:\\\\)*.{6})/g
 
-/** JSON text that every upstream can read: many refuse half of a character, which is nothing that anybody has said. */
+/** JSON text without halves of surrogate pairs, which many upstreams refuse. */
 export function writeJson(value: unknown): string {
   const text = JSON.stringify(value)
   return text.includes('\\ud') ? text.replace(half, '\ufffd') : text
 }
 
-/**
- * `JSON.parse` and `JSON.rawJSON` of ECMAScript's proposal "JSON.parse source text access", which the types do not know
- * yet.
- */
+/** `JSON.parse` and `JSON.rawJSON` of the ECMAScript proposal "JSON.parse source text access", which the types lack. */
 type ParseWithSource = (
   text: string,
   reviver: (key: string, value: unknown, context: { source?: string }) => unknown
@@ -45,14 +39,14 @@ const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
   isRawJSON(value: unknown): value is { rawJSON: string }
 }
 
-/** A number that {@link parseJson} kept as it was written, as a double; any other value as it is. */
+/** A number that {@link parseJson} kept as text, as a double. Any other value is returned as it is. */
 export function plainNumber(value: unknown): unknown {
   return isRawJson(value) ? Number(value.rawJSON) : value
 }
 
 /**
- * The payload of an event as {@link parseJson} reads it, where the arguments of a call are an object in it. @throws
- * Untranslatable
+ * The payload of an event as {@link parseJson} reads it. For protocols whose arguments are objects in it.
+ * @throws Untranslatable
  */
 export function exactJson(event: Payload): unknown {
   const value = event.json()
@@ -61,7 +55,7 @@ export function exactJson(event: Payload): unknown {
 }
 
 /**
- * An object in JSON text; undefined when it is none. Empty text is an empty object, as upstreams say it for calls
+ * The object in JSON text; undefined when there is none. Empty text is an empty object: upstreams send it for calls
  * without arguments.
  */
 export function parseObject(text: string): JsonObject | undefined {
@@ -74,15 +68,18 @@ export function parseObject(text: string): JsonObject | undefined {
   }
 }
 
-/** The arguments of a call as text, for upstreams that say them as an object. @throws Untranslatable */
+/**
+ * The arguments of a call as text, for upstreams that send an object.
+ * @throws Untranslatable when they are nested too deep
+ */
 export function writeArguments(args: JsonObject): string {
   if (isDeep(args)) throw badAnswer('The upstream called a tool with arguments that are nested too deep.')
   return JSON.stringify(args)
 }
 
 /**
- * The arguments of a call, as text or as an object; none are empty text.
- * @throws Untranslatable for anything else: a call without what it was made with is another call
+ * The arguments of a call that may be text or an object; empty text when there are none.
+ * @throws Untranslatable for anything else, as the call would lose its arguments
  */
 export function readArguments(args: unknown): string {
   if (args === undefined || args === null) return ''
@@ -92,7 +89,10 @@ export function readArguments(args: unknown): string {
   return writeArguments(object)
 }
 
-/** Likewise, for a protocol that has them as an object: text has to be one. @throws Untranslatable */
+/**
+ * The arguments of a call in a protocol where they are an object. Text must hold a JSON object.
+ * @throws Untranslatable
+ */
 export function readArgumentsObject(args: unknown): string {
   const text = readArguments(args)
   if (typeof args === 'string' && !parseObject(text)) throw notAnObject()
@@ -104,8 +104,8 @@ function notAnObject(): Error {
 }
 
 /**
- * An upstream's whole answer. @throws Untranslatable when it is no JSON, or none that can be read with all digits of
- * its numbers
+ * Parses an upstream's whole answer.
+ * @throws Untranslatable when it is not JSON
  */
 export function parseAnswer(text: string): unknown {
   try {

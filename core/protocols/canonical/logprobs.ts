@@ -1,4 +1,4 @@
-// Probabilities of tokens in the form that OpenAI's protocols share.
+// Reads and writes probabilities of tokens in the form that OpenAI's protocols share.
 import { asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { TokenLogprob } from './answer.ts'

@@ -1,20 +1,20 @@
-// What a request asks for, by the client's own names, and what of it does not reach the upstream.
+// Records which features a request asks for, by the client's own names, and which of them do not reach the upstream.
 import { requestFeatures } from './features.ts'
 import type { Capabilities, RequestFeature } from './features.ts'
 import { Untranslatable } from './untranslatable.ts'
 
-/** Names that are kept, and characters of one: what was dropped has to fit into a header. */
+/** The most names that are kept, and the longest in characters: the dropped ones are listed in a header. */
 const mostNames = 64
 const longestName = 80
 
 /** Where a feature is asked for. */
 interface Seen {
   first: string
-  /** All places, places of the same member being one. */
+  /** The members that ask for it. Places that differ only in an index count once. */
   names: Set<string>
 }
 
-/** Kept for one translation: the decoder says what it meets and where, the encoder what it leaves out. */
+/** The record of one translation. The decoder notes what the request asks for, and the encoder what it leaves out. */
 export class Losses {
   /** The member that holds the client's conversation. */
   readonly conversation: string
@@ -22,26 +22,26 @@ export class Losses {
   readonly #seen: Map<RequestFeature, Seen>
   readonly #dropped = new Set<string>()
 
-  /** `asks`: of the client's protocol; it has the member that stands for a feature when no place is given. */
+  /** `asks`: of the client's protocol. It names the member of a feature that is noted without a place. */
   constructor(conversation: string, asks: Capabilities['asks'], seen = new Map<RequestFeature, Seen>()) {
     this.conversation = conversation
     this.#asks = asks
     this.#seen = seen
   }
 
-  /** For another upstream: what is asked for is the same, and nothing is left out yet. */
+  /** The record for another upstream: the same features are asked for, and nothing is dropped yet. */
   again(): Losses {
     return new Losses(this.conversation, this.#asks, this.#seen)
   }
 
-  /** The request asks for this, at this place. */
+  /** Notes that the request asks for a feature, at this place. */
   see(feature: RequestFeature, place: string = this.#asks[feature] ?? feature): void {
     const seen = this.#seen.get(feature)
     if (!seen) this.#seen.set(feature, { first: place, names: new Set([memberName(place)]) })
     else if (seen.names.size < mostNames) seen.names.add(memberName(place))
   }
 
-  /** Of all that was seen: refuses or leaves out what the upstream cannot be asked. */
+  /** Refuses or drops each noted feature that the upstream does not take. */
   settle(takes: Capabilities['takes']): void {
     for (const feature of this.#seen.keys()) {
       const treatment = takes[feature]
@@ -50,22 +50,22 @@ export class Losses {
     }
   }
 
-  /** The encoder leaves this out, as other things that are asked for do not go with it. */
+  /** Drops a feature, because something else that is asked for excludes it. */
   drop(feature: RequestFeature): void {
     for (const name of this.#seen.get(feature)?.names ?? []) this.dropName(name)
   }
 
-  /** Leaves out something that has no feature of its own, such as a keyword of a schema. */
+  /** Drops something that is no feature of its own, such as a keyword of a schema. */
   dropName(name: string): void {
     if (this.#dropped.size < mostNames) this.#dropped.add(name)
   }
 
-  /** The refusal of a feature, naming the first place that asks for it. */
+  /** The refusal of a feature. It names the first place that asks for it. */
   refusal(feature: RequestFeature, why?: string): Untranslatable {
     return this.refusalAt(feature, this.placeOf(feature), why)
   }
 
-  /** The first place that asks for it, for messages. */
+  /** The first place that asks for a feature. */
   placeOf(feature: RequestFeature): string {
     return this.#seen.get(feature)?.first ?? this.#asks[feature] ?? feature
   }
@@ -83,13 +83,15 @@ export class Losses {
     )
   }
 
-  /** Names of the members that were left out, each once, in the order of their discovery; fit for a header. */
+  /**
+   * The members that were dropped, each once, in the order in which they were noticed. They can be put into a header.
+   */
   get dropped(): string[] {
     return [...this.#dropped]
   }
 }
 
-/** A place without its numbers. Names of unknown members come from the client and may be anything. */
+/** A place without its indexes. Names of unknown members come from the client, so other characters are replaced. */
 function memberName(place: string): string {
   return place
     .slice(0, longestName)

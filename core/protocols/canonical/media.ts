@@ -1,4 +1,4 @@
-// Data URLs and media types.
+// Reads and writes data URLs, base64 and media types.
 import type { MediaPart, MediaSource } from './request.ts'
 import { invalid } from './untranslatable.ts'
 
@@ -6,8 +6,8 @@ const dataUrl = /^data:([^,;]*)((?:;[^,;]*)*),/i
 const base64 = /^[A-Za-z0-9+/_-]*={0,2}\s*$/
 
 /**
- * A source given as an address: of data that are in it, or of a place. `param`: where it stands, for the refusal of one
- * that is neither.
+ * The source that an address stands for: the data in a data URL, or a place. `param`: the member to name in the refusal
+ * of anything else.
  */
 export function readUrl(url: string, param: string): MediaSource {
   if (!/^data:/i.test(url)) {
@@ -19,7 +19,7 @@ export function readUrl(url: string, param: string): MediaSource {
   return readData(mimeType, url.slice(head.length), param)
 }
 
-/** Names that clients write, and of which not every provider knows what is meant. */
+/** Media types that clients write and not every provider knows, with the usual names. */
 const known: ReadonlyMap<string, string> = new Map([
   ['image/jpg', 'image/jpeg'],
   ['image/pjpeg', 'image/jpeg'],
@@ -28,7 +28,7 @@ const known: ReadonlyMap<string, string> = new Map([
 
 type DataSource = MediaSource & { kind: 'data' }
 
-/** Data given as base64. */
+/** Reads data given as base64. */
 export function readData(mimeType: string, data: string, param: string): DataSource {
   if (!/^[\w.+-]+\/[\w.+-]+$/.test(mimeType)) throw invalid(param, 'data with a media type, such as image/png')
   if (!base64.test(data)) throw invalid(param, 'base64')
@@ -36,7 +36,7 @@ export function readData(mimeType: string, data: string, param: string): DataSou
   return { kind: 'data', mimeType: known.get(name) ?? name, data: standardBase64(data) }
 }
 
-/** Base64 in the letters and with the padding that every vendor takes, of what may be in those for addresses. */
+/** Base64 in the standard alphabet and with padding, from either alphabet. */
 export function standardBase64(data: string): string {
   const text = data.trimEnd()
   const standard = /[-_]/.test(text) ? text.replaceAll('-', '+').replaceAll('_', '/') : text
@@ -47,23 +47,23 @@ export function writeDataUrl({ mimeType, data }: { mimeType: string; data: strin
   return `data:${mimeType};base64,${data}`
 }
 
-/** What kind of part a media type makes; text is a document, too. */
+/** The kind of part for a media type. Text is a document, too. */
 export function kindOf(mimeType: string): MediaPart['type'] {
   const [type] = mimeType.split('/')
   return type === 'image' || type === 'audio' || type === 'video' ? type : 'document'
 }
 
-/** Text that is in base64. */
+/** The text in base64 data. */
 export function readText(data: string): string {
   return Buffer.from(data, 'base64').toString('utf8')
 }
 
-/** A document of plain text as a text, below its name. */
+/** A plain text document as one text. Its name comes first. */
 export function textOf({ data }: { data: string }, name: string | undefined): string {
   return name === undefined ? readText(data) : `${name}\n${readText(data)}`
 }
 
-/** A file's name by which OpenAI knows what is in it: titles of documents have no ending. */
+/** A file name with an ending, by which OpenAI knows the type: titles of documents have none. */
 export function fileName(name = 'document', mimeType: string): string {
   return /\.\w{1,8}$/.test(name) ? name : `${name}.${mimeType.split('/')[1]}`
 }

@@ -1,20 +1,19 @@
-// Reads the members of a JSON object that came from outside, checks their types, and knows which of them nobody asked
-// for.
+// Reads the members of a JSON object in a request, checks their types, and lists those that nobody has read.
 import { asObject } from '../object.ts'
 import { plainNumber } from './json.ts'
 import type { JsonObject } from '../object.ts'
 import { invalid, Untranslatable } from './untranslatable.ts'
 
-/** Another spelling of a member's name, for protocols that know two. */
+/** Gives the second spelling of a member's name, in protocols that accept two. */
 export type Alias = (key: string) => string
 
-/** One object of a request. A member that is null is as good as absent. */
+/** One object of a request. A member that is null counts as absent. */
 export class Members {
   readonly object: JsonObject
-  /** Of the object in the request, empty for the whole of it. */
+  /** The object's place in the request; empty for the request itself. */
   readonly place: string
   readonly #read: string[] = []
-  /** Objects inside, by the member that holds them. */
+  /** Objects inside that have been read, by the member that holds them. */
   readonly #inside = new Map<string, Members[]>()
   readonly #alias: Alias | undefined
 
@@ -24,12 +23,12 @@ export class Members {
     this.#alias = alias
   }
 
-  /** Where a member stands, as a client would say it. */
+  /** The place of a member, as a client would write it. */
   at(key: string): string {
     return this.place === '' ? key : `${this.place}.${key}`
   }
 
-  /** The value as it is; undefined when there is none. */
+  /** The value as it is; undefined when absent. */
   value(key: string): unknown {
     this.#read.push(key)
     const value = this.object[key] ?? undefined
@@ -45,7 +44,7 @@ export class Members {
     throw invalid(this.at(key), 'a string')
   }
 
-  /** @throws Untranslatable when there is none, too */
+  /** @throws Untranslatable also when it is absent */
   needString(key: string): string {
     const value = this.string(key)
     if (value === undefined) throw new Untranslatable('missing_field', `${this.at(key)} is missing.`, this.at(key))
@@ -58,7 +57,7 @@ export class Members {
     throw invalid(this.at(key), 'a number')
   }
 
-  /** A whole number that is at least `least`. */
+  /** A whole number of at least `least`. */
   count(key: string, least = 0): number | undefined {
     const value = this.number(key)
     if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return value
@@ -71,7 +70,7 @@ export class Members {
     throw invalid(this.at(key), 'true or false')
   }
 
-  /** An object inside, to be read in its turn. */
+  /** An object inside, to be read in the same way. */
   members(key: string): Members | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
@@ -80,7 +79,7 @@ export class Members {
     ])[0]
   }
 
-  /** @throws Untranslatable when there is none, too */
+  /** @throws Untranslatable also when it is absent */
   needMembers(key: string): Members {
     const members = this.members(key)
     if (!members) throw new Untranslatable('missing_field', `${this.at(key)} is missing.`, this.at(key))
@@ -93,7 +92,7 @@ export class Members {
     return value === undefined ? undefined : { ...(asObject(value) ?? fail(this.at(key), 'an object')) }
   }
 
-  /** A list of objects; undefined when there is none. */
+  /** A list of objects; undefined when absent. */
   list(key: string): Members[] | undefined {
     const items = this.array(key)
     return (
@@ -107,7 +106,7 @@ export class Members {
     )
   }
 
-  /** A list of anything. */
+  /** A list of any values. */
   array(key: string): unknown[] | undefined {
     const value = this.value(key)
     if (value === undefined || Array.isArray(value)) return value
@@ -121,24 +120,24 @@ export class Members {
     )
   }
 
-  /** The member says something. An empty list asks for nothing. */
+  /** Whether the member asks for something. An empty list does not. */
   says(key: string): boolean {
     return isSet(this.value(key))
   }
 
-  /** Members that mean nothing to any other protocol, and are not missed. */
+  /** Marks members as read that mean nothing to any other protocol, so that nobody reports them. */
   ignore(...keys: readonly string[]): void {
     this.#read.push(...keys)
   }
 
-  /** Members that say something and that nobody has read, here alone. */
+  /** The members of this object that ask for something and were not read. */
   unread(): string[] {
     return Object.keys(this.object)
       .filter((key) => !this.#read.includes(key) && isSet(this.object[key]))
       .map((key) => this.at(key))
   }
 
-  /** Likewise, here and in all objects inside that have been read. */
+  /** Such members of this object, and of all objects inside that were read. */
   rest(): string[] {
     const inside = [...this.#inside.values()].flat()
     return inside.length === 0 ? this.unread() : [...this.unread(), ...inside.flatMap((members) => members.rest())]

@@ -1,4 +1,4 @@
-// Offers a client's tools to an upstream in the form it knows, and brings its calls back into the client's.
+// Changes a client's tools to what an upstream supports, and changes the upstream's calls back.
 import type { AnswerEvent, EmitEvent, PartOpening } from './answer.ts'
 import { asObject } from '../object.ts'
 import { parseJson } from './json.ts'
@@ -6,19 +6,19 @@ import type { AssistantPart, ModelRequest, Tool, ToolChoice, Turn } from './requ
 import { ToolNames } from './tool-names.ts'
 import type { NameRule, NameTable } from './tool-names.ts'
 
-/** What an upstream makes necessary. */
+/** What an upstream needs. */
 export interface OfferRules {
   readonly names: NameRule
-  /** It knows tools that take free text; otherwise they become functions with one argument. */
+  /** Whether it knows tools that take free text. Without that they become functions with one argument. */
   readonly customTools: boolean
-  /** An answer of a schema is asked for with a tool that takes the schema. */
+  /** Whether output with a schema has to be asked for with a tool that takes the schema. */
   readonly schemaAsTool: boolean
 }
 
-/** The tool whose arguments are the answer. */
+/** The name of the tool whose arguments are the answer. */
 const answerTool = 'json'
 
-/** What an answer is understood by, as plain data. */
+/** What is needed to change the calls back, as plain data. */
 export interface OfferedTools {
   readonly names: NameTable
   readonly custom: readonly string[]
@@ -29,12 +29,12 @@ export interface OfferedTools {
 export class Offer {
   readonly #rules: OfferRules
   readonly #names: ToolNames
-  /** Names, as the upstream has them, of tools that take free text. */
+  /** The upstream's names of tools that take free text. */
   readonly #custom: Set<string>
-  /** The name of the tool whose arguments are the answer. */
+  /** The upstream's name of the tool whose arguments are the answer. */
   #answerTool: string | undefined
 
-  /** `made`: what an offer made of the request elsewhere. */
+  /** `made`: the result of an offer that was made elsewhere for the same request. */
   constructor(rules: OfferRules, made: OfferedTools = { names: [], custom: [], answerTool: undefined }) {
     this.#rules = rules
     this.#names = ToolNames.of(rules.names, made.names)
@@ -46,9 +46,10 @@ export class Offer {
     return { names: this.#names.table, custom: [...this.#custom], answerTool: this.#answerTool }
   }
 
-  /** The request with tools as the upstream knows them; the one that was given stays as it is. */
+  /** The request with tools that the upstream supports. The original is not changed. */
   request(request: ModelRequest): ModelRequest {
-    // Tools come first, so that they keep their names where those of earlier tools in the conversation are the same.
+    // The present tools get their names first, so that they keep them if an earlier call in the conversation has the
+    // same.
     const tools = request.tools.map((tool) => this.#tool(tool))
     const { toolChoice, format } = request
     const made: ModelRequest = {
@@ -58,7 +59,7 @@ export class Offer {
       turns: request.turns.map((turn) => this.#turn(turn))
     }
     if (format?.type !== 'json_schema' || !this.#rules.schemaAsTool) return made
-    // What the client demands is a call, and the schema is for text.
+    // The client forces a call, and the schema is for an answer in text.
     if (toolChoice?.mode === 'required' || toolChoice?.mode === 'named') return { ...made, format: undefined }
     const name = this.#names.toUpstream(answerTool, '')
     this.#answerTool = name
@@ -72,14 +73,14 @@ export class Offer {
     return { ...made, tools: [...tools, answer], format: undefined, toolChoice: choice }
   }
 
-  /** Events as the client has to see them. */
+  /** The consumer to give the upstream's events to: it passes them on as the client has to see them. */
   back(emit: EmitEvent): EmitEvent {
     const nothingChanged =
       this.#names.unchanged && this.#answerTool === undefined && (this.#custom.size === 0 || this.#rules.customTools)
     return nothingChanged ? emit : new Return(emit, this).emit
   }
 
-  /** How a call opens for the client, and whether its input has to be taken out of an argument. */
+  /** How a call is opened for the client. `unwrap`: its input is in the one argument. */
   opening(call: PartOpening & { type: 'tool_call' }): { opening: PartOpening; unwrap: boolean } {
     if (call.name === this.#answerTool) return { opening: { type: 'text' }, unwrap: false }
     const custom = this.#custom.has(call.name)
@@ -95,7 +96,7 @@ export class Offer {
     return { ...fn, name, description: described(tool), custom: false, parameters: freeText }
   }
 
-  /** A choice says the name alone, of a tool in a group too. */
+  /** Changes the names in a tool choice. It has only the name, even of a tool in a namespace. */
   #choice(choice: ToolChoice | undefined, tools: readonly Tool[]): ToolChoice | undefined {
     const nameOf = (name: string): string =>
       this.#names.toUpstream(name, tools.find((tool) => tool.name === name)?.namespace)
@@ -123,7 +124,7 @@ export class Offer {
   }
 }
 
-/** A description that says what the free text has to follow. */
+/** The tool's description, with the grammar that its free text has to follow. */
 function described({ description, grammar }: Tool): string | undefined {
   if (!grammar) return description
   const rule = `The argument "${argument}" is text that follows this grammar (${grammar.syntax}):\n${grammar.definition}`
@@ -137,15 +138,15 @@ const freeText: Tool['parameters'] = {
   required: [argument]
 }
 
-/** Brings the calls of one answer back. */
+/** Changes the calls of one answer back. */
 class Return {
   readonly #emit: EmitEvent
   readonly #offer: Offer
-  /** Parts whose input is an argument, which is known when it is whole. */
+  /** Parts whose input is in an argument, which can be read only when it is complete. */
   readonly #wrapped = new Set<number>()
   /** Parts that became text. */
   readonly #answers = new Set<number>()
-  /** Of the candidates: those with a call that stayed one. */
+  /** Candidates with a call that is still one for the client. */
   readonly #calling = new Set<number>()
 
   constructor(emit: EmitEvent, offer: Offer) {
@@ -191,7 +192,7 @@ class Return {
   }
 }
 
-/** The one argument; of a call that was cut off, or that is otherwise none, all of it as it came. */
+/** The one argument of a call. When it cannot be read, such as after a cut, the whole input. */
 function unwrapped(input: string): string {
   try {
     const value = asObject(parseJson(input))?.[argument]

@@ -1,10 +1,10 @@
-// Parameters that mean the same in every protocol, and differ in their names alone.
+// The parameters that mean the same in every protocol and differ only in name.
 import type { RequestFeature } from './features.ts'
 import type { Losses } from './losses.ts'
 import type { Members } from './members.ts'
 import type { ModelRequest } from './request.ts'
 
-/** How one is read; undefined is what everybody has who says nothing. */
+/** How a parameter is read. Undefined: the request asks for nothing, or for the default. */
 interface Parameter {
   readonly feature: RequestFeature
   read(fields: Members, name: string): unknown
@@ -12,10 +12,10 @@ interface Parameter {
 
 const number: Parameter['read'] = (fields, name) => fields.number(name)
 const string: Parameter['read'] = (fields, name) => fields.string(name)
-/** Zero is no penalty. */
+/** A penalty of zero is none. */
 const penalty: Parameter['read'] = (fields, name) => fields.number(name) || undefined
 
-/** By their names in a {@link ModelRequest}. */
+/** By name in a {@link ModelRequest}. */
 const parameters = {
   maxOutputTokens: { feature: 'max_output_tokens', read: (fields, name) => fields.count(name, 1) },
   temperature: { feature: 'temperature', read: number },
@@ -38,10 +38,13 @@ const parameters = {
   promptCacheKey: { feature: 'prompt_cache_key', read: string }
 } as const satisfies Partial<Record<keyof ModelRequest, Parameter>>
 
-/** What a protocol, or one of its objects, calls those that it has. They are written in the order given here. */
+/** The names of the parameters that a protocol has, or one object of it. They are written in this order. */
 export type ParameterNames = Readonly<Partial<Record<keyof typeof parameters, string>>>
 
-/** Reads those that have a name here, and says which are given. @throws Untranslatable for one of another type */
+/**
+ * Reads the parameters that have a name here, and notes those that are given.
+ * @throws Untranslatable for one of another type
+ */
 export function readParameters(fields: Members, names: ParameterNames, request: ModelRequest, losses: Losses): void {
   for (const [key, name] of Object.entries(names) as [keyof typeof parameters, string][]) {
     const { feature, read } = parameters[key]
@@ -52,7 +55,7 @@ export function readParameters(fields: Members, names: ParameterNames, request: 
   }
 }
 
-/** Writes those that are given and have a name here. */
+/** Writes the parameters that are given and have a name here. */
 export function writeParameters(body: Record<string, unknown>, names: ParameterNames, request: ModelRequest): void {
   for (const [key, name] of Object.entries(names) as [keyof typeof parameters, string][]) {
     if (request[key] !== undefined) body[name] = request[key]

@@ -1,11 +1,11 @@
-// Opens and closes the parts of one answer for decoders: numbers them, keeps the inputs of calls, and bounds what is
+// Opens and closes the parts of one answer for decoders: numbers them, collects the inputs of calls, and bounds what is
 // kept.
 import type { Citation, EmitEvent, PartOpening, TokenLogprob } from './answer.ts'
 import { mostKept } from './codec.ts'
 import type { Proof } from './request.ts'
 import { badAnswer } from './untranslatable.ts'
 
-/** More parts than this are no answer. */
+/** The most parts of an answer. No real one reaches it. */
 const mostParts = 10_000
 
 /** A part that is open. */
@@ -13,11 +13,11 @@ export interface OpenPart {
   readonly number: number
   readonly candidate: number
   readonly type: PartOpening['type']
-  /** Of a call, what has come. */
+  /** Of a call, the input so far. */
   input: string
 }
 
-/** What a citation counts as beside its words, in characters. */
+/** What a citation adds to the amount that is kept, besides its address and title, in characters. */
 const citationLength = 32
 
 /** The parts of one stream. */
@@ -36,12 +36,12 @@ export class Parts {
     return part
   }
 
-  /** @throws Untranslatable when the part is closed already */
+  /** @throws Untranslatable when the part is closed */
   delta(part: OpenPart, text: string, emit: EmitEvent, logprobs?: TokenLogprob[]): void {
     if (text === '' && !logprobs) return
     if (!this.#open.has(part)) throw badAnswer('The upstream went on with a part that was complete.')
     if (part.type === 'tool_call') part.input += text
-    // Thoughts may have to be kept for the calls that come of them.
+    // Thoughts count too, as they may be kept for the calls that follow.
     if (part.type === 'tool_call' || part.type === 'reasoning') this.keep(text.length)
     emit(logprobs ? { type: 'delta', part: part.number, text, logprobs } : { type: 'delta', part: part.number, text })
   }
@@ -51,11 +51,11 @@ export class Parts {
     emit({ type: 'cite', part: part.number, citation })
   }
 
-  /** Closing a part that is closed already does nothing. */
+  /** Does nothing when the part is closed already. */
   close(part: OpenPart | undefined, emit: EmitEvent, proof?: Proof): void {
     if (!part || !this.#open.delete(part)) return
     const { number, input: text } = part
-    // Decoders may remember the part, and nobody needs to remember what was in it.
+    // A decoder may still refer to the part, so its input is released here.
     part.input = ''
     this.keep((proof?.value.length ?? 0) - text.length)
     emit(proof ? { type: 'close', part: number, text, proof } : { type: 'close', part: number, text })
@@ -65,14 +65,14 @@ export class Parts {
     return this.#open.has(part)
   }
 
-  /** All that are open, oldest first. */
+  /** Closes all open parts, the oldest first. */
   closeAll(emit: EmitEvent): void {
     for (const part of this.#open) this.close(part, emit)
   }
 
   /**
-   * Something else has to be remembered of the answer, so many characters of it, or has not any longer. @throws
-   * Untranslatable
+   * Adds characters to the amount that is kept; a negative number subtracts.
+   * @throws Untranslatable when it is too much
    */
   keep(length: number): void {
     this.#kept += length

@@ -1,16 +1,16 @@
-// Signatures and encrypted thoughts on their way through a client of another protocol, and what is to be kept for one
-// that has no place for them.
+// Carries signatures and encrypted thoughts through clients of other protocols, and keeps those that such a client has
+// no place for.
 import type { AnswerEvent } from './answer.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { AssistantPart, Family, ModelRequest, Proof, ReasoningPart, ToolCall, Turn } from './request.ts'
 
-/** Begins whatever the gateway put where a client's protocol has a signature of its own. */
+/** The beginning of everything that the gateway puts in place of a signature. */
 const mark = 'sluice1.'
 
 /**
- * A proof for a place where clients expect one of `family`: as it is, or wrapped so that it is known when it comes
- * back.
+ * A proof in the place where clients expect one of `family`: unchanged if it is of that family, else wrapped, so that
+ * it is recognized when it comes back.
  */
 export function seal(family: Family, proof: Proof | undefined): string {
   if (!proof) return mark
@@ -19,12 +19,15 @@ export function seal(family: Family, proof: Proof | undefined): string {
   return `${mark}${proof.family}.${proof.kind}.${id}.${proof.value}`
 }
 
-/** Thoughts as they stand on the call that they led to, for clients that give nothing else of them back. */
+/**
+ * Thoughts in the form in which they are put on the call that they led to, for clients that send back nothing else of
+ * them.
+ */
 export function sealThoughts(thoughts: readonly KeptThought[]): string {
   return `${mark}thoughts.${JSON.stringify(thoughts)}`
 }
 
-/** The thoughts that stand on a call; none where something else does. */
+/** The thoughts that were put on a call; none when the value is something else. */
 export function unsealThoughts(value: string): KeptThought[] {
   const begin = `${mark}thoughts.`
   if (!value.startsWith(begin)) return []
@@ -46,7 +49,7 @@ function readProof(given: JsonObject | undefined): Proof | undefined {
   return { family, kind, value: value!, ...(id !== '' && { id: id! }) }
 }
 
-/** What a client gave back from such a place. Undefined: nothing that proves anything. */
+/** The proof in what a client sent back. Undefined when it proves nothing. */
 export function unseal(family: Family, value: string, kind: Proof['kind'] = 'signature'): Proof | undefined {
   if (!isSealed(value)) return value === '' ? undefined : { family, kind, value }
   const [owner = '', wrapped = '', id = '', ...rest] = value.slice(mark.length).split('.')
@@ -55,19 +58,19 @@ export function unseal(family: Family, value: string, kind: Proof['kind'] = 'sig
   return { family: owner, kind: wrapped, value: proof, ...(id !== '' && { id: decode(id) }) }
 }
 
-/** The gateway made it, and no upstream may see it. */
+/** Whether the gateway made the value. No upstream may be sent it. */
 export function isSealed(value: string): boolean {
   return value.startsWith(mark)
 }
 
 /**
- * Bytes that hold none of {@link mark}, in clear or in base64, hold nothing that the gateway sealed: nearly all bodies.
+ * Whether a body may hold something that the gateway sealed: {@link mark} as it is, or in base64. Nearly no body does.
  */
 export function mayBeSealed(body: Buffer): boolean {
   return body.includes(mark) || body.includes(markInBase64)
 }
 
-/** As many letters as do not depend on what follows. */
+/** Only the leading characters that do not depend on what follows the mark. */
 const markInBase64 = Buffer.from(mark).toString('base64').slice(0, 10)
 
 function isFamily(word: string): word is Family {
@@ -87,26 +90,26 @@ function decode(id: string): string {
 }
 
 /**
- * What has to be kept of an answer under the id of a call, scoped by tenant, for a client that cannot give it back: the
- * thoughts that led to the call, which its provider wants before it, and the call's own signature. Of answers without
- * calls nothing is kept, as no provider demands their thoughts. Plain data, to be stored as JSON.
+ * What is kept of an answer under a call's id, for each tenant, when the client cannot send it back: the thoughts that
+ * led to the call, which the provider requires before it, and the call's own signature. Nothing is kept of answers
+ * without calls, as no provider requires their thoughts. Plain data, stored as JSON.
  */
 export interface Keepsake {
   thoughts: KeptThought[]
   proof?: Proof
 }
 
-/** `first`: before the model had said anything; its provider wants it at the beginning of the turn again. */
+/** `first`: the thought came before any speech or call, and has to be put at the beginning of the turn again. */
 export type KeptThought = ReasoningPart & { first?: true }
 
-/** What one candidate has said so far. */
+/** The course of one candidate so far. */
 interface Course {
-  /** In order, until a call takes them. */
+  /** Thoughts in order that no call has taken yet. */
   pending: KeptThought[]
   spoke: boolean
 }
 
-/** Watches the events of one answer and collects what has to be kept. */
+/** Observes the events of one answer and collects what has to be kept. */
 export class Keeper {
   readonly #thoughts = new Map<number, { course: Course; thought: KeptThought }>()
   readonly #courses = new Map<number, Course>()
@@ -146,10 +149,7 @@ export class Keeper {
   }
 }
 
-/**
- * Ids of the calls of a conversation that came back without any proof of `family`: what to look for among what was
- * kept.
- */
+/** The ids of a conversation's calls in turns without any proof of `family`: something may have been kept for them. */
 export function unproven(request: ModelRequest, family: Family): string[] {
   const ids: string[] = []
   for (const turn of request.turns) {
@@ -160,8 +160,8 @@ export function unproven(request: ModelRequest, family: Family): string[] {
 }
 
 /**
- * The request with what was kept put back, by the ids of calls: thoughts where they were, a signature onto its call.
- * What the client has of the same thoughts makes way for them. Proofs of another family stay away.
+ * Puts kept proofs back into a request, by the ids of calls: thoughts at their old places, and signatures on their
+ * calls. They replace what the client has of the same thoughts. Proofs of other families are left out.
  */
 export function restore(request: ModelRequest, kept: ReadonlyMap<string, Keepsake>, family: Family): ModelRequest {
   const wanted = new Set(unproven(request, family))

@@ -1,22 +1,22 @@
-// What a client asks of a model, in the one form that every protocol is read into and written from.
+// A client's request to a model, in the form between all protocols: decoders make it, and encoders read it.
 
-/** Whose word something opaque is: nobody else can read it, and nobody else may be given it. */
+/** The provider that made something opaque. Nobody else can read it, and nobody else may be sent it. */
 export type Family = 'openai' | 'anthropic' | 'gemini'
 
 /** One request for an answer. Owned by the translation that made it; encoders only read it. */
 export interface ModelRequest {
-  /** As the client calls it. */
+  /** The client's name of the model. */
   model: string
-  /** The client wants events. */
+  /** Whether the client wants a stream. */
   streaming: boolean
   turns: Turn[]
   tools: Tool[]
   toolChoice: ToolChoice | undefined
-  /** False: at most one call an answer. Undefined: as the model likes. */
+  /** False: at most one call in an answer. Undefined: the model decides. */
   parallelToolCalls: boolean | undefined
   format: OutputFormat | undefined
   reasoning: ReasoningWish
-  /** Tokens, reasoning included. */
+  /** In tokens, reasoning included. */
   maxOutputTokens: number | undefined
   temperature: number | undefined
   topP: number | undefined
@@ -24,33 +24,33 @@ export interface ModelRequest {
   presencePenalty: number | undefined
   frequencyPenalty: number | undefined
   seed: number | undefined
-  /** Empty when there are none. */
+  /** Stop sequences; empty when there are none. */
   stop: string[]
-  /** Independent answers. */
+  /** How many independent answers are wanted. */
   candidates: number | undefined
-  /** How many alternatives to show for each token; undefined: no probabilities at all. */
+  /** How many alternatives to show for each token. Undefined: no probabilities at all. */
   logprobs: number | undefined
-  /** Whoever stands behind the client, as the client names them. */
+  /** The end user, as the client names them. */
   user: string | undefined
   safetyIdentifier: string | undefined
   metadata: Record<string, unknown> | undefined
   serviceTier: string | undefined
   verbosity: string | undefined
   promptCacheKey: string | undefined
-  /** The whole prompt is to be kept in a cache. */
+  /** Marks the whole prompt for the cache. */
   cache?: CacheMark
 }
 
 /**
- * A stretch of the conversation by one party. Results of tools are turns of their own, right after the calls;
- * neighbours of the same role stay apart, and encoders join them where their protocol wants turns to alternate.
+ * Part of the conversation by one party. Results of tools are turns of their own, right after their calls. Neighbours
+ * of the same role stay separate; encoders join them where their protocol wants roles to alternate.
  */
 export type Turn = SystemTurn | UserTurn | AssistantTurn | ToolTurn
 
 export interface SystemTurn {
   role: 'system'
   parts: TextPart[]
-  /** The client said `developer`. */
+  /** Whether the client wrote `developer` instead of `system`. */
   developer: boolean
 }
 
@@ -76,106 +76,109 @@ export type AssistantPart = TextPart | RefusalPart | ReasoningPart | ToolCall | 
 export interface TextPart {
   type: 'text'
   text: string
-  /** What is up to here is to be kept in a cache. */
+  /** Marks the prompt up to here for the cache. */
   cache?: CacheMark
-  /** Of this part, where a protocol signs text. */
+  /** The signature of this text, in protocols that sign text. */
   proof?: Proof
 }
 
-/** The model's words when it declines, where a protocol tells them from text. */
+/** What the model says when it declines, in protocols that distinguish it from text. */
 export interface RefusalPart {
   type: 'refusal'
   text: string
 }
 
-/** Something that is not text. */
+/** Media of any kind. */
 export interface MediaPart {
   type: 'image' | 'document' | 'audio' | 'video'
   source: MediaSource
-  /** A file's name or a document's title. */
+  /** A file name or a document's title. */
   name?: string
-  /** How closely a picture is to be looked at: low, high, auto, original. */
+  /** How closely to look at a picture: low, high, auto or original. */
   detail?: string
   cache?: CacheMark
 }
 
 export type MediaSource =
-  /** Base64 without line breaks; the media type in lower case, such as `image/png`. */
+  /** Base64 without line breaks. The media type is in lower case, such as `image/png`. */
   | { kind: 'data'; mimeType: string; data: string }
   | { kind: 'url'; url: string; mimeType?: string }
-  /** A file kept by a provider, under a name that only this provider knows. */
+  /** A file that a provider keeps, under an id that only this provider knows. */
   | { kind: 'stored'; family: Family; id: string; mimeType?: string }
 
 /** What a model thought, as far as its provider shows it. */
 export interface ReasoningPart {
   type: 'reasoning'
-  /** Empty when only the proof was given. */
+  /** Empty when only the proof is known. */
   text: string
   proof?: Proof
 }
 
-/** What a provider demands back unchanged: a signature, or thoughts that are encrypted. */
+/** What a provider requires to be sent back unchanged: a signature, or encrypted thoughts. */
 export interface Proof {
   family: Family
-  /** `call`: a signature of the call that follows. `redacted`: thoughts that have no text. */
+  /** `call`: the signature of the call that follows. `redacted`: thoughts without text. */
   kind: 'signature' | 'call' | 'redacted' | 'encrypted'
   value: string
-  /** Of the item, where the provider names it. */
+  /** The id of the item that it came in, where the provider gives one. */
   id?: string
 }
 
-/** That something is to be kept in a cache, and how long, as Anthropic has it. */
+/** Anthropic's `cache_control`: that something is to be cached, and for how long. */
 export type CacheMark = Record<string, unknown>
 
 /** A call that the model made. */
 export interface ToolCall {
   type: 'tool_call'
-  /** What the result is paired by, as the client has it: it may be empty, or of several calls (see `withLegalIds`). */
+  /**
+   * Pairs the call with its result. It is the client's own, so it may be empty or belong to several calls; see
+   * `withLegalIds`.
+   */
   id: string
   name: string
-  /** The group the tool was offered in, where a protocol has such. */
+  /** The namespace that the tool was offered in, in protocols that have them. */
   namespace?: string
-  /** The input is free text and not JSON. */
+  /** Whether the input is free text instead of JSON. */
   custom: boolean
-  /** JSON text of an object, or the free text; of a call that was cut off, as far as it came. */
+  /** JSON text of an object, or free text. Of a call that was cut off, what has come of it. */
   input: string
   proof?: Proof
   cache?: CacheMark
 }
 
-/** What a call came to. */
+/** The result of a call. */
 export interface ToolResult {
   id: string
-  /** Of the tool; empty when the call is not in the conversation. */
+  /** The name of the tool; empty when the call is not in the conversation. */
   name: string
   namespace?: string
   custom: boolean
   parts: (TextPart | MediaPart)[]
-  /** The tool failed. */
+  /** Whether the tool failed. */
   error: boolean
   cache?: CacheMark
 }
 
-/** A function that the model may call. */
+/** A tool that the model may call. */
 export interface Tool {
   name: string
   namespace?: string
   description: string | undefined
-  /** JSON Schema of an object; undefined when nothing was said. */
+  /** The JSON Schema of its arguments, an object; undefined when none was given. */
   parameters: Record<string, unknown> | undefined
-  /** Whether arguments must follow the schema to the letter; undefined when nothing was said. */
+  /** Whether arguments must follow the schema exactly; undefined when nothing was said. */
   strict: boolean | undefined
-  /** Takes free text instead of arguments. */
+  /** Whether it takes free text instead of arguments. */
   custom: boolean
-  /** What the free text has to follow. */
+  /** The grammar that its free text has to follow. */
   grammar?: { syntax: string; definition: string }
   cache?: CacheMark
 }
 
-/** `allowed`: only these, of the tools that are offered. */
+/** `allowed`: only these of the offered tools may be called. */
 export type ToolChoice = { mode: 'auto' | 'none' | 'required'; allowed?: string[] } | { mode: 'named'; name: string }
 
-/** What the text of the answer must be. */
+/** The form that the text of the answer must have. */
 export type OutputFormat =
   | { type: 'json_object' }
   | {
@@ -186,17 +189,17 @@ export type OutputFormat =
       strict: boolean | undefined
     }
 
-/** How much the model should think; all undefined: as it likes. */
+/** How much the model should think. With all members undefined it decides by itself. */
 export interface ReasoningWish {
-  /** none, minimal, low, medium, high, xhigh, max, or a word newer than this list. */
+  /** none, minimal, low, medium, high, xhigh, max, or a newer word. */
   effort: string | undefined
-  /** Tokens; 0 is none. */
+  /** How many tokens to think with; 0 turns thinking off. */
   tokens: number | undefined
-  /** Whether the thoughts, or a summary of them, are to be shown; undefined: as the protocol has it. */
+  /** Whether thoughts, or a summary of them, are to be shown. Undefined: the default of the protocol. */
   visible: boolean | undefined
 }
 
-/** A request that asks for nothing in particular. */
+/** A request without turns and settings, for decoders to fill. */
 export function emptyRequest(model: string, streaming: boolean): ModelRequest {
   return {
     model,
@@ -226,10 +229,7 @@ export function emptyRequest(model: string, streaming: boolean): ModelRequest {
   }
 }
 
-/**
- * The tools that a model may call, for upstreams that cannot be told that only some of what they are offered is
- * allowed.
- */
+/** The tools that may be called, for upstreams that cannot be told that only some of the offered ones are allowed. */
 export function offered({ tools, toolChoice }: ModelRequest): readonly Tool[] {
   const allowed = toolChoice && toolChoice.mode !== 'named' ? toolChoice.allowed : undefined
   return allowed ? tools.filter(({ name }) => allowed.includes(name)) : tools

@@ -1,17 +1,18 @@
-// Says what a call without arguments has: an empty object, unless the answer was cut before they came.
+// Gives calls without arguments an empty object as their input, unless the answer was cut before the arguments came.
 import type { AnswerEvent, EmitEvent } from './answer.ts'
 import { isCut } from './finish.ts'
 
 type Close = AnswerEvent & { type: 'close' }
 
 /**
- * Events in which a call that closes without input has none because it was cut. Whether it was is known when something
- * follows it or the answer has ended: until then its end is held back.
+ * Passes events on, with `{}` as the input of calls that close without any. If the answer was cut, the input stays
+ * empty. That is known only when something follows the call or the answer ends, so the call's end is held back until
+ * then.
  */
 export function saidArguments(emit: EmitEvent): EmitEvent {
-  /** Calls that are open, with their candidates. */
+  /** Open calls, with the candidate of each. */
   const calls = new Map<number, number>()
-  /** By candidate: the ends of calls without input. */
+  /** The held ends of calls without input, by candidate. */
   const held = new Map<number, Close[]>()
   const settle = (candidate: number, cut: boolean): void => {
     const closes = held.get(candidate)

@@ -1,4 +1,4 @@
-// Schemas that OpenAI follows to the letter: every object demands all of its members and allows no others ("Structured
+// Schemas that OpenAI accepts as strict: every object requires all of its members and allows no others ("Structured
 // model outputs").
 import { asObject, asObjects } from '../object.ts'
 import type { JsonObject } from '../object.ts'
@@ -6,7 +6,7 @@ import type { OutputFormat } from './request.ts'
 
 const deepest = 32
 
-/** It is such a schema as it stands. */
+/** Whether the schema is strict as it is. */
 export function isStrict(schema: JsonObject): boolean {
   return (
     schema['type'] === 'object' &&
@@ -15,8 +15,8 @@ export function isStrict(schema: JsonObject): boolean {
 }
 
 /**
- * The schema of a protocol that follows any of them to the letter, as such a schema. Undefined when it cannot be one:
- * some member is optional, or may be any.
+ * Makes a strict schema from one of a protocol in which every schema can be strict. Undefined when that is impossible:
+ * a member is optional, or an object allows other members.
  */
 export function madeStrict(schema: Record<string, unknown>): Record<string, unknown> | undefined {
   const objects = inner(schema, 0)
@@ -27,8 +27,7 @@ export function madeStrict(schema: Record<string, unknown>): Record<string, unkn
 }
 
 /**
- * The form of an answer in protocols that have neither a name for it nor a looser form; as strict as OpenAI can follow
- * it.
+ * The output format for a schema from a protocol without names and strictness; strict if OpenAI accepts the schema so.
  */
 export function nameless(schema: Record<string, unknown>): OutputFormat {
   const strict = madeStrict(schema)
@@ -41,7 +40,10 @@ export function nameless(schema: Record<string, unknown>): OutputFormat {
   }
 }
 
-/** All schemas of objects in it, itself among them. One that is too deep counts as an object that is not closed. */
+/**
+ * All schemas of objects in the schema, itself included. Where it is nested too deep, an object stands in that is not
+ * closed.
+ */
 function inner(schema: unknown, depth: number): JsonObject[] {
   const fields = asObject(schema)
   if (!fields) return []

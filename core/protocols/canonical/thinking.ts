@@ -1,9 +1,9 @@
-// How much to think in Anthropic's words, which chat clients of gateways say too.
+// Reads Anthropic's `thinking`, which chat clients send to gateways too.
 import type { Losses } from './losses.ts'
 import type { Members } from './members.ts'
 import type { ModelRequest } from './request.ts'
 
-/** Reads the member `thinking` of a request (Anthropic, "Extended thinking"); nothing when there is none. */
+/** Reads the member `thinking` of a request (Anthropic, "Extended thinking"). */
 export function readThinking(thinking: Members | undefined, { reasoning }: ModelRequest, losses: Losses): void {
   if (!thinking) return
   const type = thinking.string('type')

@@ -1,26 +1,26 @@
-// Ids of calls: each the id of one call alone, and as an upstream allows them.
+// Makes the ids of calls unique, and such that an upstream accepts them.
 import type { EmitEvent } from './answer.ts'
 import { digest } from './digest.ts'
 import type { ModelRequest, ToolCall, ToolResult, Turn } from './request.ts'
 
-/** What a protocol allows as the id of a call. */
+/** The call ids that a protocol accepts. */
 export interface IdRule {
-  /** Every character that may not be in it, with the flag `g`. Absent: any may. */
+  /** Matches every character that is not allowed, with the flag `g`. Absent: all are allowed. */
   readonly illegal?: RegExp
   readonly longest: number
 }
 
-/** What stands for an id that is empty. */
+/** Replaces an empty id. */
 const nameless = 'call'
 
 /**
- * The request with ids that the upstream takes. Clients repeat ids from one turn to the next and within a turn, as some
- * models number their calls; a result is of the first call of its id that has none yet. The same ids in the same order
- * always become the same.
+ * The request with ids that the upstream accepts. Clients repeat ids between turns and within one, as some models just
+ * number their calls; a result then belongs to the first call with its id that has none yet. The same ids in the same
+ * order always give the same result.
  */
 export function withLegalIds(request: ModelRequest, rule: IdRule): ModelRequest {
   const taken = new Map<string, number>()
-  /** Calls of the model's last turn that have no result yet, by what the client calls them. */
+  /** Calls of the model's last turn without a result, by the client's id. */
   let open = new Map<string, ToolCall[]>()
   const call = (part: ToolCall): ToolCall => {
     const id = own(part.id, rule, taken)
@@ -51,7 +51,7 @@ export function withLegalIds(request: ModelRequest, rule: IdRule): ModelRequest 
   return { ...request, turns }
 }
 
-/** Calls of one answer with an id each, as some upstreams give several the same. */
+/** Passes events on, with a unique id for each call of the answer: some upstreams give several calls the same. */
 export function withOwnIds(emit: EmitEvent): EmitEvent {
   const taken = new Map<string, number>()
   return (event) => {
@@ -64,7 +64,10 @@ export function withOwnIds(emit: EmitEvent): EmitEvent {
 
 const anything: IdRule = { longest: Infinity }
 
-/** `taken`: ids that there are, each with how often it was asked for, so that the next one is found at once. */
+/**
+ * A unique, accepted id. `taken`: the ids so far, each with the last number that was appended, so that a free one is
+ * found quickly.
+ */
 function own(given: string, { illegal, longest }: IdRule, taken: Map<string, number>): string {
   const legal = (illegal ? given.replace(illegal, '_') : given) || nameless
   const base = legal.length <= longest ? legal : shortened(legal, `_${digest(given)}`, longest)

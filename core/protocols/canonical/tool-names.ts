@@ -1,17 +1,17 @@
-// Names of tools as an upstream allows them, each the name of one tool and no other.
+// Makes the names of tools unique, and such that an upstream accepts them.
 import { digest } from './digest.ts'
 
-/** What a protocol allows as a tool's name. */
+/** The tool names that a protocol accepts. */
 export interface NameRule {
-  /** Every character that may not be in it, with the flag `g`. */
+  /** Matches every character that is not allowed, with the flag `g`. */
   readonly illegal: RegExp
   readonly longest: number
 }
 
-/** Names for the upstream, each with the client's and its namespace. */
+/** The upstream's names, each with the client's name and namespace. */
 export type NameTable = readonly (readonly [upstream: string, name: string, namespace: string | undefined])[]
 
-/** Two-way table of the names in one request. The same names in the same order always become the same. */
+/** The names in one request, in both directions. The same names in the same order always give the same result. */
 export class ToolNames {
   readonly #rule: NameRule
   readonly #upstream = new Map<string, string>()
@@ -21,7 +21,7 @@ export class ToolNames {
     this.#rule = rule
   }
 
-  /** The name for the upstream. */
+  /** The upstream's name of a tool. */
   toUpstream(name: string, namespace?: string): string {
     const key = namespace === undefined ? name : `${namespace}\0${name}`
     let found = this.#upstream.get(key)
@@ -33,17 +33,17 @@ export class ToolNames {
     return found
   }
 
-  /** The client's name for what the upstream calls; a name that nobody gave stays as it is. */
+  /** The client's name and namespace of a tool. A name that is not in the table is returned as it is. */
   toClient(name: string): { name: string; namespace?: string } {
     return this.#client.get(name) ?? { name }
   }
 
-  /** As plain data, for {@link ToolNames.of}. */
+  /** The table as plain data, for {@link ToolNames.of}. */
   get table(): NameTable {
     return [...this.#client].map(([upstream, { name, namespace }]) => [upstream, name, namespace])
   }
 
-  /** The names of another request, or of another thread. */
+  /** Restores a table, of another request or from another thread. */
   static of(rule: NameRule, table: NameTable): ToolNames {
     const names = new ToolNames(rule)
     for (const [upstream, name, namespace] of table) {
@@ -53,7 +53,7 @@ export class ToolNames {
     return names
   }
 
-  /** No name was changed, and none is in a namespace. */
+  /** Whether no name was changed and none has a namespace. */
   get unchanged(): boolean {
     return [...this.#client].every(([upstream, { name, namespace }]) => upstream === name && namespace === undefined)
   }

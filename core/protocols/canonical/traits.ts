@@ -1,13 +1,13 @@
-// What is special about the model that a request is written for.
+// Facts about a model that encoders need.
 import type { ChannelTraits } from '../../catalogue/catalogue.ts'
 
-/** Facts of a channel and of the model behind it. What is not given is as the newest models have it. */
+/** Facts about a channel and the model behind it. What is absent is as in the newest models. */
 export interface Traits extends ChannelTraits {
   /**
-   * The longest answer of the model in tokens; what is sent where a protocol demands a limit, and what shares of it are
-   * taken from.
+   * The longest answer of the model, in tokens. It is sent where a protocol requires a limit, and budgets are shares of
+   * it.
    */
   readonly maxOutputTokens?: number
-  /** Chat: the usage of a stream can be asked for. */
+  /** For chat completions: whether the upstream accepts `stream_options`, which asks for usage in a stream. */
   readonly streamOptions?: boolean
 }

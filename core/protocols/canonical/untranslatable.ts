@@ -1,7 +1,7 @@
-// The one thing that translation throws.
+// The error that translation throws.
 
 /**
- * Codes of the gateway's table of errors: the first three are the client's to mend, the last is the upstream's fault.
+ * Codes of the gateway's table of errors. All but the last are for the client to fix; the last is the upstream's fault.
  */
 export type UntranslatableCode =
   | 'unsupported_parameter'
@@ -10,12 +10,10 @@ export type UntranslatableCode =
   | 'protocol_mismatch'
   | 'upstream_bad_response'
 
-/**
- * What cannot be said in the other protocol, or is not of the protocol it came in. Its message may be shown to clients.
- */
+/** Something cannot be expressed in the other protocol, or violates its own. The message may be shown to clients. */
 export class Untranslatable extends Error {
   readonly code: UntranslatableCode
-  /** The member of the client's request at fault, as `messages[2].content[0].image_url`. */
+  /** The member of the client's request at fault, such as `messages[2].content[0].image_url`. */
   readonly param: string | undefined
 
   constructor(code: UntranslatableCode, message: string, param?: string) {
@@ -26,12 +24,12 @@ export class Untranslatable extends Error {
   }
 }
 
-/** A member that is not what its protocol says it is. */
+/** The error for a member that is not what its protocol requires. */
 export function invalid(param: string, expected: string): Untranslatable {
   return new Untranslatable('invalid_field', `${param} must be ${expected}.`, param)
 }
 
-/** Something of an upstream's answer that is not what its protocol says it is. */
+/** The error for an upstream's answer that is not what its protocol requires. */
 export function badAnswer(message: string): Untranslatable {
   return new Untranslatable('upstream_bad_response', message)
 }

@@ -1,4 +1,4 @@
-// Reads the parts of an upstream's answer, whole or chunk by chunk: a chunk has the same form.
+// Reads a Gemini upstream's answer, whole or chunk by chunk: both have the same form.
 import type { Citation, EmitEvent, Finish, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
 import { Assembler } from '../canonical/assemble.ts'
 import { finishOf } from '../canonical/finish.ts'
@@ -15,7 +15,7 @@ import { readGeminiUsage } from '../usage/gemini.ts'
 import { readFinish } from './finish.ts'
 import { readSignature } from './signature.ts'
 
-/** More answers than this to one request are none. */
+/** The most candidates of an answer. No real one reaches it. */
 const mostCandidates = 128
 
 export function decodeAnswer(body: unknown, id: string): ModelAnswer {
@@ -28,7 +28,7 @@ export function decodeAnswer(body: unknown, id: string): ModelAnswer {
   return assembler.result()
 }
 
-/** Reads one answer, in one chunk or in many. */
+/** Reads one answer, in one chunk or several. */
 export class AnswerReader {
   readonly #id: string
   readonly #parts = new Parts()
@@ -36,7 +36,7 @@ export class AnswerReader {
   #started = false
   #usage: Usage | undefined
 
-  /** `id`: begins the ids of calls that have none. */
+  /** `id`: the beginning of ids for calls without one. */
   constructor(id: string) {
     this.#id = id
   }
@@ -114,7 +114,7 @@ class CandidateReader {
     this.finish = readFinish(reason, candidate['finishMessage'])
   }
 
-  /** The prompt was refused before there was an answer. */
+  /** Handles a prompt that was refused before there was an answer. */
   block(reason: string, emit: EmitEvent): void {
     this.finish = { reason: 'content_filter' }
     this.#parts.delta(this.#speak('refusal', emit), reason, emit)
@@ -129,7 +129,7 @@ class CandidateReader {
       const id = asText(call['id']) || `${this.#callId}${this.calls}`
       const name = asText(call['name'])
       if (name === '') throw badAnswer('The upstream called a tool without a name.')
-      // Nobody asked for a call in pieces, and what comes of one is none.
+      // Calls in pieces have to be asked for, and the pieces are not supported here.
       if (call['partialArgs'] !== undefined || call['willContinue'] === true)
         throw badAnswer('The upstream sent a call of a tool in pieces.')
       this.calls++
@@ -138,7 +138,7 @@ class CandidateReader {
       this.#close(emit)
     } else if (typeof text === 'string') {
       const kind = part['thought'] === true ? 'reasoning' : 'text'
-      // Empty text ends a stream, and may bring the signature of what was said before.
+      // Empty text ends a stream, and may carry the signature of the text before it.
       if (text === '' && !logprobs && this.#present?.type !== kind && !(proof && kind === 'reasoning')) return
       this.#parts.delta(this.#speak(kind, emit), text, emit, logprobs)
       if (proof) {
@@ -168,7 +168,10 @@ class CandidateReader {
   }
 }
 
-/** Pictures and sound that the model made. What its provider's own tools did has no place in another protocol. */
+/**
+ * Reads pictures and sound from the model. Other parts are of the provider's own tools, and no other protocol has a
+ * place for them.
+ */
 function readMedia(part: JsonObject): MediaPart | undefined {
   const data = asObject(part['inlineData'])
   if (!data) return undefined
@@ -176,7 +179,10 @@ function readMedia(part: JsonObject): MediaPart | undefined {
   return { type: kindOf(mimeType), source: { kind: 'data', mimeType, data: standardBase64(asText(data['data'])) } }
 }
 
-/** Addresses of what the text is grounded in. Where in the text is not taken over: it is counted in bytes. */
+/**
+ * Reads the addresses that the answer is grounded on. Their places in the text are left out, as they are counted in
+ * bytes.
+ */
 function readCitations(grounding: unknown): Citation[] {
   return asObjects(asObject(grounding)?.['groundingChunks']).flatMap((chunk): Citation[] => {
     const web = asObject(chunk['web'])

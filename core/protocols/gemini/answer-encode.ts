@@ -1,4 +1,4 @@
-// Writes a whole answer for a client.
+// Writes a whole Gemini answer for a client.
 import type { AnswerPart, Candidate, Citation, Finish, ModelAnswer, TokenLogprob } from '../canonical/answer.ts'
 import type { AnswerHead } from '../canonical/codec.ts'
 import { isCut } from '../canonical/finish.ts'
@@ -22,7 +22,7 @@ export function encodeAnswer({ candidates, usage }: ModelAnswer, head: AnswerHea
   }
 }
 
-/** What every chunk and every answer ends with. */
+/** The last members of every chunk and answer. */
 export function writeTail({ id, model }: AnswerHead): Record<string, unknown> {
   return { modelVersion: model, responseId: id }
 }
@@ -71,7 +71,10 @@ export function writeProof(proof: Proof | undefined): Part {
   return proof ? { thoughtSignature: writeSignature(proof) } : {}
 }
 
-/** A call that was cut off is none: its arguments are not known. `led`: the thoughts that led to it. */
+/**
+ * Writes a call. One whose arguments were cut off is left out, as they are not known. `led`: the thoughts before the
+ * call.
+ */
 export function writeCall(
   { id, name, input, proof }: Omit<ToolCall, 'type' | 'custom'>,
   finish: Finish,
@@ -84,7 +87,7 @@ export function writeCall(
   throw badAnswer('The upstream called a tool with arguments that are not a JSON object.')
 }
 
-/** Pictures by their address have no place here. */
+/** Pictures with an address have no place in this protocol. */
 export function writeMedia({ source }: MediaPart): Part[] {
   return source.kind === 'data' ? [{ inlineData: { mimeType: source.mimeType, data: source.data } }] : []
 }

@@ -1,13 +1,13 @@
-// What Gemini's generateContent can say, and what it makes of what other protocols say.
+// What Gemini's generateContent can express, and what becomes of features that only other protocols have.
 import type { Capabilities } from '../canonical/features.ts'
 
-/** Hints that only this protocol has, at the top of a request. */
+/** Hints at the top of a request that only this protocol has. */
 export const hints = ['safetySettings', 'labels', 'serviceTier', 'store'] as const
 
-/** What changes the answer and no other protocol can say. */
+/** Members that change the answer and that no other protocol can express. */
 export const specials = ['cachedContent', 'continuationToken'] as const
 
-/** Hints inside of generationConfig. */
+/** Hints inside generationConfig that only this protocol has. */
 export const configHints = [
   'speechConfig',
   'imageConfig',

@@ -1,4 +1,4 @@
-// Gemini's generateContent as translation knows it.
+// The codec of Gemini's generateContent.
 import type { Codec } from '../canonical/codec.ts'
 import { decodeAnswer } from './answer-decode.ts'
 import { encodeAnswer } from './answer-encode.ts'

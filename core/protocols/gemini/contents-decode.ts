@@ -1,4 +1,4 @@
-// Reads the system instruction and the contents of a generateContent request.
+// Reads the system instruction and the contents of a Gemini request.
 import type { Losses } from '../canonical/losses.ts'
 import { kindOf, readData } from '../canonical/media.ts'
 import type { Members } from '../canonical/members.ts'
@@ -16,7 +16,7 @@ import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
 import { readSignature, readThoughts } from './signature.ts'
 
 export function readSystem(instruction: Members | undefined, losses: Losses): SystemTurn[] {
-  // Client libraries say that the user gives it.
+  // Client libraries set the role `user` here, which means nothing.
   instruction?.ignore('role')
   const parts = (instruction?.list('parts') ?? []).map((part): TextPart => ({
     type: 'text',
@@ -40,7 +40,7 @@ export function readContents(fields: Members, losses: Losses): Turn[] {
   return turns
 }
 
-/** Client libraries give an answer back as the chunks it came in, each a content of its own. */
+/** Reads a content of the model. Client libraries send an answer back as its chunks, each as a content of its own. */
 function readModel(content: Members, index: number, turns: Turn[], losses: Losses): void {
   const last = turns.at(-1)
   const parts: AssistantPart[] = last?.role === 'assistant' ? last.parts : []
@@ -59,7 +59,7 @@ function readModel(content: Members, index: number, turns: Turn[], losses: Losse
   })
 }
 
-/** Puts the thoughts that stand on a call where they were, unless the client gave them back as well. */
+/** Puts thoughts that were sealed into a call's signature back before the call, unless the client sent them as well. */
 function addThoughts(parts: AssistantPart[], call: Members, losses: Losses): void {
   for (const { first, ...thought } of readThoughts(call.string('thoughtSignature') ?? '')) {
     losses.see('reasoning_proof', call.at('thoughtSignature'))
@@ -72,7 +72,7 @@ function addThoughts(parts: AssistantPart[], call: Members, losses: Losses): voi
   }
 }
 
-/** `id`: of a call that has none. */
+/** `id`: for a call without one. */
 function readOwn(part: Members, id: string, losses: Losses): AssistantPart | undefined {
   const call = part.members('functionCall')
   const signature = part.string('thoughtSignature')
@@ -121,14 +121,14 @@ function readUser(content: Members, turns: Turn[], losses: Losses): void {
   if (parts.length > 0 || results.length === 0) turns.push({ role: 'user', parts })
 }
 
-/** Calls of the last turn of the model that have no result yet. */
+/** The calls of the model's last turn that have no result yet. */
 function openCalls(turns: readonly Turn[]): ToolCall[] {
   const last = turns.findLast((turn) => turn.role === 'assistant')
   const answered = turns.flatMap((turn) => (turn.role === 'tool' ? turn.results.map(({ id }) => id) : []))
   return last ? last.parts.filter((part) => part.type === 'tool_call').filter(({ id }) => !answered.includes(id)) : []
 }
 
-/** Paired by its id, and without one with the first open call of that name. */
+/** Reads a result. It belongs to the call with its id; without an id, to the first open call with its name. */
 function readResult(response: Members, open: ToolCall[], losses: Losses): ToolResult {
   const name = response.needString('name')
   const given = response.string('id')
@@ -156,7 +156,7 @@ function readResponse(response: Record<string, unknown>): { text: string; error:
   }
 }
 
-/** Undefined for what only this provider's models know, which is refused later. */
+/** Undefined for parts that only this provider's models know. They are refused later. */
 function readMedia(part: Members, losses: Losses): MediaPart | undefined {
   const data = part.members('inlineData')
   if (data) {
@@ -175,7 +175,7 @@ function readMedia(part: Members, losses: Losses): MediaPart | undefined {
   const [uri, mimeType] = [file.needString('fileUri'), file.string('mimeType')]
   const type = mimeType === undefined ? 'document' : kindOf(mimeType)
   const typed = mimeType !== undefined && { mimeType }
-  // Files of Google's own store have no address that another provider could read.
+  // Files in Google's own store have no address that another provider could read.
   if (!/^https?:/i.test(uri) || /^https:\/\/generativelanguage\.googleapis\.com\//i.test(uri)) {
     losses.see('stored_file', file.place)
     return { type, source: { kind: 'stored', family: 'gemini', id: uri, ...typed } }

@@ -1,4 +1,4 @@
-// Writes the system instruction and the contents of a generateContent request.
+// Writes the system instruction and the contents of a Gemini request.
 import { isBlank, joinTexts, leadingSystem, mediaToUser } from '../canonical/conversation.ts'
 import { parseObject } from '../canonical/json.ts'
 import type { Losses } from '../canonical/losses.ts'
@@ -24,7 +24,7 @@ interface Content {
   parts: Part[]
 }
 
-/** The conversation, its turns alternating but for results, which the user's words never stand beside. */
+/** Writes the conversation so that roles alternate. Only results stay apart from what the user says. */
 export function writeConversation(
   request: ModelRequest,
   traits: Traits,
@@ -35,7 +35,7 @@ export function writeConversation(
   let last: Turn['role'] | undefined
   let calls: readonly ToolCall[] = []
   for (const turn of mediaToUser(rest, { results: true, own: false })) {
-    // Instructions in mid-conversation are the user's words here.
+    // Later instructions have no role of their own here, so the user says them.
     const role = turn.role === 'system' ? 'user' : turn.role
     const parts =
       turn.role === 'tool'
@@ -77,7 +77,7 @@ function writeMedia({ type, source, name }: MediaPart, traits: Traits, losses: L
   return { fileData: { ...typed, fileUri: source.url } }
 }
 
-/** One part for each call, in the order of the calls. */
+/** Writes one part for each result, in the order of the calls. */
 function writeResults(results: readonly ToolResult[], calls: readonly ToolCall[]): Part[] {
   const order = (result: ToolResult): number => calls.findIndex(({ id }) => id === result.id)
   return [...results]
@@ -88,7 +88,7 @@ function writeResults(results: readonly ToolResult[], calls: readonly ToolCall[]
 }
 
 function writeOwn(parts: readonly AssistantPart[], traits: Traits, losses: Losses): Part[] {
-  // A call without the signature that a newer model gave it is refused, but for those that stand beside another.
+  // Newer models refuse a call without its signature. Of parallel calls only the first needs one.
   const first = parts.find((part) => part.type === 'tool_call')
   return parts.flatMap((part): Part[] => {
     switch (part.type) {
@@ -114,7 +114,7 @@ function writeOwn(parts: readonly AssistantPart[], traits: Traits, losses: Losse
   })
 }
 
-/** Only what this provider has signed is taken back. */
+/** Writes a signature of this provider. It accepts no others. */
 function writeProof(proof: Proof | undefined, losses: Losses): Part {
   if (proof?.family === 'gemini') return { thoughtSignature: writeSignature(proof) }
   if (proof) losses.drop('reasoning_proof')

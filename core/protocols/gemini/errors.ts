@@ -1,4 +1,4 @@
-// Errors in the words of Google's APIs.
+// Errors in the form of Google's APIs.
 import { readError as readAnyError } from '../errors.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { ShownError, UpstreamError } from '../protocol.ts'
@@ -27,7 +27,7 @@ const statuses: Readonly<Record<number, string>> = {
 
 export function errorBody({ status, message, retryAfterMs }: ShownError): unknown {
   const kind = statuses[status] ?? (status >= 500 ? 'INTERNAL' : 'INVALID_ARGUMENT')
-  // Google's clients read here how long to wait, and no header.
+  // Google's clients read here how long to wait, and ignore the header.
   const details =
     retryAfterMs === undefined
       ? {}
@@ -35,7 +35,7 @@ export function errorBody({ status, message, retryAfterMs }: ShownError): unknow
   return { error: { code: status, message, status: kind, ...details } }
 }
 
-/** Google's errors have a number for a code, their kind in `status`, and in the details why, and how long to wait. */
+/** Reads an error. Its `code` is a number and its `status` a kind; the details have the reason and how long to wait. */
 export function readError(body: unknown): UpstreamError {
   const said = readAnyError(body)
   const outer = asObject(Array.isArray(body) ? (body[0] as unknown) : body)

@@ -1,4 +1,4 @@
-// Reasons to finish, in the words of Gemini.
+// Reads and writes Gemini's finish reasons.
 import type { Finish } from '../canonical/answer.ts'
 import { FinishReader } from '../canonical/finish.ts'
 import { geminiWords } from '../canonical/finish-words.ts'
@@ -6,14 +6,17 @@ import { asText } from '../object.ts'
 
 const words = new FinishReader(geminiWords)
 
-/** `said`: what the upstream says of it. @throws Untranslatable when the model gave the answer up */
+/**
+ * `said`: the upstream's explanation.
+ * @throws Untranslatable when the reason means that the upstream gave up
+ */
 export function readFinish(reason: unknown, said: unknown): Finish {
   return words.read(asText(reason), asText(said))
 }
 
 /**
- * What a candidate says of its end. `refused`: the answer holds a refusal, of which some protocols say that the model
- * was done. Clients know the reasons of an enumeration alone, so that one without a place there is told beside.
+ * The members of a candidate that report its end. `refused`: the answer holds a refusal, which some protocols still
+ * call a normal end. Clients know only the reasons of an enumeration; another one is put into `finishMessage`.
  */
 export function writeFinish({ reason, word }: Finish, refused: boolean): Record<string, string> {
   if (reason === 'length') return { finishReason: 'MAX_TOKENS' }

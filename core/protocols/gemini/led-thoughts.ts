@@ -1,4 +1,4 @@
-// The thoughts of one candidate, until the call that they led to.
+// Collects the thoughts of one candidate until the call that they led to.
 import type { KeptThought } from '../canonical/proofs.ts'
 import type { ReasoningPart } from '../canonical/request.ts'
 
@@ -6,12 +6,12 @@ export class LedThoughts {
   #waiting: KeptThought[] = []
   #said = false
 
-  /** Thoughts that are whole; those that nothing proves lead nowhere. */
+  /** Adds complete thoughts. Those without a proof need not be kept. */
   add({ text, proof }: ReasoningPart): void {
     if (proof) this.#waiting.push({ type: 'reasoning', text, proof, ...(!this.#said && { first: true }) })
   }
 
-  /** The thoughts that led to what begins now; none for what is no call. */
+  /** Called when a part begins: the thoughts to put on it; none unless it is a call. */
   before(type: string): KeptThought[] {
     if (type === 'reasoning') return []
     this.#said = true

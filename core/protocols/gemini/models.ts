@@ -1,7 +1,9 @@
-// Models of the catalogue in Gemini's words.
+// Models of the catalogue in Gemini's form.
 import type { ListedModel } from '../protocol.ts'
 
-/** https://ai.google.dev/api/models. `methods`: what can be asked of it, as the last word of a path says it. */
+/**
+ * One model, as in https://ai.google.dev/api/models. `methods`: the methods that it supports, such as `countTokens`.
+ */
 export function geminiModel({ name, contextWindow, maxOutputTokens }: ListedModel, methods: readonly string[]): object {
   return {
     name: `models/${name}`,
@@ -12,12 +14,12 @@ export function geminiModel({ name, contextWindow, maxOutputTokens }: ListedMode
   }
 }
 
-/** The token of the page behind a model. It names the model, so that it still holds when others have come or gone. */
+/** The token for the page after a model. It holds the model's name, so it stays valid when the list changes. */
 export function pageToken(model: ListedModel): string {
   return Buffer.from(model.name).toString('base64url')
 }
 
-/** The model that a token names. */
+/** The name of the model that a token holds. */
 export function modelOfToken(token: string): string {
   return Buffer.from(token, 'base64url').toString()
 }

@@ -1,4 +1,4 @@
-// What Gemini's `generationConfig` calls the parameters that all protocols share.
+// Gemini's names of the parameters that all protocols share, in `generationConfig`.
 import type { ParameterNames } from '../canonical/parameters.ts'
 
 export const parameters: ParameterNames = {

@@ -1,4 +1,4 @@
-// Gemini's methods that answer as a whole: counting tokens, and vectors.
+// The protocols of Gemini's methods that never stream: counting tokens, and embeddings.
 import { readGeminiEmbeddingUsage } from '../usage/gemini.ts'
 import { withoutStream } from '../whole.ts'
 import { noText } from '../plain-text.ts'

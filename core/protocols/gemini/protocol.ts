@@ -20,7 +20,7 @@ export const gemini: Protocol = {
   collect: () => new ChunkCollector(),
   errorBody,
   errorEvent: (error) => `data: ${JSON.stringify(errorBody(error))}\n\n`,
-  // The vendor's client libraries for JavaScript did not look for errors in events before their second version.
+  // The vendor's client libraries for JavaScript ignored errors in events before their second version.
   breaksOff: true,
   readError,
   isAnswer,
@@ -36,14 +36,14 @@ export const gemini: Protocol = {
   text: geminiText
 }
 
-/** How many candidates were asked for. */
+/** How many candidates the request asks for. */
 function candidatesOf(request: Fields): number {
   const config = asObject(request.json('generationConfig') ?? request.json('generation_config'))
   const count = Number(config?.['candidateCount'] ?? config?.['candidate_count'])
   return Number.isSafeInteger(count) && count > 0 ? count : 1
 }
 
-/** A list of chunks is one, too: what an upstream sends that was not asked for events. */
+/** Whether a body is an answer. A list of chunks is one too: an upstream that was not asked for events sends that. */
 function isAnswer(message: Payload): boolean {
   const { lens } = message
   if (lens)
@@ -64,7 +64,7 @@ function isSet(lens: NonNullable<Payload['lens']>, key: string): boolean {
   return lens.has(key) && lens.type(key) !== 'null'
 }
 
-/** Of a chunk or an answer, or of the last chunk of a list. */
+/** The usage in a chunk or an answer, or in the last chunk of a list that has one. */
 function usageOf(message: Payload): unknown {
   if (!message.data.includes('"usageMetadata"')) return undefined
   if (isUnparsedBody(message)) return memberOf(message, 'usageMetadata')

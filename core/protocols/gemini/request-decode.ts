@@ -22,7 +22,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
   request.toolChoice = readChoice(fields.members('toolConfig')?.members('functionCallingConfig'), losses)
   const config = fields.members('generationConfig')
   if (config) readConfig(config, request, losses)
-  // Without being asked, this protocol does not show what a model thinks.
+  // In this protocol thoughts are hidden unless the client asks for them.
   request.reasoning.visible ??= false
   request.turns = [...readSystem(fields.members('systemInstruction'), losses), ...readContents(fields, losses)]
 
@@ -66,7 +66,7 @@ function readThinking(thinking: Members | undefined, { reasoning }: ModelRequest
     losses.see('reasoning_effort')
   }
   const tokens = thinking.number('thinkingBudget')
-  // As much as the model likes.
+  // A negative budget lets the model decide.
   if (tokens !== undefined && tokens >= 0) {
     reasoning.tokens = tokens
     losses.see('reasoning_budget')
@@ -74,7 +74,7 @@ function readThinking(thinking: Members | undefined, { reasoning }: ModelRequest
   if ((reasoning.visible = thinking.flag('includeThoughts')) !== undefined) losses.see('reasoning_visible')
 }
 
-/** One entry may hold many functions, and beside them tools that the provider runs. */
+/** Reads a tool. One entry may hold several functions, and also tools that the provider runs. */
 function readTool(tool: Members, losses: Losses): Tool[] {
   const functions = (tool.list('functionDeclarations') ?? []).map((declared): Tool => {
     losses.see('tools')
@@ -109,7 +109,7 @@ function readChoice(config: Members | undefined, losses: Losses): ToolChoice | u
       losses.see('allowed_tools')
       return { mode: 'required', allowed }
     }
-    // VALIDATED is AUTO with calls that follow their schema.
+    // VALIDATED is AUTO with calls that follow their schemas.
     case 'AUTO':
     case 'VALIDATED': {
       if (allowed.length === 0) return { mode: 'auto' }

@@ -1,4 +1,4 @@
-// Writes a generateContent request for an upstream. Model and kind of answer stand in its path.
+// Writes a generateContent request for an upstream. The model and whether to stream are in the path instead.
 import type { Target } from '../canonical/codec.ts'
 import type { Losses } from '../canonical/losses.ts'
 import { writeParameters } from '../canonical/parameters.ts'
@@ -11,7 +11,7 @@ import { writeConversation } from './contents-encode.ts'
 import { parameters } from './parameters.ts'
 import { toGemini } from './schema-encode.ts'
 
-/** More stop sequences than this are refused by the vendor. */
+/** The most stop sequences that the vendor accepts. */
 const mostStops = 5
 
 type Body = Record<string, unknown>
@@ -87,7 +87,7 @@ function writeThinking({ reasoning, maxOutputTokens }: ModelRequest, traits: Tra
   const effort = traits.thinking === 'budget' ? undefined : effortOf(reasoning, longest)
   if (tokens !== undefined) thinking['thinkingBudget'] = tokens
   if (effort !== undefined && isEffort(effort)) thinking['thinkingLevel'] = levels[effort]
-  // Who asks for thoughts in a protocol that always shows them wants to see them.
+  // In a protocol that always shows thoughts, a client that asks for thinking expects to see them.
   const wanted = reasoning.effort !== undefined && reasoning.effort !== 'none'
   if (reasoning.visible ?? wanted) thinking['includeThoughts'] = true
   return Object.keys(thinking).length > 0 ? thinking : undefined

@@ -1,11 +1,11 @@
-// From Google's subset of OpenAPI to JSON Schema.
+// Converts schemas from Google's subset of OpenAPI to JSON Schema.
 import { asObject } from '../object.ts'
 
-/** Counts that Google's JSON has as text, as they are 64 bits wide. */
+/** Numbers of 64 bits, which Google's JSON writes as strings. */
 const counts = ['minItems', 'maxItems', 'minLength', 'maxLength', 'minProperties', 'maxProperties']
 const deepest = 100
 
-/** The same schema as everybody else writes it. */
+/** The schema as JSON Schema. */
 export function fromGemini(schema: Record<string, unknown>): Record<string, unknown> {
   return convert(schema, 0) as Record<string, unknown>
 }
