@@ -72,7 +72,7 @@ async function open(
         unable: { ...protocolOf(asking[client].unable), priority: first === 'unable' ? 0 : 1 },
         able: { ...protocolOf(client), priority: first === 'unable' ? 1 : 0 }
       },
-      models: { [testModel]: { price: { input: 1, output: 2 }, max_output_tokens: 1000 } },
+      models: { [testModel]: { price: { input: 1, output: 2, web_search: 0.01 }, max_output_tokens: 1000 } },
       chain: [
         { auth: {} },
         { quota: {} },
