@@ -121,7 +121,7 @@ export function decodeBatch(payload: Buffer, before: Batch | undefined): Batch {
   }
 }
 
-/** The next rows; `absent`: columns that they were written without, and what stands there then. */
+/** Reads the next rows. `absent` has the columns that the rows were written without, with the values to fill in. */
 function nextRows(rows: Unpacker, columns: readonly string[], absent: Readonly<Record<string, Value>>): Value[] {
   const width = columns.length - Object.keys(absent).length
   const written = rows.next(width)

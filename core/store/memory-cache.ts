@@ -1,25 +1,28 @@
-// A cache in the memory of this process: what was used longest ago makes room, that of the tenant with the most first.
+// The cache in the memory of this process. When it is full, the entry used longest ago goes, from the plugin and tenant
+// whose entries take most.
 import type { Cache, CacheScope } from './cache.ts'
 
 interface Entry {
   value: Buffer
-  /** `performance.now()` from which on it is gone. */
+  /** When it expires, by performance.now(). */
   until: number
   size: number
 }
 
-/** The entries of one plugin and tenant, the one used last at the end. */
+/** The entries of one plugin and tenant, the one used last at the end; `bytes` is their total size. */
 interface Bucket {
   entries: Map<string, Entry>
   bytes: number
 }
 
-/** What an entry takes beside its key and value, about. */
+/** The approximate number of bytes that an entry takes besides its key and value. */
 const overhead = 200
-/** Of the whole cache that one value may take. */
+/** One value may take up to one part in this many of the whole cache. */
 const largestShare = 8
 
-/** Bounded in bytes. What expired makes room only when it is asked for, or its turn comes. */
+/**
+ * A cache bounded in bytes. An expired entry is removed only when it is read, or when room is needed and it is next.
+ */
 export class MemoryCache implements Cache {
   readonly #limit: number
   readonly #buckets = new Map<string, Bucket>()
@@ -29,7 +32,7 @@ export class MemoryCache implements Cache {
     this.#limit = limit
   }
 
-  /** Of keys, values and what is around them, for metrics. */
+  /** The bytes of all entries: keys, values and overhead. For metrics. */
   get bytes(): number {
     return this.#bytes
   }
@@ -76,7 +79,9 @@ export class MemoryCache implements Cache {
     if (bucket.entries.size === 0) this.#buckets.delete(name)
   }
 
-  /** A tenant that fills the cache pushes out what is its own. */
+  /**
+   * Removes the oldest entry of the largest bucket, so that a tenant which fills the cache pushes out its own entries.
+   */
   #makeRoom(): void {
     let [largest, fullest] = ['', undefined as Bucket | undefined]
     for (const [name, bucket] of this.#buckets)
@@ -86,7 +91,7 @@ export class MemoryCache implements Cache {
   }
 }
 
-/** No plugin has a line break in its name. */
+/** The name of a bucket. It is unique, because no plugin has a line break in its name. */
 function nameOf({ plugin, tenant }: CacheScope): string {
   return `${plugin}\n${tenant}`
 }

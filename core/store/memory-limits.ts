@@ -5,22 +5,22 @@ import type { Decision, Lease, Limits, LimitName, LimitState } from './limits.ts
 const second = 1_000_000
 const minute = 60 * second
 
-/** Between two looks at idle keys while no key is new. */
+/** The least time between two sweeps when no key is new, in microseconds. */
 const sweepEvery = 1000
 
-/** Slots come free when an exchange ends, which nobody can foretell. */
+/** The wait that is told when all concurrency slots are taken: nobody knows when an exchange will end. */
 const slotRetryMs = 1000
 
 /**
- * GCRA in its form as a leaky bucket (ITU-T I.371, annex A): what was taken lies in the bucket and leaks away at the
- * limit's rate. The content is counted in units × window, so that integer limits lead to integers throughout, a limit
- * that changes leaves the content as it is, and nothing is ever rounded but what is shown.
+ * The generic cell rate algorithm in its form as a leaky bucket (ITU-T I.371, annex A): what is taken fills the bucket,
+ * and leaks out at the limit's rate. The content is counted in units × window, so that whole limits lead to whole
+ * numbers throughout, a change of the limit leaves the content as it is, and only what is shown is rounded.
  */
 class Bucket {
   readonly #window: number
-  /** Units × microseconds of the window. */
+  /** In units × microseconds of the window. */
   content = 0
-  /** Units per window: what leaks in every microsecond. */
+  /** Units per window, which is also how much of the content leaks in a microsecond. */
   #limit: number
   #at: number
 
@@ -30,7 +30,7 @@ class Bucket {
     this.#at = now
   }
 
-  /** A whole window's worth fits, so that a key may spend it in one burst; at least one unit. */
+  /** The units of a whole window fit, so that a key may spend them in one burst; at least one unit. */
   #capacity(): number {
     return Math.max(this.#limit, 1) * this.#window
   }
@@ -40,12 +40,12 @@ class Bucket {
     this.#at = now
   }
 
-  /** Brings the bucket to `now` and to a limit that may be another one than before. */
+  /** Brings the bucket to `now`, and to a limit that may have changed. */
   turn(now: number, limit: number): void {
     this.leak(now)
     if (limit === this.#limit) return
     this.#limit = limit
-    // What was fair under a larger limit must not lock a key out for many windows of the smaller one.
+    // What was allowed under a larger limit must not lock a key out for many windows of the smaller one.
     this.content = Math.min(this.content, 2 * this.#capacity())
   }
 
@@ -60,9 +60,9 @@ class Bucket {
   }
 
   /**
-   * Replaces the `expected` units, taken when the content rose to `level` and `elapsed` microseconds ago, by `used`
-   * ones. What has leaked of them is not given back: the oldest content leaks first. Debt ends one window below an
-   * empty limit.
+   * Replaces the `expected` units by the `used` ones. They were taken `elapsed` microseconds ago, when the content rose
+   * to `level`. What has leaked of them since is not given back: the oldest content leaks first. The content never
+   * exceeds twice the capacity, so a debt is paid off within two windows.
    */
   correct(expected: number, used: number, level: number, elapsed: number): void {
     const left = Math.min(expected * this.#window, Math.max(0, level - elapsed * this.#limit))
@@ -80,15 +80,15 @@ class Bucket {
   }
 }
 
-/** What is known of one key. */
+/** The state of one key. */
 class Entry {
   rps: Bucket | undefined
   rpm: Bucket | undefined
   tpm: Bucket | undefined
-  /** Slots taken. */
+  /** How many concurrency slots are taken. */
   leases = 0
 
-  /** Nothing would be different had this key never asked. */
+  /** Whether the state is the same as that of a key which was never seen. */
   idle(now: number): boolean {
     return this.leases === 0 && empty(this.rps, now) && empty(this.rpm, now) && empty(this.tpm, now)
   }
@@ -128,20 +128,20 @@ class MemoryLease implements Lease {
   }
 }
 
-/** Limits of this process alone. Memory is bounded by the keys of the last minutes; nothing has to be closed. */
+/** The limits of this process alone. Only keys used in the last minutes take memory; there is nothing to close. */
 export class MemoryLimits implements Limits {
   readonly #now: () => number
   readonly #entries = new Map<string, Entry>()
   #hand: MapIterator<[string, Entry]>
   #sweptAt = -Infinity
 
-  /** `now` in integer microseconds of a clock that never goes back. */
+  /** `now` returns whole microseconds of a clock that never goes back. */
   constructor(now: () => number = () => Math.floor(performance.now() * 1000)) {
     this.#now = now
     this.#hand = this.#entries.entries()
   }
 
-  /** Keys that something is remembered of. */
+  /** How many keys have a state. */
   get size(): number {
     return this.#entries.size
   }
@@ -158,10 +158,11 @@ export class MemoryLimits implements Limits {
     const { concurrency } = limits
     const rps = limits.rps === undefined ? undefined : (entry.rps ??= new Bucket(second, limits.rps, now))
     const rpm = limits.rpm === undefined ? undefined : (entry.rpm ??= new Bucket(minute, limits.rpm, now))
-    // A request without tokens (a list of models) neither waits for the token limit nor uses it.
+    // A request without tokens, such as a list of models, neither waits for the token limit nor counts in it.
     const tpm =
       limits.tpm === undefined || tokens === 0 ? undefined : (entry.tpm ??= new Bucket(minute, limits.tpm, now))
-    // More than the whole limit could never be admitted; the rest is corrected when the truth is known.
+    // A request for more than the whole limit could never be admitted. Its excess is counted when the used tokens are
+    // known.
     const reserved = tpm ? Math.min(tokens, limits.tpm!) : 0
 
     let refusedBy: LimitName | undefined
@@ -174,7 +175,7 @@ export class MemoryLimits implements Limits {
     rps?.turn(now, limits.rps!)
     rpm?.turn(now, limits.rpm!)
     tpm?.turn(now, limits.tpm!)
-    // The longest wait is the one that a client has to sit out, whatever else refuses as well.
+    // The limit with the longest wait is reported, because the client has to wait that long in any case.
     if (concurrency !== undefined && entry.leases >= concurrency) ask('concurrency', slotRetryMs * 1000)
     if (rps) ask('rps', rps.wait(1))
     if (rpm) ask('rpm', rpm.wait(1))
@@ -205,8 +206,8 @@ export class MemoryLimits implements Limits {
   }
 
   /**
-   * Looks at two keys for each that comes, so that idle ones go as fast as new ones can come, and at two each
-   * millisecond of traffic, without a timer.
+   * Removes idle keys. It looks at two keys for each new one, so that idle keys go at least as fast as new ones come,
+   * and at two keys in each millisecond with traffic. So it needs no timer.
    */
   #sweep(now: number): void {
     this.#sweptAt = now

@@ -1,16 +1,16 @@
-// Client secrets in the memory of this process: they live for minutes, and a restart only has pages ask for another.
+// Client secrets in the memory of this process. They live for minutes, and after a restart pages just request new ones.
 import type { KeptSecret, Secrets } from './secrets.ts'
 import { steadyNow } from '../watchdog/steady-time.ts'
 
-/** Of one key, at one time: nobody fills the memory of all. */
+/** How many client secrets one key may have at a time, so that no key fills the memory. */
 const mostPerKey = 1000
-/** How often what has expired is looked for, in milliseconds. */
+/** How often expired secrets are removed, in milliseconds. */
 const sweepMs = 60_000
 
-/** Keeps what it was given until that expires. */
+/** The client secrets that have not expired. */
 export class MemorySecrets implements Secrets {
   readonly #secrets = new Map<string, KeptSecret>()
-  /** How many there are of each key. */
+  /** How many secrets each key has. */
   readonly #counts = new Map<string, number>()
   readonly #now: () => number
   #sweptAt: number

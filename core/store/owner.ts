@@ -1,8 +1,8 @@
-// Whose something is that is kept.
+// The owner of stored things such as routes and work.
 
-/** A project, or what a tenant has outside of them. Nobody else ever finds what is theirs. */
+/** A project, or a tenant for what belongs to none of its projects. Only the owner ever finds what it owns. */
 export interface Owner {
   readonly tenant: string
-  /** Empty for none. */
+  /** Empty when the owner is the tenant itself. */
   readonly project: string
 }

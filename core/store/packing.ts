@@ -1,27 +1,27 @@
-// Rows of values as bytes: what the frames of the commit log are made of.
+// Packs rows of values into bytes, for the frames of the commit log.
 import type { Value } from './sqlite.ts'
 
 /**
- * How a value is written: one byte says which of these it is. What stands in the same column of the row before is not
- * written again. Numbers and bigints take eight bytes, apart from the tags, where they are aligned; text is in one
- * piece behind all else, and its lengths are among the tags.
+ * The tag of a value: one byte that says how it is written. `same` stands for the value in the same column of the row
+ * before. Numbers and bigints take eight bytes each, in an aligned array before the tags. All text is in one piece
+ * behind the tags, and the lengths of the texts are among the tags.
  */
 const tag = { same: 0, null: 1, number: 2, bigint: 3, text: 4, bytes: 5 } as const
 
-/** Bytes in front: how many tags, and how many bytes of numbers, there are. */
+/** The length of the head, which has the number of tags and the number of bytes of numbers. */
 const headBytes = 8
 
-/** What is kept for the next use; a batch that needs more gets room of its own. */
+/** The size of the buffers that are kept for the next use. A larger batch gets larger ones for once. */
 const keptBytes = 256 * 1024
 
-/** Room that grows. */
+/** The buffers of a packer. They grow when needed. */
 class Room {
   tags = new Uint8Array(keptBytes / 8)
   numbers = new Float64Array(keptBytes / 8)
   bigints = new BigInt64Array(this.numbers.buffer)
 }
 
-/** Gathers rows, and writes them down. Used again and again. */
+/** Collects rows and writes them as bytes. It can be used again and again. */
 export class Packer {
   #room = new Room()
   #tags = 0
@@ -29,7 +29,7 @@ export class Packer {
   #texts: string[] = []
   #length = 0
 
-  /** Adds rows of `width` values; a whole number of rows. */
+  /** Adds rows of `width` values each. `values` must have a whole number of rows. */
   rows(values: readonly Value[], width: number): void {
     const { length } = values
     this.#fit(length)
@@ -64,12 +64,12 @@ export class Packer {
     this.#numbers = number
   }
 
-  /** Most bytes that {@link Packer.write} may take. */
+  /** The most bytes that {@link Packer.write} can take. */
   get mostBytes(): number {
     return headBytes + this.#numbers * 8 + this.#tags + this.#length * 3
   }
 
-  /** Writes it all into `target` from `at` on, and is empty again. Returns where it ends. */
+  /** Writes all rows into `target` from `at` on, and empties the packer. Returns the end of what it wrote. */
   write(target: Buffer, at: number): number {
     const { tags, numbers } = this.#room
     const numberBytes = this.#numbers * 8
@@ -88,7 +88,7 @@ export class Packer {
   }
 
   #fit(values: number): void {
-    // A tag and a length of at most five bytes each.
+    // Each value takes a tag, and a length of at most five bytes.
     const { tags, numbers } = this.#room
     if (this.#tags + values * 6 + 6 > tags.length) {
       const larger = new Uint8Array(2 * (this.#tags + values * 6 + 6))
@@ -104,7 +104,7 @@ export class Packer {
   }
 }
 
-/** In groups of seven bits, the lowest first. Returns where it ends. */
+/** Writes a count in groups of seven bits, the lowest first. Returns the end of what it wrote. */
 function writeCount(tags: Uint8Array, at: number, count: number): number {
   let end = at
   let rest = count
@@ -113,7 +113,7 @@ function writeCount(tags: Uint8Array, at: number, count: number): number {
   return end
 }
 
-/** Reads what a packer wrote, in the same order. */
+/** Reads the rows that a packer wrote, in the same order. */
 export class Unpacker {
   readonly #tags: Buffer
   readonly #numbers: Float64Array
@@ -126,7 +126,7 @@ export class Unpacker {
   constructor(bytes: Buffer) {
     const tags = bytes.readUInt32BE(0)
     const numbers = bytes.readUInt32BE(4)
-    // Copied to where eight bytes are aligned.
+    // The numbers are copied, because an array of them must begin at a multiple of eight bytes.
     const buffer = new ArrayBuffer(numbers)
     new Uint8Array(buffer).set(bytes.subarray(headBytes, headBytes + numbers))
     this.#numbers = new Float64Array(buffer)
@@ -136,8 +136,8 @@ export class Unpacker {
   }
 
   /**
-   * The next rows; none when there is nothing more. Text that stands in the last row of `before` too is the same
-   * string, and quickly compared with it.
+   * Reads the next rows; none at the end. Values equal to those in the last row of `before` become the same strings,
+   * which are compared faster later.
    */
   next(width: number, before: readonly Value[] = []): Value[] {
     if (this.#tag >= this.#tags.length) return []

@@ -1,28 +1,28 @@
-// The balances that the requests of one caller move together, and what they let through.
+// A purse: the balances that each request of one caller changes, and the budgets that limit them.
 import type { Budget, Scope } from '../catalogue/caller.ts'
 import { GatewayError } from '../errors.ts'
 import { formatDollars } from '../money/money.ts'
 import { maxNano, mostHeld, smaller } from './cell.ts'
 import type { Cell } from './cell.ts'
 
-/** A budget with the balance that it limits. */
+/** A budget, and the balance that it limits. */
 export interface Limited {
   scope: Scope
   budget: Budget
   cell: Cell
 }
 
-/** Made once per caller and UTC day; every request of the caller on that day goes through it. */
+/** The balances and budgets of one caller. One is made per caller and UTC day. */
 export class Purse {
-  /** The scopes with their periods, as the journal has them. */
+  /** The scopes with their periods as JSON, as in the journal. */
   readonly scopes: string
-  /** Start of the day that the windows are those of, in Unix milliseconds. */
+  /** The start of the day whose windows these are, in Unix milliseconds. */
   readonly day: number
   readonly #cells: readonly Cell[]
   readonly #budgets: readonly Limited[]
   readonly #moved: Cell[]
 
-  /** `moved` gathers the cells whose balances are to be written. */
+  /** `moved` collects the cells whose balances are to be written. */
   constructor(scopes: string, day: number, cells: readonly Cell[], budgets: readonly Limited[], moved: Cell[]) {
     this.scopes = scopes
     this.day = day
@@ -33,8 +33,8 @@ export class Purse {
 
   /**
    * Holds an amount in every balance, or in none.
-   * @throws GatewayError `quota_<scope>_exceeded` naming the outermost budget that cannot carry it, `invalid_request`
-   * when no ledger could
+   * @throws GatewayError `quota_<scope>_exceeded`, naming the outermost budget that cannot carry it, or
+   * `invalid_request` when the amount is more than a balance can have
    */
   hold(amount: bigint): void {
     for (const { scope, budget, cell } of this.#budgets) {
@@ -49,18 +49,18 @@ export class Purse {
     if (amount > 0n) for (const { budget, cell } of this.#budgets) cell.limit = budget.limit
   }
 
-  /** Whether the balances stay within what a column holds when `amount` replaces the pending `held`. */
+  /** Whether the balances stay within what a column can store when the charge `amount` replaces the hold `held`. */
   fits(amount: bigint, held: bigint): boolean {
     return this.#within(maxNano - amount + held)
   }
 
-  /** Ends a hold: what was pending becomes what is posted. */
+  /** Ends a hold of `held` with a charge of `amount`. */
   post(held: bigint, amount: bigint): void {
     const change = amount - held
     for (const cell of this.#cells) cell.post(amount, change, this.#moved)
   }
 
-  /** What the tightest budget has left, at least 0; undefined when there is none. */
+  /** How much is left in the tightest budget, at least 0; undefined when there is no budget. */
   left(): bigint | undefined {
     let left: bigint | undefined
     for (const { budget, cell } of this.#budgets) {

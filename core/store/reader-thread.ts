@@ -1,4 +1,4 @@
-// The reader thread: answers questions on a read-only connection, so that none of them delays a commit.
+// The reader thread: answers questions from the database on a read-only connection, so that they delay no commit.
 import { openForReading } from './sqlite.ts'
 import type { Database, Row, Value } from './sqlite.ts'
 import { blockSize, storedBalances } from './schema.ts'
@@ -6,7 +6,7 @@ import { serve } from './service.ts'
 import type { Service } from './service.ts'
 import type { WorkQuery } from './works.ts'
 
-/** A checked query of the request log; conditions that are undefined do not limit. */
+/** A checked query of the request log. Members that are undefined do not limit it. */
 export interface ReaderQuery {
   request_id: string | undefined
   tenant: string | undefined
@@ -20,9 +20,12 @@ export interface ReaderQuery {
 }
 
 /**
- * What the thread is asked: a page of the request log; the balances of a window and of all that sort after it; a piece
- * of work, a page of an owner's that has not expired (at `now`), what has, or what of a tenant's takes room and has
- * ended longest ago; a kept answer; a route that has not expired.
+ * The questions that the thread answers.
+ * `requests`: a page of the request log.
+ * `balances`: those of the window `from` and of all windows that sort after it.
+ * `work`: one piece of work. `works`: a page of an owner's work that has not expired at `now`.
+ * `expired`: work that expired at `before`. `oldest`: the tenant's oldest ended work whose result takes space.
+ * `answer`: a kept answer. `route`: a route that has not expired at `now`.
  */
 export type ReaderQuestion =
   | { kind: 'requests'; query: ReaderQuery }
@@ -31,13 +34,16 @@ export type ReaderQuestion =
   | { kind: 'works'; query: WorkQuery; now: number }
   | { kind: 'expired'; before: number; limit: number }
   | { kind: 'oldest'; tenant: string; limit: number }
-  /** Names of all work, of all owners, as results are called by. `after`: the last one that is known, or nothing. */
+  /**
+   * The names of the work of all owners, as their results are named. `after` is the last name of the page before; empty
+   * for the first page.
+   */
   | { kind: 'names'; after: string; limit: number }
-  /** A kept answer. `since`: Unix milliseconds; what was kept before is too old. */
+  /** Answers kept before `since`, in Unix milliseconds, are too old and are not found. */
   | { kind: 'answer'; id: Uint8Array; since: number }
   | { kind: 'route'; tenant: string; project: string; id: string; now: number }
 
-/** A kept answer as it is stored. */
+/** A kept answer as stored. */
 export interface StoredAnswer {
   asked: Uint8Array
   status: number
@@ -49,8 +55,8 @@ export interface StoredAnswer {
 }
 
 /**
- * Records are JSON, newest first, and `next` is the `before` of the next page. Balances are rows as stored, with
- * bigints; work is JSON.
+ * The replies. Records are JSON, newest first; `next` is the `before` of the next page. Balances are rows as stored,
+ * with bigints. Work is JSON.
  */
 export type ReaderReply =
   | { kind: 'requests'; records: string[]; next: number | undefined }
@@ -64,7 +70,7 @@ export type ReaderReply =
   | { kind: 'names'; rows: string[] }
   | { kind: 'error'; error: string }
 
-/** A question and its reply, which have a number in common. */
+/** A question. Its reply has the same `id`. */
 export interface NumberedQuestion {
   id: number
   question: ReaderQuestion
@@ -75,7 +81,7 @@ export interface Answered {
   reply: ReaderReply
 }
 
-/** The reader of one database, which is opened with the first question, and anew after an error. */
+/** The reader of one database. It opens the database at the first question, and again after an error. */
 class StoreReader implements Service<NumberedQuestion> {
   readonly #file: string
   readonly #say: (answered: Answered) => void
@@ -203,7 +209,10 @@ function find(database: Database, query: ReaderQuery): Line[] {
   return rows as unknown as Line[]
 }
 
-/** Goes back block by block; a full one that request_block does not know to hold what is asked for is passed over. */
+/**
+ * Searches the blocks from the newest to the oldest. It skips a full block when the table request_block shows that no
+ * record in it can match.
+ */
 function scan(database: Database, query: ReaderQuery): Line[] {
   const { tenant, key, model, since, before = Number.MAX_SAFE_INTEGER, limit } = query
   const last = (database.prepare('SELECT max(seq) AS seq FROM request').get()!['seq'] as number | null) ?? 0
@@ -238,8 +247,8 @@ function blockOf(seq: number): number {
 }
 
 /**
- * The smallest seq written at or after a time. A record is written after its request arrived, so older ones cannot
- * match.
+ * Returns the smallest seq written at or after a time. A record is written after its request arrived, so records with a
+ * smaller seq cannot match.
  */
 function firstWritten(database: Database, time: number, last: number): number {
   const at = database.prepare('SELECT seq, written FROM request WHERE seq >= ? ORDER BY seq LIMIT 1')

@@ -1,8 +1,8 @@
-// The main thread's side of the reader thread: questions that are answered from the database, beside its writer.
+// The main thread's side of the reader thread: asks questions about the database.
 import type { Answered, NumberedQuestion, ReaderQuestion, ReaderReply } from './reader-thread.ts'
 import { Thread } from './thread.ts'
 
-/** Asks what is in one database; the thread starts with the first question, and anew when it died. */
+/** The reader of one database. The thread starts with the first question, and again after it died. */
 export class Reader {
   readonly #file: string
   readonly #waiting = new Map<number, PromiseWithResolvers<ReaderReply>>()
@@ -13,7 +13,10 @@ export class Reader {
     this.#file = file
   }
 
-  /** As of the database's last transaction. @throws Error when it cannot be read */
+  /**
+   * Asks a question. The reply is from the database's last transaction.
+   * @throws Error when the database cannot be read
+   */
   async ask<Kind extends ReaderQuestion['kind']>(
     question: Extract<ReaderQuestion, { kind: Kind }>
   ): Promise<Extract<ReaderReply, { kind: Kind }>> {
@@ -27,7 +30,7 @@ export class Reader {
     return reply as Extract<ReaderReply, { kind: Kind }>
   }
 
-  /** Does not wait for what is being looked for. */
+  /** Ends the thread. Questions without a reply yet are rejected. */
   async close(): Promise<void> {
     if (this.#waiting.size > 0) await this.#thread?.terminate()
     else await this.#thread?.end()

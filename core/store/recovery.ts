@@ -1,4 +1,4 @@
-// Ends the holds that a crash left open: once each, before the store opens. Runs in the writer thread.
+// The recovery: ends each hold that a crash left open, once, before the store opens. Runs in the writer thread.
 import { formatDollars } from '../money/money.ts'
 import { parsePrice } from '../money/price.ts'
 import { chargeFor } from '../money/settlement.ts'
@@ -12,7 +12,7 @@ import type { Value } from './sqlite.ts'
 import { windowsOf } from './window.ts'
 import type { Period } from './window.ts'
 
-/** Holds ended per transaction: a crash in the middle leaves the rest to the next start. */
+/** How many holds one transaction ends. After a crash in between, the next start ends the rest. */
 const chunk = 500
 
 /** Changes of balances, summed up per balance. */
@@ -29,7 +29,7 @@ class Moves {
     }
   }
 
-  /** In every balance that a row with these scopes and this time counts in. */
+  /** Adds to every balance in which a row with these scopes and this time counts. */
   spread(scopes: string, time: number, posted: bigint, pending: bigint): void {
     for (const [scope, per] of Object.entries(JSON.parse(scopes) as Record<string, Period>)) {
       for (const window of windowsOf(per, time)) this.add(scope, window, posted, pending)
@@ -41,7 +41,10 @@ class Moves {
   }
 }
 
-/** What the balances lack, after a stop between two of their updates: the journal's latest rows, and the open holds. */
+/**
+ * Computes what the balances on disk lack when the store stopped between two updates of them: the journal rows since
+ * the last update, and the differences in pending.
+ */
 export function missingMoves({ database, head }: Pick<Committer, 'database' | 'head'>): Batch['moves'] {
   const moves = new Moves()
   const rows = (sql: string, ...values: Value[]): Iterable<Record<string, Value>> => {
@@ -64,18 +67,18 @@ export function missingMoves({ database, head }: Pick<Committer, 'database' | 'h
   return moves.flat()
 }
 
-/** What became of the holds that a crash left open. */
+/** The result of a recovery. */
 export interface Recovered {
-  /** How many were ended. */
+  /** How many holds were ended. */
   ended: number
-  /** Of how many of them the usage could not be true. */
+  /** How many of them had a usage that cannot be true. */
   doubted: number
 }
 
 /**
- * Ends the holds of earlier boots, but for those that were detached: they belong to whoever goes on with the work until
- * their lease is over. What no upstream ever saw is given back, and so is what nobody went on with; anything else is
- * charged the estimated input and what was delivered of the output. `now`: Unix milliseconds.
+ * Ends the holds of earlier boots, except detached ones whose lease has not run out. A hold that was never dispatched
+ * is given back, and so is a detached one. Any other is charged the estimated input and the output that was delivered.
+ * `now` is in Unix milliseconds.
  */
 export function recover(committer: Committer, written: number, now: number): Recovered {
   const holds = committer.database.prepare(
@@ -89,7 +92,7 @@ export function recover(committer: Committer, written: number, now: number): Rec
   parts.setReadBigInts(true)
   const partsOf = (id: string): readonly PartRow[] => parts.all(id) as unknown as PartRow[]
   const recovered: Recovered = { ended: 0, doubted: 0 }
-  // Parts first: the record of an exchange has what all of them came to.
+  // Parts are ended first, because the record of an exchange includes the charges of all its parts.
   for (let whole = 0; ;) {
     const rows = holds.all(committer.head.boot, now, whole) as unknown as HoldRow[]
     if (rows.length === 0) {
@@ -130,7 +133,7 @@ interface HoldRow {
   lease_until: bigint | null
 }
 
-/** What a part of an exchange was charged. */
+/** The charge of one part of an exchange. */
 interface PartRow {
   amount: bigint
   usage_json: string | null
@@ -181,7 +184,10 @@ function end(
   batch.records.push(...recordValues(recordOf(row, all, total)))
 }
 
-/** What a crash in mid-answer is charged; never more output than was asked for. */
+/**
+ * The usage that an interrupted exchange is charged: the estimated input and the delivered output, but no more output
+ * than the request allowed.
+ */
 function consumed(row: HoldRow): Usage {
   const output = row.delivered_units < row.max_out ? row.delivered_units : row.max_out
   return { ...prompt(row), output: Number(output) }

@@ -1,4 +1,4 @@
-// Brings a damaged store to a state that starts: what `sluice ledger repair` shows, and does when it is told to.
+// The repair of a damaged store, for `sluice ledger repair`: plans it, and carries it out on request.
 import { closeSync, existsSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { entryColumns, holdColumns } from './batch.ts'
@@ -15,46 +15,57 @@ import type { Database, Value } from './sqlite.ts'
 import { checkHead, hasHead, missingBatches, nothing, survey, surveyLog } from './survey.ts'
 import type { LogSurvey } from './survey.ts'
 
-/** Batches, and what they charge in nano-dollars. */
+/** A number of batches, and what they charge in nano-dollars. */
 export interface Share {
   batches: number
   charges: number
   amount: bigint
 }
 
-/** What is wrong, and what a repair does about it. */
+/** What is wrong with a store, and what a repair would do about it. */
 export interface RepairPlan {
   damage: readonly Damage[]
-  /** The database is sound, at least without its write-ahead log; else a new one is begun. */
+  /**
+   * The database that the repair starts from: the whole one, the one without its write-ahead log when only that is
+   * sound, or a new one.
+   */
   base: 'whole' | 'without its write-ahead log' | 'new'
-  /** What of the commit log goes into the database. */
+  /** The batches of the commit log that the repair applies. */
   saved: Share
-  /** Ranges of batches, both ends included, that are nowhere. What they charged is not known. */
+  /** Ranges of batches, both ends included, that no file has. What they charged is not known. */
   lost: readonly (readonly [first: number, last: number])[]
-  /** What the log has of a history that is not this database's, as that which a backup has left. */
+  /**
+   * The batches that the log has of other histories, such as the one that a backup was copied from. They are not
+   * applied.
+   */
   foreign: Share
-  /** The commit log is there: what it does not tell of was never acknowledged. */
+  /** Whether the end of the commit log is there: then no batch after the last one in it was ever acknowledged. */
   endKnown: boolean
-  /** Files that are put aside, with what could not be read of them. */
+  /** The files that are moved aside, because not everything in them could be used. */
   aside: readonly string[]
 }
 
-/** What is to be applied: frames of one history behind a batch. */
+/** The batches to apply: those of one history after the batch `after`. */
 interface Source {
   history: string
   after: number
   log: LogSurvey
-  /** The history began where the database ends, and what its start did to the database is lost. */
+  /**
+   * Whether the history began where the database ends, so that the changes of that start are missing from the database.
+   */
   begun: boolean
-  /** The commit log has its end. */
+  /** Whether the end of the commit log is there. */
   endKnown: boolean
-  /** How far the database knows a history that the log may have more of, which is not its own any more. */
+  /**
+   * The history that this database, a backup, was copied from, and the last batch that it has of it. The log may have
+   * more of it, which does not belong to this database.
+   */
   left?: { history: string; batch: number } | undefined
 }
 
 /**
- * Looks at a store that this process owns; changes nothing. Undefined when nothing is wrong with it.
- * @throws Error when no sound state can be made of what there is
+ * Inspects a store that this process owns, without changing it. Returns undefined when nothing is wrong.
+ * @throws Error when no sound state can be made of the files
  */
 export function planRepair(file: string): RepairPlan | undefined {
   const damage = damageIn(file)
@@ -89,8 +100,8 @@ export function planRepair(file: string): RepairPlan | undefined {
 }
 
 /**
- * Does what the plan says; the next start ends what is open. Returns the folder where files were put aside. `now`: Unix
- * milliseconds.
+ * Carries out a plan. The next start then ends the open holds. Returns the folder that files were moved aside to. `now`
+ * is in Unix milliseconds.
  */
 export function repair(file: string, plan: RepairPlan, now: number): string {
   const folder = `${file}.damaged-${new Date(now).toISOString().replaceAll(/[:.]/g, '-')}`
@@ -107,7 +118,8 @@ export function repair(file: string, plan: RepairPlan, now: number): string {
   try {
     const committer = new Committer(database)
     save(committer, source)
-    // From here on the store needs no log: a repair that is killed before the next line has done its work.
+    // From here on the store needs no log: if the process is killed now, the repair is complete but for moving the log
+    // aside.
     committer.alter((head) =>
       Object.assign(head, {
         open: false,
@@ -121,7 +133,7 @@ export function repair(file: string, plan: RepairPlan, now: number): string {
   return folder
 }
 
-/** What a start sees, and of a database that it would open what SQLite finds in all of its pages. */
+/** The damage that a start would find. If it finds none, the first finding of SQLite's check of all pages. */
 function damageIn(file: string): readonly Damage[] {
   const { damage, head } = survey(file)
   if (damage.length > 0 || !head) return damage
@@ -129,7 +141,10 @@ function damageIn(file: string): readonly Damage[] {
   return found === 'sound' ? [] : [{ file, text: `is damaged: ${found}`, unsound: true }]
 }
 
-/** What there is to begin with. @throws Error when there is a database and no state of it is sound */
+/**
+ * Decides which database the repair starts from.
+ * @throws Error when there is a database and no state of it is sound
+ */
 function baseFor(file: string, damage: readonly Damage[]): RepairPlan['base'] {
   if (!statSync(file, { throwIfNoEntry: false })?.size) return 'new'
   const mixed = damage.some(({ unsound }) => unsound)
@@ -141,7 +156,7 @@ function baseFor(file: string, damage: readonly Damage[]): RepairPlan['base'] {
   )
 }
 
-/** Whether the pages of a database are those of one moment, else what is wrong. */
+/** Returns `sound`, `empty` when there is no store in the file, or what is wrong with the database. */
 function lookAt(file: string, withLog: boolean): string {
   const database = connectAlone(file, withLog)
   try {
@@ -157,8 +172,8 @@ function lookAt(file: string, withLog: boolean): string {
 }
 
 /**
- * Where frames for the database are: those of its own history or of the one that began where it ends, and for a new
- * database those of the log's. A backup, and a copy of a store that was closed, take none: what the log has is of a
+ * Finds the batches for a database: those of its own history, or of the history that began where it ends; for a new
+ * database, those of the log's history. A backup and a copy of a closed store get none, because the log belongs to a
  * store that went on without them.
  */
 function sourceOf(file: string, base: RepairPlan['base']): Source {
@@ -196,7 +211,7 @@ function reading<T>(path: string, work: (fd: number) => T): T {
   }
 }
 
-/** The batches that there are, each once, in their order. */
+/** Yields the batches that the log has, each once, in order. */
 function* batchesOf({ history, after, log }: Pick<Source, 'history' | 'after' | 'log'>): Generator<Batch> {
   let last = after
   for (const run of [...log.runs].sort((a, b) => a.first - b.first)) {
@@ -230,14 +245,14 @@ function share(batches: Iterable<Batch>): Share {
 }
 
 /**
- * Ids of rows that holds have when the batches between are lost: beyond all that a store gives, so that later batches
- * do not mean them.
+ * Behind lost batches, holds from before get ids beyond this one, which no store gives, so that later batches do not
+ * change them by mistake.
  */
 const strangeIds = 2 ** 40
 
 /**
- * Applies what there is. Behind a gap each batch stands for itself: balances follow from the journal, and holds from
- * who is not in it.
+ * Applies the batches. From the first gap on, the moves of balances in a batch are ignored, as the start computes them
+ * from the journal, and holds whose end is in the journal are deleted.
  */
 function save(committer: Committer, source: Source): void {
   const { database } = committer
@@ -262,7 +277,10 @@ function save(committer: Committer, source: Source): void {
   )
 }
 
-/** What of a batch does not need those before it. A hold whose price was lost cannot be ended, and is left out. */
+/**
+ * Returns the part of a batch that does not depend on earlier batches. Holds at a lost price are left out, as they
+ * could not be ended.
+ */
 function alone(database: Database, batch: Batch): Batch {
   const known = database.prepare('SELECT 1 FROM price WHERE version = ?')
   const opened: Value[] = []

@@ -1,14 +1,14 @@
-// Brings a database up to the end of its commit log, at a start or of what a backup has copied.
+// Applies the rest of the commit log to a database, at a start and in the copy that a backup makes.
 import { closeSync, openSync } from 'node:fs'
 import type { Committer } from './committer.ts'
 import { readFrames } from './frame-reader.ts'
 import type { Frame } from './frame-reader.ts'
 import type { LogSurvey } from './survey.ts'
 
-/** Values in the rows of a transaction, about: it is bounded however long the database could not be written. */
+/** About how many values one transaction writes at most, however long the log is. */
 const transactionValues = 250_000
 
-/** Applies the batches that follow the last one applied, up to a gap. Returns how many bytes their frames had. */
+/** Applies the batches that follow the last one applied, up to the first gap. Returns the bytes of their frames. */
 export function applyFrames(committer: Committer, frames: Iterable<Frame>): number {
   let length = 0
   let values = 0
@@ -25,7 +25,10 @@ export function applyFrames(committer: Committer, frames: Iterable<Frame>): numb
   return length
 }
 
-/** What an earlier process acknowledged and had not applied, as it was found. */
+/**
+ * Applies the batches that an earlier process acknowledged but did not apply, as the survey found them.
+ * @throws Error when a segment changed since the survey
+ */
 export function replay(committer: Committer, { runs }: LogSurvey): void {
   const { history } = committer.head
   for (;;) {

@@ -1,7 +1,7 @@
 // The request log: one record per exchange, as operators query it.
 import type { Usage } from '../money/usage.ts'
 
-/** One try at one channel, as recorded. */
+/** One attempt, as recorded. */
 export interface AttemptRecord {
   channel: string
   status?: number | undefined
@@ -13,15 +13,15 @@ export interface AttemptRecord {
 /** One exchange. Never holds a body, a credential or a key's secret. Names are the public format of the admin API. */
 export interface RequestRecord {
   request_id: string
-  /** RFC 3339, UTC, of arrival. */
+  /** When the request arrived: RFC 3339, in UTC. */
   time: string
   tenant: string | null
   project: string | null
   member: string | null
   key: string | null
-  /** The public name used. */
+  /** The public name of the model used. */
   model: string | null
-  /** What the client asked for, where a plugin put another model in its place. */
+  /** The model that the client asked for, when a plugin replaced it. */
   requested_model: string | null
   endpoint: string
   client_protocol: string
@@ -35,41 +35,41 @@ export interface RequestRecord {
   usage_source: 'upstream' | 'measured' | 'partial' | 'estimated' | 'recovered' | 'manual' | null
   cost_usd: string
   cost_nano: string
-  /** Of the charge: which price was applied to `usage`, and what was held for it. Null without one. */
+  /** The price that was applied to `usage`, and the amount that was held; null when nothing was charged. */
   price_version: string | null
   reserved_nano: string | null
   attempts: AttemptRecord[]
   first_byte_ms: number | null
   duration_ms: number
-  /** The client's own X-Request-Id, as a label. */
+  /** The client's own X-Request-Id. */
   client_request_id: string | null
   /**
-   * Members of the request that the last attempt's channel was not told, as its protocol has no words for them; absent
-   * when there are none.
+   * Members of the request that were left out for the channel of the last attempt, because its protocol cannot express
+   * them. Absent when there are none.
    */
   dropped?: readonly string[]
 }
 
-/** What a listing may ask for; all conditions hold together. */
+/** A query of the log. All conditions hold together. */
 export interface RequestQuery {
   request_id?: string
   tenant?: string
   key?: string
   model?: string
-  /** RFC 3339. */
+  /** RFC 3339; records of requests that arrived earlier are left out. */
   since?: string
-  /** 1 to 1000. */
+  /** From 1 to 1000. */
   limit: number
   cursor?: string
 }
 
-/** The log. */
+/** The request log. */
 export interface RequestLog {
   /**
-   * Queues a record; it is written in the same transaction as a settlement queued in the same turn of the loop.
-   * `json` and `time`: the record's text, and its time in Unix milliseconds, from a caller that has them already.
+   * Queues a record. It is written in the same transaction as a settlement queued in the same tick of the event loop. A
+   * caller that already has the record's JSON, or its time in Unix milliseconds, passes them.
    */
   append(record: RequestRecord, json?: string, time?: number): void
-  /** Newest first. `next` is the cursor of the next page, null on the last. */
+  /** Lists records, newest first. `next` is the cursor of the next page; null on the last one. */
   list(query: RequestQuery): Promise<{ data: RequestRecord[]; next: string | null }>
 }

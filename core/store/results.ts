@@ -1,11 +1,11 @@
-// Results of work, a file each, beside the database: too large for its rows.
+// Stores the results of work, each in a file beside the database, because they are too large for its rows.
 import { hash } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncDirectory } from './segment.ts'
 import type { Durability } from './sqlite.ts'
 
-/** The folder of one database. */
+/** The results of one store. */
 export class Results {
   readonly #folder: string
   readonly #durability: Durability
@@ -15,7 +15,7 @@ export class Results {
     this.#durability = durability
   }
 
-  /** Resolves when it is as durable as the store is. A name has one result: the last. */
+  /** Keeps a result, in the place of an earlier one of the same name. Resolves when it is as durable as the store. */
   async keep(name: string, bytes: Buffer): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     const path = this.#path(name)
@@ -30,7 +30,7 @@ export class Results {
     if (this.#durability === 'power') syncDirectory(this.#folder)
   }
 
-  /** Undefined when there is none. */
+  /** Reads a result; undefined when there is none. */
   async read(name: string): Promise<Buffer | undefined> {
     try {
       return await readFile(this.#path(name))
@@ -40,7 +40,7 @@ export class Results {
     }
   }
 
-  /** The names of all files that are there, whole or not. */
+  /** The names of all files in the folder, including incomplete ones. */
   async files(): Promise<readonly string[]> {
     try {
       return await readdir(this.#folder)
@@ -58,7 +58,7 @@ export class Results {
   async drop(name: string): Promise<void> {
     const path = this.#path(name)
     await rm(path, { force: true })
-    // Of one that a crash kept from becoming whole.
+    // A crash may have left an incomplete file as well.
     await rm(`${path}.part`, { force: true })
   }
 
@@ -67,12 +67,12 @@ export class Results {
   }
 }
 
-/** Of the database in a file. */
+/** The folder with the results of the store in `file`. */
 export function resultsFolder(file: string): string {
   return `${file}.results`
 }
 
-/** Whatever a name is made of, its file is in the folder. */
+/** The file name of a result. It is a digest, so that no name leads out of the folder. */
 export function resultFile(name: string): string {
   return hash('sha256', name)
 }

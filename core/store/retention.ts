@@ -1,25 +1,25 @@
-// Lets go of the oldest request records, a block at a time: those above an age, and those above a size.
+// Deletes the oldest request records, a block at a time: those that are too old, and those beyond a total size.
 import type { Committer } from './committer.ts'
 import { blockSize } from './schema.ts'
 
-/** How much is kept of what only grows. */
+/** How much is kept of something that grows. */
 export interface Bounds {
-  /** Milliseconds. */
+  /** The greatest age in milliseconds. */
   age: number
-  /** Bytes, about: of what is stored, with its indexes. */
+  /** The approximate greatest size in bytes, with indexes. */
   size: number
 }
 
-/** Of the blocks, one in so many goes when the disk is full. */
+/** When the disk is full, one in this many blocks is deleted. */
 const relief = 16
 
-/** The chore of one connection. */
+/** The deletion of request records through one connection. */
 export class Retention {
   readonly #committer: Committer
-  /** What is kept; less than was asked for after {@link Retention.relieve}. */
+  /** How much is kept. {@link Retention.relieve} lowers it. */
   bounds: Bounds
   readonly #sql: ReturnType<typeof prepare>
-  /** Bytes of the full blocks up to the last one that was looked at. */
+  /** The bytes of the full blocks up to the block `#last`. */
   #bytes = 0
   #last = -1
 
@@ -29,7 +29,7 @@ export class Retention {
     this.#sql = prepare(committer.database)
   }
 
-  /** Lets go of one block, if one is too old or too much. Returns whether it did. `now`: Unix milliseconds. */
+  /** Deletes one block that is too old or too much; returns whether there was one. `now` is in Unix milliseconds. */
   slice(now: number): boolean {
     const { sum, oldest } = this.#sql
     const { bytes, last } = sum.get(this.#last) as { bytes: number | null; last: number | null }
@@ -42,15 +42,15 @@ export class Retention {
     return true
   }
 
-  /** Whether the database has little room of its own: it is about to grow. */
+  /** Whether the database has few free pages, so that it will soon grow. */
   get cramped(): boolean {
     const { free, pages } = this.#sql.room.get() as { free: number; pages: number }
     return free < pages / (2 * relief)
   }
 
   /**
-   * Lets go of a sixteenth of the blocks at once, and from then on keeps no more than what is left: the disk is full.
-   * Returns whether there were any.
+   * Deletes a sixteenth of the blocks because the disk is full, and from then on keeps no more than is left. Returns
+   * whether there were any.
    */
   relieve(): boolean {
     const { blocks } = this.#sql.count.get() as { blocks: number }

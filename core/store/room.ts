@@ -1,27 +1,29 @@
-// How much room kept results take, in memory: of whom, and all together.
+// Counts in memory how many bytes kept results take, per tenant and in total.
 import type { Row } from './sqlite.ts'
 
-/** Entries that went are remembered by name, so that two who let one go do not count it twice. */
+/**
+ * How many names of removed results are remembered, so that two callers that remove the same one do not count it twice.
+ */
 const mostGone = 10_000
 
-/** The count of a store. It begins with what the database says. */
+/** The count of one store. It starts with the sums from the database. */
 export class Room {
   total = 0
-  /** By tenant. */
+  /** The bytes by tenant. */
   readonly #taken = new Map<string, number>()
   readonly #gone = new Set<string>()
 
-  /** `rows`: a tenant each, with its `bytes`. */
+  /** `rows` have a tenant each, with its `bytes`. */
   constructor(rows: readonly Row[]) {
     for (const { tenant, bytes } of rows) this.add(tenant as string, Number(bytes))
   }
 
-  /** Bytes of a tenant's. */
+  /** The bytes of one tenant. */
   of(tenant: string): number {
     return this.#taken.get(tenant) ?? 0
   }
 
-  /** Whose take most; undefined when there are none. */
+  /** The tenant whose results take most; undefined when there are none. */
   get largest(): string | undefined {
     let most: [string, number] | undefined
     for (const entry of this.#taken) if (!most || entry[1] > most[1]) most = entry
@@ -35,7 +37,7 @@ export class Room {
     else this.#taken.delete(tenant)
   }
 
-  /** What was counted goes. `name`: of nothing else, ever. */
+  /** Subtracts a removed result, once. No other result may ever have the same name. */
   leave(name: string, tenant: string, bytes: number): void {
     if (bytes === 0 || this.#gone.has(name)) return
     this.#gone.add(name)

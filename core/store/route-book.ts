@@ -1,4 +1,4 @@
-// Routes on this store: written by the writer, read back by the reader, in memory only while they are on their way to
+// The routes of this store: saved by the writer and read by the reader thread. A route is in memory only until it is in
 // the database.
 import { GatewayError } from '../errors.ts'
 import { routeColumns } from './batch.ts'
@@ -8,24 +8,24 @@ import type { Value } from './sqlite.ts'
 import type { Writer } from './writer.ts'
 import type { Owner } from './owner.ts'
 
-/** What the database does not know yet: a route, or that it is gone (null). */
+/** A change that is not in the database yet: a new route, or null for a removed one. */
 interface Waiting {
   route: Route | null
-  /** The number of the batch that brings it there. */
+  /** The number of the batch that has the change. */
   batch: number
 }
 
-/** The routes. */
+/** The routes of one store. */
 export class RouteBook implements Routes {
   readonly #writer: Writer
   readonly #reader: Reader
-  /** Milliseconds. */
+  /** How long a route is kept, in milliseconds. */
   readonly #age: number
   readonly #now: () => number
-  /** Oldest batch first. */
+  /** The changes by name, oldest batch first. */
   readonly #waiting = new Map<string, Waiting>()
 
-  /** `age`: milliseconds until a route is forgotten. */
+  /** `age`: how long a route is kept, in milliseconds. */
   constructor(writer: Writer, reader: Reader, age: number, now: () => number) {
     this.#writer = writer
     this.#reader = reader
@@ -85,7 +85,7 @@ export class RouteBook implements Routes {
     return draft.durable
   }
 
-  /** What the database has by now need not be remembered. */
+  /** Removes the changes that are in the database by now. */
   #forget(): void {
     const { applied } = this.#writer
     for (const [name, { batch }] of this.#waiting) {
@@ -95,12 +95,12 @@ export class RouteBook implements Routes {
   }
 }
 
-/** No part of an owner's name has a line break. */
+/** The name of a route. It is unique, because no part of an owner's name has a line break. */
 function nameOf(tenant: string, project: string, id: string): string {
   return `${tenant}\n${project}\n${id}`
 }
 
-/** In the order of the columns. */
+/** The values of a route in the order of {@link routeColumns}. */
 function valuesOf(route: Route, expires: number): Value[] {
   const { tenant, project, id, kind, channel, account, model, tokens = null } = route
   return [tenant, project, id, kind, channel, account, model, tokens, expires]

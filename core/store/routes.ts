@@ -1,36 +1,37 @@
-// Where things are kept that clients know by an id and an upstream has: the interface.
+// The interface of the routes: which upstream has the thing that a client names by an id.
 import type { Owner } from './owner.ts'
 
-/** What leads from an id to the upstream that knows it. */
+/** Which upstream knows an id. */
 export interface Route extends Owner {
-  /** As the upstream gave it. */
+  /** The id that the upstream gave. */
   readonly id: string
-  /** What it is the id of. */
+  /** What the id names. */
   readonly kind: 'response' | 'item' | 'other'
   /**
-   * The channel's name when it was made, and a fingerprint of the account there: the channel may have another name
-   * since.
+   * The name that the channel had when the route was made, and a fingerprint of the account there, because the channel
+   * may have been renamed since.
    */
   readonly channel: string
   readonly account: string
   /** The public name of the model. */
   readonly model: string
-  /** What a response was counted with, input and output; null where nobody said, or it is none. */
+  /** The input and output tokens of a response; null when they are not known, and for other things. */
   readonly tokens?: number | null
 }
 
-/** The routes of all tenants. They go when they are removed, and when they are old. */
+/** The routes of all tenants. Each is kept until it is removed or too old. */
 export interface Routes {
   /**
-   * Undefined when there is none, it is another's, or it is too old.
+   * Finds a route; undefined when the owner has none of this id, or it is too old.
    * @throws GatewayError `billing_unavailable` when the store cannot be read
    */
   find(owner: Owner, id: string): Promise<Route | undefined>
   /**
-   * Resolves when they are on disk; found from then on, and in one batch with what else is queued in the same turn of
-   * the loop. Rejects with `billing_unavailable` when the disk has failed for some seconds.
+   * Keeps routes. They are found at once, and are in one batch with everything else queued in the same tick of the
+   * event loop. Resolves when they are on disk; rejects with `billing_unavailable` when the disk has failed for some
+   * seconds.
    */
   keep(routes: readonly Route[]): Promise<void>
-  /** Resolves when it is gone from the disk. */
+  /** Removes a route. Resolves when it is gone from the disk. */
   remove(owner: Owner, id: string): Promise<void>
 }

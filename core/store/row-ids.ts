@@ -1,12 +1,13 @@
-// Row ids of the table reservation: used again at once, so that the table stays as small as what is open.
+// Ids for rows of the table reservation. Ids are reused at once, so that the table stays as small as the number of open
+// holds.
 
 /**
- * Hands out the ids. A row that takes over an id in the batch in which it became free replaces the old one: no
- * deletion.
+ * Hands out the ids. A row that takes an id in the batch in which it became free replaces the old row, which then need
+ * not be deleted.
  */
 export class RowIds {
   readonly #free: number[] = []
-  /** Given back since the last batch; the rows are still there. */
+  /** The ids that were given back since the last batch. Their old rows are still in the table. */
   #given: number[] = []
   #last: number
 
@@ -23,7 +24,7 @@ export class RowIds {
     this.#given.push(slot)
   }
 
-  /** Ends a batch; returns the ids that nobody took over, whose rows have to go. */
+  /** Ends a batch. Returns the ids that were given back and not taken again: their rows have to be deleted. */
   abandoned(): number[] {
     const given = this.#given
     this.#given = []

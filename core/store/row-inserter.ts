@@ -1,36 +1,35 @@
-// Inserts rows into one table, several with each call of a statement, which saves two microseconds a request in the
-// writer's thread: calling, and binding a value, cost as much as a row does.
+// Inserts rows into one table, several with each call of a statement. Calling a statement and binding a value cost as
+// much as the row itself, so this saves two microseconds per request in the writer thread.
 import type { Database, Statement, Value } from './sqlite.ts'
 
-/** Rows that a call inserts. More bring no more. */
+/** How many rows one call inserts. A larger number is not faster. */
 export const rowsAtOnce = 16
-/** Statements that are kept for rows which agree in different columns; a few is what there is. */
+/**
+ * How many statements are kept, one for each set of columns in which all rows of a call agree. Usually there are a few.
+ */
 const mostStatements = 32
 
-/**
- * Gathers rows until there are enough for a call. Values are bound when they are inserted, so they may not change
- * before.
- */
+/** Collects rows until there are enough for a call. Their values must not change before they are inserted. */
 export class RowInserter {
   readonly #database: Database
   readonly #table: string
-  /** At most 31, a bit each. */
+  /** At most 31, because `#shared` has a bit for each. */
   readonly #columns: readonly string[]
   readonly #conflict: string
-  /** Of the columns, those that are taken from a flat array. */
+  /** How many of the columns come from the flat array. */
   readonly #given: number
   readonly #values: Value[]
   #length = 0
   #inserted = 0
-  /** The columns in which all rows that wait have one value, which is bound once. */
+  /** A bit for each column in which all collected rows have the same value, which is then bound once. */
   #shared = 0
   readonly #one: Statement
-  /** By the columns that are shared. */
+  /** The statements for several rows, by `#shared`. */
   readonly #several = new Map<number, Statement>()
 
   /**
-   * `columns` are those of the flat arrays that rows come in, `more` those that are added to each; `conflict` is the
-   * clause for rows that are there already.
+   * `columns` are those of the flat arrays of rows, `more` those that are added to each row. `conflict` is the SQL
+   * clause for rows that exist already.
    */
   constructor(
     database: Database,
@@ -63,7 +62,7 @@ export class RowInserter {
     if (this.#length === values.length) this.#insert()
   }
 
-  /** Inserts what still waits. Returns how many rows were new since it was called last. */
+  /** Inserts the rows that still wait. Returns how many rows were new since the last call of flush. */
   flush(): number {
     const width = this.#columns.length
     for (let row = 0; row < this.#length; row += width)
@@ -93,14 +92,14 @@ export class RowInserter {
   }
 
   /**
-   * Parameters are the shared columns, and then the others of each row. They have no numbers, by which SQLite would
-   * have to search for them.
+   * The parameters are the shared columns, then the other columns of each row. They have no numbers, because SQLite
+   * would have to look those up.
    */
   #prepare(rows: number, shared: number): Statement {
     let own = 0
     const selected = this.#columns.map((_, i) => (shared & (1 << i) ? '?' : `column${++own}`))
     const row = `(${Array(own).fill('?').join(', ')})`
-    // What fails ends the transaction, so nobody needs SQLite to be able to take back a part of the rows.
+    // With FAIL, SQLite need not be able to undo a part of the rows. An error ends the whole transaction anyway.
     return this.#database.prepare(
       `INSERT OR FAIL INTO ${this.#table} (${this.#columns.join(', ')}) SELECT ${selected.join(', ')} FROM (VALUES ${Array(rows).fill(row).join(', ')}) WHERE true ${this.#conflict}`
     )

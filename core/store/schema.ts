@@ -1,10 +1,10 @@
 // The tables, as numbered migrations. Money is in nano-dollars, times in Unix milliseconds.
 import type { Database, Row } from './sqlite.ts'
 
-/** Requests per block of the table request_block. */
+/** How many requests a block of the table request_block has. */
 export const blockSize = 1024
 
-/** Applied in order, each once; a released migration is never edited. */
+/** The migrations. Each is applied once, in order; a released one is never changed. */
 const migrations: readonly string[] = [
   `
   -- What happened to money. Never changed: rows are only added, each with the hash of the one before (see journal.ts).
@@ -246,7 +246,7 @@ export function migrate(database: Database, file: string): void {
   }
 }
 
-/** The balances of a window and of all that sort after it, as stored, integers as bigint. */
+/** Reads the balances of the window `from` and of all windows that sort after it, with integers as bigint. */
 export function storedBalances(database: Database, from: string): Row[] {
   const statement = database.prepare('SELECT * FROM balance WHERE window >= ? ORDER BY scope, window')
   statement.setReadBigInts(true)
@@ -254,8 +254,8 @@ export function storedBalances(database: Database, from: string): Row[] {
 }
 
 /**
- * Makes sure that a database that is only read has the newest schema.
- * @throws Error when it is no store or another version of the program wrote it
+ * Checks that a database opened for reading has the newest schema.
+ * @throws Error when it is no store, or another version of the program wrote it
  */
 export function checkSchema(database: Database, file: string): void {
   let version = 0

@@ -1,5 +1,5 @@
-// Rolls the journal: seals its oldest rows in volumes, and takes them out of the database when their file is on the
-// disk.
+// Moves the oldest rows of the journal into sealed volumes, and deletes them from the database when the volume's file
+// is on disk.
 import { entryColumns } from './batch.ts'
 import type { Committer } from './committer.ts'
 import { genesis } from './journal.ts'
@@ -9,31 +9,31 @@ import type { Statement } from './sqlite.ts'
 import { volumeOf, VolumeWriter } from './volume.ts'
 import type { Volume } from './volume.ts'
 
-/** What stays in the database, and how many rows a volume has. */
+/** How much of the journal stays in the database, and how many rows a volume has. */
 export interface JournalBounds extends Bounds {
   rows: number
 }
 
-/** Bytes that a row takes, with its place in the index. */
+/** The approximate number of bytes of a row, with its index entry. */
 const rowBytes = 430
-/** Rows that a slice puts into a volume, or takes out of the database. */
+/** How many rows one slice adds to a volume, and how many it deletes from the database. */
 const rowsSealed = 500
 const rowsCut = 1000
 
-/** The chore of one connection. */
+/** The sealing of the journal through one connection. */
 export class Sealing {
   readonly #committer: Committer
   readonly #folder: string
   readonly #bounds: JournalBounds
   readonly #sealed: (volume: Volume) => void
   readonly #sql: { rows: Statement; time: Statement; insert: Statement; cut: Statement }
-  /** The last row that is sealed, its hash, and the first that is still in the database. */
+  /** The last sealed row, its hash, and the first row that is still in the database. */
   #last: number
   #hash: string
   #first: number
   #writer: VolumeWriter | undefined
 
-  /** `sealed` is told of each volume. */
+  /** `sealed` is called with each new volume. */
   constructor(committer: Committer, folder: string, bounds: JournalBounds, sealed: (volume: Volume) => void) {
     const { database } = committer
     this.#committer = committer
@@ -58,7 +58,7 @@ export class Sealing {
     this.#sql.rows.setReadBigInts(true)
   }
 
-  /** Does a piece of what is due. Returns whether there was any. `now`: Unix milliseconds. */
+  /** Does a slice of the work; returns whether there was any. `now` is in Unix milliseconds. */
   slice(now: number): boolean {
     if (this.#first <= this.#last) this.#cut()
     else if (this.#writer) this.#write(this.#writer)
@@ -67,15 +67,15 @@ export class Sealing {
     return true
   }
 
-  /** Gives up a volume that is not whole yet. */
+  /** Gives up an unfinished volume. */
   stop(): void {
     this.#writer?.abandon()
     this.#writer = undefined
   }
 
   /**
-   * Whether there are rows for a whole volume that are too old or too much. The last row stays: the head is checked by
-   * it.
+   * Whether a whole volume of rows is too old or too much. The last row of the journal stays, because the head is
+   * checked against it.
    */
   #due(now: number): boolean {
     const { seq, balancedSeq } = this.#committer.head

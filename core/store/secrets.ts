@@ -1,20 +1,20 @@
-// Client secrets: keys for somebody else's hands, such as a page in a browser. Few minutes old, for one model, on
-// behalf of a key.
+// The interface of the client secrets: credentials that a key's owner gives to others, such as a page in a browser.
+// Each is valid for minutes and for one model, on behalf of a key.
 import type { ClientSecret } from '../catalogue/caller.ts'
 
-/** A client secret as it is kept: its text only as SHA-256. */
+/** A client secret as kept. Only the SHA-256 of its text is known. */
 export interface KeptSecret extends ClientSecret {
   readonly sha256: Buffer
   /** The one model that it may use. */
   readonly model: string
-  /** Unix milliseconds; no session begins with it from then on. */
+  /** Unix milliseconds. No session may begin with it from then on. */
   readonly expires: number
 }
 
-/** Secrets that have not expired. They do not outlive the process. */
+/** The secrets that have not expired. They do not outlive the process. */
 export interface Secrets {
-  /** False when the key that it stands for has as many as it may have. */
+  /** Keeps a secret. Returns false when its key already has as many as it may. */
   keep(secret: KeptSecret): boolean
-  /** Expired ones are not found. */
+  /** Finds a secret that has not expired. */
   find(sha256: Buffer): KeptSecret | undefined
 }

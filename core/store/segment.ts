@@ -1,4 +1,4 @@
-// A segment of the commit log as a file: what stands at its beginning, before the frames.
+// The beginning of a segment of the commit log, in front of its frames: its head, and a note about the other segment.
 import { createHash } from 'node:crypto'
 import { closeSync, constants, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -6,19 +6,19 @@ import { crc32 } from 'node:zlib'
 import { readNumber, writeNumber } from './frame.ts'
 import type { Durability } from './sqlite.ts'
 
-/** Where the segments of a database are. */
+/** The paths of the two segments of a database. */
 export function segmentPaths(file: string): [string, string] {
   return [`${file}.log0`, `${file}.log1`]
 }
 
-/** Where the frames begin: behind the head of the segment, and the note of the other one, each on a page of its own. */
+/** Where the frames begin: behind the head of the segment and the note, which have a page each. */
 export const framesAt = 8192
-/** Where a note is written. */
+/** Where the note is. */
 export const noteAt = 4096
 
 /**
- * Bytes of a history, which is random and in hexadecimal: every start of a store is one, so that no copy that is
- * brought back repeats one.
+ * The length of a history in bytes. A history is a random id, written in hexadecimal. Every start of a store makes a
+ * new one, so that no two copies of a store ever share one.
  */
 export const historyBytes = 8
 
@@ -27,7 +27,7 @@ const format = 1
 const layout = { mark: 0, format: 8, boot: 12, history: 20, base: 28, checksum: 60, bytes: 64 } as const
 const noteLayout = { history: 0, batch: 8, checksum: 16, bytes: 20 } as const
 
-/** Where a database stands, as far as a log can go on from there. */
+/** The state of a database from which a log can go on. */
 export interface Standing {
   history: string
   boot: number
@@ -36,22 +36,22 @@ export interface Standing {
   hash: string
 }
 
-/** What a segment says of itself. */
+/** The contents of a segment's head. */
 export interface SegmentHead {
   history: string
   boot: number
-  /** Of where the database stood when the segment was made, before this history began: see {@link baseOf}. */
+  /** The digest by {@link baseOf} of the state of the database when the segment was made, before its history began. */
   base: string
 }
 
-/** A digest of where a database stands. */
+/** The digest of a state, in hexadecimal. */
 export function baseOf({ history, boot, batch, seq, hash }: Standing): string {
   return createHash('sha256')
     .update(JSON.stringify([history, boot, batch, seq, hash]))
     .digest('hex')
 }
 
-/** The first page of a segment. The note behind it stays as it is: it belongs to the history that it names. */
+/** Encodes the first page of a segment. The note behind it stays: it names the history that it belongs to. */
 export function segmentStart({ history, boot, base }: SegmentHead): Buffer {
   const bytes = Buffer.alloc(noteAt)
   mark.copy(bytes, layout.mark)
@@ -64,7 +64,7 @@ export function segmentStart({ history, boot, base }: SegmentHead): Buffer {
 }
 
 /**
- * Writes the beginnings of both segments, which are made when they are missing. Whatever they had must be in the
+ * Writes the heads of both segments, and makes the files when they are missing. All batches in the files must be in the
  * database.
  */
 export function makeSegments(file: string, durability: Durability, head: SegmentHead): void {
@@ -82,8 +82,8 @@ export function makeSegments(file: string, durability: Durability, head: Segment
 }
 
 /**
- * What stands at the beginning of a segment; undefined when it is damaged.
- * @throws Error when a newer version wrote it
+ * Reads the head of a segment; undefined when it is damaged.
+ * @throws Error when a version with another format wrote it
  */
 export function readSegmentHead(fd: number): SegmentHead | undefined {
   const bytes = Buffer.alloc(layout.bytes)
@@ -102,8 +102,8 @@ export function readSegmentHead(fd: number): SegmentHead | undefined {
 }
 
 /**
- * How far the log has gone, as the segment that is not written to is told now and then: the other one shows by it that
- * its end was taken away.
+ * Encodes a note: the number of the last batch in the log. It is written now and then into the segment that is not
+ * written to, so that a missing end of the other segment is noticed.
  */
 export function encodeNote(history: string, batch: number): Buffer {
   const bytes = Buffer.alloc(noteLayout.bytes)
@@ -113,7 +113,7 @@ export function encodeNote(history: string, batch: number): Buffer {
   return bytes
 }
 
-/** The batch in the note of a segment; 0 when it has none of this history. */
+/** Reads the number of the batch in the note of a segment; 0 when it has none for this history. */
 export function readNote(fd: number, history: string): number {
   const bytes = Buffer.alloc(noteLayout.bytes)
   if (
@@ -126,7 +126,7 @@ export function readNote(fd: number, history: string): number {
     : 0
 }
 
-/** Makes the names of new files durable. */
+/** Syncs a directory, so that the names of new files in it are durable. */
 export function syncDirectory(path: string): void {
   const fd = openSync(path, constants.O_RDONLY)
   try {

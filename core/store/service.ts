@@ -1,15 +1,15 @@
-// What runs in a thread of the store: one service after the other, each with all of its own state.
+// Runs services in a thread of the store: one after the other, each with a state of its own.
 import { parentPort } from 'node:worker_threads'
 import type { Order, ThreadMessage } from './thread.ts'
 
-/** The work for one store. */
+/** The work of a thread for one store. */
 export interface Service<Request> {
   ask(request: Request): void
-  /** Lets go of everything; nothing is said or asked after it. */
+  /** Releases everything. Nothing is asked after it, and the service says nothing more. */
   end(): void
 }
 
-/** Serves whoever the thread belongs to; `begin` makes the service, which says what it has to say by `say`. */
+/** Runs the services that the main thread orders. `begin` makes a service, which sends its messages with `say`. */
 export function serve<Data, Request, Message>(
   begin: (data: Data, say: (message: Message) => void) => Service<Request>
 ): void {

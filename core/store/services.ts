@@ -1,4 +1,4 @@
-// What the stores offer to the core and to plugins; each has an embedded implementation, later a distributed one.
+// The stores that the core and plugins use. Each is an interface with a built-in implementation.
 import type { Answers } from './answers.ts'
 import type { Cache } from './cache.ts'
 import type { Ledger } from './ledger.ts'
@@ -10,7 +10,7 @@ import type { Secrets } from './secrets.ts'
 import type { Vault } from './vault.ts'
 import type { Works } from './works.ts'
 
-/** The process's stores. They outlive generations; the container opens and closes them. */
+/** The stores of the process. They stay open over reloads of the configuration; the container opens and closes them. */
 export interface Services {
   readonly keys: KeyStore
   readonly ledger: Ledger

@@ -1,13 +1,14 @@
-// Lets go of kept answers: those above an age, and of the tenant that has most of them while they take too much room.
+// Deletes kept answers: those that are too old, and while they take too much space, those of the tenant that has most
+// of them.
 import type { Committer } from './committer.ts'
 import type { Bounds } from './retention.ts'
 
-/** Answers that go at one time. */
+/** How many answers one slice deletes. */
 const most = 32
-/** Bytes that an answer takes beside its body, with its places in three indexes. */
+/** The approximate number of bytes that an answer takes besides its body, with its entries in three indexes. */
 const answerBytes = 300
 
-/** What answers of one tenant take. */
+/** What the answers of one tenant take. */
 interface Counted {
   tenant: string
   count: number
@@ -15,14 +16,14 @@ interface Counted {
   last: number
 }
 
-/** The chore of one connection. */
+/** The deletion of kept answers through one connection. */
 export class ShelfLife {
   readonly #committer: Committer
   readonly #bounds: Bounds
   readonly #sql: ReturnType<typeof prepare>
   /**
-   * By tenant, of those that were there when it was looked last, about: one that was replaced counts twice until there
-   * seems to be too much.
+   * The approximate bytes by tenant. An answer that was replaced counts twice until the total seems too large; then all
+   * are counted again.
    */
   readonly #taken = new Map<string, number>()
   #last = 0
@@ -33,7 +34,7 @@ export class ShelfLife {
     this.#sql = prepare(committer.database)
   }
 
-  /** Lets go of some, if there are any to go. Returns whether it did. `now`: Unix milliseconds. */
+  /** Deletes some answers, if any have to go; returns whether it did. `now` is in Unix milliseconds. */
   slice(now: number): boolean {
     const { added, all, old, oldestOf, remove } = this.#sql
     this.#count(added.all(this.#last) as unknown as Counted[])
@@ -57,7 +58,7 @@ export class ShelfLife {
     return true
   }
 
-  /** Who takes most of the room: nobody makes room for others who has less than they. */
+  /** The tenant whose answers take most, so that no tenant makes room for one that has more. */
   get #largest(): string {
     let largest: [tenant: string, bytes: number] = ['', 0]
     for (const entry of this.#taken) if (entry[1] > largest[1]) largest = entry

@@ -1,12 +1,12 @@
-// Kept answers on this store: written by the writer with the settlements, found by the reader thread.
+// The kept answers of this store: saved by the writer together with settlements, and read by the reader thread.
 import { GatewayError } from '../errors.ts'
 import type { Answers, KeptAnswer } from './answers.ts'
 import type { Reader } from './reader.ts'
 import type { Writer } from './writer.ts'
 
-/** How long an answer is looked for in memory, in milliseconds: the database has it by then. */
+/** How long an answer stays in memory, in milliseconds. By then it is in the database. */
 const recently = 1000
-/** Bytes of bodies in memory above which the database is brought up to them at once. */
+/** When the bodies in memory have more bytes than this, the database is brought up to date at once. */
 const mostRecent = 64 * 1024 * 1024
 
 interface Recent {
@@ -14,18 +14,18 @@ interface Recent {
   durable: Promise<void>
 }
 
-/** The shelf. */
+/** The kept answers of one store. */
 export class Shelf implements Answers {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #age: number
   readonly #now: () => number
-  /** Those that may not be in the database yet, by id. */
+  /** The answers that may not be in the database yet, by id. */
   readonly #recent = new Map<string, Recent>()
   #bytes = 0
   #timer: NodeJS.Timeout | undefined
 
-  /** `age`: milliseconds after which an answer is forgotten. */
+  /** `age`: how long an answer is kept, in milliseconds. */
   constructor(writer: Writer, reader: Reader, age: number, now: () => number) {
     this.#writer = writer
     this.#reader = reader
@@ -73,7 +73,7 @@ export class Shelf implements Answers {
     else this.#timer ??= setTimeout(() => void this.#sweep(), recently).unref()
   }
 
-  /** Lets go of what the database has; while it cannot be written that is nothing. */
+  /** Removes the answers that are in the database from memory. While the disk fails, they all stay. */
   async #sweep(): Promise<void> {
     clearTimeout(this.#timer)
     const kept = [...this.#recent]
@@ -88,7 +88,7 @@ export class Shelf implements Answers {
     this.#timer = this.#recent.size === 0 ? undefined : setTimeout(() => void this.#sweep(), recently).unref()
   }
 
-  /** Nothing is asked or kept any more. */
+  /** Stops the timer. Nothing may be asked or kept after it. */
   close(): void {
     clearTimeout(this.#timer)
   }

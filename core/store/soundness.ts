@@ -1,5 +1,4 @@
-// Checks that a store's rows are what was written, by their checksums and counts, and that SQLite finds its own file
-// whole.
+// Checks for `verify` that rows match their checksums and counts, and that SQLite finds no fault with the file.
 import { keyColumns, recordColumns, recordValues } from './batch.ts'
 import { checksum, recordChecksum } from './checksum.ts'
 import { headColumns } from './head.ts'
@@ -8,10 +7,10 @@ import type { RequestRecord } from './requests.ts'
 import { readRows } from './sqlite.ts'
 import type { Database, Row } from './sqlite.ts'
 
-/** Most findings of SQLite that are told. */
+/** How many findings of SQLite are reported at most. */
 const mostFindings = 100
 
-/** I16. Returns how many request records there are. */
+/** Checks I16. Returns how many request records there are. */
 export function checkWritten(database: Database, report: Report): number {
   const [head] = readRows(database, 'SELECT * FROM head')
   if (checksum(headColumns.map((name) => head![name]!)) !== Number(head!['crc']))
@@ -28,7 +27,7 @@ export function checkWritten(database: Database, report: Report): number {
   return records
 }
 
-/** The row has its checksum, and its columns say what its JSON says. */
+/** Whether the row matches its checksum, and its columns match its JSON. */
 function isRecord(row: Row): boolean {
   const json = String(row['json'])
   if (recordChecksum(Number(row['seq']), Number(row['written']), json) !== Number(row['crc'])) return false
@@ -43,7 +42,7 @@ function checkCount(database: Database, table: 'request' | 'key', written: numbe
   return count
 }
 
-/** I17. */
+/** Checks I17. */
 export function checkFile(database: Database, report: Report): void {
   for (const row of readRows(database, `PRAGMA integrity_check(${mostFindings})`)) {
     const [finding] = Object.values(row)
@@ -53,7 +52,7 @@ export function checkFile(database: Database, report: Report): void {
     report('I17', `${row['table']} ${row['rowid'] ?? ''}`, `names a row of ${row['parent']} that there is not`)
 }
 
-/** Runs a check; pages that cannot be read end it, and are told. */
+/** Runs a check. Pages that cannot be read end it and are reported as a breach of I17. */
 export function attempt(invariants: readonly InvariantName[], check: () => void, report: Report): void {
   try {
     check()

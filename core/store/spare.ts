@@ -1,13 +1,14 @@
-// Room on the disk that is given up when the disk is full, so that a store which has filled it can make room by itself.
+// The spare file: space that is reserved on the disk and freed when the disk is full, so that a store which filled its
+// disk can still delete records.
 import { existsSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { diagnose } from './troubles.ts'
 
-/** Twice what the write-ahead log has at most in bytes, as it may have to be added to the database. */
+/** Twice the largest size of the write-ahead log in bytes, as all of it may have to be added to the database. */
 const spareBytes = 8 * 1024 * 1024
-/** So few bytes left are few on any disk. */
+/** A disk with fewer bytes left than this is nearly full, however large it is. */
 const scarce = 64 * 1024 * 1024
-/** A smaller database has filled no disk. */
+/** A database smaller than this has not filled its disk, and gets no spare file. */
 const least = 4 * 1024 * 1024
 
 function spareOf(file: string): string {
@@ -19,7 +20,7 @@ export function isFull(error: unknown): boolean {
   return diagnose(String(error)).cause === 'the disk is full'
 }
 
-/** Keeps room for a database, unless it has some already. Returns false when the disk has none. */
+/** Makes the spare file of a database, unless it has one. Returns false when the disk has no space for it. */
 export function keepSpare(file: string): boolean {
   const path = spareOf(file)
   if (statSync(file).size < least || existsSync(path)) return true
@@ -38,7 +39,7 @@ export function isLow(file: string): boolean {
   return bavail * bsize < Math.min(scarce, (blocks * bsize) / 8)
 }
 
-/** Gives the room up. Returns whether there was any. */
+/** Deletes the spare file. Returns whether there was one. */
 export function giveSpare(file: string): boolean {
   if (!existsSync(spareOf(file))) return false
   rmSync(spareOf(file))

@@ -1,33 +1,36 @@
-// SQLite as this project opens it: the only file that imports the driver.
+// Opens SQLite databases. This is the only file that imports the driver.
 import { statSync } from 'node:fs'
 import { backup, DatabaseSync } from 'node:sqlite'
 import type { SQLInputValue, StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 
-/** One connection; calls block the thread, so only worker threads and commands hold one. */
+/** One connection. Its calls block the thread, so only worker threads and commands have one. */
 export type Database = DatabaseSync
 /** A prepared statement of one connection. */
 export type Statement = StatementSync
-/** What may be bound to a statement. A number is stored as an integer when it is whole; money is always a bigint. */
+/** A value that can be bound to a statement. A whole number is stored as an integer; money is always a bigint. */
 export type Value = SQLInputValue
-/** A row as it is read, by column. */
+/** A row by column names. */
 export type Row = Record<string, Value>
 
-/** Against what a commit is safe: `power` syncs it to the disk, `process` hands it to the kernel. */
+/**
+ * What a commit survives: with `power` it is synced to the disk and survives a loss of power; with `process` it is
+ * handed to the kernel and survives the end of the process.
+ */
 export type Durability = 'power' | 'process'
 
 /** Milliseconds to wait for a lock that another process holds on the database. */
 const lockWait = 1000
 
 /**
- * Of a new database; one that exists keeps its own. Nearly all that is written is appended, and a page costs two calls
- * of the kernel per write.
+ * The page size of a new database in bytes; an existing one keeps its own. It is large because nearly all writes
+ * append, and each page costs two system calls.
  */
 const pageBytes = 16384
 
 /**
- * Opens a file as it is; makes it when it is missing, unless it is only to be read. `timeout`: milliseconds to wait for
- * a lock.
+ * Opens a file without further settings; makes it when it is missing, unless `readOnly`. `timeout`: how many
+ * milliseconds to wait for a lock.
  */
 export function connect(
   file: string,
@@ -38,15 +41,12 @@ export function connect(
 
 const codes = { busy: 5, 'not a database': 26 } as const
 
-/** Whether SQLite failed, and for this reason. */
+/** Whether the error is SQLite's, and has this reason. */
 export function failedWith(error: unknown, reason: keyof typeof codes): boolean {
   return error instanceof Error && (error as { errcode?: number }).errcode === codes[reason]
 }
 
-/**
- * Opens a database that nobody writes as it is on the disk, only to read it, and without its write-ahead log unless
- * that is wanted.
- */
+/** Opens a database for reading while nobody writes it. Its write-ahead log is ignored unless `withLog`. */
 export function connectAlone(file: string, withLog = false): Database {
   return withLog
     ? connect(file, { readOnly: true })
@@ -54,8 +54,8 @@ export function connectAlone(file: string, withLog = false): Database {
 }
 
 /**
- * Copies a database to a file; in a transaction, as it was when that began. `progress` is told how many of its pages
- * were copied.
+ * Copies a database to a file; within a transaction, in the state when that began. `progress` is called with the number
+ * of pages copied so far, and of all pages.
  */
 export async function copyDatabase(
   database: Database,
@@ -68,14 +68,15 @@ export async function copyDatabase(
   })
 }
 
-/** Whether SQLite says that a file is no database, or a damaged one. */
+/** Whether SQLite reports that a file is not a database, or is damaged. */
 export function isUnreadable(error: unknown): boolean {
   return error instanceof Error && [11, 26].includes((error as { errcode?: number }).errcode ?? 0)
 }
 
 /**
  * Opens a database for its one writer; makes the file when it is missing. `prepare` is called before there is a
- * write-ahead log: what it does to a new database is in the file itself, so that a kill leaves all of it or nothing.
+ * write-ahead log, so that its changes to a new database go to the file itself: if the process is killed, either all or
+ * none of them are there.
  */
 export function openDatabase(file: string, durability: Durability, prepare?: (database: Database) => void): Database {
   const database = connect(file)
@@ -92,7 +93,7 @@ export function openDatabase(file: string, durability: Durability, prepare?: (da
 }
 
 /**
- * Opens an existing database for reading beside its writer; never waits for it and never delays it.
+ * Opens an existing database for reading while its writer may be active; neither waits for the other.
  * @throws Error when there is no such file
  */
 export function openForReading(file: string): Database {
@@ -100,7 +101,7 @@ export function openForReading(file: string): Database {
   return connect(file, { readOnly: true })
 }
 
-/** Rows one by one, integers as bigint. */
+/** Yields rows one by one, with integers as bigint. */
 export function* readRows(database: Database, query: string, ...values: Value[]): Generator<Row> {
   const statement = database.prepare(query)
   statement.setReadBigInts(true)

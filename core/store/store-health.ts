@@ -1,42 +1,42 @@
-// What operators see of a store: whether it admits requests, and counters of what it has written.
+// The health of a store for operators: whether it admits requests, and counters of what it has written.
 import type { Trouble } from './troubles.ts'
 
-/** What operators see of a store. Counters only grow. */
+/** The health of a store. Counters only grow. */
 export interface StoreHealth {
   /**
-   * False while new reservations are refused: the commit log cannot be written, or too much in it waits for the
-   * database.
+   * False while new reservations are refused, because the commit log cannot be written, or too much of it is not in the
+   * database yet.
    */
   healthy: boolean
-  /** Of the last failure; stays after it was healed. */
+  /** The error of the last failure. It stays when the failure is over. */
   lastError: string | undefined
-  /** What ails it now; new reservations are refused while one of them says so. */
+  /** What is wrong now. New reservations are refused while one of these has `refuses`. */
   troubles: readonly Trouble[]
-  /** Writes to the commit log, or to the database, that failed. */
+  /** How many writes to the commit log or the database failed. */
   failures: number
-  /** Writes to the commit log. */
+  /** How many writes to the commit log succeeded. */
   commits: number
-  /** Operations committed, and how many were in the last batch. */
+  /** How many operations were committed, in all batches and in the last one. */
   operations: number
   lastBatch: number
-  /** From handing a batch to the kernel until it was on disk, in sum and the last one. */
+  /** Seconds from handing a batch to the kernel until it was on disk: the sum, and those of the last batch. */
   commitSeconds: number
   lastCommitSeconds: number
-  /** Operations not on disk yet, and about how many bytes they hold. */
+  /** How many operations are not on disk yet, and about how many bytes they take. */
   queued: number
   queuedBytes: number
-  /** Transactions of the database, and the time that the writer thread spent in them. */
+  /** How many segments were applied to the database, and the seconds that the writer thread spent on them. */
   applies: number
   applySeconds: number
-  /** Bytes on disk in the commit log that are not in the database yet. */
+  /** How many bytes of the commit log are not in the database yet. */
   unappliedBytes: number
-  /** Request records that were not kept, because the disk failed or was too slow. */
+  /** How many request records were dropped, because the disk failed or was too slow. */
   droppedRecords: number
-  /** Holds that a crash had left open and that were ended at start. */
+  /** How many holds that a crash had left open were ended at the start. */
   recovered: number
 }
 
-/** Of a store that has just been opened. */
+/** The health of a store that was just opened. */
 export function newHealth(): StoreHealth {
   return {
     healthy: true,

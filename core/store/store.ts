@@ -1,4 +1,4 @@
-// The embedded store: a commit log and one SQLite file, for one process.
+// Opens the built-in store: a commit log and one SQLite file, for one process.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -29,26 +29,32 @@ import { WorkList } from './work-list.ts'
 import type { Works } from './works.ts'
 import { steadyNow } from '../watchdog/steady-time.ts'
 
-/** 30 days. */
+/** How long routes are kept by default, in milliseconds: 30 days. */
 const usualRouteAge = 30 * 86_400_000
 
 /** Where and how to store. */
 export interface StoreOptions {
-  /** Made when missing, with its folder. `:memory:` is a file of its own that goes when the store is closed. */
+  /**
+   * The database. It is made when missing, with its folder. `:memory:` stands for a temporary file that is deleted when
+   * the store is closed.
+   */
   file: string
-  /** `power`: a commit survives the loss of power. `process`: it survives the process, however that ends. */
+  /**
+   * With `power` a commit survives a loss of power; with `process` it survives the end of the process, however that
+   * ends.
+   */
   durability: Durability
-  /** What is kept of the request log. Default: everything, for ever. */
+  /** How much is kept of what grows. Default: everything, for ever. */
   keeping?: Keeping | undefined
-  /** Milliseconds that a route is kept. Default: as long as OpenAI keeps responses. */
+  /** How long a route is kept, in milliseconds. Default: as long as OpenAI keeps responses. */
   routeAge?: number
-  /** Told of what ails the store. Default: nobody. */
+  /** Receives the troubles of the store. Default: none is logged. */
   log?: Logger
-  /** The clock, for tests. Default: that of the machine, and the steady time for what expires. */
+  /** The clock, for tests. Default: the clock of the machine, and the steady time for everything that expires. */
   now?: () => number
 }
 
-/** An open store; the process's only one on its file. */
+/** An open store. The process has only one on a file. */
 export interface Store {
   readonly keys: KeyStore
   readonly ledger: Ledger
@@ -57,21 +63,21 @@ export interface Store {
   readonly routes: Routes
   readonly works: Works
   /**
-   * Resolves when the database holds all that was taken until now, or the disk fails; it follows within a quarter
-   * second by itself.
+   * Resolves when everything queued until now is in the database, or the disk fails. Without it the database follows
+   * within a quarter of a second.
    */
   flush(): Promise<void>
-  /** A fresh reading, cheap enough for every scrape. */
+  /** The current health. It is cheap enough for every scrape of the metrics. */
   health(): StoreHealth
   /**
-   * Commits everything and gives the file up. The last call on a store; reservations that are open are ended at the
-   * next start.
+   * Commits everything and releases the file. Nothing may be called after it. Open reservations are ended at the next
+   * start.
    */
   close(): Promise<void>
 }
 
 /**
- * Opens a store: takes the file, brings it up to date and ends what a crash left open, all before it resolves.
+ * Opens a store: locks the file, brings its schema up to date, and ends what a crash left open, before it resolves.
  * @throws Error when another process has the file, a newer version wrote it, or it cannot be read
  */
 export async function openStore({
@@ -134,7 +140,7 @@ export async function openStore({
   }
 }
 
-/** Also the lock needs some bytes, for which a full disk gets the room that was kept. */
+/** Takes the ownership. The lock file needs some bytes too, so on a full disk the spare file is deleted first. */
 function own(file: string): Ownership {
   try {
     return Ownership.take(file)

@@ -1,5 +1,5 @@
-// Looks at all files of a store before anything is written: what the commit log has for the database, and what is
-// damaged or missing.
+// The survey: inspects all files of a store before anything is written, to find the batches that only the commit log
+// has, and what is damaged or missing.
 import { closeSync, existsSync, fstatSync, openSync, statSync } from 'node:fs'
 import { entryColumns } from './batch.ts'
 import { historyLeft, readHead } from './head.ts'
@@ -14,17 +14,17 @@ import { connect, isUnreadable, openForReading } from './sqlite.ts'
 import type { Database, Value } from './sqlite.ts'
 import { compareWriteAhead, versionAfter } from './write-ahead.ts'
 
-/** Frames that follow each other in a segment. */
+/** Undamaged frames that follow each other in a segment. */
 export interface Run {
   path: string
-  /** Where the first begins, and the last ends. */
+  /** The positions in the file of the first byte, and of the byte after the last. */
   from: number
   to: number
   first: number
   last: number
 }
 
-/** A frame whose head is whole and whose payload is not. */
+/** A frame with a sound head and a damaged payload. */
 export interface Broken {
   path: string
   from: number
@@ -32,38 +32,38 @@ export interface Broken {
   number: number
 }
 
-/** What a commit log has of one history. */
+/** The frames of one history in a commit log. */
 export interface LogSurvey {
   runs: readonly Run[]
   broken: readonly Broken[]
-  /** The last batch that is known to have been written, and the file that says so. */
+  /** The last batch that is known to have been written, and the path of the file that shows it. */
   reach: number
   witness: string
 }
 
-/** What there is of a store. */
+/** The result of a survey. */
 export interface Survey {
-  /** As stored; undefined when there is no store yet. */
+  /** The stored head; undefined when there is no store yet, or it cannot be read. */
   head: Head | undefined
   log: LogSurvey
-  /** None: the store can start. */
+  /** Empty when the store can start. */
   damage: readonly Damage[]
 }
 
 /**
- * Looks at the files of a store that nobody has open.
- * @throws Error when the database cannot be read at all, or a newer version wrote it
+ * Inspects the files of a store that nobody has open.
+ * @throws Error when the database cannot be read for a reason other than damage, or a newer version wrote it
  */
 export function survey(file: string): Survey {
   const mismatch = mismatchOf(file)
   if (mismatch) return { head: undefined, log: nothing, damage: [mismatch] }
   if (sizeOf(file) === 0) return { head: undefined, log: nothing, damage: orphans(file) }
-  // What a crash in its first moments left can only be undone by a writer.
+  // A rollback journal is left when a start was killed in its first moments. Only a writer can undo its changes.
   const database = sizeOf(`${file}-journal`) > 0 ? connect(file) : openForReading(file)
   try {
     if (!hasHead(database)) return { head: undefined, log: nothing, damage: orphans(file) }
     const head = readHead(database)
-    // It was not started to the end yet, and nothing can have been written to a log.
+    // The first start of this database did not complete, so nothing can have been written to a log.
     if (head.history === '') return { head, log: nothing, damage: checkUnbegun(file) }
     const log = surveyLog(file, head.history, head.batch)
     const damage = checkHead(database, file, head)
@@ -86,7 +86,7 @@ export function survey(file: string): Survey {
 }
 
 /**
- * What the commit log of a store has beyond its database, and what is damaged or missing, beside a gateway that may be
+ * Counts the batches that only the commit log has, and finds what is damaged or missing, while a gateway may be
  * running.
  */
 export function surveyBeside(given: string): { batches: number; damage: Damage[] } {
@@ -99,8 +99,8 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
       const own = checkPages(database, file, head)
       database.exec('COMMIT')
       if (head.history === '') return { batches: 0, damage: [...own, ...checkUnbegun(file)] }
-      // Frames that are known to be written are looked for once more. Those that are not in the database even then
-      // cannot have been written over.
+      // The log is searched twice. A batch that the first search knows of must be found by the second one, or be in the
+      // database after it: otherwise it was not overwritten but lost.
       const before = surveyLog(file, head.history, head.batch)
       const log = { ...surveyLog(file, head.history, head.batch), reach: before.reach, witness: before.witness }
       const after = readHead(database)
@@ -113,7 +113,10 @@ export function surveyBeside(given: string): { batches: number; damage: Damage[]
   }
 }
 
-/** A start that fails because it cannot read these has changed the files by then. */
+/**
+ * What a start reads. It is read here first, because a start that fails to read it would already have changed the
+ * files.
+ */
 const readAtStart = ['balance', 'price', 'key', 'reservation']
   .map((table) => `SELECT count(*) FROM ${table}`)
   .concat('SELECT length(json) FROM request ORDER BY seq DESC LIMIT 1024')
@@ -128,10 +131,10 @@ function mismatchOf(file: string): Damage | undefined {
   }
 }
 
-/** Of a log that has nothing for a database. */
+/** The survey of a log that has nothing for the database. */
 export const nothing: LogSurvey = { runs: [], broken: [], reach: 0, witness: '' }
 
-/** What the segments have of a history. The payloads of batches up to `after` are not looked at. */
+/** Finds the frames of a history in both segments. The payloads of batches up to `after` are not checked. */
 export function surveyLog(file: string, history: string, after: number): LogSurvey {
   const runs: Run[] = []
   const broken: Broken[] = []
@@ -155,12 +158,12 @@ export function surveyLog(file: string, history: string, after: number): LogSurv
   return { runs, broken, reach, witness }
 }
 
-/** In bytes; 0 when there is no such file. */
+/** The size in bytes; 0 when there is no such file. */
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
 
-/** Does something with a segment that is a file; returns undefined when there is none. */
+/** Opens a segment and calls `work`; returns undefined when there is no such file. */
 function withSegment<T>(path: string, work: (fd: number) => T): T | undefined {
   if (!existsSync(path)) return undefined
   const fd = openSync(path, 'r')
@@ -171,7 +174,10 @@ function withSegment<T>(path: string, work: (fd: number) => T): T | undefined {
   }
 }
 
-/** The batches after `after` that are nowhere, though the log went on behind them; as ranges, both ends included. */
+/**
+ * Returns the batches after `after` that are missing although the log went on behind them, as ranges with both ends
+ * included.
+ */
 export function missingBatches({ runs, reach }: LogSurvey, after: number): [first: number, last: number][] {
   const missing: [number, number][] = []
   let next = after + 1
@@ -184,7 +190,7 @@ export function missingBatches({ runs, reach }: LogSurvey, after: number): [firs
   return missing
 }
 
-/** Without a database there is no store, and nothing may be left of one. */
+/** Finds files of a store whose database is missing. */
 function orphans(file: string): Damage[] {
   const left = [...segmentPaths(file), `${file}-wal`].filter((path) => sizeOf(path) > 0)
   return left.length === 0
@@ -197,12 +203,12 @@ function orphans(file: string): Damage[] {
       ]
 }
 
-/** Whether a database has been a store's before. */
+/** Whether a database has ever been a store. */
 export function hasHead(database: Database): boolean {
   return database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'head'").get() !== undefined
 }
 
-/** The pages of the database must be of one moment: a transaction writes its number twice. */
+/** Checks that the pages of the database belong together: each transaction writes its number to two pages. */
 function checkPages(database: Database, file: string, head: Head): Damage[] {
   const version = Number(database.prepare('PRAGMA user_version').get()!['user_version'])
   if (version === versionAfter(head.writes)) return []
@@ -215,7 +221,7 @@ function checkPages(database: Database, file: string, head: Head): Damage[] {
   ]
 }
 
-/** And the journal must end as the head says. */
+/** Checks also that the journal ends as the head says. */
 export function checkHead(database: Database, file: string, head: Head): Damage[] {
   const pages = checkPages(database, file, head)
   if (pages.length > 0) return pages
@@ -223,7 +229,7 @@ export function checkHead(database: Database, file: string, head: Head): Damage[
   return text === undefined ? [] : [{ file, text, unsound: true }]
 }
 
-/** What is wrong with the last row of the journal, which must be the one that the head names. */
+/** Says what is wrong with the last row of the journal, if anything. It must be the row that the head names. */
 export function checkLastEntry(database: Database, head: Head): string | undefined {
   const statement = database.prepare(
     `SELECT seq, boot_id, lower(hex(prev_hash)) AS previous, ${entryColumns.join(', ')} FROM journal ORDER BY seq DESC LIMIT 1`
@@ -239,7 +245,7 @@ export function checkLastEntry(database: Database, head: Head): string | undefin
   return `is damaged: row ${head.seq} of the journal does not have the hash it was written with`
 }
 
-/** The segments must be those of the last start, unless all that they had is known to be in the database. */
+/** Checks that the segments are those of the last start, or have nothing that the database lacks. */
 function checkSegments(database: Database, file: string, head: Head, log: LogSurvey): Damage[] {
   const earlier = database.prepare('SELECT 1 FROM boot WHERE history = ?')
   const left = historyLeft(database, head)
@@ -292,7 +298,8 @@ function checkSegments(database: Database, file: string, head: Head, log: LogSur
 }
 
 /**
- * A database that no start has begun has no batches in its log: else its write-ahead log has lost what that start did.
+ * Checks a database whose first start did not complete. If a log has batches, the write-ahead log has lost the changes
+ * of that start.
  */
 function checkUnbegun(file: string): Damage[] {
   return segmentPaths(file).flatMap((path): Damage[] => {
@@ -307,12 +314,12 @@ function checkUnbegun(file: string): Damage[] {
   })
 }
 
-/** Made by a start that began where the database ends, and did not get as far as to begin there. */
+/** Whether a segment was made by a start of this database that was killed before it recorded itself in the database. */
 function isUnused(file: string, head: Head, { history, base }: SegmentHead): boolean {
   return base === baseOf(head) && surveyLog(file, history, 0).reach === 0
 }
 
-/** The log must go on where the database ends, and without a gap. One that was closed needs none. */
+/** Checks that the log continues the database without a gap. A database that was closed needs no log. */
 function checkRuns(file: string, head: Head, log: LogSurvey): Damage[] {
   if (!head.open) return []
   return missingBatches(log, head.batch).map(([first, last]) => {

@@ -1,28 +1,32 @@
-// The threads of the store: starts them, and keeps one that has finished for whoever is next.
+// The threads of the store: starts them, and keeps a finished one for the next store.
 import { EventEmitter, once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 
 /** The modules of this folder that run in threads. */
 type Module = 'writer-thread' | 'reader-thread'
 
-/** What a thread is told: to begin a service, which ends the one before; what that is asked; and to end it. */
+/** A message to a thread: to begin a service, to ask the service something, or to end it. */
 export type Order = { begin: unknown } | { ask: unknown } | { end: true }
 
-/** What a thread says: what its service says, and that it has ended. */
+/** A message from a thread: one of its service, or that the service has ended. */
 export type ThreadMessage = { said: unknown } | { ended: true }
 
-/** Threads that serve nobody. A start takes some 80 ms of CPU, most of it Node's. */
+/**
+ * Threads without a service, at most one for each module. They are reused because starting one takes about 80 ms of
+ * CPU.
+ */
 const idle = new Map<Module, Worker>()
 
-/**
- * One service in a thread of its own, for as long as it lasts; `over` comes once, with the reason when the thread died.
- */
+/** A service that runs in a thread of its own. `over` is emitted once, when it has ended or its thread has died. */
 export class Thread<Request, Message> extends EventEmitter<{ message: [Message]; over: [reason: string] }> {
   readonly #module: Module
   readonly #worker: Worker
   #over = false
 
-  /** Begins the service of a module with what that wants to know. `held`: the process lasts until it is over. */
+  /**
+   * Begins the service of a module. `data` is passed to it. With `held` the process does not exit before the service is
+   * over.
+   */
   constructor(module: Module, data: unknown, held: boolean) {
     super()
     this.#module = module
@@ -45,7 +49,10 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
     this.#order({ ask: request })
   }
 
-  /** What it says next. @throws Error when it died */
+  /**
+   * Resolves with the next message.
+   * @throws Error when the thread died
+   */
   next(): Promise<Message> {
     return new Promise((resolve, reject) => {
       this.once('message', resolve)
@@ -53,7 +60,7 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
     })
   }
 
-  /** Resolves when the service has let go of everything. */
+  /** Ends the service. Resolves when it has released everything. */
   async end(): Promise<void> {
     if (this.#over) return
     const over = once(this, 'over')
@@ -61,7 +68,7 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
     await over
   }
 
-  /** Does not wait for what it is at. */
+  /** Ends the thread without waiting for its current work. */
   async terminate(): Promise<void> {
     if (!this.#over) await this.#worker.terminate()
   }
@@ -73,7 +80,7 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
   #finish(): void {
     const worker = this.#worker
     worker.removeAllListeners()
-    // One is enough: stores are opened one after the other.
+    // One idle thread is enough, because stores are opened one after the other.
     if (idle.has(this.#module)) void worker.terminate()
     else {
       idle.set(this.#module, worker)
@@ -91,7 +98,7 @@ export class Thread<Request, Message> extends EventEmitter<{ message: [Message];
 }
 
 function start(module: Module): Worker {
-  // Source and compiled files stand in the same places, with other endings.
+  // Sources and compiled files lie in the same places and differ only in their endings.
   const file = new URL(`./${module}${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
   return new Worker(file, { name: module })
 }

@@ -1,7 +1,7 @@
-// What ails a store: said once when it begins and once when it is over, and shown for as long as it lasts.
+// The troubles of a store: each is logged once when it begins and once when it is over, and is shown while it lasts.
 import type { Logger } from '../telling/log.ts'
 
-/** What can ail. `refuses`: new requests are refused for as long as it lasts. */
+/** All possible troubles. With `refuses`, new requests are refused while it lasts. */
 const ailments = {
   log: {
     begins: 'the commit log cannot be written: new requests are refused',
@@ -35,10 +35,10 @@ const ailments = {
   }
 } as const
 
-/** The name of an ailment. */
+/** The name of a trouble. */
 export type Ailment = keyof typeof ailments
 
-/** One thing that ails a store now. */
+/** A trouble that a store has now. */
 export interface Trouble {
   ailment: Ailment
   /** What it means, as a phrase without paths. */
@@ -47,13 +47,13 @@ export interface Trouble {
   /** Why, in a few words without paths, and what to do. */
   cause: string
   remedy: string
-  /** What the system said last. */
+  /** The last error message of the system. */
   error: string
   /** Unix milliseconds. */
   since: number
 }
 
-/** Errors of the system and of SQLite, as people know them. The first that fits. */
+/** What errors of the system and of SQLite mean. The first pattern that matches applies. */
 const causes: readonly (readonly [says: RegExp, cause: string, remedy: string])[] = [
   [
     /ENOSPC|EDQUOT|no space|disk is full/i,
@@ -78,13 +78,16 @@ const causes: readonly (readonly [says: RegExp, cause: string, remedy: string])[
   [/EIO|I\/O error|ioerr/i, 'the disk fails', 'look into the log of the kernel, and at the disk']
 ]
 
-/** What an error of the disk or the database means, and what to do about it. */
+/** Explains what an error of the disk or the database means, and what to do about it. */
 export function diagnose(error: string): { cause: string; remedy: string } {
   const known = causes.find(([says]) => says.test(error))
   return known ? { cause: known[1], remedy: known[2] } : { cause: 'it fails', remedy: 'see the error' }
 }
 
-/** An error at a start, with the file, why, and what to do, where the system's own words have none of it. */
+/**
+ * Turns an error at a start into one that names the file, the cause and the remedy, if the system's own message names
+ * none.
+ */
 export function explain(error: unknown, file: string): Error {
   const message = error instanceof Error ? error.message : String(error)
   const { cause, remedy } = diagnose(message)
@@ -93,12 +96,12 @@ export function explain(error: unknown, file: string): Error {
     : (error as Error)
 }
 
-/** Milliseconds in which the same ailment is said once, unless it lasts. */
+/** If a trouble comes again within this many milliseconds, it is logged only when it lasts. */
 const calm = 10_000
-/** Milliseconds after which one that was said a moment ago is said again. */
+/** How long such a trouble has to last before it is logged again, in milliseconds. */
 const lasting = 1000
 
-/** Keeps what ails one store, and says so. */
+/** Keeps and logs the troubles of one store. */
 export class Troubles {
   readonly log: Logger
   readonly #file: string
@@ -113,12 +116,12 @@ export class Troubles {
     this.#file = file
   }
 
-  /** What ails now, in the order in which it began. */
+  /** The present troubles, in the order in which they began. */
   get all(): Trouble[] {
     return [...this.#current.values()].map(({ trouble }) => trouble)
   }
 
-  /** It fails, for the first time or still. */
+  /** Reports a failure, whether it is the first or one of several. */
   begin(ailment: Ailment, error: string): void {
     const known = this.#current.get(ailment)
     if (known) return void Object.assign(known.trouble, { error, ...diagnose(error) })
@@ -137,7 +140,7 @@ export class Troubles {
     else entry.timer = setTimeout(say, lasting).unref()
   }
 
-  /** It does not fail, or no longer. */
+  /** Reports that something works; ends its trouble if there is one. */
   over(ailment: Ailment): void {
     const known = this.#current.get(ailment)
     if (!known) return
@@ -150,7 +153,7 @@ export class Troubles {
       })
   }
 
-  /** The store is closed while so many bytes of its commit log are not in the database. */
+  /** Logs that the store is closed while `bytes` of its commit log are not in the database. */
   left(bytes: number): void {
     this.log.warn('the database could not be brought up to date: the commit log keeps the rest for the next start', {
       store: this.#file,
@@ -158,7 +161,7 @@ export class Troubles {
     })
   }
 
-  /** Says no more. */
+  /** Stops logging. */
   close(): void {
     for (const { timer } of this.#current.values()) clearTimeout(timer)
   }

@@ -1,5 +1,5 @@
-// What keeps a database from growing for ever: chores of the writer thread, in slices between the segments that it
-// applies.
+// The upkeep: keeps the database from growing for ever. The writer thread runs it in short slices between the segments
+// that it applies.
 import type { Committer } from './committer.ts'
 import { Forgetting } from './forgetting.ts'
 import { Retention } from './retention.ts'
@@ -11,46 +11,46 @@ import { isLow, keepSpare } from './spare.ts'
 import { volumeFolder } from './volume.ts'
 import type { Volume } from './volume.ts'
 
-/** What is kept. */
+/** How much is kept of what grows. */
 export interface Keeping {
   requests: Bounds
-  /** What is beyond is sealed in volumes. */
+  /** The rows beyond these bounds are sealed in volumes. */
   journal: JournalBounds
-  /** Undefined: all of them. */
+  /** Undefined: all answers are kept. */
   answers?: Bounds | undefined
   /**
-   * Milliseconds after a start in which nothing goes for its age: a clock that is wrong then is mostly put right within
-   * them.
+   * How long after a start nothing is deleted for its age, in milliseconds. A clock that is wrong at the start is
+   * usually corrected by then.
    */
   patience: number
 }
 
-/** Of the thread's time, a slice is followed by so many times its length for others. */
+/** After a slice, the thread is free for other work for this many times the slice's duration. */
 const rest = 4
-/** Milliseconds between two tries to keep room for a full disk. */
+/** Milliseconds between two attempts to make the spare file. */
 const sparing = 60_000
-/** Milliseconds between two looks for work when there was none, and after a failure. */
+/** Milliseconds until the next slice when there was nothing to do, and after a failure. */
 const leisure = 1000
 const sulk = 10_000
 
-/** Told of what comes of it. */
+/** The owner of an upkeep, which is told about its results. */
 export interface UpkeepHost {
-  /** A slice threw: neither the connection nor the upkeep may use it again until there is another. */
+  /** A slice threw. The connection must be closed, and the upkeep waits for the next one. */
   failed(error: unknown): void
-  /** A slice did not throw, after one that did. */
+  /** A slice succeeded after one that threw. */
   healed(): void
   sealed(volume: Volume): void
-  /** Records were let go of before their time, as the disk is nearly full. */
+  /** Records were deleted early because the disk is nearly full. */
   relieved(): void
 }
 
-/** The upkeep of one thread. */
+/** The upkeep of one store. */
 export class Upkeep {
   #keeping: Keeping
   readonly #file: string
   #spared = -Infinity
   readonly #host: UpkeepHost
-  /** Unix milliseconds of the start, by performance.now(), and how far Date.now() was off then. */
+  /** The time of the start in Unix milliseconds, and how far Date.now() differed from it then. */
   readonly #start: number
   readonly #began = performance.now()
   readonly #skew: number
@@ -59,7 +59,7 @@ export class Upkeep {
   #timer: NodeJS.Timeout | undefined
   #ailing = false
 
-  /** `file`: the database. `start`: Unix milliseconds, now. */
+  /** `file` is the database. `start` is the current time in Unix milliseconds. */
   constructor(keeping: Keeping, file: string, start: number, host: UpkeepHost) {
     this.#keeping = keeping
     this.#file = file
@@ -68,7 +68,7 @@ export class Upkeep {
     this.#host = host
   }
 
-  /** There is a connection to work with, until the next {@link Upkeep.stop}; does nothing when it has one. */
+  /** Takes a connection, until the next {@link Upkeep.stop}. Does nothing when it has one. */
   begin(committer: Committer): void {
     if (this.#chores.length > 0) return
     const { requests, journal, answers } = this.#keeping
@@ -83,8 +83,8 @@ export class Upkeep {
   }
 
   /**
-   * Makes room in a database that has filled its disk: the oldest records go, and are not missed again. Returns whether
-   * there were any.
+   * Makes room in a database that filled its disk: deletes the oldest records, and keeps fewer from then on. Returns
+   * whether there were any.
    */
   relieve(committer: Committer): boolean {
     this.begin(committer)
@@ -93,7 +93,7 @@ export class Upkeep {
     return relieved
   }
 
-  /** The connection is not to be used any more. */
+  /** Gives up the connection, which is not used any more. */
   stop(): void {
     for (const chore of this.#chores) chore.stop?.()
     this.#chores = []
@@ -120,7 +120,10 @@ export class Upkeep {
     }
   }
 
-  /** A disk that gets full is not waited for: what is kept has no use in a store that cannot go on. */
+  /**
+   * Makes room before the disk is full, because old records are of no use in a store that cannot continue. Makes the
+   * spare file if it is missing.
+   */
   #look(now: number): void {
     const retention = this.#retention!
     if (isLow(this.#file) && retention.cramped && retention.relieve()) {
@@ -130,7 +133,10 @@ export class Upkeep {
     if (now - this.#spared > sparing && !keepSpare(this.#file)) this.#spared = now
   }
 
-  /** By the time that has passed, and not by a clock that jumped ahead meanwhile; 0 at first. */
+  /**
+   * The current time in Unix milliseconds, or 0 at first, so that nothing is too old. It follows the time that has
+   * passed since the start, so a clock that jumps ahead has no effect.
+   */
   #now(): number {
     const passed = performance.now() - this.#began
     return passed < this.#keeping.patience ? 0 : Math.min(this.#start + passed, Date.now() + this.#skew)

@@ -1,5 +1,5 @@
-// What the gateway keeps for clients in place of an upstream: encrypted, each with its owner, for a while, and no more
-// than so much.
+// The vault: stored values, such as responses, that the gateway keeps for clients where an upstream does not. Each is
+// encrypted and belongs to one owner; their age and size are bounded.
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { StateSettings } from '../catalogue/settings.ts'
 import { GatewayError } from '../errors.ts'
@@ -7,50 +7,50 @@ import type { Work, Works } from './works.ts'
 import type { Owner } from './owner.ts'
 import { steadyNow } from '../watchdog/steady-time.ts'
 
-/** What is known beside the value, which nobody can read without the key. */
+/** What is stored unencrypted beside a value. */
 export interface Label extends Owner {
   readonly id: string
   readonly model: string
   readonly requestId: string
 }
 
-/** What may be asked of a value without reading it. */
+/** What is known of a value without decrypting it. */
 export interface Outline {
-  /** Bytes and tokens of what a request takes in with it. */
+  /** How many bytes and tokens a request takes in when it continues from the value. */
   readonly length: number
   readonly tokens: number
-  /** What is in it, by ids of its own, and the bytes of each. */
+  /** The parts of the value that have ids of their own, with the bytes of each. */
   readonly parts: Readonly<Record<string, number>>
 }
 
-/** What is found of a value before it is read. */
+/** A value that was found but not decrypted yet. */
 export interface Kept {
   readonly work: Work
   readonly outline: Outline
 }
 
-/** The kind of work that a value is, and that which leads from a part of one to the whole. */
+/** The kinds of work that stand for a value, and for a part that leads to the whole value. */
 export const keptKind = 'kept'
 const partKind = 'kept-part'
 const ivBytes = 12
 const tagBytes = 16
-/** That a row takes, about: of a value, and of each of its parts. */
+/** The approximate number of bytes of a row. A value has one, and so has each of its parts. */
 const rowBytes = 1000
-/** How many are looked up at a time that may go, and to what share of its bounds the room is brought then. */
+/** How many values are looked up at a time to be deleted, and down to what share of the bounds values are deleted. */
 const mostAtOnce = 64
 const roomy = 15 / 16
 
-/** The values of all tenants. */
+/** The vault of the gateway, with the values of all tenants. */
 export class Vault {
   readonly #works: Works
   #settings: StateSettings
-  /** Derived from a secret, which takes a moment. */
+  /** The derived key with its secret. It is kept because deriving it takes a moment. */
   #key: { secret: string; bytes: Buffer } | undefined
-  /** Room is made for one after the other. */
+  /** The last call of `#makeRoom`: calls run one after the other. */
   #making: Promise<unknown> = Promise.resolve()
-  /** Has room, and is not among the works yet. */
+  /** The values that have got room and are not counted among the work yet. */
   readonly #coming = new Set<{ tenant: string; bytes: number; over: Promise<void> }>()
-  /** How many have come, or failed to. */
+  /** How many of those were stored or failed since the start. */
   #arrived = 0
 
   constructor(works: Works, settings: StateSettings) {
@@ -58,22 +58,25 @@ export class Vault {
     this.#settings = settings
   }
 
-  /** Goes by other settings from now on: those of a file that was read again. */
+  /** Uses new settings from now on. It is called after a reload of the configuration. */
   use(settings: StateSettings): void {
     this.#settings = settings
   }
 
-  /** Bytes of one conversation. */
+  /** The most bytes that one conversation may have. */
   get largest(): number {
     return this.#settings.largest
   }
 
-  /** Milliseconds for which a value is kept. */
+  /** How long a value is kept, in milliseconds. */
   get age(): number {
     return this.#settings.keep
   }
 
-  /** Resolves when it is on disk. What was kept longest ago makes room: of its tenant, or of whoever keeps most. */
+  /**
+   * Keeps a value; resolves when it is on disk. To make room, the oldest values of its tenant, or of the tenant that
+   * keeps most, are deleted.
+   */
   async keep(label: Label, value: unknown, outline: Outline): Promise<void> {
     const { id, tenant, project, model, requestId } = label
     const now = steadyNow()
@@ -103,9 +106,9 @@ export class Vault {
   }
 
   /**
-   * Keeps the value of work that has a place of its own; what is returned is to be put with it. Resolves when it is on
-   * disk.
-   * @throws GatewayError `overloaded` when there is no room and nothing that can go
+   * Keeps the value of work that the caller puts itself; the caller must include what this returns in the work.
+   * Resolves when it is on disk.
+   * @throws GatewayError `overloaded` when there is no room and nothing that can be deleted
    */
   async fill(work: Work, value: unknown, outline: Outline): Promise<Required<Pick<Work, 'bytes' | 'details'>>> {
     const iv = randomBytes(ivBytes)
@@ -131,15 +134,15 @@ export class Vault {
       }
       await Promise.all(parts.map(([id, length]) => this.#works.put({ ...part, id, details: { in: work.id, length } })))
     } finally {
-      // Whoever has what is returned puts it in the same turn of the loop.
+      // The caller puts the work in the same tick of the event loop, so it is counted among the work by the next one.
       setImmediate(counted)
     }
     return { bytes, details: { ...outline } }
   }
 
   /**
-   * Lets go of what was kept longest ago, and of more than has to go: else the next one would have to wait for that
-   * too. What is returned is to be called when the bytes count among the works, or do not come.
+   * Makes room for `bytes` by deleting the oldest values, and more than needed, so that the next value need not wait
+   * too. Returns a function to call when the bytes count among the work, or when storing them failed.
    */
   async #makeRoom(tenant: string, bytes: number): Promise<() => void> {
     const { room } = this.#works
@@ -158,7 +161,7 @@ export class Vault {
       const oldest = await this.#works.oldest(whose, mostAtOnce)
       if (oldest.length === 0) {
         if (crowded(1) === undefined) break
-        // What is on its way, or has come meanwhile, may go as soon as it is there.
+        // A value that is being stored can be deleted once it is there, so wait for it and look again.
         const [next] = this.#coming
         await next?.over
         if (this.#arrived !== arrived) continue
@@ -181,13 +184,13 @@ export class Vault {
     }
   }
 
-  /** What is known of a value; undefined when there is none, it is another's, or too old. */
+  /** Finds a value without decrypting it; undefined when the owner has none of this id, or it is too old. */
   async find(owner: Owner, id: string): Promise<Kept | undefined> {
     const work = await this.#works.find(owner, id)
     return work?.kind === keptKind ? { work, outline: outlineOf(work) } : undefined
   }
 
-  /** The value that something is a part of, with the bytes of that. */
+  /** Finds the value that contains a part; `length` is the bytes of the part. */
   async findWhole(owner: Owner, part: string): Promise<{ id: string; length: number } | undefined> {
     const work = await this.#works.find(owner, part)
     if (work?.kind !== partKind) return undefined
@@ -195,7 +198,7 @@ export class Vault {
     return { id, length }
   }
 
-  /** The value; undefined when it is gone, or was kept with another key. */
+  /** Decrypts a value; undefined when it is gone, or was encrypted with another key. */
   async read({ work }: Kept): Promise<unknown> {
     const bytes = await this.#works.result(work)
     if (!bytes) return undefined
@@ -212,7 +215,7 @@ export class Vault {
     }
   }
 
-  /** Resolves when it is gone from the disk. */
+  /** Deletes a value. Resolves when it is gone from the disk. */
   forget({ work }: Kept): Promise<void> {
     return this.#forget(work)
   }
@@ -220,7 +223,7 @@ export class Vault {
   async #forget(work: Work): Promise<void> {
     const parts = Object.keys(outlineOf(work).parts).map(async (id) => {
       const part = await this.#works.find(work, id)
-      // An upstream may give one id twice: then it is the later one's.
+      // An upstream may give the same id twice. Then the part belongs to the later value.
       if (part?.kind === partKind && part.details['in'] === work.id) await this.#works.forget(part)
     })
     await Promise.all([this.#works.forget(work), ...parts])
@@ -241,7 +244,10 @@ function outlineOf({ details }: Work): Outline {
   return { length, tokens, parts }
 }
 
-/** A value that was moved to another owner or id cannot be read there. */
+/**
+ * The additional authenticated data of the encryption, so that a value moved to another owner or id cannot be decrypted
+ * there.
+ */
 function nameOf({ tenant, project }: Owner, id: string): Buffer {
   return Buffer.from(`${tenant}\n${project}\n${id}`)
 }

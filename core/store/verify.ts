@@ -1,4 +1,4 @@
-// Checks a store's book against its invariants, on a read-only connection: what `sluice ledger verify` runs.
+// Checks the ledger of a store against its invariants, on a read-only connection, for `sluice ledger verify`.
 import { basename } from 'node:path'
 import { Accounts } from './accounts.ts'
 import { entryColumns } from './batch.ts'
@@ -19,29 +19,29 @@ import { readVolume, VolumeError, volumeFolder, volumeOf } from './volume.ts'
 /** One row that breaks an invariant. */
 export interface Breach {
   invariant: InvariantName
-  /** Table and row: `journal 17`, `balance project:acme/web 2026-11`. */
+  /** The table and the row: `journal 17`, `balance project:acme/web 2026-11`. */
   row: string
-  /** What is, and what should be. */
+  /** What is wrong, and what would be right. */
   message: string
 }
 
 /**
- * Told how far a check is: a table, and how many of its rows have been looked at; undefined when it begins with one
- * that takes long.
+ * Receives the progress of a check: a table, and how many of its rows were checked; without a number when it begins
+ * with a large table.
  */
 export type Progress = (
   table: 'file' | 'price' | 'journal' | 'reservation' | 'balance' | 'request',
   rows?: number
 ) => void
 
-/** Rows of the journal between two reports of progress. */
+/** How many journal rows are checked between two reports of progress. */
 const stride = 8192
 
 /**
- * Reads a store's file once, beside a gateway that may be running on it, and returns every row that breaks one of the
- * {@link invariants} that a file can show. Pending money is compared where the balances are up to date: a running
- * gateway writes them about once a second, and a start after a crash brings them up to date.
- * @throws Error when the file is no store of this version
+ * Reads the file of a store once, and returns every row that breaks one of the {@link invariants} that a file can show.
+ * A gateway may be running on it. Pending money is compared only when the balances are up to date: a running gateway
+ * writes them about once a second, and a start after a crash brings them up to date.
+ * @throws Error when the file is not a store of this version
  */
 export function verify(file: string, progress: Progress = () => {}): Breach[] {
   const database = openForReading(file)
@@ -78,19 +78,19 @@ export function verify(file: string, progress: Progress = () => {}): Breach[] {
   }
 }
 
-/** What was found of the journal that is sealed. */
+/** What the check of the sealed part of the journal found. */
 interface Sealed {
-  /** The last row that is. */
+  /** The last sealed row. */
   last: number
-  /** All volumes are there. */
+  /** Whether all volumes are there. */
   whole: boolean
-  /** How many entries have a record and charge for it. */
+  /** How many sealed entries have a request record, and a charge in it. */
   payers: number
-  /** What the parts of sessions were charged whose own end is not sealed, by request. */
+  /** For sessions whose end is not sealed: the sum of the charges of their sealed parts, by request. */
   parts: Map<Value, bigint>
 }
 
-/** I4, I5, I7 and I10, and of what is sealed I3 and I8. */
+/** Checks I4, I5, I7 and I10, and for sealed rows also I3 and I8. */
 function checkJournal(
   database: Database,
   file: string,
@@ -172,8 +172,8 @@ function post(name: string, row: Row, head: Head, accounts: Accounts, report: Re
 }
 
 /**
- * Compares a sealed row with the request record that belongs to it (I8), and with ends that were written since (I3).
- * Says whether it charges for a record.
+ * Returns a function that compares a sealed row with its request record (I8), and with ends that are not sealed (I3).
+ * The function returns whether the row belongs to a record with a charge.
  */
 function recordsOf(
   database: Database,
@@ -230,7 +230,7 @@ function checkAmount(
   else if (amount !== due) report('I4', name, `charges ${amount} where usage and price make ${due}`)
 }
 
-/** I9. */
+/** Checks I9. */
 function checkHolds(database: Database, head: Head, accounts: Accounts, report: Report, progress: Progress): void {
   let holds = 0
   for (const row of readRows(database, 'SELECT * FROM reservation')) {
@@ -244,7 +244,7 @@ function checkHolds(database: Database, head: Head, accounts: Accounts, report: 
   progress('reservation', holds)
 }
 
-/** I1, I2, I6 and I14. */
+/** Checks I1, I2, I6 and I14. */
 function checkBalances(
   database: Database,
   head: Head,
@@ -284,7 +284,7 @@ function checkBalances(
   }
 }
 
-/** I3. */
+/** Checks I3 for the rows in the database. */
 function checkEnds(database: Database, report: Report): void {
   const twice =
     "SELECT request_id, part, count(*) AS ends FROM journal WHERE class = 'terminal' GROUP BY request_id, part HAVING count(*) > 1"
@@ -292,20 +292,20 @@ function checkEnds(database: Database, report: Report): void {
     report('I3', `journal ${row['request_id']} ${row['part']}`, `ends ${row['ends']} times`)
 }
 
-/** I12. */
+/** Checks I12. */
 function checkOutbox(database: Database, report: Report): void {
   for (const row of readRows(database, 'SELECT seq FROM outbox'))
     report('I12', `outbox ${row['seq']}`, 'was not delivered')
 }
 
-/** I8. */
+/** Checks I8 for the rows in the database. */
 function checkRecords(database: Database, head: Head, sealed: Sealed, report: Report): void {
   const oldest = 'SELECT min(time) FROM request'
   const unrecorded = `SELECT seq, request_id FROM journal WHERE class = 'terminal' AND part = '' AND ts_ms >= (${oldest}) AND ts_ms > ${head.unrecorded}
     AND request_id NOT IN (SELECT request_id FROM request)`
   for (const row of readRows(database, unrecorded))
     report('I8', `journal ${row['seq']}`, `${row['request_id']} has no request record`)
-  // A session costs what its parts cost.
+  // The cost of a session is the sum of its parts.
   const differing = `SELECT request.request_id AS id, ${sound('json')} ->> 'cost_nano' AS cost, ended.amount AS own,
       (SELECT sum(amount) FROM journal WHERE journal.request_id = request.request_id AND class = 'terminal') AS amount
     FROM request LEFT JOIN journal AS ended ON ended.request_id = request.request_id AND ended.part = '' AND ended.class = 'terminal'
@@ -325,7 +325,7 @@ function checkRecords(database: Database, head: Head, sealed: Sealed, report: Re
     )
 }
 
-/** I11: columns by their storage class, JSON by its types. */
+/** Checks I11: columns by their storage class, JSON by its types. */
 function checkIntegers(database: Database, report: Report): void {
   const columns = {
     journal: ['amount', 'reserved'],
@@ -350,7 +350,7 @@ function checkIntegers(database: Database, report: Report): void {
   }
 }
 
-/** A JSON column for the functions of SQL, which do not take what is no JSON. */
+/** A JSON column as an argument of SQL functions, which fail on invalid JSON. */
 function sound(column: string): string {
   return `CASE WHEN json_valid(${column}) THEN ${column} ELSE '{}' END`
 }

@@ -1,5 +1,5 @@
-// Sealed volumes: the oldest rows of the journal, compressed in a file beside the database, which keeps the file's
-// hash.
+// Writes and reads sealed volumes: files beside the database with the oldest rows of the journal, compressed. The
+// database keeps the hash of each file.
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
@@ -12,14 +12,14 @@ import type { Row, Value } from './sqlite.ts'
 
 /** A row of the table volume. Hashes are hexadecimal, times Unix milliseconds. */
 export interface Volume {
-  /** The journal rows in it, and how many bytes its file has. */
+  /** The first and last journal row in it, and the size of its file. */
   first: number
   last: number
   bytes: number
   /** Its name in the folder of {@link volumeFolder}. */
   file: string
   sha256: string
-  /** Of the row before the first, and of the last row. */
+  /** The hash of the row before the first, and that of the last row. */
   previous: string
   hash: string
   /** The earliest and the latest time of a row. */
@@ -28,12 +28,12 @@ export interface Volume {
   sealed: number
 }
 
-/** Where the volumes of a database are. */
+/** The folder with the volumes of a database. */
 export function volumeFolder(file: string): string {
   return `${file}.journal`
 }
 
-/** A volume of a row of the table, which was read with bigints. */
+/** Makes a volume from a row of the table volume, which was read with bigints. */
 export function volumeOf(row: Row): Volume {
   const number = (name: string): number => Number(row[name])
   const hex = (name: string): string => Buffer.from(row[name] as Uint8Array).toString('hex')
@@ -51,12 +51,12 @@ export function volumeOf(row: Row): Volume {
   }
 }
 
-/** Columns that are 64 bits wide: text in a file, as JSON numbers lose digits. */
+/** Columns of 64 bits. They are text in a volume, because JSON numbers lose digits. */
 const wide: ReadonlySet<string> = new Set(['amount', 'reserved'])
 
 /**
- * Writes one volume, some rows at a time: lines of JSON with the columns of the journal, in members of one gzip file.
- * Its hashes are left out, as they follow from the rows and from the one before them.
+ * Writes one volume, some rows at a time: lines of JSON with the columns of a journal row, each group of rows as a
+ * member of one gzip file. Hashes are left out, because they follow from the rows and the hash of the row before.
  */
 export class VolumeWriter {
   readonly #folder: string
@@ -65,7 +65,7 @@ export class VolumeWriter {
   readonly #sha256: Hash = createHash('sha256')
   readonly #volume: Volume
 
-  /** `previous`: the hash of the row before `first`. What is left of another try for these rows is written over. */
+  /** `previous` is the hash of the row before `first`. An unfinished file for the same rows is overwritten. */
   constructor(folder: string, first: number, previous: string) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
@@ -91,8 +91,8 @@ export class VolumeWriter {
   }
 
   /**
-   * Adds rows as the database has them, with bigints. @throws Error when one is not what its hash says: it is not to be
-   * sealed
+   * Adds rows as read from the database, with bigints.
+   * @throws Error when a row does not match its hash, so that no damaged row is sealed
    */
   add(rows: readonly Row[]): void {
     if (rows.length === 0)
@@ -120,7 +120,7 @@ export class VolumeWriter {
     this.#write(gzipSync(text))
   }
 
-  /** Ends the file, which is on the disk then, by its name. `sealed`: Unix milliseconds. */
+  /** Completes the file; when it returns, the file is on disk under its name. `sealed` is in Unix milliseconds. */
   seal(sealed: number): Volume {
     const volume = this.#volume
     const sha256 = this.#sha256.digest('hex')
@@ -133,7 +133,7 @@ export class VolumeWriter {
     return { ...volume, file, sha256, sealed }
   }
 
-  /** Gives it up. */
+  /** Gives the unfinished file up. */
   abandon(): void {
     closeSync(this.#fd)
   }
@@ -149,12 +149,12 @@ function written(name: string, value: Value): unknown {
   return typeof value !== 'bigint' ? value : wide.has(name) ? String(value) : Number(value)
 }
 
-/** A volume that is not there as it was sealed. */
+/** Thrown when the file of a volume is missing or was changed. */
 export class VolumeError extends Error {}
 
 /**
- * The rows of a volume as the journal had them, with bigints, and each with its hash, which is computed.
- * @throws VolumeError when its file is missing or is not the one that was sealed
+ * Yields the rows of a volume as the journal had them, with bigints, each with its computed hash.
+ * @throws VolumeError when the file is missing or was changed
  */
 export function* readVolume(
   folder: string,

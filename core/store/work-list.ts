@@ -1,5 +1,5 @@
-// Work on this store: what is open in memory, all of it on disk by the writer, what has ended read back when it is
-// asked for.
+// The work of this store: open work is in memory, all of it is saved by the writer, and ended work is read from the
+// database on demand.
 import { workValues } from './batch.ts'
 import type { Reader } from './reader.ts'
 import { resultFile } from './results.ts'
@@ -11,35 +11,35 @@ import type { Work, WorkQuery, Works } from './works.ts'
 import type { Writer } from './writer.ts'
 import type { Owner } from './owner.ts'
 
-/** Names of work that are read at a time. */
+/** How many names of work are read at a time. */
 const namesAtOnce = 1000
-/** Of what has ended, so much stays in memory: it is asked for most. */
+/** How much ended work stays in memory, because it is asked for most. */
 const mostRecent = 1000
 
-/** The list. */
+/** The work of one store. */
 export class WorkList implements Works {
   readonly #writer: Writer
   readonly #reader: Reader
   readonly #results: Results
-  /** Files of results at the start, until they have been looked through. */
+  /** The files of results that were there at the start, until {@link WorkList.sweep} has checked them. */
   #found: readonly string[]
   readonly room: Room
   readonly #now: () => number
   readonly #open = new Map<string, Work>()
-  /** The same, of those at an upstream, by account and name there. */
+  /** The open work of upstreams, by account and upstream id. */
   readonly #places = new Map<string, Work>()
-  /** How many of these are whose. */
+  /** How much open work each tenant has. */
   readonly #openOf = new Map<string, number>()
-  /** In the place of what is on its way to the disk: what was there before; and what was put last of it. */
+  /** For work that is being saved: its state on disk, which is shown until then, and its new state. */
   readonly #shown = new Map<string, Work>()
   readonly #going = new Map<string, Work>()
-  /** What has ended, the latest last. */
+  /** Recently ended work, the latest at the end. */
   readonly #recent = new Map<string, Work>()
-  /** What is not in memory any more may be otherwise in the database. */
+  /** Whether work was removed from memory whose latest state may not be in the database yet. */
   #behind = false
   #caught: Promise<unknown> = Promise.resolve()
 
-  /** `found`: the files of results at the start. `rows` of the table work that have not ended. */
+  /** `found` are the files of results at the start. `rows` are those of the table work that have not ended. */
   constructor(
     writer: Writer,
     reader: Reader,
@@ -95,7 +95,8 @@ export class WorkList implements Works {
     try {
       await draft.durable
     } finally {
-      // A disk that has failed for long has it in the end; nobody is kept from it for ever.
+      // This also runs when the disk fails for long: the work will be saved in the end, and is shown until then as if
+      // it were.
       if (this.#going.get(name) === work) for (const list of [this.#shown, this.#going]) list.delete(name)
     }
   }
@@ -111,7 +112,8 @@ export class WorkList implements Works {
   async find(owner: Owner, id: string): Promise<Work | undefined> {
     const name = nameOf(owner, id)
     const known = this.#shown.get(name) ?? this.#open.get(name) ?? this.#recent.get(name)
-    // What has expired takes as long to be missed as what never was.
+    // Expired work is looked up in the database too, so that the time of an answer does not tell it from work that
+    // never existed.
     let work = known && !this.#isOver(known) ? known : undefined
     if (!work) {
       await this.#caughtUp()
@@ -224,7 +226,10 @@ export class WorkList implements Works {
     this.#behind = true
   }
 
-  /** Resolves when the database has what is not in memory. Whoever asks for what never was causes no write. */
+  /**
+   * Resolves when the database has the latest state of all work that is not in memory. It flushes the writer only when
+   * needed, so requests for unknown work cause no writes.
+   */
   #caughtUp(): Promise<unknown> {
     if (!this.#behind) return this.#caught
     this.#behind = false
@@ -235,12 +240,15 @@ export class WorkList implements Works {
   }
 }
 
-/** A fingerprint has no line break. */
+/** The name of work at an upstream. It is unique, because a fingerprint has no line break. */
 function placeOf(account: string, upstreamId: string): string {
   return `${account}\n${upstreamId}`
 }
 
-/** What work and its result are known by, of all owners: no part of an owner's name has a line break. */
+/**
+ * The name of work and of its result among all owners. It is unique, because no part of an owner's name has a line
+ * break.
+ */
 export function nameOf({ tenant, project }: Owner, id: string): string {
   return `${tenant}\n${project}\n${id}`
 }

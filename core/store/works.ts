@@ -1,130 +1,133 @@
-// Work that goes on after its request was answered, and what came of it: what is kept of it, and whose it is. The
-// interface.
+// The interface of work: what goes on after its request was answered, such as a task, with its owner and its result.
 import type { Usage } from '../money/usage.ts'
 import type { AttemptCost } from './ledger.ts'
 import type { RequestRecord } from './requests.ts'
 import type { Room } from './room.ts'
 import type { Owner } from './owner.ts'
 
-/** Where work is. All but the first two are its end. */
+/** The state of work. All but the first two are ends. */
 export type WorkStatus = 'queued' | 'in_progress' | 'succeeded' | 'failed' | 'cancelled' | 'expired'
 
-/** An attempt's cost as JSON can have it: nano-dollars in digits. */
+/** An attempt's cost in a form that JSON can have: the amount is text, in nano-dollars. */
 export type KeptCost = Omit<AttemptCost, 'amount'> & { readonly amount: string }
 
-/** An end of work that somebody has seen who does not end it. */
+/** An end of work that was seen by code which may not end the work itself. */
 export interface SeenEnd {
   readonly status: WorkStatus
-  /** What the upstream counted. */
+  /** The usage that the upstream counted. */
   readonly usage?: Readonly<Usage> | undefined
   readonly source?: 'upstream' | 'estimated' | undefined
   readonly error?: { readonly code: string; readonly message: string } | undefined
 }
 
-/** One piece of work. Never changed: a newer one takes its place. Times are Unix milliseconds. */
+/** The state of one piece of work. It is never changed but replaced by a newer one. Times are in Unix milliseconds. */
 export interface Work extends Owner {
-  /** What clients know it by; found together with its owner only. */
+  /** The id that clients use. It is found only together with its owner. */
   readonly id: string
-  /** Of its result, where the room that it takes is counted. */
+  /** The bytes of its result, for kinds of work whose results are counted. */
   readonly bytes?: number
-  /** Says how it is asked for and shown. */
+  /** The kind decides how the work is requested and shown. */
   readonly kind: string
-  /** Of the request that began it: its hold and its record are found by it. */
+  /** The id of the request that began it, by which its hold and its record are found. */
   readonly requestId: string
-  /** The public name. */
+  /** The public name of the model. */
   readonly model: string
-  /** Who is at work, and what it calls it there; null while the gateway does it by itself. */
+  /** The channel that does the work; null while the gateway does it itself. `upstreamId` is the upstream's id of it. */
   readonly channel: string | null
   readonly upstreamId: string | null
-  /** The fingerprint of its account there; empty while the gateway does it. */
+  /** The fingerprint of the account at the upstream; empty while the gateway does it. */
   readonly account: string
   readonly status: WorkStatus
-  /** From 0 to 100, which only what succeeded has. */
+  /** From 0 to 100. Only work that succeeded has 100. */
   readonly progress: number
   readonly created: number
   readonly updated: number
   readonly ended: number | null
-  /** When it is given up. */
+  /** When the gateway gives the work up. */
   readonly deadline: number
-  /** When what ended is forgotten; null before. */
+  /** When ended work is deleted; null before it ended. */
   readonly expires: number | null
-  /** Why it failed. */
+  /** Why it failed; null when it did not. */
   readonly error: { readonly code: string; readonly message: string } | null
-  /** What was charged for. */
+  /** The usage that was charged; null when nothing was. */
   readonly usage: Readonly<Usage> | null
-  /** What its kind wants to know of it: plain data, small. */
+  /** Data of its kind: small and plain. */
   readonly details: Readonly<Record<string, unknown>>
-  /** Of its request, to be written when it has ended. */
+  /** The record of its request, to be written when the work has ended. */
   readonly record: RequestRecord | null
-  /** Of attempts that failed before it began, likewise. */
+  /** The costs of attempts that failed before the work began, to be written when it has ended. */
   readonly costs?: readonly KeptCost[] | null
   /**
-   * Its end, seen while the exchange that began it was under way, which has to end it; a start after a crash does in
-   * its place.
+   * Its end, if it was seen while the exchange that began the work was still under way. That exchange ends the work;
+   * after a crash, the next start does.
    */
   readonly seen?: SeenEnd
   /**
-   * What its client was shown of it, as far as that can be counted: charged where its upstream never says what it was.
+   * The usage that its client was shown, as far as it can be counted. It is charged when the upstream never reports
+   * one.
    */
   readonly delivered?: Readonly<Usage> | undefined
-  /** What went in, by estimate; `due`: charged where it is called off and nobody says what it came to. */
+  /** The estimated input. With `due` it is charged when the work is cancelled and nobody reports its usage. */
   readonly prompt?: { readonly usage: Readonly<Usage>; readonly due: boolean } | undefined
-  /** Milliseconds for which what came of it is kept; absent: as long as the operator says of tasks. */
+  /** How long its result is kept, in milliseconds; absent: as long as the configuration says for tasks. */
   readonly keep?: number
 }
 
-/** Which of an owner's work is listed. */
+/** A query for work of one owner. */
 export interface WorkQuery extends Owner {
   readonly kind: string
-  /** The id that the page follows. */
+  /** The last id of the page before. */
   readonly after: string | undefined
   readonly limit: number
   readonly newestFirst: boolean
 }
 
-/** Whether it has not ended. */
+/** Whether the work has not ended. */
 export function isOpen({ status }: Pick<Work, 'status'>): boolean {
   return status === 'queued' || status === 'in_progress'
 }
 
-/** All work. What is open is in memory, so it is to be bounded by whoever lets it begin. */
+/** All work of a store. Open work is in memory, so the code that begins work must bound how much there is. */
 export interface Works {
-  /** What has not ended, oldest first. */
+  /** The open work, oldest first. */
   open(): readonly Work[]
-  /** How much has not ended. */
+  /** How much work is open. */
   readonly running: number
-  /** And of a tenant's. */
+  /** How much work of a tenant is open. */
   runningOf(tenant: string): number
-  /** As it was put last, if it has not ended, whatever is on disk. */
+  /** The state of open work as it was put last, even if that is not on disk yet; undefined when the work has ended. */
   current(owner: Owner, id: string): Work | undefined
-  /** Likewise, by what it is called at an account of an upstream, whoever's it is. */
+  /** The same, for any owner, by the account at the upstream and the upstream's id. */
   at(account: string, upstreamId: string): Work | undefined
   /**
-   * Puts it in the place of what has its id; resolves when it is on disk, and is in one batch with what else is queued
-   * in the same turn of the loop. {@link Works.find} finds what was there before until then.
+   * Saves work, in the place of the state before. It is in one batch with everything else queued in the same tick of
+   * the event loop. Resolves when it is on disk; until then {@link Works.find} finds the state before.
    */
   put(work: Work): Promise<void>
-  /** Puts it without writing it down: progress, which no start needs. */
+  /** Replaces the state without saving it, for progress, which no start needs. */
   note(work: Work): void
-  /** What the owner may see of it; undefined when there is none, it is another's, or it has expired. */
+  /** Finds work; undefined when the owner has none of this id, or it has expired. */
   find(owner: Owner, id: string): Promise<Work | undefined>
   list(query: WorkQuery): Promise<{ page: readonly Work[]; more: boolean }>
-  /** Resolves when it is gone from the disk, with its result. */
+  /** Deletes work and its result. Resolves when both are gone from the disk. */
   forget(work: Work): Promise<void>
-  /** Of what has ended and takes room, some of a tenant's, the oldest first. */
+  /** Some of a tenant's ended work whose result is counted, the oldest first. */
   oldest(tenant: string, limit: number): Promise<readonly Work[]>
-  /** The room that is taken; what is put counts at once. */
+  /** The bytes that results take. They count as soon as work is put. */
   readonly room: Pick<Room, 'of' | 'total' | 'largest'>
-  /** Resolves with true when the database has what was put or forgotten until now, and with false when that fails. */
+  /**
+   * Resolves with true when the database has everything that was put or deleted until now; with false when the disk
+   * fails.
+   */
   flushed(): Promise<boolean>
-  /** Some of what has expired. */
+  /** Some of the expired work. */
   expired(limit: number): Promise<readonly Work[]>
   /**
-   * Removes the results that were there at the start and are of no work: of a process that was killed between the two.
-   * Resolves with how many.
+   * Deletes results that were there at the start and belong to no work, because a process was killed between writing
+   * the two. Resolves with their number.
    */
   sweep(): Promise<number>
-  /** Keeps what came of it, as a file: to be done before it is said to have succeeded. */
+  /** Keeps the result of work as a file. It must resolve before the work is put as succeeded. */
   keepResult(work: Work, bytes: Buffer): Promise<void>
   result(work: Work): Promise<Buffer | undefined>
 }

@@ -1,31 +1,33 @@
-// Whether a database and SQLite's write-ahead log belong together: SQLite takes any two files for a pair.
+// Checks whether a database and its write-ahead log belong together. SQLite itself does not check that.
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs'
 import type { Damage } from './damage.ts'
 
 /**
- * How page 1 of a database begins, and where it has the size of a page, the count of its pages, and the number that
- * `PRAGMA user_version` shows: https://www.sqlite.org/fileformat.html.
+ * The beginning of page 1 of a database, and the offsets of its page size, its page count and the number that `PRAGMA
+ * user_version` shows: https://www.sqlite.org/fileformat.html.
  */
 const magic = 'SQLite format 3\0'
 const sizeAt = 16
 const countAt = 28
 const versionAt = 60
 
-/** Of the write-ahead log: of its head and of each frame's, see https://www.sqlite.org/walformat.html. */
+/**
+ * The lengths of the head of a write-ahead log and of the head of each frame: https://www.sqlite.org/walformat.html.
+ */
 const walHead = 32
 const frameHead = 24
 
-/** The numbers of transactions go round: they have 31 bits in the database. */
+/** The numbers of transactions start again at 0 after this many, because the database has 31 bits for them. */
 const round = 2 ** 31
 
-/** What `PRAGMA user_version` is after so many transactions. */
+/** The value of `PRAGMA user_version` after `writes` transactions. */
 export function versionAfter(writes: number): number {
   return writes % round
 }
 
 /**
- * What SQLite takes from a write-ahead log: the numbers of its first and its last transaction, the pages that it has,
- * and how many the database has after it.
+ * What SQLite would read from a write-ahead log: the numbers of its first and its last transaction, the pages that it
+ * has, and how many pages the database has after it.
  */
 interface WriteAhead {
   first: number
@@ -35,10 +37,10 @@ interface WriteAhead {
 }
 
 /**
- * Compares the numbers of transactions: each one of this store writes its own into page 1. What was copied into the
- * database ends where the write-ahead log begins, or within it. And each page must be in one of the two. Undefined when
- * they go together, or when there is neither. `fd` is of the database; who closes it gives up all locks that the
- * process has on it.
+ * Compares the numbers of transactions in a database and in its write-ahead log: each transaction of a store writes its
+ * number into page 1. The number in the database must be one before the first in the log, or one of those in the log.
+ * Each page must be in one of the two files. Returns undefined when they belong together, or when neither exists. `fd`
+ * is a descriptor of the database; closing it releases all locks that the process has on the database.
  */
 export function compareWriteAhead(file: string, fd: number): Damage | undefined {
   const wal = `${file}-wal`
@@ -62,7 +64,7 @@ export function compareWriteAhead(file: string, fd: number): Damage | undefined 
   return log || !existsSync(`${file}-journal`) ? findMissing(file, page, fstatSync(fd).size, log) : undefined
 }
 
-/** Pages that a database of this length lacks. What is no database at all is for SQLite to refuse. */
+/** Finds a page that is in neither file. A file that is not a database at all is left to SQLite to refuse. */
 function findMissing(file: string, start: Buffer, length: number, log: WriteAhead | undefined): Damage | undefined {
   if (start.toString('latin1', 0, magic.length) !== magic) return undefined
   const count = log?.count ?? start.readUInt32BE(countAt)
@@ -74,12 +76,12 @@ function findMissing(file: string, start: Buffer, length: number, log: WriteAhea
   return undefined
 }
 
-/** How many transactions come after `from` until `to`; negative when it is before. */
+/** How many transactions lie between `from` and `to`; negative when `to` is earlier. */
 function distance(from: number, to: number): number {
   return ((to - from + 1.5 * round) % round) - round / 2
 }
 
-/** Undefined when SQLite takes no transaction from it. */
+/** Reads the log; undefined when SQLite would find no transaction in it. */
 function readWriteAhead(wal: string): WriteAhead | undefined {
   const fd = openSync(wal, 'r')
   try {
@@ -112,7 +114,7 @@ function framesIn(fd: number): WriteAhead | undefined {
     const number = frame.readUInt32BE(0)
     if (number === 1) latest = frame.readUInt32BE(frameHead + versionAt)
     begun.push(number)
-    // The last frame of a transaction says how large the database is then.
+    // The last frame of a transaction has the size of the database after it.
     const size = frame.readUInt32BE(4)
     if (size === 0 || latest === undefined) continue
     for (const page of begun) pages.add(page)
@@ -145,7 +147,7 @@ class Checksum {
     this.#two = two
   }
 
-  /** Whether it is the one that stands there. */
+  /** Whether the checksum stored at `at` is this one. */
   is(bytes: Buffer, at: number): boolean {
     return bytes.readInt32BE(at) === this.#one && bytes.readInt32BE(at + 4) === this.#two
   }

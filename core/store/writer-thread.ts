@@ -1,5 +1,5 @@
-// The writer thread: owns the one connection that writes. Applies the commit log to the database, a segment per
-// message.
+// The writer thread: owns the only connection that writes, and applies the commit log to the database, a segment per
+// request.
 import { randomBytes } from 'node:crypto'
 import { ftruncateSync, writeSync } from 'node:fs'
 import type { Handed } from './commit-log.ts'
@@ -24,60 +24,60 @@ import type { Keeping } from './upkeep.ts'
 import type { Volume } from './volume.ts'
 import { horizon, windowOf } from './window.ts'
 
-/** How a writer thread is started. */
+/** The options of a writer thread. */
 export interface WriterOptions {
   file: string
   durability: Durability
   /** Unix milliseconds of the start. */
   now: number
-  /** Undefined: nothing is ever let go of. */
+  /** Undefined: nothing is ever deleted. */
   keeping: Keeping | undefined
-  /** The history to go on with, after a thread of it died; undefined begins a new one, with a recovery. */
+  /** The history to continue, after the thread for it died. Undefined begins a new history, with a recovery. */
   history: string | undefined
 }
 
-/** What is read into memory when a store opens. Rows are as stored, integers as bigint. */
+/** What is read into memory when a store opens. Rows are as stored, with integers as bigint. */
 export interface Snapshot {
-  /** As both segments of the commit log were made. */
+  /** The head that both segments of the commit log were made with. */
   log: SegmentHead
   batch: number
-  /** The newest `written` of the request log. */
+  /** The latest `written` of the request log, or the time of the start if that is later. Unix milliseconds. */
   written: number
   recovered: Recovered
   /** The highest id of a hold that is still open. */
   lastHold: number
-  /** From when on there are all balances, in Unix milliseconds: the beginning of a month. */
+  /** From when on the balances of all windows are included: the beginning of a month, in Unix milliseconds. */
   since: number
   balances: Record<string, Value>[]
   prices: Record<string, Value>[]
   keys: Record<string, Value>[]
-  /** Holds that are kept for whoever goes on with the work. */
+  /** The open holds that were detached. */
   detached: Record<string, Value>[]
-  /** Work that has not ended, oldest first. */
+  /** The open work, oldest first. */
   works: Record<string, Value>[]
-  /** Bytes of results that are counted, by tenant. */
+  /** The bytes of counted results, by tenant. */
   room: Record<string, Value>[]
 }
 
 /**
- * What the thread is asked: to apply a segment, or, when nothing is left in the log and the store closes, to say so in
- * the database.
+ * A request to the thread: to apply a segment; or to mark the store as closed in the database, when the log has nothing
+ * left.
  */
 export type WriterRequest = Handed | 'seal'
 
-/** What the thread says. */
+/** A message from the thread. */
 export type WriterMessage =
   | { kind: 'open'; snapshot: Snapshot }
-  /** Nothing of the segment counts as applied: it is to be sent again. */
+  /** The segment was not applied, and must be sent again. */
   | { kind: 'failed'; error: string }
   | { kind: 'applied'; seconds: number }
-  /** Of the upkeep: a slice failed, or one succeeded after that. */
+  /** A slice of the upkeep failed; without an error, one succeeded after that. */
   | { kind: 'upkeep'; error: string | undefined }
   | { kind: 'sealed'; volume: Volume }
-  /** The disk was full, and records were let go of. */
+  /** The disk was full, and records were deleted. */
   | { kind: 'relieved' }
 
-/** A segment that grew beyond this gives its room back. */
+/** A segment larger than this is truncated after it was applied. */
 const keptBytes = 16 * 1024 * 1024
 
 /** The writer of one store. */
@@ -86,12 +86,12 @@ class StoreWriter implements Service<WriterRequest> {
   readonly #say: (message: WriterMessage) => void
   #history: string | undefined
   #committer: Committer | undefined
-  /** The disk had no room when it was written last. */
+  /** Whether the disk was full at the last failure. */
   #full = false
-  /** Sees to it that the database does not grow for ever, as long as the connection is sound. */
+  /** Keeps the database from growing for ever. It has the connection as long as that works. */
   readonly #upkeep: Upkeep | undefined
 
-  /** Opens the database and says what came of that, unless it goes on with a history. */
+  /** Opens the database and sends the result as a message, unless it continues a history. */
   constructor(options: WriterOptions, say: (message: WriterMessage) => void) {
     this.#options = options
     this.#say = say
@@ -142,13 +142,13 @@ class StoreWriter implements Service<WriterRequest> {
     try {
       this.#committer?.database.close()
     } catch {
-      // The connection is being given up; a disk that fails may fail its closing too.
+      // The connection is not used any more, and closing it may fail on a failing disk too.
     }
     this.#committer = undefined
     this.#upkeep?.stop()
   }
 
-  /** A start on a full disk is tried once more, with the room that was kept for it. */
+  /** Opens the store. On a full disk it tries once more, after the spare file was deleted. */
   #open(): Snapshot {
     try {
       return this.#start()
@@ -165,7 +165,7 @@ class StoreWriter implements Service<WriterRequest> {
     }
   }
 
-  /** The connection is not to be used any more; a full disk gets the room that was kept for it. */
+  /** Closes the connection after an error. On a full disk it deletes the spare file. */
   #fail(error: unknown): void {
     this.end()
     if (!isFull(error)) return
@@ -173,7 +173,7 @@ class StoreWriter implements Service<WriterRequest> {
     giveSpare(this.#options.file)
   }
 
-  /** After a full disk the oldest records make room in the database, which goes on in it. */
+  /** After the disk was full, deletes the oldest records, so that the database has free pages to write to. */
   #relieve(committer: Committer): boolean {
     const relieved = this.#full && this.#upkeep?.relieve(committer) === true
     this.#full = false
@@ -222,7 +222,10 @@ class StoreWriter implements Service<WriterRequest> {
     }
   }
 
-  /** The next start needs no log. A disk that does not take this loses nothing: the log says the same. */
+  /**
+   * Marks the store as closed, so that the next start needs no log. If the disk fails here, nothing is lost, because
+   * the log is still there.
+   */
   #seal(): void {
     try {
       this.#committer?.alter((head) => void (head.open = false))
@@ -232,8 +235,8 @@ class StoreWriter implements Service<WriterRequest> {
   }
 
   /**
-   * A fresh connection after a failure. What the failed one wrote may look stored and not be: a sync that failed is not
-   * repeated by the kernel. So everything is written and synced anew, by a whole checkpoint, before it is believed.
+   * Opens a new connection after a failure. Data that the failed one wrote may seem stored without being so, because
+   * the kernel does not repeat a failed sync. So a full checkpoint writes and syncs everything again first.
    */
   #reopen(): Committer {
     const database = openDatabase(this.#options.file, this.#options.durability)
@@ -249,7 +252,7 @@ class StoreWriter implements Service<WriterRequest> {
     }
   }
 
-  /** The journal must end as the head says, in this history. */
+  /** Checks that the journal ends as the head says, and that the history is the one of this thread. */
   #verifyHead(database: Database): void {
     const { file } = this.#options
     const head = readHead(database)
@@ -262,15 +265,15 @@ class StoreWriter implements Service<WriterRequest> {
   }
 
   /**
-   * The last connection that is closed moves the write-ahead log into the database, and a damaged one would take it
-   * along: one that only reads is last.
+   * Closes a damaged database. The last connection to close would move the write-ahead log into the database, damage
+   * included. So a read-only connection is closed last.
    */
   #leave(): void {
     const last = openForReading(this.#options.file)
     try {
       last.prepare('SELECT count(*) FROM sqlite_schema').get()
     } catch {
-      // It need not be able to read.
+      // The connection counts even if it cannot read.
     }
     this.end()
     last.close()
@@ -281,7 +284,7 @@ class StoreWriter implements Service<WriterRequest> {
 function applySegment(committer: Committer, fd: number): void {
   const length = applyFrames(committer, readFrames(fd, committer.head.history, committer.head.batch, framesAt))
   if (length <= keptBytes) return
-  // Nothing else says any more how far the log has gone.
+  // After truncation nothing else shows how far the log has gone, so the segment gets a note.
   const note = encodeNote(committer.head.history, committer.head.batch)
   writeSync(fd, note, 0, note.length, noteAt)
   ftruncateSync(fd, framesAt)

@@ -1,5 +1,5 @@
-// Makes operations durable: gathers them into batches, has one on its way to the commit log at a time, and outlasts
-// disk failures.
+// The writer: makes operations durable. It collects them into batches, writes one batch at a time to the commit log,
+// and tries again when the disk fails.
 import { GatewayError } from '../errors.ts'
 import { Applier, writerThread } from './applier.ts'
 import type { WriterThread } from './applier.ts'
@@ -15,46 +15,50 @@ import type { StoreHealth } from './store-health.ts'
 import type { Troubles } from './troubles.ts'
 import type { Snapshot, WriterOptions } from './writer-thread.ts'
 
-/** Reservations are refused above this many operations, or bytes, that wait for the batch after the one under way. */
+/** New reservations are refused while more operations, or bytes, than this wait for the next batch. */
 const queueLimit = { ops: 20_000, bytes: 64 * 1024 * 1024 }
 
-/** And above so many bytes in the commit log: the database has not been written for minutes. */
+/**
+ * They are also refused while the commit log has more bytes than this, because the database has not been written for
+ * minutes.
+ */
 const logLimit = 256 * 1024 * 1024
 
-/** Milliseconds until a failed write to the log is repeated: the first time, and the longest. */
+/** The delays before another try of a failed write to the log, in milliseconds: the first one, and the longest. */
 const firstRetry = 50
 const lastRetry = 1000
 /**
- * How long a failing disk is waited for before those who wait for durability are told; shorter failures go unnoticed.
+ * How long the disk may fail, in milliseconds, before those who wait for durability are told. Shorter failures go
+ * unnoticed.
  */
 const patience = 2000
 /**
- * How long what nobody waits for may wait for others to be written with: what a crash can make of it is as small as
- * without.
+ * How long operations that nobody waits for are delayed, in milliseconds, to be written together with others. It is
+ * short, so that a crash loses hardly more.
  */
 const company = 5
-/** Turns of a busy loop that a batch lets pass for what they may add to it. */
+/** How many ticks of a busy event loop a batch waits for more operations. */
 const busyTurns = 3
-/** How far the database may be behind the commit log. */
+/** How far the database may be behind the commit log, in milliseconds. */
 const laziness = 250
-/** How long closing waits for a disk that fails. */
+/** How long closing waits for a failing disk, in milliseconds. */
 const farewell = 5000
 
 interface Flight {
   draft: Draft
   number: number
   frame: Buffer
-  /** It carries the balances, and closes its segment of the log. */
+  /** Whether it has the balances, and is the last of its segment. */
   turns: boolean
   began: number
 }
 
-/** The queue of one store. Nothing is acknowledged before it is on disk, and nothing that was taken is given up. */
+/** The writer of one store. Nothing is acknowledged before it is on disk, and nothing that was accepted is dropped. */
 export class Writer {
   readonly health: StoreHealth = newHealth()
-  /** Told of the holds whose end has become durable. */
+  /** Called with the holds whose end has become durable. */
   onEnded: (ended: readonly Hold[]) => void = () => {}
-  /** Asked to add the balances to a batch, several times a second. */
+  /** Called several times a second to add the balances to a batch. */
   onBalance: (batch: Batch) => void = () => {}
   readonly #file: string
   readonly #now: () => number
@@ -68,17 +72,17 @@ export class Writer {
   #number: number
   #written: number
   #awake = false
-  /** How many asked for the draft to leave, since it was looked at last. */
+  /** How many calls asked for the draft to be written since the last tick. */
   #asked = 0
-  /** Somebody waits for the draft. */
+  /** Whether somebody waits for the draft. */
   #awaited = false
-  /** How many more turns it may wait. */
+  /** How many more ticks the draft may wait. */
   #turns = 0
   #soon: NodeJS.Timeout | undefined
   #later: NodeJS.Timeout | undefined
-  /** The next batch closes its segment. */
+  /** Whether the next batch is the last of its segment. */
   #due = false
-  /** The segment that is written to is to be applied. */
+  /** Whether the active segment is to be applied. */
   #full = false
   #retryDelay = firstRetry
   #retry: NodeJS.Timeout | undefined
@@ -133,8 +137,8 @@ export class Writer {
   }
 
   /**
-   * Starts the thread, which opens the file, brings its schema up to date, applies what the commit log still has and
-   * ends what a crash left open.
+   * Starts the writer thread, which opens the file, brings its schema up to date, applies the rest of the commit log,
+   * and ends what a crash left open.
    * @throws Error when the file cannot be opened or was written by a newer version
    */
   static async open(
@@ -157,13 +161,13 @@ export class Writer {
     throw new Error(message.kind === 'failed' ? message.error : message.kind)
   }
 
-  /** The batch that is being gathered, for work that was admitted before. Follow it by `wake`. */
+  /** The current draft, for operations of requests that were admitted before. Call `wake` after adding to it. */
   get draft(): Draft {
     return this.#draft
   }
 
   /**
-   * The batch that is being gathered, for new work.
+   * The current draft, for new requests.
    * @throws GatewayError `billing_unavailable` while the disk fails, or too much waits for it
    */
   admit(): Draft {
@@ -176,7 +180,7 @@ export class Writer {
     return this.#draft
   }
 
-  /** The number that the batch being gathered will have, and that of the last one in the database. */
+  /** The number that the current draft will have, and that of the last batch in the database. */
   get next(): number {
     return this.#number + 1
   }
@@ -185,7 +189,7 @@ export class Writer {
     return this.#applier.applied
   }
 
-  /** No new work is taken. */
+  /** Whether new requests are refused. */
   get full(): boolean {
     return (
       this.#closing ||
@@ -197,8 +201,8 @@ export class Writer {
   }
 
   /**
-   * Sends the draft at the end of this turn of the loop, or as soon as the batch under way is on disk; a little later
-   * when the loop is busy.
+   * Sends the draft at the end of this tick of the event loop, or as soon as the batch under way is on disk; a few
+   * ticks later when the loop is busy.
    */
   wake(): void {
     this.#awaited = true
@@ -209,17 +213,17 @@ export class Writer {
     setImmediate(this.#look)
   }
 
-  /** Sends the draft within some milliseconds, unless it leaves before: nobody waits for what is in it. */
+  /** Sends the draft within some milliseconds. It is for operations that nobody waits for. */
   wakeSoon(): void {
     if (!this.#awake && !this.#flight) this.#soon ??= setTimeout(this.#lapse, company).unref()
   }
 
-  /** Sends the draft and brings the database up to it within a quarter second or so. */
+  /** Sends the draft and brings the database up to it within about a quarter of a second. */
   wakeLater(): void {
     this.#later ??= setTimeout(() => this.#turn(), laziness).unref()
   }
 
-  /** Resolves with true when all that was gathered until now is in the database, and with false when the disk fails. */
+  /** Resolves with true when everything queued until now is in the database; with false when the disk fails. */
   async flushed(): Promise<boolean> {
     if (this.#draft.ops === 0 && !this.#flight && !this.#due && this.#applier.applied === this.#number) return true
     this.#turn()
@@ -228,7 +232,7 @@ export class Writer {
     return this.#applier.applied >= batch
   }
 
-  /** Counters, with the queue as it is now. */
+  /** The health, with the current queue. */
   report(): StoreHealth {
     const { health } = this
     const flight = this.#flight?.draft
@@ -243,9 +247,9 @@ export class Writer {
   }
 
   /**
-   * Writes what is left and ends the thread. Nothing may be queued after it. What could not be applied to the database
-   * stays in the commit log for the next start.
-   * @throws Error when the log could not be written for so long that what is left had to be given up
+   * Writes what is left and ends the thread. Nothing may be queued after it. Batches that could not be applied to the
+   * database stay in the commit log for the next start.
+   * @throws Error when the log could not be written for so long that operations were given up
    */
   async close(): Promise<void> {
     this.#closing = true
@@ -269,8 +273,8 @@ export class Writer {
   }
 
   /**
-   * Several who ask in one turn are a sign that there is more to read: the next turn follows at once, and may bring
-   * others.
+   * Runs each tick while the draft is to be written. If several calls asked for it in one tick, more input is probably
+   * waiting, so it waits another tick.
    */
   readonly #look = (): void => {
     if (this.#asked < 2 || this.#turns === 0) return this.#cut(true)
@@ -279,13 +283,13 @@ export class Writer {
     setImmediate(this.#look)
   }
 
-  /** Nobody came for whom the draft would have left. */
+  /** Sends the draft after the delay of `wakeSoon`. */
   readonly #lapse = (): void => {
     this.#soon = undefined
     if (!this.#awake) this.#cut(false)
   }
 
-  /** `lazily`: without the holds that may still wait for others. */
+  /** Makes a batch of the draft and sends it. With `lazily`, holds that can still wait stay in the next draft. */
   #cut(lazily: boolean): void {
     clearTimeout(this.#soon)
     this.#soon = undefined
@@ -309,7 +313,7 @@ export class Writer {
     this.#send()
   }
 
-  /** The next batch carries the balances and is the last of its segment. */
+  /** Has the next batch carry the balances and be the last of its segment. */
   #turn(): void {
     this.#due = true
     this.wake()
@@ -322,7 +326,7 @@ export class Writer {
     this.#later = undefined
   }
 
-  /** A segment may change hands only between two writes to it. */
+  /** Hands the full segment to the applier, but only between two writes to the log. */
   #hand(): void {
     if (!this.#full || this.#flight || !this.#applier.idle) return
     this.#full = false
@@ -382,7 +386,7 @@ export class Writer {
   }
 }
 
-/** The refusal of new work for a reason that passes. `cause` is for the operator alone. */
+/** The error that refuses a request for a temporary reason. `cause` is only for the operator. */
 export function unavailable(cause: string | undefined): GatewayError {
   return new GatewayError('billing_unavailable', 'Requests cannot be accounted for at the moment. Try again.', {
     retryAfterMs: 1000,
