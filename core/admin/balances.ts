@@ -1,4 +1,5 @@
-// Balances: what tenants, projects, members and keys have spent in their current windows, and what they may.
+// The route of balances: what tenants, projects, members and keys have spent in their current windows, and what is
+// left.
 import type { Budget } from '../catalogue/caller.ts'
 import { formatDollars } from '../money/money.ts'
 import type { Config } from '../catalogue/settings.ts'
@@ -8,7 +9,7 @@ import { windowOf } from '../store/window.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { pageOf } from './query.ts'
 
-/** Whoever is in the configuration or the key store and may spend. */
+/** A tenant, project, member or key of the configuration or the key store. */
 interface Spender {
   tenant: string
   budget: Budget | undefined
@@ -28,8 +29,8 @@ export function listBalances({ query }: Call, { generations, store }: AdminParts
 }
 
 /**
- * The ledger's balances and one for each budget of which nothing was spent yet. Limits are those of the configuration
- * in use: the ledger hears of a new one with the next request only.
+ * Returns the balances of the ledger, and one for each budget of which nothing was spent yet. Limits are those of the
+ * configuration in use: the ledger learns of a new limit only with the next request.
  */
 function withBudgets(balances: readonly Balance[], spenders: ReadonlyMap<string, Spender>, now: number): Balance[] {
   const all = new Map(
@@ -61,7 +62,10 @@ function spendersOf({ tenants, keys }: Config, stored: readonly StoredKey[]): Ma
   return spenders
 }
 
-/** Posted is what was charged, pending what requests under way hold, left what new ones may still reserve. */
+/**
+ * Shows a balance. Posted was charged, pending is held by requests under way, and left is what new requests may still
+ * reserve.
+ */
 export function showBalance({ scope, window, limit, posted, pending }: Balance): object {
   const left = limit === undefined ? undefined : limit - posted - pending
   return {
@@ -74,7 +78,9 @@ export function showBalance({ scope, window, limit, posted, pending }: Balance):
   }
 }
 
-/** One amount in both of its forms, as in request records: dollars to read, nano-dollars to compute with. */
+/**
+ * Shows an amount in both forms that request records have too: in dollars for people, in nano-dollars for computing.
+ */
 function amount(name: string, nano: bigint | undefined): object {
   return {
     [`${name}_usd`]: nano === undefined ? null : formatDollars(nano),

@@ -3,13 +3,15 @@ import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../errors.ts'
 
 /**
- * Bytes; a request of the admin API has some hundred. More of them, all wrong, would take long to be found fault with.
+ * The largest body in bytes. A request of the admin API has a few hundred, and checking a large faulty one would take
+ * long.
  */
 const largest = 16 * 1024
 
 /**
- * Reads a body to its end, also one that is too large, so that its sender is there to read the answer.
- * @throws GatewayError `request_too_large`, or `invalid_json` when it is no JSON in UTF-8 or ends too early
+ * Reads a body as JSON. It reads even one that is too large to its end, so that the sender gets the answer.
+ * @throws GatewayError `request_too_large`; or `invalid_json` when the body is missing, is not JSON in UTF-8, has a
+ * member twice, or ends too early
  */
 export async function readJson(request: IncomingMessage): Promise<unknown> {
   const bytes = await readBytes(request)
@@ -29,10 +31,13 @@ function parse(bytes: Buffer): [text: string, value: unknown] {
   }
 }
 
-/** What a JSON text consists of, as far as members are concerned: strings with what comes behind them, and braces. */
+/**
+ * The pieces of a JSON text that matter for finding members: strings with a colon behind them if there is one, and
+ * braces.
+ */
 const pieces = /("(?:[^"\\]|\\.)*")(\s*:)?|[{}]/g
 
-/** A member that an object of a valid JSON text has twice, of which parsers take one or the other. */
+/** Finds a member that an object of a valid JSON text has twice. Parsers differ in which of the two they take. */
 function doubledMember(text: string): string | undefined {
   const open: Set<string>[] = []
   for (const [piece, quoted, colon] of text.matchAll(pieces)) {

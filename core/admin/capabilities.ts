@@ -1,9 +1,9 @@
-// What becomes of each feature on its way from a client of one protocol to a channel of another.
+// The route of capabilities: how each feature is translated between the protocols of a client and of a channel.
 import { capabilityMatrix } from '../protocols/matrix.ts'
 import type { Answer, Call } from './contract.ts'
 import { pageOf } from './query.ts'
 
-/** By pairs of protocols, all of them or those of one client or channel. */
+/** Lists pairs of protocols: all, or those of one client protocol or channel protocol. */
 export function listCapabilities({ query }: Call): Answer {
   const [client, channel] = [query.get('client'), query.get('channel')]
   const pairs = capabilityMatrix().filter(

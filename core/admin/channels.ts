@@ -1,10 +1,10 @@
-// Channels: where requests can go, and how each of these ways is doing. Never a credential.
+// The route of channels: lists them with their health, and never shows a credential.
 import type { Channel } from '../catalogue/catalogue.ts'
 import type { ChannelHealth } from '../contract/contract.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { pageOf } from './query.ts'
 
-/** `health` is null where no plugin of the chain keeps it. */
+/** Lists the channels. `health` is null when no plugin of the chain reports it. */
 export function listChannels({ query }: Call, { generations }: AdminParts): Answer {
   const { config, chain } = generations.current
   const { channels, simulated } = config
@@ -23,7 +23,7 @@ function show(channel: Channel, simulated: boolean, health: ChannelHealth | unde
   return {
     name,
     protocol: simulated ? 'simulator' : protocol,
-    // Not the address's query, which may hold a credential.
+    // The query of the address is left out, because it may have a credential.
     base_url: baseUrl.origin + baseUrl.pathname,
     private: channel.private,
     endpoints: [...endpoints],

@@ -1,11 +1,12 @@
-// The configuration in use, and taking over the file anew.
+// The routes of the configuration: show the one in use, and reload the file.
 import { resolve } from 'node:path'
 import type { ReloadResult } from '../program/reload.ts'
 import { version } from '../telling/version.ts'
 import type { AdminParts, Answer, Call } from './contract.ts'
 
 /**
- * Without secrets, and with variables as they are written. By `file` and `store` the command knows whom it speaks to.
+ * Shows the configuration without secrets, and with variables as they are written. The command `sluice keys` recognises
+ * the gateway of its store by `store`.
  */
 export function showConfig(_call: Call, { generations, reloader: { last } }: AdminParts): Answer {
   const { file, hash, settings, redacted } = generations.current.config
@@ -22,8 +23,8 @@ export function showConfig(_call: Call, { generations, reloader: { last } }: Adm
 }
 
 /**
- * Answers when the new configuration serves; with 422 and every problem when the file is refused and the old one goes
- * on.
+ * Reloads the file. Answers when the new configuration is in use; with 422 and every problem when it is refused and the
+ * old one stays.
  */
 export async function reload(_call: Call, { reloader }: AdminParts): Promise<Answer> {
   const result = await reloader.reload('admin API')

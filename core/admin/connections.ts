@@ -1,13 +1,13 @@
-// The connections of the admin listener: bounded, and whoever says nothing keeps nobody out.
+// Bounds the connections of the admin listener, and keeps it reachable when idle clients take all of them.
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 /**
- * Closes a connection for each that comes beyond `most`: the one that has been idle for longest, and when all of them
- * wait for an answer the one that does so for longest. So whoever asks for health is always heard.
+ * Closes one connection for each that comes beyond `most`: the one that has been idle longest, or when all wait for an
+ * answer, the one that has waited longest. So a health check always gets through.
  */
 export function boundConnections(server: Server, most: number): void {
-  /** How many requests are being answered, by connection; those that were heard last are last. */
+  /** How many requests each connection is answering. The connection that began or ended one last is at the end. */
   const open = new Map<Socket, number>()
   const heard = (socket: Socket, change: number): void => {
     const answering = open.get(socket)

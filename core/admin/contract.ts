@@ -1,4 +1,4 @@
-// What the admin listener is made of: the services it shows, its routes, and what a route gets and gives.
+// The types of the admin listener: the services that it shows, its routes, their requests and their answers.
 import type { Awaitable } from '../contract/contract.ts'
 import type { Generations } from '../program/generation.ts'
 import type { Logger } from '../telling/log.ts'
@@ -7,7 +7,7 @@ import type { Reloader } from '../program/reload.ts'
 import type { Settings } from '../catalogue/settings.ts'
 import type { Store } from '../store/store.ts'
 
-/** The services of a gateway that operators look at and act on. */
+/** The services of a gateway that operators inspect and control. */
 export interface AdminParts {
   settings: NonNullable<Settings['admin']>
   store: Pick<Store, 'keys' | 'ledger' | 'requests' | 'health'>
@@ -15,39 +15,45 @@ export interface AdminParts {
   generations: Pick<Generations, 'current'>
   reloader: Pick<Reloader, 'last' | 'reload'>
   log: Logger
-  /** The gateway is stopping: new requests of clients are refused. */
+  /** Whether the gateway is stopping, so that new requests of clients are refused. */
   draining(): boolean
 }
 
-/** One operation. Paths below `/admin/` need the token, all others are open to whoever reaches the listener. */
+/** One operation. Paths below `/admin/` need the token; all others are open to anyone who can reach the listener. */
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** Exact, or with a last segment in braces that stands for any name: `/admin/v1/keys/{name}`. */
+  /** An exact path, or one whose last segment is a name in braces that stands for any text: `/admin/v1/keys/{name}`. */
   readonly path: string
-  /** Every parameter that the query may have; others are refused. Absent: the query is not looked at. */
+  /** The parameters that the query may have; others are refused. Absent: the query is ignored. */
   readonly query?: readonly string[]
-  /** On a loopback address it answers to the names of that alone, or to who has the token. */
+  /** On a loopback address, the request must name localhost or a loopback address in `Host`, or have the token. */
   readonly local?: boolean
   /** @throws GatewayError to refuse */
   handle(call: Call, parts: AdminParts): Awaitable<Answer>
 }
 
-/** A request that was let in. */
+/** A request that the guard admitted. */
 export interface Call {
-  /** Percent-decoded, each at most once and never empty. */
+  /** The parameters, percent-decoded. None is empty, and none occurs twice. */
   readonly query: ReadonlyMap<string, string>
-  /** What stands in the path's braces, percent-decoded; empty without any. */
+  /** The text in the place of the path's braces, percent-decoded; empty when the path has none. */
   readonly name: string
-  /** The header of this name; empty when there is none. */
+  /** The header `Accept`; empty when there is none. */
   readonly accept: string
-  /** The body as JSON. @throws GatewayError when it is none or too large */
+  /**
+   * Reads the body as JSON.
+   * @throws GatewayError when it is not JSON or too large
+   */
   json(): Promise<unknown>
 }
 
-/** What a route says: `json` is rendered, `text` goes out as it is. The status is 200 unless it says otherwise. */
+/** The answer of a route. `json` is sent as JSON, `text` as it is. Default status: 200. */
 export type Answer = { status?: number } & ({ json: unknown } | { text: string; contentType: string })
 
-/** A page of a list, as every list of the admin API is shown. `next` is the cursor of the page after it. */
+/**
+ * A page of a list, in the form that all lists of the admin API have. `next` is the cursor of the next page; null on
+ * the last one.
+ */
 export interface Page<T> {
   data: T[]
   next: string | null

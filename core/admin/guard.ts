@@ -1,4 +1,4 @@
-// Who may use the admin API: whoever has the token, or without one this machine's own programs, but no web page.
+// Decides who may use the admin API: anyone with the token; without a token, programs of this machine, but no web page.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { isIPv4 } from 'node:net'
@@ -7,18 +7,24 @@ import { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
 import { WrongTokens } from './wrong-tokens.ts'
 
-/** Checks one request; a promise only when it has to wait. @throws GatewayError when it may not come in */
+/**
+ * Checks one request. Returns a promise only when it has to wait.
+ * @throws GatewayError when the request is refused
+ */
 export type Guard = (request: IncomingMessage) => Awaitable<void>
 
-/** The guard for a token; an empty one lets loopback in. The log is told of wrong tokens. */
+/** Makes the guard for a token. An empty token admits programs of this machine. Wrong tokens are logged. */
 export function guardFor(token: string, log: Logger): Guard {
   return token === '' ? checkLoopback : tokenCheck(token, log)
 }
 
-/** Headers that are there once, as whoever reads the other one would see another request. */
+/** The headers that may occur only once, because a proxy and this server could each read another one. */
 const single = ['host', 'authorization', 'origin', 'sec-fetch-site'] as const
 
-/** @throws GatewayError `invalid_request` when a header by which somebody is let in is there twice */
+/**
+ * Refuses a request with one of these headers twice.
+ * @throws GatewayError `invalid_request`
+ */
 export function checkSingle({ headersDistinct }: IncomingMessage): void {
   const doubled = single.find((name) => (headersDistinct[name]?.length ?? 0) > 1)
   if (doubled !== undefined)
@@ -26,8 +32,8 @@ export function checkSingle({ headersDistinct }: IncomingMessage): void {
 }
 
 /**
- * For what is open on a loopback listener and yet no business of web pages: who has made a name of its own resolve to
- * this address is known by that name, and has no token.
+ * Protects routes that need no token on a loopback listener from web pages. A site that lets its own name resolve to a
+ * loopback address is recognised by that name in `Host`, and its pages do not have the token.
  */
 export function checkHost(request: IncomingMessage, guard: Guard): Awaitable<void> {
   const { host = '', authorization } = request.headers
@@ -43,7 +49,7 @@ function tokenCheck(token: string, log: Logger): Guard {
   const expected = digest(token)
   const wrong = new WrongTokens(log)
   const compare = (presented: string, address: string, url: string): void => {
-    // Digests are of one length, so the comparison tells nothing, not even how long the token is.
+    // Digests have the same length, so the time of the comparison does not even tell the length of the token.
     if (timingSafeEqual(digest(presented), expected)) return
     wrong.note(address, url.split('?', 1)[0]!.slice(0, 100))
     throw unauthenticated('invalid', 'This is not the admin token of this gateway.')
@@ -72,15 +78,16 @@ function unauthenticated(how: 'missing' | 'invalid', message: string): GatewayEr
 }
 
 /**
- * What programs and browsers of this machine send. Any other header may be what a proxy says, by whatever name, and
- * whoever it speaks for may be anywhere.
+ * The headers that programs and browsers of this machine send. Any other header may have been added by a proxy, whose
+ * clients may be anywhere.
  */
 const own =
   /^(?:accept(?:-charset|-encoding|-language)?|access-control-request-.+|authorization|baggage|cache-control|connection|content-(?:encoding|length|type)|cookie|date|dnt|expect|from|host|idempotency-key|if-.+|keep-alive|origin|pragma|priority|purpose|range|referer|save-data|sec-.+|te|trace(?:parent|state)|transfer-encoding|upgrade-insecure-requests|user-agent|x-prometheus-scrape-timeout-seconds|x-requested-with)$/
 
 /**
- * A page of another site can send requests here by the browser of somebody on this machine: by this address, or by a
- * name of its own that it lets resolve to it. The browser tells of both, in `Origin` and `Sec-Fetch-Site` or in `Host`.
+ * Admits programs of this machine. A page of another site can send requests here through a browser on this machine,
+ * either by this address or by a name of its own that resolves to it. The browser shows both: in `Origin` and
+ * `Sec-Fetch-Site`, or in `Host`.
  */
 function checkLoopback({ headers, httpVersion, socket: { remoteAddress = '' } }: IncomingMessage): void {
   const { host = '', origin } = headers

@@ -1,15 +1,17 @@
-// Health for orchestrators and metrics for Prometheus: open to whoever reaches the listener, so nothing here tells
-// secrets.
+// The routes of health, for orchestrators, and of metrics, for Prometheus. They need no token, so they show no secrets.
 import type { AdminParts, Answer, Call } from './contract.ts'
 
-/** The process runs and its event loop turns. It says nothing of stores and upstreams, which no restart would heal. */
+/**
+ * Says that the process runs and its event loop works. It does not include the store and upstreams, because a restart
+ * would not mend those.
+ */
 export function alive(): Answer {
   return { json: { status: 'ok' } }
 }
 
 /**
- * Whether new requests should be sent here; 503 says why not. What ails the store and refuses nobody is shown beside
- * 200.
+ * Says whether the gateway should get new requests; a 503 says why not. Troubles of the store that refuse no requests
+ * are shown with a 200.
  */
 export function ready(_call: Call, { draining, store }: AdminParts): Answer {
   const { healthy, troubles } = store.health()
@@ -23,7 +25,7 @@ export function ready(_call: Call, { draining, store }: AdminParts): Answer {
     : { status: 503, json: { status: 'unavailable', reasons } }
 }
 
-/** All metrics, in the format of the Accept header. */
+/** Shows all metrics, in the format that the Accept header asks for. */
 export async function exposeMetrics({ accept }: Call, { metrics }: AdminParts): Promise<Answer> {
   return metrics.expose(accept)
 }

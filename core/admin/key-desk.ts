@@ -1,4 +1,5 @@
-// Issues, lists and revokes keys, checked against the file and the store: what the admin API and the command both do.
+// The key desk: creates, lists and revokes keys, checked against the configuration and the store. The admin API and
+// `sluice keys` both use it.
 import { createHash, randomBytes } from 'node:crypto'
 import { keysShape } from '../../config/tenants.ts'
 import type { KeyLimits } from '../catalogue/caller.ts'
@@ -14,14 +15,14 @@ import { invalidField, sentence, shown } from './query.ts'
 import { showBudget } from './tenants.ts'
 import type { ShownBudget } from './tenants.ts'
 
-/** A key as it is shown: all of it except its secret. Absent values are null. */
+/** A key as shown: everything but its secret. Absent values are null. */
 export interface ShownKey {
   name: string
-  /** Keys of the file are changed there alone. */
+  /** Keys of the file can be changed only there. */
   source: 'file' | 'store'
-  /** `unowned`: its tenant, project or member is not in the file (any more), so it is refused. */
+  /** `unowned`: its tenant, project or member is not in the file any more, so the key is refused. */
   state: 'active' | 'expired' | 'revoked' | 'unowned'
-  /** Its first and last characters; null for keys of the file. */
+  /** The first and last characters of its secret; null for keys of the file. */
   hint: string | null
   tenant: string
   project: string | null
@@ -36,32 +37,32 @@ export interface ShownKey {
   revoked: string | null
 }
 
-/** A key that was just made; `key` is its secret, which nothing can show again. */
+/** A key that was just created. `key` is its secret, which cannot be shown again. */
 export type IssuedKey = ShownKey & { key: string }
 
-/** An entry of `keys:` in the file, without the secret, which is made here. */
+/** The fields of an entry of `keys:` in the file without its secret, which the key desk makes. */
 const { key: _secret, key_sha256: _digest, ...fields } = keysShape.items.properties
 type KeyRequest = OptionValues<typeof fields, 'tenant'>
 
-/** Keys of one gateway. Every refusal is a GatewayError that names the field or the place. */
+/** The key desk of one gateway. Every refusal is a GatewayError that names the field or the place. */
 export class KeyDesk {
   readonly #config: Config
   readonly #keys: KeyStore
 
-  /** Stands for one configuration: make a new one after a reload. */
+  /** Uses one configuration: make a new key desk after a reload. */
   constructor(config: Config, keys: KeyStore) {
     this.#config = config
     this.#keys = keys
   }
 
-  /** Those of the file, then those of the store, revoked ones included. */
+  /** Lists the keys of the file, then those of the store, including revoked ones. */
   list(): ShownKey[] {
     return [...this.#config.keys.map((key) => this.#show(key)), ...this.#keys.all().map((key) => this.#show(key))]
   }
 
   /**
-   * Makes a key from a request of the form of an entry of `keys:`, without a secret; `name` may be left out. Resolves
-   * when it is on disk; it is good from then on.
+   * Creates a key from a request in the form of an entry of `keys:`, without a secret. Without `name` it makes one up.
+   * Resolves when the key is on disk and can be used.
    */
   async create(request: unknown): Promise<IssuedKey> {
     const { name: wanted, budget, ...rest } = this.#read(request)
@@ -82,7 +83,7 @@ export class KeyDesk {
   }
 
   /**
-   * Ends a key for good, from the next request on; to revoke it once more changes nothing. Resolves when it is on disk.
+   * Revokes a key for good, from the next request on. Revoking it again changes nothing. Resolves when that is on disk.
    */
   async revoke(name: string): Promise<ShownKey> {
     const declared = this.#declared(name)
@@ -105,7 +106,7 @@ export class KeyDesk {
         'invalid_request',
         'A key is made from a JSON object such as {"name": "ci", "tenant": "acme"}.'
       )
-    // Its checker is made with the first key: nothing that starts has to wait for it.
+    // The checker is made when the first key is created, so that it does not slow the start.
     const { value, faults } = checkerOf(fields, ['tenant'])(request)
     refuse(faults.map((fault) => ({ field: fault.pointer.slice(1).replaceAll('/', '.'), message: messageOf(fault) })))
     refuse([...this.#ownerFaults(value), ...endpointFaults(value.endpoints), ...expiryFaults(value.expires)])
@@ -138,7 +139,7 @@ export class KeyDesk {
     return key.expires !== undefined && key.expires <= Date.now() ? 'expired' : 'active'
   }
 
-  /** What of a key's owner is not in the file. */
+  /** Finds which of a key's tenant, project and member is not in the file. */
   #ownerFaults({ tenant, project, member }: Pick<KeyRequest, 'tenant' | 'project' | 'member'>): FieldFault[] {
     const projects = this.#config.tenants.get(tenant)?.projects
     if (!projects) return [this.#unknown('tenant', tenant, this.#config.tenants)]
@@ -186,7 +187,7 @@ interface FieldFault {
   message: string
 }
 
-/** All faults in one refusal, which carries the name of the first field. */
+/** Refuses with all faults in one error, which names the first field. Does nothing without faults. */
 function refuse(faults: readonly FieldFault[]): void {
   if (faults.length > 0) throw invalidField(faults[0]!.field, faults.map(({ message }) => sentence(message)).join(' '))
 }
@@ -220,7 +221,10 @@ function showTime(time: number | undefined): string | null {
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** Letters and digits alone, so that a double click takes the whole secret. 32 bytes are 43 characters. */
+/**
+ * Encodes 32 bytes as 43 letters and digits. There is nothing else in it, so that a double click selects the whole
+ * secret.
+ */
 function base62(bytes: Buffer): string {
   let rest = BigInt(`0x${bytes.toString('hex')}`)
   let text = ''

@@ -1,4 +1,4 @@
-// Keys of the admin API: those of the file to read, those of the store to make and revoke too.
+// The routes of keys: list all keys, create keys in the store, and revoke them.
 import type { AdminParts, Answer, Call } from './contract.ts'
 import { KeyDesk } from './key-desk.ts'
 import { pageOf } from './query.ts'
@@ -7,7 +7,7 @@ export function listKeys({ query }: Call, parts: AdminParts): Answer {
   return { json: pageOf(deskOf(parts).list(), ({ name }) => name, query) }
 }
 
-/** The answer holds the secret, this once. */
+/** Creates a key. Only this answer ever has the secret. */
 export async function createKey({ json }: Call, parts: AdminParts): Promise<Answer> {
   const request = await json()
   const key = await deskOf(parts).create(request)

@@ -1,4 +1,4 @@
-// Reads query parameters by name, and shows lists a page at a time.
+// Reads the parameters of queries, and makes the pages of lists.
 import { GatewayError } from '../errors.ts'
 import { suggestion } from '../options/suggest.ts'
 import type { Page } from './contract.ts'
@@ -9,8 +9,8 @@ export const paging = ['limit', 'cursor'] as const
 const mostItems = 1000
 
 /**
- * Reads a query of which all names are known.
- * @throws GatewayError naming a parameter that is unknown, empty or there twice
+ * Reads a query.
+ * @throws GatewayError naming a parameter that is unknown or empty, or occurs twice
  */
 export function readQuery(text: string, known: readonly string[]): ReadonlyMap<string, string> {
   const query = new Map<string, string>()
@@ -24,7 +24,10 @@ export function readQuery(text: string, known: readonly string[]): ReadonlyMap<s
   return query
 }
 
-/** How many items are asked for. @throws GatewayError when it is no number from 1 to 1000 */
+/**
+ * Reads how many items are asked for.
+ * @throws GatewayError when it is not a number from 1 to 1000
+ */
 export function readLimit(query: ReadonlyMap<string, string>, otherwise: number): number {
   const text = query.get('limit')
   if (text === undefined) return otherwise
@@ -35,8 +38,8 @@ export function readLimit(query: ReadonlyMap<string, string>, otherwise: number)
 }
 
 /**
- * A page of a list that is all in memory: the items in the order of their ids (by UTF-16 code units), after the cursor.
- * The cursor names the last item shown, so that what comes and goes between two pages moves nothing else over the edge.
+ * Makes a page of a list in memory: the items after the cursor, ordered by id (in UTF-16 code units). The cursor names
+ * the last item shown, so that items which come or go between two pages make no other item appear twice or not at all.
  */
 export function pageOf<T>(items: readonly T[], idOf: (item: T) => string, query: ReadonlyMap<string, string>): Page<T> {
   const limit = readLimit(query, mostItems)
@@ -60,17 +63,19 @@ function readCursor(cursor: string | undefined): string | undefined {
   return id
 }
 
-/** A refusal that names a parameter or field; see {@link sentence}. An empty name is no name. */
+/**
+ * Makes an error that names a parameter or field, with its message as a {@link sentence}. An empty name counts as none.
+ */
 export function invalidField(param: string, message: string): GatewayError {
   return new GatewayError('invalid_field', sentence(message), { param: param === '' ? undefined : param })
 }
 
-/** Ends a message with its stop, unless it has one or ends by asking `did you mean "x"?`. */
+/** Ends a message with a full stop, unless it has one or ends with a question mark. */
 export function sentence(message: string): string {
   return /[.?]$/.test(message) ? message : `${message}.`
 }
 
-/** A value for a message: in quotes and cut short. */
+/** A value in a message: in quotes, and shortened. */
 export function shown(value: string): string {
   return JSON.stringify(shorten(value))
 }

@@ -1,4 +1,4 @@
-// The request log: one record per exchange, newest first.
+// The route of the request log: one record per exchange, newest first.
 import { formatDollars } from '../money/money.ts'
 import { costLines } from '../money/price.ts'
 import type { RequestQuery, RequestRecord } from '../store/requests.ts'
@@ -8,7 +8,7 @@ import { invalidField, readLimit, shown } from './query.ts'
 
 const exact = ['request_id', 'tenant', 'key', 'model'] as const
 
-/** What the log can be asked for, beside a page. */
+/** The parameters that select records. */
 export const requestFilters = [...exact, 'since'] as const
 
 const defaultLimit = 100
@@ -25,7 +25,10 @@ export async function listRequests({ query }: Call, { store }: AdminParts): Prom
   return { json: { data: data.map((record) => ({ ...record, cost_lines: linesOf(record, store) })), next } }
 }
 
-/** What was paid for, at which price; their sum, rounded once, is the cost. Null where nothing was charged. */
+/**
+ * The lines of a charge: what was paid for, and at which price. Their sum, rounded once, is the cost. Null when nothing
+ * was charged.
+ */
 function linesOf({ usage, price_version }: RequestRecord, { ledger }: AdminParts['store']): object[] | null {
   const price = price_version === null || price_version === undefined ? undefined : ledger.price(price_version)
   if (!usage || !price) return null

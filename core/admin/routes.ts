@@ -1,4 +1,4 @@
-// The one table of what the admin listener answers.
+// The table of all routes of the admin listener.
 import { GatewayError } from '../errors.ts'
 import { nearest } from '../options/suggest.ts'
 import { listBalances } from './balances.ts'
@@ -12,7 +12,7 @@ import { paging } from './query.ts'
 import { listRequests, requestFilters } from './requests.ts'
 import { listTenants } from './tenants.ts'
 
-/** Every route. */
+/** All routes. */
 const routes: readonly Route[] = [
   { method: 'GET', path: '/healthz', handle: alive },
   { method: 'GET', path: '/livez', handle: alive },
@@ -31,7 +31,7 @@ const routes: readonly Route[] = [
 ]
 
 /**
- * The route of a method and raw path, with what stands in its braces. HEAD is served as GET.
+ * Finds the route of a method and a raw path, and the text in the place of its braces. HEAD is served as GET.
  * @throws GatewayError `route_not_found`, or `method_not_allowed` with `Allow`
  */
 export function findRoute(method: string, path: string): { route: Route; name: string } {
@@ -46,7 +46,10 @@ export function findRoute(method: string, path: string): { route: Route; name: s
   throw new GatewayError('method_not_allowed', `${path} takes ${allow}.`, { headers: [['allow', allow]] })
 }
 
-/** Undefined when the path is not the pattern's; empty when it is and has no name. */
+/**
+ * Matches a path with a pattern. Returns the text in the place of its braces, or an empty text when it has none;
+ * undefined when the path does not match.
+ */
 function nameIn(path: string, pattern: string): string | undefined {
   if (!pattern.endsWith('}')) return path === pattern ? '' : undefined
   const start = pattern.slice(0, pattern.lastIndexOf('{'))

@@ -1,4 +1,4 @@
-// The operator's listener: health, metrics and the admin API, on a port of their own that no client needs to reach.
+// The admin listener: health, metrics and the admin API, on a port of their own that clients need not reach.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { bind } from '../clients/bind.ts'
@@ -13,15 +13,15 @@ import type { Guard } from './guard.ts'
 import { readQuery } from './query.ts'
 import { findRoute } from './routes.ts'
 
-/** Bounds of a listener with few users; times are milliseconds. */
+/** Bounds for a listener with few users. Times are in milliseconds. */
 const bounds = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 5000 }
 const mostConnections = 256
-/** How long answers under way may take to end when the listener is closed. */
+/** How long answers under way may take when the listener is closed, in milliseconds. */
 const closeAfterMs = 1000
 
 /** A running admin listener. */
 export class AdminServer {
-  /** `http://127.0.0.1:9090`. */
+  /** The address of the listener: `http://127.0.0.1:9090`. */
   readonly url: string
   readonly #parts: AdminParts
   readonly #guard: Guard
@@ -38,7 +38,7 @@ export class AdminServer {
 
   /**
    * Binds the port and begins to serve.
-   * @throws Error in the operator's words when the port cannot be had
+   * @throws Error with a message for operators when the port cannot be bound
    */
   static async start(parts: AdminParts): Promise<AdminServer> {
     const server = createServer(bounds)
@@ -48,7 +48,7 @@ export class AdminServer {
     return new AdminServer(parts, server)
   }
 
-  /** Accepts nothing more and lets answers under way end, for a second. */
+  /** Accepts no more connections, and gives answers under way a second to end. */
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     const timer = setTimeout(() => this.#server.closeAllConnections(), closeAfterMs)
@@ -78,7 +78,7 @@ export class AdminServer {
     const { method = '', url = '', headers } = request
     const mark = url.indexOf('?')
     const path = mark === -1 ? url : url.slice(0, mark)
-    // What there is and what not is told only to those who may come in.
+    // The guard comes before the route, so that only those who are admitted learn which routes exist.
     checkSingle(request)
     if (path.startsWith('/admin')) await this.#guard(request)
     const { route, name } = findRoute(method, path)

@@ -1,28 +1,29 @@
-// Slows down whoever tries tokens: after some wrong ones of an address each further one waits before it is looked at.
+// Slows down the guessing of tokens: after some wrong tokens from an address, each further token from it waits before
+// it is checked.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../telling/log.ts'
 
-/** Wrong tokens of an address that cost it nothing: people mistype. */
+/** How many wrong tokens of an address have no consequence, because people mistype. */
 const free = 3
-/** Milliseconds that a token waits after those; twice as long after each further one, up to the most. */
+/** How long the next token waits, in milliseconds. Each further wrong token doubles it, up to the longest pause. */
 const firstPause = 100
 const longestPause = 2000
-/** Tokens of an address that wait at a time: more are refused without being looked at. */
+/** How many tokens of an address may wait at a time. More are refused without a check. */
 const mostWaiting = 8
-/** Milliseconds without a wrong token after which an address is as good as any. */
+/** After this many milliseconds without a wrong token, an address is forgotten. */
 const forgottenAfter = 300_000
-/** Addresses that are remembered: whoever has more of them is not held up by their number. */
+/** How many addresses are remembered. The one whose last wrong token is oldest is forgotten first. */
 const mostAddresses = 1000
 
 interface Suspect {
   wrong: number
   waiting: number
-  /** Of the last wrong token, by `performance.now()`. */
+  /** The time of the last wrong token, by `performance.now()`. */
   at: number
 }
 
-/** What is known of wrong tokens. One of each guard, in memory. */
+/** The wrong tokens of each address, in memory. Each guard has one. */
 export class WrongTokens {
   readonly #log: Logger
   readonly #suspects = new Map<string, Suspect>()
@@ -32,8 +33,8 @@ export class WrongTokens {
   }
 
   /**
-   * Resolves when a token of this address may be looked at, right or wrong; undefined: at once.
-   * @throws GatewayError `rate_limit_rps` when too many of it wait
+   * Resolves when a token of this address may be checked; undefined when it may be checked at once.
+   * @throws GatewayError `rate_limit_rps` when too many tokens of the address wait
    */
   wait(address: string): Promise<void> | undefined {
     const suspect = this.#suspects.get(originOf(address))
@@ -48,7 +49,7 @@ export class WrongTokens {
     return sleep(pause, undefined, { ref: false }).finally(() => void suspect.waiting--)
   }
 
-  /** A wrong token came. The log has the first, and then fewer and fewer. */
+  /** Records a wrong token. It logs the first one of an address, the second, the fourth, the eighth, and so on. */
   note(address: string, path: string): void {
     const origin = originOf(address)
     const now = performance.now()
@@ -65,7 +66,10 @@ export class WrongTokens {
   }
 }
 
-/** Whoever has one IPv6 address has 2⁶⁴ of them, with the same beginning. */
+/**
+ * The key of an address. For IPv6 it is the first 64 bits, because whoever has one address has all that begin with
+ * them.
+ */
 function originOf(address: string): string {
   if (!address.includes(':') || address.startsWith('::ffff:')) return address
   const groups = address.split(':')

@@ -1,4 +1,4 @@
-// sluice check: says everything that is wrong with a configuration, without starting anything.
+// The command `sluice check`: reports everything that is wrong with a configuration, without starting anything.
 import { plugins } from '../../plugins/index.ts'
 import { ConfigError, readConfig } from '../program/configuration.ts'
 import type { Config } from '../catalogue/settings.ts'

@@ -1,21 +1,21 @@
-// What a command of the program is, and how its arguments are read.
+// Declares commands of the program, and reads their arguments.
 import { parseArgs } from 'node:util'
 import { suggestion } from '../options/suggest.ts'
 
-/** What a command exits with; help shows the same list. */
+/** The exit codes. The help lists them too. */
 export const exits = { ok: 0, failed: 1, invalid: 2, interrupted: 130 } as const
 
-/** One option. `value` stands for what it takes in the help; without it the option is a switch. */
+/** One option. `value` names its value in the help; without it the option is a switch. */
 export interface Option {
   readonly value?: string
   readonly text: string
   readonly default?: string
 }
 
-/** Options by name, without their dashes. */
+/** Options by name, without the dashes. */
 export type Options = Readonly<Record<string, Option>>
 
-/** What was given: text for options with a value, true for switches. */
+/** The options of a command line: text for those with a value, true or false for switches. */
 export type Given<O extends Options> = {
   readonly [K in keyof O]: O[K] extends { default: string }
     ? string
@@ -24,26 +24,29 @@ export type Given<O extends Options> = {
       : boolean
 }
 
-/** A command by its words: `start`, `keys create`. */
+/** A command. Its name has one word or two: `start`, `keys create`. */
 export interface Command {
   readonly name: string
-  /** What it does, without a stop. */
+  /** What it does, without a full stop. */
   readonly summary: string
-  /** Names of the arguments that it needs, in their order. */
+  /** The names of the arguments that it needs, in order. */
   readonly operands: readonly string[]
   readonly options: Options
-  /** More for its help, in lines. */
+  /** Further lines of its help. */
   readonly notes: string
-  /** Resolves with the exit code. @throws UsageError, ConfigError, or an Error whose message is for people */
+  /**
+   * Runs the command; resolves with the exit code.
+   * @throws UsageError, ConfigError, or an Error whose message is for people
+   */
   run(args: readonly string[]): Promise<number>
 }
 
-/** The command line is wrong; the message says how. */
+/** The command line is wrong. The message says what is wrong. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** Declares a command; `run` gets what the options and operands were given. */
+/** Declares a command. `run` gets the given options and operands. */
 export function defineCommand<const O extends Options>(definition: {
   name: string
   summary: string
@@ -64,12 +67,12 @@ export function defineCommand<const O extends Options>(definition: {
   }
 }
 
-/** `--config`, which every command takes that looks at the file. */
+/** The option `--config`, of every command that reads the configuration. */
 export const configOption = {
   config: { value: 'FILE', default: 'gateway.yaml', text: 'the configuration' }
 } as const satisfies Options
 
-/** `--json`, of the commands that show something. */
+/** The option `--json`, of the commands that print data. */
 export const jsonOption = { json: { text: 'for programs: JSON on standard output' } } as const satisfies Options
 
 function readArguments(
@@ -100,7 +103,7 @@ function readArguments(
       )
     if (name in given) throw new UsageError(`${rawName} is there twice: keep one`)
     if (option.value === undefined && value !== undefined) throw new UsageError(`${rawName} takes no value`)
-    // What looks like the next option is more likely one than a value.
+    // A value that begins with a dash is more likely the next option.
     if (
       option.value !== undefined &&
       (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-')))

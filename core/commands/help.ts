@@ -1,7 +1,7 @@
-// The help texts, made of what the commands say of themselves.
+// Makes the help texts from the declarations of the commands.
 import type { Command } from './command.ts'
 
-/** All commands, and what they exit with. */
+/** The help of the program: all commands, and the exit codes. */
 export function programHelp(commands: readonly Command[]): string {
   const rows = commands.map(
     (command) => [`sluice ${[command.name, ...command.operands].join(' ')}`, command.summary] as const
@@ -25,7 +25,7 @@ export function programHelp(commands: readonly Command[]): string {
   ].join('\n')
 }
 
-/** One command with its options. */
+/** The help of one command, with its options. */
 export function commandHelp({ name, summary, operands, options, notes }: Command): string {
   const rows = Object.entries(options).map(
     ([option, { value, text, default: otherwise }]) =>

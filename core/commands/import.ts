@@ -1,4 +1,4 @@
-// sluice import: makes a part of gateway.yaml out of a file of another program.
+// The command `sluice import litellm`: makes a models section for gateway.yaml from a price file of LiteLLM.
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { importPrices } from '../../config/prices-import.ts'
@@ -6,7 +6,7 @@ import type { Fate, Imported } from '../../config/prices-import.ts'
 import { compileGlobs } from '../catalogue/globs.ts'
 import { defineCommand, exits } from './command.ts'
 
-/** Bytes: the published file has two million. */
+/** The largest file in bytes. The published file has two million. */
 const largest = 64 * 1024 * 1024
 
 export const importModels = defineCommand({
@@ -31,7 +31,10 @@ gateway.yaml takes only models that a channel serves: choose them with --models 
   }
 })
 
-/** @throws Error when the file cannot be read, is in another format or has nothing that was asked for */
+/**
+ * Imports the models of a file.
+ * @throws Error when the file cannot be read, is in another format, or has none of the models that were asked for
+ */
 function importFile(file: string, models: string): Imported {
   let text: string
   try {
@@ -67,7 +70,7 @@ function writeNew(file: string, text: string): void {
 
 const fates: readonly Fate[] = ['mapped', 'approximated', 'dropped']
 
-/** By what became of them, with the models where it did. */
+/** Reports which fields were mapped, approximated or dropped, with their models, and which models were left out. */
 function reportOf({ models, fields, leftOut }: Imported): string {
   const lines = [`${models} ${models === 1 ? 'model' : 'models'} made, ${leftOut.length} left out`]
   for (const fate of fates) {

@@ -1,4 +1,4 @@
-// The commands of the program, and the way from a command line to one of them and its exit code.
+// All commands of the program. Finds and runs the command of a command line, and turns errors into exit codes.
 import { ConfigError } from '../program/configuration.ts'
 import { GatewayError } from '../errors.ts'
 import { suggestion } from '../options/suggest.ts'
@@ -30,9 +30,7 @@ const commands: readonly Command[] = [
   importModels
 ]
 
-/**
- * Runs what a command line says; resolves with the exit code. Never rejects: what goes wrong is said on standard error.
- */
+/** Runs a command line; resolves with the exit code. Never rejects: errors are printed on standard error. */
 export async function run(args: readonly string[]): Promise<number> {
   let command: Command | undefined
   try {
@@ -51,14 +49,17 @@ function say(text: string): number {
   return exits.ok
 }
 
-/** What may name a command: everything before the first option, without the word help. */
+/** The words that may name a command: those before the first option, without the word help. */
 function leadingWords(args: readonly string[]): readonly string[] {
   const words = args[0] === 'help' ? args.slice(1) : args
   const option = words.findIndex((word) => word.startsWith('-'))
   return option === -1 ? words : words.slice(0, option)
 }
 
-/** @throws UsageError when there is no such command */
+/**
+ * Finds the command that the words begin with.
+ * @throws UsageError when there is none
+ */
 function commandOf(words: readonly string[]): Command {
   const command = commands.find(({ name }) => name === words.slice(0, name.split(' ').length).join(' '))
   if (command) return command
@@ -73,12 +74,12 @@ function commandOf(words: readonly string[]): Command {
   )
 }
 
-/** Words that are no commands of their own. */
+/** Words that are not commands but are understood as the first word. */
 const asides: readonly string[] = ['help', 'version']
-/** Words that a command line may begin with. */
+/** All first words of a command line. */
 const listed = [...new Set(commands.map(({ name }) => name.split(' ')[0]!)), ...asides]
 
-/** Of one command, of all that begin with a word, or of the program. */
+/** The help of one command, of all commands that begin with a word, or of the program. */
 function helpOn(words: readonly string[]): string {
   if (words.length === 0 || asides.includes(words[0]!)) return programHelp(commands)
   const group = commands.filter(({ name }) => name.startsWith(`${words.join(' ')} `))
@@ -96,7 +97,8 @@ function explain(error: unknown, command: Command | undefined): number {
     complain(`${name}: ${error.message}\nSee: sluice help${command ? ` ${command.name}` : ''}`)
     return exits.invalid
   }
-  // What was thrown on purpose is a plain Error or one of ours; of anything else the stack is wanted.
+  // An error thrown on purpose is a plain Error or one of the program's own. Any other error is a bug, so its stack is
+  // shown.
   const forPeople = error instanceof GatewayError || (error instanceof Error && error.constructor === Error)
   complain(`${name}: ${forPeople ? error.message : error instanceof Error ? error.stack : String(error)}`)
   return exits.failed

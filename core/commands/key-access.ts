@@ -1,4 +1,4 @@
-// The way to the keys of a gateway: its admin API while it runs, else its store.
+// Gives commands access to the keys of a gateway: through its admin API while it runs, otherwise by opening its store.
 import { isMap } from '../options/schema-check.ts'
 import type { IssuedKey, ShownKey } from '../admin/key-desk.ts'
 import { KeyDesk } from '../admin/key-desk.ts'
@@ -7,7 +7,7 @@ import type { Awaitable } from '../contract/contract.ts'
 import type { Config, Settings } from '../catalogue/settings.ts'
 import { openStore } from '../store/store.ts'
 
-/** What can be done with keys; refusals are errors with messages for people. */
+/** The operations on keys. They throw errors with messages for people. */
 export interface KeyAccess {
   list(): Awaitable<ShownKey[]>
   create(request: object): Promise<IssuedKey>
@@ -15,8 +15,8 @@ export interface KeyAccess {
 }
 
 /**
- * Does something with the keys of a gateway; `where` says how they were reached. A gateway that is running is found at
- * its admin address, and known by its store. A store that another process has is never written to beside it.
+ * Calls `work` with the keys of a gateway; `where` says how they were reached. A running gateway is looked for at the
+ * admin address, and recognised by its store. A store that another process has open is never written.
  */
 export async function withKeys<T>(config: Config, work: (keys: KeyAccess, where: string) => Promise<T>): Promise<T> {
   const {
@@ -40,7 +40,7 @@ export async function withKeys<T>(config: Config, work: (keys: KeyAccess, where:
 
 type Admin = NonNullable<Settings['admin']>
 
-/** An address to connect to, for one to listen on. */
+/** The address to connect to for an address that a listener is bound to. */
 function reachable(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1'
   if (host === '::') return '[::1]'
@@ -49,7 +49,7 @@ function reachable(host: string): string {
 
 const patienceMs = 10_000
 
-/** Keys behind an admin API. */
+/** The keys of a running gateway, through its admin API. */
 class RemoteKeys implements KeyAccess {
   readonly url: string
   readonly #token: string
@@ -59,7 +59,10 @@ class RemoteKeys implements KeyAccess {
     this.#token = token
   }
 
-  /** Whether somebody answers who keeps keys in this store. @throws Error when the token is not the right one */
+  /**
+   * Whether a gateway with this store answers.
+   * @throws Error when the gateway refuses the token
+   */
   async keeps(store: string): Promise<boolean> {
     const { status, body } = await this.#ask('GET', '/admin/v1/config').catch(() => ({ status: 0, body: undefined }))
     if ((status === 401 || status === 403) && isMap(body) && isMap(body['error'])) {
@@ -96,7 +99,10 @@ class RemoteKeys implements KeyAccess {
     throw new Error(String(error ?? `${this.url} answered with ${status}`))
   }
 
-  /** One request. @throws when nothing answers in JSON */
+  /**
+   * Sends one request.
+   * @throws Error when there is no answer in JSON
+   */
   async #ask(method: string, path: string, request?: object): Promise<{ status: number; body: unknown }> {
     const headers: Record<string, string> = this.#token === '' ? {} : { authorization: `Bearer ${this.#token}` }
     if (request) headers['content-type'] = 'application/json'

@@ -1,4 +1,4 @@
-// sluice keys: makes, lists and revokes keys, of a gateway that runs or of one that does not.
+// The commands `sluice keys`: create, list and revoke keys of a gateway, whether it runs or not.
 import { plugins } from '../../plugins/index.ts'
 import type { ShownKey } from '../admin/key-desk.ts'
 import { readConfig } from '../program/configuration.ts'
@@ -74,7 +74,7 @@ async function configOf({ config: file }: { config: string }): Promise<Config> {
   return (await readConfig({ file, env: process.env, plugins })).config
 }
 
-/** The options as the admin API takes them: an entry of `keys:` in the file. */
+/** The options in the form that the admin API takes: that of an entry of `keys:` in the file. */
 function requestOf(options: Given<typeof keyOptions>): object {
   const { tenant, project, member, name, models, endpoints, budget, expires } = options
   if (tenant === undefined) throw new UsageError('--tenant is missing')

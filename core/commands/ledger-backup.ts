@@ -1,4 +1,4 @@
-// sluice ledger backup: a whole copy of a store, of one moment, beside a gateway that may be running.
+// The command `sluice ledger backup`: makes a complete copy of a store, while its gateway may be running.
 import { backUp } from '../store/backup.ts'
 import { defineCommand, exits, jsonOption } from './command.ts'
 import { Progress } from './progress.ts'

@@ -1,4 +1,4 @@
-// sluice ledger repair: shows what is wrong with a store that does not start, and brings it to a state that does.
+// The command `sluice ledger repair`: shows what is wrong with a store that does not start, and mends it on request.
 import { formatDollars } from '../money/money.ts'
 import { Ownership } from '../store/lock.ts'
 import { planRepair, repair } from '../store/repair.ts'

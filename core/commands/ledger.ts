@@ -1,4 +1,5 @@
-// sluice ledger: checks the book, shows balances and gives the journal out, beside a gateway that may be running.
+// The commands `sluice ledger verify`, `balance` and `export`: check the ledger, show balances and print the journal,
+// while the gateway may be running.
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { showBalance } from '../admin/balances.ts'
@@ -25,13 +26,13 @@ const scopeOption = {
 const named: readonly (readonly [name: string, rule: Invariant])[] = Object.entries(invariants)
 const shown = { holds: 'holds ', broken: 'BROKEN', tested: 'tested' } as const
 
-/** What became of one rule, as `--json` has it. `tested`: a file cannot show it, the tests prove it. */
+/** The result for one invariant, as `--json` shows it. `tested`: a file cannot show it, and the tests prove it. */
 interface Outcome {
   name: string
   text: string
   result: keyof typeof shown
   breaches: number
-  /** The first row that breaks it. */
+  /** The first row that breaks it; null when none does. */
   first: string | null
   tests: readonly string[]
 }
@@ -48,7 +49,7 @@ function outcomeOf(name: string, { text, checked, tests }: Invariant, breaches: 
   }
 }
 
-/** Breaches shown to people; a chain that is cut breaks at every row. */
+/** How many breaches are shown without `--json`. A broken hash chain has one for each row after it. */
 const mostShown = 100
 
 export const verifyLedger = defineCommand({
@@ -167,7 +168,7 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
         return pipeline(Readable.from(lines), process.stdout, { end: false })
       })
     } catch (error) {
-      // Who reads may have enough before the end, as `head` does.
+      // The reader of the output may stop before the end, as `head` does.
       if (!['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     } finally {
       ledger.close()
@@ -177,7 +178,7 @@ nano-dollars to compute with; both as text, so that no program rounds them. --js
   }
 })
 
-/** Says on standard error what the answer does not contain. */
+/** Says on standard error how many batches are still in the commit log, because the output does not include them. */
 function noteLog(file: string): void {
   const { batches } = surveyBeside(file)
   if (batches === 0) return
@@ -211,7 +212,7 @@ function balanceTable(balances: readonly Balance[]): string {
   return renderTable([['SCOPE', 'WINDOW', 'LIMIT', 'POSTED', 'PENDING', 'LEFT'], ...rows], new Set([2, 3, 4, 5]))
 }
 
-/** The columns of an export. */
+/** The columns of an export, by name. */
 const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
   seq: ({ seq }) => seq,
   time: ({ time }) => new Date(time).toISOString(),
@@ -233,7 +234,7 @@ const columns: Readonly<Record<string, (entry: Entry) => unknown>> = {
   hash: ({ hash }) => hash
 }
 
-/** Entries between two words on how far it is. */
+/** How many entries are written between two reports of progress. */
 const stride = 1024
 
 function* counted(entries: Iterable<Entry>, progress: Progress): Generator<Entry> {
@@ -252,7 +253,7 @@ function* jsonLines(entries: Iterable<Entry>): Generator<string> {
   )
 }
 
-/** RFC 4180. */
+/** Renders entries as CSV (RFC 4180). */
 function* csv(entries: Iterable<Entry>): Generator<string> {
   yield `${Object.keys(columns).join(',')}\r\n`
   const reads = Object.values(columns)
@@ -265,7 +266,7 @@ function cell(value: unknown): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
-/** Many rows a write: one each would be a system call each. */
+/** Joins rows into chunks, so that a system call writes many of them. */
 function* chunked(entries: Iterable<Entry>, render: (entry: Entry) => string): Generator<string> {
   let chunk = ''
   for (const entry of entries) {

@@ -1,4 +1,4 @@
-// sluice plugins: what the chain of a configuration may name, with all options.
+// The command `sluice plugins`: lists the plugins that a chain may name, with all options.
 import { editorSchema } from '../../config/editor-schema.ts'
 import { optionsTable } from '../../config/table.ts'
 import { plugins as shipped } from '../../plugins/index.ts'

@@ -1,9 +1,9 @@
-// The thread of progress.ts: says every second what the command is doing, while that may block its own thread.
+// The thread of progress.ts: prints every second what the command is doing, even while that blocks the main thread.
 import { writeSync } from 'node:fs'
 import { workerData } from 'node:worker_threads'
 import type { ProgressState } from './progress.ts'
 
-/** Milliseconds between two lines: in the first ten seconds, and later. */
+/** Milliseconds between two lines: in the first ten seconds, and after that. */
 const often = 1000
 const seldom = 5000
 const begun = performance.now()
@@ -19,6 +19,6 @@ for (;;) {
   try {
     writeSync(2, line)
   } catch {
-    // Nobody reads it, or not now.
+    // Standard error is closed or takes nothing now. The line is not important.
   }
 }

@@ -1,21 +1,22 @@
-// Says on standard error how far a long command is, every second: by a thread, as the command itself may block its own.
+// Prints the progress of a long command on standard error every second. A thread prints it, because the command may
+// block the main thread.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 
-/** Bytes of what is being done. */
+/** The size in bytes of the text that says what is being done. */
 const wordsBytes = 200
 
-/** What both threads see. */
+/** The memory that both threads share. */
 export interface ProgressState {
-  /** Not 0: the command is over. */
+  /** Not 0 when the command is over. */
   readonly over: Int32Array<SharedArrayBuffer>
-  /** How many rows have been looked at; 0: none are counted. */
+  /** How many rows were processed; 0 when rows are not counted. */
   readonly rows: BigInt64Array<SharedArrayBuffer>
-  /** What is being done, in UTF-8, up to a zero byte. */
+  /** What is being done, in UTF-8, ending with a zero byte. */
   readonly words: Uint8Array<SharedArrayBuffer>
 }
 
-/** Of one command. */
+/** The progress of one command. */
 export class Progress {
   readonly #state: ProgressState = {
     over: new Int32Array(new SharedArrayBuffer(4)),
@@ -28,11 +29,11 @@ export class Progress {
     this.step(words)
     const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     const file = new URL(`./progress-thread.${ending}`, import.meta.url)
-    // What this process was started with, as code on its command line, is nothing for the thread.
+    // The thread must not take over the process's own arguments for Node, such as `--eval` with code.
     this.#thread = new Worker(file, { workerData: this.#state, execArgv: [] })
   }
 
-  /** Runs something long, and says how far it is until it has ended, however that is. */
+  /** Calls `run`, and prints its progress until it ends or throws. */
   static async of<T>(words: string, run: (progress: Progress) => T | Promise<T>): Promise<T> {
     const progress = new Progress(words)
     try {
@@ -42,7 +43,7 @@ export class Progress {
     }
   }
 
-  /** From now on this is done; `rows`: that were looked at so far. */
+  /** Sets what is being done now. `rows` is how many rows were processed so far. */
   step(words: string, rows = 0): void {
     const { words: shown, rows: count } = this.#state
     const { written } = new TextEncoder().encodeInto(words, shown.subarray(0, wordsBytes))

@@ -1,4 +1,4 @@
-// sluice start: runs a gateway until a signal or a fault ends it.
+// The command `sluice start`: runs a gateway until a signal or a fault ends it.
 import { createHash } from 'node:crypto'
 import { watchConfig } from '../../config/watch.ts'
 import type { Gateway } from '../container.ts'
@@ -8,10 +8,12 @@ import { suggestion } from '../options/suggest.ts'
 import { configOption, defineCommand, exits, UsageError } from './command.ts'
 import { fall, leave, leaveNow } from './farewell.ts'
 
-/** The key that the shipped gateway.yaml declares, for trying out. */
+/** The suggested request uses the demo key of the shipped gateway.yaml. */
 const chatPath = '/v1/chat/completions'
 const demoKey = 'sk-demo-alice-000000000000'
-/** What may follow the drain itself: settling, writing, closing. Then the process ends, whatever is left. */
+/**
+ * How long settling, writing and closing may take after the drain, in milliseconds. Then the process ends in any case.
+ */
 const farewellMs = 15_000
 
 export const start = defineCommand({
@@ -35,16 +37,16 @@ error.`,
       return (code = await serve(file, log))
     } finally {
       await log.flush()
-      // A standard stream that takes nothing keeps no gateway from its end.
+      // A standard stream that accepts nothing must not keep the gateway from ending.
       leave(code)
     }
   }
 })
 
 async function serve(file: string, log: Logger): Promise<number> {
-  // Loaded here, so that the other commands start in half the time.
+  // Imported here, so that the other commands start in half the time.
   const { startGateway } = await import('../container.ts')
-  // Until it has started there is nothing to drain: signals and faults just end the process.
+  // Until the gateway has started there is nothing to drain, so signals and faults just end the process.
   const gateway = await startGateway({ config: file, log })
   const stops = new Stops(log)
   announce(gateway, log)
@@ -56,7 +58,7 @@ async function serve(file: string, log: Logger): Promise<number> {
   return stop(gateway, stops, log)
 }
 
-/** A line for programs, or some for whoever sits at a terminal. */
+/** Announces that the gateway is ready: a line of JSON for programs, or plain text on a terminal. */
 function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
   const localOnly = config.settings.admin?.token === ''
   const trial = trialOf(url, config)
@@ -79,7 +81,7 @@ function announce({ url, adminUrl, config }: Gateway, log: Logger): void {
   if (trial !== undefined) process.stdout.write(`try: ${trial}\n`)
 }
 
-/** A command that asks a simulated model with the key that everybody knows, where the file has both. */
+/** Makes a command that sends a request to a simulated model with the demo key, when the file has both. */
 function trialOf(url: string, { keys, models, simulated }: Gateway['config']): string | undefined {
   const demo = createHash('sha256').update(demoKey).digest()
   const model = [...models.values()].find(({ channels }) => channels.some(({ name }) => simulated.includes(name)))
@@ -88,9 +90,11 @@ function trialOf(url: string, { keys, models, simulated }: Gateway['config']): s
   return `curl ${url}${chatPath} -H 'Authorization: Bearer ${demoKey}' -H 'Content-Type: application/json' -d '${body}'`
 }
 
-/** Drains and closes; the store is closed also when somebody is in a hurry. */
+/**
+ * Drains and closes the gateway. After a second signal it closes at once; the store is closed properly in both cases.
+ */
 async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number> {
-  // Whatever went wrong may have left something that never ends.
+  // After a fault, something may never end.
   const giveUp = (): void => {
     log.error('the gateway could not be closed in time: the next start mends its books')
     leaveNow(exits.failed)
@@ -114,12 +118,12 @@ async function stop(gateway: Gateway, stops: Stops, log: Logger): Promise<number
   return hurried ? exits.interrupted : exits.ok
 }
 
-/** Reasons to stop, from when this is made: signals, and faults that nothing caught. Once per process. */
+/** Collects the reasons to stop: signals, and uncaught faults. There is one per process. */
 class Stops {
-  /** Resolves with the first reason, and with the first signal after it. */
+  /** Resolve with the first reason, and with the first signal after it. */
   readonly first: Promise<string>
   readonly second: Promise<string>
-  /** One of them was a fault. */
+  /** Whether a fault was among the reasons. */
   fault = false
 
   constructor(log: Logger) {
@@ -134,7 +138,7 @@ class Stops {
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop(signal))
     process.off('uncaughtException', fall)
-    // Rejections that nobody handles arrive here too.
+    // Unhandled rejections arrive here too.
     process.on('uncaughtException', (error, origin) => {
       log.error('a fault that nothing caught: the gateway stops', { origin, error: error.stack ?? String(error) })
       this.fault = true

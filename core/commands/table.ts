@@ -1,6 +1,9 @@
-// Rows of text in columns, for people.
+// Renders tables of text for people.
 
-/** Columns as wide as their widest cell, two spaces between them; those of numbers to the right. */
+/**
+ * Aligns the cells of rows: each column is as wide as its widest cell, with two spaces between columns. Columns in
+ * `numbers` are aligned to the right.
+ */
 export function renderTable(rows: readonly (readonly string[])[], numbers: ReadonlySet<number> = new Set()): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
   const cell = (text: string, column: number): string =>

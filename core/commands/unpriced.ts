@@ -1,11 +1,11 @@
-// Which models can be asked for what their price does not charge: what sluice check warns of.
+// Finds models with endpoints whose usage their price does not charge, for `sluice check`.
 import type { Model } from '../catalogue/catalogue.ts'
 import { countersOf, formFor } from '../contract/operation.ts'
 import type { Operation } from '../contract/operation.ts'
 import { isPriced } from '../money/price.ts'
 import type { Price } from '../money/price.ts'
 
-/** A warning for each model that has such endpoints, of those that its channels speak. */
+/** Returns warnings for each model with such endpoints among those that its channels serve. */
 export function unpriced(models: Iterable<Model>, operations: readonly Operation[]): string[] {
   return [...models].flatMap(({ name, prices, channels }) => {
     const served = operations.filter((operation) => channels.some((channel) => formFor(operation, channel)))
@@ -27,7 +27,7 @@ function charges({ metering }: Operation, price: Price): boolean {
   return !metering || isPriced(price, countersOf(metering))
 }
 
-/** Of speech nobody reports tokens. */
+/** Whether usage is charged by an estimate: upstreams report no tokens for speech. */
 function isEstimated({ metering }: Operation, price: Price): boolean {
   return metering?.characters !== undefined && !isPriced(price, ['call', 'characters'])
 }
