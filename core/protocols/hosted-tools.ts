@@ -1,4 +1,4 @@
-// Tools that an upstream runs by itself, for a fee and with more to read: which a request offers, and how often one
+// Tools that an upstream runs itself, for a fee and with more input: which ones a request offers, and how often they
 // ran.
 import type { Lens } from '../bodies/lens.ts'
 import type { PricedClass } from '../money/classes.ts'
@@ -8,35 +8,38 @@ import { asObject, asObjects } from './object.ts'
 import type { JsonObject } from './object.ts'
 import type { Members, Payload, Tally } from './protocol.ts'
 
-/** What a request offers of them. */
+/** The hosted tools that a request offers. */
 export interface OfferedTools {
-  /** The classes that their calls are counted in; a tool without a fee has none. */
+  /** The usage classes that count their calls. Tools without a fee have none. */
   readonly fees: readonly PricedClass[]
-  /** The most calls that the request allows, and how many limits it leaves open. */
+  /** The most calls that the request's limits allow, and how many tools have no limit. */
   readonly calls: number
   readonly open: number
 }
 
 /** The hosted tools of a protocol. */
 export interface HostedTools {
-  /** Undefined where a request offers none. */
+  /** Undefined when the request offers none. */
   offered(request: Lens): OfferedTools | undefined
-  /** Gives the limits that are open; absent where an upstream cannot be told. */
+  /** Sets the limits that are missing. Absent when the protocol has no limits. */
   limit?(body: Members, request: Lens, calls: number): void
-  /** The member that it adds at the top, which not every upstream knows; absent where it adds none. */
+  /** The top-level member that `limit` adds, which not every upstream knows; absent when it adds none. */
   readonly adds?: string
-  /** Counts in one answer the calls that are not reported with its usage. */
+  /** Counts the calls in an answer that its usage does not report. */
   counting(): Tally
 }
 
-/** Whose calls a tool of that name counts as; `client`: the client runs it; `none`: there is no fee. */
+/** What calls of a tool count as. `client`: the client runs it. `none`: it has no fee. */
 type Kind = PricedClass | 'none' | 'client'
 
-/** Longest list of tools that is parsed, and that is looked through: in a longer one there may be anything. */
+/**
+ * The largest list of tools that is parsed, and the largest that is scanned, in bytes. A larger one counts as offering
+ * any.
+ */
 const parsedBytes = 256 * 1024
 const seenBytes = 1024 * 1024
 
-/** https://platform.openai.com/docs/guides/tools; types have a date behind them at times. */
+/** https://platform.openai.com/docs/guides/tools; some types end with a date. */
 const responsesKinds: readonly (readonly [RegExp, Kind])[] = [
   [
     /^(function|custom(_tool)?|computer.*|local_shell|shell|apply_patch|tool_search|namespace|programmatic_.*)$/,
@@ -48,7 +51,7 @@ const responsesKinds: readonly (readonly [RegExp, Kind])[] = [
   [/^code_interpreter$/, 'code_interpreter']
 ]
 
-/** https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview; types end with a date. */
+/** https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview; the types end with a date. */
 const messagesKinds: readonly (readonly [RegExp, Kind])[] = [
   [/^(custom$|bash_|text_editor_|computer_|memory_)/, 'client'],
   [/^(web_fetch_|tool_search_tool_|mcp_toolset$)/, 'none'],
@@ -56,14 +59,14 @@ const messagesKinds: readonly (readonly [RegExp, Kind])[] = [
   [/^code_execution_/, 'code_interpreter']
 ]
 
-/** https://ai.google.dev/gemini-api/docs/tools: the member says which it is, in either spelling. */
+/** https://ai.google.dev/gemini-api/docs/tools: a tool is known by its member, in either spelling. */
 const geminiKinds: readonly (readonly [RegExp, Kind])[] = [
   [/^(functionDeclarations|function_declarations|computerUse|computer_use)$/, 'client'],
   [/^(urlContext|url_context|codeExecution|code_execution|fileSearch|file_search|mcpServers|mcp_servers)$/, 'none'],
   [/^(google|enterprise)/, 'web_search']
 ]
 
-/** OpenAI's Responses: all calls have one limit, and each is an item of the answer. */
+/** OpenAI's Responses: one limit for all calls, and each call is an item of the answer. */
 export const responsesTools: HostedTools = {
   offered(request) {
     const found = offered(request, responsesKinds, true)
@@ -75,14 +78,14 @@ export const responsesTools: HostedTools = {
   counting: () => new ItemTally()
 }
 
-/** OpenAI's chat: a model that searches does so once for each request that asks for it. */
+/** OpenAI's chat completions: a search model searches once for each request with `web_search_options`. */
 export const chatTools: HostedTools = {
   offered: (request) =>
     request.type('web_search_options') === 'object' ? { fees: ['web_search'], calls: 1, open: 0 } : undefined,
   counting: () => ({ see: () => {}, read: () => ({ web_search: 1 }) })
 }
 
-/** Anthropic's Messages: each tool has a limit of its own. */
+/** Anthropic's Messages: each tool has its own limit. */
 export const messagesTools: HostedTools = {
   offered(request) {
     const found = offered(request, messagesKinds, true)
@@ -102,13 +105,13 @@ export const messagesTools: HostedTools = {
   counting: () => new ContainerTally()
 }
 
-/** Gemini: nobody can limit it, and an answer tells what was searched for. */
+/** Gemini: calls cannot be limited, and the answer lists the searches. */
 export const geminiTools: HostedTools = {
   offered: (request) => offered(request, geminiKinds, false),
   counting: () => new GroundingTally()
 }
 
-/** By the type of each tool, or by its members. */
+/** The hosted tools of a request. `byType`: a tool is known by its type, else by its members. */
 function offered(
   request: Lens,
   kinds: readonly (readonly [RegExp, Kind])[],
@@ -134,7 +137,7 @@ function offered(
 
 const beforeTools = Buffer.from('{"tools":')
 
-/** What nobody knows is charged as any other tool. */
+/** The kind of a tool. An unknown one is charged as `tool_call`. */
 function kindOf(name: string, kinds: readonly (readonly [RegExp, Kind])[]): Kind {
   return kinds.find(([pattern]) => pattern.test(name))?.[1] ?? 'tool_call'
 }
@@ -147,10 +150,10 @@ function usesOf({ max_uses: most }: JsonObject): number | undefined {
   return typeof most === 'number' && Number.isSafeInteger(most) && most >= 0 ? most : undefined
 }
 
-/** What ends the type of an item that is a call. */
+/** How the types of call items end. */
 const call = '_call'
 
-/** The items of a response that are calls of hosted tools. */
+/** Counts the calls of hosted tools among the items of a response. */
 class ItemTally implements Tally {
   readonly #usage: Partial<Usage> = {}
   readonly #list = new ListCount('output', (member, value) => {
@@ -174,7 +177,7 @@ class ItemTally implements Tally {
   }
 }
 
-/** The calls among the items that a response has put out. */
+/** The calls of hosted tools in the output of a response. */
 export function callsIn(output: unknown): Partial<Usage> {
   const usage: Partial<Usage> = {}
   for (const { type } of asObjects(output)) addCall(usage, String(type))
@@ -187,7 +190,7 @@ function addCall(usage: Partial<Usage>, type: string): void {
   if (kind !== 'client' && kind !== 'none') usage[kind] = (usage[kind] ?? 0) + 1
 }
 
-/** Code that ran in a container, which is charged by the container. */
+/** Counts code execution, which is charged by the container: at most one for each answer. */
 class ContainerTally implements Tally {
   #ran = false
 
@@ -202,13 +205,13 @@ class ContainerTally implements Tally {
   }
 }
 
-/** What an answer was grounded on: the later word of a stream holds. */
+/** Counts the searches that an answer is grounded on. In a stream the largest report counts. */
 class GroundingTally implements Tally {
   #searches = 0
 
   see(message: Payload): void {
     if (!message.data.includes('"groundingMetadata"')) return
-    // Of a body that comes in runs nobody parses a part.
+    // A body that comes in runs is not parsed, so one search is assumed.
     const candidates = message.kind === 'bytes' ? undefined : asObjects(asObject(message.json())?.['candidates'])
     const searches = (candidates ?? []).reduce((sum, candidate) => {
       const { webSearchQueries: queries } = asObject(candidate['groundingMetadata']) ?? {}

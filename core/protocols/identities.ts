@@ -1,14 +1,14 @@
-// What looks like somebody's key, or says whose account it is: taken out of whatever an upstream says.
-// Each pattern begins where nothing before it could have begun, so that a text is gone over once for each.
+// Removes keys, and names of the operator's accounts, from what upstreams say. Every pattern can begin at few places
+// only, so a text is searched in one pass for each.
 
-/** Stands where something was taken out. */
+/** Replaces what was removed. */
 export const mark = '[redacted]'
 
-/** Runs that keys and ids are, also with their middle in asterisks. */
+/** Texts that may be keys or ids, also with their middle in asterisks. */
 const runs = /[-\w*]{8,}/g
-/** What they begin with. */
+/** How keys and ids begin. */
 const beginnings = /(?<!\w)(?:sk-|ek_|key|AIza|AKIA|org-|proj_|user-)/g
-/** What has to follow; `key` and others are words as well, and so have a digit somewhere behind them. */
+/** What has to follow each beginning. Those that also begin words, such as `key`, need a digit in the rest. */
 const vendors: Readonly<Record<string, { least: number; digit: boolean; plain: boolean }>> = {
   'sk-': { least: 8, digit: false, plain: false },
   ek_: { least: 8, digit: false, plain: false },
@@ -23,22 +23,22 @@ const plain = /^[A-Za-z0-9]*/
 
 const others: readonly RegExp[] = [
   /\bBearer\s+[-\w.~+/*]{8,}=*/g,
-  // Amazon's names of resources, and numbers of accounts.
+  // Amazon's resource names, and account numbers.
   /\barn:[\w-]*:[\w-]*:[\w-]*:[^\s"'`<>,;)\]}]*/gi,
   /\baccount(?: id| number)?:? \d{12}\b/gi,
-  // Google's projects, and those who act for them.
+  // Google's projects and service accounts.
   /(?<![\w.+-])[\w.+-]+@[\w-]+\.iam\.gserviceaccount\.com/gi,
   /\bprojects\/[\w.:~-]+/gi,
   /\bproject(?:[_ ](?:number|id))?[:=] ?["'`]?[\w-]+/gi,
   /\bproject (?:number |id )?["'`]?(?=[a-z-]*\d)[\w-]{6,}/gi,
   /\bresource project [\w-]+/gi,
-  // Azure's resources: their hosts, and their places.
+  // Azure's resources: their hosts and their paths.
   /(?<![\w.-])[\w-]+(?:\.[\w-]+)+\.(?:azure\.(?:com|us|cn)|windows\.net|azure-api\.net)\b/gi,
   /(?<![\w.-])[\w-]+\.azure-api\.net\b/gi,
   /\bsubscriptions\/[\w-]{8,}[\w./-]*/gi
 ]
 
-/** The text with a mark in the place of each. */
+/** The text with a mark in place of each. */
 export function withoutIdentities(text: string): string {
   return others.reduce((clean, pattern) => clean.replace(pattern, mark), text.replace(runs, withoutKey))
 }

@@ -1,4 +1,4 @@
-// The table of protocols: a file or a folder each.
+// The table of all protocols.
 import { anthropicCount } from './anthropic/count.ts'
 import { anthropic } from './anthropic/protocol.ts'
 import { geminiCount, geminiEmbed } from './gemini/plain.ts'
@@ -38,7 +38,7 @@ export const protocols = {
   rerank
 } as const satisfies Record<string, Protocol>
 
-/** The word for a protocol. */
+/** The name of a protocol. */
 export type ProtocolName = keyof typeof protocols
 
 export type {

@@ -1,30 +1,29 @@
-// Tells whether a JSON text is one that was looked into before, but for what its strings say: two microseconds an event
-// less than parsing it.
+// Recognizes JSON texts that differ from an earlier one only in their strings: that takes two microseconds less for
+// each event than parsing it.
 
 const quote = 0x22
 const backslash = 0x5c
 const colon = 0x3a
 const lowerU = 0x75
-/** What may follow a backslash, beside `u` (RFC 8259 §7). */
+/** The characters that may follow a backslash, besides `u` (RFC 8259 §7). */
 const escapes: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'))
 
 /**
- * Remembers a JSON text, and finds out of others in one pass over their bytes whether they have the same keys, numbers
- * and structure, letter by letter, and strings in the same places. Such a text is JSON as well, and whatever was said
- * of the one that does not hang on what a string among its values says is true of it. What is spelled in another way
- * does not fit.
+ * Remembers a JSON text and compares others with it in one pass: whether they have the same keys, numbers and
+ * structure, byte for byte, and strings in the same places. Such a text is valid JSON as well, and all that was found
+ * out about the first is true of it, unless it depends on a string value. A text that is only spelled differently does
+ * not fit.
  */
 export class Likeness {
   readonly #text: Buffer
-  /** Of each string among the values: where its contents begin, and where its closing quote stands. */
+  /** For each string value: where its contents begin, and where its closing quote is. */
   readonly #strings: number[] = []
   /**
-   * The place in the list of the one string in which the text before this was different; undefined when there were none
-   * or several.
+   * The index in the list of the one string that differed in the last comparison; undefined when none or several did.
    */
   #different: number | undefined
 
-  /** `text` has been parsed and is JSON; a copy of it is kept. */
+  /** `text`: valid JSON. A copy of it is kept. */
   constructor(text: Buffer) {
     this.#text = Buffer.allocUnsafeSlow(text.length)
     text.copy(this.#text)
@@ -41,8 +40,8 @@ export class Likeness {
   }
 
   /**
-   * It is the same but for one string. Two comparisons of the runtime's take half of the time that a loop takes, and
-   * save half a microsecond an event.
+   * Compares all but one string. The two native comparisons take half as long as a loop, which saves half a microsecond
+   * for each event.
    */
   #fitsAround(bytes: Buffer, string: number): boolean {
     const text = this.#text
@@ -77,7 +76,7 @@ export class Likeness {
     return bytes.length - at === this.#text.length - from && this.#has(bytes, at, from, this.#text.length)
   }
 
-  /** The bytes from `at` on are those of the text from `from` to `to`. */
+  /** Whether the bytes from `at` on are those of the text from `from` to `to`. */
   #has(bytes: Buffer, at: number, from: number, to: number): boolean {
     if (bytes.length - at < to - from) return false
     while (from < to) if (bytes[at++] !== this.#text[from++]) return false
@@ -85,7 +84,7 @@ export class Likeness {
   }
 }
 
-/** Where the closing quote of a string stands whose contents begin at `at`; -1 when it does not end, or is not JSON. */
+/** The place of the closing quote of a string whose contents begin at `at`; -1 when it is not closed, or not valid. */
 function stringEnd(bytes: Buffer, at: number): number {
   const { length } = bytes
   for (; at < length; at++) {
@@ -105,7 +104,7 @@ function isHex(byte: number): boolean {
   return (byte >= 0x30 && byte <= 0x39) || (byte >= 0x61 && byte <= 0x66) || (byte >= 0x41 && byte <= 0x46)
 }
 
-/** The first byte from `at` on that is no white space of JSON. */
+/** The place of the first byte from `at` on that is not JSON white space. */
 export function skipSpace(bytes: Buffer, at: number): number {
   while (bytes[at] === 0x20 || bytes[at] === 0x0a || bytes[at] === 0x0d || bytes[at] === 0x09) at++
   return at

@@ -1,4 +1,4 @@
-// Counts the objects in a list at the top of a JSON object that comes in runs and is never held as a whole.
+// Counts the objects in a top-level list of a JSON object that comes in runs, without keeping it.
 
 const quote = 0x22
 const backslash = 0x5c
@@ -9,56 +9,56 @@ const closeBracket = 0x5d
 const colon = 0x3a
 const comma = 0x2c
 
-/** A key that is longer, escapes included, is not looked at. */
+/** The longest key that is read, escapes included. */
 const longestKey = 64
-/** The depth of what stands in the outermost object, and of what stands in a list of it. */
+/** The depth of members of the outermost object, and of elements of their lists. */
 const memberDepth = 1
 const elementDepth = 2
-/** And of what stands in an object of it. */
+/** The depth of members of such an element. */
 const insideDepth = 3
 
-/** A member of an object, and once more with its value where that is a short text. */
+/** Called with the name of each member of an element, and again with its value if that is a short text. */
 type Told = (member: string, value: string | undefined) => void
 
 /**
- * One for each body. Follows strings and brackets, and believes the body to be JSON otherwise: whether it is, somebody
- * else has to say. A long string costs the search for its end.
+ * Counts in one body. It follows strings and brackets, and otherwise assumes valid JSON: the caller has to check that.
+ * Long strings are searched only for their ends.
  */
 export class ListCount {
   readonly #name: string
   #objects = 0
   #depth = 0
   #inString = false
-  /** The run before ended within an escape. */
+  /** Whether the last run ended inside an escape. */
   #escaping = false
-  /** The string that is being read is a key, or may be one: what has come of it. */
+  /** What has come of the present string, when it may be a key. */
   #text: string | undefined
-  /** The last string at the top. */
+  /** The last string at the top level. */
   #key = ''
   #inList = false
-  /** Of an object in the list: the last string, which may be a key, and the key whose value follows. */
+  /** In an element of the list: the last string, and the key whose value follows. */
   #word = ''
   #member: string | undefined
   readonly #tell: Told | undefined
 
-  /** `name`: of the list; `tell`: is told what its objects have. */
+  /** `name`: of the list. `tell`: called with the members of its objects. */
   constructor(name: string, tell?: Told) {
     this.#name = name
     this.#tell = tell
   }
 
-  /** Objects that have begun by now. */
+  /** How many objects of the list have begun. */
   get objects(): number {
     return this.#objects
   }
 
-  /** The next bytes. */
+  /** Takes the next bytes. */
   see(run: Buffer): void {
     let at = 0
     while (at < run.length) at = this.#inString ? this.#string(run, at) : this.#structure(run, at)
   }
 
-  /** Up to the beginning of the next string; where that is. */
+  /** Reads up to the beginning of the next string, and returns where that is. */
   #structure(run: Buffer, from: number): number {
     let at = from
     for (; at < run.length; at++) {
@@ -76,7 +76,7 @@ export class ListCount {
     return at
   }
 
-  /** In an object of the list, which somebody is told of. */
+  /** Whether the place is in an object of the list, with somebody to tell. */
   get #inside(): boolean {
     return this.#inList && this.#depth === insideDepth && this.#tell !== undefined
   }
@@ -96,7 +96,7 @@ export class ListCount {
     this.#depth++
   }
 
-  /** Up to the end of the string, or of the run; where what follows begins. */
+  /** Reads up to the end of the string or of the run, and returns the place after it. */
   #string(run: Buffer, from: number): number {
     let at = from
     if (this.#escaping) {
@@ -133,7 +133,7 @@ export class ListCount {
   }
 }
 
-/** What a key says that is written with escapes. */
+/** A key that may have escapes, decoded. */
 function spelledOut(text: string): string {
   if (!text.includes('\\')) return text
   try {

@@ -1,25 +1,25 @@
-// What becomes of each feature on its way from a client of one protocol to a channel of another, and back.
+// The table of what becomes of each feature between a client's protocol and a channel's.
 import { answerFeatures, requestFeatures } from './canonical/features.ts'
 import type { AnswerFeature, RequestFeature, Treatment } from './canonical/features.ts'
 import { codecs } from './codecs.ts'
 import type { CodecName } from './codecs.ts'
 
-/** One feature of one pair. */
+/** What becomes of one feature in one pair of protocols. */
 export interface Fate {
-  /** What the feature is, in words. */
+  /** A description of the feature. */
   meaning: string
   fate: 'carried' | 'adapted' | 'dropped' | 'refused'
   /** How it is adapted. */
   how?: string
-  /** The client's member that asks for it; absent for what is in answers. */
+  /** The client's member that asks for it; absent for features of answers. */
   member?: string
 }
 
-/** A client's protocol and a channel's; features that neither of them has words for are not there. */
+/** A client's protocol and a channel's. Features that neither can express are left out. */
 export interface Pair {
   client: CodecName
   channel: CodecName
-  /** The same protocol on both sides: everything passes as it is, and nothing else is said. */
+  /** Whether both are the same protocol, so that everything passes unchanged. The other members are then empty. */
   passed: boolean
   request: Partial<Record<RequestFeature, Fate>>
   answer: Partial<Record<AnswerFeature, Fate>>
@@ -27,7 +27,7 @@ export interface Pair {
 
 const names = Object.keys(codecs) as CodecName[]
 
-/** All pairs, as the admin API serves them. Made anew with every call: nobody asks often. */
+/** All pairs, for the admin API. Computed on each call. */
 export function capabilityMatrix(): Pair[] {
   return names.flatMap((client) => names.map((channel) => pairOf(client, channel)))
 }
@@ -50,8 +50,8 @@ function fateOf(treatment: Treatment): Pick<Fate, 'fate' | 'how'> {
 }
 
 /**
- * The matrix as two tables of Markdown. What becomes of a feature depends on one side alone, so a column is a protocol
- * and not a pair.
+ * The matrix as two Markdown tables. What becomes of a feature depends on one protocol only, so each column is a
+ * protocol and not a pair.
  */
 export function matrixTables(): string {
   const requests = Object.entries(requestFeatures).map(([feature, meaning]) => {

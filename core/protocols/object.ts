@@ -1,15 +1,15 @@
-// JSON objects, as everything that reads what was parsed has to tell them from the rest.
+// Helpers for reading parsed JSON.
 import { maxDepth } from '../bodies/lens.ts'
 
-/** A JSON object. Whatever is in it came from outside. */
+/** A JSON object. Nothing about its contents has been checked. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** `value` when it is an object that is no array. */
+/** The value if it is an object and no array. */
 export function asObject(value: unknown): JsonObject | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined
 }
 
-/** The objects of a list; none when it is no list. */
+/** The objects in a list; none when it is not a list. */
 export function asObjects(value: unknown): JsonObject[] {
   return Array.isArray(value)
     ? (value as unknown[]).flatMap((item) => {
@@ -19,15 +19,12 @@ export function asObjects(value: unknown): JsonObject[] {
     : []
 }
 
-/** `value` when it is text, and otherwise empty text. */
+/** The value if it is a string, else an empty string. */
 export function asText(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/**
- * Whether it is nested deeper than requests may be: whoever walks through it, or writes it again, has a stack that
- * ends.
- */
+/** Whether a value is nested deeper than requests may be, so that recursion over it could exhaust the stack. */
 export function isDeep(value: unknown, depth = 0): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (depth === maxDepth) return true

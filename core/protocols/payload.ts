@@ -1,40 +1,38 @@
-// What goes into protocols and comes out of them: messages, reported usage, errors.
+// What protocols read and write: messages, reported usage, errors.
 import type { Lens } from '../bodies/lens.ts'
 import type { Usage } from '../money/usage.ts'
 
-/** A message as protocols see it: payload bytes, and the payload looked into or parsed once on demand. */
+/** A message as protocols see it: bytes that are scanned or parsed on demand, at most once. */
 export interface Payload {
-  /** `json` is a whole body. Others than these two are never shown to a protocol. */
+  /** Protocols are shown only `event` and `json` (a whole body), and in some methods `bytes` and `frame`. */
   readonly kind: 'event' | 'json' | 'comment' | 'bytes' | 'frame'
   readonly data: Buffer
-  /** The event's name, empty without one. */
+  /** The event's name; empty when it has none. */
   readonly event: string
-  /** Whether it has been parsed already. */
+  /** Whether it has been parsed. */
   readonly parsed: boolean
   json(): unknown
-  /** As {@link json}, without what is nested deep in a large payload: for readers of what stands near its top. */
+  /** As {@link json}, without what is nested deep in a large payload. For readers of what stands near its top. */
   shallow(): unknown
   /**
-   * It is content and tells of no usage: set by the {@link StreamWatch} where it has found that out, so that nobody
-   * looks for it again.
+   * Whether it is content without usage. The {@link StreamWatch} sets this when it knows, so that usage is not searched
+   * for.
    */
   plain: boolean
-  /**
-   * The payload's members without parsing it; undefined when it is no JSON object, or one that only {@link json} reads.
-   */
+  /** The payload's members; undefined when it is not a JSON object, or when only {@link json} can read it. */
   readonly lens: Lens | undefined
-  /** The members of a member: undefined when it is no object, null when no lens can look into it. */
+  /** A lens on a member: undefined when that is not an object, null when no lens can read it. */
   inside(key: string): Lens | null | undefined
 }
 
-/** An error as a client sees it. All strings; `param` only where it applies. */
+/** An error as a client sees it. */
 export interface ShownError {
   status: number
   type: string
   message: string
   code: string
   param: string | undefined
-  /** When to try again, in milliseconds, for protocols that say it in the body too. */
+  /** When to try again, in milliseconds, for protocols that put it into the body. */
   retryAfterMs?: number | undefined
 }
 

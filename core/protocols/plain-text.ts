@@ -1,12 +1,12 @@
-// Text of operations that answer as a whole, by the names of the members that hold it.
+// Finds and edits text in top-level members, for operations without streams.
 import { asObject } from './object.ts'
 import type { JsonObject } from './object.ts'
 import { Uninspectable } from './uninspectable.ts'
 import type { AnswerText, Members, Payload, ProtocolText, TextEditor, TextPart } from './protocol.ts'
 
 /**
- * Texts in top-level members: a string, a list of strings, or a list of objects with a `text`. `answer` names members
- * of answers; without any, answers hold no text.
+ * The text in these top-level members: a string, a list of strings, or a list of objects with a `text`. Without
+ * `answer`, answers hold no text.
  */
 export function plainText({
   prompt,
@@ -21,7 +21,7 @@ export function plainText({
   }
 }
 
-/** Of answers that hold no text. */
+/** For answers that hold no text. */
 export function noText(): AnswerText {
   return { event: () => undefined, end: () => [], whole: () => undefined }
 }
@@ -50,8 +50,8 @@ function editPrompt(body: Members, names: readonly string[], edit: (part: TextPa
 }
 
 /**
- * The value with its texts replaced; the same when they all stay.
- * @throws Uninspectable for a text in tokens, which nobody can read
+ * The value with its texts edited; the same value when nothing changed.
+ * @throws Uninspectable for a text that is given in tokens
  */
 function edited(value: unknown, block: string, edit: (part: TextPart) => string): unknown {
   if (typeof value === 'string') return value === '' ? value : edit({ block, kind: 'text', text: value })

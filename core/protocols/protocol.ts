@@ -1,15 +1,15 @@
-// What the core asks of a wire protocol: grammar of streams, usage, errors and names. Pure: no I/O, no state but a
-// watch's.
+// What the core needs of a wire protocol: streams, usage, errors and names. Protocols do no I/O, and only the watch,
+// the collectors and similar objects for one answer have state.
 import type { Usage } from '../money/usage.ts'
 import type { FrameProtocol } from './frames.ts'
 import type { Payload, ReportedUsage, ShownError } from './payload.ts'
 
 export type { Payload, ReportedUsage, ShownError } from './payload.ts'
 
-/** The top level of a request body, read without parsing the rest. */
+/** The members of a request body, by name. */
 export interface Fields {
   has(key: string): boolean
-  /** Bytes of the value as it is written; 0 when absent. */
+  /** How many bytes the value takes as it is written; 0 when absent. */
   size(key: string): number
   flag(key: string): boolean | undefined
   string(key: string): string | undefined
@@ -17,149 +17,146 @@ export interface Fields {
 }
 
 /**
- * What an event means for its stream. `opening`: nothing of the answer yet, another channel could still take over.
- * `content`: part of the answer. `end`: the protocol's own end marker. `error`: the upstream gave up.
- * `invalid`: no event of this protocol.
+ * What an event means for its stream. `opening`: no content yet, so another channel may still answer. `content`: part
+ * of the answer. `end`: the protocol's end marker. `error`: the upstream gave up. `invalid`: not an event of this
+ * protocol.
  */
 export type EventKind = 'opening' | 'content' | 'end' | 'error' | 'invalid'
 
-/** Payloads that go before an event, for clients that hold its protocol to the letter. */
+/** Payloads to insert before an event, for clients that insist on what the protocol requires. */
 export type Preface = readonly string[]
 
 /** Follows one stream from its first event to its last. */
 export interface StreamWatch {
-  /** Called once per event, in order. */
+  /** Says what an event means. Called once for each event, in order. */
   see(event: Payload): EventKind
-  /** What the protocol demands before the event just seen and the upstream left out; asked until there was content. */
-  missing(event: Payload): Preface
-  /** Nothing of the answer that has begun is missing, with or without an end marker. */
-  readonly finished: boolean
   /**
-   * Likewise, and there is no more to be expected than postscripts: all answers that were asked for have come to their
-   * end.
+   * What the protocol requires before the event just seen and the upstream left out. Called until there was content.
    */
+  missing(event: Payload): Preface
+  /** Whether the answer that has begun is complete, with or without an end marker. */
+  readonly finished: boolean
+  /** Whether all answers that were asked for are complete, so that only usage and the like may follow. */
   readonly complete: boolean
 }
 
-/** What an upstream said in an error body, as far as it can be understood. */
+/** An upstream's error, as far as it can be understood. */
 export interface UpstreamError {
   message: string
   type: string | undefined
   code: string | undefined
   param: string | undefined
-  /** Google's own word for why, beside the kind of the error. */
+  /** Google's `reason`, besides the kind of error. */
   reason?: string | undefined
-  /** How long to wait, in milliseconds, where it is said in the body. */
+  /** How long to wait, in milliseconds, if the body says so. */
   retryAfterMs?: number | undefined
 }
 
-/** Puts a stream together to the whole answer. */
+/** Collects a stream into the whole answer. */
 export interface Collector {
-  /** The payload of the next event. */
+  /** Takes the payload of the next event. */
   add(payload: unknown): void
-  /** The whole answer, as JSON data; undefined when these events do not make one. */
+  /** The whole answer, as JSON data; undefined when the events are not a complete one. */
   result(): unknown
 }
 
 /**
- * What a run of text is. `text`: what the model answers, or a message of the prompt. `reasoning`: what it thinks.
- * `refusal`: why it does not answer. `arguments`: of a tool that it calls, as the JSON text that it writes.
+ * The kind of a text. `text`: an answer, or a message of a prompt. `reasoning`: what the model thinks. `refusal`: why
+ * it does not answer. `arguments`: of a call, as JSON text.
  */
 export type TextKind = 'text' | 'reasoning' | 'refusal' | 'arguments'
 
-/** Texts of one block follow each other and are one text; texts of two blocks have nothing to do with each other. */
+/** A block of text: the texts of one block are consecutive pieces of it. Different blocks are independent. */
 export interface TextBlock {
   /** Unique within one answer: a choice, a content block, or a part of one. */
   readonly block: string
   readonly kind: TextKind
-  /** Who says it, in a prompt: `system`, `user`, `assistant`, `tool`, as the protocol calls it. */
+  /** In a prompt, the role as the protocol calls it: `system`, `user`, `assistant`, `tool`. */
   readonly role?: string | undefined
 }
 
-/** A run of text. In a prompt and in a whole answer it is all of its block, in an event the next part of it. */
+/** A piece of text. In a prompt and in a whole answer it is the whole block; in an event it is the next piece. */
 export interface TextPart extends TextBlock {
   readonly text: string
 }
 
-/** Is shown the text of an answer and says what stands in its place. */
+/** Edits the text of an answer. */
 export interface TextEditor {
-  /** A run of text; what is returned goes on instead. */
+  /** Returns what to send in place of this text. */
   text(part: TextPart): string
-  /** A block is over, after its last run: what is returned is added to its text. Once for each block. */
+  /** Called once for each block, after its last text. What it returns is appended to the block. */
   end(block: TextBlock): string
-  /** What is no text (sound, files) may pass; otherwise an answer that has some is refused. */
+  /** Whether sound, files and the like may pass. Otherwise an answer with some is refused. */
   readonly skips?: boolean | undefined
 }
 
-/** An event to be sent: its payload, and its name in protocols whose events have one. */
+/** An event to send: its payload, and its name in protocols whose events have names. */
 export interface TextEvent {
   readonly event?: string
   readonly data: string
 }
 
-/** What became of an event: events that go before it, and its own payload if that changed. */
+/** The result of editing an event: events to send before it, and its own payload if that changed. */
 export interface EditedEvent {
   readonly before: readonly TextEvent[]
   readonly data: Buffer | undefined
 }
 
 /**
- * The text of one answer, whole or event by event. One for each answer, as a block may go on over many events and be
- * repeated as a whole in the last one. All else in the payload stays as it is, but for what tells of the text that was
- * changed (log probabilities, places in it that are cited), which is left out. Throws Untranslatable when there is more
- * text than may be kept, where the protocol repeats it.
+ * Edits the text of one answer, whole or event by event. One is made for each answer, because a block may span many
+ * events and be repeated in the last one. Everything else in the payload stays, except for what describes the changed
+ * text, such as log probabilities and offsets of citations, which is left out. Throws Untranslatable when the protocol
+ * repeats the text and there is more of it than may be kept.
  */
 export interface AnswerText {
-  /** Shows the text of the next event, end markers included. Undefined when nothing is to be changed. */
+  /** Edits the text of the next event, end markers included. Undefined when nothing changes. */
   event(event: Payload, editor: TextEditor): EditedEvent | undefined
-  /** Ends the blocks that no event has ended: what is to be sent before the end of the stream. */
+  /** Ends the blocks that no event has ended. Returns what to send before the end of the stream. */
   end(editor: TextEditor): readonly TextEvent[]
-  /** Shows the text of a whole answer, and ends each block. Undefined when nothing is to be changed. */
+  /** Edits the text of a whole answer, and ends each block. Undefined when nothing changes. */
   whole(answer: Payload, editor: TextEditor): Buffer | undefined
 }
 
-/** The top level of a request body on its way, to be read and changed. */
+/** The top level of an attempt's body, to be read and changed. */
 export interface Members {
   json(key: string): unknown
   set(key: string, value: unknown): void
 }
 
-/** Where the text of a protocol stands. */
+/** How to find and edit the text of a protocol. */
 export interface ProtocolText {
   answer(): AnswerText
-  /** Shows every text of a prompt in its order, and sets the members in which something else was returned. */
+  /** Calls `edit` for every text of a prompt, in order, and sets the members whose text changed. */
   prompt(body: Members, edit: (part: TextPart) => string): void
 }
 
-/**
- * Counts in one answer what upstreams may leave out of their usage: units that the request or the answer itself tells.
- */
+/** Counts units in one answer that its usage may lack, but that the request or the answer shows. */
 export interface Tally {
-  /** The next message of the answer, runs of bytes included. */
+  /** Takes the next message of the answer, runs of bytes included. */
   see(message: Payload): void
-  /** What was counted by now. */
+  /** What has been counted so far. */
   read(): Partial<Usage>
 }
 
-/** Puts the reports of one answer together. */
+/** Combines the usage reports of one answer. */
 export interface UsageReader {
-  /** The usage by now, when this message tells of some. Called once for each message, in order. */
+  /** The usage so far, if this message reports some. Called once for each message, in order. */
   read(message: Payload): ReportedUsage
 }
 
-/** Writes one stream of events for a client that does not want them as server-sent events. */
+/** Writes a stream of events for a client that does not want server-sent events. */
 export interface StreamFraming {
-  /** Of the answer as it is sent. */
+  /** The content type of the answer. */
   readonly contentType: string
   /** The bytes of the next event. */
   event(payload: string): string
-  /** What ends a whole answer, and nothing else: what is cut, or ends with an error, does not look complete. */
+  /** The end of a complete answer. It is not sent after a cut or an error, so that these do not look complete. */
   end(): string
-  /** The body of an error in place of the answer, which has not begun. */
+  /** The body of an error before the answer has begun. */
   errorBody(error: unknown): unknown
 }
 
-/** A public model, as far as lists of models show it. */
+/** A public model, as lists of models show it. */
 export interface ListedModel {
   readonly name: string
   readonly ownedBy: string
@@ -167,7 +164,7 @@ export interface ListedModel {
   readonly created: number
   readonly contextWindow: number | undefined
   readonly maxOutputTokens: number | undefined
-  /** Unix milliseconds. */
+  /** `since` and `sunset` are Unix milliseconds. */
   readonly deprecated:
     | { readonly since: number; readonly sunset: number | undefined; readonly replacement: string | undefined }
     | undefined
@@ -175,72 +172,73 @@ export interface ListedModel {
 
 /** A protocol of a client or an upstream. */
 export interface Protocol {
-  /** The wire family; a channel of this family speaks it natively. */
+  /** The family. Channels of this family speak the protocol natively. */
   readonly family: 'openai' | 'anthropic' | 'gemini'
-  /** Headers of a client that are passed on to an upstream of the same protocol, lower-case names. */
+  /** Headers of a client that are sent on to upstreams of the same protocol, in lower case. */
   readonly passedHeaders: readonly string[]
-  /** Headers that an upstream wants where the client sent none of its own, or speaks another protocol. */
+  /** Headers that an upstream requires, for clients that did not send them or speak another protocol. */
   readonly ownHeaders: Readonly<Record<string, string>>
-  /** `request`: the body that is answered. */
+  /** A watch for one stream. `request`: the body that it answers. */
   watch(request: Fields): StreamWatch
   /**
-   * The payload of the event that ends a stream cleanly, added when a whole answer came without one; undefined when the
-   * protocol has none.
+   * The payload of the event that ends a complete stream. It is added when an upstream leaves it out; undefined when
+   * the protocol has none.
    */
   readonly endEvent: string | undefined
-  /** The name of an event with this payload; absent where events have none. */
+  /** The name of an event with this payload; absent when events have no names. */
   eventName?(payload: string): string
-  /**
-   * For an upstream that sent a whole answer where a stream was asked for: the payloads of the stream it stands for.
-   */
+  /** For an upstream that sent a whole answer instead of a stream: the payloads of the stream. */
   chunksOf(answer: unknown): string[]
-  /** For an upstream that streamed where a whole answer was asked for. */
+  /** For an upstream that streamed instead of sending a whole answer. */
   collect(): Collector
-  /** Statuses of its own for errors that others know by these; absent where there are none. */
+  /** The protocol's own statuses for errors that usually have another; absent when there are none. */
   readonly statuses?: Readonly<Record<number, number>>
   /** The body of an error reply. */
   errorBody(error: ShownError): unknown
   /**
-   * The event, framing included, that tells of an error in mid-stream. `before`: events that went before it, where they
-   * are numbered.
+   * The event that reports an error in mid-stream, framing included. `before`: how many events came before it, for
+   * protocols that number them.
    */
   errorEvent(error: ShownError, before: number): string
   /**
-   * There are clients that take a stream with a clean end for a whole answer, whatever its last event says: after that
-   * of an error the connection is broken.
+   * Whether some clients take every stream that ends cleanly for a whole answer, so that the connection is broken after
+   * an error event.
    */
   readonly breaksOff?: boolean
-  /** Reads an upstream's error body or event; `body` is parsed JSON or text. */
+  /** Reads an upstream's error body or event. `body`: parsed JSON, or text. */
   readError(body: unknown): UpstreamError
-  /** A JSON body with status 200 is an answer in truth: neither an error nor something else. */
+  /** Whether a JSON body with status 200 really is an answer, and not an error or something else. */
   isAnswer(message: Payload): boolean
-  /** Usage reported in a message: undefined when it reports none. */
+  /** The usage that a message reports; undefined when it reports none. */
   readUsage(message: Payload): ReportedUsage
-  /** Follows the usage of one answer, where several messages tell of it; absent where each report says it all. */
+  /** Combines the usage of an answer that is spread over several messages; absent when every report is complete. */
   usageReader?(): UsageReader
-  /** The new value of a body member that makes a streaming upstream report usage; undefined when it will anyway. */
+  /** The member that makes a streaming upstream report usage, with its new value; undefined when none is needed. */
   askForUsage(fields: Fields): { key: string; json: string } | undefined
   /**
-   * What a client that did not ask for usage sees of an event: its payload without it, undefined when there is none in
-   * it, or `nothing` when the event exists only to carry it.
+   * For a client that did not ask for usage: the payload without it, undefined when there is none to remove, or
+   * `nothing` when the event holds nothing else.
    */
   withoutUsage(event: Payload): Buffer | 'nothing' | undefined
-  /** Absent where the upstream's report is all there is. `request`: the body that is answered. */
+  /**
+   * Counts what usage may lack. `request`: the body that is answered. Absent when the upstream's report is all there
+   * is.
+   */
   tally?(request: Fields): Tally
   /**
-   * Text of an answer, or of one event of it, in UTF-8 bytes (text, reasoning, tool arguments), for estimates when an
-   * upstream reports nothing.
+   * The bytes of text in an answer or an event, in UTF-8: text, reasoning and arguments. For estimates when an upstream
+   * reports no usage.
    */
   answerBytes(body: unknown): number
-  /** Where answers and events name the model: a member, or one inside of a member. Absent: `model`. */
+  /** Where answers and events name the model: a member, or a member of a member. Absent: in `model`. */
   readonly modelPlaces?: readonly (readonly [string] | readonly [string, string])[]
   /**
-   * Where an answer that counts as one, or one of its events, tells of a failure: the members that lead to it, in which
-   * `*` stands for all of a list. Absent: nowhere.
+   * Where answers and events may report a failure although they count as an answer: the path of members, in which `*`
+   * stands for each element of a list. Absent: nowhere.
    */
   readonly errorPlaces?: readonly (readonly string[])[]
-  /** Absent where there are no sessions. */
+  /** Absent for protocols without sessions. */
   readonly frames?: FrameProtocol
-  /** Absent where it is not known yet: then a plugin that has to see the text lets no answer pass. */
+  /** Absent when the text cannot be found yet. A plugin that has to see the text then lets no answer pass. */
   readonly text?: ProtocolText
 }

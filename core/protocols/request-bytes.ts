@@ -1,5 +1,5 @@
-// A request on its way from one protocol to another as bytes, and its answer on the way back, with nothing but plain
-// data around: it can be done in any thread.
+// Translates requests and answers as bytes, with nothing but plain data as input and output, so that any thread can do
+// it.
 import type { AnswerHead, RequestHead, Target } from './canonical/codec.ts'
 import { parseAnswer, parseJson, writeJson } from './canonical/json.ts'
 import { Offer } from './canonical/offer.ts'
@@ -12,7 +12,7 @@ import type { JsonObject } from './object.ts'
 import { Asked, offerRules, translateAnswer } from './translation.ts'
 import type { AnswerPlan, AnswerTranslation } from './translation.ts'
 
-/** What is to be done with a request beside its bytes. Plain data. */
+/** How to translate a request. Plain data. */
 export interface RequestTask {
   readonly client: CodecName
   readonly upstream: CodecName
@@ -20,7 +20,7 @@ export interface RequestTask {
   readonly target: Target
 }
 
-/** By what the answer to a request is understood. Plain data. */
+/** How to translate the answer to a request. Plain data. */
 export interface AnswerTask {
   readonly client: CodecName
   readonly upstream: CodecName
@@ -29,12 +29,12 @@ export interface AnswerTask {
   readonly hidesThoughts: boolean
 }
 
-/** A request for an upstream, and by what its answer is understood. Plain data. */
+/** A request for an upstream, and how to translate its answer. Plain data. */
 export interface TranslatedRequest extends AnswerTask {
   readonly body: Uint8Array
   /** Members of the client's request that were left out. */
   readonly dropped: readonly string[]
-  /** What answers repeat of the client's request. */
+  /** What the answer repeats of the client's request. */
   readonly repeated: JsonObject
 }
 
@@ -43,13 +43,16 @@ export interface TranslatedAnswer extends AnswerTranslation {
   readonly body: Uint8Array
 }
 
-/** Of what answers repeat, in characters of JSON: of a larger request they repeat only what is short. */
+/**
+ * The most that an answer repeats of a request, in characters of JSON. Of larger requests it repeats only short
+ * members.
+ */
 const mostRepeated = 1024 * 1024
 
 /**
- * The request for the upstream. `find` is asked, at most once, what was kept under ids of calls; when it does not know
- * yet, they are returned, to be given with the next try.
- * @throws Untranslatable when it is not of the client's protocol, or cannot be said in the upstream's
+ * Translates a request for an upstream. `find` is called at most once, for what was kept under ids of calls. If it
+ * returns undefined, these ids are returned: look them up, and try again.
+ * @throws Untranslatable when the request is not of the client's protocol, or cannot be expressed in the upstream's
  */
 export function translateRequest(
   bytes: Buffer,
@@ -75,7 +78,7 @@ export function translateRequest(
   }
 }
 
-/** By what answers to a request are understood. */
+/** Makes an answer plan from plain data. */
 export function planOf({ client, upstream, target, offered, hidesThoughts }: AnswerTask): AnswerPlan {
   return {
     client: codecs[client],
@@ -86,8 +89,8 @@ export function planOf({ client, upstream, target, offered, hidesThoughts }: Ans
 }
 
 /**
- * A whole answer of the upstream, for the client.
- * @throws Untranslatable when it is none
+ * Translates a whole answer of the upstream.
+ * @throws Untranslatable when it is not an answer
  */
 export function translateWhole(bytes: Buffer, task: AnswerTask, head: AnswerHead): TranslatedAnswer {
   const { body, ...rest } = translateAnswer(planOf(task), parseAnswer(bytes.toString('utf8')), head)
@@ -95,7 +98,7 @@ export function translateWhole(bytes: Buffer, task: AnswerTask, head: AnswerHead
 }
 
 /**
- * For a request that is passed on in its own protocol: the member that has signatures of the gateway's own, as JSON
+ * For a request that is passed on in its own protocol: the member that holds the gateway's own signatures, as JSON text
  * without them. Undefined when it has none.
  */
 export function unsealRequest(bytes: Buffer, protocol: CodecName): { key: string; json: string } | undefined {

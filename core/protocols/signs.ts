@@ -1,23 +1,23 @@
-// The signs by which vendors say whose fault a refusal is: something is wrong with the operator's account, the model is
-// not there, or the client asked for what it may not have.
+// Signs by which an upstream's refusal shows whose fault it is: the operator's account, a missing model, or the
+// client's request.
 import type { UpstreamError } from './protocol.ts'
 
 /**
- * Whose fault a refusal is. `account`: nobody who asks with this account gets anything. `model`: the upstream does not
- * have the model, or does not let this account have it. `request`: it is what the client sent. `unclear`: it may be any
- * of them, and another request may well be answered.
+ * Whose fault a refusal is. `account`: every request with this account is refused. `model`: the upstream lacks the
+ * model, or this account may not use it. `request`: what the client sent. `unclear`: any of these; another request may
+ * succeed.
  */
 export type Blame = 'account' | 'model' | 'request' | 'unclear'
 
-/** What a vendor says, and what it means. A sign is there when all that its row says holds. */
+/** A sign of a vendor. It holds when all of its conditions do. */
 interface Sign {
   readonly means: Blame
   readonly status?: number
-  /** The code, the type or the reason of the error, as programs read it. */
+  /** The code, type or reason of the error. */
   readonly code?: string
   /**
-   * How its words begin, where there is no code. What means `account` has to be said at the beginning: what an upstream
-   * repeats of a request stands further back, and no client may take a channel from others by what it sends.
+   * How the message begins, where there is no code. For `account` it has to match at the beginning: an upstream repeats
+   * parts of a request only further back, so no client can take a channel from others by what it sends.
    */
   readonly says?: RegExp
   readonly source: string
@@ -31,7 +31,7 @@ const openRouterErrors = 'https://openrouter.ai/docs/api/reference/errors-and-de
 const groqErrors = 'https://console.groq.com/docs/errors'
 const xaiErrors = 'https://docs.x.ai/docs/key-information/debugging'
 
-/** Why Google refuses an account, of all that it can say in the details of an error. */
+/** The reasons in the details of Google's errors that refuse an account. */
 const ofGoogleAccounts = [
   'API_KEY_INVALID',
   'API_KEY_SERVICE_BLOCKED',
@@ -52,7 +52,7 @@ const ofGoogleAccounts = [
   'LOCATION_TAX_POLICY_VIOLATED'
 ]
 
-/** The first that is there counts. A vendor's own row for a status stands before what the status means elsewhere. */
+/** The first sign that holds counts. A vendor's own signs come before the general meaning of a status. */
 const signs: readonly Sign[] = [
   // OpenAI.
   { means: 'account', code: 'insufficient_quota', source: openaiCodes },
@@ -159,30 +159,29 @@ const signs: readonly Sign[] = [
     source: 'https://github.com/ollama/ollama/blob/main/docs/api.md and vLLM, OpenAIServingModels'
   },
 
-  // What a status means where nothing else is said.
+  // The general meaning of a status.
   { means: 'account', status: 401, source: 'RFC 9110 §15.5.2' },
   { means: 'account', status: 402, source: 'RFC 9110 §15.5.3, and all vendors above that use it' },
   { means: 'unclear', status: 403, source: 'RFC 9110 §15.5.4: for reasons that need not have to do with credentials' },
   { means: 'account', status: 407, source: 'RFC 9110 §15.5.8' }
 ]
 
-/** Characters of a message that are looked at. */
+/** How many characters of a message are searched. */
 const longestRead = 4096
 
-/** What servers say of a path that they do not have, where whoever answers is no interface to models. */
+/** What servers say about an unknown path, when the server is no interface to models. */
 const noPath = /^(?:not found|404 page not found|cannot (?:get|post) \/\S*)?$/i
 
 /**
- * Whose fault it is that an upstream refused with this status; undefined where no sign says it. `model`: the upstream's
- * name for the model that it was asked for, empty when it was asked for none. `guessed`: the status was worked out from
- * what it said, and counts only where nothing else does.
+ * Whose fault an upstream's refusal is; undefined when no sign holds. `model`: the upstream's name of the requested
+ * model, empty when there was none. `guessed`: the status was derived from the message, so it only counts for signs
+ * without other conditions.
  */
 export function blameOf(status: number, said: UpstreamError, model: string, guessed: boolean): Blame | undefined {
   const message = said.message.slice(0, longestRead)
   const sign = signs.find((one) => holds(one, status, said, message, guessed))
   if (sign) return sign.means
-  // What it does not have, and calls by the name that the channel has for it, can only be the model; and where there is
-  // no path for what it was asked, there is no model either.
+  // A 404 that names the requested model is about the model. A 404 for the path itself means that there are no models.
   return status === 404 && model !== '' && (message.includes(model) || noPath.test(message)) ? 'model' : undefined
 }
 

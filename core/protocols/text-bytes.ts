@@ -1,6 +1,6 @@
-// How much text there is in a piece of an answer, for estimates.
+// Measures how much text a piece of an answer holds, for estimates.
 
-/** Members that say what something is, and not what the model said. */
+/** Members that describe something and are not what the model said. */
 const structure: ReadonlySet<string> = new Set([
   'role',
   'type',
@@ -17,14 +17,17 @@ const structure: ReadonlySet<string> = new Set([
 ])
 
 /**
- * What a tool answers, or in Responses a picture that was made: so many characters without a sign of text are a
- * picture.
+ * The member with a tool's result, or in Responses with a picture: a value that begins with so many characters without
+ * a sign of text is a picture.
  */
 const resultKey = 'result'
 const resultLength = 1024
 const text = /[ "\u0080-\uffff]/
 
-/** In UTF-8. Every string counts, whatever the vendor calls its member; keys and structure do not. */
+/**
+ * The bytes of text in a value, in UTF-8. All strings count, whatever their member is called, except those of
+ * `structure`.
+ */
 export function textBytes(value: unknown): number {
   if (typeof value === 'string') return Buffer.byteLength(value)
   if (typeof value !== 'object' || value === null) return 0

@@ -1,4 +1,4 @@
-// One exchange between a client of one protocol and an upstream of another.
+// Translates one exchange between a client of one protocol and an upstream of another.
 import type { AnswerEvent, EmitEvent } from './canonical/answer.ts'
 import { Assembler, tell } from './canonical/assemble.ts'
 import { withinBounds } from './canonical/bounds.ts'
@@ -32,14 +32,14 @@ export type { AnswerHead, Codec, RequestHead, Target, WriteEvent } from './canon
 export type { Keepsake } from './canonical/proofs.ts'
 export type { Traits } from './canonical/traits.ts'
 
-/** What a client asks, read once for all attempts. */
+/** A client's request, read once for all attempts. */
 export class Asked {
   readonly #client: Codec
   readonly #request: ModelRequest
   readonly #losses: Losses
 
   /**
-   * `body`: of the client's request, parsed with `canonical/json`.
+   * `body`: the client's request, parsed with `canonical/json`.
    * @throws Untranslatable when it is not of the client's protocol
    */
   constructor(client: Codec, body: JsonObject, head: RequestHead) {
@@ -50,14 +50,16 @@ export class Asked {
     if (endsPartially(this.#request)) this.#losses.see('partial_answer', client.conversation)
   }
 
-  /** Ids of calls under which the gateway may have kept what this upstream wants back and the client did not send. */
+  /**
+   * Ids of calls under which the gateway may have kept proofs that this upstream requires and the client did not send.
+   */
   missing(upstream: Codec): string[] {
     return unproven(this.#request, upstream.family)
   }
 
   /**
-   * The request for an upstream. `kept`: what was found of {@link missing}.
-   * @throws Untranslatable when it cannot be said there
+   * The request for an upstream. `kept`: what was found for {@link missing}.
+   * @throws Untranslatable when it cannot be expressed there
    */
   for(upstream: Codec, target: Target, kept: ReadonlyMap<string, Keepsake> = new Map()): Translated {
     const losses = this.#losses.again()
@@ -80,53 +82,56 @@ export class Asked {
   }
 }
 
-/** No model answers more than it can, and most refuse to be asked for more: clients ask for what other models can. */
+/** Lowers a limit that is above the model's own: most upstreams refuse it, and clients set limits for other models. */
 function withinLimit(request: ModelRequest, { traits: { maxOutputTokens: most = Infinity } }: Target): ModelRequest {
   const { maxOutputTokens: asked } = request
   return asked === undefined || asked <= most ? request : { ...request, maxOutputTokens: most }
 }
 
-/** A grammar that is told in words is not kept to for sure. @throws Untranslatable where it is not even told */
+/**
+ * Drops grammars, as describing them in words does not guarantee that they are followed.
+ * @throws Untranslatable when the channel is set to refuse them
+ */
 function settleGrammars({ tools }: ModelRequest, { traits }: Target, losses: Losses): void {
   if (!tools.some(({ grammar }) => grammar)) return
   if (traits.grammars === 'refuse') throw losses.refusal('custom_tool_grammar')
   losses.drop('custom_tool_grammar')
 }
 
-/** How tools are offered to an upstream. */
+/** What an upstream needs of the tools that it is offered. */
 export function offerRules({ toolNames, customTools }: Codec, { traits }: Target): OfferRules {
   return { names: toolNames, customTools, schemaAsTool: traits.jsonSchema === 'tool' }
 }
 
-/** A request for an upstream, with what is needed to understand the answer. */
+/** A request for an upstream, and how to translate its answer. */
 export interface Translated {
-  /** To be sent as JSON; the same request always makes the same bytes. */
+  /** To be sent as JSON. The same request always gives the same bytes. */
   body: Record<string, unknown>
   /** Members of the client's request that were left out. */
   dropped: string[]
   answer: AnswerPlan
 }
 
-/** How answers to a translated request become the client's. */
+/** How to translate answers to one request. */
 export interface AnswerPlan {
   readonly client: Codec
   readonly upstream: Codec
   readonly offer: Offer
-  /** The client does not want to see what the model thinks. */
+  /** Whether the client does not want to see thoughts. */
   readonly hidesThoughts: boolean
 }
 
-/** What an answer came to. */
+/** What is to be done after an answer was translated. */
 export interface AnswerTranslation {
-  /** What has to be kept for the client's next request, by the ids of calls. */
+  /** What has to be kept for the client's next request, by ids of calls. */
   readonly kept: ReadonlyMap<string, Keepsake>
-  /** Reasons to finish that nobody knows, by the upstream's words: one for each candidate that has one. */
+  /** The upstream's finish reasons that are in no table, one for each candidate that has one. */
   readonly unknownFinishes: readonly string[]
 }
 
 /**
  * Translates a whole answer. `body`: parsed with `parseAnswer`.
- * @throws Untranslatable when it is no answer
+ * @throws Untranslatable when it is not an answer
  */
 export function translateAnswer(
   plan: AnswerPlan,
@@ -145,7 +150,7 @@ export class StreamTranslation implements AnswerTranslation {
   readonly #decoder: StreamDecoder
   readonly #path: Path
 
-  /** `write` is called with the client's events, during the calls below. */
+  /** `write`: called with the client's events, during the calls below. */
   constructor(plan: AnswerPlan, head: AnswerHead, write: WriteEvent) {
     this.#decoder = plan.upstream.decodeStream(head.id)
     const encoder: StreamEncoder = plan.client.encodeStream(head)
@@ -163,23 +168,29 @@ export class StreamTranslation implements AnswerTranslation {
     return this.#path.unknownFinishes
   }
 
-  /** An event of the upstream. @throws Untranslatable */
+  /**
+   * Translates an event of the upstream.
+   * @throws Untranslatable
+   */
   push(event: Payload): void {
     this.#decoder.push(event, this.#path.emit)
   }
 
-  /** The upstream is done. @throws Untranslatable when its answer was not */
+  /**
+   * Ends the stream when the upstream is done.
+   * @throws Untranslatable when its answer is incomplete
+   */
   end(): void {
     this.#decoder.end(this.#path.emit)
   }
 
-  /** The upstream has said all that makes a whole answer. */
+  /** Whether the upstream's answer is complete. */
   finished(): boolean {
     return this.#decoder.finished()
   }
 }
 
-/** The way of events from decoder to encoder. */
+/** The steps between decoder and encoder. */
 class Path {
   readonly emit: EmitEvent
   readonly unknownFinishes: string[] = []
@@ -202,7 +213,7 @@ class Path {
   }
 }
 
-/** Thoughts without their text; what proves them goes on. */
+/** Passes events on without the text of thoughts. Their proofs stay. */
 function withoutThoughts(emit: EmitEvent): EmitEvent {
   const thoughts = new Set<number>()
   return (event: AnswerEvent) => {

@@ -1,4 +1,4 @@
-// The error of a text view for what it cannot show.
+// The error for text that a plugin cannot be shown.
 
-/** A text that nobody can read, or that cannot be put back. Its message says why, to operators. */
+/** A text cannot be read, or an edited one cannot be put back. The message tells operators why. */
 export class Uninspectable extends Error {}

@@ -1,15 +1,15 @@
-// Reads a member of an answer that is one message, without parsing all the rest of it.
+// Reads one member of a whole answer without parsing the rest.
 import type { Payload } from './payload.ts'
 
-/** Bytes of a member: nobody needs more to say what was used. */
+/** The largest member that is parsed, in bytes. Usage is never larger. */
 const longest = 64 * 1024
 
-/** Whether it is an object whose members can be read by themselves, and which nobody has parsed. */
+/** Whether it is a whole body that nobody has parsed and that a lens can read. */
 export function isUnparsedBody({ kind, parsed, lens }: Payload): boolean {
   return kind === 'json' && !parsed && lens !== undefined
 }
 
-/** Of the object, parsed; undefined when it is not there, or too long. */
+/** The parsed member; undefined when it is absent or too large. */
 export function memberOf({ lens }: Payload, key: string): unknown {
   return lens && lens.size(key) <= longest ? lens.json(key) : undefined
 }

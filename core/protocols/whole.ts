@@ -1,11 +1,11 @@
-// Operations that answer as a whole, in the words and with the errors of a protocol that streams.
+// Makes protocols of operations without streams from a protocol with streams, with the same errors.
 import type { Payload, Protocol, StreamWatch } from './protocol.ts'
 
-/** Whoever streams where nobody asked for it does not speak this. */
+/** The watch for operations without streams: every event is invalid. */
 const noStream: StreamWatch = { see: () => 'invalid', missing: () => [], finished: false, complete: false }
 
 /**
- * The base without its streams and its text: what is an answer, and what it says of its usage, is the operation's own.
+ * The base protocol without its streams and its text. `own`: what is an answer, where usage is, and other differences.
  */
 export function withoutStream(
   base: Protocol,
@@ -25,7 +25,7 @@ export function withoutStream(
   }
 }
 
-/** Whether a body has a list by that name, and no error. */
+/** Whether a body has a list of that name, and no error. */
 export function hasList(message: Payload, name: string): boolean {
   const { lens } = message
   return lens !== undefined && lens.type(name) === 'array' && (!lens.has('error') || lens.type('error') === 'null')

@@ -1,9 +1,9 @@
-// From JSON Schema to Google's subset of OpenAPI (Gemini API reference, "Schema"), which is all that every model takes
-// for functions.
+// Converts JSON Schema to Google's subset of OpenAPI (Gemini API reference, "Schema"): every model accepts that for
+// functions, and not every model accepts more.
 import { asObject, asObjects } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 
-/** Taken as they are. */
+/** Keywords that are copied. */
 const plain = [
   'title',
   'description',
@@ -18,7 +18,7 @@ const plain = [
   'minimum',
   'maximum'
 ]
-/** Says nothing about what is allowed. */
+/** Keywords that do not restrict values, or that are handled elsewhere. */
 const idle = [
   '$schema',
   '$id',
@@ -40,12 +40,12 @@ const formats: Readonly<Record<string, readonly string[]>> = {
   integer: ['int32', 'int64']
 }
 const deepest = 32
-/** Of the schemas that references unfold into. */
+/** The most schemas that references may be expanded into. */
 const mostSchemas = 2000
 
-/** What a schema came to. `lost`: keywords that are not in it any more. */
+/** A converted schema. `lost`: keywords of the original that it does not have. */
 export interface Written {
-  /** Undefined for a function without parameters: an object without properties is refused. */
+  /** Undefined for a function without parameters: the vendor refuses an object without properties. */
   schema: Record<string, unknown> | undefined
   lost: readonly string[]
 }
@@ -57,30 +57,30 @@ export function toGemini(schema: JsonObject | undefined): Written {
   return { schema: written['properties'] === undefined ? undefined : written, lost: [...writer.lost] }
 }
 
-/** A schema on its way. */
+/** A schema being converted. */
 interface Making {
   readonly schema: JsonObject
-  /** Its one type; undefined when it says none. */
+  /** Its only type; undefined when it has none. */
   readonly type: string | undefined
   readonly made: Record<string, unknown>
-  /** What becomes part of its description. */
+  /** Sentences to add to its description. */
   readonly told: string[]
-  /** Writes a schema inside of it. */
+  /** Converts a schema inside of it. */
   inside(inner: JsonObject): Record<string, unknown>
 }
 
-/** What is said of a value of several types, and not of one of them. */
+/** Keywords about a value of several types as a whole, which are not repeated for each type. */
 const named = ['description', 'title']
 
-/** Keywords that are told to the model, with what is said before them. */
+/** Keywords that are put into the description, with the words before each. */
 const inWords: Readonly<Record<string, string>> = {
   additionalProperties: 'It has members of any name, each of this schema',
   patternProperties: 'Its members have names like these'
 }
-/** Of what is told so, in characters. */
+/** The longest text of such a keyword, in characters. */
 const longestTold = 2000
 
-/** What a value may be of which nothing is said. */
+/** The schema of a value that may be anything. */
 function anything(): Record<string, unknown> {
   const single = ['STRING', 'NUMBER', 'BOOLEAN', 'OBJECT'].map((type) => ({ type }))
   return { anyOf: [...single, { type: 'ARRAY', items: { anyOf: single } }] }
@@ -95,7 +95,7 @@ class SchemaWriter {
     this.#root = root
   }
 
-  /** `path`: the references on the way here. One that leads back to itself ends in an object that may be anything. */
+  /** `path`: the references followed so far. One that leads back to itself becomes an object that may be anything. */
   write(given: JsonObject, depth: number, path: readonly string[]): Record<string, unknown> {
     const { schema: meant, followed } = this.#resolve(given, path)
     if (!meant || depth > deepest || ++this.#count > mostSchemas) {
@@ -125,7 +125,7 @@ class SchemaWriter {
   #member(key: string, { schema, type, made, told, inside }: Making): void {
     const value = schema[key]
     if (key === 'type' || key === 'anyOf' || key === 'oneOf' || idle.includes(key)) return
-    // Its models know no others than those that are told.
+    // Objects never have other members in this form of schema.
     if (key === 'additionalProperties' && value === false) return
     if (plain.includes(key)) made[key] = value
     else if (key === 'properties') {
@@ -151,7 +151,7 @@ class SchemaWriter {
     }
   }
 
-  /** Only text that is not empty can be enumerated; other values are told in words. */
+  /** Only non-empty strings can be an `enum`. Other values are listed in the description. */
   #values(values: readonly unknown[], { type, made, told }: Making): void {
     const given = values.filter((value) => value !== null)
     if (
@@ -166,7 +166,7 @@ class SchemaWriter {
     told.push(`One of ${JSON.stringify(given)}.`)
   }
 
-  /** Null among them means nullable. */
+  /** A null type among the alternatives becomes `nullable`. */
   #alternatives(
     given: readonly JsonObject[],
     made: Record<string, unknown>,
@@ -185,7 +185,7 @@ class SchemaWriter {
     }
   }
 
-  /** The schema that is meant, with what is said beside a reference, and with all of `allOf` in it. */
+  /** The schema behind references, merged with the keywords beside them and with all schemas of `allOf`. */
   #resolve(
     given: JsonObject,
     path: readonly string[]
@@ -218,7 +218,7 @@ class SchemaWriter {
   }
 }
 
-/** What is said of lists alone, and of objects alone: one of which it is said without a type is one. */
+/** Keywords of lists, objects and texts. A schema that has some of them and no type is of that type. */
 const ofLists = ['items', 'minItems', 'maxItems', 'uniqueItems', 'contains']
 const ofObjects = [
   'properties',
@@ -230,7 +230,7 @@ const ofObjects = [
 ]
 const ofTexts = ['pattern', 'minLength', 'maxLength']
 
-/** What a schema of several types says of one of them. */
+/** The part of a schema of several types that is about one of them. */
 function only(schema: JsonObject, type: string): JsonObject {
   const others = [
     ...(type === 'object' ? [] : ofObjects),
@@ -256,7 +256,10 @@ function typesOf(schema: JsonObject): { names: string[]; nullable: boolean } {
   return { names, nullable: said.includes('null') || schema['nullable'] === true }
 }
 
-/** A list whose items have a schema each, as one of items of any of them, whose order is told in words. */
+/**
+ * Converts a list with a schema for each place to a list of items of any of these schemas, with the order in the
+ * description.
+ */
 function withoutTuple(schema: JsonObject): JsonObject {
   const { items, prefixItems, additionalItems, ...list } = schema
   const tuple = asObjects(Array.isArray(items) ? items : prefixItems)
@@ -273,7 +276,7 @@ function withoutTuple(schema: JsonObject): JsonObject {
   }
 }
 
-/** Properties and what is required come together; of the rest the first word holds. */
+/** Merges two schemas. Properties and required members are combined; other keywords of the first one win. */
 function mergeSchemas(first: JsonObject, more: JsonObject): JsonObject {
   const properties = { ...asObject(more['properties']), ...asObject(first['properties']) }
   const required = [first['required'], more['required']].flatMap((list) =>

@@ -1,11 +1,11 @@
-// Takes the gateway's own signatures out of a request that is passed on without translation.
+// Removes the gateway's own signatures from a Gemini request that is passed on without translation.
 import { readText } from '../canonical/media.ts'
 import { isSealed } from '../canonical/proofs.ts'
 import { asObject, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { noSignature } from './signature.ts'
 
-/** The contents without thoughts that another provider's model had. Undefined when there are none such. */
+/** The contents without thoughts of another provider's model. Undefined when they hold none. */
 export function withoutSealed({ contents }: JsonObject): { key: string; value: unknown } | undefined {
   if (!Array.isArray(contents)) return undefined
   const value = contents.flatMap((content: unknown) => {
@@ -20,7 +20,7 @@ export function withoutSealed({ contents }: JsonObject): { key: string; value: u
     : { key: 'contents', value }
 }
 
-/** A call stays, with what the vendor takes in place of a signature. */
+/** A call is kept, with the value that the vendor accepts in place of a signature. */
 function withoutSealedPart(value: unknown): unknown[] {
   const part = asObject(value)
   const signature = asText(part?.['thoughtSignature'])

@@ -1,16 +1,16 @@
-// An answer in its shapes: whole, as chunks of the same form, and as a list of them.
+// Converts a Gemini answer between its forms: whole, as chunks of the same shape, and as a list of chunks.
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Collector, StreamFraming } from '../protocol.ts'
 
 type Fields = Record<string, unknown>
 
-/** The payloads that a stream of this answer would have had: one, or those of the list that it is. */
+/** The payloads that this answer would have been streamed as: one, or the elements of a list. */
 export function chunksOf(answer: unknown): string[] {
   return (Array.isArray(answer) ? (answer as unknown[]) : [answer]).map((chunk) => JSON.stringify(chunk))
 }
 
-/** Puts chunks together to the answer that the same call would have had without streaming. */
+/** Collects chunks into the answer that the call would have returned without streaming. */
 export class ChunkCollector implements Collector {
   #head: Fields = {}
   readonly #candidates = new Map<unknown, Fields>()
@@ -37,7 +37,7 @@ export class ChunkCollector implements Collector {
   }
 }
 
-/** Text goes on in the part before, if that is text of the same kind and was not signed. */
+/** Adds a part. Text is joined to the part before, if that is unsigned text of the same kind. */
 function addPart(parts: JsonObject[], part: JsonObject): void {
   const last = parts.at(-1)
   const goesOn =
@@ -50,7 +50,7 @@ function addPart(parts: JsonObject[], part: JsonObject): void {
   else if (part['text'] !== '' || part['thoughtSignature'] !== undefined || parts.length === 0) parts.push(part)
 }
 
-/** Frames a stream as the JSON list that clients get who do not ask for events. */
+/** Writes a stream as a JSON list, for clients that did not ask for events. */
 export class ListFraming implements StreamFraming {
   readonly contentType = 'application/json; charset=UTF-8'
   #begun = false
@@ -65,7 +65,7 @@ export class ListFraming implements StreamFraming {
     return this.#begun ? ']' : '[]'
   }
 
-  /** Errors come as a list, too. */
+  /** Errors are in a list, too. */
   errorBody(error: unknown): unknown {
     return [error]
   }

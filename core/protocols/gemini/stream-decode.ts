@@ -1,4 +1,4 @@
-// Reads the chunks of an upstream's streamed answer.
+// Reads the chunks of a Gemini upstream's stream.
 import type { EmitEvent } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
 import { exactJson } from '../canonical/json.ts'

@@ -1,5 +1,5 @@
-// Writes the chunks of a streamed answer for a client. Calls are written when they are whole, as their arguments are an
-// object here.
+// Writes the chunks of a Gemini stream for a client. Calls are written when they are complete, as their arguments are
+// an object in this protocol.
 import type { AnswerEvent, Citation, Finish, PartOpening } from '../canonical/answer.ts'
 import { mostKept } from '../canonical/codec.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
@@ -25,31 +25,33 @@ import { LedThoughts } from './led-thoughts.ts'
 interface Place {
   candidate: number
   opening: PartOpening
-  /** Of thoughts, all that has come. */
+  /** Of thoughts, the text so far. */
   text: string
   /** Of a call, the thoughts that led to it. */
   led: readonly KeptThought[]
 }
 
-/** What the last chunk says of a candidate. */
+/** What the last chunk says about a candidate. */
 interface Ending {
   finish: Finish
   refused: boolean
   citations: Citation[]
-  /** Calls with arguments that are no JSON: cut off, or nothing that this protocol can say. */
+  /** Calls with arguments that are not JSON: cut off, or not expressible in this protocol. */
   broken: { id: string; name: string; input: string }[]
-  /** Those that no call has taken yet. */
+  /** Thoughts that no call has taken yet. */
   readonly thoughts: LedThoughts
 }
 
 export class GeminiStreamEncoder implements StreamEncoder {
-  /** A chunk after its candidates. */
+  /** The end of a chunk, after its candidates. */
   readonly #closing: string
   readonly #tail: string
   readonly #places = new Map<number, Place>()
-  /** Calls in the order in which they opened, each with its parts when it is whole: they are told in this order. */
+  /**
+   * Calls in the order in which they opened, each with its parts once it is complete. They are written in this order.
+   */
   readonly #calls = new Map<number, { candidate: number; parts: string[] } | undefined>()
-  /** Characters of those that are whole and wait for one before them. */
+  /** How many characters of complete calls wait for an earlier call. */
   #waiting = 0
   readonly #endings = new Map<number, Ending>()
   #usage: Usage = noUsage
@@ -123,7 +125,7 @@ export class GeminiStreamEncoder implements StreamEncoder {
     this.#tellCalls(write)
   }
 
-  /** All that are whole and have none before them that is not. */
+  /** Writes the complete calls, up to the first one that is not. */
   #tellCalls(write: WriteEvent): void {
     for (const [number, call] of this.#calls) {
       if (!call) return
@@ -133,7 +135,7 @@ export class GeminiStreamEncoder implements StreamEncoder {
     }
   }
 
-  /** The last chunk has the end of every candidate, and the usage. */
+  /** Writes the last chunk: the end of every candidate, and the usage. */
   #end(write: WriteEvent): void {
     const endings = [...this.#endings]
       .sort(([a], [b]) => a - b)

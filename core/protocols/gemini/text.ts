@@ -1,4 +1,4 @@
-// Where text stands in Gemini's generateContent: in the parts of a prompt and of candidates, whole or chunk by chunk.
+// Finds and edits text in Gemini's generateContent: in the parts of a prompt and of candidates, whole or in chunks.
 import { editedJson, editedList, editedMember, editedText } from '../edits.ts'
 import { asObject, asObjects, asText } from '../object.ts'
 import type { JsonObject } from '../object.ts'
@@ -18,10 +18,10 @@ import type {
 /** https://ai.google.dev/api/generate-content */
 export const geminiText: ProtocolText = { answer: () => new CandidatesText(), prompt: editPrompt }
 
-/** What is done with a text: what kind it is of, where it stands in its part. */
+/** Edits one text. `place`: where it stands in its part. */
 type Edit = (place: string, kind: TextKind, text: string) => string
 
-/** A part with its texts edited but for its own, which belongs to the parts around it. */
+/** A part with the texts of its call or result edited. Its own text is edited with the parts around it. */
 function editedCalls(part: JsonObject, edit: Edit): JsonObject {
   let made = part
   for (const [names, member, kind] of [
@@ -52,17 +52,17 @@ function editedCalls(part: JsonObject, edit: Edit): JsonObject {
   return made
 }
 
-/** What a candidate is saying, and how many blocks it has begun. */
+/** The state of one candidate: the block it is in, and how many it has begun. */
 interface Speech {
   open: TextBlock | undefined
   begun: number
-  /** Something else was said than the upstream did. */
+  /** Whether any of its text was changed. */
   changed: boolean
 }
 
 class CandidatesText implements AnswerText {
   readonly #candidates = new Map<number, Speech>()
-  /** Of the latest chunk: what is around its candidates. */
+  /** The latest chunk without its candidates. */
   #head: JsonObject = {}
 
   event(event: Payload, editor: TextEditor): EditedEvent | undefined {
@@ -80,7 +80,7 @@ class CandidatesText implements AnswerText {
     return candidates.length > 0 ? [{ data: JSON.stringify({ ...this.#head, candidates }) }] : []
   }
 
-  /** An answer is one chunk, or a list of them. */
+  /** Edits an answer that is one chunk, or a list of chunks. */
   whole(answer: Payload, editor: TextEditor): Buffer | undefined {
     const body = answer.json()
     const chunks = asObjects(Array.isArray(body) ? body : [body])
@@ -89,7 +89,7 @@ class CandidatesText implements AnswerText {
     return Buffer.from(JSON.stringify(Array.isArray(body) ? made : made[0]))
   }
 
-  /** `last`: whatever is said in it is over with it. */
+  /** `last`: the chunk ends all blocks. */
   #chunk(chunk: JsonObject, editor: TextEditor, last = false): JsonObject {
     const { candidates: _candidates, usageMetadata: _usage, ...head } = chunk
     this.#head = head
@@ -121,14 +121,14 @@ class CandidatesText implements AnswerText {
   }
 }
 
-/** What a candidate says in one chunk. */
+/** Edits the parts of one candidate in one chunk. */
 class Saying {
-  /** The parts as they go on. */
+  /** The edited parts. */
   readonly made: unknown[] = []
   readonly #speech: Speech
   readonly #index: number
   readonly #editor: TextEditor
-  /** The part of the chunk that said something last of what is still being said. */
+  /** The last part of this chunk that belongs to the open block. */
   #last: { at: number; part: JsonObject; text: string } | undefined
 
   constructor(speech: Speech, index: number, editor: TextEditor) {
@@ -140,7 +140,7 @@ class Saying {
   part(part: JsonObject): void {
     const speech = this.#speech
     const { text } = part
-    // What proves a text comes with the end of it.
+    // The signature of a text comes with its end.
     const proven = part['thoughtSignature'] !== undefined
     if (text === '') {
       if (proven) this.end()
@@ -164,7 +164,7 @@ class Saying {
     }
   }
 
-  /** Ends what is being said: what is left of it is added to the part that said something of it, or is one. */
+  /** Ends the open block. What the editor holds back is added to its last part in this chunk, or becomes a part. */
   end(): void {
     const { open } = this.#speech
     const last = this.#last
@@ -177,8 +177,7 @@ class Saying {
 }
 
 /**
- * Log probabilities and what supports the words hold these very words, also of earlier chunks, and what is cited counts
- * their bytes.
+ * Removes what repeats or counts the original words: log probabilities, grounding supports and offsets of citations.
  */
 function withoutChances(candidate: JsonObject): JsonObject {
   const rest = without(candidate, ['avgLogprobs', 'logprobsResult'])
@@ -195,14 +194,14 @@ function withoutChances(candidate: JsonObject): JsonObject {
   })
 }
 
-/** The object itself when it has none of them. */
+/** The object without these members; the same object when it has none of them. */
 function without(object: JsonObject, members: readonly string[]): JsonObject {
   return members.some((member) => member in object)
     ? Object.fromEntries(Object.entries(object).filter(([member]) => !members.includes(member)))
     : object
 }
 
-/** Also of counting and embedding, which have the same contents in other places. */
+/** Also for counting tokens and embeddings, whose requests have contents in other places. */
 function editPrompt(body: Members, edit: (part: TextPart) => string): void {
   const editedContent = (content: JsonObject, name: string, role: string): JsonObject =>
     editedMember(content, 'parts', (parts) =>

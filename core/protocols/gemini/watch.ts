@@ -1,19 +1,19 @@
-// Follows a stream of an answer's chunks: what each means, and whether the answer is whole.
+// Follows a Gemini stream: says what each chunk means, and whether the answer is complete.
 import { isError } from '../errors.ts'
 import { asObject, asObjects } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
-/** More answers than this to one request are none. */
+/** The most candidates of an answer. No real one reaches it. */
 const mostCandidates = 128
 
-/** Every chunk may be the last, and tells of usage: all are looked into. */
+/** Parses every chunk, as any of them may be the last and report usage. */
 export class GeminiWatch implements StreamWatch {
   readonly #asked: number
   readonly #candidates = new Map<unknown, boolean>()
   #content = false
   #blocked = false
 
-  /** `asked`: how many candidates were asked for. */
+  /** `asked`: how many candidates the request asks for. */
   constructor(asked: number) {
     this.#asked = asked
   }
@@ -33,7 +33,7 @@ export class GeminiWatch implements StreamWatch {
     return this.#content ? 'content' : 'opening'
   }
 
-  /** Nothing stands before an answer in this protocol. */
+  /** The preface to insert before a chunk: this protocol has none. */
   missing(): Preface {
     return []
   }

@@ -12,7 +12,7 @@ import type { JsonObject } from '../object.ts'
 import { readAnyUsage } from '../usage/any.ts'
 import { readFinish } from './finish.ts'
 
-/** The vendor's own limit, https://platform.openai.com/docs/api-reference/chat */
+/** The most choices of an answer: the vendor's limit of `n`, https://platform.openai.com/docs/api-reference/chat */
 export const mostChoices = 128
 
 export function decodeAnswer(body: unknown, id: string): ModelAnswer {
@@ -34,7 +34,7 @@ export function decodeAnswer(body: unknown, id: string): ModelAnswer {
   return { id: asText(fields['id']), candidates, usage: readReportedUsage(fields) }
 }
 
-/** Usage in any of the places in which upstreams put it; undefined when it could not be true, too. */
+/** The usage, from any of the places where upstreams put it; undefined also when it cannot be true. */
 export function readReportedUsage(fields: JsonObject): ModelAnswer['usage'] {
   const [first] = Array.isArray(fields['choices']) ? (fields['choices'] as unknown[]) : []
   for (const place of [fields['usage'], asObject(fields['x_groq'])?.['usage'], asObject(first)?.['usage']]) {
@@ -44,7 +44,7 @@ export function readReportedUsage(fields: JsonObject): ModelAnswer['usage'] {
   return undefined
 }
 
-/** `callId`: begins the ids of calls that have none. */
+/** `callId`: the beginning of ids for calls without one. */
 function readMessage(message: JsonObject, callId: string): AnswerPart[] {
   const parts: AnswerPart[] = []
   const thoughts = readThoughts(message)
@@ -61,12 +61,12 @@ function readMessage(message: JsonObject, callId: string): AnswerPart[] {
   return parts
 }
 
-/** Of a message or a delta; vendors have two names for it. */
+/** The thoughts of a message or a delta. Vendors have two names for them. */
 export function readThoughts(message: JsonObject): string {
   return asText(message['reasoning_content']) || asText(message['reasoning'])
 }
 
-/** A string, or a list of parts with text. */
+/** The text of a content that is a string or a list of parts. */
 export function readContent(content: unknown): string {
   return typeof content === 'string'
     ? content
@@ -90,12 +90,12 @@ function readCall(call: JsonObject, callId: string): ToolCall {
   }
 }
 
-/** Of a call, or of a delta of one. */
+/** The input of a call, or of a delta of one. */
 export function readInput(inner: JsonObject, custom: boolean): string {
   return custom ? asText(inner['input']) : readArguments(inner['arguments'])
 }
 
-/** A signature where Google's compatible interface has it. */
+/** The signature of a call, where Google's compatible interface puts it. */
 export function readProof(call: JsonObject): Pick<ToolCall, 'proof'> {
   const signature = asObject(asObject(call['extra_content'])?.['google'])?.['thought_signature']
   const proof = typeof signature === 'string' ? unseal('gemini', signature, 'call') : undefined

@@ -48,7 +48,7 @@ function writeMessage(parts: readonly AnswerPart[]): Record<string, unknown> {
   }
 }
 
-/** In the whole of the text, which the parts are put together to. */
+/** Citations with offsets in the whole text, into which the text parts are joined. */
 function citationsOf(parts: readonly AnswerPart[]): Citation[] {
   let before = 0
   return parts.flatMap((part) => {
@@ -64,7 +64,7 @@ function writeCall({ id, name, custom, input, proof }: ToolCall): unknown {
   return { id, type: custom ? 'custom' : 'function', ...call, ...writeProof(proof) }
 }
 
-/** Where Google's compatible interface has it, and clients read it from. */
+/** The signature of a call, where clients of Google's compatible interface read it. */
 export function writeProof(proof: Proof | undefined): { extra_content?: unknown } {
   return proof?.family === 'gemini' ? { extra_content: { google: { thought_signature: proof.value } } } : {}
 }

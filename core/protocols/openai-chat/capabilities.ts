@@ -1,10 +1,10 @@
-// What chat completions can say, and what they make of what other protocols say.
+// What chat completions can express, and what becomes of features that only other protocols have.
 import type { Capabilities } from '../canonical/features.ts'
 
 /** Hints that only this protocol has. */
 export const hints = ['logit_bias', 'prediction', 'store', 'prompt_cache_options', 'prompt_cache_retention'] as const
 
-/** What changes the answer and no other protocol can say. */
+/** Members that change the answer and that no other protocol can express. */
 export const specials = ['audio', 'web_search_options', 'moderation', 'functions', 'function_call'] as const
 
 export const capabilities: Capabilities = {

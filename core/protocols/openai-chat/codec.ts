@@ -1,4 +1,4 @@
-// Chat completions as translation knows them.
+// The codec of chat completions.
 import type { Codec } from '../canonical/codec.ts'
 import { decodeAnswer } from './answer-decode.ts'
 import { encodeAnswer } from './answer-encode.ts'
@@ -14,7 +14,7 @@ export const chatCodec: Codec = {
   conversation: 'messages',
   capabilities,
   toolNames: { illegal: /[^a-zA-Z0-9_-]/g, longest: 64 },
-  // The vendor refuses longer ones, and those who are compatible know no other limit.
+  // The vendor refuses longer ids; compatible upstreams have no other limits.
   callIds: { longest: 40 },
   customTools: false,
   decodeRequest,

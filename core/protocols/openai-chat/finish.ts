@@ -1,4 +1,4 @@
-// Reasons to end, in the words of chat completions.
+// Reads and writes the finish reasons of chat completions.
 import type { Finish } from '../canonical/answer.ts'
 import { FinishReader } from '../canonical/finish.ts'
 import { chatWords } from '../canonical/finish-words.ts'
@@ -7,9 +7,9 @@ import { asText } from '../object.ts'
 const words = new FinishReader(chatWords)
 
 /**
- * Of a choice that has ended; upstreams that give no reason have none to tell. `matched`: the sequence at which some
- * say that they stopped.
- * @throws Untranslatable when the upstream gave the answer up
+ * Reads the finish reason of a choice that has ended; without one the end is normal. `matched`: the stop sequence that
+ * some upstreams report.
+ * @throws Untranslatable when the reason means that the upstream gave up
  */
 export function readFinish(reason: unknown, matched?: unknown): Finish {
   const word = asText(reason)

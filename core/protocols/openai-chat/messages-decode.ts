@@ -16,7 +16,7 @@ import type {
 } from '../canonical/request.ts'
 import { invalid, Untranslatable } from '../canonical/untranslatable.ts'
 
-/** Calls that wait for their results. */
+/** The calls so far, by id. */
 type Calls = Map<string, ToolCall>
 
 export function readMessages(fields: Members, losses: Losses): Turn[] {
@@ -68,7 +68,7 @@ function readMessage(message: Members, turns: Turn[], calls: Calls, losses: Loss
   }
 }
 
-/** Some clients mark a message: all that is in it is meant, up to its end. */
+/** Applies the cache mark of a message to its last part. Some clients mark the message and mean all of it. */
 function marked<P extends AssistantPart | UserPart>(parts: P[], message: Members, losses: Losses): P[] {
   const last = parts.at(-1)
   const mark = readMark(message, losses)
@@ -76,7 +76,7 @@ function marked<P extends AssistantPart | UserPart>(parts: P[], message: Members
   return parts
 }
 
-/** Content that can only be text. */
+/** Reads content that may only be text. */
 function readTexts(message: Members, losses: Losses): TextPart[] {
   const content = message.value('content')
   if (content === undefined) return []
@@ -122,7 +122,7 @@ function readPart(part: Members, losses: Losses): UserPart {
 }
 
 function readImage(part: Members, losses: Losses): MediaPart {
-  // Many clients write the address alone.
+  // Many clients write only the address.
   const image = typeof part.value('image_url') === 'string' ? undefined : part.needMembers('image_url')
   const source = readUrl(
     (image ?? part).needString(image ? 'url' : 'image_url'),
@@ -130,7 +130,7 @@ function readImage(part: Members, losses: Losses): MediaPart {
   )
   losses.see(source.kind === 'url' ? 'image_url' : 'image', part.place)
   const detail = image?.string('detail')
-  // Auto is what everybody has who says nothing.
+  // `auto` is the default, and asks for nothing.
   if (detail === undefined || detail === 'auto') return { type: 'image', source }
   losses.see('image_detail', image!.at('detail'))
   return { type: 'image', source, detail }
@@ -182,7 +182,7 @@ function readAssistant(message: Members, losses: Losses): AssistantTurn {
 
 function readCall(call: Members, losses: Losses): ToolCall {
   const custom = call.string('type') === 'custom'
-  // Calls that were put together from a stream still have their number.
+  // A call that a client collected from a stream still has its index.
   call.ignore('index')
   const inner = call.needMembers(custom ? 'custom' : 'function')
   const made: ToolCall = {
@@ -192,7 +192,7 @@ function readCall(call: Members, losses: Losses): ToolCall {
     custom,
     input: custom ? inner.needString('input') : readArguments(inner)
   }
-  // Where Google's own compatible interface puts it, and clients give it back from.
+  // Google's compatible interface puts it here, and clients send it back in the same place.
   const signature = call.members('extra_content')?.members('google')?.string('thought_signature')
   const proof = signature === undefined ? undefined : unseal('gemini', signature, 'call')
   if (!proof) return made
@@ -200,13 +200,13 @@ function readCall(call: Members, losses: Losses): ToolCall {
   return { ...made, proof }
 }
 
-/** Some clients give an object back where they were given one. */
+/** Some clients send the arguments as an object. */
 function readArguments(inner: Members): string {
   const given = inner.value('arguments')
   return typeof given === 'object' ? JSON.stringify(given) : (inner.string('arguments') ?? '')
 }
 
-/** Vendors take pictures in results, and clients send them. */
+/** Reads a tool result. It may hold pictures, which compatible vendors accept. */
 function readResult(message: Members, turns: readonly Turn[], calls: Calls, losses: Losses): ToolResult {
   const id = message.string('tool_call_id') ?? onlyOpenCall(turns)
   if (id === undefined)

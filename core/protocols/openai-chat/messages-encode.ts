@@ -24,7 +24,7 @@ export function writeMessages(turns: readonly Turn[], traits: Traits, losses: Lo
   })
 }
 
-/** A string while there is only text, as that is what every upstream takes. */
+/** Writes content: a string if it is all text, as every upstream accepts that. */
 function writeContent(parts: readonly UserPart[], losses: Losses): unknown {
   const written = parts.flatMap((part) => writePart(part, losses))
   return written.every(({ type }) => type === 'text') ? joinTexts(written) : written
@@ -74,7 +74,7 @@ function writeAssistant({ parts }: AssistantTurn, { replaysReasoning }: Traits, 
     else losses.drop('reasoning_replay')
   }
   if (calls.length > 0) {
-    // An empty string is no JSON, and some upstreams parse it.
+    // Some upstreams parse the arguments, and an empty string is not JSON.
     message['tool_calls'] = calls.map(({ id, name, input }) => ({
       id,
       type: 'function',

@@ -1,4 +1,4 @@
-// What chat completions call the parameters that all protocols share.
+// Chat completions' names of the parameters that all protocols share.
 import type { ParameterNames } from '../canonical/parameters.ts'
 
 export const parameters: ParameterNames = {

@@ -1,4 +1,4 @@
-// OpenAI chat completions, as clients speak it and as compatible upstreams answer it.
+// OpenAI's chat completions, as clients speak it and as compatible upstreams answer it.
 import type { Lens } from '../../bodies/lens.ts'
 import { withoutMember } from '../../bodies/splice.ts'
 import { countOf } from '../count.ts'
@@ -37,7 +37,7 @@ export const openaiChat: Protocol = {
   text: chatText
 }
 
-/** Of a whole body that is parsed for its usage alone. */
+/** The largest whole body that is parsed only for its usage, in bytes. */
 const parsedBytes = 128 * 1024
 
 const usageKey = Buffer.from('"usage"')
@@ -45,8 +45,8 @@ const messageKey = Buffer.from('"message"')
 const errorWord = Buffer.from('"error"')
 
 /**
- * The bytes hold a key, given in its quotes, with an object, whatever the spacing. Escaped quotes make text contents
- * differ.
+ * Whether the bytes hold this key, given with its quotes, with an object as its value. Text contents never match, as
+ * their quotes are escaped.
  */
 function holdsObject(data: Buffer, key: Buffer): boolean {
   for (let at = data.indexOf(key); at !== -1; at = data.indexOf(key, at)) {
@@ -67,14 +67,14 @@ function isAnswer(message: Payload): boolean {
   )
 }
 
-/** One choice with a message at least, and none that failed. */
+/** Whether it has at least one choice with a message, and none that failed. */
 function isCompletion(body: JsonObject | undefined): boolean {
   const choices = body?.['choices']
   if (body?.['error'] != null || !Array.isArray(choices)) return false
   return choices.some((choice) => asObject(asObject(choice)?.['message'])) && !choices.some(isFailed)
 }
 
-/** There, and not null. */
+/** Whether the member is there and not null. */
 function isSet(lens: Lens, key: string): boolean {
   return lens.has(key) && lens.type(key) !== 'null'
 }
@@ -82,16 +82,17 @@ function isSet(lens: Lens, key: string): boolean {
 function readUsage(message: Payload): ReportedUsage {
   if (message.plain) return undefined
   if (!message.parsed) {
-    // A whole body has been looked into already.
+    // The members of a whole body are known already.
     if (message.kind === 'event' && !holdsObject(message.data, usageKey)) return undefined
     const usage = readReportedUsage(memberOf(message, 'usage') ?? asObject(memberOf(message, 'x_groq'))?.['usage'])
     if (usage !== undefined) return usage
-    // Those who report inside a choice do so in small answers: to look for it there takes as long as parsing all of it.
+    // Upstreams that report usage inside a choice send small answers. Searching a large body for it costs as much as
+    // parsing.
     if (message.kind === 'json' && message.data.length > parsedBytes) return undefined
   }
   const body = asObject(message.shallow())
   if (!body) return undefined
-  // Beside the documented place: a vendor's own object (`x_groq`), or inside the choice.
+  // Besides the documented place: a vendor's own object (`x_groq`), or inside the choice.
   const places = [body['usage'], asObject(body['x_groq'])?.['usage']]
   const choices = body['choices']
   if (Array.isArray(choices)) places.push(asObject(choices[0])?.['usage'])
@@ -105,11 +106,11 @@ function readUsage(message: Payload): ReportedUsage {
 function withoutUsage(event: Payload): Buffer | 'nothing' | undefined {
   if (event.plain || !event.data.includes(usageKey)) return undefined
   const { lens } = event
-  // A key given twice: the client's parser will do with it what ours does.
+  // No lens can read a payload with a duplicate key. The client's parser will treat it as ours does.
   if (!lens) return isOnlyUsage(event.shallow()) ? 'nothing' : undefined
   if (!lens.has('usage')) return undefined
   if (lens.type('usage') === 'null') return withoutMember(lens, 'usage')
-  // An upstream that reports in the midst of its answer does so by itself: that stays as it came.
+  // An upstream that reports usage together with content does so unasked, so the event stays as it is.
   return lens.type('choices') === 'array' && (lens.json('choices') as unknown[]).length > 0 ? undefined : 'nothing'
 }
 

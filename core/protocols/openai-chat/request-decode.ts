@@ -37,7 +37,7 @@ function readSettings(fields: Members, request: ModelRequest, losses: Losses): v
   const oldLimit = fields.count('max_tokens', 1)
   request.maxOutputTokens = limit ?? oldLimit
   if (limit ?? oldLimit) losses.see('max_output_tokens', limit === undefined ? 'max_tokens' : 'max_completion_tokens')
-  // The last is not OpenAI's; compatible vendors have it, and so have clients.
+  // OpenAI has no `top_k`, but compatible vendors and clients do.
   readParameters(fields, { ...parameters, topK: 'top_k' }, request, losses)
   request.stop = readStop(fields)
   if (request.stop.length > 0) losses.see('stop')

@@ -9,7 +9,7 @@ import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/
 import { writeMessages } from './messages-encode.ts'
 import { parameters } from './parameters.ts'
 
-/** More stop sequences than this are refused by the vendor. */
+/** The most stop sequences that the vendor accepts. */
 const mostStops = 4
 
 export function encodeRequest(

@@ -1,11 +1,13 @@
-// A chat completion in its two shapes, whole and as a stream of chunks, and the way from either to the other.
+// Converts a chat completion between its two forms: whole, and a stream of chunks.
 import { asObject, asObjects, asText } from '../object.ts'
 import type { Collector } from '../protocol.ts'
 import { placeOfCall } from './call-place.ts'
 
 type Fields = Record<string, unknown>
 
-/** The chunks, as payloads, that a stream of this completion would have had, with usage and without the end marker. */
+/**
+ * The payloads of the chunks that this completion would have been streamed as, with usage and without the end marker.
+ */
 export function chunksOf(completion: unknown): string[] {
   const { choices, usage, object: _object, ...head } = asObject(completion) as Fields
   const chunk = (rest: Fields): string => JSON.stringify({ ...head, object: 'chat.completion.chunk', ...rest })
@@ -30,7 +32,7 @@ interface Choice {
   logprobs: unknown
 }
 
-/** Puts the chunks of a stream together to the completion that the same call would have had without streaming. */
+/** Collects chunks into the completion that the call would have returned without streaming. */
 export class CompletionCollector implements Collector {
   #head: Fields = {}
   #usage: unknown
@@ -100,7 +102,7 @@ function innerOf(call: Fields): Fields {
   return asObject(call['custom']) ?? asObject(call['function']) ?? {}
 }
 
-/** Names and ids are said once and may be repeated; arguments come in pieces. */
+/** Merges a delta into a call. Arguments come in pieces; names and ids come once, or are repeated. */
 function mergeCall(call: Fields, delta: Fields): Fields {
   const made = { ...call }
   for (const [key, value] of Object.entries(delta)) {
@@ -112,7 +114,7 @@ function mergeCall(call: Fields, delta: Fields): Fields {
   return made
 }
 
-/** Text and lists grow, objects grow by their fields, anything else is replaced. */
+/** Merges a value: texts and lists are appended, objects are merged by member, anything else is replaced. */
 function merged(before: unknown, more: unknown): unknown {
   if (typeof before === 'string' && typeof more === 'string') return before + more
   if (Array.isArray(before) && Array.isArray(more)) return [...(before as unknown[]), ...(more as unknown[])]

@@ -1,4 +1,4 @@
-// Reads the chunks of an upstream's chat completion.
+// Reads the chunks of an upstream's chat completion stream.
 import { shifted } from '../canonical/answer.ts'
 import type { EmitEvent, Finish } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
@@ -26,7 +26,7 @@ import {
 import { placeOfCall } from './call-place.ts'
 import { readFinish } from './finish.ts'
 
-/** Likewise the vendor's own limit. */
+/** The most calls in one choice: the vendor's limit of tools. */
 const mostCalls = 128
 
 export class ChatStreamDecoder implements StreamDecoder {
@@ -86,28 +86,28 @@ export class ChatStreamDecoder implements StreamDecoder {
   }
 }
 
-/** A call that has begun. It opens when its name and its id are known, or are not going to come. */
+/** A call that has begun. It opens when its name and id are known, or can no longer come. */
 interface Call {
   id: string
   name: string
   custom: boolean
   part: OpenPart | undefined
-  /** What came before it could open. */
+  /** The input that came before it opened. */
   early: string
-  /** Its signature, which its first delta has. */
+  /** Its signature, which is in its first delta. */
   readonly proof: ReturnType<typeof readProof>
 }
 
-/** One of the answers. */
+/** The state of one choice. */
 class Choice {
   ended = false
   readonly #parts: Parts
   readonly #index: number
   readonly #callId: string
   #finish: Finish = { reason: 'stop' }
-  /** What is being said, other than calls. */
+  /** The open part that is not a call. */
   #spoken: OpenPart | undefined
-  /** Characters of text so far, and before the text that is being said. */
+  /** How many characters of text there are so far, and how many before the open text part. */
   #text = 0
   #before = 0
   readonly #calls = new Map<number, Call>()
@@ -131,18 +131,18 @@ class Choice {
     const { finish_reason: reason } = choice
     if (choice['error'] != null || reason === 'error')
       throw badAnswer(asText(asObject(choice['error'])?.['message']) || 'The upstream reported an error.')
-    // Some vendors send an empty reason until they have one.
+    // Some vendors send an empty reason before the real one.
     if (reason == null || reason === '') return
     this.ended = true
     this.#finish = readFinish(reason, choice['stop_reason'])
     this.#parts.keep(this.#finish.sequence?.length ?? 0)
   }
 
-  /** Whatever is open has come to its end. */
+  /** Closes all open parts. */
   close(emit: EmitEvent): void {
     this.#parts.close(this.#spoken, emit)
     for (const [place, call] of this.#calls) {
-      // One that never said anything was a slip of the upstream.
+      // A call without a name and input is an upstream's mistake.
       if (call.name !== '' || call.early !== '') this.#open(call, place, emit)
       this.#parts.close(call.part, emit)
     }
@@ -187,7 +187,7 @@ class Choice {
     let call = this.#calls.get(index)
     if (!call) {
       if (this.#calls.size === mostCalls) throw badAnswer('The upstream called too many tools.')
-      // Whatever was called before and is whole does not go on: what is called next need not wait for it.
+      // Earlier calls that are complete are closed, so that the new one need not wait for them.
       for (const before of this.#calls.values())
         if (before.part && parseWhole(before.part.input)) this.#parts.close(before.part, emit)
       this.#calls.set(
@@ -196,7 +196,7 @@ class Choice {
       )
       this.#parts.keep(call.proof.proof?.value.length ?? 0)
     }
-    // Names and ids may be repeated, and may be repeated empty.
+    // Names and ids may be repeated, and may come back empty.
     if (call.id === '') this.#parts.keep((call.id = asText(delta['id'])).length)
     if (call.name === '') this.#parts.keep((call.name = asText(inner['name'])).length)
     const input = readInput(inner, custom !== undefined)
@@ -222,7 +222,7 @@ class Choice {
   }
 }
 
-/** What may come before a call's name, in characters. */
+/** The most input that may come before a call's name, in characters. */
 const longestName = 64 * 1024
 
 function parseWhole(input: string): boolean {

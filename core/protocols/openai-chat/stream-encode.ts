@@ -1,4 +1,4 @@
-// Writes the chunks of a chat completion for a client.
+// Writes the chunks of a chat completion stream for a client.
 import { shifted } from '../canonical/answer.ts'
 import type { AnswerEvent, Finish, PartOpening } from '../canonical/answer.ts'
 import type { AnswerHead, StreamEncoder, WriteEvent } from '../canonical/codec.ts'
@@ -9,25 +9,25 @@ import { writeChatUsage } from '../usage/openai-chat.ts'
 import { writeCitation, writeImage, writeProof } from './answer-encode.ts'
 import { writeFinish } from './finish.ts'
 
-/** Where a part stands in its choice. */
+/** The place of a part in its choice. */
 interface Place {
   candidate: number
   type: PartOpening['type']
-  /** Of a call, counted from 0 in its choice. */
+  /** Of a call or picture, its number in the choice, from 0. */
   index: number
   custom: boolean
-  /** Of a text: characters of the texts before it. */
+  /** Of a text, how many characters of text come before it. */
   before: number
 }
 
 export class ChatStreamEncoder implements StreamEncoder {
-  /** A chunk up to its choices. */
+  /** The beginning of a chunk, up to its choices. */
   readonly #opening: string
-  /** A chunk after its choices. */
+  /** The end of a chunk, after its choices. */
   readonly #closing: string
   readonly #usageWanted: boolean
   readonly #places = new Map<number, Place>()
-  /** Of each choice that has begun: how many calls and pictures it has, and characters of text. */
+  /** For each choice that has begun: how many calls, pictures and characters of text it has. */
   readonly #counts = new Map<number, { calls: number; images: number; text: number }>()
   readonly #finishes = new Map<number, Finish>()
   #usage: Usage = noUsage
@@ -35,7 +35,8 @@ export class ChatStreamEncoder implements StreamEncoder {
   constructor({ id, created, model, usage }: AnswerHead) {
     const head = JSON.stringify({ id: `chatcmpl-${id}`, object: 'chat.completion.chunk', created, model })
     this.#opening = `${head.slice(0, -1)},"choices":[`
-    // With usage asked for, chunks without it say so (OpenAI, API reference, "The chat completion chunk object").
+    // When usage is asked for, chunks without it have `null` (OpenAI, API reference, "The chat completion chunk
+    // object").
     this.#closing = usage ? '],"usage":null}' : ']}'
     this.#usageWanted = usage
   }
@@ -96,7 +97,7 @@ export class ChatStreamEncoder implements StreamEncoder {
     this.#choice(candidate, `{"tool_calls":[${JSON.stringify(call)}]}`, write)
   }
 
-  /** A choice opens with its role; the content that goes with it is null when there is none to come. */
+  /** Begins a choice with its role. The content beside it is null when a call comes first. */
   #begin(candidate: number, calling: boolean, write: WriteEvent): { calls: number; images: number; text: number } {
     let counts = this.#counts.get(candidate)
     if (!counts) {

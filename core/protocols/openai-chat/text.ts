@@ -1,4 +1,5 @@
-// Where text stands in chat completions: in the messages of a prompt, in whole answers and in the chunks of a stream.
+// Finds and edits text in chat completions: in the messages of a prompt, in whole answers and in the chunks of a
+// stream.
 import { withMembers } from '../../bodies/splice.ts'
 import { editedList, editedMember as editedIn, withoutPlace } from '../edits.ts'
 import { asObject } from '../object.ts'
@@ -18,7 +19,7 @@ import type {
 type Fields = Record<string, unknown>
 
 /**
- * Members of a message that are texts and say nothing to people. Whatever else is text, vendors call by names of their
+ * Text members of a message that are not said by anybody. All other text members count as text, as vendors add their
  * own.
  */
 const words = new Set(['role', 'type', 'id', 'name', 'tool_call_id', 'index'])
@@ -31,20 +32,20 @@ const kinds = new Map<string, TextKind>([
   ['input', 'arguments']
 ])
 
-/** A place for text in a message or delta: what it says, and the same message with other words there. */
+/** A text in a message or delta. */
 interface Place {
-  /** Unique in its message: `content`, `tool_calls.0.arguments`. */
+  /** Unique in its message, such as `content` or `tool_calls.0.arguments`. */
   readonly name: string
   readonly kind: TextKind
   readonly text: string
-  /** A delta that has nothing but these words in this place. */
+  /** A delta with only this text, in the same place. */
   alone(text: string): Fields
 }
 
 /** https://platform.openai.com/docs/api-reference/chat/object */
 export const chatText: ProtocolText = { answer: () => new ChatAnswerText(), prompt: editPrompt }
 
-/** A message or delta with its texts replaced; the same object when they all stay. */
+/** A message or delta with its texts edited; the same object when nothing changed. */
 function edited(message: Fields, edit: (place: Place) => string): Fields {
   let made = message
   for (const [key, value] of Object.entries(message)) {
@@ -70,7 +71,7 @@ function editedMember(key: string, value: unknown, edit: (place: Place) => strin
     return editedInner(value as Fields, key, edit, (inner) => ({ function_call: inner }))
   if (key === 'audio' && asObject(value))
     return editedText(value as Fields, 'transcript', `${key}.transcript`, edit, (inner) => ({ audio: inner }))
-  // Parts of a content, and what some vendors make of reasoning: lists of objects with a text.
+  // The parts of a content, and the lists in which some vendors send reasoning.
   if (Array.isArray(value)) {
     const kind = kinds.get(key) ?? 'reasoning'
     return editedList(value, (part, at) =>
@@ -91,7 +92,7 @@ function editedMember(key: string, value: unknown, edit: (place: Place) => strin
   return value
 }
 
-/** What tells one part from another. */
+/** The members that identify a part. */
 function shell({ type, index }: Fields): Fields {
   return { ...(type !== undefined && { type }), ...(index !== undefined && { index }) }
 }
@@ -124,7 +125,7 @@ function editedInner(
   )
 }
 
-/** The object with the text of one member replaced, if it has one. */
+/** The object with one text member edited, if it has it. */
 function editedText(
   object: Fields,
   member: string,
@@ -143,7 +144,7 @@ function numberOf(index: unknown, otherwise: number): number {
   return typeof index === 'number' ? index : otherwise
 }
 
-/** A block that has begun and not ended, with how more of its text is said. */
+/** A block that has not ended, and the place where more of its text goes. */
 interface OpenBlock {
   readonly block: TextBlock
   readonly place: Place
@@ -152,15 +153,15 @@ interface OpenBlock {
 /** The blocks of one choice. */
 interface ChoiceText {
   readonly open: Map<string, OpenBlock>
-  /** By the name of the place, how many blocks it has had: one that comes again after another is another. */
+  /** How many blocks each place has had: after text in another place a new block begins. */
   readonly begun: Map<string, number>
-  /** Something else was said than the upstream did. */
+  /** Whether any of its text was changed. */
   changed: boolean
 }
 
 class ChatAnswerText implements AnswerText {
   readonly #choices = new Map<number, ChoiceText>()
-  /** Of the latest event: what is around its choices. */
+  /** The latest event without its choices. */
   #head: Fields = {}
 
   event(event: Payload, editor: TextEditor): EditedEvent | undefined {
@@ -207,13 +208,13 @@ class ChatAnswerText implements AnswerText {
     let changed =
       delta &&
       edited(delta, (place) => {
-        // An empty string opens a choice or closes it, and is no text.
+        // An empty string opens or closes a choice, and is no text.
         if (place.text === '') return ''
         here.add(place.name)
         return editor.text({ ...this.#blockOf(index, place, over), text: place.text })
       })
     const ends = choice['finish_reason'] != null
-    // A call ends what was said before it, also where its arguments have not begun.
+    // A call ends the text before it, even before its arguments begin.
     const calls = delta?.['tool_calls'] != null || delta?.['function_call'] != null
     if (ends || calls)
       for (const [name, { block }] of this.#choices.get(index)?.open ?? [])
@@ -236,8 +237,7 @@ class ChatAnswerText implements AnswerText {
   }
 
   /**
-   * The block that a text belongs to. What a choice said before in another place is over, but for tools, which it may
-   * call side by side.
+   * The block that a text belongs to. It ends the choice's blocks in other places, except calls, which may be parallel.
    */
   #blockOf(index: number, place: Place, over: Set<string>): TextBlock {
     let choice = this.#choices.get(index)
@@ -252,7 +252,7 @@ class ChatAnswerText implements AnswerText {
     return block
   }
 
-  /** Ends a block with an event of its own, if there is something left to say. */
+  /** Ends a block. What the editor holds back is sent in an event of its own. */
   #end(index: number, name: string, editor: TextEditor, before: TextEvent[]): void {
     const { place } = this.#choices.get(index)!.open.get(name)!
     const tail = this.#tail(index, name, editor)
@@ -270,12 +270,12 @@ class ChatAnswerText implements AnswerText {
   }
 }
 
-/** Log probabilities hold the very words. */
+/** Removes log probabilities, as they repeat the original words. */
 function withoutChances(choice: Fields): Fields {
   return choice['logprobs'] == null ? choice : { ...choice, logprobs: null }
 }
 
-/** Citations of words that were changed. */
+/** Removes the offsets of citations, as the text has changed. */
 function withoutPlaces(message: Fields): Fields {
   return editedIn(message, 'annotations', (value) =>
     editedList(value, (annotation) =>
@@ -284,7 +284,7 @@ function withoutPlaces(message: Fields): Fields {
   )
 }
 
-/** The payload with other choices; every other byte stays where the payload can be looked into. */
+/** The payload with other choices. All other bytes stay as they are, if a lens can read the payload. */
 function withChoices(payload: Payload, choices: unknown): Buffer {
   const { lens } = payload
   if (lens) return Buffer.concat(withMembers(lens, new Map([['choices', JSON.stringify(choices)]])))

@@ -1,26 +1,26 @@
-// Follows a stream of chat completion chunks: what each event means, and whether the answer is whole.
+// Follows a chat completion stream: says what each chunk means, and whether the answer is complete.
 import { Likeness } from '../likeness.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import { isError } from '../errors.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 
-/** Longest event whose likeness is kept: a copy for each stream. */
+/** The largest event whose likeness is kept, in bytes: each stream keeps a copy. */
 const likenessBytes = 4 * 1024
 
-/** Choices of one answer; https://platform.openai.com/docs/api-reference/chat has it as the limit of `n`. */
+/** The most choices of an answer: https://platform.openai.com/docs/api-reference/chat has it as the limit of `n`. */
 const mostChoices = 128
 
-/** Looks into the first events, and then into those that are not like the others. */
+/** Parses the first events, and then only those that differ from the last one in more than their text. */
 export class ChatWatch implements StreamWatch {
-  /** The choices that asked for, and those of them that have come: whether each has its finish reason. */
+  /** How many choices were asked for, and for each one that has come whether it has its finish reason. */
   readonly #asked: number
   readonly #choices = new Map<unknown, boolean>()
   readonly #opened = new Set<unknown>()
   #content = false
-  /** The last event that was looked into and was content and nothing else. Nearly all that follow are like it. */
+  /** The last parsed event that was content and nothing else. Nearly all that follow resemble it. */
   #like: Likeness | undefined
-  /** It has no place for usage. */
+  /** Whether that event has no place for usage. */
   #plain = false
 
   constructor(asked: number) {
@@ -35,7 +35,7 @@ export class ChatWatch implements StreamWatch {
     return isDone(event.data) ? 'end' : this.#look(event)
   }
 
-  /** A choice opens with its role; SDKs that put a message together fail without one. */
+  /** The chunk with the role that a choice has to begin with, when the upstream left it out: SDKs fail without it. */
   missing(event: Payload): Preface {
     const chunk = asObject(event.shallow())
     const choices = chunk?.['choices']
@@ -85,8 +85,7 @@ export class ChatWatch implements StreamWatch {
 }
 
 /**
- * A reason, and not the empty string that some vendors send until they have one. Sound ends with when it expires
- * instead.
+ * Whether a choice has ended. The empty reason that some vendors send is not an end; sound ends with its `expires_at`.
  */
 function isFinish(finish: unknown, delta: unknown): boolean {
   if (finish != null && finish !== '') return true

@@ -36,7 +36,7 @@ export function readUsage(response: JsonObject): ModelAnswer['usage'] {
   return usage === 'insane' ? undefined : usage
 }
 
-/** Items of tools that the provider runs are passed over: no other protocol has a place for them. */
+/** Reads an output item. Items of tools that the provider runs are skipped: no other protocol has a place for them. */
 export function readItem(item: JsonObject): AnswerPart[] {
   switch (item['type']) {
     case 'message':
@@ -68,7 +68,7 @@ function readContent(part: JsonObject): AnswerPart[] {
   ]
 }
 
-/** What pairs a call with its result is not the item's own id. */
+/** Reads what identifies a call. Its result refers to `call_id` and not to the item's id. */
 export function readCallHead(item: JsonObject): Omit<ToolCall, 'input'> {
   const [id, name, namespace] = [asText(item['call_id']), asText(item['name']), asText(item['namespace'])]
   if (id === '' || name === '') throw badAnswer('The upstream called a tool without a name or an id.')
@@ -85,7 +85,7 @@ export function readInput(item: JsonObject): string {
   return item['type'] === 'custom_tool_call' ? asText(item['input']) : readArguments(item['arguments'])
 }
 
-/** The summary, or the thoughts themselves where a model shows them. */
+/** Reads the summary of thoughts, or the thoughts themselves, which some models show. */
 function readThoughts(item: JsonObject): ReasoningPart {
   const summary = asObjects(item['summary'])
   const text = (summary.length > 0 ? summary : asObjects(item['content']))
@@ -95,7 +95,7 @@ function readThoughts(item: JsonObject): ReasoningPart {
   return { type: 'reasoning', text, ...(proof && { proof }) }
 }
 
-/** Stands between the parts of a summary, which are one text elsewhere. */
+/** Separates the parts of a summary when they are joined. */
 export const betweenThoughts = '\n\n'
 
 export function readProof({ id, encrypted_content: value }: JsonObject): ReasoningPart['proof'] {

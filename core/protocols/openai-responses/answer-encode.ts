@@ -27,7 +27,7 @@ export function encodeAnswer({ candidates, usage }: ModelAnswer, head: AnswerHea
   return writeResponse(head, { output, finish, usage: usage ?? noUsage })
 }
 
-/** Texts that follow each other are one. */
+/** The contents of the parts. Texts that follow each other are joined. */
 function joined(parts: readonly AnswerPart[]): Content[] {
   const contents: Content[] = []
   for (const part of parts) {
@@ -39,14 +39,14 @@ function joined(parts: readonly AnswerPart[]): Content[] {
   return contents
 }
 
-/** What a response came to; without it, it has just begun. */
+/** How a response ended. Without it, the response has only begun. */
 interface Ending {
   output: readonly Item[]
   finish: Finish
   usage: Readonly<Usage>
 }
 
-/** The object that a response is in every state; it repeats what was asked. */
+/** The response object, in any state. It repeats members of the request. */
 export function writeResponse({ id, created, model, request }: AnswerHead, ending?: Ending): Record<string, unknown> {
   const text = asObject(request['text'])
   const reasoning = asObject(request['reasoning'])

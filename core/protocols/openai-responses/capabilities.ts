@@ -1,4 +1,4 @@
-// What OpenAI's Responses can say, and what they make of what other protocols say.
+// What OpenAI's Responses can express, and what becomes of features that only other protocols have.
 import type { Capabilities } from '../canonical/features.ts'
 
 /** Hints that only this protocol has. */
@@ -12,10 +12,10 @@ export const hints = [
   'image'
 ] as const
 
-/** What changes the answer and no other protocol can say. */
+/** Members that change the answer and that no other protocol can express. */
 export const specials = ['background', 'prompt', 'moderation'] as const
 
-/** What the provider knows of earlier requests. */
+/** Members that refer to what the provider keeps of earlier requests. */
 export const stored = ['previous_response_id', 'conversation'] as const
 
 export const capabilities: Capabilities = {

@@ -1,4 +1,4 @@
-// OpenAI's Responses as translation knows them.
+// The codec of OpenAI's Responses.
 import type { Codec } from '../canonical/codec.ts'
 import { decodeAnswer } from './answer-decode.ts'
 import { encodeAnswer } from './answer-encode.ts'

@@ -1,4 +1,4 @@
-// How an answer ended, in the words of Responses.
+// Reads and writes how a response ended.
 import type { Finish } from '../canonical/answer.ts'
 import { FinishReader } from '../canonical/finish.ts'
 import { responsesWords } from '../canonical/finish-words.ts'
@@ -8,7 +8,10 @@ import type { JsonObject } from '../object.ts'
 
 const words = new FinishReader(responsesWords)
 
-/** Of a response in a terminal state. @throws Untranslatable when it is in another, or has failed */
+/**
+ * Reads the end of a response.
+ * @throws Untranslatable when its status is not final, or when it has failed
+ */
 export function readFinish(response: JsonObject): Finish {
   const { status, error, incomplete_details: details } = response
   if (status === 'completed') return { reason: 'stop' }
@@ -18,7 +21,7 @@ export function readFinish(response: JsonObject): Finish {
   return reason === '' ? { reason: 'other', word: status } : words.read(reason)
 }
 
-/** What the whole response says of its end. */
+/** The members of a response that report its end. */
 export function writeFinish({ reason, word }: Finish): { status: string; incomplete_details: unknown } {
   if (reason === 'length') return { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } }
   if (reason === 'content_filter') return { status: 'incomplete', incomplete_details: { reason: 'content_filter' } }

@@ -39,7 +39,7 @@ class InputReader {
   readonly #request: ModelRequest
   readonly #losses: Losses
   readonly #calls = new Map<string, ToolCall>()
-  /** A signature of the call that follows, in an item of thoughts of its own. */
+  /** The signature of the next call, which was sent as a reasoning item because calls have no place for it. */
   #ofNextCall: Proof | undefined
 
   constructor(request: ModelRequest, losses: Losses) {
@@ -49,7 +49,7 @@ class InputReader {
 
   read(item: Members): void {
     const type = item.string('type') ?? (item.value('role') === undefined ? 'item_reference' : 'message')
-    // Items of an answer have names and states, which mean something to their provider alone.
+    // Items of an answer have ids and statuses that mean something only to their provider.
     item.ignore('id', 'status')
     switch (type) {
       case 'message':
@@ -81,7 +81,7 @@ class InputReader {
     if (role === 'assistant') {
       const parts = readContent(item, this.#losses)
       const last = turns.at(-1)
-      // Thoughts and calls belong to the message that they stand beside; a second message is one of its own.
+      // Thoughts and calls join the message next to them. A second message becomes a turn of its own.
       const joins =
         last?.role === 'assistant' &&
         (last.parts.some(({ type }) => type === 'tool_call') || last.parts.every(({ type }) => type === 'reasoning'))
@@ -156,7 +156,7 @@ class InputReader {
     else turns.push({ role: 'tool', results: [result] })
   }
 
-  /** Something of the model's. */
+  /** Adds a part to the model's turn, or begins one. */
   #own(part: AssistantPart): void {
     const { turns } = this.#request
     const last = turns.at(-1)
@@ -212,7 +212,7 @@ function readImage(part: Members, losses: Losses): MediaPart {
   const detail = part.string('detail')
   const source = readUrl(part.needString('image_url'), part.at('image_url'))
   losses.see(source.kind === 'url' ? 'image_url' : 'image', part.at('image_url'))
-  // Auto is what everybody has who says nothing.
+  // `auto` is the default, and asks for nothing.
   if (detail === undefined || detail === 'auto') return { type: 'image', source }
   losses.see('image_detail', part.at('detail'))
   return { type: 'image', source, detail }

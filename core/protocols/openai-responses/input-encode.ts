@@ -31,7 +31,7 @@ export function writeInput(turns: readonly Turn[], losses: Losses): Item[] {
   })
 }
 
-/** A string where it can be one. */
+/** Writes content: a string if it is a single text. */
 function writeContent(parts: readonly (TextPart | MediaPart)[], losses: Losses): unknown {
   const [first] = parts
   return parts.length === 1 && first?.type === 'text' ? first.text : parts.map((part) => writePart(part, losses))
@@ -49,7 +49,7 @@ function writePart(part: TextPart | MediaPart, losses: Losses): Item {
   return { type: 'input_file', filename: fileName(name, source.mimeType), file_data: url }
 }
 
-/** Messages go without ids, as those of an earlier answer are the provider's to look up. */
+/** Writes a turn of the model. Messages get no ids, as the provider would look those up. */
 function writeOwn({ parts }: AssistantTurn, losses: Losses): Item[] {
   const items: Item[] = []
   let text: string | undefined
@@ -76,7 +76,7 @@ function writeCall({ id, name, custom, input }: ToolCall): Item {
   return { type: 'function_call', call_id: id, name, arguments: input === '' ? '{}' : input }
 }
 
-/** Only what this provider has encrypted is taken back. */
+/** Writes thoughts that this provider has encrypted. It accepts no others. */
 function writeThoughts({ text, proof }: ReasoningPart, losses: Losses): Item[] {
   if (proof?.family !== 'openai') {
     losses.drop(proof ? 'reasoning_proof' : 'reasoning_replay')

@@ -1,4 +1,4 @@
-// The output items of a response, as its whole and its events have them.
+// Writes the output items of a response, for whole responses and for events.
 import { shifted } from '../canonical/answer.ts'
 import type { AnswerPart, Citation, Finish, PartOpening, TokenLogprob } from '../canonical/answer.ts'
 import { isCut } from '../canonical/finish.ts'
@@ -9,7 +9,7 @@ import type { Proof } from '../canonical/request.ts'
 
 export type Item = Record<string, unknown>
 
-/** What an item is made of: a part of the answer as far as it has come. */
+/** The content of an item: a part of the answer, as far as it has come. */
 export interface Content {
   readonly opening: PartOpening
   text: string
@@ -18,7 +18,7 @@ export interface Content {
   proof: Proof | undefined
 }
 
-/** `in_progress` while it comes; whole, or as far as it was not cut off. */
+/** The status of an item. `incomplete`: it was cut off. */
 export type Status = 'in_progress' | 'completed' | 'incomplete'
 
 export function contentOf(part: AnswerPart): Content {
@@ -38,8 +38,8 @@ export function contentOf(part: AnswerPart): Content {
 }
 
 /**
- * A text goes on where the one before it ended: clients take the last message for the answer, and of its texts the
- * last. Not where something was said in between.
+ * Joins a text to the one right before it, because clients take the last text of the last message for the answer. Texts
+ * with something in between are not joined.
  */
 export function goOn(before: Content, more: Content): void {
   before.citations.push(...more.citations.map((citation) => shifted(citation, before.text.length)))
@@ -47,13 +47,13 @@ export function goOn(before: Content, more: Content): void {
   before.text += more.text
 }
 
-/** Nothing that a client could see. */
+/** Whether it holds nothing that a client could see. */
 export function isEmpty({ opening, text, proof }: Content): boolean {
   if (opening.type === 'media') return opening.media.type !== 'image' || opening.media.source.kind !== 'data'
   return opening.type !== 'tool_call' && text === '' && !(opening.type === 'reasoning' && proof)
 }
 
-/** Whether an item was cut off, which only the last one can be, or a call that its arguments show to be. */
+/** The status of an item. Only the last item can be cut off, or a call with incomplete arguments. */
 export function statusOf({ opening, text }: Content, isLast: boolean, finish: Finish): Status {
   if (!isCut(finish)) return 'completed'
   const cut = opening.type === 'tool_call' ? !opening.custom && (text === '' || !parseObject(text)) : isLast
@@ -68,7 +68,7 @@ const prefixes: Readonly<Record<PartOpening['type'], string>> = {
   media: 'ig'
 }
 
-/** Unique in its response: `answer` is the answer's own id, `index` the item's place. */
+/** The id of an item, unique in its response. `answer`: the answer's own id; `index`: the item's place. */
 export function itemId({ type, ...opening }: PartOpening, answer: string, index: number): string {
   return `${'custom' in opening && opening.custom ? 'ctc' : prefixes[type]}_${answer}_${index}`
 }
@@ -122,7 +122,10 @@ export function writeCitation({ url, title, start, end }: Citation): Item {
   return { type: 'url_citation', url, title, start_index: start ?? 0, end_index: end ?? 0 }
 }
 
-/** A call has no place for a signature here; an item of thoughts before it has, and comes back in the same place. */
+/**
+ * The reasoning item that carries a call's signature, before the call: calls have no place for one here, and the client
+ * sends the item back in the same place.
+ */
 export function signatureOf(opening: PartOpening): Content | undefined {
   if (opening.type !== 'tool_call' || !opening.proof) return undefined
   return { opening: { type: 'reasoning' }, text: '', citations: [], logprobs: [], proof: opening.proof }

@@ -1,4 +1,4 @@
-// What Responses call the parameters that all protocols share.
+// Responses' names of the parameters that all protocols share.
 import type { ParameterNames } from '../canonical/parameters.ts'
 
 export const parameters: ParameterNames = {

@@ -1,4 +1,4 @@
-// OpenAI's Responses, as clients speak them and as upstreams answer them.
+// OpenAI's Responses, as clients speak it and as upstreams answer it.
 import { asObject } from '../object.ts'
 import { readError as readAnyError } from '../errors.ts'
 import { errorBody } from '../openai-chat/errors.ts'
@@ -11,7 +11,7 @@ import { chunksOf, ResponseCollector } from './shape.ts'
 import { responsesText } from './text.ts'
 import { ResponsesWatch } from './watch.ts'
 
-/** A response, and a conversation that was made shorter. */
+/** The objects that are answers: a response, and a compacted conversation. */
 const answers: ReadonlySet<string> = new Set(['response', 'response.compaction'])
 
 /** https://platform.openai.com/docs/api-reference/responses */
@@ -45,14 +45,14 @@ export const openaiResponses: Protocol = {
   text: responsesText
 }
 
-/** A response that failed tells why inside of it. */
+/** Reads an error. A failed response has its error inside. */
 function readError(body: unknown): UpstreamError {
   const fields = asObject(body)
   return readAnyError(asObject(fields?.['response'])?.['error'] == null ? body : fields!['response'])
 }
 
 /**
- * What is asked of responses that are kept: free, and whatever is told of one is an answer, also that it has failed.
+ * The protocol of operations on kept responses. They are free, and every response is a good answer, even a failed one.
  */
 export const keptResponses: Protocol = {
   ...openaiResponses,
@@ -62,12 +62,12 @@ export const keptResponses: Protocol = {
   answerBytes: () => 0
 }
 
-/** A response that failed is one all the same: whoever asked for it has to see it. */
+/** Whether a body is an answer. A failed response is one too: the client has to see it. */
 function isAnswer({ lens }: Payload): boolean {
   return lens !== undefined && answers.has(lens.string('object') ?? '') && lens.type('output') === 'array'
 }
 
-/** Of a response, or of the one that the last event of a stream has. */
+/** The usage of a response, or of the response in the last event of a stream. */
 function usageOf(message: Payload): unknown {
   if (message.plain || !message.data.includes('"usage"')) return undefined
   if (isUnparsedBody(message)) return memberOf(message, 'usage')
@@ -75,7 +75,7 @@ function usageOf(message: Payload): unknown {
   return (asObject(body?.['response']) ?? body)?.['usage']
 }
 
-/** Deltas and whole responses; what events repeat when something is done is no text of its own. */
+/** Counts deltas and whole responses. Events that repeat a complete text are not counted. */
 function answerBytes(body: unknown): number {
   const fields = asObject(body)
   return textBytes(fields?.['delta'] ?? fields?.['output'])

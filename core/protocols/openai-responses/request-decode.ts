@@ -12,13 +12,13 @@ import { readInput } from './input-decode.ts'
 import { parameters } from './parameters.ts'
 import { readTools } from './tools-decode.ts'
 
-/** What a client may ask to have included that it gets anyway, or that {@link readLogprobs} knows. */
+/** Values of `include` that need no report: the client gets them anyway, or {@link readLogprobs} reads them. */
 const granted = ['reasoning.encrypted_content', 'message.output_text.logprobs']
 
 export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losses): ModelRequest {
   const fields = new Members(body)
   const request = emptyRequest(head.model, head.streaming)
-  // Metadata are repeated in the answer, which is all that becomes of them.
+  // Metadata are only repeated in the answer, which the gateway does itself.
   for (const known of ['model', 'stream', 'stream_options', 'metadata']) fields.value(known)
   readParameters(fields, { ...parameters, maxOutputTokens: 'max_output_tokens' }, request, losses)
   readLogprobs(fields, request, losses)
@@ -34,7 +34,7 @@ export function decodeRequest(body: JsonObject, head: RequestHead, losses: Losse
 
   for (const name of stored) if (fields.value(name) !== undefined) losses.see('stored_state', name)
   if (fields.flag('store')) losses.see('hint', 'store')
-  // What everybody has who says nothing.
+  // `disabled` is the default, and asks for nothing.
   if (fields.value('truncation') === 'disabled') fields.ignore('truncation')
   else if (fields.says('truncation')) losses.see('hint', 'truncation')
   for (const name of hints) if (fields.says(name)) losses.see('hint', name)
@@ -51,7 +51,7 @@ function readLogprobs(fields: Members, request: ModelRequest, losses: Losses): v
     request.logprobs = alternatives
     losses.see('logprobs')
   }
-  // Without being included they are not told.
+  // Without `include` they would not be in the answer.
   else if (alternatives > 0) losses.see('hint', 'top_logprobs')
   if (included.some((name) => !granted.includes(name))) losses.see('hint', 'include')
 }

@@ -8,12 +8,15 @@ import type { ModelRequest, OutputFormat, Tool, ToolChoice } from '../canonical/
 import { writeInput } from './input-encode.ts'
 import { parameters } from './parameters.ts'
 
-/** The vendor refuses less. */
+/** The least `max_output_tokens` that the vendor accepts. */
 const leastOutput = 16
 
 type Body = Record<string, unknown>
 
-/** Nothing is stored at the provider: what has to come back comes back encrypted, with the client. */
+/**
+ * Writes the request so that the provider stores nothing: reasoning is returned encrypted, and the client sends it
+ * back.
+ */
 export function encodeRequest(request: ModelRequest, { model, traits }: Target, losses: Losses): Body {
   const body: Body = { model, input: writeInput(sayingJson(request), losses), store: false }
   const add = (key: string, value: unknown): void => {
@@ -41,7 +44,7 @@ export function encodeRequest(request: ModelRequest, { model, traits }: Target, 
 
 function writeReasoning({ reasoning }: ModelRequest, maxOutputTokens: number | undefined): Body | undefined {
   const effort = effortOf(reasoning, maxOutputTokens)
-  // Who says how much to think in a protocol that always shows thoughts wants to see them.
+  // In a protocol that always shows thoughts, a client that sets an effort expects to see them.
   const visible = reasoning.visible ?? (effort !== undefined && effort !== 'none')
   if (effort === undefined && !visible) return undefined
   return { ...(effort !== undefined && { effort }), ...(visible && { summary: 'auto' }) }
@@ -64,7 +67,7 @@ function writeFormat(format: OutputFormat): Body {
   }
 }
 
-/** Where nothing is said, this protocol is strict and others are not. */
+/** Writes a tool. `strict` is always set, as this protocol is strict by default and others are not. */
 function writeTool({ name, description, parameters, strict, custom, grammar }: Tool): Body {
   const head = { name, ...(description !== undefined && { description }) }
   if (custom) return { type: 'custom', ...head, ...(grammar && { format: { type: 'grammar', ...grammar } }) }

@@ -1,11 +1,11 @@
-// A response in its two shapes, whole and as a stream of events, and the way from either to the other.
+// Converts a response between its two forms: whole, and a stream of events.
 import { asObject, asObjects } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Collector } from '../protocol.ts'
 
 type Fields = Record<string, unknown>
 
-/** The payloads of the events that a stream of this response would have had. */
+/** The payloads of the events that this response would have been streamed as. */
 export function chunksOf(answer: unknown): string[] {
   const response = asObject(answer) ?? {}
   const begun = { ...response, status: 'in_progress', output: [], usage: null, incomplete_details: null }
@@ -32,7 +32,7 @@ function itemEvents(item: JsonObject, output_index: number): Fields[] {
   ]
 }
 
-/** What an item has not when it begins. */
+/** The members of an item that are empty when it begins. */
 function emptied(item: JsonObject): Fields {
   switch (item['type']) {
     case 'message':
@@ -107,10 +107,13 @@ function summaryEvents(part: JsonObject, at: Fields): Fields[] {
   ]
 }
 
-/** Of a response that has only begun. */
+/** The statuses of a response that is still being made. */
 const unfinished: ReadonlySet<unknown> = new Set(['queued', 'in_progress'])
 
-/** The last event has the whole response, but for its items where an upstream does not say them again. */
+/**
+ * Collects the response from a stream. Its last event has the whole response; some upstreams leave out the items there,
+ * so these are collected.
+ */
 export class ResponseCollector implements Collector {
   #response: unknown
   readonly #items: JsonObject[] = []

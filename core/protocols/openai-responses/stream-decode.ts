@@ -1,5 +1,5 @@
-// Reads the events of an upstream's response. What deltas have said is said again when a part, an item and the response
-// are done.
+// Reads the events of a Responses upstream's stream. What deltas have said is repeated when a part, an item and the
+// response end.
 import type { EmitEvent, Finish } from '../canonical/answer.ts'
 import type { StreamDecoder } from '../canonical/codec.ts'
 import { finishOf } from '../canonical/finish.ts'
@@ -15,14 +15,14 @@ import { readUsage } from './answer-decode.ts'
 import { readFinish } from './finish.ts'
 import { StreamedItem } from './streamed-item.ts'
 
-/** More items than this are no answer. */
+/** The most items of an answer. No real one reaches it. */
 const mostItems = 4096
 
 export class ResponsesStreamDecoder implements StreamDecoder {
   readonly #parts = new Parts()
-  /** In the order in which they began. */
+  /** The items in the order in which they began. */
   readonly #items: StreamedItem[] = []
-  /** By their places in the output and by their ids, as some upstreams are careless with one or the other. */
+  /** The items by id and by place in the output, as some upstreams get one of these wrong. */
   readonly #found = new Map<unknown, StreamedItem>()
   #id = ''
   #started = false
@@ -33,7 +33,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     if (this.#finish) return
     const body = asObject(event.json())
     if (!body) {
-      // Some upstreams end as their other protocol does.
+      // Some upstreams end the stream as they end chat completions.
       if (this.#started && event.data.toString('latin1').trim() === '[DONE]') return
       throw badAnswer('The upstream sent an event that is not of its protocol.')
     }
@@ -93,7 +93,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
   #stop(response: JsonObject, emit: EmitEvent): void {
     this.#start({ response }, emit)
     const finish = readFinish(response)
-    // An upstream that streams nothing but its end says it all there, and others leave out what comes in one piece.
+    // Some upstreams send only this last event, and some leave out events of items that come in one piece.
     asObjects(response['output']).forEach((item, index) => this.#ended(item, index, emit))
     this.#usage = readUsage(response)
     this.#finish = finish
@@ -152,7 +152,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     return made
   }
 
-  /** The item that an event is about: what was added last under its id, or at its place. */
+  /** The item that an event is about: the last one added under its id, or at its place. */
   #item({ item_id: id, output_index: place }: JsonObject): StreamedItem {
     const item = this.#found.get(id) ?? this.#found.get(numberOf(place))
     if (!item) throw badAnswer('The upstream went on with an item that it had not begun.')
@@ -165,7 +165,7 @@ export class ResponsesStreamDecoder implements StreamDecoder {
     made.whole(item, emit)
   }
 
-  /** An item in the whole of the response, which may have another id there, and another place. */
+  /** Handles an item of the last event, where its id and its place may differ from before. */
   #ended(item: JsonObject, place: number, emit: EmitEvent): void {
     const named = this.#found.get(item['id'])
     const known = named?.resembles(item) ? named : this.#items.find((one) => one.resembles(item))

@@ -1,5 +1,5 @@
-// Writes the events of a response for a client. Its last event repeats the whole response, so everything is kept until
-// then.
+// Writes the events of a Responses stream for a client. Its last event repeats the whole response, so everything is
+// kept until then.
 import { shifted } from '../canonical/answer.ts'
 import type { AnswerEvent, Finish } from '../canonical/answer.ts'
 import { mostKept } from '../canonical/codec.ts'
@@ -21,21 +21,23 @@ import {
 } from './items.ts'
 import type { Content, Item } from './items.ts'
 
-/** Characters of what the model says, which are written four times in one turn of the event loop in the end. */
+/**
+ * The most text of an answer, in characters: at its end all of it is written four times in one turn of the event loop.
+ */
 const mostRepeated = 2 * 1024 * 1024
 
-/** A part of the answer on its way to be an item. */
+/** A part of the answer that becomes an item. */
 interface Place {
   readonly content: Content
-  /** Of the item, once it has been told of: one that would be empty never is. */
+  /** The item's index, once the client has been sent its start. An empty item is never sent. */
   index: number | undefined
   id: string
   closed: boolean
-  /** Characters of texts before the present one, which are one with it. */
+  /** How many characters of joined texts come before the present one. */
   before: number
 }
 
-/** What a token with its probability counts as among what is kept, in characters. */
+/** What a token with its probability adds to the amount that is kept, in characters. */
 const tokenLength = 64
 
 export class ResponsesStreamEncoder implements StreamEncoder {
@@ -44,9 +46,9 @@ export class ResponsesStreamEncoder implements StreamEncoder {
   #kept = 0
   #repeated = 0
   readonly #places = new Map<number, Place>()
-  /** Items in their order, those that are done with what they are. */
+  /** The items in their order. Those that are complete are set. */
   readonly #output: (Item | undefined)[] = []
-  /** Closed, and not told yet, as the end may say that it was cut off. */
+  /** Closed parts that were not sent as complete yet, because the end of the answer may say that they were cut off. */
   #ended: Place[] = []
   #finish: Finish = { reason: 'stop' }
   #usage: Usage = noUsage
@@ -91,7 +93,7 @@ export class ResponsesStreamEncoder implements StreamEncoder {
   #open({ candidate, part, opening }: AnswerEvent & { type: 'open' }, write: WriteEvent): void {
     if (candidate !== 0) return
     const last = this.#ended.at(-1)
-    // A text right after a text goes on with it.
+    // A text right after a text is joined to it.
     if (opening.type === 'text' && last?.content.opening.type === 'text' && this.#places.size === 0) {
       this.#ended.pop()
       Object.assign(last, { closed: false, before: last.content.text.length })
@@ -119,7 +121,7 @@ export class ResponsesStreamEncoder implements StreamEncoder {
       this.#keep(opening.media.source.kind === 'data' ? opening.media.source.data.length : 0)
   }
 
-  /** Tells of an item, at its first sign. */
+  /** Sends the start of an item, unless that was done before. */
   #begin(place: Place, write: WriteEvent): Place {
     if (place.index !== undefined) return place
     const { content } = place
@@ -190,7 +192,10 @@ export class ResponsesStreamEncoder implements StreamEncoder {
     )
   }
 
-  /** `finish`: how the answer ended, if it has; what is followed by something else was not cut off. */
+  /**
+   * Completes the items that wait. `finish`: how the answer ended; undefined when another part follows, so that they
+   * were not cut off.
+   */
   #closeEnded(finish: Finish | undefined, write: WriteEvent): void {
     for (const place of this.#ended) if (!isEmpty(place.content)) this.#begin(place, write)
     for (const place of this.#ended) if (place.index !== undefined) this.#close(place, finish, write)
@@ -239,7 +244,7 @@ export class ResponsesStreamEncoder implements StreamEncoder {
     return { item_id: id, output_index: index }
   }
 
-  /** What is said is said again as its part, its item and the response end. */
+  /** Counts text that will be repeated when its part, its item and the response end. */
   #repeat(length: number): void {
     this.#repeated += length
     if (this.#repeated > mostRepeated) throw badAnswer('The upstream sent an answer too long to be translated.')

@@ -1,4 +1,4 @@
-// An output item while it is streamed: what was told of it, and what of its later and whole forms was not.
+// One output item of a streamed response: compares what events repeat with what was already passed on.
 import type { EmitEvent, TokenLogprob } from '../canonical/answer.ts'
 import { isBlank } from '../canonical/conversation.ts'
 import { parseObject } from '../canonical/json.ts'
@@ -15,29 +15,29 @@ import { sortedJson, Told, trimmed } from './told.ts'
 interface Piece {
   part: OpenPart
   told: Told
-  /** Sources that were told. */
+  /** How many citations were passed on. */
   cited: number
 }
 
 /**
- * One output item. Deltas tell of it, and then events that have a part, the item and the response as a whole: of these
- * only what is new is told. Owned by the decoder of its stream. All that is thrown is Untranslatable.
+ * One output item. After its deltas, events repeat its parts, the item and the response as a whole; only what is new in
+ * them is passed on. Owned by the decoder of the stream. Its methods throw only Untranslatable.
  */
 export class StreamedItem {
   readonly id: string
-  /** Its `output_item.done` has come. */
+  /** Whether its `output_item.done` has come. */
   done = false
-  /** The end of the response has told of it. */
+  /** Whether the last event of the response had it. */
   ended = false
   readonly #parts: Parts
   #type: unknown
-  /** Of a call, what pairs it with its result; empty otherwise. */
+  /** Of a call, its `call_id`; empty for other items. */
   #callId = ''
-  /** Of a call, what was told of its input as it began. */
+  /** Of a call, the input that its first event had. */
   #early = ''
-  /** By their index; of a call there is one, and those of thoughts are one part of the answer. */
+  /** The pieces by index. A call has one. Those of thoughts all belong to one part of the answer. */
   readonly #pieces = new Map<number, Piece>()
-  /** Of thoughts: which of their two forms is taken, and the section that is being told. */
+  /** Of thoughts: which of their two forms is passed on, and the present section. */
   #form: 'summary' | 'content' | undefined
   #section = 0
   #pictured = false
@@ -54,19 +54,19 @@ export class StreamedItem {
     return this.#callId !== ''
   }
 
-  /** Whether what the end of the response has is this item, if ids do not say it. */
+  /** Whether an item of the last event may be this one, when the ids do not match. */
   resembles(item: JsonObject): boolean {
     if (this.ended || item['type'] !== this.#type) return false
     return !this.isCall || item['call_id'] === this.#callId
   }
 
-  /** More of a content part. */
+  /** Takes a delta of a content part. */
   say(type: 'text' | 'refusal', index: number, text: string, emit: EmitEvent, logprobs?: TokenLogprob[]): void {
     if (text === '' && !logprobs) return
     this.#add(this.#piece(type, index, emit), text, emit, logprobs)
   }
 
-  /** All of a text. */
+  /** Takes the whole text of a content part. */
   said(type: 'text' | 'refusal', index: number, whole: string, emit: EmitEvent, logprobs?: TokenLogprob[]): void {
     const piece = this.#pieces.get(index)
     const rest = piece ? piece.told.rest(whole) : whole
@@ -81,7 +81,7 @@ export class StreamedItem {
     this.say(type, index, rest, emit, piece ? undefined : logprobs)
   }
 
-  /** Sources of a text. */
+  /** Takes citations of a text. */
   cite(index: number, annotations: readonly JsonObject[], emit: EmitEvent): void {
     const piece = this.#pieces.get(index)
     if (!piece || !this.#parts.isOpen(piece.part)) return
@@ -89,7 +89,7 @@ export class StreamedItem {
     for (const citation of annotations.flatMap(readCitation)) this.#parts.cite(piece.part, citation, emit)
   }
 
-  /** All of a content part. Some upstreams tell of sources when the text is whole, and not before. */
+  /** Takes a whole content part. Some upstreams send citations only here. */
   partDone(index: number, part: JsonObject, emit: EmitEvent): void {
     if (part['type'] === 'refusal') this.said('refusal', index, asText(part['refusal']), emit)
     else if (part['type'] === 'output_text')
@@ -98,7 +98,7 @@ export class StreamedItem {
     this.#close(this.#pieces.get(index), emit)
   }
 
-  /** More of what the model thought. One of the two forms is told, the one that comes first. */
+  /** Takes a delta of thoughts. Of their two forms only the one that comes first is passed on. */
   think(form: 'summary' | 'content', section: number, text: string, emit: EmitEvent): void {
     this.#form ??= form
     if (this.#form !== form || this.done || text === '') return
@@ -110,33 +110,33 @@ export class StreamedItem {
     this.#add(this.#piece('reasoning', section, emit), text, emit)
   }
 
-  /** All of a section. */
+  /** Takes a whole section of thoughts. */
   thought(form: 'summary' | 'content', section: number, whole: string, emit: EmitEvent): void {
     if (form !== (this.#form ?? form)) return
     this.think(form, section, this.#pieces.get(section)?.told.rest(whole) ?? whole, emit)
   }
 
-  /** More of a call's input. */
+  /** Takes a delta of a call's input. */
   input(text: string, emit: EmitEvent): void {
     if (!this.isCall) throw badAnswer('The upstream sent arguments of something that is no call.')
     this.#add(this.#pieces.get(0)!, text, emit)
   }
 
-  /** All of a call's input. */
+  /** Takes the whole input of a call. */
   inputDone(whole: string, emit: EmitEvent): void {
     const piece = this.#pieces.get(0)
     const rest = piece ? piece.told.rest(whole) : whole
     if (!piece || this.#parts.isOpen(piece.part) || !isBlank(rest)) this.input(rest, emit)
   }
 
-  /** All of the item. */
+  /** Takes the whole item. */
   whole(item: JsonObject, emit: EmitEvent): void {
     this.#type = item['type']
     if (isCall(item)) {
       if (!this.isCall) this.#call(item, emit)
       const input = readInput(item)
       this.inputDone(input, emit)
-      // One that has none yet, or half of it, may be told as a whole later.
+      // A call whose input is missing or incomplete here may be repeated with more later.
       const { told } = this.#pieces.get(0)!
       if (item['type'] === 'custom_tool_call' ? input !== '' : parseObject(input || told.text || '[]')) this.close(emit)
     } else if (this.#type === 'reasoning') this.#thoughts(item, emit)
@@ -152,7 +152,7 @@ export class StreamedItem {
     this.done = true
   }
 
-  /** Nothing more comes of it. */
+  /** Ends the item. */
   close(emit: EmitEvent): void {
     const [first] = this.#pieces.values()
     if (first && this.isCall && this.#parts.isOpen(first.part)) this.input(first.told.rest(this.#early), emit)
@@ -186,7 +186,7 @@ export class StreamedItem {
     for (const piece of this.#pieces.values()) this.#close(piece, emit, proof)
   }
 
-  /** Thoughts never become part of a text, nor a text of thoughts. */
+  /** The piece at an index. A text never becomes thoughts, nor thoughts a text. */
   #piece(type: 'text' | 'refusal' | 'reasoning', index: number, emit: EmitEvent): Piece {
     const known = this.#pieces.get(index)
     if (known && known.part.type !== type) throw badAnswer('The upstream went on with a part as if it were another.')
@@ -202,7 +202,7 @@ export class StreamedItem {
     piece.told.text += text
   }
 
-  /** Of thoughts and calls the parts are kept account of already. */
+  /** Counts texts as kept. Thoughts and the inputs of calls are counted by {@link Parts}. */
   #keep({ part }: Piece, length: number): void {
     if (part.type === 'text' || part.type === 'refusal') this.#parts.keep(length)
   }

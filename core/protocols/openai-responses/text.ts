@@ -1,5 +1,5 @@
-// Where text stands in Responses: in the input of a prompt, in the items of a response, and in events that tell of them
-// bit by bit and again as a whole.
+// Finds and edits text in Responses: in the input of a prompt, in the items of a response, and in events, which have a
+// text in pieces and repeat it as a whole.
 import { withMembers } from '../../bodies/splice.ts'
 import { mostKept } from '../canonical/codec.ts'
 import { editedList, withoutPlace } from '../edits.ts'
@@ -23,9 +23,9 @@ type Fields = Record<string, unknown>
 /** https://platform.openai.com/docs/api-reference/responses/object */
 export const responsesText: ProtocolText = { answer: () => new ResponseText(), prompt: editPrompt }
 
-/** A text of an item: where it stands in it, and what it is. */
+/** A text of an item. */
 interface Place {
-  /** Unique in its item: `content.0`, `summary.1`, `arguments`. */
+  /** Unique in its item, such as `content.0`, `summary.1` or `arguments`. */
   readonly name: string
   readonly kind: TextKind
   readonly text: string
@@ -33,7 +33,7 @@ interface Place {
 
 type Edit = (place: Place) => string
 
-/** Members of items that are texts of their own, and of the parts of their lists. */
+/** Members of items that are texts, and then members of the parts in their lists. */
 const itemTexts = new Map<string, TextKind>([
   ['arguments', 'arguments'],
   ['input', 'arguments'],
@@ -49,7 +49,7 @@ const partTexts = new Map<string, TextKind>([
 ])
 const lists = ['content', 'summary', 'output'] as const
 
-/** An item with its texts replaced; the same object when they all stay. */
+/** An item with its texts edited; the same object when nothing changed. */
 function editedItem(item: Fields, edit: Edit): Fields {
   let made = item
   for (const [name, kind] of itemTexts) made = editedMember(made, name, { name, kind }, edit)
@@ -68,7 +68,7 @@ function editedPart(part: Fields, name: string, thoughts: boolean, edit: Edit): 
   for (const [member, kind] of partTexts)
     made = editedMember(made, member, { name, kind: thoughts ? 'reasoning' : kind }, edit)
   if (made === part) return part
-  // Log probabilities hold the very words, and citations count them.
+  // Log probabilities repeat the original words, and citations have offsets in them.
   const cited = editedList(part['annotations'], withoutPlace)
   return {
     ...made,
@@ -85,13 +85,12 @@ function editedMember(fields: Fields, member: string, place: Omit<Place, 'text'>
 }
 
 /**
- * What an event tells of: the list of an item, or one of its members, and what that is. Those of other names are
- * thoughts.
+ * Families of events: the member of the item that each is about, and its kind. Families with other names are thoughts.
  */
 const families = new Map<string, { member: string; kind: TextKind }>([
   ['output_text', { member: 'content', kind: 'text' }],
   ['refusal', { member: 'content', kind: 'refusal' }],
-  // Of sessions: words of an answer that is spoken, and both by their earlier names.
+  // In realtime sessions: the words of a spoken answer, and then two earlier names.
   ['output_audio_transcript', { member: 'content', kind: 'text' }],
   ['audio_transcript', { member: 'content', kind: 'text' }],
   ['text', { member: 'content', kind: 'text' }],
@@ -102,40 +101,40 @@ const families = new Map<string, { member: string; kind: TextKind }>([
   ['custom_tool_call_input', { member: 'input', kind: 'arguments' }],
   ['code_interpreter_call_code', { member: 'code', kind: 'arguments' }]
 ])
-/** Families of events with pieces of sound, which is no text. */
+/** Families of events with sound, which is no text. */
 const sounds: ReadonlySet<string> = new Set(['audio', 'output_audio'])
-/** Where the event that ends a text has it. */
+/** The members in which the last event of a text repeats it. */
 const doneMembers = ['text', 'refusal', 'arguments', 'input', 'code', 'transcript'] as const
 
-/** A text that has begun: what came, what became of it, and how more of it is said. */
+/** A text that has begun: its edited form, and how to send more of it. */
 interface Told {
   readonly block: TextBlock
   edited: string
   changed: boolean
   ended: boolean
-  /** How more of it is told, as an event that told a part of it has it; undefined when none has. */
+  /** An event with a delta of this text, without the delta; undefined when there has been none. */
   delta: Fields | undefined
-  /** Of the latest such event. */
+  /** The sequence number of the latest such event. */
   number: unknown
 }
 
-/** How the texts of one answer are told apart. */
+/** How texts of one answer are told apart. */
 export interface Keys {
-  /** The item that an event is about. */
+  /** The key of the item that an event is about. */
   of(event: Fields): string
-  /** An item of the whole answer, at its place in the list. */
+  /** The key of an item in a whole answer, at its place in the list. */
   ofItem(item: Fields, at: number): string
 }
 
-/** Items of a response are known by their place in it. */
+/** Within one response, items are known by their place. */
 const byPlace: Keys = { of: (event) => String(numberOf(event['output_index'])), ofItem: (_item, at) => String(at) }
 
-/** The text of one response; with other `keys`, that of a connection on which several are told. */
+/** Edits the text of one response. With other `keys` it edits several responses of one connection. */
 export class ResponseText implements AnswerText {
   readonly #keys: Keys
   readonly #told = new Map<string, Told>()
   #kept = 0
-  /** Events that were put in between: those that follow count from there. */
+  /** How many events were inserted. Later sequence numbers grow by that. */
   #added = 0
 
   constructor(keys = byPlace) {
@@ -170,7 +169,7 @@ export class ResponseText implements AnswerText {
     return made === output ? undefined : withChanges(answer, { output: made })
   }
 
-  /** Forgets what was told of an item, which is over: what is told of it again counts as new. */
+  /** Forgets an item that is complete. Further events of it would count as a new item. */
   forget(item: string): void {
     for (const [name, { edited }] of this.#told) {
       if (!name.startsWith(`${item}.`)) continue
@@ -179,7 +178,7 @@ export class ResponseText implements AnswerText {
     }
   }
 
-  /** The event with what its texts became; the same object when they stay. */
+  /** The event with its texts edited; the same object when nothing changed. */
   #edited(body: Fields, editor: TextEditor, before: TextEvent[]): Fields {
     const type = String(body['type'] ?? '')
     const [, family, state] = /^response\.(.+)\.(delta|done)$/.exec(type) ?? []
@@ -244,7 +243,7 @@ export class ResponseText implements AnswerText {
       : { ...body, [member]: changed, ...(body['logprobs'] !== undefined && { logprobs: [] }) }
   }
 
-  /** What an event repeats of a text, or tells of it for the first time. */
+  /** The edited form of a text that an event repeats as a whole, or has for the first time. */
   #repeated(name: string, { kind, text }: Place, done: boolean, editor: TextEditor, before: TextEvent[]): string {
     const known = this.#told.get(name)
     const told = known ?? this.#tell(name, kind)
@@ -294,8 +293,7 @@ export class ResponseText implements AnswerText {
   }
 
   /**
-   * Ends a block. What is left to say of it goes into an event of its own, where the client has been told the rest in
-   * events.
+   * Ends a block. What the editor holds back is sent as a delta of its own, if the client has been sent deltas of it.
    */
   #end(told: Told, editor: TextEditor, before: TextEvent[] | undefined): void {
     if (told.ended) return
@@ -315,7 +313,7 @@ export class ResponseText implements AnswerText {
     }
   }
 
-  /** With the number that it has behind what was put in between. */
+  /** The event with its sequence number corrected for the events that were inserted. */
   #numbered(event: Payload, body: Fields, made: Fields, before: number): Buffer {
     const number = body['sequence_number']
     const changes = Object.fromEntries(Object.entries(made).filter(([key, value]) => body[key] !== value))
@@ -325,10 +323,10 @@ export class ResponseText implements AnswerText {
   }
 }
 
-/** Longest id or the like that is kept of an event. */
+/** The longest string of an event that is kept, such as an id. */
 const longestWord = 1024
 
-/** An event without what it tells: kinds, ids and places. */
+/** An event without its text: type, ids and indexes. */
 function shellOf(body: Fields): Fields {
   const kept = Object.entries(body).filter(
     ([, value]) => typeof value !== 'object' && (typeof value !== 'string' || value.length <= longestWord)
@@ -340,7 +338,7 @@ function numberOf(value: unknown): number {
   return typeof value === 'number' ? value : 0
 }
 
-/** The payload with other members; every other byte stays where the payload can be looked into. */
+/** The payload with other members. All other bytes stay as they are, if a lens can read the payload. */
 function withChanges(payload: Payload, changes: Fields): Buffer {
   const { lens } = payload
   if (lens)
@@ -350,7 +348,7 @@ function withChanges(payload: Payload, changes: Fields): Buffer {
   return Buffer.from(JSON.stringify({ ...(payload.json() as Fields), ...changes }))
 }
 
-/** Who says what an item of the input has, where it does not say so itself. */
+/** The role of an input item that does not name one. */
 const speakers: Readonly<Record<string, string>> = {
   function_call_output: 'tool',
   custom_tool_call_output: 'tool',

@@ -1,37 +1,40 @@
-// What was told of a text that the upstream says again as a whole.
+// Finds what is new in a text that an upstream repeats as a whole.
 import { digest } from '../canonical/digest.ts'
 import { parseObject } from '../canonical/json.ts'
 import { badAnswer } from '../canonical/untranslatable.ts'
 import { asObject } from '../object.ts'
 
-/** What it takes to know a text again. */
+/** What is needed to recognize a text. */
 interface Mark {
   length: number
   exact: string
-  /** Of its {@link Told} form. */
+  /** The digest of the text's comparable form; see {@link Told}. */
   same: string
 }
 
-/** A text as far as it was told; once it is over, what it takes to know it again. */
+/** A text as far as it was passed on; when it is complete, only what is needed to recognize it. */
 export class Told {
-  /** While it grows; empty once it is {@link forget forgotten}. */
+  /** The text while it grows; empty once {@link forget} was called. */
   text = ''
   readonly #form: (text: string) => string
   #mark: Mark | undefined
 
-  /** `form`: what is the same in two texts that say the same. */
+  /** `form`: makes two texts equal that differ in nothing that matters. */
   constructor(form: (text: string) => string) {
     this.#form = form
   }
 
-  /** Remembers no more than is needed to know it again. */
+  /** Keeps only what is needed to recognize the text. */
   forget(): void {
     const { text } = this
     this.#mark ??= { length: text.length, exact: digest(text), same: digest(this.#form(text)) }
     this.text = ''
   }
 
-  /** What of a whole was not told. An upstream that leaves the whole out says nothing. @throws Untranslatable */
+  /**
+   * What of the whole text was not passed on yet. An upstream may leave the whole out, so empty text has nothing new.
+   * @throws Untranslatable when the whole contradicts what was passed on
+   */
   rest(whole: string): string {
     if (whole === '') return ''
     const mark = this.#mark
@@ -45,12 +48,12 @@ export class Told {
   }
 }
 
-/** A text without the white space around it, which some upstreams leave out later. */
+/** A text without the white space around it, which some upstreams drop when they repeat it. */
 export function trimmed(text: string): string {
   return text.trim()
 }
 
-/** Arguments without their white space, members in one order; what is no JSON as it is. */
+/** Arguments without white space and with sorted members. Text that is not JSON is returned as it is. */
 export function sortedJson(text: string): string {
   const object = parseObject(text)
   return object ? JSON.stringify(object, sorted) : text

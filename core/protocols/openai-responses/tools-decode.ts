@@ -1,13 +1,13 @@
-// Reads the tools that a client of Responses offers.
+// Reads the tools in a Responses request.
 import type { Losses } from '../canonical/losses.ts'
 import type { Members } from '../canonical/members.ts'
 import type { Tool } from '../canonical/request.ts'
 import { isStrict } from '../canonical/strict.ts'
 
-/** What tools may carry beside what every protocol knows of them. */
+/** Members of tools that other protocols do not have, and that can be dropped. */
 const toolHints = ['defer_loading', 'async', 'output_schema', 'allowed_callers']
 
-/** The tools of a request, or of an item that brings more of them. */
+/** The tools of a request, or of an item that adds tools. */
 export function readTools(fields: Members, losses: Losses): Tool[] {
   return (fields.list('tools') ?? []).flatMap((tool): Tool[] => {
     if (tool.string('type') !== 'namespace') return readTool(tool, undefined, losses)
@@ -37,7 +37,7 @@ function readTool(tool: Members, namespace: string | undefined, losses: Losses):
   const parameters = tool.json('parameters')
   const strict = tool.flag('strict')
   if (strict) losses.see('tool_strict', tool.at('strict'))
-  // This protocol is strict where nothing is said and the schema allows it.
+  // This protocol is strict by default if the schema allows it.
   return [
     { ...head, parameters, strict: strict ?? (parameters && isStrict(parameters) ? true : undefined), custom: false }
   ]

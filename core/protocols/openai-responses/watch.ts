@@ -1,4 +1,4 @@
-// Follows a stream of a response's events: what each means, and whether the answer is whole.
+// Follows a Responses stream: says what each event means, and whether the answer is complete.
 import { isError } from '../errors.ts'
 import { asObject, asText } from '../object.ts'
 import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
@@ -6,12 +6,12 @@ import type { EventKind, Payload, Preface, StreamWatch } from '../protocol.ts'
 const lifecycle: ReadonlySet<string> = new Set(['response.created', 'response.queued', 'response.in_progress'])
 const terminal: ReadonlySet<string> = new Set(['response.completed', 'response.incomplete', 'response.cancelled'])
 
-/** Looks into every event: each has a number of its own, so none is like another. */
+/** Parses every event: each has its own sequence number, so none is like another. */
 export class ResponsesWatch implements StreamWatch {
   #content: boolean
   #ended = false
 
-  /** `begun`: of an answer that is taken up again, whatever comes is part of it. */
+  /** `begun`: the stream continues an answer, so that every event is content. */
   constructor(begun = false) {
     this.#content = begun
   }
@@ -23,15 +23,16 @@ export class ResponsesWatch implements StreamWatch {
     if (type === 'error' || (type === '' && isError(body)) || (!type.startsWith('response.') && body['error'] != null))
       return 'error'
     if (terminal.has(type)) return this.#end()
-    // Before anything was said, another upstream may do better; after it, the client is told as the upstream tells it.
+    // Before any content another upstream may still answer. After that, the client sees the failure as the upstream
+    // reports it.
     if (type === 'response.failed') return this.#content ? this.#end() : 'error'
     if (!lifecycle.has(type) && type.startsWith('response.') && !type.endsWith('.added')) this.#content = true
-    // Usage comes with the response, at the end.
+    // Only events with the whole response report usage.
     event.plain = type.endsWith('.delta')
     return this.#content ? 'content' : 'opening'
   }
 
-  /** An upstream that leaves something out of this protocol does not speak it. */
+  /** The preface to insert before an event: none, as every upstream of this protocol sends the whole of it. */
   missing(): Preface {
     return []
   }

@@ -1,4 +1,4 @@
-// Where text stands in completions: in the prompts, and in the choices of an answer, whole or chunk by chunk.
+// Finds and edits text in completions: in the prompts, and in the choices of an answer, whole or in chunks.
 import { editedList, editedMember, editedText } from '../edits.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
@@ -11,10 +11,10 @@ export const completionsText: ProtocolText = {
   answer: () => new ChoicesText()
 }
 
-/** Each choice is one block. */
+/** Edits the choices of one answer. Each is one block. */
 class ChoicesText implements AnswerText {
   readonly #open = new Map<number, TextBlock>()
-  /** Of the latest chunk: what is around its choices. */
+  /** The latest chunk without its choices. */
   #head: JsonObject = {}
 
   event(event: Payload, editor: TextEditor): EditedEvent | undefined {
@@ -46,7 +46,7 @@ class ChoicesText implements AnswerText {
         const tail = whole || choice['finish_reason'] != null ? this.#end(index, editor) : ''
         const changed =
           tail === '' ? said : { ...said, text: `${typeof said['text'] === 'string' ? said['text'] : ''}${tail}` }
-        // Log probabilities hold the very words.
+        // Log probabilities repeat the original words.
         return changed === choice || choice['logprobs'] == null ? changed : { ...changed, logprobs: null }
       })
     )

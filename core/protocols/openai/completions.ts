@@ -1,4 +1,4 @@
-// Completions of a text: the older interface, whose choices have a text in the place of a message.
+// OpenAI's completions, the older interface: its choices have a text instead of a message.
 import { countOf } from '../count.ts'
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
@@ -19,14 +19,14 @@ export const openaiCompletions: Protocol = {
   text: completionsText
 }
 
-/** Each prompt has its answers; one of tokens is a list of numbers. */
+/** How many answers a request asks for: `n` for each prompt. A prompt of tokens is a list of numbers. */
 function answersOf(request: Fields): number {
   const prompt = request.json('prompt')
   const several = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt.length : 1
   return several * countOf(request, 'n')
 }
 
-/** Its choices open without a role. */
+/** Follows a stream whose choices have no role. */
 class CompletionWatch extends ChatWatch {
   override missing(): readonly string[] {
     return []

@@ -1,5 +1,4 @@
-// Brings embeddings into the form that the client asked for, whichever an upstream answers in: numbers, or base64 of
-// them.
+// Rewrites embeddings into the form that the client asked for, numbers or base64, if the upstream answers in the other.
 
 /**
  * `base64`: little-endian IEEE 754 single precision, one after the other.
@@ -7,22 +6,22 @@
  */
 export type EmbeddingFormat = 'float' | 'base64'
 
-/** More digits than any number has: what is longer is none. */
+/** The longest number, in bytes. No real one has more digits. */
 const longestNumber = 64
-/** Bytes of a vector in base64: far above any model's. */
+/** The longest vector in base64, in bytes: far above any model's. */
 const longestVector = 4 * 1024 * 1024
 
 const quote = 0x22
 const backslash = 0x5c
 
 /**
- * Rewrites the answer of an upstream in pieces as they come: the values of `embedding` members alone, and only those of
- * the other form. Memory is bounded by one vector.
+ * Rewrites an upstream's answer piece by piece: only the values of `embedding` members, and only those in the other
+ * form. It keeps at most one vector.
  */
 export class EmbeddingRewriter {
   readonly #wanted: EmbeddingFormat
   #state: 'outside' | 'text' | 'escape' | 'key' | 'value' | 'numbers' | 'base64' = 'outside'
-  /** Where in the key that is looked for the text has come; -1 when it is another. */
+  /** How many characters of the key `embedding` have matched; -1 when it is another key. */
   #matched = -1
   #number = ''
   readonly #vector: number[] = []
@@ -33,8 +32,8 @@ export class EmbeddingRewriter {
   }
 
   /**
-   * The bytes to send on for these. What belongs to a vector that has not ended comes with a later call.
-   * @throws Error when a vector is none
+   * The rewritten bytes. A vector that is not complete comes with a later call.
+   * @throws Error when a vector is not valid
    */
   push(chunk: Buffer): Buffer {
     const out: Buffer[] = []
@@ -120,14 +119,14 @@ function isSpace(byte: number): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
-/** As little-endian IEEE 754, single precision. */
+/** The numbers as little-endian IEEE 754 single precision. */
 export function bytesOf(vector: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(vector.length * 4)
   for (const [index, number] of vector.entries()) bytes.writeFloatLE(number, index * 4)
   return bytes
 }
 
-/** The shortest digits that are the same single-precision number. */
+/** The numbers of a vector in base64, each with the fewest digits that give the same single-precision number. */
 export function numbersOf(base64: string): number[] {
   const bytes = Buffer.from(base64.replaceAll('\\/', '/'), 'base64')
   if (bytes.length % 4 !== 0) throw new Error('a vector is cut')

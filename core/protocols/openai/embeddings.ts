@@ -1,4 +1,4 @@
-// Embeddings, as clients ask for them and as compatible upstreams answer.
+// The protocol of OpenAI's embeddings.
 import { readEmbeddingUsage } from '../usage/openai-chat.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'

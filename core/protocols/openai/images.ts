@@ -1,4 +1,4 @@
-// Pictures: made, edited, varied; whole, or as a stream of partial ones.
+// The protocol of OpenAI's pictures: whole, or as a stream of partial ones.
 import { countOf } from '../count.ts'
 import { ListCount } from '../list-count.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
@@ -24,7 +24,7 @@ export const openaiImages: Protocol = {
   tally: () => new PictureTally()
 }
 
-/** For clients that asked for a stream of an upstream that knows none: each picture as the event that completes it. */
+/** For a client that asked an upstream without streams for a stream: each picture as the event that completes it. */
 function eventsOf(answer: unknown): string[] {
   const { data, created, usage, ...rest } = asObject(answer) ?? {}
   const pictures = Array.isArray(data) ? (data as unknown[]) : []
@@ -39,7 +39,7 @@ function eventsOf(answer: unknown): string[] {
   )
 }
 
-/** For clients that want it whole of an upstream that streams. */
+/** Collects whole pictures from a stream. */
 class PictureCollector implements Collector {
   readonly #data: unknown[] = []
   #rest: Record<string, unknown> = {}
@@ -60,7 +60,7 @@ class PictureCollector implements Collector {
   }
 }
 
-/** Counts the pictures of an answer, whatever the upstream says of its usage. */
+/** Counts the pictures in an answer, whatever its usage says. */
 class PictureTally implements Tally {
   #pictures = 0
   readonly #list = new ListCount('data')

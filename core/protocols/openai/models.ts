@@ -1,7 +1,9 @@
-// Models of the catalogue in OpenAI's words.
+// Models of the catalogue in OpenAI's form.
 import type { ListedModel } from '../protocol.ts'
 
-/** https://platform.openai.com/docs/api-reference/models: four fields, and what it does not have. */
+/**
+ * One model: the four members of https://platform.openai.com/docs/api-reference/models, and some of the gateway's own.
+ */
 export function openaiModel({
   name,
   created,
@@ -27,7 +29,7 @@ export function openaiModel({
   }
 }
 
-/** All of them: its clients know no pages. */
+/** The whole list: clients of this protocol do not read further pages. */
 export function openaiModels(models: readonly ListedModel[]): object {
   return { object: 'list', data: models.map(openaiModel) }
 }

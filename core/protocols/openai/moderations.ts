@@ -1,4 +1,4 @@
-// Moderations: verdicts and probabilities by category. They report no usage.
+// The protocol of OpenAI's moderations, which usually report no usage.
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'
 import { hasList, withoutStream } from '../whole.ts'

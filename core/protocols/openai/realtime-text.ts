@@ -1,4 +1,5 @@
-// Where text stands in realtime sessions: in events of a response, as in Responses, and in items of the conversation.
+// Finds and edits text in realtime sessions: in events of a response, as in Responses, and in items of the
+// conversation.
 import { asObject } from '../object.ts'
 import { ResponseText } from '../openai-responses/text.ts'
 import type { AnswerText, EditedEvent, Payload, ProtocolText, TextEditor, TextEvent } from '../protocol.ts'
@@ -7,22 +8,22 @@ import { Uninspectable } from '../uninspectable.ts'
 type Fields = Record<string, unknown>
 
 /**
- * https://platform.openai.com/docs/api-reference/realtime-server-events. The prompt of a session comes in frames of its
- * client, which are no body: plugins see these by a stage that takes frames.
+ * https://platform.openai.com/docs/api-reference/realtime-server-events. The prompt of a session is in its client's
+ * frames and not in a body; plugins see these with a stage that takes frames.
  */
 export const realtimeText: ProtocolText = { answer: () => new SessionText(), prompt: () => {} }
 
-/** Items are known by their ids: a session has many responses, each of which counts its items anew. */
+/** Items are known by their ids, as each of a session's responses counts its items from zero. */
 const byId = {
   of: (event: Fields): string => String(event['item_id'] ?? asObject(event['item'])?.['id'] ?? ''),
   ofItem: (item: Fields, at: number): string => (typeof item['id'] === 'string' ? item['id'] : `#${at}`)
 }
 
-/** What a model says in one session. */
+/** Edits what the model says in one session. */
 class SessionText implements AnswerText {
   readonly #text = new ResponseText(byId)
 
-  /** @throws Uninspectable for sound, unless the editor skips what is no text */
+  /** @throws Uninspectable for sound, unless the editor skips what is not text */
   event(frame: Payload, editor: TextEditor): EditedEvent | undefined {
     const body = asObject(frame.json()) as Fields | undefined
     const type = body?.['type']
@@ -49,7 +50,7 @@ class SessionText implements AnswerText {
   }
 }
 
-/** What somebody else has said, or a tool has answered: a prompt, of which the session tells its client again. */
+/** Whether an event repeats what the user said or a tool answered. That is part of the prompt. */
 function isSaidToModel(body: Fields): boolean {
   const item = asObject(body['item'])
   if (!item) return false

@@ -1,4 +1,4 @@
-// Follows a realtime session: which responses there are, what they took, and how much the next one may read.
+// Follows a realtime session: which responses there are, what they used, and how much the next one may read.
 import type { Lens } from '../../bodies/lens.ts'
 import { KnownNames } from '../../bodies/lookalike.ts'
 import { asObject } from '../object.ts'
@@ -7,40 +7,42 @@ import type { Payload, ReportedUsage } from '../protocol.ts'
 import { readRealtimeUsage } from '../usage/openai-tokens.ts'
 import { readSeconds } from '../usage/seconds.ts'
 
-/** Of G.711, the tightest form of sound, a tenth of a second in base64: as much as is one token of input. */
+/** Base64 bytes of sound for each input token: a tenth of a second of G.711, the smallest format. */
 const soundBytesPerToken = 1066
-/** Of PCM with 24,000 samples a second, a twentieth of a second in base64: as much as is one token of output. */
+/** Base64 bytes of sound for each output token: a twentieth of a second of PCM at 24,000 samples per second. */
 const spokenBytesPerToken = 3200
 const typicalBytesPerToken = 3
-/** Of a frame with a piece of text: what is not text, and of the rest what one token of output is. */
+/** For estimates of text output: bytes of a frame besides its text, and bytes of text for each token. */
 const usualFrame = 256
 const writtenBytesPerToken = 4
 
-/** Bytes of a name, a type or an id, and of a usage; nobody needs more. */
+/** The longest name, type or id, and the largest usage that is parsed, in bytes. */
 const longestName = 512
 const largestUsage = 64 * 1024
 
 const other = { kind: 'other' } as const
-/** Of the output of a response; the second is the earlier name. */
+/** Settings that limit the output of a response. The second is an earlier name. */
 const limits = ['max_output_tokens', 'max_response_output_tokens']
-/** What this goes by: types of a client's frames, their members, and the members of settings and wishes. */
+/** The names that decide what a frame means: types of a client's frames, their members, and members of settings. */
 const types = new KnownNames(['session.update', 'response.create', 'input_audio_buffer.append'])
 const members = new KnownNames(['type', 'session', 'response', 'event_id', 'item', 'audio'])
 const settings = new KnownNames(['model', ...limits])
-/** Members that are objects, and what may stand in each of them under no other name. */
+/** Members that are objects, and the names in them that no other name may resemble. */
 const inner: Readonly<Record<string, KnownNames>> = { session: settings, response: settings }
 export const looksInto = [...Object.keys(inner), 'error', 'item']
 
-/** One session. Costs a scan of each frame. */
+/** Follows one session. It scans every frame once. */
 export class RealtimeWatch implements FrameWatch {
   output = 0
-  /** The session's limit of the output of a response. */
+  /** The session's limit on the output tokens of a response. */
   #limit = Infinity
-  /** Settings that the upstream has not shown yet. */
+  /** How many changes of settings the upstream has not confirmed yet. */
   #unconfirmed = 0
-  /** Tokens of the conversation as the upstream counted them last. */
+  /** The tokens of the conversation at the upstream's last count. */
   #counted = 0
-  /** What the client said that is not in there: before the latest response began, and since. */
+  /**
+   * What the client sent and that count lacks: before the latest response began, and since then. In bytes and tokens.
+   */
   #before = { text: 0, sound: 0 }
   #since = { text: 0, sound: 0 }
 
@@ -106,12 +108,15 @@ export class RealtimeWatch implements FrameWatch {
     const session = frame.inside('session')
     if (!session) return type.endsWith('.failed') ? { kind: 'failed' } : other
     if (type === 'session.updated' && this.#unconfirmed > 0) this.#unconfirmed--
-    // What was asked for since holds if it is more.
+    // While other changes are unconfirmed, a higher limit among them stays in force.
     if (this.#unconfirmed === 0) this.#limit = limitIn(session) ?? this.#limit
     return { kind: 'session' }
   }
 
-  /** A lower limit holds when the upstream has shown it, as it may refuse the settings. */
+  /**
+   * Takes a client's new settings. A higher limit counts at once; a lower one only once the upstream confirms it, as it
+   * may refuse.
+   */
   #update(session: Lens | null | undefined): void {
     this.#unconfirmed++
     this.#limit = Math.max(this.#limit, limitIn(session) ?? 0)
@@ -131,7 +136,7 @@ export class RealtimeWatch implements FrameWatch {
   }
 }
 
-/** Why a client's frame could be read as something else than it is; undefined when it could not. */
+/** Why a client's frame could be understood in several ways; undefined when it could not. */
 function twofold(frame: Payload, lens: Lens): string | undefined {
   const taken = members.lookalike(lens)
   if (taken) return `${JSON.stringify(taken.name.slice(0, 64))} would be taken for ${taken.taken} by some`
@@ -150,7 +155,7 @@ function twofold(frame: Payload, lens: Lens): string | undefined {
   return session !== undefined && response !== undefined && session !== response ? 'it names two models' : undefined
 }
 
-/** A text that is no longer than a name. */
+/** A text that is not longer than a name may be. */
 function short(lens: Lens | null | undefined, key: string): string | undefined {
   return lens && lens.size(key) <= longestName ? lens.string(key) : undefined
 }
@@ -167,10 +172,7 @@ function usageIn(within: Lens | null | undefined): unknown {
   return within && within.size('usage') <= largestUsage ? within.json('usage') : undefined
 }
 
-/**
- * The transcript of what was said to the model, which another model makes and which is charged by the token or the
- * second.
- */
+/** A transcript of the user's speech, which another model makes, and which is charged by tokens or by seconds. */
 function heard(lens: Lens): UpstreamFrame {
   const usage = asObject(usageIn(lens))
   if (!usage) return other
@@ -179,8 +181,8 @@ function heard(lens: Lens): UpstreamFrame {
 }
 
 /**
- * The limit of the output: infinite where it is none (`inf`), undefined where nothing is said. Upstreams know one name
- * or the other: of two the larger holds.
+ * The limit on output tokens: infinite for `inf`, undefined when none is given. If both names are given, the larger
+ * limit counts, as upstreams know only one of them.
  */
 function limitIn(within: Lens | null | undefined): number | undefined {
   const said = limits.filter((name) => within?.has(name)).map((name) => within!.number(name) ?? Infinity)

@@ -1,4 +1,4 @@
-// Realtime sessions: frames of JSON events, to and fro over one connection.
+// The protocol of OpenAI's realtime sessions: JSON events in both directions over one connection.
 import { withMembers, withValues } from '../../bodies/splice.ts'
 import { asObject } from '../object.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
@@ -13,14 +13,14 @@ const frames: FrameProtocol = {
   looksInto,
   watch: () => new RealtimeWatch(),
   withModel: (frame, model) => changed(frame, ['session', 'response'], { model: JSON.stringify(model) }),
-  // The key is one for the upstream itself, as an earlier form of the interface has it in its settings.
+  // The settings of an earlier version have a key with which a client could reach the upstream directly.
   shown: (frame, model) =>
     changed(frame, ['session'], {
       client_secret: 'null',
       ...(model !== undefined && { model: JSON.stringify(model) })
     }),
   error: ({ type, message, code, param }, event) => {
-    // Clients tell errors apart by the event that they sent; a name for this one is demanded by some.
+    // Clients match errors by the id of their own event; some also require an id for the error itself.
     const error = { type, code, message, param: param ?? null, event_id: event ?? null }
     return JSON.stringify({ type: 'error', event_id: `event_${crypto.randomUUID().replaceAll('-', '')}`, error })
   },
@@ -41,13 +41,13 @@ export const openaiRealtime: Protocol = {
     ['response', 'status_details'],
     ['response', 'output', '*', 'error']
   ],
-  // The earlier form of the interface, which some upstreams still have.
+  // The header of an earlier version, which some upstreams still need.
   passedHeaders: ['openai-beta'],
   frames,
   text: realtimeText
 }
 
-/** The frame with these members of some of its members in the place of those that stand there. */
+/** The frame with `members` replaced in each of the objects under `keys`; undefined when nothing changes. */
 function changed(
   frame: Payload,
   keys: readonly string[],

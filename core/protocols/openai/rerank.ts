@@ -1,4 +1,4 @@
-// Rerankings: dialects of several vendors, of which clients of any can read the one answer given here.
+// The protocol of reranking, in which several vendors differ. Clients of all of them can read the gateway's one form.
 import { asObject } from '../object.ts'
 import type { JsonObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
@@ -7,24 +7,21 @@ import { readRerankUsage } from '../usage/rerank.ts'
 import { plainText } from '../plain-text.ts'
 import { hasList, withoutStream } from '../whole.ts'
 
-/**
- * https://docs.cohere.com/reference/rerank, https://jina.ai/reranker; one that lists results as `data` is understood
- * too.
- */
+/** https://docs.cohere.com/reference/rerank, https://jina.ai/reranker; also upstreams that name the results `data`. */
 export const rerank: Protocol = {
   ...withoutStream(openaiChat, {
     isAnswer: (message) => hasList(message, 'results') || hasList(message, 'data'),
     readUsage: (message) => readRerankUsage(message.json()),
-    // An answer has no words but those of the documents.
+    // An answer has no text except the documents of the request.
     text: plainText({ prompt: ['query', 'documents'] })
   }),
-  // The one dialect reads `message` at the top, the others `error`.
+  // Clients of one vendor read `message` at the top, the others `error`.
   errorBody: (error) => ({ message: error.message, ...(openaiChat.errorBody(error) as object) })
 }
 
 /**
- * An answer in the form that clients of all dialects read: `results` by descending score, documents as `{text}` where
- * they were asked for, and usage as tokens and as billed units, as far as the upstream counted either.
+ * An answer that clients of all vendors can read: `results` by descending score, documents as `{text}` if they were
+ * asked for, and usage as tokens and billed units, as far as the upstream reported them.
  */
 export function unifiedRerank(answer: unknown, asked: { returnDocuments: boolean; documents: unknown }): unknown {
   const { data, results: given, usage, meta, ...rest } = asObject(answer) ?? {}

@@ -1,4 +1,4 @@
-// Speech: a text becomes sound, as bytes or as events with pieces of it.
+// The protocol of OpenAI's speech: sound as bytes, or as events with pieces of it.
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'
 import type { Fields, Protocol } from '../protocol.ts'
@@ -11,7 +11,7 @@ const done: ReadonlySet<string> = new Set(['speech.audio.done'])
 /** https://platform.openai.com/docs/api-reference/audio/createSpeech */
 export const openaiSpeech: Protocol = {
   ...withoutStream(openaiChat, {
-    // The answer is sound: a body of JSON is an error, whatever its status.
+    // The answer is sound, so a JSON body is an error, whatever its status.
     isAnswer: () => false,
     readUsage: (message) => readSpeechUsage(message.lens?.json('usage')),
     text: plainText({ prompt: ['input'] })
@@ -21,7 +21,7 @@ export const openaiSpeech: Protocol = {
   tally: (request) => ({ see: () => {}, read: () => ({ character: charactersOf(request) }) })
 }
 
-/** Of the text that is spoken, as people count them. */
+/** The characters of the text to speak. A surrogate pair counts as one. */
 function charactersOf(request: Fields): number {
   const text = request.string('input') ?? ''
   return text.length - (text.match(/[\uD800-\uDBFF][\uDC00-\uDFFF]/g)?.length ?? 0)

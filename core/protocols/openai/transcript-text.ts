@@ -1,4 +1,4 @@
-// Where text stands in transcripts of sound: in the transcript, and again in its segments and words.
+// Finds and edits text in transcripts: in the text, and in the segments and words that repeat it.
 import { editedList, editedMember, editedText } from '../edits.ts'
 import { asObject } from '../object.ts'
 import { plainText } from '../plain-text.ts'
@@ -8,13 +8,13 @@ import { Uninspectable } from '../uninspectable.ts'
 /** https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event */
 export const transcriptText: ProtocolText = { ...plainText({ prompt: ['prompt'] }), answer: () => new TranscriptText() }
 
-/** Characters of a transcript that are kept. */
+/** The longest transcript that is kept, in characters. */
 const mostKept = 16 * 1024 * 1024
 
 const transcript: TextBlock = { block: 'text', kind: 'text' }
 
 class TranscriptText implements AnswerText {
-  /** What the client has of the transcript, which the last event repeats. */
+  /** The edited transcript so far. The last event repeats it. */
   #said: string[] = []
   #length = 0
   #begun = false
@@ -40,7 +40,7 @@ class TranscriptText implements AnswerText {
     return { before, data: made === body ? undefined : Buffer.from(JSON.stringify(made)) }
   }
 
-  /** The transcript is over with its last event, which every whole stream has. */
+  /** Nothing is left to send: the last event of a stream ends the transcript. */
   end(): readonly TextEvent[] {
     return []
   }

@@ -1,4 +1,4 @@
-// Transcriptions and translations of speech: as JSON, as plain text in several forms, or as a stream.
+// The protocol of OpenAI's transcriptions and translations of speech: JSON, plain text in several forms, or a stream.
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { asObject } from '../object.ts'
 import type { Protocol } from '../protocol.ts'
@@ -14,7 +14,7 @@ const done: ReadonlySet<string> = new Set(['transcript.text.done'])
 export const openaiTranscriptions: Protocol = {
   ...withoutStream(openaiChat, {
     isAnswer: (message) => message.lens?.type('text') === 'string',
-    // Without a usage of its own, `verbose_json` says how long the sound was.
+    // Without usage, `verbose_json` gives the duration of the sound.
     readUsage: ({ lens }) =>
       readTranscriptionUsage(lens?.json('usage')) ?? readSeconds({ seconds: lens?.json('duration') })
   }),

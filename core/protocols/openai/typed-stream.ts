@@ -1,10 +1,11 @@
-// Streams whose events say what they are in a member `type`, and end with one that has the whole.
+// Follows streams whose events name their type in `type`, and whose last event has the whole answer.
 import { asObject } from '../object.ts'
 import { isError } from '../errors.ts'
 import type { Collector, EventKind, Payload, StreamWatch } from '../protocol.ts'
 
 /**
- * Follows such a stream. `last`: the types with which an answer is whole; `asked`: how many answers there are to be.
+ * Follows such a stream. `last`: the types of events that complete an answer. `asked`: how many answers there have to
+ * be.
  */
 export class TypedWatch implements StreamWatch {
   readonly #last: ReadonlySet<string>
@@ -18,7 +19,7 @@ export class TypedWatch implements StreamWatch {
 
   see(event: Payload): EventKind {
     if (event.data[0] === 0x5b && event.data.toString('latin1').trimEnd() === '[DONE]') return 'end'
-    // Pictures in base64 are large: the payload is looked into without being parsed.
+    // Events with pictures are large, so a lens is used instead of parsing.
     const type = event.lens?.string('type')
     if (event.event === 'error' || type === 'error' || event.lens?.type('error') === 'object') return 'error'
     if (type === undefined) return isError(event.shallow()) ? 'error' : 'invalid'
@@ -39,7 +40,7 @@ export class TypedWatch implements StreamWatch {
   }
 }
 
-/** The last event without what makes it one is the whole answer. */
+/** The whole answer from the last event: the event without its type. */
 export class LastEventCollector implements Collector {
   readonly #last: ReadonlySet<string>
   #whole: unknown

@@ -1,4 +1,4 @@
-// Videos: work that goes on after its request was answered, and what upstreams say of it.
+// The protocol of OpenAI's videos, and the reading of what upstreams say about one.
 import { asObject, asText } from '../object.ts'
 import { openaiChat } from '../openai-chat/protocol.ts'
 import { plainText } from '../plain-text.ts'
@@ -12,28 +12,28 @@ export const openaiVideos: Protocol = withoutStream(openaiChat, {
   text: plainText({ prompt: ['prompt'] })
 })
 
-/** Files of videos: of an answer that is none, what chat makes of errors. */
+/** The protocol of downloading a video's file. Errors are as in chat completions. */
 export const openaiVideoFile: Protocol = withoutStream(openaiChat, {
   isAnswer: () => true,
   readUsage: () => undefined,
   text: plainText({ prompt: [] })
 })
 
-/** How far a video is, as its upstream says. */
+/** The state of a video at its upstream. */
 export interface VideoState {
   id: string
   status: 'queued' | 'in_progress' | 'succeeded' | 'failed' | 'cancelled'
-  /** From 0 to 100. */
+  /** In percent, from 0 to 100. */
   progress: number | undefined
-  /** Of the file. */
+  /** The length of the video. */
   seconds: number | undefined
   size: string | undefined
   error: { code: string; message: string } | undefined
-  /** Unix milliseconds. */
+  /** When the file expires, in Unix milliseconds. */
   expires: number | undefined
 }
 
-/** The words of vendors who keep the shape. What is not among them is taken to go on. */
+/** The statuses of vendors with this interface. Unknown ones count as `in_progress`. */
 const words: Readonly<Record<string, VideoState['status']>> = {
   not_start: 'queued',
   submitted: 'queued',
@@ -57,14 +57,14 @@ const words: Readonly<Record<string, VideoState['status']>> = {
   canceled: 'cancelled'
 }
 
-/** `1280x720`, `720p`, `16:9`. */
+/** A size such as `1280x720`, `720p` or `16:9`. */
 const sizes = /^[\w:*]{1,16}$/
 
-/** Longest texts of an upstream that are kept. */
+/** The longest code and message of an error that are kept, in characters. */
 const longestCode = 64
 const longestMessage = 500
 
-/** Reads what an upstream says of a video; undefined when it says nothing of one. */
+/** Reads the state of a video; undefined when the body has none. */
 export function readVideo(body: unknown): VideoState | undefined {
   const video = asObject(body)
   const id = asText(video?.['id']) || asText(video?.['task_id'])
@@ -85,7 +85,7 @@ export function readVideo(body: unknown): VideoState | undefined {
   }
 }
 
-/** A count, which many write in digits, and which is begun when it has a fraction. */
+/** A number, which many upstreams write as a string; a fraction is rounded up. */
 function countOf(value: unknown): number | undefined {
   const count =
     typeof value === 'string' && /^\d{1,12}(\.\d{1,6})?%?$/.test(value) ? Number(value.replace('%', '')) : value

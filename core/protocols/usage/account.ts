@@ -1,8 +1,8 @@
-// Counts as upstreams report them, and the one place where they become disjoint classes.
+// Splits the counts that upstreams report into the disjoint classes of a usage.
 import type { Usage } from '../../money/usage.ts'
 import type { ReportedUsage } from '../protocol.ts'
 
-/** Reads counts and remembers whether one of them could not be a count. Null is as good as absent. */
+/** Reads counts, and remembers whether one of them was not a count. Null counts as absent. */
 export class Counts {
   insane = false
 
@@ -14,28 +14,31 @@ export class Counts {
   }
 }
 
-/** Whether a total is known to be of the same call, in the same words, as the parts. */
+/** Whether a total is known to belong to the same call and family as the parts. */
 export type Trust = 'trusted' | 'disputed'
 
-/** What an upstream said of one call, all in tokens. Parts are inside their whole; what is undefined was not said. */
+/** What an upstream reported for one call, in tokens. Parts are included in their whole; undefined was not reported. */
 export interface Said {
   /** The whole prompt. */
   prompt: number | undefined
   /** The whole output. */
   completion: number | undefined
-  /** Of everything. Tells a side that was not said, and what neither side has: see {@link account}. */
+  /**
+   * Prompt and output together. It gives a side that was not reported, and output that neither side has: see {@link
+   * account}.
+   */
   total?: number | undefined
   /** Of the prompt: read from a cache. */
   cached?: number | undefined
   /** Of the prompt: written to a cache. */
   written?: number | undefined
-  /** Of those: to be kept for longer than usual. */
+  /** Of `written`: kept for longer than usual. */
   writtenLong?: number | undefined
-  /** Of the prompt, by what it is. Cached tokens are in here too. */
+  /** Of the prompt, by medium. Cached tokens are included. */
   textIn?: number | undefined
   audioIn?: number | undefined
   imageIn?: number | undefined
-  /** Of the cached tokens, by what they are. */
+  /** Of the cached tokens, by medium. */
   cachedAudio?: number | undefined
   cachedImage?: number | undefined
   /** Of the output. */
@@ -46,14 +49,14 @@ export interface Said {
 }
 
 /**
- * Takes parts out of their wholes. Undefined when a side was neither said nor follows from the total, as what is
- * missing is not zero; `insane` when a count was none, or parts are more than their whole.
+ * Subtracts the parts from their wholes. Undefined when a side was not reported and does not follow from the total, as
+ * a missing count is not zero; `insane` when a value is no count, or parts exceed their whole.
  *
- * What a total has that neither side has is output of which nothing was said: thoughts, beside those that were. Not
- * with `total` being `disputed`, as of a report in several families' words: then it may be another family's.
+ * Tokens of the total that neither side has are output that was not reported: thoughts, besides those that were. This
+ * does not apply to a `disputed` total, of a report in the words of several families: it may be another family's.
  *
- * Cached tokens are cached first and audio or pictures second, so none is counted twice. Where nobody says what the
- * cached ones are, they are taken to be text, then pictures, then audio: prompts begin with text.
+ * Cached tokens count as cached first and as audio or pictures second, so that none counts twice. Cached tokens of an
+ * unknown medium count as text first, then pictures, then audio, because prompts begin with text.
  */
 export function account(counts: Counts, said: Said, total: Trust = 'trusted'): ReportedUsage {
   const {
@@ -99,7 +102,7 @@ export function account(counts: Counts, said: Said, total: Trust = 'trusted'): R
   const audio = Math.max(0, -input)
   audioIn -= audio
   input += audio
-  // What is unsaid may be what was said of thoughts, or stand beside it.
+  // Unreported output may include the reported thoughts, or come in addition.
   const thought = unsaid === reasoning ? reasoning : Math.min(completion, reasoning + unsaid)
   const usage: Usage = { input, cached_input: cached, cache_write: written - writtenLong, output, reasoning: thought }
   if (writtenLong > 0) usage.cache_write_long = writtenLong
@@ -115,7 +118,7 @@ export function minus(whole: number | undefined, part: number | undefined): numb
   return whole === undefined || part === undefined ? undefined : whole - part
 }
 
-/** The sum of what was said; undefined when nothing was. */
+/** The sum of what was reported; undefined when nothing was. */
 export function plus(...parts: readonly (number | undefined)[]): number | undefined {
   let sum: number | undefined
   for (const part of parts) if (part !== undefined) sum = (sum ?? 0) + part

@@ -1,4 +1,4 @@
-// Usage in the words of Anthropic's Messages, and what the events of a stream come to.
+// Reads and writes usage in the form of Anthropic's Messages, and merges it over a stream.
 import { completionTokens } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { asObject, asObjects } from '../object.ts'
@@ -7,9 +7,9 @@ import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts, plus } from './account.ts'
 
 /**
- * Reads the usage of a message. `input_tokens` is what is neither read from a cache nor written to one, so the prompt
- * is the sum of the three. `iterations` that compacted the conversation are not in the counts at the top and are added.
- * Of the upstream's own tools, searches alone have a fee.
+ * Reads the usage of a message. `input_tokens` is neither read from a cache nor written to one, so the prompt is the
+ * sum of the three. The counts at the top lack `iterations` that compacted the conversation, so these are added. Of the
+ * upstream's own tools only searches have a fee.
  */
 export function readAnthropicUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
@@ -37,7 +37,7 @@ interface Amounts {
   input: number | undefined
   cached: number
   written: number
-  /** Of those, the ones that are kept for an hour. */
+  /** Of `written`: kept for an hour. */
   long: number
   output: number | undefined
 }
@@ -46,7 +46,7 @@ function amounts(counts: Counts, usage: JsonObject): Amounts {
   const split = asObject(usage['cache_creation']) ?? {}
   const long = counts.of(split['ephemeral_1h_input_tokens']) ?? 0
   const parts = plus(long, counts.of(split['ephemeral_5m_input_tokens'])) ?? 0
-  // A sum of zero beside parts was not filled in.
+  // A sum of zero is ignored when there are parts: it was just not filled in.
   const written = counts.of(usage['cache_creation_input_tokens']) || parts
   if (parts > written) counts.insane = true
   return {
@@ -72,10 +72,10 @@ const mergedInside = {
 } as const
 
 /**
- * The usage of a stream up to an event: what was merged so far, or undefined, and the usage of the next `message_start`
- * or `message_delta`. Counts are cumulative and never added up: the later one holds unless it is missing, null, or a
- * zero after a count, which some relays send for what they do not know. Only members that {@link readAnthropicUsage}
- * knows are kept.
+ * Merges the usage of a stream. `before`: what was merged so far, or undefined. `next`: the usage of the next
+ * `message_start` or `message_delta`. Counts are cumulative and never added up: the later one counts, unless it is
+ * missing, null, or a zero after another count, which some relays send for unknown counts. Only members that {@link
+ * readAnthropicUsage} reads are kept.
  */
 export function mergeAnthropicUsage(before: unknown, next: unknown): unknown {
   const [old, more] = [asObject(before), asObject(next)]
@@ -103,7 +103,8 @@ function merge(
 }
 
 /**
- * What {@link readAnthropicUsage} reads as this usage, but for what tokens are of, which this protocol does not tell.
+ * Writes usage so that {@link readAnthropicUsage} reads the same, except for the media of tokens, which this protocol
+ * does not have.
  */
 export function writeAnthropicUsage(usage: Readonly<Usage>): JsonObject {
   const {

@@ -1,4 +1,4 @@
-// Usage of an upstream that may report in the words of another family than the one it speaks.
+// Reads usage from upstreams that may report it in the form of another family.
 import { pricedClasses } from '../../money/classes.ts'
 import { promptTokens } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
@@ -12,9 +12,8 @@ import { readChatUsage } from './openai-chat.ts'
 import { readResponsesUsage } from './openai-tokens.ts'
 
 /**
- * Reads a usage object by the words that are in it. Where it speaks in several, as relays do that fill in a second set
- * with zeros or copies, they have to agree on the length of prompt and output, or the total has to say which of them is
- * right; otherwise it is `insane`.
+ * Reads a usage object in the forms that it has members of. Relays may fill in a second form with zeros or copies: then
+ * all forms must agree on prompt and output, or the total must show which is right. Otherwise the usage is `insane`.
  */
 export function readAnyUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
@@ -28,7 +27,7 @@ export function readAnyUsage(value: unknown): ReportedUsage {
   }
   if (readings.length < 2 || agreed(readings)) return readings[0]
   const total = usage['total_tokens'] ?? usage['totalTokenCount']
-  // A total of zero decides nothing: it would make real counts free.
+  // A total of zero decides nothing, as real counts would become free.
   const right = total === 0 ? [] : readings.filter((reading) => tokens(reading) === total)
   return right.length > 0 && agreed(right) ? right[0] : 'insane'
 }
@@ -39,7 +38,7 @@ function readersOf(usage: JsonObject): readonly Reader[] {
   const readers: Reader[] = []
   if (has(usage, 'prompt_tokens') || has(usage, 'completion_tokens')) readers.push(readChatUsage)
   if (has(usage, 'input_tokens') || has(usage, 'output_tokens')) {
-    // Both families use these names; in one the caches are inside the input, in the other beside it.
+    // Two families use these names. In one, the input includes cached tokens; in the other it does not.
     const beside =
       has(usage, 'cache_read_input_tokens') || has(usage, 'cache_creation_input_tokens') || has(usage, 'cache_creation')
     const inside = has(usage, 'total_tokens') || has(usage, 'input_tokens_details') || has(usage, 'input_token_details')
@@ -58,7 +57,7 @@ function agreed([first, ...others]: readonly Usage[]): boolean {
   return others.every((other) => promptTokens(other) === promptTokens(first!) && tokens(other) === tokens(first!))
 }
 
-/** Of prompt and output: no reader here counts anything else. */
+/** The sum of prompt and output. No reader used here counts anything else. */
 function tokens(usage: Usage): number {
   return pricedClasses.reduce((sum, name) => sum + (usage[name] ?? 0), 0)
 }

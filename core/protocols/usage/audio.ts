@@ -1,17 +1,17 @@
-// Usage of speech that is made and of speech that is written down.
+// Reads the usage of speech and of transcriptions.
 import { asObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 import { readTokens } from './openai-tokens.ts'
 import { readSeconds } from './seconds.ts'
 
-/** Reads the usage of `speech.audio.done`. The text to be spoken is input, what is heard of it is audio. */
+/** Reads the usage of `speech.audio.done`. Its input is text, its output audio. */
 export function readSpeechUsage(value: unknown): ReportedUsage {
   return readTokens(value, { output: 'audio' })
 }
 
 /**
- * Reads a transcription's usage, in tokens or as `{type: "duration", seconds}`; the one that `type` names when it holds
- * both. Input that is not said to be text is audio.
+ * Reads a transcription's usage, in tokens or as `{type: "duration", seconds}`. With both, `type` decides. Input is
+ * audio unless it is reported as text.
  */
 export function readTranscriptionUsage(value: unknown): ReportedUsage {
   const duration = asObject(value)?.['type'] === 'duration'

@@ -1,4 +1,4 @@
-// Usage in the words of Gemini's `usageMetadata`.
+// Reads and writes usage in the form of Gemini's `usageMetadata`.
 import { completionTokens, promptTokens } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
@@ -8,9 +8,9 @@ import { account, Counts, minus, plus } from './account.ts'
 import type { Said, Trust } from './account.ts'
 
 /**
- * Reads the `usageMetadata` of an answer, or of a stream's event: it is cumulative there, so the last one holds. The
- * prompt has the cached part in it; what server-side tools put into the prompt, and thoughts, are counted beside prompt
- * and candidates. One of prompt and candidates may be missing when the total tells it.
+ * Reads the `usageMetadata` of an answer or of an event. In a stream it is cumulative, so the last one counts. The
+ * prompt includes cached tokens. Thoughts, and what server-side tools add to the prompt, are counted separately. Prompt
+ * or candidates may be missing when the total gives them.
  */
 export function readGeminiUsage(value: unknown, total?: Trust): ReportedUsage {
   const usage = asObject(value)
@@ -34,7 +34,7 @@ function said(counts: Counts, usage: JsonObject, candidates: number | undefined)
   const thoughts = counts.of(usage['thoughtsTokenCount'])
   const tools = counts.of(usage['toolUsePromptTokenCount'])
   const ownPrompt = counts.of(usage['promptTokenCount'])
-  // Some backends count thoughts among the candidates, and the total shows it.
+  // Some backends include thoughts in the candidates, which the total shows.
   const inside = total !== undefined && total === plus(ownPrompt, tools, candidates)
   const output = candidates === undefined || inside ? candidates : plus(candidates, thoughts)
 
@@ -66,7 +66,7 @@ interface Modalities {
   image: number | undefined
 }
 
-/** Adds up `[{modality, tokenCount}]`. Video and documents have no class of their own and stay with the text. */
+/** Adds up `[{modality, tokenCount}]`. Video and documents have no class of their own and count as text. */
 function modalities(counts: Counts, details: unknown): Modalities {
   const sums: Modalities = { text: undefined, audio: undefined, image: undefined }
   if (!Array.isArray(details)) return sums
@@ -78,7 +78,10 @@ function modalities(counts: Counts, details: unknown): Modalities {
   return sums
 }
 
-/** What {@link readGeminiUsage} reads as this usage, but for what was written to a cache, which is input here. */
+/**
+ * Writes usage so that {@link readGeminiUsage} reads the same, except that tokens written to a cache become plain
+ * input.
+ */
 export function writeGeminiUsage(usage: Readonly<Usage>): JsonObject {
   const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
   const { audio_input, image_input, audio_output, image_output } = usage

@@ -1,4 +1,5 @@
-// Usage in the words of OpenAI's chat completions, which completions, embeddings and most vendors share.
+// Reads and writes usage in the form of OpenAI's chat completions, which completions, embeddings and most vendors
+// share.
 import { completionTokens, promptTokens } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
@@ -8,8 +9,8 @@ import { account, Counts } from './account.ts'
 import type { Said, Trust } from './account.ts'
 
 /**
- * Reads `{prompt_tokens, completion_tokens, total_tokens, …_details}`. Cached, written and audio tokens are parts of
- * the prompt there (OpenAI's reference, "usage"). One side may be missing when a total tells it.
+ * Reads `{prompt_tokens, completion_tokens, total_tokens, …_details}`. The prompt includes cached, written and audio
+ * tokens (OpenAI's reference, "usage"). One side may be missing when the total gives it.
  */
 export function readChatUsage(value: unknown, total?: Trust): ReportedUsage {
   const usage = asObject(value)
@@ -18,9 +19,7 @@ export function readChatUsage(value: unknown, total?: Trust): ReportedUsage {
   return account(counts, said(counts, usage), total)
 }
 
-/**
- * As {@link readChatUsage}, for calls that have no output: the prompt alone is enough, and a total alone is the prompt.
- */
+/** As {@link readChatUsage}, for calls without output: the prompt is enough, and a total alone is the prompt. */
 export function readEmbeddingUsage(value: unknown): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
@@ -29,7 +28,7 @@ export function readEmbeddingUsage(value: unknown): ReportedUsage {
   return account(counts, {
     prompt,
     completion: completion ?? (prompt === undefined && total === undefined ? undefined : 0),
-    // What it has beside the prompt is no output.
+    // The part of the total beyond the prompt is not output here.
     total: prompt === undefined ? total : undefined,
     ...parts
   })
@@ -42,7 +41,7 @@ function said(counts: Counts, usage: JsonObject): Said {
     prompt: counts.of(usage['prompt_tokens']),
     completion: counts.of(usage['completion_tokens']),
     total: counts.of(usage['total_tokens']),
-    // Some vendors put the cached share at the top level.
+    // Some vendors report cached tokens at the top level.
     cached:
       counts.of(input['cached_tokens']) ??
       counts.of(usage['prompt_cache_hit_tokens']) ??
@@ -57,8 +56,8 @@ function said(counts: Counts, usage: JsonObject): Said {
 }
 
 /**
- * What {@link readChatUsage} reads as this usage, but for how long a cache keeps what is written. Units that are no
- * tokens have no place in it.
+ * Writes usage so that {@link readChatUsage} reads the same, except for how long a cache keeps what was written. Units
+ * other than tokens are left out.
  */
 export function writeChatUsage(usage: Readonly<Usage>): JsonObject {
   const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]

@@ -1,5 +1,4 @@
-// Usage in the words of OpenAI's newer interfaces: Responses, Realtime and, with a medium of their own, pictures and
-// audio.
+// Reads and writes usage in the form of OpenAI's newer interfaces: Responses, Realtime, pictures and audio.
 import { completionTokens, promptTokens } from '../../money/usage.ts'
 import type { Usage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
@@ -8,26 +7,29 @@ import type { ReportedUsage } from '../protocol.ts'
 import { account, Counts, minus, plus } from './account.ts'
 import type { Said, Trust } from './account.ts'
 
-/** What tokens are that no detail speaks of, where an interface takes or makes something else than text. */
+/** The medium of tokens without details, in interfaces for other media than text. */
 export interface Medium {
   input?: 'audio'
   output?: 'audio' | 'image'
 }
 
 /**
- * Reads `{input_tokens, output_tokens, total_tokens, …}` of a response in any terminal state, or of a compaction.
- * Cached and written tokens are parts of the input, reasoning is part of the output.
+ * Reads `{input_tokens, output_tokens, total_tokens, …}` of a response in any final state, or of a compaction. The
+ * input includes cached and written tokens; the output includes reasoning.
  */
 export function readResponsesUsage(value: unknown, total?: Trust): ReportedUsage {
   return readTokens(value, {}, total)
 }
 
-/** Reads the usage of a Realtime `response.done`; a session's is the sum of them. Its details are in the singular. */
+/** Reads the usage of a Realtime `response.done`. The session's usage is the sum of these. */
 export function readRealtimeUsage(value: unknown): ReportedUsage {
   return readTokens(value)
 }
 
-/** The form that they share. Details are read in the plural and in the singular, as vendors mix them up. */
+/**
+ * Reads the form that these interfaces share. The names of details are accepted in plural and singular, as vendors mix
+ * them.
+ */
 export function readTokens(value: unknown, medium: Medium = {}, trust?: Trust): ReportedUsage {
   const usage = asObject(value)
   if (!usage) return undefined
@@ -75,7 +77,7 @@ export function readTokens(value: unknown, medium: Medium = {}, trust?: Trust): 
   return account(counts, said, trust)
 }
 
-/** What {@link readResponsesUsage} reads as this usage. */
+/** Writes usage so that {@link readResponsesUsage} reads the same. */
 export function writeResponsesUsage(usage: Readonly<Usage>): JsonObject {
   const [prompt, completion] = [promptTokens(usage), completionTokens(usage)]
   const { cache_write, cache_write_long, audio_input, image_input, audio_output, image_output } = usage

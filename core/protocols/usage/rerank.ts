@@ -1,4 +1,4 @@
-// Usage of rerankings, in searches or in tokens.
+// Reads the usage of reranking, in searches or in tokens.
 import { asObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 import { noUsage } from '../../money/usage.ts'
@@ -6,8 +6,8 @@ import { account, Counts } from './account.ts'
 import { readEmbeddingUsage } from './openai-chat.ts'
 
 /**
- * Reads a whole answer, as one dialect reports in `meta.billed_units` and the others in `usage`. An
- * answer with both has both, each priced on its own; the one that is missing is not made up.
+ * Reads the usage in a whole answer: some vendors report it in `meta.billed_units`, others in `usage`. If there are
+ * both searches and tokens, both are returned, and each has its own price. Neither is derived from the other.
  */
 export function readRerankUsage(answer: unknown): ReportedUsage {
   const body = asObject(answer)

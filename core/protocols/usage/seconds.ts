@@ -1,9 +1,9 @@
-// Usage in seconds of media, as audio and video are charged where no tokens are counted.
+// Reads usage in seconds, as audio and video are charged when no tokens are counted.
 import { noUsage } from '../../money/usage.ts'
 import { asObject } from '../object.ts'
 import type { ReportedUsage } from '../protocol.ts'
 
-/** Reads `{seconds}`. A part of a second is a whole one: prices are for whole seconds, and a short call is not free. */
+/** Reads `{seconds}`, rounded up: prices are for whole seconds, and a short call is not free. */
 export function readSeconds(value: unknown): ReportedUsage {
   const seconds = asObject(value)?.['seconds']
   if (seconds === undefined || seconds === null) return undefined
